@@ -1,20 +1,21 @@
 """The search for parameters: which matter, which values fit best, and where each may lie.
 
-The error is the mean of `|ln(predicted / measured)|` over all points, which single outliers move
-little, plus a fifth of the same mean change of collectives that were not measured (`kept`), plus a
-little for every factor by which a parameter leaves where it was; it is lowered a parameter at a
-time by factors that shrink from 3 to 1.01, again until that gains nothing. Single steps don't lead
-out of every valley (rings on a fast network and trees on a slow one explain the same large
-all-reduces), so `explore` then throws each parameter off by 3 and descends again from there.
+The error has three parts. The first is the mean of `|ln(predicted / measured)|` over all points,
+which single outliers move little. The second is a fifth of the same mean change of collectives that
+were not measured (`kept`). The third is a little for every factor by which a parameter leaves its
+first value. The error is lowered one parameter at a time, by factors that shrink from 3 to 1.01,
+again until that gains nothing. Single steps don't lead out of every valley: rings on a fast network
+and trees on a slow one explain the same large all-reduces. So `explore` then moves each parameter
+by a factor of 3 and descends again from there.
 
-Then parameters that the measurements do not constrain go back to where they were (`settle`), one at
-a time, while the others make up for it. What is left moves because the measurements cannot be
-explained without it.
+Then parameters that the measurements do not constrain go back to their first value (`settle`), one
+at a time, while the others adapt. A parameter that still moves is needed to explain the
+measurements.
 
 An interval is where a parameter may lie, the wider of two. Alone: for errors of this form
 (Laplace's distribution) the likelihood ratio at 95 % is `n (error / least error - 1) <= 1.92`.
-Together with the others: 1.96 standard deviations of `error^2 (J'J + error^2)^-1`, J the change of
-log times with log parameters, each known to a factor of e beforehand."""
+Together with the others: 1.96 standard deviations of `error^2 (J'J + error^2)^-1`. J is the change
+of log times with log parameters, each known to a factor of e beforehand."""
 
 from __future__ import annotations
 

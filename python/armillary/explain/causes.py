@@ -1,15 +1,19 @@
 """Why an operation takes another time in another run: the cause, from the terms that both runs
 recorded.
 
-A term of a collective or send that changes has one cause. Waits are contention. Latencies, endpoint
-delays and bytes over bandwidth are the platform's where its numbers differ and nothing else does;
-the algorithm's where messages, chunks or phases differ; the network model's where that is another.
-What a communication library adds to its messages is the library's. A computation that does more
-operations, moves more bytes, or takes another time on an equal NPU is other work; where the NPU
-differs, its work is what the ratio of operations explains, and its speed the rest. More of an
-operation on each rank are work, too. What nothing explains is the schedule: the operation is as
-long, and more or less of it, or of other ranks' waiting, is on the critical path. Waits for
-launches are a cause of their own."""
+A term of a collective or send that changes has one cause:
+
+- Waits are contention.
+- Latencies, endpoint delays and bytes over bandwidth: the platform's numbers, if only they differ;
+  the algorithm, if messages, chunks or phases differ; the network model, if the runs use different
+  ones.
+- What a communication library adds to its messages: the library.
+
+A computation that does more operations, moves more bytes, or takes another time on an equal NPU is
+other work. Where the NPUs differ, the ratio of operations is other work and the rest is speed. More
+operations on each rank are other work, too. Waits for launches are a cause of their own. All the
+rest is the schedule: the operation is equally long, but another part of it, or of waits for other
+ranks, is on the critical path."""
 
 from __future__ import annotations
 

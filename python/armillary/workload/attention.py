@@ -2,16 +2,22 @@
 parallelism too.
 
 Here: what stands between the matrices of an attention block. Not here: the block (`layer.py`).
-Causal attention of T tokens in a sequence of s: 2 T s / 2 x (key + value width) operations a head
-forward. Context parallelism deals the sequence in 2 cp pieces, to rank r the pieces r and 2 cp -
-1 - r, so that every rank sees as much of every other one's keys and values: each is 1 / cp of the
-work. How a rank comes by them: p2p: cp - 1 times it sends those it has to the next rank while it
-works on them, (cp - 1) max(work / cp, message) + work / cp; backward the gradients of keys and
-values go round a step behind, and home at the end. all_gather: all of them before, their gradients
-reduce-scattered after. a2a: tokens for heads, and back, before and after. Sources: Dao et al. 2022
-(arXiv:2205.14135); Liu et al. 2023, ring attention (arXiv:2310.01889); Grattafiori et al. 2024
-(arXiv:2407.21783, section 3.3.2); Jacobs et al. 2023, Ulysses (arXiv:2309.14509);
-NVIDIA/TransformerEngine (`context_parallel.py`: orders of messages, corrections, copies)."""
+
+Causal attention of T tokens in a sequence of s takes 2 T s / 2 x (key + value width) operations for
+each head, forward. Context parallelism divides the sequence into 2 cp pieces. Rank r has the pieces
+r and 2 cp - 1 - r, so that all ranks have the same work: 1 / cp of it for the keys and values of
+each rank. `cp_comm_type` says how a rank gets the keys and values of others:
+
+- p2p: cp - 1 times it sends the ones that it has to the next rank while it works on them. This
+  takes (cp - 1) max(work / cp, message) + work / cp. Backward, the gradients of keys and values
+  travel one step behind, and return to their rank at the end.
+- all_gather: it gathers all of them before; their gradients are reduce-scattered after.
+- a2a: before and after, all-to-alls exchange tokens for heads and back.
+
+Sources: Dao et al. 2022 (arXiv:2205.14135); Liu et al. 2023, ring attention (arXiv:2310.01889);
+Grattafiori et al. 2024 (arXiv:2407.21783, section 3.3.2); Jacobs et al. 2023, Ulysses
+(arXiv:2309.14509); NVIDIA/TransformerEngine (`context_parallel.py`: orders of messages,
+corrections, copies)."""
 
 from __future__ import annotations
 

@@ -1,18 +1,23 @@
 """What one rank does for the experts of one layer and one micro-batch.
 
-Here: routing, dispatch, experts, combination, the experts every token visits. Not here: dense
-layers (`layer.py`). A rank's T tokens (T / tp with tensor parallelism) go to `top_k` experts each:
-dispatch and combination are all-to-alls of T x top_k x hidden x load elements over the
-expert-parallel group, twice forward and twice backward. `load` is the capacity factor, or the
-imbalance of the busiest rank, which every rank is taken to be: the others would wait for it. With
-tensor parallelism each expert is cut too, its tokens gathered before and reduce-scattered after it.
-With `ep_node` ranks in a node a token is sent once to each node that it visits, to the rank with
-the sender's place there, and from there once to each rank that has one of its experts; results are
-added up on the way back. The two all-to-alls, of T x nodes and T x ranks tokens, go on side by
-side, as kernels that forward piece by piece do. How many nodes and ranks a token visits is what
-experts chosen at random make on average (`visited`). Sources: Lepikhin et al. 2020
-(arXiv:2006.16668); Rajbhandari et al. 2022 (arXiv:2201.05596); DeepSeek-AI 2024 (arXiv:2412.19437,
-sections 2.1.2, 3.2.2, 3.3.3) and deepseek-ai/DeepEP."""
+Here: routing, dispatch, experts, combination, and the shared experts that every token visits. Not
+here: dense layers (`layer.py`).
+
+- A rank's T tokens (T / tp with tensor parallelism) go to `top_k` experts each. Dispatch and
+  combination are all-to-alls of T x top_k x hidden x load elements over the expert-parallel group,
+  twice forward and twice backward.
+- `load` is the capacity factor, or the imbalance of the busiest rank. Every rank is assumed to have
+  that load, since the others would wait for it.
+- With tensor parallelism, each expert is divided, too. Its tokens are gathered before it and
+  reduce-scattered after it.
+- With `ep_node` ranks in a node, a token is sent once to each node that it visits: to the rank with
+  the sender's place there. From there it goes once to each rank that has one of its experts.
+  Results are added up on the way back. The two all-to-alls, of T x nodes and T x ranks tokens, run
+  at the same time, as kernels that forward piece by piece do. The number of nodes and ranks that a
+  token visits is the average for experts chosen at random (`visited`).
+
+Sources: Lepikhin et al. 2020 (arXiv:2006.16668); Rajbhandari et al. 2022 (arXiv:2201.05596);
+DeepSeek-AI 2024 (arXiv:2412.19437, sections 2.1.2, 3.2.2, 3.3.3) and deepseek-ai/DeepEP."""
 
 from __future__ import annotations
 

@@ -1,18 +1,23 @@
 """What one rank does for one layer and one micro-batch, forward and backward, as scripts.
 
-Here: attention and perceptron blocks and the embedding and head, cut by tensor and sequence
+Here: attention and perceptron blocks, embedding and head, divided by tensor and sequence
 parallelism. Not here: what is between an attention block's matrices, context parallelism
 (`attention.py`), experts (`experts.py`), the order of layers and micro-batches (`stage.py`), the
-stream (`script.py`). A block is: norm; gather (sequence parallel); matrices cut by column; inner
-kernels; matrices cut by row; reduce. A matrix of n x k over m tokens is a multiplication forward
-and two backward (input and weight gradients). Tensor parallelism reduces b s h activations after
-the rows forward and after the columns backward: 4 all-reduces a layer, or the same number of
-reduce-scatters and all-gathers with sequence parallelism, which gathers the blocks' inputs once
-more for the weight gradients. In 8 bits operands are cast before each multiplication but the
-head's, and what is gathered before it is gathered. Sources: Shoeybi et al. 2019 (arXiv:1909.08053);
-Korthikanti et al. 2022 (arXiv:2205.05198); Micikevicius et al. 2022 (arXiv:2209.05433); pytorch/ao
-`float8` (what is cast, and when); pytorch/torchtitan (`recompute="ops"`: attention and every other
-multiplication are kept)."""
+stream (`script.py`).
+
+- A block is: norm; gather (sequence parallel); matrices divided by column; inner kernels; matrices
+  divided by row; reduce.
+- A matrix of n x k over m tokens is one multiplication forward and two backward (input and weight
+  gradients).
+- Tensor parallelism reduces b s h activations after the rows forward and after the columns
+  backward: 4 all-reduces in each layer. With sequence parallelism these are reduce-scatters and
+  all-gathers, and the blocks' inputs are gathered once more for the weight gradients.
+- In 8 bits, operands are cast before each multiplication except the head's. What is gathered for a
+  multiplication is cast before it is gathered.
+
+Sources: Shoeybi et al. 2019 (arXiv:1909.08053); Korthikanti et al. 2022 (arXiv:2205.05198);
+Micikevicius et al. 2022 (arXiv:2209.05433); pytorch/ao `float8` (what is cast, and when);
+pytorch/torchtitan (`recompute="ops"`: attention and every other multiplication are kept)."""
 
 from __future__ import annotations
 

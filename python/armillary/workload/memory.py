@@ -2,17 +2,24 @@
 buffers.
 
 Here: bytes by formula. Not here: whether they fit (the platform knows), fragmentation, buffers of
-communication libraries. Mixed-precision Adam: 2 bytes weight + 2 gradient (4 with fp32 gradients) +
-12 optimizer a parameter; ZeRO divides the last, the last two, or all by the ranks that a shard is
-split over. A GPT layer with dropout and a written score matrix keeps s b h (10 + 24 / t + 5 a s / h
-t) bytes; with sequence parallelism s b h / t (34 + 5 a s / h); full recomputation keeps its input,
-2 s b h. Beside that, `kernels="eager"` keeps what fused kernels don't write (the gated function's
-value, queries and keys before rotation, logits twice in 4 bytes) and gradients in the working
-precision: a copy of each in the buckets of data parallelism, and the largest unit's while it is
-added up. Where they are added up by the multiplications themselves (fused), autograd is handed an
-empty one of each shape instead. Single modules that are recomputed keep what enters them instead of
-their results, which are there again for one layer at a time; inputs of multiplications may be kept
-in 8 bits. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022
+communication libraries.
+
+- Mixed-precision Adam takes for each parameter 2 bytes of weight, 2 of gradient (4 with fp32
+  gradients) and 12 of optimizer state. ZeRO divides the last, the last two, or all of them by the
+  ranks that share a shard.
+- A GPT layer with dropout and a written score matrix keeps s b h (10 + 24 / t + 5 a s / h t) bytes,
+  with sequence parallelism s b h / t (34 + 5 a s / h). With full recomputation it keeps its input,
+  2 s b h.
+- `kernels="eager"` also keeps what fused kernels don't write: the gated function's value, queries
+  and keys before rotation, logits twice in 4 bytes. It also keeps gradients in the working
+  precision: a copy of each in the buckets of data parallelism, and that of the largest unit while
+  it is accumulated. Fused multiplications accumulate gradients themselves. Autograd then gets an
+  empty gradient of each shape.
+- A module that is recomputed by itself keeps its input instead of its results. The results exist
+  again for one layer at a time.
+- Inputs of multiplications may be kept in 8 bits.
+
+Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022
 (arXiv:2205.05198, table 2); Li et al. 2020 (arXiv:2006.15704, section 3.2.3); huggingface/nanotron
 (`nn/activations.py`, `optim/gradient_accumulator.py`, `tensor_parallel/functional.py`);
 NVIDIA/TransformerEngine (`get_dummy_wgrad`) and NVIDIA/Megatron-LM

@@ -1,14 +1,16 @@
 """Which layers are in which part of a pipeline, and which rank has which part.
 
-Here: dealing layers to parts, reading a layout, where a part and its neighbours are. Not here: what
-a part does (`stage.py`), the order of passes (`schedule.py`). A pipeline of `pp` stages with `v`
-chunks each has `pp` x `v` parts in model order; part `q` is chunk `q / pp` of stage `q mod pp`.
-Under DualPipe every part exists twice: stage `s` has part `s` for micro-batches that go up, and
-part `pp - 1 - s` for those that go down; the lower of the two is its chunk 0. Ranks of stages `s`
-and `pp - 1 - s` hold the same parameters in the same chunks, so they are neighbours along an axis
-of their own, `mirror`. Sources: DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.1) and
-deepseek-ai/DualPipe (placement of parts); NVIDIA/ Megatron-LM, `pipeline_parallel_layer_layout.py`
-(layouts)."""
+Here: dividing layers into parts, reading a layout, where a part and its neighbours are. Not here:
+what a part does (`stage.py`), the order of passes (`schedule.py`).
+
+A pipeline of `pp` stages with `v` chunks each has `pp` x `v` parts in model order. Part `q` is
+chunk `q / pp` of stage `q mod pp`. Under DualPipe every part exists twice: stage `s` has part `s`
+for micro-batches that go up, and part `pp - 1 - s` for those that go down. The lower of the two is
+its chunk 0. Ranks of stages `s` and `pp - 1 - s` hold the same parameters in the same chunks, so
+they are neighbours along an axis of their own, `mirror`.
+
+Sources: DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.1) and deepseek-ai/DualPipe (placement of
+parts); NVIDIA/Megatron-LM, `pipeline_parallel_layer_layout.py` (layouts)."""
 
 from __future__ import annotations
 

@@ -2,9 +2,11 @@
 
 Here: `full`, `ops` and `selective` recomputation, and single modules. Not here: what is kept
 (`memory.py`), operations (`model/flops.py`). A module's result is dropped and computed again from
-what entered it, which is kept: norms from the residual stream, MLA's queries, keys and values from
-the compressed ones, a function's value from its inputs, a perceptron or expert block from what its
-norm gave. Sources: Chen et al. 2016 (arXiv:1604.06174); Korthikanti et al. 2022 (arXiv:2205.05198);
+its input, which is kept: norms from the residual stream; queries, keys and values of MLA from the
+compressed ones; the value of a function from its inputs; a perceptron or expert block from the
+result of its norm.
+
+Sources: Chen et al. 2016 (arXiv:1604.06174); Korthikanti et al. 2022 (arXiv:2205.05198);
 DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.3); NVIDIA/Megatron-LM (`--recompute-modules`)."""
 
 from __future__ import annotations

@@ -1,16 +1,23 @@
 """The order in which a pipeline stage works through micro-batches, and the bubble it leaves.
 
 Here: GPipe, 1F1B, interleaved 1F1B, ZB-H1 and DualPipe as lists of passes. Not here: what a pass
-consists of (`stage.py`), where the chunks of DualPipe are (`placement.py`). Bubble over ideal time,
-p stages, m micro-batches, v chunks a stage: (p - 1) / (v m); ZB-H1 with equal passes (p - 1) / (3
-m); DualPipe (p / 2 - 1) (FB + B - 3 W), FB being the time of a forward and a backward pass side by
-side, of m (F + B) ideally. A forward pass may run side by side with the backward pass after it, of
-another micro-batch, so that the communication of each hides behind the kernels of the other. A
-stage then begins with one more forward pass (interleaved), or with twice that number and one more
-(1F1B): both passes of a pair are handed on at its end. Sources: Huang et al. 2019
-(arXiv:1811.06965); Narayanan et al. 2021 (arXiv:2104.04473, section 2.2); Qi et al. 2023
-(arXiv:2401.10241); DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.1) and deepseek-ai/DualPipe;
-NVIDIA/Megatron-LM (`pipeline_parallel/combined_1f1b.py`)."""
+consists of (`stage.py`), where the chunks of DualPipe are (`placement.py`).
+
+Bubble over ideal time, with p stages, m micro-batches and v chunks in each stage:
+
+    1F1B, interleaved    (p - 1) / (v m)
+    ZB-H1                (p - 1) / (3 m), if its three passes take equal time
+    DualPipe             (p / 2 - 1) (FB + B - 3 W) over m (F + B)
+
+F, B and W are the times of a forward, a backward and a weight-gradient pass, FB that of a forward
+and a backward pass at the same time. A forward pass may run at the same time as the backward pass
+after it, of another micro-batch, so that the kernels of each hide the communication of the other.
+A stage then begins with one more forward pass (interleaved), or with twice that number and one more
+(1F1B). Both passes of a pair send their results at the end of the pair.
+
+Sources: Huang et al. 2019 (arXiv:1811.06965); Narayanan et al. 2021 (arXiv:2104.04473, section
+2.2); Qi et al. 2023 (arXiv:2401.10241); DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.1) and
+deepseek-ai/DualPipe; NVIDIA/Megatron-LM (`pipeline_parallel/combined_1f1b.py`)."""
 
 from __future__ import annotations
 

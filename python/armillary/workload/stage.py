@@ -2,16 +2,22 @@
 
 Here: passes in the schedule's order, messages between stages, reduction of gradients, gathering of
 parameters, the optimizer. Not here: which units a stage has (`plan.py`), what a layer does
-(`layer.py`, `experts.py`). Passes that are side by side have a stream each, whose kernels are added
-layer by layer, the forward pass's first: an NPU runs the first kernel that is ready, so where one
-stream waits for communication the other one goes on. Gradients: all-reduced over dp x cp (ZeRO 0),
-or reduce-scattered and the updated parameters all-gathered (1, 2): by layer in the last
-micro-batch's backward pass, ZeRO 2 and 3 in every one. ZeRO 3 gathers each layer's parameters
-before its forward and its backward pass, one layer ahead. Shards of groups of ranks (`zero_group`)
-are all-reduced over their replicas after the last micro-batch; whole tensors are all-reduced, and
-broadcast by their owners. Collectives of one data-parallel group follow each other, as on one
-stream. Sources: Li et al. 2020 (arXiv:2006.15704); Rajbhandari et al. 2020 (arXiv:1910.02054); Zhao
-et al. 2023 (arXiv:2304.11277); Zhang et al. 2022 (arXiv:2205.00119)."""
+(`layer.py`, `experts.py`).
+
+- Passes that run at the same time have a stream each. Their kernels are added layer by layer, those
+  of the forward pass first. An NPU runs the first kernel that is ready, so while one stream waits
+  for communication the other one continues.
+- Gradients are all-reduced over dp x cp (ZeRO 0), or reduce-scattered and the updated parameters
+  all-gathered (ZeRO 1 and 2). This happens by layer in the backward pass of the last micro-batch;
+  with ZeRO 2 and 3 in that of every micro-batch.
+- ZeRO 3 gathers the parameters of each layer before its forward and its backward pass, one layer
+  ahead.
+- Shards of groups of ranks (`zero_group`) are all-reduced over their replicas after the last
+  micro-batch. Whole tensors are all-reduced, and broadcast by their owners.
+- Collectives of one data-parallel group follow each other, as on one stream.
+
+Sources: Li et al. 2020 (arXiv:2006.15704); Rajbhandari et al. 2020 (arXiv:1910.02054); Zhao et al.
+2023 (arXiv:2304.11277); Zhang et al. 2022 (arXiv:2205.00119)."""
 
 from __future__ import annotations
 

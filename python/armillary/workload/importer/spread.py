@@ -1,11 +1,13 @@
-"""From the recorded ranks to all ranks: those that were not recorded, and more of them than there
-were.
+"""From the recorded ranks to all ranks: those that were not recorded, and more of them than the run
+had.
 
-Here: whose program a rank runs, who its groups' members are, how sizes change. Model: N ranks are N
-/ W blocks of the W of the run; rank r does what rank r mod W did. A group of everybody grows to
-everybody; so does a group along the outermost stride that reduces or gathers (data parallelism);
-every other group repeats in each block. With g members grown to h, an all-gather's contribution is
-a shard and shrinks by g / h; what all-reduce and reduce-scatter hand in stays."""
+Here: whose program a rank runs, which members its groups have, how sizes change.
+
+Model: N ranks are N / W blocks of the W ranks of the run. Rank r does what rank r mod W did. A
+group of all ranks grows to all ranks; so does a group along the outermost stride that reduces or
+gathers (data parallelism). Every other group repeats in each block. When g members grow to h, the
+contribution to an all-gather is a shard and shrinks by g / h. The input of all-reduce and
+reduce-scatter keeps its size."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 """Which part of a trace is one training step.
 
 Here: `ProfilerStep#n` annotations, a steady one among them, the operations that belong to it. Not
-here: dependencies. A device may lag behind its host: work of the step before still runs when the
-annotation begins, its own after it ends. The host is ahead by what is common to both (its head
-start), and a step that leaves more behind than it found took longer: step time = span of the
-annotation + lag at its end - head start, head start = min(lag at its start, lag at its end)."""
+here: dependencies.
+
+A device may lag behind its host: when the annotation begins, work of the step before still runs,
+and when it ends, so does its own. The host is ahead by the smaller of the two lags, its head start.
+A step that leaves a larger lag than it found took longer: step time = span of the annotation + lag
+at its end - head start, with head start = min(lag at its start, lag at its end)."""
 
 from __future__ import annotations
 

@@ -2,13 +2,16 @@
 
 Here: the chain of host work between launches and synchronisations, order on streams, launches,
 waits; durations; the check for cycles. Not here: programs (`building.py`), waits themselves
-(`waits.py`). Model: PyTorch's threads of a rank take turns (the thread that calls backward waits
-for autograd's, the interpreter has one lock), so the moments at which they launch or finish waiting
-form ONE chain; host time between two moments is a node, less what the host spent waiting for the
-device. That keeps launch-bound steps and hand-overs between threads exactly. A kernel that found
-its stream idle hangs on the host at its own start, which keeps the launch latency; a kernel that
-queued hangs on the return of its launch call. Where kernels ran side by side each carries the time
-in which no kernel started earlier was running, because an NPU runs one compute node at a time."""
+(`waits.py`).
+
+- PyTorch's threads of a rank take turns: the thread that calls backward waits for autograd's, and
+  the interpreter has one lock. So the moments at which they launch or finish waiting form ONE
+  chain. The host time between two moments is a node, less the time in which the host waited for the
+  device. This keeps launch-bound steps and hand-overs between threads exactly.
+- A kernel that found its stream idle depends on the host at its own start, which keeps the launch
+  latency. A kernel that queued depends on the return of its launch call.
+- An NPU runs one compute node at a time. So where kernels overlapped, each has the time in which no
+  kernel that started earlier was running."""
 
 from __future__ import annotations
 

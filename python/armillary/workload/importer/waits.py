@@ -3,13 +3,18 @@ them, else inferred.
 
 Here: for each device operation the operations of other streams it waited for, for each
 synchronising call those the host waited for. Not here: order on one stream and launches
-(`timeline.py`). Recorded: Kineto's `cuda_sync` events name waiting stream, awaited stream and the
-event's record call. An event stands for what was launched on ITS stream before it was recorded,
-whatever was launched elsewhere in between. Inferred otherwise: the next launch of a thread after
-its `StreamWaitEvent` waits for the latest operation of another stream that was launched before that
-call and had ended; an operation that starts late for no other reason waits for one that ended
-within 10 us before it; a stream synchronisation waits for the last operation that ended during it.
-"""
+(`timeline.py`).
+
+Recorded: Kineto's `cuda_sync` events name the waiting stream, the awaited stream and the event's
+record call. An event stands for what was launched on ITS stream before it was recorded, whatever
+was launched elsewhere in between.
+
+Inferred otherwise:
+
+- The next launch of a thread after its `StreamWaitEvent` waits for the latest operation of another
+  stream that was launched before that call and had ended.
+- An operation that starts late for no other reason waits for one that ended within 10 us before it.
+- A stream synchronisation waits for the last operation that ended during it."""
 
 from __future__ import annotations
 
