@@ -35,9 +35,9 @@ PAGES: dict[str, list[str]] = {
         "collective all_reduce -p dgx-h100-16n -b 1M -e 4G -f 4 --report collective.html"
     ],
     "sweep": [f"sweep {ROOT}/examples/sweep.yml -o sweep", "report sweep -o sweep.html"],
-    "design": [f"design {ROOT}/examples/design.yml --html design.html"],
+    "design": [f"design {ROOT}/examples/design.yml --report design.html"],
     "calibrate": ["calibrate nccl.log -p dgx-h100 -o mine.yml --report calibrate.html"],
-    "study": ["study multidim-equal-bandwidth --html study.html"],
+    "study": ["study multidim-equal-bandwidth --report study.html"],
 }
 """Commands that make the page NAME.html, after `WORKLOAD` and the log of a measurement."""
 WORKLOAD = "workload llama-3-70b --tp 8 --pp 4 --dp 8 --global-batch 128 --zero 1 --sp -o llama"

@@ -90,7 +90,7 @@ def test_every_model_of_compute() -> None:
     assert not [word for word in re.findall(r'"(\w+)"', models[1]) if f"| `{word}` |" not in text]
     options = set(re.findall(r"--[a-z]+", help_of("platform", "import-gemm"))) - {
         "--help",
-        "--out",
+        "--output",
         "--json",
     }
     assert len(options) == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, cast
 
 import typer
@@ -85,11 +85,30 @@ _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
 does."""
 
 
+_OLD = {
+    ("calibrate", "--out"): "--output",
+    ("design", "--html"): "--report",
+    ("platform", "--out"): "--output",
+    ("study", "--html"): "--report",
+}
+"""Names that options had until 0.1, by verb. They are read for one release."""
+
+
+def _current(arguments: Sequence[str]) -> Iterator[str]:
+    """The arguments with today's names of options; a warning for each old one."""
+    for argument in arguments:
+        name, sign, value = argument.partition("=")
+        new = _OLD.get((arguments[0], name))
+        if new is not None:
+            output.log(f"warning: {name} is now called {new}")
+        yield argument if new is None else f"{new}{sign}{value}"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Runs the verb that `arguments` name and returns its exit code. What the verb raises is its
     own guard's."""
     try:
-        code = app(args=list(arguments), prog_name="armillary", standalone_mode=False)
+        code = app(args=list(_current(arguments)), prog_name="armillary", standalone_mode=False)
     except _UsageError as error:
         return _refuse(error)
     if (

@@ -32,7 +32,7 @@ Logs = Annotated[
 ]
 Out = Annotated[
     str | None,
-    typer.Option("-o", "--out", metavar="FILE", help="Write the calibrated platform here."),
+    typer.Option("-o", "--output", metavar="FILE", help="Write the calibrated platform here."),
 ]
 Collective = Annotated[
     str | None,
@@ -72,7 +72,7 @@ def calibrate(
 
     with output.guard():
         output.claim(
-            {"--json": json, "--out": out, "--plot": plot, "--report": report}, *logs, platform
+            {"--json": json, "--output": out, "--plot": plot, "--report": report}, *logs, platform
         )
         if plot and not plot.endswith((".svg", ".png")):
             raise InputError(

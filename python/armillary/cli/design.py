@@ -38,7 +38,7 @@ Objective = Annotated[
     typer.Option(
         "--objective",
         metavar="step_time|performance_per_cost|cost|pareto",
-        help="Instead of the file's own.",
+        help="Objective, instead of that of the file.",
     ),
 ]
 Simulate = Annotated[
@@ -63,7 +63,8 @@ Csv = Annotated[
     typer.Option("--csv", metavar="FILE", help="Write the table as CSV; - for standard output."),
 ]
 Html = Annotated[
-    str | None, typer.Option("--html", metavar="FILE", help="Write a page with plots.")
+    str | None,
+    typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here."),
 ]
 Figures = Annotated[
     str | None,
@@ -91,7 +92,7 @@ def design(
     from ..design import design as run
 
     with output.guard():
-        output.claim({"--output": out, "--csv": csv, "--html": html, "--json": json}, spec)
+        output.claim({"--output": out, "--csv": csv, "--report": html, "--json": json}, spec)
         limit = (
             int(budget)
             if budget is not None and budget.isdecimal() and len(budget) < 10

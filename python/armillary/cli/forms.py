@@ -31,7 +31,7 @@ _NODE = 110
 """Bytes a node takes in a Chakra file, about."""
 _LARGE = 10**9
 
-Form = Annotated[str, typer.Option("--format", metavar="|".join(FORMS), help="What is written.")]
+Form = Annotated[str, typer.Option("--format", metavar="|".join(FORMS), help="Format to write.")]
 
 
 def check(form: str, platform: str | None, out: str | None) -> None:

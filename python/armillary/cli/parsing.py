@@ -101,7 +101,10 @@ class _Parser(argparse.ArgumentParser):
 def _add(parser: argparse._ArgumentGroup, parameter: inspect.Parameter, meaning: str) -> None:
     type_, choices = kind(parameter.annotation)
     required = parameter.default is inspect.Parameter.empty
-    default = "" if parameter.default is None else f" [{parameter.default}]"
+    words = {True: "on", False: "off"} if type_ is bool else {}
+    default = (
+        "" if parameter.default is None else f" [{words.get(parameter.default, parameter.default)}]"
+    )
     text = (meaning + (" [required]" if required else default)).strip().replace("%", "%%")
     if type_ is bool:
         parser.add_argument(flag(parameter.name), action=argparse.BooleanOptionalAction, help=text)

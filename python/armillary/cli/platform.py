@@ -125,7 +125,8 @@ def import_gemm(
         Path, typer.Argument(metavar="FILE", help="CSV or JSON with m, n, k and a time or TFLOP/s.")
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="TABLE", help="Table to write, such as gemm.csv.")
+        Path,
+        typer.Option("-o", "--output", metavar="TABLE", help="Table to write, such as gemm.csv."),
     ],
     where: Annotated[
         list[str] | None,
@@ -150,7 +151,7 @@ def import_gemm(
     """Turn a list of measured matrix multiplications into a table for npu.compute: {model:
     measured}."""
     with output.guard():
-        output.claim({"--json": json, "--out": str(out)}, str(file))
+        output.claim({"--json": json, "--output": str(out)}, str(file))
         table = read_gemm_table(
             file, where=key_values("--where", where, "gpu=A100"), width=width, time=time
         )

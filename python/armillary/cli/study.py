@@ -31,7 +31,8 @@ Only = Annotated[
     typer.Option("--backend", help="Network backend (default: all that the study uses)."),
 ]
 Html = Annotated[
-    str | None, typer.Option("--html", metavar="FILE", help="Write a page with table and figures.")
+    str | None,
+    typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here."),
 ]
 Figures = Annotated[
     str | None,
@@ -54,7 +55,7 @@ def study(
     from .. import studies
 
     with output.guard():
-        output.claim({"--html": html, "--json": json})
+        output.claim({"--report": html, "--json": json})
         if name is None:
             _list(studies.studies(), json)
             return

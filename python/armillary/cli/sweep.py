@@ -51,7 +51,12 @@ Workers = Annotated[
     ),
 ]
 Kind = Annotated[
-    str, typer.Option("--executor", metavar="processes|ray", help="Where the workers are.")
+    str,
+    typer.Option(
+        "--executor",
+        metavar="processes|ray",
+        help="What runs the workers: processes of this machine, or a Ray cluster.",
+    ),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue an earlier run of the same study in DIR.")

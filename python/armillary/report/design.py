@@ -156,7 +156,7 @@ def _ranking(data: Data) -> Iterator[RenderableType]:
     if len(data["designs"]) > len(designs):
         yield Text(
             f"{len(data['designs']) - len(designs):,} more designs were simulated: --json, --csv "
-            "and --html list them"
+            "and --report list them"
         )
     yield from (Text(f"{_letter(index)}  {each}") for index, each in enumerate(chosen))
 

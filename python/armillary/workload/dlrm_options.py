@@ -29,22 +29,21 @@ class Options:
     dp: int
     """NPUs that each take a part of the batch."""
     local_batch: int | None = None
-    """Samples of a step on an NPU; the model's own when neither this nor global-batch is given."""
+    """Samples of a step on an NPU. Default: the model's, unless global-batch is given."""
     global_batch: int | None = None
     """Samples of a step over all NPUs, instead of local-batch."""
     passes: int = 1
     """Iterations."""
     flow: Flow | None = None
-    """hoti: inputs are where they are needed; neo: lengths and indices are distributed first; the
-    model's own when not given."""
+    """hoti: inputs are already in place; neo: lengths and indices are distributed first. Default:
+    the model's."""
     pipelined: bool = True
     """With neo: distribute the inputs of the next iteration during the top MLP of this one."""
     sharding: Scheme = "auto"
     """How tables are split over NPUs: whole, by column, by row, rows within a node, or copied
     (data)."""
     column_shards: int | None = None
-    """Pieces of a table that is split by column; the fewest that give every NPU one when not
-    given."""
+    """Pieces of a table that is split by column. Default: the fewest that give every NPU one."""
     plan: str | None = None
     """A sharding plan file, which says where each shard of each table is, instead of sharding and
     column-shards."""
@@ -53,15 +52,15 @@ class Options:
     capacity: int | None = None
     """The most bytes of tables on an NPU."""
     width: int | None = None
-    """Of dense weights and activations; the model's own when not given."""
+    """Of dense weights and activations. Default: the model's."""
     gradient_width: int | None = None
-    """Of gradients that are all-reduced; the model's own when not given."""
+    """Of gradients that are all-reduced. Default: the model's."""
     embedding_width: int | None = None
-    """Of tables; the model's own when not given."""
+    """Of tables. Default: the model's."""
     forward_width: int | None = None
-    """Of pooled rows on the network; as width when not given."""
+    """Of pooled rows on the network. Default: as width."""
     backward_width: int | None = None
-    """Of their gradients on the network; as width when not given."""
+    """Of gradients of pooled rows on the network. Default: as width."""
     index_width: int = 8
     """Of indices on the network."""
     length_width: int = 4

@@ -59,32 +59,33 @@ class Degrees:
     """Degrees of parallelism."""
 
     tp: int = 1
-    """Tensor parallelism: heads and perceptrons cut in `tp`."""
+    """Tensor parallelism: heads and perceptrons are divided by `tp`."""
     sp: bool | None = None
-    """Sequence parallelism: norms and dropouts cut along the sequence by `tp`. With experts and tp,
-    on when not given."""
+    """Sequence parallelism: norms and dropouts are divided along the sequence by `tp`. Default: on
+    with experts and tp, else off."""
     pp: int = 1
     """Pipeline stages."""
     cp: int = 1
-    """Context parallelism: the sequence cut in `cp`."""
+    """Context parallelism: the sequence is divided by `cp`."""
     cp_comm_type: ContextExchange | None = None
     """How its ranks see all keys and values: `p2p`, in a ring during attention; `all_gather`,
-    before it; `a2a`, which exchanges heads for tokens. When not given p2p, with unfused attention
-    all_gather."""
+    before it; `a2a`, which exchanges heads for tokens. Default: p2p; all_gather with unfused
+    attention."""
     dp: int = 1
     """Data parallelism: replicas of the model, the expert-parallel ones included."""
     ep: int = 1
-    """Expert parallelism: experts dealt to `ep` of the `dp` replicas."""
+    """Expert parallelism: experts are divided over `ep` of the `dp` replicas."""
     ep_node: int | None = None
-    """Of these, those in a node. A token is then sent once to each node it visits, and from there
-    to its experts' ranks (DeepEP); when not given it is sent to each of its experts directly."""
+    """Ranks of `ep` in a node. A token is then sent once to each node that it visits, and from
+    there to its experts' ranks (DeepEP). Default: it is sent to each of its experts directly."""
     node_limit: int | None = None
-    """With `ep_node`: the most nodes that a token visits; all when not given."""
+    """With `ep_node`: the most nodes that a token visits. Default: all."""
     zero: int = 0
-    """ZeRO: what is cut by dp x cp. 1 optimizer, 2 and gradients, 3 and parameters (FSDP)."""
+    """ZeRO: what is divided by dp x cp. 1: optimizer state; 2: also gradients; 3: also parameters
+    (FSDP)."""
     zero_group: int | None = None
-    """Neighbouring ranks that a shard is split over, all of dp x cp when not given; other groups
-    replicate it (hybrid sharding, MiCS)."""
+    """Neighbouring ranks that share out a shard; other groups replicate it (hybrid sharding, MiCS).
+    Default: all of dp x cp."""
     distributed_optimizer: bool = False
     """The same as `zero=1`."""
     ranks: int | None = None
@@ -98,32 +99,32 @@ class StepOrder(Degrees):
     micro_batch: int = 1
     """Samples of a micro-batch."""
     global_batch: int | None = None
-    """Samples of a step; when not given one micro-batch a replica, four times the stages with a
-    pipeline."""
+    """Samples of a step. Default: one micro-batch for each replica; with a pipeline, four for each
+    of its stages."""
     seq: int | None = None
-    """Tokens of a sample; the model's when not given."""
+    """Tokens of a sample. Default: the model's."""
     schedule: Schedule = "1f1b"
     """The order of micro-batches; 1f1b with several virtual stages is interleaved. `dualpipe` runs
-    micro-batches through the pipeline from both ends, each stage holding two parts of the model."""
+    micro-batches through the pipeline from both ends; each stage holds two parts of the model."""
     virtual_stages: int = 1
     """Model chunks of a stage."""
     overlap_passes: bool = False
-    """A forward pass runs side by side with the backward pass of another micro-batch, so that the
-    communication of each hides behind the other's kernels (Megatron's overlap of expert
-    parallelism, DualPipe)."""
+    """A forward pass runs at the same time as the backward pass of another micro-batch, so that the
+    kernels of each hide the communication of the other (Megatron's overlap of expert parallelism,
+    DualPipe)."""
     layers_per_stage: str | Sequence[int] | None = None
     """Layers of each part of the pipeline in model order, pp x virtual_stages numbers such as
     4*15,1, or Megatron's layout with embedding, layers, multi-token prediction and loss, such as
-    Et*3|(tt|)*29m|L. When not given as `partition` says."""
+    Et*3|(tt|)*29m|L. Default: as `partition` says."""
     mtp: int = 0
-    """Multi-token-prediction modules that are trained, each a projection and a layer before the
-    same head; in the last part unless a layout says otherwise."""
+    """Multi-token-prediction modules that are trained. Each is a projection and a layer before the
+    same head, in the last part unless a layout says otherwise."""
     capacity_factor: float | None = None
-    """Experts take this multiple of an even share of tokens, padded; none are dropped when not
-    given."""
+    """Experts take this multiple of an even share of tokens, padded. Default: no token is
+    dropped."""
     imbalance: float = 1.0
     """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is
-    taken to be it."""
+    assumed to be as busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,42 +132,42 @@ class Numbers(StepOrder):
     """Memory and number formats."""
 
     recompute: Recompute = "none"
-    """Before a layer's backward pass: `none`, `selective` (the attention core), `ops` (all but
-    attention and every other multiplication, as torchtitan's selective op) or `full` (the
-    layer)."""
+    """What is recomputed before a layer's backward pass: `none`, `selective` (the attention core),
+    `ops` (all but attention and every other multiplication, as torchtitan's selective op) or `full`
+    (the layer)."""
     recompute_modules: str | Sequence[str] | None = None
-    """Recompute these alone (with recompute none or selective), separated by commas: core_attn,
-    layernorm, mla_up_proj, activation (between a perceptron's matrices), moe_act (the same of
-    routed experts), mlp (a dense perceptron), moe (an expert block with its all-to-alls),
+    """Modules to recompute by themselves (with recompute none or selective), separated by commas:
+    core_attn, layernorm, mla_up_proj, activation (between a perceptron's matrices), moe_act (the
+    same of routed experts), mlp (a dense perceptron), moe (an expert block with its all-to-alls),
     shared_experts."""
     attention: Attention = "flash"
     """`flash` (one kernel, skips what the causal mask hides) or `unfused` (writes the whole score
     matrix)."""
     precision: Width = "bf16"
-    """Of weights, activations and multiplications; optimizer states are fp32. With fp8 the head
-    stays in bf16."""
+    """Format of weights, activations and multiplications; optimizer states are fp32. With fp8 the
+    head stays in bf16."""
     fp8_recipe: Recipe = "tensorwise"
-    """Scales of 8-bit operands: `delayed`, of earlier steps; `tensorwise`, of the tensor;
-    `rowwise`, of rows and of columns, for which sequence parallelism gathers 16 bits; `blockwise`,
-    of 128 elements or 128 x 128 (DeepSeek-V3)."""
+    """Scales of 8-bit operands: `delayed`, from earlier steps; `tensorwise`, one for the tensor;
+    `rowwise`, for rows and columns (sequence parallelism then gathers 16 bits); `blockwise`, for
+    128 elements or 128 x 128 (DeepSeek-V3)."""
     fp8_param_gather: bool = False
-    """Parameters are cast to 8 bits by the rank that updates them, and gathered so."""
+    """Parameters are cast to 8 bits by the rank that updates them, and gathered in 8 bits."""
     fp8_weight_cache: bool = False
-    """Weights are cast to 8 bits once a step, not in every micro-batch, and kept so, as they are
-    and transposed."""
+    """Weights are cast to 8 bits once per step, not in every micro-batch, and kept in 8 bits, both
+    plain and transposed."""
     fp8_activations: bool = False
     """Inputs of 8-bit multiplications and of gated functions are kept for the backward pass in 8
-    bits; what attention gives its output matrix isn't."""
+    bits, except the input of attention's output matrix."""
     fp8_dispatch: bool = False
     """Tokens are sent to experts in 8 bits, with a scale of 4 bytes for each 128 elements, and so
-    are the gradients of their results; what comes back is in 16 bits."""
+    are the gradients of their results. What comes back has 16 bits."""
     moments: Moments = "fp32"
-    """Precision of Adam's moments; the master copy is fp32."""
+    """Format of Adam's moments; the master copy is fp32."""
     fp32_gradients: bool = False
-    """Gradients are kept and reduced in 4 bytes, whatever the precision."""
+    """Gradients are kept and reduced in 4 bytes with any precision."""
     offload: Offload = "none"
-    """What lies in memory outside the NPUs: optimizer states, or with ZeRO 3 parameters and
-    gradients, too. Parameters are loaded a layer ahead."""
+    """What is in memory outside the NPUs: optimizer states, or with ZeRO 3 also parameters and
+    gradients. Parameters are loaded one layer ahead."""
     in_switch: bool = False
     """Offloaded parameters are gathered, and gradients reduced, in the switches of the memory
     instead of by the ranks."""
@@ -177,43 +178,44 @@ class Software(Numbers):
     """What a training framework decides."""
 
     framework: str | None = None
-    """The training framework whose defaults hold for the options that are not given, such as
+    """The training framework whose defaults apply to options that are not given, such as
     megatron-lm or torchtitan (docs/models/frameworks.md), or a file that describes one."""
     kernels: Kernels = "fused"
-    """What is held and moved: `fused` as by Megatron with TransformerEngine, where gated functions,
-    rotary embedding, loss and sums of gradients are a kernel each, or `eager` as by plain
-    PyTorch."""
+    """Which kernels hold and move data: `fused`, as Megatron's with TransformerEngine, with one
+    kernel for each gated function, rotary embedding, loss and sum of gradients; or `eager`, as
+    plain PyTorch's."""
     merged: bool = True
     """Queries, keys and values are one matrix, and so are a gated perceptron's inputs, as in
-    Megatron; off: a multiplication each, as in torchtitan. Not for experts and compressed keys."""
+    Megatron. Off: one multiplication for each, as in torchtitan. Not for experts and compressed
+    keys."""
     gates_inside: bool = False
-    """The router's weights multiply what is between an expert's matrices, so that its results need
-    not be kept; off: they multiply what comes back from experts."""
+    """The router's weights multiply the values between an expert's matrices, so that its results
+    need not be kept. Off: they multiply what comes back from experts."""
     early_stop: bool = False
-    """Full recomputation ends where nothing more is asked for: without a dense layer's last matrix
-    and its reduction, as PyTorch's checkpoints. Megatron's play the whole layer."""
+    """Full recomputation ends when all that is needed exists: before a dense layer's last matrix
+    and its reduction, as PyTorch's checkpoints do. Megatron's repeat the whole layer."""
     overlap_tp: bool = False
     """Tensor-parallel collectives of dense layers overlap piece by piece with the multiplications
     before or after them (asynchronous tensor parallelism)."""
     overlap_grad_reduce: bool = True
-    """Gradients of a layer are reduced as soon as they are there, not all at the end."""
+    """Gradients of a layer are reduced as soon as they exist, not all at the end."""
     overlap_param_gather: bool = True
-    """With ZeRO 1 and 2 parameters are gathered by layer while the forward pass runs, not all after
-    the optimizer."""
+    """With ZeRO 1 and 2, parameters are gathered layer by layer during the forward pass, not all
+    after the optimizer."""
     bucket_mb: float | None = None
     """Gradients are reduced in buckets of at most this many MB (PyTorch's DDP: 25 MiB of
     parameters). When not given, a layer's gradients are one bucket, or all gradients where they
     wait for the end."""
     unflatten_us: float = 0.0
-    """Microseconds a host takes to copy one rank's piece of one tensor out of what ZeRO 1 or 2
-    gathered after the optimizer, for every tensor and rank; 0 where parameters lie flat and nothing
-    is copied."""
+    """Microseconds in which a host copies one rank's piece of one tensor out of what ZeRO 1 or 2
+    gathered after the optimizer, for every tensor and rank. 0: parameters are flat and nothing is
+    copied."""
     whole_tensors: bool = False
-    """With ZeRO 1 whole tensors are dealt to ranks, not a piece of each: gradients are all-reduced,
-    and each owner broadcasts its parameters."""
+    """With ZeRO 1 ranks own whole tensors, not a piece of each: gradients are all-reduced, and each
+    owner broadcasts its parameters."""
     scatter_gather: bool = False
-    """Stages send each other a `tp`-th of the activations a rank, gathered on arrival; with sp it
-    is cut already."""
+    """Each rank sends a `tp`-th of the activations to the next stage, where they are gathered; with
+    sp they are already divided."""
     partition: Partition = "layers"
     """How layers are divided over stages: `layers`, equal numbers, or `cost`, equal multiplications
     including the head's, as nanotron does."""

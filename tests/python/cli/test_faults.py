@@ -200,7 +200,7 @@ def test_a_signal_leaves_no_part_of_a_file(sent: signal.Signals, code: int, tmp_
         ["design", "x", "--json", "y", "--csv", "y"],
         ["sweep", "x", "-o", "d", "--json", "y", "--csv", "y"],
         ["calibrate", "x", "-p", "toy.yml", "--json", "y", "-o", "y"],
-        ["study", "d6", "--html", "y", "--json", "y"],
+        ["study", "d6", "--report", "y", "--json", "y"],
         ["convert", "traces", "-o", "d", "--json", "toy.yml", "-p", "toy.yml"],
         ["import", "x", "-o", "d", "--json", "x"],
         ["platform", "show", "toy.yml", "--json", "toy.yml"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 from conftest import Armillary
 
@@ -44,3 +45,13 @@ def test_help_of_a_model_lists_every_option_in_one_group(armillary: Armillary) -
 def test_help_of_a_dense_model_has_no_options_of_experts(armillary: Armillary) -> None:
     shown = armillary("workload", "llama-3-8b", "--help").stdout
     assert "--tp N" in shown and "--ep N" not in shown
+
+
+def test_an_old_name_of_an_option_warns(armillary: Armillary, tmp_path: Path) -> None:
+    """The option does what it did; the fault that follows is of its value."""
+    for option in ("--html", "--html="):
+        words = [option, "no/such/page.html"] if option == "--html" else [f"{option}no/such/p"]
+        run = armillary("study", "multidim-cost", *words)
+        assert run.returncode == 2
+        assert run.stderr.startswith("warning: --html is now called --report\n")
+        assert "in: no/such/p" in run.stderr

@@ -174,7 +174,7 @@ def test_the_page_shows_model_and_simulation(armillary: Armillary, tmp_path: Pat
         "spec.yml",
         "--budget",
         "4",
-        "--html",
+        "--report",
         "page.html",
         "--json",
         "out.json",

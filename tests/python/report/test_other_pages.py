@@ -36,9 +36,9 @@ LOG = """\
 SCHEMES: tuple[browser.Scheme, ...] = ("light", "dark")
 VERBS = {
     "sweep": "sweep sweep.yml -o results --workers 1",
-    "design": "design design.yml --html report.html",
+    "design": "design design.yml --report report.html",
     "calibrate": "calibrate nccl.log -p dgx-h100 -o mine.yml --report report.html",
-    "study": "study b4 --html report.html",
+    "study": "study b4 --report report.html",
 }
 
 
