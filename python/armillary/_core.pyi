@@ -19,6 +19,7 @@ __all__ = [
     "check",
     "collective",
     "is_backend",
+    "platform_keys",
     "simulate",
     "version",
 ]
@@ -44,6 +45,12 @@ class Platform:
         `settings` are `(dotted key, YAML value)` pairs that override the file's.
         """
     @staticmethod
+    def explain(
+        name: str, search: Sequence[str], settings: Sequence[tuple[str, str]]
+    ) -> tuple[Platform, str]:
+        """`load`, and a file that reads back to the platform; a comment after each value says where
+        the value comes from."""
+    @staticmethod
     def parse(
         text: str, name: str, search: Sequence[str], settings: Sequence[tuple[str, str]]
     ) -> Platform:
@@ -67,6 +74,9 @@ class Platform:
         """Where the numbers are from."""
     @property
     def npus(self) -> int: ...
+    @property
+    def backend(self) -> str:
+        """The backend of a run that names none."""
     @property
     def has_library(self) -> bool: ...
     @property
@@ -355,7 +365,7 @@ class Outcome:
 def simulate(
     workload: Workload,
     platform: Platform,
-    backend: str,
+    backend: str | None,
     fold: bool,
     seed: int,
     detail: bool,
@@ -365,6 +375,8 @@ def simulate(
 ) -> Outcome:
     """Runs; releases the GIL, minds signals. Raises `InputError` or `StalledError`.
 
+    Without a `backend` the platform's `network.model` is used.
+
     `timeline` is a file to write as the run goes, `ranks` which it shows (none: all there is room
     for). Raises `OSError`, without a name, when it can't be written; what is written then stays.
     """
@@ -373,7 +385,7 @@ def collective(
     kind: str,
     bytes: int,
     platform: Platform,
-    backend: str,
+    backend: str | None,
     fold: bool,
     root: int,
     progress: _Progress | None,
@@ -390,13 +402,19 @@ def blocks() -> list[tuple[str, str, str, str]]:
     alike (`full`, `rotation`, `none`).
     """
 
+def platform_keys() -> list[tuple[str, str, str, str, bool]]:
+    """Every key of a platform file: as `--set` takes it, the type of its value, what is used
+    without it, its meaning, and whether its value is a mapping."""
+
 def backends() -> list[tuple[str, str]]:
     """Name of every network backend, the default first, and what it is."""
 
 def is_backend(name: str) -> bool:
     """Whether a run takes this name of a backend."""
 
-def check(workload: Workload, platform: Platform, backend: str) -> list[tuple[str, str, str, str]]:
+def check(
+    workload: Workload, platform: Platform, backend: str | None
+) -> list[tuple[str, str, str, str]]:
     """Everything that `simulate` would refuse, as `(file, place, message, help)`, without
     simulating."""
 

@@ -30,7 +30,7 @@ def simulate(
     workload: Workload | str | os.PathLike[str],
     platform: Platform | str | os.PathLike[str],
     *,
-    backend: str = "analytical",
+    backend: str | None = None,
     fold: bool = True,
     seed: int = 0,
     detail: bool = False,
@@ -212,7 +212,7 @@ def rerun(report: Report) -> Again | Unrepeatable:
     return again
 
 
-def check(workload: Workload, platform: Platform, *, backend: str = "analytical") -> list[Problem]:
+def check(workload: Workload, platform: Platform, *, backend: str | None = None) -> list[Problem]:
     """Everything that `simulate` would refuse, without simulating."""
     return [Problem(*parts) for parts in _core.check(workload._core, platform._core, backend)]
 
@@ -222,7 +222,7 @@ def collective_row(
     size: int,
     platform: Platform,
     *,
-    backend: str = "analytical",
+    backend: str | None = None,
     dtype: str = "float",
     root: int = 0,
     fold: bool = True,
@@ -246,9 +246,7 @@ def collective_row(
     )
 
 
-def collective_us(
-    kind: str, size: int, platform: Platform, *, backend: str = "analytical"
-) -> float:
+def collective_us(kind: str, size: int, platform: Platform, *, backend: str | None = None) -> float:
     """How long the collective `kind` takes over all NPUs, us; `size` as nccl-tests printed it, of
     any alignment."""
     moved = nccl.measured_bytes(kind, size, platform.npus)
@@ -270,7 +268,7 @@ def collective(
     sizes: Iterable[int] | int,
     platform: Platform,
     *,
-    backend: str = "analytical",
+    backend: str | None = None,
     dtype: str = "float",
     root: int = 0,
     fold: bool = True,

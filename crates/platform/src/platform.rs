@@ -2,6 +2,7 @@
 //! this in `config/`.
 
 use crate::config::declared::{section, words};
+use crate::config::native::network::Network;
 use crate::library::Library;
 use crate::profile::Profile;
 use collective::custom::Custom;
@@ -9,7 +10,7 @@ use device::compute::Compute;
 use device::memory::RemoteMemory;
 use graph::CollectiveKind;
 use std::sync::Arc;
-use topology::{Fabric, Routing};
+use topology::Fabric;
 use trace::chakra::ReadOptions;
 use units::{Bandwidth, Bytes, Flops, Ratio, Span};
 
@@ -145,24 +146,30 @@ mod streams {
     use crate::config::findings::{At, Findings};
     use crate::config::tree::Value;
 
+    const UNLIMITED: &str = "unlimited";
+
     pub(super) fn kind() -> String {
-        "count, or `unlimited`".into()
+        format!("count, or `{UNLIMITED}`")
+    }
+
+    pub(super) fn example() -> String {
+        "a whole number from 1, or unlimited".into()
     }
 
     pub(super) fn read(at: &At<'_>, findings: &mut Findings) -> Option<u32> {
         match &at.tree.value {
-            Value::Text(text) if text == "unlimited" => Some(0),
+            Value::Text(text) if text == UNLIMITED => Some(0),
             Value::Int(1..=4_294_967_295) => u32::read(at, findings),
             _ => {
                 let message = format!("{} is not allowed", at.tree.show());
-                findings.refuse(at, message, "a whole number from 1, or unlimited");
+                findings.refuse(at, message, example());
                 None
             }
         }
     }
 
     pub(super) fn show(value: &u32) -> Option<Shown> {
-        if *value == 0 { Some(Shown::of("unlimited")) } else { value.show() }
+        if *value == 0 { Some(Shown::of(UNLIMITED)) } else { value.show() }
     }
 
     pub(super) fn json(value: &u32) -> serde_json::Value {
@@ -201,7 +208,7 @@ words!(
 section! {
     /// Time that a host needs to launch one piece of work on its NPU.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct Launch {
+    pub struct Launch short kernel {
         /// A kernel. A collective takes this and `per_member` for every other member.
         pub kernel: Span, default Span::ZERO;
         /// Time that a collective takes for every member other than the NPU itself.
@@ -260,8 +267,8 @@ pub struct Platform {
     pub source: String,
     /// Network.
     pub fabric: Fabric,
-    /// Which of several equally near next hops a message takes.
-    pub routing: Routing,
+    /// How the network is simulated: backend, routes, settings of backends.
+    pub network: Network,
     /// Sizes of the logical dimensions collectives run over, when they differ from the physical
     /// ones; product = NPUs.
     pub logical: Option<Vec<u32>>,

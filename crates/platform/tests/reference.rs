@@ -5,8 +5,13 @@ use platform::config::native::{documented, keys};
 use std::fs;
 use std::path::Path;
 
-const PAGES: [&str; 4] =
-    ["reference/platform-files.md", "models/libraries.md", "models/compute.md", "models/memory.md"];
+const PAGES: [&str; 5] = [
+    "reference/platform-files.md",
+    "models/compute.md",
+    "models/libraries.md",
+    "models/memory.md",
+    "models/topologies.md",
+];
 
 fn pages() -> impl Iterator<Item = std::path::PathBuf> {
     PAGES.iter().map(|page| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page))
@@ -32,5 +37,13 @@ fn every_key_has_a_type_and_a_meaning() {
     assert!(all.iter().any(|key| key.path == "library.node.efficiency"), "{all:?}");
     for key in all {
         assert!(key.doc.ends_with('.') && !key.kind.is_empty(), "{key:?}");
+    }
+}
+
+#[test]
+fn every_key_is_in_a_table() {
+    let texts: String = pages().map(|page| fs::read_to_string(page).expect("a page")).collect();
+    for key in keys().into_iter().filter(|key| !key.again) {
+        assert!(texts.contains(&format!("| `{}` | ", key.path)), "{} is in no table", key.path);
     }
 }

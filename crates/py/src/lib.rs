@@ -21,7 +21,7 @@ mod _core {
     #[pymodule_export]
     use super::astra_sim::astra_sim;
     #[pymodule_export]
-    use super::platform::{Platform, blocks};
+    use super::platform::{Platform, blocks, platform_keys};
     #[pymodule_export]
     use super::program::Program;
     #[pymodule_export]

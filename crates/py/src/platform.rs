@@ -6,6 +6,7 @@ use graph::Problem;
 use lowering::library;
 use platform::config::native::{self, Donor, InlinePlatform};
 use pyo3::prelude::*;
+use sim::BackendKind;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use topology::{Block, Paths, Symmetry};
@@ -51,6 +52,14 @@ pub fn blocks() -> Vec<(&'static str, &'static str, &'static str, &'static str)>
     Block::ALL.iter().map(words).collect()
 }
 
+/// Every key of a platform file: as `--set` takes it, the type of its value, what is
+/// used without it, its meaning, and whether it is a mapping.
+#[pyfunction]
+pub fn platform_keys() -> Vec<(String, String, String, String, bool)> {
+    let row = |key: native::Listed| (key.settable, key.kind, key.absent, key.doc, key.section);
+    native::keys().into_iter().map(row).collect()
+}
+
 #[pymethods]
 impl Platform {
     #[staticmethod]
@@ -61,6 +70,22 @@ impl Platform {
         settings: Pairs,
     ) -> PyResult<Platform> {
         platform(py, &search, native::load_with(name, &search, &settings))
+    }
+
+    /// The platform, and a file that reads back to it in which comments say where values come from.
+    #[staticmethod]
+    fn explain(
+        py: Python<'_>,
+        name: &str,
+        search: Vec<PathBuf>,
+        settings: Pairs,
+    ) -> PyResult<(Platform, String)> {
+        let read = native::explain(name, &search, &settings);
+        let (read, text) = match read {
+            Ok((read, text)) => (Ok(read), text),
+            Err(problems) => (Err(problems), String::new()),
+        };
+        Ok((platform(py, &search, read)?, text))
     }
 
     #[staticmethod]
@@ -104,6 +129,12 @@ impl Platform {
     #[getter]
     fn npus(&self) -> u32 {
         self.0.fabric.npus()
+    }
+
+    /// The backend of a run that names none.
+    #[getter]
+    fn backend(&self) -> &'static str {
+        BackendKind::of(&self.0).name()
     }
 
     #[getter]

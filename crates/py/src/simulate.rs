@@ -75,7 +75,7 @@ pub fn simulate(
     py: Python<'_>,
     workload: &Workload,
     platform: &Platform,
-    backend: &str,
+    backend: Option<&str>,
     fold: bool,
     seed: u64,
     detail: bool,
@@ -87,7 +87,7 @@ pub fn simulate(
         workload: Source::Built(Box::new(workload.0.clone())),
         groups: Vec::new(),
         platform: platform.0.clone(),
-        backend: backend.parse().map_err(|problem| errors::input(py, &[problem]))?,
+        backend: chosen(backend, platform).map_err(|problem| errors::input(py, &[problem]))?,
         fold,
         seed,
         watch: Watch { detail, timeline: timeline.map(|path| TimelineRequest { path, ranks }) },
@@ -102,7 +102,7 @@ pub fn collective(
     kind: &str,
     bytes: u64,
     platform: &Platform,
-    backend: &str,
+    backend: Option<&str>,
     fold: bool,
     root: u32,
     progress: Option<Py<PyAny>>,
@@ -113,7 +113,7 @@ pub fn collective(
         workload: Source::Built(Box::new(one_collective(kind, bytes, root, npus).map_err(wrong)?)),
         groups: Vec::new(),
         platform: platform.0.clone(),
-        backend: backend.parse().map_err(wrong)?,
+        backend: chosen(backend, platform).map_err(wrong)?,
         fold,
         seed: 0,
         watch: Watch::default(),
@@ -126,15 +126,20 @@ pub fn check(
     py: Python<'_>,
     workload: &Workload,
     platform: &Platform,
-    backend: &str,
+    backend: Option<&str>,
 ) -> PyResult<Vec<(String, String, String, String)>> {
-    let backend: BackendKind = backend.parse().map_err(|problem| errors::input(py, &[problem]))?;
+    let backend = chosen(backend, platform).map_err(|problem| errors::input(py, &[problem]))?;
     let owned = |p: Problem| (p.file, p.place, p.message, p.help);
     match py.detach(|| sim::check(&workload.0, &platform.0, &backend)) {
         Ok(()) => Ok(Vec::new()),
         Err(Error::Input(problems)) => Ok(problems.into_iter().map(owned).collect()),
         Err(error) => Err(errors::run(py, error, None)),
     }
+}
+
+/// The backend of this name; without a name the one that the platform asks for.
+fn chosen(name: Option<&str>, platform: &Platform) -> Result<BackendKind, Problem> {
+    name.map_or_else(|| Ok(BackendKind::of(&platform.0)), str::parse)
 }
 
 /// Runs without the GIL, minding signals.

@@ -1,8 +1,9 @@
 //! Network backends by name, and how each is made for a platform.
 //!
-//! Here: [`BackendKind`], the one list of names. A new backend is a variant and its arms here; one
-//! of another crate is a [`Registration`]. A backend can be made and driven without a workload. Not here: what a backend
-//! does (`net-*`), the contract (`network`).
+//! Here: [`BackendKind`]. A new backend is a variant and its arms here; one of another crate is a
+//! [`Registration`]. A backend can be made and driven without a workload. Not here: the names of
+//! the built-in backends and their settings (`platform::NetworkModel`), what a backend does
+//! (`net-*`), the contract (`network`).
 
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
@@ -10,7 +11,7 @@ use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, NetworkSink, Ordered,
     Stuck, Transfer, Usage,
 };
-use platform::{Platform, Profile};
+use platform::{NetworkModel, Platform, Profile};
 use std::fmt;
 use std::str::FromStr;
 use topology::{Fabric, LinkGraph};
@@ -52,8 +53,8 @@ impl BackendKind {
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
-            BackendKind::Analytical => "analytical",
-            BackendKind::Link => "link",
+            BackendKind::Analytical => NetworkModel::Analytical.name(),
+            BackendKind::Link => NetworkModel::Link.name(),
             BackendKind::Other(registration) => registration.name,
         }
     }
@@ -61,10 +62,15 @@ impl BackendKind {
     /// What it is, in a few words.
     pub fn about(&self) -> &'static str {
         match self {
-            BackendKind::Analytical => "latency and bandwidth",
-            BackendKind::Link => "messages queue for links",
+            BackendKind::Analytical => NetworkModel::Analytical.about(),
+            BackendKind::Link => NetworkModel::Link.about(),
             BackendKind::Other(_) => "of another crate",
         }
+    }
+
+    /// The backend that a platform file asks for, or the default.
+    pub fn of(platform: &Platform) -> BackendKind {
+        platform.network.model.into()
     }
 
     /// Makes the backend for the network of `platform`.
@@ -83,6 +89,15 @@ impl BackendKind {
             return Err(Problem::new(&platform.name, "backend", text).help(names().join(", ")));
         }
         Ok(network)
+    }
+}
+
+impl From<NetworkModel> for BackendKind {
+    fn from(model: NetworkModel) -> BackendKind {
+        match model {
+            NetworkModel::Analytical => BackendKind::Analytical,
+            NetworkModel::Link => BackendKind::Link,
+        }
     }
 }
 
@@ -224,7 +239,7 @@ fn links(platform: &Platform) -> Result<LinkGraph, Problem> {
             Fabric::Graph(_) => problem,
         }
     })?;
-    Ok(graph.with_routing(platform.routing))
+    Ok(graph.with_routing(platform.network.routing))
 }
 
 fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
@@ -236,7 +251,7 @@ fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
         Fabric::Stacked(dims) => {
             let axes: Vec<_> =
                 dims.iter().zip(costs(platform)).map(|(d, cost)| (d.block, d.size, cost)).collect();
-            Ok(Analytical::stacked(&axes, crossing, ports).with_routing(platform.routing))
+            Ok(Analytical::stacked(&axes, crossing, ports).with_routing(platform.network.routing))
         }
         Fabric::Graph(_) => Ok(Analytical::graph(links(platform)?, costs(platform))),
     }

@@ -67,6 +67,7 @@ pub(crate) fn outcome(
         warnings: warnings(parts, &finished.ranks, &dimensions)
             .into_iter()
             .chain(stored)
+            .chain(parts.platform.network.idle(config.backend.name()))
             .chain(unused_seed(config.seed))
             .collect(),
         assumptions,

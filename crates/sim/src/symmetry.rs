@@ -53,7 +53,7 @@ pub fn find(
     {
         return none("ranks share remote memory and take turns".into());
     }
-    if platform.routing == Routing::Spray && platform.fabric.npus_choose() {
+    if platform.network.routing == Routing::Spray && platform.fabric.npus_choose() {
         return none("messages of an NPU take turns over its links".into());
     }
     let mut finder = Finder::new(workload, platform, settings, lowering, network);
@@ -213,7 +213,7 @@ impl<'a> Finder<'a> {
             Geometry::Group => false,
         };
         // By destination or by hash, NPUs that look alike leave by links that do not.
-        let routed = self.platform.routing != Routing::Lowest && self.chooses;
+        let routed = self.platform.network.routing != Routing::Lowest && self.chooses;
         let homogeneous =
             phase.regular && !routed && !(self.settings.canonical && ring && steps().any(exchange));
         let (geometry, merge) = (phase.geometry, self.merge);

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from .. import __version__, api, backends
+from .. import __version__, api
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, is_model
@@ -42,7 +42,7 @@ WorkloadName = Annotated[
 def check(
     platform: PlatformName,
     workload: WorkloadName = None,
-    backend: BackendName = backends.DEFAULT,
+    backend: BackendName = None,
     groups: Groups = None,
     json: Json = None,
     npus: Npus = None,

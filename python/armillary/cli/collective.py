@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__, api, backends, nccl
+from .. import __version__, api, nccl
 from ..platform import Platform
 from . import completion, output
 from .options import (
@@ -57,7 +57,7 @@ def collective(
     step: Step = "1M",
     dtype: DataType = "float",
     root: Root = 0,
-    backend: BackendName = backends.DEFAULT,
+    backend: BackendName = None,
     json: Json = None,
     no_fold: NoFold = False,
     npus: Npus = None,
@@ -72,19 +72,20 @@ def collective(
         ends = nccl.size_bytes(first, "-b"), nccl.size_bytes(last, "-e")
         wanted = nccl.sizes(*ends, factor, nccl.size_bytes(step, "-i"))
         target = Platform.load(platform, settings(set_, npus))
+        network = backend or target.backend
         nccl.root_rank(root, target.npus)
         for warning in target.warnings:
             output.log(f"warning: {warning}")
         show = _nothing if "-" in (json, report) else sys.stdout.write
         show(
             f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of "
-            f"{target.name}, {backend}\n#\n"
+            f"{target.name}, {network}\n#\n"
         )
         show(nccl.header(target.has_library) + "\n")
         rows = []
         for size in wanted:
             with output.progress(f"{size} bytes") as update:
-                options = {"backend": backend, "dtype": dtype}
+                options = {"backend": network, "dtype": dtype}
                 rows.append(
                     api.collective_row(
                         name, size, target, root=root, fold=not no_fold, progress=update, **options
@@ -94,7 +95,7 @@ def collective(
         show(nccl.footer(rows) + "\n")
         config = {
             "collective": name,
-            "backend": backend,
+            "backend": network,
             "root": root,
             "fold": not no_fold,
             "platform": target.describe(),
@@ -103,7 +104,7 @@ def collective(
         if report is not None:
             from ..report import collective as pages
 
-            page = pages.page(rows, name, target.name, target.npus, backend, target.warnings)
+            page = pages.page(rows, name, target.name, target.npus, network, target.warnings)
             output.write_page(report, page.html())
 
 

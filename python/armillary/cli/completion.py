@@ -3,8 +3,10 @@ offer."""
 
 from __future__ import annotations
 
+import re
+
+from .. import _core, nccl
 from .. import backends as network
-from .. import nccl
 from ..platform import presets
 from ..workload import models
 
@@ -27,6 +29,18 @@ def backends(incomplete: str) -> list[str]:
 def collectives(incomplete: str) -> list[str]:
     """Kinds of collectives that begin so."""
     return _beginning(incomplete, list(nccl.OPERATIONS))
+
+
+def settings(incomplete: str) -> list[tuple[str, str]]:
+    """Keys of platform files that begin so, for `--set`, with their meaning. After `=` the words
+    that the key allows."""
+    key, equals, _ = incomplete.partition("=")
+    if not equals:
+        keys = [row for row in _core.platform_keys() if not row[4] or ", or mapping" in row[1]]
+        return [(f"{path}=", doc) for path, _, _, doc, _ in keys if path.startswith(incomplete)]
+    kinds = [kind for path, kind, *_ in _core.platform_keys() if path == key]
+    words = [word for kind in kinds for word in re.findall(r"`([^`(]+)`", kind)]
+    return [(value, "") for value in _beginning(incomplete, [f"{key}={word}" for word in words])]
 
 
 def studies(incomplete: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import api, backends
+from .. import api
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..repeat import Again, Unrepeatable
@@ -71,7 +71,7 @@ def explain(
     what: What,
     node: Node = None,
     platform: PlatformName = None,
-    backend: BackendName = backends.DEFAULT,
+    backend: BackendName = None,
     groups: Groups = None,
     json: Json = None,
     no_what_if: NoWhatIf = False,
@@ -114,7 +114,7 @@ def explain(
 
 
 def _run(
-    source: Workload, target: Platform, backend: str
+    source: Workload, target: Platform, backend: str | None
 ) -> tuple[Report, Callable[[Mapping[str, str], bool], Report]]:
     """The report of a run, and what repeats it."""
     with output.progress("simulating") as update:

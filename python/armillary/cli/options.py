@@ -22,11 +22,12 @@ PlatformName = Annotated[
     ),
 ]
 BackendName = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--backend",
         metavar="NAME",
-        help="; ".join(f"{name}: {about}" for name, about in backends.ALL.items()) + ".",
+        help="; ".join(f"{name}: {about}" for name, about in backends.ALL.items())
+        + f". Default: network.model of the platform, else {backends.DEFAULT}.",
         autocompletion=completion.backends,
     ),
 ]
@@ -65,7 +66,10 @@ NoFold = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Override a platform value, such as scheduler.chunks=8."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a platform value, such as scheduler.chunks=8.",
+        autocompletion=completion.settings,
     ),
 ]
 Npus = Annotated[

@@ -90,15 +90,18 @@ def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
 
 @app.command()
 def show(name: Name, json: Json = None, npus: Npus = None, set_: Settings = None) -> None:
-    """Show everything the simulator will use, defaults filled in."""
+    """Show everything the simulator will use, defaults filled in, and where each value comes
+    from."""
     with output.guard():
         output.claim({"--json": json}, name)
-        platform = Platform.load(name, settings(set_, npus))
+        platform, text = Platform.explain(name, settings(set_, npus))
+        for warning in platform.warnings:
+            output.log(f"warning: {warning}")
         output.write_json(json, json_text.dumps(platform.describe(), indent=2))
         if json != "-":
             for line in _facts(platform.network_facts()):
                 typer.echo(f"# {line}")
-            typer.echo(platform.to_yaml(), nl=False)
+            typer.echo(text, nl=False)
 
 
 def _facts(facts: dict[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .. import api, backends
+from .. import api
 from ..result import Result
 from ..workload import is_model
 from . import completion, forms, models, output, parsing
@@ -44,7 +44,7 @@ WorkloadName = Annotated[
 def run(
     workload: WorkloadName,
     platform: PlatformName,
-    backend: BackendName = backends.DEFAULT,
+    backend: BackendName = None,
     groups: Groups = None,
     json: Json = None,
     no_fold: NoFold = False,
@@ -105,7 +105,11 @@ def run(
         if timeline is not None and result.timeline is not None:
             output.log(_timeline_line(timeline, result.timeline))
         if "-" not in (json, report):
-            _show(result, f"{models.title(workload, options)} on {target.name}, {backend}", verdict)
+            _show(
+                result,
+                f"{models.title(workload, options)} on {target.name}, {backend or target.backend}",
+                verdict,
+            )
 
 
 def _show(result: Result, title: str, verdict: str) -> None:

@@ -57,6 +57,19 @@ class Platform:
         return platform
 
     @classmethod
+    def explain(
+        cls,
+        name: str | os.PathLike[str],
+        settings: Mapping[str, object] | None = None,
+    ) -> tuple[Platform, str]:
+        """`load`, and a platform file that reads back to the platform. In it a comment after each
+        value says where the value comes from: file and line, `--set` (for `settings`), or a
+        default. Raises `InputError`."""
+        platform = cls.__new__(cls)
+        platform._core, text = _core.Platform.explain(os.fspath(name), _PRESETS, _pairs(settings))
+        return platform, text
+
+    @classmethod
     def parse(
         cls, text: str, name: str = "platform.yml", settings: Mapping[str, object] | None = None
     ) -> Platform:
@@ -85,6 +98,11 @@ class Platform:
         """The same platform with some values set: `{"links[0].bandwidth": "100 GB/s"}`. Raises
         `InputError`."""
         return Platform.parse(self.to_yaml(), self.name, settings) if settings else self
+
+    @property
+    def backend(self) -> str:
+        """The network backend of a run that names none: `network.model`, or the default."""
+        return self._core.backend
 
     @property
     def has_library(self) -> bool:

@@ -37,7 +37,7 @@ section! {
 }
 
 impl Correction {
-    fn keys(&self) -> Keys {
+    fn as_keys(&self) -> Keys {
         let (sizes, factors) = self.points.iter().copied().unzip();
         let Correction { kind: collective, ranks_per_node, nodes, .. } = *self;
         Keys { collective, ranks_per_node, nodes, sizes, factors }
@@ -45,7 +45,9 @@ impl Correction {
 }
 
 impl Setting for Correction {
-    const KEYS: &'static [Key] = Keys::KEYS;
+    fn keys() -> &'static [Key] {
+        Keys::keys()
+    }
 
     fn kind() -> String {
         Keys::kind()
@@ -74,10 +76,10 @@ impl Setting for Correction {
     }
 
     fn show(&self) -> Option<Shown> {
-        self.keys().show()
+        self.as_keys().show()
     }
 
     fn json(&self) -> Value {
-        self.keys().json()
+        self.as_keys().json()
     }
 }

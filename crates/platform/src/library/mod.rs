@@ -6,8 +6,7 @@
 
 mod correction;
 
-use crate::config::declared::{Setting, section, words};
-use crate::config::findings::{At, Findings};
+use crate::config::declared::{Setting, counts, section, words};
 use units::{Bandwidth, Bytes, Ratio, Span};
 
 pub use correction::Correction;
@@ -203,26 +202,9 @@ section! {
     }
 }
 
-/// Counts from 2.
-mod from_two {
-    use super::{At, Findings, Setting};
-    use crate::config::declared::Shown;
-
-    pub(super) fn kind() -> String {
-        "count from 2".into()
-    }
-
-    pub(super) fn read(at: &At<'_>, findings: &mut Findings) -> Option<u32> {
-        findings.whole(at, 2, u32::MAX)
-    }
-
-    pub(super) fn show(value: &u32) -> Option<Shown> {
-        value.show()
-    }
-
-    pub(super) fn json(value: &u32) -> serde_json::Value {
-        value.json()
-    }
+counts! {
+    /// Counts from 2.
+    from_two: 2 to u32::MAX;
 }
 
 impl Library {

@@ -28,10 +28,10 @@ pub fn private_links(parts: &Parts<'_>, network: &dyn Backend) -> Vec<bool> {
         return Vec::new();
     }
     let Ok(graph) = LinkGraph::new(&platform.fabric) else { return Vec::new() };
-    if platform.routing == Routing::Spray {
+    if platform.network.routing == Routing::Spray {
         return Vec::new();
     }
-    let graph = graph.with_routing(platform.routing);
+    let graph = graph.with_routing(platform.network.routing);
     let mut finder = Finder::new(workload, platform, settings, lowering, network);
     if finder.look_at_collectives().is_err() {
         return Vec::new();

@@ -11,17 +11,28 @@ pub(crate) struct Key {
     pub old: &'static [&'static str],
     /// The type of its value.
     pub kind: fn() -> String,
-    /// What goes without it.
+    /// What is used when it is left out.
     pub absent: Absent,
+    /// What is allowed, for a problem with a key that is missing.
+    pub example: fn() -> String,
+    /// The models that need it, in a mapping whose keys depend on a model.
+    pub needed: fn() -> Vec<&'static str>,
+    /// The models that also read it. A key without models is read by all.
+    pub with: fn() -> Vec<&'static str>,
     /// Its meaning, in lines that begin with a space.
     pub doc: &'static str,
-    /// The keys of its value, where that is a mapping or a list of them.
-    pub inner: &'static [Key],
-    /// What makes a value of its old name one of the new, where they differ.
+    /// The keys of its value, where that is a mapping or a list of mappings.
+    pub inner: fn() -> &'static [Key],
+    /// Whether its value is a list of mappings.
+    pub list: bool,
+    /// The inner key that a plain value stands for: `compute: roofline` is short for
+    /// `compute: {model: roofline}`.
+    pub short: Option<&'static str>,
+    /// Turns a value of its old name into one of the new name, where they differ.
     pub convert: Option<fn(&mut Value)>,
 }
 
-/// What goes where a key is left out.
+/// What is used when a key is left out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Absent {
     /// Nothing: it must be given.
@@ -32,4 +43,36 @@ pub(crate) enum Absent {
     Like(&'static str),
     /// What this text says.
     Text(&'static str),
+}
+
+impl Key {
+    /// A key without old names, inner keys and models.
+    pub(crate) const fn plain(
+        name: &'static str,
+        kind: fn() -> String,
+        absent: Absent,
+        doc: &'static str,
+    ) -> Key {
+        Key {
+            name,
+            old: &[],
+            kind,
+            absent,
+            example: kind,
+            needed: Vec::new,
+            with: Vec::new,
+            doc,
+            inner: || &[],
+            list: false,
+            short: None,
+            convert: None,
+        }
+    }
+
+    /// Every model that reads it; empty where all do.
+    pub(crate) fn models(&self) -> Vec<&'static str> {
+        let mut models = (self.needed)();
+        models.extend((self.with)());
+        models
+    }
 }

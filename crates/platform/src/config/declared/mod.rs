@@ -1,9 +1,9 @@
 //! Keys of platform files, each declared once: name, type, unit, default, meaning, old names.
 //!
 //! `section!` declares a struct whose fields are the keys of a mapping. Its reader, its printed
-//! form, its JSON, how parameters change by name, and its rows in the documentation follow.
-//! `keys!` declares the keys of a mapping that a reader takes apart itself. Not here: the sections
-//! (`library`, `config::native`).
+//! form, its JSON, how parameters change by name, and its rows in the documentation follow. So do
+//! constants with the names of the keys, such as `Nvls::latency`. Not here: the sections
+//! (`config::native`, `library`, `platform`).
 //!
 //! ```ignore
 //! section! {
@@ -19,29 +19,47 @@
 //! ```
 //!
 //! A key is `required`, has a `default` value, or is `like` an earlier key where it is left out.
-//! `as module` reads, shows and describes it by functions of that module.
+//! - `as module` reads, prints and describes it by functions of that module (`counts!`).
+//! - `says "text"` replaces the default in the documentation.
+//! - `needed [words]` and `with [words]` name the models that need or read it ([`suited()`]).
+//! - `was ["old"] by convert` names what it was called, and a function that converts old values.
+//! - `struct Name by key` checks the keys that are given against the model that `key` names.
+//! - `struct Name short key` lets a plain value stand for a mapping with that one key.
 
+mod counts;
+mod explained;
 mod key;
 mod reference;
 mod renames;
 mod shown;
+mod suited;
 #[cfg(test)]
 mod tests;
+mod tried;
 mod values;
+mod words;
 
+pub(crate) use counts::counts;
+pub(crate) use explained::explained;
 pub(crate) use key::{Absent, Key};
 pub use reference::Listed;
 pub(crate) use reference::{listed, table};
 pub(crate) use renames::{rename, renamed_path};
-pub(crate) use shown::{Shown, entry};
-pub(crate) use values::{Setting, words};
+pub(crate) use shown::{Shown, document};
+pub(crate) use suited::{Misfit, suited};
+pub(crate) use tried::Tried;
+pub(crate) use values::Setting;
+pub(crate) use words::{Words, words};
 
 use super::findings::{At, Findings};
-use super::tree::Value;
+use super::tree::{Tree, Value};
 
-/// The value of a key, unless it is nothing.
-pub(crate) fn given<'a>(at: &At<'a>, key: &str) -> Option<At<'a>> {
-    at.get(key).filter(|at| at.tree.value != Value::Null)
+/// The value of a key of a section, unless it is nothing. A plain value is that of the key that it
+/// is `short` for.
+pub(crate) fn given<'a>(at: &At<'a>, key: &str, short: Option<&str>) -> Option<At<'a>> {
+    let plain = !at.is_map() && short == Some(key);
+    let found = if plain { Some(at.clone()) } else { at.get(key) };
+    found.filter(|at| at.tree.value != Value::Null)
 }
 
 /// The first key of a path, and the rest: `node.step_latency[0]` is `node` and `step_latency[0]`.
@@ -49,6 +67,38 @@ pub(crate) fn first(path: &str) -> (&str, &str) {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let (first, rest) = path.split_at(end);
     (first, rest.strip_prefix('.').unwrap_or(rest))
+}
+
+/// A section without any key given.
+///
+/// # Panics
+/// If a key of it is required.
+pub(crate) fn absent<T: Setting>() -> T {
+    let empty = Tree::made(Value::Map(Vec::new()));
+    T::read(&At::root(&empty), &mut Findings::default()).expect("no key is required")
+}
+
+/// An entry of a mapping that is left out when it has the default: `short` forms, see [`Shown`].
+pub(crate) fn shortened(
+    keys: &[Key],
+    short: Option<&str>,
+    entries: Vec<(&'static str, Shown)>,
+) -> Shown {
+    let flow = |name: &str| entries.iter().find(|(key, _)| *key == name).map(|e| e.1.flow());
+    let usual = |(name, shown): &(&'static str, Shown)| {
+        let absent = keys.iter().find(|key| key.name == *name).map(|key| key.absent);
+        match absent {
+            Some(Absent::Value(default)) => default() == shown.flow(),
+            Some(Absent::Like(other)) => flow(other) == Some(shown.flow()),
+            _ => false,
+        }
+    };
+    let place = entries.iter().position(|(key, _)| short == Some(*key));
+    let others = |at: usize| entries.iter().enumerate().all(|(i, e)| i == at || usual(e));
+    match place.filter(|&at| others(at)) {
+        Some(at) => entries[at].1.clone(),
+        None => Shown::Map(entries),
+    }
 }
 
 impl Findings {
@@ -61,34 +111,60 @@ impl Findings {
 
 /// Declares a struct and the keys of its mapping; see the module.
 macro_rules! section {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident $(short $short:ident)? $(by $tag:ident)? {
         $($(#[doc = $doc:literal])+ $fvis:vis $field:ident : $ty:ty $(as $with:ident)?,
-          $how:ident $($arg:expr)? $(, was [$($old:literal),+])?;)*
+          $how:ident $($arg:expr)? $(, says $says:literal)? $(, needed [$($needed:expr),+])?
+          $(, with [$($model:expr),+])? $(, was [$($old:literal),+] $(by $convert:ident)?)?;)*
     }) => {
         $(#[$meta])*
         $vis struct $name {
             $($(#[doc = $doc])+ $fvis $field: $ty,)*
         }
 
+        /// The names of its keys.
+        #[allow(non_upper_case_globals, dead_code)]
+        impl $name {
+            $(pub(crate) const $field: &'static str = stringify!($field);)*
+        }
+
+        #[allow(unused_mut, unused_variables)]
         impl $crate::config::declared::Setting for $name {
-            const KEYS: &'static [$crate::config::declared::Key] = &[$(
-                $crate::config::declared::Key {
-                    name: stringify!($field),
-                    old: &[$($($old),+)?],
-                    kind: $crate::config::declared::section!(@kind [$ty] $($with)?),
-                    absent: $crate::config::declared::section!(@how $how [$ty] [$($with)?] $($arg)?),
-                    doc: concat!($($doc, "\n"),+),
-                    inner: <$ty as $crate::config::declared::Setting>::KEYS,
-                    convert: None,
-                },
-            )*];
+            const SHORT: Option<&'static str> =
+                $crate::config::declared::section!(@short $($short)?);
+
+            fn keys() -> &'static [$crate::config::declared::Key] {
+                const KEYS: &[$crate::config::declared::Key] = &[$(
+                    $crate::config::declared::Key {
+                        name: stringify!($field),
+                        old: &[$($($old),+)?],
+                        kind: $crate::config::declared::section!(@kind [$ty] $($with)?),
+                        absent: $crate::config::declared::section!(
+                            @how $how [$ty] [$($with)?] [$($says)?] $($arg)?
+                        ),
+                        example: $crate::config::declared::section!(
+                            @example $how [$ty] [$($with)?] $($arg)?
+                        ),
+                        needed: || vec![
+                            $($($crate::config::declared::Words::word($needed)),+)?
+                        ],
+                        with: || vec![$($($crate::config::declared::Words::word($model)),+)?],
+                        doc: concat!($($doc, "\n"),+),
+                        inner: <$ty as $crate::config::declared::Setting>::keys,
+                        list: <$ty as $crate::config::declared::Setting>::LIST,
+                        short: <$ty as $crate::config::declared::Setting>::SHORT,
+                        convert: $crate::config::declared::section!(@convert $($($convert)?)?),
+                    },
+                )*];
+                KEYS
+            }
 
             fn kind() -> String {
-                "mapping".into()
+                let short = Self::keys().iter().find(|key| Some(key.name) == Self::SHORT);
+                short.map_or("mapping".into(), |key| format!("{}, or mapping", (key.kind)()))
             }
 
             fn example() -> String {
-                let names: Vec<&str> = Self::KEYS.iter().map(|key| key.name).collect();
+                let names: Vec<&str> = Self::keys().iter().map(|key| key.name).collect();
                 format!("a mapping with {}", names.join(", "))
             }
 
@@ -96,26 +172,35 @@ macro_rules! section {
                 at: &$crate::config::findings::At<'_>,
                 findings: &mut $crate::config::findings::Findings,
             ) -> Option<Self> {
-                findings.declared(at, Self::KEYS)?;
-                $(let $field: Option<$ty> =
-                    match $crate::config::declared::given(at, stringify!($field)) {
-                        Some(found) => $crate::config::declared::section!(
-                            @read [$ty] [$($with)?] &found, findings
-                        ),
-                        None => $crate::config::declared::section!(
-                            @absent $how [$ty] [$($arg)?] at, findings, stringify!($field)
-                        ),
-                    };)*
+                if at.is_map() || Self::SHORT.is_none() {
+                    findings.declared(at, Self::keys())?;
+                }
+                $(let $field: Option<$ty> = match $crate::config::declared::given(
+                    at, stringify!($field), Self::SHORT
+                ) {
+                    Some(found) => $crate::config::declared::section!(
+                        @read [$ty] [$($with)?] &found, findings
+                    ),
+                    None => $crate::config::declared::section!(
+                        @absent $how [$ty] [$($with)?] [$($arg)?] at, findings, stringify!($field)
+                    ),
+                };)*
+                $(if let Some(model) = $tag {
+                    let (tag, word) = (stringify!($tag), $crate::config::declared::Words::word(model));
+                    let misfit = $crate::config::declared::Misfit::Refuse;
+                    $crate::config::declared::suited(at, Self::keys(), tag, word, misfit, findings);
+                })?
                 Some($name { $($field: $field?),* })
             }
 
             fn show(&self) -> Option<$crate::config::declared::Shown> {
-                let entries = [$((
-                    stringify!($field),
-                    $crate::config::declared::section!(@call show [$ty] [$($with)?] &self.$field),
-                )),*];
-                let shown = entries.into_iter().filter_map(|(key, shown)| Some((key, shown?)));
-                Some($crate::config::declared::Shown::Map(shown.collect()))
+                let mut entries: Vec<(&'static str, $crate::config::declared::Shown)> = Vec::new();
+                $(if let Some(shown) =
+                    $crate::config::declared::section!(@call show [$ty] [$($with)?] &self.$field)
+                {
+                    entries.push((stringify!($field), shown));
+                })*
+                Some($crate::config::declared::shortened(Self::keys(), Self::SHORT, entries))
             }
 
             fn json(&self) -> serde_json::Value {
@@ -140,15 +225,24 @@ macro_rules! section {
             }
         }
     };
+    (@short) => { None };
+    (@short $short:ident) => { Some(stringify!($short)) };
+    (@convert) => { None };
+    (@convert $convert:ident) => { Some($convert) };
     (@kind [$ty:ty]) => { <$ty as $crate::config::declared::Setting>::kind };
     (@kind [$ty:ty] $with:ident) => { $with::kind };
-    (@how required [$ty:ty] [$($with:ident)?] $($example:expr)?) => {
+    (@example required [$ty:ty] [$($with:ident)?] $example:expr) => { || $example.to_string() };
+    (@example $how:ident [$ty:ty] [] $($arg:expr)?) => {
+        <$ty as $crate::config::declared::Setting>::example
+    };
+    (@example $how:ident [$ty:ty] [$with:ident] $($arg:expr)?) => { $with::example };
+    (@how required [$ty:ty] [$($with:ident)?] [] $($example:expr)?) => {
         $crate::config::declared::Absent::Required
     };
-    (@how like [$ty:ty] [$($with:ident)?] $other:expr) => {
+    (@how like [$ty:ty] [$($with:ident)?] [] $other:expr) => {
         $crate::config::declared::Absent::Like(stringify!($other))
     };
-    (@how default [$ty:ty] [$($with:ident)?] $value:expr) => {
+    (@how default [$ty:ty] [$($with:ident)?] [] $value:expr) => {
         $crate::config::declared::Absent::Value(|| {
             let value: $ty = $value;
             let shown =
@@ -156,22 +250,27 @@ macro_rules! section {
             shown.map_or("none".to_string(), |shown| shown.flow())
         })
     };
+    (@how $how:ident [$ty:ty] [$($with:ident)?] [$says:literal] $($arg:expr)?) => {
+        $crate::config::declared::Absent::Text($says)
+    };
     (@read [$ty:ty] [] $at:expr, $findings:expr) => {
         <$ty as $crate::config::declared::Setting>::read($at, $findings)
     };
     (@read [$ty:ty] [$with:ident] $at:expr, $findings:expr) => { $with::read($at, $findings) };
-    (@absent required [$ty:ty] [] $at:expr, $findings:expr, $key:expr) => {{
-        $findings.missing($at, $key, &<$ty as $crate::config::declared::Setting>::example());
+    (@absent required [$ty:ty] [$($with:ident)?] [$($example:expr)?]
+        $at:expr, $findings:expr, $key:expr) => {{
+        let example = $crate::config::declared::section!(
+            @example required [$ty] [$($with)?] $($example)?
+        );
+        $findings.missing($at, $key, &example());
         None
     }};
-    (@absent required [$ty:ty] [$example:expr] $at:expr, $findings:expr, $key:expr) => {{
-        $findings.missing($at, $key, $example);
-        None
-    }};
-    (@absent like [$ty:ty] [$other:expr] $at:expr, $findings:expr, $key:expr) => {
+    (@absent like [$ty:ty] [$($with:ident)?] [$other:expr]
+        $at:expr, $findings:expr, $key:expr) => {
         $other.clone()
     };
-    (@absent default [$ty:ty] [$value:expr] $at:expr, $findings:expr, $key:expr) => {
+    (@absent default [$ty:ty] [$($with:ident)?] [$value:expr]
+        $at:expr, $findings:expr, $key:expr) => {
         Some($value)
     };
     (@call $what:ident [$ty:ty] [] $value:expr) => {
@@ -180,29 +279,3 @@ macro_rules! section {
     (@call $what:ident [$ty:ty] [$with:ident] $value:expr) => { $with::$what($value) };
 }
 pub(crate) use section;
-
-/// Declares the keys of a mapping that a reader takes apart itself: type, what goes without it,
-/// meaning; `in KEYS` for the keys of its value.
-macro_rules! keys {
-    ($vis:vis $name:ident: $(
-        $(#[doc = $doc:literal])+ $key:ident: $kind:literal, $absent:literal
-        $(, was [$($old:literal),+] $(by $convert:expr)?)? $(, in $inner:expr)?;
-    )*) => {
-        $vis const $name: &[$crate::config::declared::Key] = &[$(
-            $crate::config::declared::Key {
-                name: stringify!($key),
-                old: &[$($($old),+)?],
-                kind: || $kind.to_string(),
-                absent: $crate::config::declared::Absent::Text($absent),
-                doc: concat!($($doc, "\n"),+),
-                inner: $crate::config::declared::keys!(@inner $($inner)?),
-                convert: $crate::config::declared::keys!(@convert $($($convert)?)?),
-            },
-        )*];
-    };
-    (@convert) => { None };
-    (@convert $convert:expr) => { Some($convert) };
-    (@inner) => { &[] };
-    (@inner $inner:expr) => { $inner };
-}
-pub(crate) use keys;

@@ -32,7 +32,7 @@ fn below(tree: &mut Tree, keys: &[Key], path: &str, findings: &mut Findings) {
                 }
                 let (known, value) = &mut entries[at];
                 if let Some(key) = keys.iter().find(|key| key.name == known.name) {
-                    below(value, key.inner, &joined(path, key.name), findings);
+                    below(value, (key.inner)(), &joined(path, key.name), findings);
                 }
             }
         }
@@ -55,7 +55,7 @@ pub(crate) fn renamed_path(
             if let (true, Some(convert)) = (name != key.name, key.convert) {
                 convert(&mut value.value);
             }
-            (name, keys) = (key.name, key.inner);
+            (name, keys) = (key.name, (key.inner)());
         }
         new = joined(&new, name);
         // Indices stay as they are: `links[0]`.

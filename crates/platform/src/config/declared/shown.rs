@@ -22,6 +22,18 @@ impl Shown {
         Shown::Text(value.to_string())
     }
 
+    /// A text in double quotes as JSON writes it. What YAML counts as unprintable is escaped as well.
+    pub(crate) fn quoted(text: &str) -> Shown {
+        let unprintable = |c: char| {
+            c.is_control()
+                || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}')
+        };
+        let escape = |c: char| {
+            if unprintable(c) { format!("\\u{:04x}", c as u32) } else { c.to_string() }
+        };
+        Shown::Text(serde_json::Value::from(text).to_string().chars().map(escape).collect())
+    }
+
     /// On one line: `{latency: 1 us, steps: [1 us, 2 us]}`.
     pub(crate) fn flow(&self) -> String {
         match self {
@@ -36,7 +48,15 @@ impl Shown {
         }
     }
 
-    fn holds_mapping(&self) -> bool {
+    /// Whether it is a mapping that has another one in it.
+    pub(super) fn is_deep(&self) -> bool {
+        match self {
+            Shown::Map(entries) => entries.iter().any(|(_, value)| value.holds_mapping()),
+            Shown::Text(_) | Shown::List(_) => false,
+        }
+    }
+
+    pub(super) fn holds_mapping(&self) -> bool {
         match self {
             Shown::Text(_) => false,
             Shown::List(items) => items.iter().any(Shown::holds_mapping),
@@ -45,9 +65,18 @@ impl Shown {
     }
 }
 
+/// A whole file.
+pub(crate) fn document(file: &Shown) -> String {
+    let mut out = String::new();
+    if let Shown::Map(entries) = file {
+        entries.iter().for_each(|(key, value)| entry(key, value, 0, &mut out));
+    }
+    out
+}
+
 /// Writes `key: value` at an indent: a mapping of plain values on one line where it fits, others
 /// with a line for each key.
-pub(crate) fn entry(key: &str, value: &Shown, indent: usize, out: &mut String) {
+fn entry(key: &str, value: &Shown, indent: usize, out: &mut String) {
     let flow = value.flow();
     let plain = match value {
         Shown::Map(entries) => {

@@ -1,6 +1,6 @@
 //! One declaration is all that a key needs: here a section that no platform file has.
 
-use super::{Setting, Shown, entry, keys, listed, rename, renamed_path, section, table};
+use super::{Setting, Shown, document, listed, rename, renamed_path, section, table};
 use crate::config::findings::{At, Findings};
 use crate::config::parse;
 use crate::config::tree::Tree;
@@ -34,15 +34,18 @@ section! {
     }
 }
 
-keys! { ROOT:
-    /// The cooler of the cluster.
-    cooler: "mapping", "none", in Cooler::KEYS;
+section! {
+    /// A file.
+    struct Root {
+        /// The cooler of the cluster.
+        pub cooler: Option<Cooler>, default None;
+    }
 }
 
 fn parsed(text: &str) -> (Tree, Findings) {
     let mut findings = Findings::new("cooler.yml");
     let mut tree = parse::yaml(text, &mut findings).expect("valid YAML");
-    rename(&mut tree, Cooler::KEYS, &mut findings);
+    rename(&mut tree, Cooler::keys(), &mut findings);
     (tree, findings)
 }
 
@@ -52,9 +55,7 @@ fn read(text: &str) -> (Option<Cooler>, Findings) {
 }
 
 fn shown(cooler: &Cooler) -> String {
-    let mut out = String::new();
-    entry("cooler", &cooler.show().expect("a mapping"), 0, &mut out);
-    out
+    document(&Root { cooler: Some(cooler.clone()) }.show().expect("a mapping"))
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn a_declared_key_is_changed_by_name() {
 
 #[test]
 fn a_declared_key_is_documented() {
-    let rows = table(&listed("", ROOT));
+    let rows = table(&listed(Root::keys()));
     assert!(
         rows.contains("| `cooler` | mapping | none | The cooler of the cluster. |\n"),
         "{rows}"
@@ -145,7 +146,7 @@ fn old_names_are_read_with_a_warning() {
 fn old_names_are_replaced_on_the_command_line() {
     let mut findings = Findings::new("");
     let mut value = Tree::text("false");
-    let mut new = |path: &str| renamed_path(path, &mut value, ROOT, &mut findings);
+    let mut new = |path: &str| renamed_path(path, &mut value, Root::keys(), &mut findings);
     assert_eq!(new("cooler.pumping.running"), "cooler.pump.on");
     assert_eq!(new("cooler.blades[1]"), "cooler.blades[1]");
     assert_eq!(new("links[0].bandwidth"), "links[0].bandwidth");
@@ -155,7 +156,7 @@ fn old_names_are_replaced_on_the_command_line() {
 #[test]
 fn long_mappings_take_a_line_for_each_key() {
     let long = || Shown::of("x".repeat(60));
-    let mut out = String::new();
-    entry("key", &Shown::Map(vec![("a", long()), ("b", long())]), 2, &mut out);
-    assert_eq!(out.lines().count(), 3);
+    let inner = Shown::Map(vec![("a", long()), ("b", long())]);
+    let file = Shown::Map(vec![("outer", Shown::Map(vec![("key", inner)]))]);
+    assert_eq!(document(&file).lines().count(), 4);
 }

@@ -11,13 +11,20 @@ use units::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span};
 pub(crate) trait Setting: Sized {
     /// The end of its key in JSON, where it has a unit.
     const UNIT: &'static str = "";
+    /// Whether it is a list of mappings.
+    const LIST: bool = false;
+    /// The key that a plain value stands for, instead of a mapping.
+    const SHORT: Option<&'static str> = None;
+
     /// The keys of its mapping.
-    const KEYS: &'static [Key] = &[];
+    fn keys() -> &'static [Key] {
+        &[]
+    }
 
     /// What the documentation calls it.
     fn kind() -> String;
 
-    /// What is allowed, for who left it out.
+    /// What is allowed, for a problem with a key that is missing.
     fn example() -> String;
 
     /// The value at `at`; nothing and at least one problem when it is wrong.
@@ -100,6 +107,28 @@ impl Setting for u32 {
     }
 }
 
+impl Setting for String {
+    fn kind() -> String {
+        "text".into()
+    }
+
+    fn example() -> String {
+        "text".into()
+    }
+
+    fn read(at: &At<'_>, findings: &mut Findings) -> Option<String> {
+        findings.label(at)
+    }
+
+    fn show(&self) -> Option<Shown> {
+        Some(Shown::quoted(self))
+    }
+
+    fn json(&self) -> Json {
+        self.as_str().into()
+    }
+}
+
 impl Setting for bool {
     fn kind() -> String {
         "`true`, `false`".into()
@@ -124,7 +153,12 @@ impl Setting for bool {
 
 impl<T: Setting> Setting for Option<T> {
     const UNIT: &'static str = T::UNIT;
-    const KEYS: &'static [Key] = T::KEYS;
+    const LIST: bool = T::LIST;
+    const SHORT: Option<&'static str> = T::SHORT;
+
+    fn keys() -> &'static [Key] {
+        T::keys()
+    }
 
     fn kind() -> String {
         T::kind()
@@ -190,7 +224,12 @@ impl<T: Setting, const N: usize> Setting for [T; N] {
 
 impl<T: Setting> Setting for Vec<T> {
     const UNIT: &'static str = T::UNIT;
-    const KEYS: &'static [Key] = T::KEYS;
+    const LIST: bool = true;
+    const SHORT: Option<&'static str> = T::SHORT;
+
+    fn keys() -> &'static [Key] {
+        T::keys()
+    }
 
     fn kind() -> String {
         format!("list of {}s", T::kind())
@@ -236,44 +275,3 @@ impl Setting for CollectiveKind {
         self.name().into()
     }
 }
-
-/// One of a few words for the values of an enum: `words!(Name: "nccl" = Name::Nccl, ...)`.
-macro_rules! words {
-    ($ty:ty: $($word:literal = $value:path),+ $(,)?) => {
-        impl $ty {
-            /// The words for it in a platform file.
-            pub(crate) const WORDS: &'static [(&'static str, $ty)] = &[$(($word, $value)),+];
-
-            /// Its word.
-            pub(crate) fn word(self) -> &'static str {
-                Self::WORDS.iter().find(|word| word.1 == self).map_or("", |word| word.0)
-            }
-        }
-
-        impl $crate::config::declared::Setting for $ty {
-            fn kind() -> String {
-                [$(concat!("`", $word, "`")),+].join(", ")
-            }
-
-            fn example() -> String {
-                [$($word),+].join(", ")
-            }
-
-            fn read(
-                at: &$crate::config::findings::At<'_>,
-                findings: &mut $crate::config::findings::Findings,
-            ) -> Option<$ty> {
-                findings.one_of(at, Self::WORDS)
-            }
-
-            fn show(&self) -> Option<$crate::config::declared::Shown> {
-                Some($crate::config::declared::Shown::of(self.word()))
-            }
-
-            fn json(&self) -> serde_json::Value {
-                self.word().into()
-            }
-        }
-    };
-}
-pub(crate) use words;

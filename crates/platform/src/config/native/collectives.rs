@@ -1,82 +1,245 @@
 //! `collectives`: algorithms by kind, the hierarchy of all-reduce, algorithms from files.
 
-use crate::config::declared::keys;
+use crate::config::declared::{Absent, Key, Setting, Shown, section, words};
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::Value;
 use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy};
 use collective::{Phase, PlanError, PlanRequest};
 use graph::CollectiveKind;
 use std::path::Path;
+use std::sync::LazyLock;
 use topology::{Block, Paths};
 
-/// Words for `collectives.hierarchy`.
-pub(super) const HIERARCHIES: [(&str, Hierarchy); 4] = [
-    ("baseline", Hierarchy::Baseline),
-    ("enhanced", Hierarchy::Enhanced),
-    ("hierarchical", Hierarchy::Hierarchical),
-    ("hierarchical_optimal", Hierarchy::HierarchicalOptimal),
-];
-keys! { pub(super) KEYS:
-    /// How an all-reduce goes over several dimensions
-    /// ([hierarchies](../models/hierarchies.md)).
-    hierarchy: "`baseline`, `enhanced`, `hierarchical`, `hierarchical_optimal`", "`enhanced`";
-    /// Algorithm of each dimension: `ring`, `direct`, `direct(W)`, `halving_doubling`,
-    /// `double_binary_tree`, `in_network`, `auto`.
-    all_reduce: "word, list or mapping", "`auto`";
-    /// Likewise.
-    all_gather: "word, list or mapping", "`auto`";
-    /// Likewise.
-    reduce_scatter: "word, list or mapping", "`auto`";
-    /// Likewise.
-    all_to_all: "word, list or mapping", "`auto`";
-    /// Likewise.
-    broadcast: "word, list or mapping", "`auto`";
-    /// Likewise.
-    reduce: "word, list or mapping", "`auto`";
-    /// Likewise.
-    gather: "word, list or mapping", "`auto`";
-    /// Likewise.
-    scatter: "word, list or mapping", "`auto`";
-    /// Likewise.
-    barrier: "word, list or mapping", "`auto`";
-}
-const ALGORITHMS: &str = "ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network";
+words!(
+    Hierarchy:
+    "baseline" = Hierarchy::Baseline,
+    "enhanced" = Hierarchy::Enhanced,
+    "hierarchical" = Hierarchy::Hierarchical,
+    "hierarchical_optimal" = Hierarchy::HierarchicalOptimal,
+);
 
-/// The settings; a fault is noted and its default stands in.
-/// `blocks` are those of the dimensions that collectives run over, where each is one.
-pub(super) fn read(
-    at: Option<At<'_>>,
+/// The words of algorithms without a parameter. `direct(W)` is [`window`].
+const ALGORITHMS: [(&str, Algorithm); 5] = [
+    ("ring", Algorithm::Ring),
+    ("direct", Algorithm::Direct { window: None }),
+    ("halving_doubling", Algorithm::HalvingDoubling),
+    ("double_binary_tree", Algorithm::DoubleBinaryTree),
+    ("in_network", Algorithm::InNetwork),
+];
+/// The word that leaves the choice to Armillary.
+const AUTO: &str = "auto";
+
+pub(super) const HIERARCHY: Key = Key::plain(
+    "hierarchy",
+    Hierarchy::kind,
+    Absent::Text("`enhanced`"),
+    "How an all-reduce goes over several dimensions ([hierarchies](../models/hierarchies.md)).",
+);
+
+/// `hierarchy`, and each kind of collective.
+static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+    let key = |kind: CollectiveKind| Key {
+        inner: Entry::keys,
+        short: Entry::SHORT,
+        ..Key::plain(
+            kind.name(),
+            Entry::kind,
+            Absent::Text("`auto`"),
+            "Algorithm of each dimension: one for all, or a list.",
+        )
+    };
+    [HIERARCHY].into_iter().chain(CollectiveKind::ALL.map(key)).collect()
+});
+
+section! {
+    /// What runs a kind of collectives.
+    #[derive(Clone, Debug)]
+    pub(super) struct Entry short algorithm {
+        /// `ring`, `direct`, `direct(W)` with W messages in flight, `halving_doubling`,
+        /// `double_binary_tree`, `in_network`, `auto`.
+        pub algorithm: Option<PerDim>, default None, says "required with `flat`";
+        /// One group over all NPUs in the order of ranks, instead of dimension by dimension.
+        pub flat: bool, default false;
+        /// A file with an algorithm ([custom](../models/collectives.md#from-a-file)).
+        pub custom: Option<String>, default None;
+    }
+}
+
+/// Algorithms by dimension.
+#[derive(Clone, Debug)]
+pub(super) enum PerDim {
+    /// Chosen by block.
+    Auto,
+    /// One for all dimensions.
+    One(Algorithm),
+    /// One for each dimension.
+    Each(Vec<Algorithm>),
+}
+
+impl Setting for PerDim {
+    fn kind() -> String {
+        "word, or list of words".into()
+    }
+
+    fn example() -> String {
+        let words = ALGORITHMS.map(|(word, algorithm)| match algorithm {
+            Algorithm::Direct { .. } => format!("{word}, {word}(W) with W messages in flight"),
+            _ => word.to_string(),
+        });
+        words.join(", ")
+    }
+
+    fn read(at: &At<'_>, findings: &mut Findings) -> Option<PerDim> {
+        match &at.tree.value {
+            Value::Text(text) if text == AUTO => Some(PerDim::Auto),
+            Value::List(_) => {
+                let items = at.items();
+                let read: Vec<Option<Algorithm>> =
+                    items.iter().map(|item| algorithm(item, findings)).collect();
+                Some(PerDim::Each(read.into_iter().collect::<Option<_>>()?))
+            }
+            _ => algorithm(at, findings).map(PerDim::One),
+        }
+    }
+
+    fn show(&self) -> Option<Shown> {
+        Some(match self {
+            PerDim::Auto => Shown::of(AUTO),
+            PerDim::One(algorithm) => Shown::of(word(*algorithm)),
+            PerDim::Each(list) => {
+                Shown::List(list.iter().map(|each| Shown::of(word(*each))).collect())
+            }
+        })
+    }
+
+    fn json(&self) -> serde_json::Value {
+        match self {
+            PerDim::Auto => AUTO.into(),
+            PerDim::One(algorithm) => word(*algorithm).into(),
+            PerDim::Each(list) => list.iter().map(|each| word(*each)).collect(),
+        }
+    }
+}
+
+fn algorithm(at: &At<'_>, findings: &mut Findings) -> Option<Algorithm> {
+    let text = findings.text(at)?;
+    let plain = ALGORITHMS.into_iter().find(|(word, _)| *word == text).map(|found| found.1);
+    let found = plain.or_else(|| window(text).map(|w| Algorithm::Direct { window: Some(w) }));
+    if found.is_none() {
+        let hint = did_you_mean(text, ALGORITHMS.map(|found| found.0).into_iter().chain([AUTO]));
+        findings.refuse(at, format!("unknown algorithm \"{text}\"{hint}"), PerDim::example());
+    }
+    found
+}
+
+/// The number in `direct(4)`.
+fn window(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("direct(")?.strip_suffix(')')?;
+    let plain = digits.bytes().all(|b| b.is_ascii_digit());
+    digits.parse().ok().filter(|&w: &u32| w > 0 && plain)
+}
+
+/// The word for an algorithm.
+fn word(algorithm: Algorithm) -> String {
+    let (plain, suffix) = match algorithm {
+        Algorithm::Direct { window: Some(w) } => {
+            (Algorithm::Direct { window: None }, format!("({w})"))
+        }
+        plain => (plain, String::new()),
+    };
+    let found = ALGORITHMS.into_iter().find(|(_, other)| *other == plain);
+    found.map_or("", |found| found.0).to_string() + &suffix
+}
+
+/// `collectives`, as a file gives it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Given {
+    hierarchy: Option<Hierarchy>,
+    /// By `CollectiveKind as usize`.
+    entries: [Option<Entry>; CollectiveKind::ALL.len()],
+}
+
+impl Setting for Given {
+    fn keys() -> &'static [Key] {
+        &KEYS
+    }
+
+    fn kind() -> String {
+        "mapping".into()
+    }
+
+    fn example() -> String {
+        "a mapping with kinds of collectives".into()
+    }
+
+    fn read(at: &At<'_>, findings: &mut Findings) -> Option<Given> {
+        findings.declared(at, &KEYS)?;
+        let before = findings.problems.len();
+        let mut given = Given::default();
+        if let Some(at) = at.get(HIERARCHY.name) {
+            given.hierarchy = Hierarchy::read(&at, findings);
+        }
+        for kind in CollectiveKind::ALL {
+            if let Some(at) = at.get(kind.name()) {
+                given.entries[kind as usize] = Entry::read(&at, findings);
+            }
+        }
+        (findings.problems.len() == before).then_some(given)
+    }
+
+    fn show(&self) -> Option<Shown> {
+        let hierarchy = self.hierarchy.and_then(|found| Some((HIERARCHY.name, found.show()?)));
+        let entries = CollectiveKind::ALL
+            .into_iter()
+            .filter_map(|kind| Some((kind.name(), self.entries[kind as usize].as_ref()?.show()?)));
+        Some(Shown::Map(hierarchy.into_iter().chain(entries).collect()))
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let mut out = serde_json::Map::new();
+        let hierarchy = self.hierarchy.unwrap_or(Hierarchy::Enhanced);
+        out.insert(HIERARCHY.name.into(), hierarchy.json());
+        for kind in CollectiveKind::ALL {
+            out.insert(kind.name().into(), self.entries[kind as usize].json());
+        }
+        out.into()
+    }
+}
+
+/// The settings; a fault is noted and the default is used. `blocks` are those of the dimensions
+/// that collectives run over, where each dimension is one block.
+pub(super) fn resolve(
+    given: &Given,
+    at: Option<&At<'_>>,
     sizes: &[u32],
     blocks: &[Block],
-    paths: &mut CustomPaths,
     findings: &mut Findings,
-) -> Collectives {
+) -> (Collectives, CustomPaths) {
+    let mut paths = CustomPaths::default();
     let mut collectives = Collectives {
         choices: std::array::from_fn(|_| None),
-        hierarchy: Hierarchy::Enhanced,
+        hierarchy: given.hierarchy.unwrap_or(Hierarchy::Enhanced),
         custom: std::array::from_fn(|_| None),
         custom_nodes: Default::default(),
     };
-    let Some(at) = at else { return collectives };
-    if findings.declared(&at, KEYS).is_none() {
-        return collectives;
-    }
-    if let Some(hierarchy) = at.get("hierarchy") {
-        collectives.hierarchy =
-            findings.one_of(&hierarchy, &HIERARCHIES).unwrap_or(Hierarchy::Enhanced);
-    }
     for kind in CollectiveKind::ALL {
-        if let Some(value) = at.get(kind.name()) {
-            let (choice, path) = entry(&value, sizes.len(), findings);
-            if let Some(choice) = &choice {
-                suits(kind, choice, &value, sizes, collectives.hierarchy, findings);
-                switched(choice, &value, blocks, findings);
-            }
-            collectives.choices[kind as usize] = choice;
-            paths.kinds[kind as usize] = path;
+        let place = at.and_then(|at| at.get(kind.name()));
+        let (Some(entry), Some(at)) = (&given.entries[kind as usize], place) else { continue };
+        let choice = choice(entry, &at, sizes.len(), findings);
+        if let Some(choice) = &choice {
+            suits(kind, choice, &at, sizes, collectives.hierarchy, findings);
+            switched(choice, &at, blocks, findings);
         }
+        collectives.choices[kind as usize] = choice;
+        let path = entry.custom.as_ref();
+        paths.kinds[kind as usize] = path.map(|path| custom(path, &at, findings));
     }
-    collectives
+    (collectives, paths)
+}
+
+/// The places of the algorithms of an entry.
+fn places<'a>(at: &At<'a>) -> Vec<At<'a>> {
+    at.get(Entry::algorithm).unwrap_or_else(|| at.clone()).items()
 }
 
 /// Refuses an algorithm that cannot run a phase of the collective on its dimension.
@@ -94,28 +257,19 @@ fn suits(
     } else {
         collective::phases(kind, 0, &dims, hierarchy)
     };
-    let list = at.get("algorithm").unwrap_or_else(|| at.clone()).items();
+    let list = places(at);
     for phase in phases {
         let dim = phase.dim.unwrap_or(0) as usize;
         let n = if choice.flat { sizes.iter().product() } else { sizes[dim] };
-        let request = PlanRequest {
-            kind: phase.kind,
-            algorithm: choice.per_dim[dim],
-            n,
-            bytes: 0,
-            root: 0,
-            chunk: 0,
-        };
+        let algorithm = choice.per_dim[dim];
+        let request = PlanRequest { kind: phase.kind, algorithm, n, bytes: 0, root: 0, chunk: 0 };
         if let Err(error @ (PlanError::NotPowerOfTwo { .. } | PlanError::Unsupported { .. })) =
             request.check()
         {
             let place =
                 if choice.flat { String::new() } else { format!(", dimension {}", dim + 1) };
-            findings.refuse(
-                list.get(dim).unwrap_or(&list[0]),
-                format!("{}{place}", error.message()),
-                error.allowed(),
-            );
+            let at = list.get(dim).unwrap_or(&list[0]);
+            findings.refuse(at, format!("{}{place}", error.message()), error.allowed());
             return;
         }
     }
@@ -123,112 +277,85 @@ fn suits(
 
 /// Refuses in-network reduction where there is no switch to do it.
 fn switched(choice: &Choice, at: &At<'_>, blocks: &[Block], findings: &mut Findings) {
-    let list = at.get("algorithm").unwrap_or_else(|| at.clone()).items();
+    let list = places(at);
     for (dim, _) in choice.per_dim.iter().enumerate().filter(|(_, a)| **a == Algorithm::InNetwork) {
         let block = blocks.get(dim).filter(|_| !choice.flat || blocks.len() == 1);
         if block.map(|block| block.paths()) != Some(Paths::Switched) {
             let what = block.map_or("no single switch".to_string(), |block| format!("a {block:?}"));
             let message = format!("in_network on dimension {}, which is {what}", dim + 1);
-            findings.refuse(
-                list.get(dim).unwrap_or(&list[0]),
-                message,
-                "a Switch dimension, or another algorithm",
-            );
+            let at = list.get(dim).unwrap_or(&list[0]);
+            findings.refuse(at, message, "a Switch dimension, or another algorithm");
         }
-    }
-}
-
-/// `ring`, `[ring, direct]`, `auto`, or `{algorithm: ..., flat: true, custom: path}`.
-fn entry(at: &At<'_>, dims: usize, findings: &mut Findings) -> (Option<Choice>, Option<String>) {
-    if !at.is_map() {
-        return (choice(at, dims, false, findings), None);
-    }
-    if findings.mapping(at, &["algorithm", "flat", "custom"]).is_none() {
-        return (None, None);
-    }
-    let path = at.get("custom").and_then(|at| custom(&at, findings));
-    let flat = at.get("flat").and_then(|at| findings.flag(&at)).unwrap_or(false);
-    match at.get("algorithm") {
-        Some(algorithm) => (choice(&algorithm, dims, flat, findings), path),
-        None if flat || at.get("custom").is_none() => {
-            findings.missing(at, "algorithm", ALGORITHMS);
-            (None, path)
-        }
-        None => (None, path),
     }
 }
 
 /// The path of an algorithm's file; one in a file that this one extends is seen from there.
-fn custom(at: &At<'_>, findings: &mut Findings) -> Option<String> {
-    let path = findings.label(at)?;
-    let file = findings.file_of(at.tree.origin);
+fn custom(path: &str, at: &At<'_>, findings: &Findings) -> String {
+    let origin = at.get(Entry::custom).map_or(at.tree.origin, |at| at.tree.origin);
+    let file = findings.file_of(origin);
     let folder = Path::new(file).parent().filter(|_| file != findings.file);
-    Some(folder.map_or(path.clone(), |folder| folder.join(&path).to_string_lossy().into_owned()))
+    folder.map_or(path.into(), |folder| folder.join(path).to_string_lossy().into_owned())
 }
 
-fn choice(at: &At<'_>, dims: usize, flat: bool, findings: &mut Findings) -> Option<Choice> {
-    if matches!(&at.tree.value, Value::Text(text) if text == "auto") {
-        if flat {
-            findings.refuse(at, "a flat group needs an algorithm", ALGORITHMS);
-        }
-        return None;
-    }
-    let items = at.items();
-    let single = !matches!(at.tree.value, Value::List(_));
+/// The algorithm of each of `dims` dimensions; nothing where it is chosen by block.
+fn choice(entry: &Entry, at: &At<'_>, dims: usize, findings: &mut Findings) -> Option<Choice> {
+    let flat = entry.flat;
     let wanted = if flat { 1 } else { dims };
-    if !single && items.len() != wanted {
-        let (message, allowed) = if flat {
-            (format!("{} algorithms for one flat group", items.len()), "one algorithm".to_string())
-        } else {
-            (
-                format!("{} algorithms for {dims} dimensions", items.len()),
-                format!("one algorithm for all, or a list of {dims}"),
-            )
-        };
-        findings.refuse(at, message, allowed);
-        return None;
-    }
-    let parsed: Vec<Option<Algorithm>> =
-        items.iter().map(|item| algorithm(item, findings)).collect();
-    let mut per_dim = parsed.into_iter().collect::<Option<Vec<Algorithm>>>()?;
+    let place = at.get(Entry::algorithm).unwrap_or_else(|| at.clone());
+    let mut per_dim = match &entry.algorithm {
+        None if flat || entry.custom.is_none() => {
+            findings.missing(at, Entry::algorithm, &PerDim::example());
+            return None;
+        }
+        None => return None,
+        Some(PerDim::Auto) => {
+            if flat {
+                findings.refuse(&place, "a flat group needs an algorithm", PerDim::example());
+            }
+            return None;
+        }
+        Some(PerDim::One(algorithm)) => vec![*algorithm],
+        Some(PerDim::Each(list)) if list.len() == wanted => list.clone(),
+        Some(PerDim::Each(list)) => {
+            let (message, allowed) = match flat {
+                true => (
+                    format!("{} algorithms for one flat group", list.len()),
+                    "one algorithm".to_string(),
+                ),
+                false => (
+                    format!("{} algorithms for {dims} dimensions", list.len()),
+                    format!("one algorithm for all, or a list of {dims}"),
+                ),
+            };
+            findings.refuse(&place, message, allowed);
+            return None;
+        }
+    };
     per_dim.resize(wanted, per_dim[0]);
     Some(Choice { per_dim, flat })
 }
 
-fn algorithm(at: &At<'_>, findings: &mut Findings) -> Option<Algorithm> {
-    let text = findings.text(at)?;
-    let found = match text {
-        "ring" => Some(Algorithm::Ring),
-        "direct" => Some(Algorithm::Direct { window: None }),
-        "halving_doubling" => Some(Algorithm::HalvingDoubling),
-        "double_binary_tree" => Some(Algorithm::DoubleBinaryTree),
-        "in_network" => Some(Algorithm::InNetwork),
-        _ => window(text).map(|w| Algorithm::Direct { window: Some(w) }),
+/// The keys that read back to the settings.
+pub(super) fn keys(collectives: &Collectives, paths: &CustomPaths) -> Given {
+    let entry = |kind: CollectiveKind| {
+        let choice = collectives.choices[kind as usize].as_ref();
+        let custom = paths.kinds[kind as usize].clone();
+        (choice.is_some() || custom.is_some()).then(|| Entry {
+            algorithm: choice.map(|choice| PerDim::Each(shown(choice).to_vec())),
+            flat: choice.is_some_and(|choice| choice.flat),
+            custom,
+        })
     };
-    if found.is_none() {
-        let names =
-            ["ring", "direct", "halving_doubling", "double_binary_tree", "in_network", "auto"];
-        let hint = did_you_mean(text, names.into_iter());
-        findings.refuse(at, format!("unknown algorithm \"{text}\"{hint}"), ALGORITHMS);
-    }
-    found
+    let entries = CollectiveKind::ALL.map(entry);
+    Given { hierarchy: Some(collectives.hierarchy), entries }
 }
 
-/// The number in `direct(4)`.
-fn window(text: &str) -> Option<u32> {
-    let digits = text.strip_prefix("direct(")?.strip_suffix(')')?;
-    let plain = digits.bytes().all(|b| b.is_ascii_digit());
-    digits.parse().ok().filter(|&w: &u32| w > 0 && plain)
+/// The algorithms of a choice that its file gives.
+fn shown(choice: &Choice) -> &[Algorithm] {
+    if choice.flat { &choice.per_dim[..1] } else { &choice.per_dim }
 }
 
-/// The word for an algorithm, as this module reads it.
-pub(super) fn word(algorithm: Algorithm) -> String {
-    match algorithm {
-        Algorithm::Ring => "ring".into(),
-        Algorithm::Direct { window: None } => "direct".into(),
-        Algorithm::Direct { window: Some(w) } => format!("direct({w})"),
-        Algorithm::HalvingDoubling => "halving_doubling".into(),
-        Algorithm::DoubleBinaryTree => "double_binary_tree".into(),
-        Algorithm::InNetwork => "in_network".into(),
-    }
+/// The words of a choice, for the report.
+pub(super) fn words_of(choice: &Choice) -> Vec<String> {
+    shown(choice).iter().map(|&algorithm| word(algorithm)).collect()
 }

@@ -1,4 +1,4 @@
-//! `npu.compute`: a model's word alone, or a mapping with its settings; reading and showing.
+//! `npu.compute`: a model's word alone, or a mapping with its settings.
 //!
 //! ```yaml
 //! compute: {model: roofline, speedup: 0.5, efficiency: {gemm: 70.5 %}, memory_efficiency: 0.84}
@@ -7,86 +7,161 @@
 //! compute: {model: measured, table: gemm_a100.csv}
 //! ```
 
-use crate::config::declared::keys;
+use super::kernels::{Parts, below_whole, factor};
+use super::npu::Npu;
+use crate::config::declared::{
+    Misfit, Setting, Tried, Words, absent, counts, section, suited, words,
+};
 use crate::config::file;
 use crate::config::findings::{At, Findings};
 use crate::config::tree::{Origin, Value};
-use crate::platform::Npu;
+use crate::platform;
 use device::compute::measured::{Measured, Table};
-use device::compute::systolic::{Dataflow, Sram, Systolic};
-use device::compute::{Compute, Efficiency, Roofline, Tiles};
+use device::compute::systolic::{self, Dataflow, Systolic};
+use device::compute::{self as models, Efficiency, Roofline};
 use engine::Digest;
 use graph::Kernel;
 use serde_json::{Map, json};
-use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
-use units::{Bandwidth, Flops, Ratio, Span};
+use units::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span};
 
 /// The memory of a roofline whose file gives no memory bandwidth: compute alone counts.
 const BOUNDLESS: Bandwidth = Bandwidth(u64::MAX);
-/// Largest factor on compute.
-const MOST_SCALE: Ratio = Ratio(1_000_000 * Ratio::ONE.0);
-/// Largest side of an array.
-const MOST_CELLS: u32 = 65_536;
-keys! { pub(super) KEYS:
-    /// How long a compute node takes ([compute](../models/compute.md)); `compute: roofline` is
-    /// short for it.
-    model: "`recorded`, `roofline`, `systolic`, `measured`", "`roofline` with `npu.peak`, else `recorded`";
-    /// Every duration of NPU compute, recorded or modelled, is divided by this: 2 is twice the
-    /// compute power.
-    speedup: "ratio", "1", was ["scale"];
-    /// Part of their speed that kernels lose while their NPU communicates.
-    comm_overlap_slowdown: "ratio", "0", was ["beside"] by complement;
-    /// Part of the peak that kernels reach (`roofline`, `systolic`, `measured`): one ratio, or by
-    /// kind: `other`, `gemm`, `grouped` (experts' multiplications; as `gemm`), `convolution`,
-    /// `attention`, `unmasked_attention` (against other ranks' keys under context parallelism; as
-    /// `attention`), `elementwise`, `normalization`, `embedding`, `optimizer`.
-    efficiency: "ratio, or ratios by kind", "1";
-    /// Part of the memory bandwidth that kernels reach, likewise.
-    memory_efficiency: "ratio, or ratios by kind", "1";
-    /// Time that every kernel adds: filling and draining the NPU, small kernels that come with it.
-    kernel_overhead: "time", "0 ns", was ["start"];
-    /// Peak rates of other element types (`roofline`, `measured`).
-    peak_by_type: "mapping", "`npu.peak`", was ["rates"], in RATES;
-    /// Tiles of matrix multiplications (`roofline`, `measured`;
-    /// [tiles](../models/compute.md#tiles)).
-    tiles: "mapping", "no tiles", in TILES;
-    /// Cells of a systolic array, 1 to 65,536 (`systolic`).
-    rows: "count", "required with `systolic`";
-    /// Cells of a systolic array, 1 to 65,536 (`systolic`).
-    columns: "count", "required with `systolic`";
-    /// What stays in the cells (`systolic`).
-    dataflow: "`output_stationary`, `weight_stationary`, `input_stationary`", "required with `systolic`";
-    /// Clock of the array (`systolic`).
-    clock: "frequency", "required with `systolic`";
-    /// Buffers of the array (`systolic`); half is used while the other half is filled.
-    sram: "mapping", "everything fits", in SRAM;
-    /// A CSV file of measured matrix multiplications (`measured`), seen from the platform file;
-    /// with `--set` from the working directory.
-    table: "path", "required with `measured`";
+
+/// How long compute takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Model {
+    Roofline,
+    Recorded,
+    Systolic,
+    Measured,
 }
-keys! { RATES:
-    /// Elements of 1 byte.
-    fp8: "rate", "`npu.peak`";
-    /// Elements of 4 bytes and more.
-    fp32: "rate", "`npu.peak`";
+
+words!(
+    Model:
+    "roofline" = Model::Roofline,
+    "recorded" = Model::Recorded,
+    "systolic" = Model::Systolic,
+    "measured" = Model::Measured,
+);
+words!(Dataflow = Dataflow::WORDS);
+
+section! {
+    /// How long compute takes.
+    #[derive(Clone, Debug)]
+    pub(super) struct Compute short model {
+        /// How long a compute node takes ([compute](../models/compute.md)); `compute: roofline` is
+        /// short for it.
+        pub model: Option<Model>, default None, says "`roofline` with `npu.peak`, else `recorded`";
+        /// Every duration of NPU compute, recorded or modelled, is divided by this: 2 is twice the
+        /// compute power.
+        pub speedup: Ratio as factor, default Ratio::ONE, was ["scale"];
+        /// Part of their speed that kernels lose while their NPU communicates.
+        pub comm_overlap_slowdown: Ratio as below_whole, default Ratio(0),
+            was ["beside"] by complement;
+        /// Part of the peak that kernels reach: one ratio, or by kind.
+        pub efficiency: Parts, default Parts::default(), says "1",
+            with [Model::Roofline, Model::Systolic, Model::Measured];
+        /// Part of the memory bandwidth that kernels reach: one ratio, or by kind.
+        pub memory_efficiency: Parts, default Parts::default(), says "1",
+            with [Model::Roofline, Model::Systolic, Model::Measured];
+        /// Time that every kernel adds: filling and draining the NPU, and small kernels next to it.
+        pub kernel_overhead: Option<Span>, default None, says "0 ns",
+            with [Model::Roofline, Model::Systolic, Model::Measured], was ["start"];
+        /// Peak rates of other element types.
+        pub peak_by_type: Option<Rates>, default None, says "`npu.peak`",
+            with [Model::Roofline, Model::Measured], was ["rates"];
+        /// Tiles of matrix multiplications ([tiles](../models/compute.md#tiles)).
+        pub tiles: Option<Tiles>, default None, says "no tiles",
+            with [Model::Roofline, Model::Measured];
+        /// Rows of the systolic array.
+        pub rows: Option<u32> as side, default None, needed [Model::Systolic];
+        /// Columns of the systolic array.
+        pub columns: Option<u32> as side, default None, needed [Model::Systolic];
+        /// What stays in the cells of the array.
+        pub dataflow: Option<Dataflow>, default None, needed [Model::Systolic];
+        /// Clock of the array.
+        pub clock: Option<Frequency>, default None, needed [Model::Systolic];
+        /// Buffers of the array; half is used while the other half is filled.
+        pub sram: Option<Sram>, default None, says "everything fits", with [Model::Systolic];
+        /// A CSV file of measured matrix multiplications, seen from the platform file; with `--set`
+        /// from the working directory.
+        pub table: Option<String> as path, default None, needed [Model::Measured];
+    }
 }
-keys! { TILES:
-    /// Multiprocessors; each works on one tile.
-    multiprocessors: "count", "required", was ["units"];
-    /// Depth of a product that filling a multiprocessor's pipeline costs, for each tile.
-    fill_depth: "count from 0", "0", was ["fill"];
-    /// Cost of loading a tile of `a x b`: its time is multiplied by `1 + load_cost (1/a + 1/b)`.
-    load_cost: "count from 0", "0", was ["load"];
+
+section! {
+    /// Peak rates of element types other than `peak`'s 16 bits.
+    #[derive(Clone, Debug)]
+    pub(super) struct Rates {
+        /// Elements of 1 byte.
+        pub fp8: Option<Flops>, default None, says "`npu.peak`";
+        /// Elements of 4 bytes and more.
+        pub fp32: Option<Flops>, default None, says "`npu.peak`";
+    }
 }
-keys! { SRAM:
-    /// For inputs.
-    ifmap: "size", "everything fits";
-    /// For weights.
-    filter: "size", "everything fits";
-    /// For outputs.
-    ofmap: "size", "everything fits";
+
+section! {
+    /// Tiles of matrix multiplications.
+    #[derive(Clone, Debug)]
+    pub(super) struct Tiles {
+        /// Multiprocessors; each works on one tile.
+        pub multiprocessors: u32 as side, required "multiprocessors of the NPU", was ["units"];
+        /// Depth of a product that filling a multiprocessor's pipeline costs, for each tile.
+        pub fill_depth: u32 as depth, default 0, was ["fill"];
+        /// Cost of loading a tile of `a x b`: its time is multiplied by
+        /// `1 + load_cost (1/a + 1/b)`.
+        pub load_cost: u32 as cost, default 0, was ["load"];
+    }
+}
+
+section! {
+    /// Buffers of a systolic array.
+    #[derive(Clone, Debug)]
+    pub(super) struct Sram {
+        /// For inputs.
+        pub ifmap: Option<Bytes>, default None, says "everything fits";
+        /// For weights.
+        pub filter: Option<Bytes>, default None, says "everything fits";
+        /// For outputs.
+        pub ofmap: Option<Bytes>, default None, says "everything fits";
+    }
+}
+
+counts! {
+    /// Cells along a side of an array; multiprocessors.
+    side: 1 to 65_536;
+    /// Depths of a product.
+    depth: 0 to 65_536;
+    /// Costs of a load.
+    cost: 0 to 1024;
+}
+
+/// The path of a table.
+mod path {
+    use crate::config::declared::{Setting, Shown};
+    use crate::config::findings::{At, Findings};
+
+    pub(super) fn kind() -> String {
+        "path".into()
+    }
+
+    pub(super) fn example() -> String {
+        "the path of a table of measured matrix multiplications".into()
+    }
+
+    pub(super) fn read(at: &At<'_>, findings: &mut Findings) -> Option<Option<String>> {
+        findings.text(at).map(|text| Some(text.to_string()))
+    }
+
+    pub(super) fn show(path: &Option<String>) -> Option<Shown> {
+        path.show()
+    }
+
+    pub(super) fn json(path: &Option<String>) -> serde_json::Value {
+        path.json()
+    }
 }
 
 /// `beside` was the part that is kept, `comm_overlap_slowdown` is the part that is lost.
@@ -102,37 +177,6 @@ fn complement(value: &mut Value) {
     }
 }
 
-/// Types of elements other than `peak`'s 16 bits, as in `Roofline::widths`.
-const WIDTHS: [&str; 2] = ["fp8", "fp32"];
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Model {
-    Roofline,
-    Recorded,
-    Systolic,
-    Measured,
-}
-
-const MODELS: [(&str, Model); 4] = [
-    ("roofline", Model::Roofline),
-    ("recorded", Model::Recorded),
-    ("systolic", Model::Systolic),
-    ("measured", Model::Measured),
-];
-
-impl Model {
-    /// True when the model heeds the key.
-    fn heeds(self, key: &str) -> bool {
-        match key {
-            "model" | "speedup" | "comm_overlap_slowdown" => true,
-            "efficiency" | "memory_efficiency" | "kernel_overhead" => self != Model::Recorded,
-            "peak_by_type" | "tiles" => matches!(self, Model::Roofline | Model::Measured),
-            "table" => self == Model::Measured,
-            _ => self == Model::Systolic,
-        }
-    }
-}
-
 /// What other keys of the NPU say.
 #[derive(Clone, Copy)]
 pub(super) struct Given {
@@ -142,83 +186,91 @@ pub(super) struct Given {
 
 /// What `npu.compute` says.
 pub(super) struct Read {
-    pub compute: Compute,
+    pub compute: models::Compute,
     /// The factor on its speed.
-    pub scale: Ratio,
+    pub speedup: Ratio,
     /// Part of its speed that is lost while the NPU communicates.
     pub slowdown: Ratio,
 }
 
 /// The model and the factors on its speed; `npu` is the mapping `npu`.
-pub(super) fn read(npu: &At<'_>, given: Given, findings: &mut Findings) -> Option<Read> {
-    let at = npu.get("compute");
-    let mapping = at.as_ref().filter(|at| at.is_map());
-    let word = match (&at, mapping) {
-        (Some(_), Some(mapping)) => {
-            findings.declared(mapping, KEYS)?;
-            mapping.get("model")
-        }
-        _ => at.clone(),
-    };
-    let model = match word {
-        Some(word) => findings.one_of(&word, &MODELS)?,
-        None if given.peak.is_some() => Model::Roofline,
+pub(super) fn resolve(
+    keys: Tried<Compute>,
+    given: Given,
+    npu: Option<&At<'_>>,
+    findings: &mut Findings,
+) -> Option<Read> {
+    let keys = keys.or(absent)?;
+    let model = keys.model.unwrap_or(match given.peak {
+        Some(_) => Model::Roofline,
         None => Model::Recorded,
-    };
-    if let Some(mapping) = mapping {
-        warn_of_idle(mapping, model, given, findings);
-    }
+    });
     let before = findings.problems.len();
-    let settings = mapping.or(at.as_ref()).unwrap_or(npu);
-    let scale = scale(settings, findings);
-    let slowdown = settings.get("comm_overlap_slowdown");
-    let slowdown = slowdown.map_or(Ratio(0), |at| self::slowdown(&at, findings));
-    let compute = of_model(model, npu, settings, given, findings);
-    if findings.problems.len() > before {
-        None
-    } else {
-        Some(Read { compute: compute?, scale, slowdown })
+    if let Some(at) = npu.and_then(|npu| npu.get(Npu::compute)) {
+        let tag = Compute::model;
+        suited(&at, Compute::keys(), tag, model.word(), Misfit::Warn, findings);
+        if let (None, Some(found), true) =
+            (given.memory, at.get(Compute::memory_efficiency), model != Model::Recorded)
+        {
+            let text = format!("{} has no effect without npu.memory.bandwidth", found.path);
+            findings.warnings.push(text);
+        }
     }
+    let compute = of_model(model, &keys, given, npu, findings);
+    if findings.problems.len() > before {
+        return None;
+    }
+    Some(Read { compute: compute?, speedup: keys.speedup, slowdown: keys.comm_overlap_slowdown })
 }
 
 fn of_model(
     model: Model,
-    npu: &At<'_>,
-    at: &At<'_>,
+    keys: &Compute,
     given: Given,
+    npu: Option<&At<'_>>,
     findings: &mut Findings,
-) -> Option<Compute> {
-    let efficiency = if model == Model::Recorded {
-        Efficiency::default()
-    } else {
-        Efficiency {
-            rate: ratios(at, "efficiency", findings),
-            memory: ratios(at, "memory_efficiency", findings),
-        }
+) -> Option<models::Compute> {
+    let parts = |parts: &Parts| if model == Model::Recorded { Parts::whole() } else { parts.all() };
+    let efficiency =
+        Efficiency { rate: parts(&keys.efficiency), memory: parts(&keys.memory_efficiency) };
+    let rates = keys.peak_by_type.as_ref();
+    let tiles = keys.tiles.as_ref();
+    let roofline = |peak| Roofline {
+        peak,
+        memory: given.memory.unwrap_or(BOUNDLESS),
+        efficiency,
+        start: keys.kernel_overhead.unwrap_or(Span::ZERO),
+        widths: [rates.and_then(|r| r.fp8), rates.and_then(|r| r.fp32)],
+        tiles: tiles.map(|t| models::Tiles {
+            units: t.multiprocessors,
+            fill: t.fill_depth,
+            load: t.load_cost,
+        }),
     };
-    let memory = given.memory.unwrap_or(BOUNDLESS);
-    let start =
-        at.get("kernel_overhead").and_then(|at| findings.quantity(&at)).unwrap_or(Span::ZERO);
-    let widths = rates(at.get("peak_by_type"), findings);
-    let tiles = tiles(at.get("tiles"), findings);
-    let roofline = |peak| Roofline { peak, memory, efficiency, start, widths, tiles };
     match model {
-        Model::Recorded => Some(Compute::Recorded),
-        Model::Systolic => systolic(at, given, roofline, findings).map(Compute::Systolic),
-        Model::Roofline => Some(Compute::Roofline(roofline(peak(npu, model, given, findings)?))),
+        Model::Recorded => Some(models::Compute::Recorded),
+        Model::Systolic => systolic(keys, given, roofline).map(models::Compute::Systolic),
+        Model::Roofline => {
+            Some(models::Compute::Roofline(roofline(peak(npu, model, given, findings)?)))
+        }
         Model::Measured => {
-            let table = table(at, findings);
+            let table = npu.and_then(|npu| table(&npu.get(Npu::compute)?, findings));
             let rest = roofline(peak(npu, model, given, findings)?);
-            Some(Compute::Measured(Arc::new(Measured { table: table?, rest })))
+            Some(models::Compute::Measured(Arc::new(Measured { table: table?, rest })))
         }
     }
 }
 
-fn peak(npu: &At<'_>, model: Model, given: Given, findings: &mut Findings) -> Option<Flops> {
-    if given.peak.is_none() {
+fn peak(
+    npu: Option<&At<'_>>,
+    model: Model,
+    given: Given,
+    findings: &mut Findings,
+) -> Option<Flops> {
+    if let (None, Some(npu)) = (given.peak, npu) {
         let (what, allowed) = match model {
             Model::Measured => (
-                "what the table lacks goes by the roofline, which needs \"peak\"",
+                "\"peak\" is missing: shapes that the table lacks use the roofline",
                 "peak: a rate such as \"989 TFLOPS\"",
             ),
             _ => (
@@ -231,143 +283,33 @@ fn peak(npu: &At<'_>, model: Model, given: Given, findings: &mut Findings) -> Op
     given.peak
 }
 
-/// Warns of keys that the chosen model does not heed.
-fn warn_of_idle(at: &At<'_>, model: Model, given: Given, findings: &mut Findings) {
-    let word = MODELS.into_iter().find(|m| m.1 == model).map_or("", |m| m.0);
-    for (_, value) in at.entries().into_iter().filter(|(key, _)| !model.heeds(&key.name)) {
-        findings.warnings.push(format!("{} has no effect with model: {word}", value.path));
-    }
-    if given.memory.is_none() && model != Model::Recorded && at.get("memory_efficiency").is_some() {
-        findings.warnings.push(
-            "npu.compute.memory_efficiency has no effect without npu.memory.bandwidth".into(),
-        );
-    }
-}
-
-fn scale(at: &At<'_>, findings: &mut Findings) -> Ratio {
-    let Some(at) = at.get("speedup") else { return Ratio::ONE };
-    let scale = findings.quantity::<Ratio>(&at).unwrap_or(Ratio::ONE);
-    if scale > MOST_SCALE {
-        findings.refuse(&at, format!("{scale} is too large"), "a factor from 0.000001 to 1000000");
-    }
-    scale
-}
-
-/// One ratio for all kinds of kernel, or a mapping by kind.
-fn ratios(at: &At<'_>, key: &str, findings: &mut Findings) -> [Ratio; Kernel::ALL.len()] {
-    let mut all = [Ratio::ONE; Kernel::ALL.len()];
-    let Some(at) = at.get(key) else { return all };
-    if !at.is_map() {
-        return [part(&at, findings); Kernel::ALL.len()];
-    }
-    if findings.mapping(&at, &Kernel::ALL.map(Kernel::name)).is_some() {
-        for (key, value) in at.entries() {
-            if let Some(kernel) = Kernel::from_name(&key.name) {
-                all[kernel as usize] = part(&value, findings);
-            }
-        }
-        for kernel in Kernel::ALL {
-            if let Some(general) = kernel.general().filter(|_| at.get(kernel.name()).is_none()) {
-                all[kernel as usize] = all[general as usize];
-            }
-        }
-    }
-    all
-}
-
-/// A part of a whole.
-fn part(at: &At<'_>, findings: &mut Findings) -> Ratio {
-    let part = findings.quantity::<Ratio>(at).unwrap_or(Ratio::ONE);
-    if part > Ratio::ONE {
-        findings.refuse(
-            at,
-            format!("{part} is more than the whole"),
-            "a number above 0 up to 1, or a percentage up to 100 %",
-        );
-    }
-    part
-}
-
-/// A part from 0 (or left out), below the whole.
-fn slowdown(at: &At<'_>, findings: &mut Findings) -> Ratio {
-    let zero = match &at.tree.value {
-        Value::Int(0) => true,
-        Value::Float(x) => *x == 0.0,
-        Value::Text(text) => text.trim_end_matches([' ', '%']).parse() == Ok(0.0),
-        _ => false,
-    };
-    let part = if zero { Ratio(0) } else { findings.quantity(at).unwrap_or(Ratio(0)) };
-    if part >= Ratio::ONE {
-        let allowed = "a number from 0 to below 1, or a percentage below 100 %";
-        findings.refuse(at, format!("{part} leaves kernels no speed"), allowed);
-    }
-    part
-}
-
-/// Peak rates of other widths.
-fn rates(at: Option<At<'_>>, findings: &mut Findings) -> [Option<Flops>; 2] {
-    let Some(at) = at else { return [None; 2] };
-    if findings.declared(&at, RATES).is_none() {
-        return [None; 2];
-    }
-    WIDTHS.map(|width| at.get(width).and_then(|at| findings.quantity(&at)))
-}
-
-fn tiles(at: Option<At<'_>>, findings: &mut Findings) -> Option<Tiles> {
-    let at = at?;
-    findings.declared(&at, TILES)?;
-    let units = findings
-        .need(&at, "multiprocessors", "multiprocessors of the NPU")
-        .and_then(|at| findings.whole(&at, 1, 65_536));
-    let mut part = |key, most| at.get(key).and_then(|at| findings.whole(&at, 0, most)).unwrap_or(0);
-    let (fill, load) = (part("fill_depth", 65_536), part("load_cost", 1024));
-    Some(Tiles { units: units?, fill, load })
-}
-
 fn systolic(
-    at: &At<'_>,
+    keys: &Compute,
     given: Given,
     roofline: impl Fn(Flops) -> Roofline,
-    findings: &mut Findings,
 ) -> Option<Systolic> {
-    let side = format!("a whole number from 1 to {MOST_CELLS}");
-    let [rows, columns] = ["rows", "columns"]
-        .map(|key| findings.need(at, key, &side).and_then(|at| findings.whole(&at, 1, MOST_CELLS)));
-    let words = Dataflow::WORDS.map(|w| w.0).join(", ");
-    let dataflow =
-        findings.need(at, "dataflow", &words).and_then(|at| findings.one_of(&at, &Dataflow::WORDS));
-    let clock = findings
-        .need(at, "clock", "a frequency, such as \"940 MHz\"")
-        .and_then(|at| findings.quantity(&at));
-    let sram = sram(at.get("sram"), findings);
-    let (rows, columns, clock): (_, _, units::Frequency) = (rows?, columns?, clock?);
+    let (rows, columns, clock) = (keys.rows?, keys.columns?, keys.clock?);
     let array = 2 * u128::from(rows) * u128::from(columns) * u128::from(clock.0);
     let array = Flops(u64::try_from(array).unwrap_or(u64::MAX));
-    let rest = roofline(given.peak.unwrap_or(array));
+    let sram = keys.sram.as_ref();
     Some(Systolic {
         rows,
         columns,
-        dataflow: dataflow?,
+        dataflow: keys.dataflow?,
         clock,
-        sram: sram?,
+        sram: systolic::Sram {
+            ifmap: sram.and_then(|s| s.ifmap),
+            filter: sram.and_then(|s| s.filter),
+            ofmap: sram.and_then(|s| s.ofmap),
+        },
         memory: given.memory,
-        rest,
+        rest: roofline(given.peak.unwrap_or(array)),
     })
 }
 
-fn sram(at: Option<At<'_>>, findings: &mut Findings) -> Option<Sram> {
-    let Some(at) = at else { return Some(Sram::default()) };
-    findings.declared(&at, SRAM)?;
-    let mut size = |key| at.get(key).map(|at| findings.quantity(&at));
-    let [ifmap, filter, ofmap] = ["ifmap", "filter", "ofmap"].map(&mut size);
-    let whole = |size: Option<Option<_>>| size.map_or(Some(None), |read| read.map(Some));
-    Some(Sram { ifmap: whole(ifmap)?, filter: whole(filter)?, ofmap: whole(ofmap)? })
-}
-
-/// The table beside the platform file, or where the command line says.
-fn table(at: &At<'_>, findings: &mut Findings) -> Option<Table> {
-    let at =
-        findings.need(at, "table", "the path of a table of measured matrix multiplications")?;
+/// The table next to the platform file, or where the command line says; `compute` is the mapping.
+fn table(compute: &At<'_>, findings: &mut Findings) -> Option<Table> {
+    let at = compute.get(Compute::table)?;
     let name = findings.text(&at)?;
     let folder = match at.tree.origin {
         Origin::Line { .. } => {
@@ -375,18 +317,16 @@ fn table(at: &At<'_>, findings: &mut Findings) -> Option<Table> {
         }
         Origin::Set | Origin::Made => Path::new(""),
     };
-    let path = folder.join(name);
-    let whole =
-        std::path::absolute(&path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned();
-    if path.exists() && !path.is_file() {
-        findings.refuse(
-            &at,
-            format!("\"{name}\" is not a file"),
-            "the path of a table of measured matrix multiplications",
-        );
+    let place = folder.join(name);
+    let whole = std::path::absolute(&place)
+        .unwrap_or_else(|_| place.clone())
+        .to_string_lossy()
+        .into_owned();
+    if place.exists() && !place.is_file() {
+        findings.refuse(&at, format!("\"{name}\" is not a file"), path::example());
         return None;
     }
-    let mut inner = Findings::new(&path.to_string_lossy());
+    let mut inner = Findings::new(&place.to_string_lossy());
     let read = file::text("table of measured matrix multiplications", &file::disk, &mut inner)
         .map(|text| Table::read(&inner.file, &text));
     findings.merge(inner);
@@ -399,85 +339,57 @@ fn table(at: &At<'_>, findings: &mut Findings) -> Option<Table> {
     }
 }
 
-fn rest(compute: &Compute) -> Option<&Roofline> {
+fn rest(compute: &models::Compute) -> Option<&Roofline> {
     match compute {
-        Compute::Recorded => None,
-        Compute::Roofline(roofline) => Some(roofline),
-        Compute::Systolic(systolic) => Some(&systolic.rest),
-        Compute::Measured(measured) => Some(&measured.rest),
+        models::Compute::Recorded => None,
+        models::Compute::Roofline(roofline) => Some(roofline),
+        models::Compute::Systolic(systolic) => Some(&systolic.rest),
+        models::Compute::Measured(measured) => Some(&measured.rest),
     }
 }
 
-/// The key with its value, as a platform file has it below `npu`.
-pub(super) fn show(npu: &Npu, quoted: impl Fn(&str) -> String, out: &mut String) {
-    let mut lines = Vec::new();
-    if npu.compute_scale != Ratio::ONE {
-        lines.push(format!("speedup: {}", npu.compute_scale));
-    }
-    if npu.comm_overlap_slowdown != Ratio(0) {
-        lines.push(format!("comm_overlap_slowdown: {}", npu.comm_overlap_slowdown));
-    }
-    if let Some(roofline) = rest(&npu.compute) {
-        for (key, ratios) in [
-            ("efficiency", roofline.efficiency.rate),
-            ("memory_efficiency", roofline.efficiency.memory),
-        ] {
-            let usual = |kernel: Kernel| {
-                kernel.general().map_or(Ratio::ONE, |general| ratios[general as usize])
-            };
-            let parts = Kernel::ALL
-                .into_iter()
-                .zip(ratios)
-                .filter(|(kernel, ratio)| *ratio != usual(*kernel));
-            let parts: Vec<String> =
-                parts.map(|(kernel, ratio)| format!("{}: {ratio}", kernel.name())).collect();
-            lines.extend((!parts.is_empty()).then(|| format!("{key}: {{{}}}", parts.join(", "))));
-        }
-        show_rest(roofline, &mut lines);
-    }
-    match &npu.compute {
-        Compute::Systolic(systolic) => show_systolic(systolic, &mut lines),
-        Compute::Measured(measured) => {
-            lines.push(format!("table: {}", quoted(&measured.table.path)))
-        }
-        Compute::Recorded | Compute::Roofline(_) => {}
-    }
-    let name = npu.compute.name();
-    let _ = match lines.is_empty() {
-        true => writeln!(out, "  compute: {name}"),
-        false => writeln!(out, "  compute:\n    model: {name}\n    {}", lines.join("\n    ")),
+/// The keys that read back to the compute of an NPU.
+pub(super) fn keys(npu: &platform::Npu) -> Compute {
+    let mut keys = Compute {
+        speedup: npu.compute_scale,
+        comm_overlap_slowdown: npu.comm_overlap_slowdown,
+        ..absent()
     };
-}
-
-fn show_rest(roofline: &Roofline, lines: &mut Vec<String>) {
-    if roofline.start != Span::ZERO {
-        lines.push(format!("kernel_overhead: {}", roofline.start));
+    if let Some(roofline) = rest(&npu.compute) {
+        keys.efficiency = Parts::of(roofline.efficiency.rate);
+        keys.memory_efficiency = Parts::of(roofline.efficiency.memory);
+        keys.kernel_overhead = Some(roofline.start);
+        let [fp8, fp32] = roofline.widths;
+        keys.peak_by_type = (fp8.is_some() || fp32.is_some()).then_some(Rates { fp8, fp32 });
+        keys.tiles = roofline.tiles.map(|t| Tiles {
+            multiprocessors: t.units,
+            fill_depth: t.fill,
+            load_cost: t.load,
+        });
     }
-    let rates = WIDTHS.iter().zip(roofline.widths);
-    let rates: Vec<String> =
-        rates.filter_map(|(width, rate)| Some(format!("{width}: {}", rate?))).collect();
-    lines.extend((!rates.is_empty()).then(|| format!("peak_by_type: {{{}}}", rates.join(", "))));
-    let tiles = roofline.tiles.map(|Tiles { units, fill, load }| {
-        format!("tiles: {{multiprocessors: {units}, fill_depth: {fill}, load_cost: {load}}}")
+    keys.model = Some(match &npu.compute {
+        models::Compute::Recorded => Model::Recorded,
+        models::Compute::Roofline(_) => Model::Roofline,
+        models::Compute::Measured(measured) => {
+            keys.table = Some(measured.table.path.clone());
+            Model::Measured
+        }
+        models::Compute::Systolic(array) => {
+            keys.rows = Some(array.rows);
+            keys.columns = Some(array.columns);
+            keys.dataflow = Some(array.dataflow);
+            keys.clock = Some(array.clock);
+            let systolic::Sram { ifmap, filter, ofmap } = array.sram;
+            let some = ifmap.is_some() || filter.is_some() || ofmap.is_some();
+            keys.sram = some.then_some(Sram { ifmap, filter, ofmap });
+            Model::Systolic
+        }
     });
-    lines.extend(tiles);
-}
-
-fn show_systolic(systolic: &Systolic, lines: &mut Vec<String>) {
-    let word = Dataflow::WORDS.into_iter().find(|w| w.1 == systolic.dataflow).map_or("", |w| w.0);
-    lines.push(format!("rows: {}", systolic.rows));
-    lines.push(format!("columns: {}", systolic.columns));
-    lines.push(format!("dataflow: {word}"));
-    lines.push(format!("clock: {}", systolic.clock));
-    let Sram { ifmap, filter, ofmap } = systolic.sram;
-    let sizes = [("ifmap", ifmap), ("filter", filter), ("ofmap", ofmap)];
-    let sizes: Vec<String> =
-        sizes.into_iter().filter_map(|(key, size)| Some(format!("{key}: {}", size?))).collect();
-    lines.extend((!sizes.is_empty()).then(|| format!("sram: {{{}}}", sizes.join(", "))));
+    keys
 }
 
 /// The settings of the model, integers with their unit in the key.
-pub(super) fn json(npu: &Npu) -> serde_json::Value {
+pub(super) fn json(npu: &platform::Npu) -> serde_json::Value {
     let by_kind = |ratios: [Ratio; Kernel::ALL.len()]| -> Map<String, serde_json::Value> {
         Kernel::ALL
             .into_iter()
@@ -500,15 +412,15 @@ pub(super) fn json(npu: &Npu) -> serde_json::Value {
         out["tiles"] = tiles.unwrap_or_default();
     }
     match &npu.compute {
-        Compute::Systolic(s) => {
-            let word = Dataflow::WORDS.into_iter().find(|w| w.1 == s.dataflow).map_or("", |w| w.0);
+        models::Compute::Systolic(s) => {
+            let word = s.dataflow.word();
             let size = |bytes: Option<units::Bytes>| bytes.map(|b| b.0);
             out["array"] = json!({
                 "rows": s.rows, "columns": s.columns, "dataflow": word, "clock_hz": s.clock.0,
                 "ifmap_bytes": size(s.sram.ifmap), "filter_bytes": size(s.sram.filter), "ofmap_bytes": size(s.sram.ofmap),
             });
         }
-        Compute::Measured(measured) => {
+        models::Compute::Measured(measured) => {
             // By name and contents, not by folder: the same inputs give the same report everywhere.
             let mut digest = Digest::default();
             measured.table.words().for_each(|word| digest.add(word));
@@ -517,7 +429,7 @@ pub(super) fn json(npu: &Npu) -> serde_json::Value {
             let shapes: usize = measured.table.widths().map(|(_, count)| count).sum();
             out["table"] = json!({ "file": file, "shapes": shapes, "digest": format!("{:016x}", digest.value()) });
         }
-        Compute::Recorded | Compute::Roofline(_) => {}
+        models::Compute::Recorded | models::Compute::Roofline(_) => {}
     }
     out
 }

@@ -8,23 +8,22 @@
 //! Mappings merge key by key, everything else is replaced, and `null` removes a key. `name` is not
 //! passed on. Files may extend further files. Each value keeps the file and line where it stands.
 
-use super::{presets, reader};
-use crate::config::declared::rename;
+use super::presets;
+use super::root::Root;
+use crate::config::declared::{Setting, rename};
 use crate::config::file;
 use crate::config::findings::{At, Findings};
 use crate::config::parse;
 use crate::config::tree::{Tree, Value};
 use std::path::{Path, PathBuf};
 
-/// The key itself.
-pub(super) const KEY: &str = "extends";
 /// Most files that one platform is made of.
 const MOST_FILES: usize = 64;
 
 /// The tree of a text with what it extends; nothing and at least one problem when a file is broken.
 pub(super) fn resolve(text: &str, search: &[PathBuf], findings: &mut Findings) -> Option<Tree> {
     let mut tree = parse::yaml(text, findings)?;
-    rename(&mut tree, reader::KEYS, findings);
+    rename(&mut tree, Root::keys(), findings);
     let file = findings.file.clone();
     extended(tree, search, &mut vec![PathBuf::from(file)], findings)
 }
@@ -37,14 +36,16 @@ fn extended(
     findings: &mut Findings,
 ) -> Option<Tree> {
     let Value::Map(entries) = &mut tree.value else { return Some(tree) };
-    let Some(at) = entries.iter().position(|(key, _)| key.name == KEY) else { return Some(tree) };
+    let Some(at) = entries.iter().position(|(key, _)| key.name == Root::extends) else {
+        return Some(tree);
+    };
     let (_, wanted) = entries.remove(at);
     let mut base = Tree::made(Value::Map(Vec::new()));
-    for at in (At { tree: &wanted, path: KEY.to_string() }).items() {
+    for at in (At { tree: &wanted, path: Root::extends.to_string() }).items() {
         base = merged(base, parent(&at, search, chain, findings)?);
     }
     if let Value::Map(entries) = &mut base.value {
-        entries.retain(|(key, _)| key.name != "name");
+        entries.retain(|(key, _)| key.name != Root::name);
     }
     Some(merged(base, tree))
 }
@@ -76,7 +77,7 @@ fn parent(
     findings.merge(inner);
     findings.extended.push(shown(&path));
     let mut tree = tree?.in_file(findings.extended.len() as u32);
-    rename(&mut tree, reader::KEYS, findings);
+    rename(&mut tree, Root::keys(), findings);
     if !matches!(tree.value, Value::Map(_)) {
         let root = At::root(&tree);
         findings.refuse(&root, "a platform file must be a mapping", "keys and values");

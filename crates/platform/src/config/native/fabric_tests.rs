@@ -7,21 +7,22 @@ use units::{Bandwidth, Span};
 
 /// Only a library says that dimension 1 is a node; without one a single switch may be a cluster.
 #[test]
-fn a_node_made_larger_than_it_is_is_told() {
+fn a_node_made_larger_than_it_is_gives_a_warning() {
     let node = "efficiency: 0.8, step_latency: [1 us, 2 us, 4 us], ll_efficiency: [0.25, 0.9]";
     let library = format!("library: {{name: nccl, call_overhead: 10 us, node: {{{node}}}}}\n");
     let warnings = |npus: u32, library: &str| {
         let links = "links: {bandwidth: 450 GB/s, per: npu, latency: 300 ns}";
         read(&format!("topology: Switch(8)\nnpus: {npus}\n{links}\n{library}")).unwrap().warnings
     };
-    let told = |npus: u32, nodes: &str| {
+    let warning = |npus: u32, nodes: &str| {
         format!(
-            "npus: {npus} makes a single node of Switch({npus}) out of Switch(8), all at the bandwidth within a node; several nodes are a preset with a network, \
-             or topology: Switch(8)_Switch({nodes}) with its links and library.network"
+            "npus: {npus} makes Switch(8) a single node of Switch({npus}), all at the bandwidth \
+             within a node. For several nodes use a preset with a network, or topology: \
+             Switch(8)_Switch({nodes}) with its links and library.network"
         )
     };
-    assert_eq!(warnings(64, &library), [told(64, "8")]);
-    assert_eq!(warnings(12, &library), [told(12, "m")]);
+    assert_eq!(warnings(64, &library), [warning(64, "8")]);
+    assert_eq!(warnings(12, &library), [warning(12, "m")]);
     assert_eq!(warnings(8, &library), [""; 0]);
     assert_eq!(warnings(4, &library), [""; 0]);
     assert_eq!(warnings(64, ""), [""; 0]);
@@ -118,7 +119,7 @@ fn broken_graphs_and_files_give_their_message() {
     let cases = [
         (
             graph("between: [a, c]"),
-            "line 4, graph.links[0].between[1]: there is no node \"c\" (allowed: a, b)",
+            "line 4, graph.links[0].between[1]: unknown node \"c\" (allowed: a, b)",
         ),
         (
             graph("between: [a, a]"),
@@ -126,7 +127,7 @@ fn broken_graphs_and_files_give_their_message() {
         ),
         (
             graph("between: [a]"),
-            "line 4, graph.links[0]: a link between 1 nodes (allowed: two nodes)",
+            "line 4, graph.links[0]: a link needs two nodes, not 1 (allowed: between: [a, b])",
         ),
         (
             graph("from: a"),
@@ -181,8 +182,8 @@ fn routing_is_a_policy_of_the_network() {
     };
     for routing in ["lowest", "d_mod_k", "hash", "hash(7)", "spray"] {
         let platform = read(&text(routing)).unwrap();
-        assert_eq!(platform.routing.to_string(), routing);
-        assert_eq!(read(&to_yaml(&platform)).unwrap().routing, platform.routing);
+        assert_eq!(platform.network.routing.to_string(), routing);
+        assert_eq!(read(&to_yaml(&platform)).unwrap().network, platform.network);
     }
     let refused = read(&text("ecmp")).unwrap_err();
     assert!(refused[0].to_string().contains("allowed: lowest, d_mod_k, hash"), "{refused:?}");

@@ -1,145 +1,240 @@
 //! `topology: {generator: fat_tree, ...}` with `links` by kind: a fabric drawn from a few numbers.
 //!
-//! Which generators there are, and their parameters, is the table of `topology::generate`.
+//! The table of `topology::generate` declares the generators and their parameters. The keys of a
+//! platform file follow from it.
 
+use super::fabric::{Link, Links, Per};
+use super::root::Root;
+use crate::config::declared::{Absent, Key, Setting, Shown};
 use crate::config::findings::{At, Findings};
-use crate::config::tree::Value;
-use std::fmt::Write;
+use std::sync::LazyLock;
 use topology::GraphFabric;
-use topology::generate::{self, GENERATORS, Generator, Key, Recipe, Values, Wire, resize};
+use topology::generate::{self, GENERATORS, Generator, Recipe, Values, Wire, resize};
 
-/// The fabric, or nothing and at least one problem.
-pub(super) fn read(root: &At<'_>, at: &At<'_>, findings: &mut Findings) -> Option<GraphFabric> {
-    let names: Vec<(&str, &'static dyn Generator)> =
-        GENERATORS.into_iter().map(|g| (g.name(), g)).collect();
-    let allowed = names.iter().map(|n| n.0).collect::<Vec<_>>().join(", ");
-    let name = findings.need(at, "generator", &allowed);
-    let links = findings.need(root, "links", "one mapping for each kind of links, or one for all");
-    let generator = findings.one_of(&name?, &names)?;
-    let keys = generator.keys();
-    let known: Vec<&str> =
-        std::iter::once("generator").chain(keys.iter().map(|key| key.name)).collect();
-    findings.mapping(at, &known)?;
-    let before = findings.problems.len();
-    let mut values = Values::default();
-    for key in keys {
-        value(key, generator, root, at, &mut values, findings);
-    }
-    if let Some(npus) = root.get("npus") {
-        sized(generator, &mut values, &npus, findings);
-    }
-    let wires = wires(&links?, &generator.kinds(&values), findings);
-    if findings.problems.len() > before {
-        return None;
-    }
-    match generate::generate(generator, values, wires?) {
-        Ok(fabric) => Some(fabric),
-        Err(faults) => {
-            for fault in faults {
-                let place = at.get(fault.key).unwrap_or_else(|| at.clone());
-                findings.refuse(&place, fault.message, fault.allowed);
-            }
-            None
+/// The key that names the generator.
+const GENERATOR: Key = Key::plain("generator", words, Absent::Required, "What draws the network.");
+
+/// `generator` and the parameters of all generators.
+static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+    let mut keys = vec![GENERATOR];
+    for parameter in GENERATORS.iter().flat_map(|generator| generator.keys()) {
+        if keys.iter().all(|key| key.name != parameter.name) {
+            keys.push(merged(parameter.name));
         }
     }
-}
+    keys
+});
 
-/// Reads one parameter. The outermost one may be left to `npus`.
-fn value(
-    key: &Key,
-    generator: &dyn Generator,
-    root: &At<'_>,
-    at: &At<'_>,
-    values: &mut Values,
-    findings: &mut Findings,
-) {
-    let Some(given) = at.get(key.name) else {
-        let sized = !key.list && generator.outer() == key.name && root.get("npus").is_some();
-        match key.default {
-            Some("") => {}
-            Some(default) => values.set(key.name, default.parse().into_iter().collect()),
-            None if sized => values.set(key.name, vec![1]),
-            None => findings.missing(at, key.name, key.about),
-        }
-        return;
+/// The parameter of this name of every generator that has it.
+fn merged(name: &'static str) -> Key {
+    let found = || {
+        let having = |generator: &&'static dyn Generator| {
+            let key = generator.keys().iter().find(|key| key.name == name)?;
+            Some((generator.name(), key))
+        };
+        GENERATORS.iter().filter_map(having)
     };
-    if key.list {
-        let whole = |item: &At<'_>| findings.whole(item, key.least, key.most());
-        let items: Option<Vec<u32>> = given.items().iter().map(whole).collect();
-        items.into_iter().for_each(|items| values.set(key.name, items));
-    } else if let Some(one) = findings.whole(&given, key.least, key.most()) {
-        values.set(key.name, vec![one]);
+    let mut meanings: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (generator, key) in found() {
+        match meanings.iter_mut().find(|(about, _)| *about == key.about) {
+            Some((_, generators)) => generators.push(generator),
+            None => meanings.push((key.about, vec![generator])),
+        }
+    }
+    let meaning = |(about, generators): &(&str, Vec<&str>)| {
+        let generators: Vec<String> = generators.iter().map(|each| format!("`{each}`")).collect();
+        format!("With {}: {about}.", generators.join(", "))
+    };
+    let doc = meanings.iter().map(meaning).collect::<Vec<_>>().join(" ");
+    let default = found().next().and_then(|(_, key)| key.default);
+    let list = found().next().is_some_and(|(_, key)| key.list);
+    Key::plain(
+        name,
+        if list { || "list of counts".to_string() } else { || "count".to_string() },
+        match default {
+            None => Absent::Required,
+            Some("") => Absent::Text("none"),
+            Some(default) => Absent::Text(default),
+        },
+        doc.leak(),
+    )
+}
+
+fn words() -> String {
+    let names: Vec<String> = GENERATORS.iter().map(|g| format!("`{}`", g.name())).collect();
+    names.join(", ")
+}
+
+/// A generator and the parameters that were given.
+#[derive(Clone)]
+pub(super) struct Generated {
+    generator: &'static dyn Generator,
+    values: Values,
+}
+
+impl Setting for Generated {
+    fn keys() -> &'static [Key] {
+        &KEYS
+    }
+
+    fn kind() -> String {
+        "mapping".into()
+    }
+
+    fn example() -> String {
+        GENERATORS.map(|generator| generator.name()).join(", ")
+    }
+
+    fn read(at: &At<'_>, findings: &mut Findings) -> Option<Generated> {
+        let names: Vec<(&str, &'static dyn Generator)> =
+            GENERATORS.into_iter().map(|g| (g.name(), g)).collect();
+        let name = findings.need(at, GENERATOR.name, &Self::example())?;
+        let generator = findings.one_of(&name, &names)?;
+        let keys = generator.keys();
+        let known: Vec<&str> =
+            std::iter::once(GENERATOR.name).chain(keys.iter().map(|key| key.name)).collect();
+        findings.mapping(at, &known)?;
+        let before = findings.problems.len();
+        let mut values = Values::default();
+        for key in keys {
+            let Some(given) = at.get(key.name) else { continue };
+            let mut whole = |at: &At<'_>| findings.whole(at, key.least, key.most());
+            let read: Option<Vec<u32>> = match key.list {
+                true => given.items().iter().map(whole).collect(),
+                false => whole(&given).map(|one| vec![one]),
+            };
+            if let Some(read) = read {
+                values.set(key.name, read);
+            }
+        }
+        (findings.problems.len() == before).then_some(Generated { generator, values })
+    }
+
+    fn show(&self) -> Option<Shown> {
+        let mut entries = vec![(GENERATOR.name, Shown::of(self.generator.name()))];
+        entries.extend(parameters(self.generator, &self.values).map(|(key, values, list)| {
+            let values = match list {
+                true => Shown::List(values.iter().map(Shown::of).collect()),
+                false => Shown::of(values[0]),
+            };
+            (key, values)
+        }));
+        Some(Shown::Map(entries))
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let value = |(key, values, list): (&str, &[u32], bool)| {
+            let value = if list { values.into() } else { values[0].into() };
+            (key.to_string(), value)
+        };
+        serde_json::Value::Object(parameters(self.generator, &self.values).map(value).collect())
     }
 }
 
-/// The outermost dimension takes what is left of `npus`.
-fn sized(generator: &dyn Generator, values: &mut Values, at: &At<'_>, findings: &mut Findings) {
-    let Some(npus) = findings.whole(at, 1, u32::MAX) else { return };
-    if let Err(unit) = resize(generator, values, npus) {
-        let message = format!("{npus} NPUs can't be had by changing {}", generator.outer());
-        findings.refuse(at, message, format!("a multiple of {unit}"));
+/// The parameters that were given or have a default: name, values, and whether they are a list.
+fn parameters<'a>(
+    generator: &'static dyn Generator,
+    values: &'a Values,
+) -> impl Iterator<Item = (&'static str, &'a [u32], bool)> {
+    let each = generator.keys().iter().map(|key| (key.name, values.list(key.name), key.list));
+    each.filter(|(_, values, _)| !values.is_empty())
+}
+
+impl Generated {
+    /// The fabric, or nothing and at least one problem.
+    pub(super) fn draw(
+        mut self,
+        links: &Links,
+        links_at: &At<'_>,
+        root: &At<'_>,
+        file: &Root,
+        findings: &mut Findings,
+    ) -> Option<GraphFabric> {
+        let at = root.get(Root::topology)?;
+        let before = findings.problems.len();
+        self.complete(file.npus.is_given(), &at, findings);
+        if let Some(place) = root.get(Root::npus) {
+            self.resized(file.npus.clone().value()?, &place, findings);
+        }
+        let wires = wires(links, links_at, &self.generator.kinds(&self.values), findings);
+        if findings.problems.len() > before {
+            return None;
+        }
+        match generate::generate(self.generator, self.values, wires?) {
+            Ok(fabric) => Some(fabric),
+            Err(faults) => {
+                for fault in faults {
+                    let place = at.get(fault.key).unwrap_or_else(|| at.clone());
+                    findings.refuse(&place, fault.message, fault.allowed);
+                }
+                None
+            }
+        }
+    }
+
+    /// Fills in defaults. The outermost parameter may be left to `npus`.
+    fn complete(&mut self, sized: bool, at: &At<'_>, findings: &mut Findings) {
+        for key in self.generator.keys() {
+            if !self.values.list(key.name).is_empty() || at.get(key.name).is_some() {
+                continue;
+            }
+            match key.default {
+                Some("") => {}
+                Some(default) => self.values.set(key.name, default.parse().into_iter().collect()),
+                None if sized && !key.list && self.generator.outer() == key.name => {
+                    self.values.set(key.name, vec![1]);
+                }
+                None => findings.missing(at, key.name, key.about),
+            }
+        }
+    }
+
+    /// The outermost dimension takes what is left of `npus`.
+    fn resized(&mut self, npus: u32, at: &At<'_>, findings: &mut Findings) {
+        if let Err(unit) = resize(self.generator, &mut self.values, npus) {
+            let message = format!(
+                "changing {} of the generator {} cannot give {npus} NPUs",
+                self.generator.outer(),
+                self.generator.name()
+            );
+            findings.refuse(at, message, format!("a multiple of {unit}"));
+        }
     }
 }
 
 /// Bandwidth and latency of each kind of links.
-fn wires(links: &At<'_>, kinds: &[&str], findings: &mut Findings) -> Option<Vec<Wire>> {
-    let items = if links.is_map() { vec![links.clone(); kinds.len()] } else { links.items() };
-    if items.len() != kinds.len() {
-        let message = format!("{} entries for {} kinds of links", items.len(), kinds.len());
+fn wires(links: &Links, at: &At<'_>, kinds: &[&str], findings: &mut Findings) -> Option<Vec<Wire>> {
+    let Some(entries) = links.entries(at, kinds.len()) else {
+        let message = format!("{} entries for {} kinds of links", links.len(), kinds.len());
         let allowed = format!("one mapping for each of {}, or one for all", kinds.join(", "));
-        findings.refuse(links, message, allowed);
+        findings.refuse(at, message, allowed);
         return None;
-    }
-    let wires: Vec<Option<Wire>> = items.iter().map(|at| wire(at, findings)).collect();
-    wires.into_iter().collect()
-}
-
-fn wire(at: &At<'_>, findings: &mut Findings) -> Option<Wire> {
-    findings.mapping(at, &["bandwidth", "latency"])?;
-    let bandwidth = findings.need(at, "bandwidth", "a bandwidth, such as \"50 GB/s\"");
-    let latency = findings.need(at, "latency", "a time, such as \"500 ns\"");
-    let bandwidth = bandwidth.and_then(|at| findings.quantity(&at));
-    let latency = latency.and_then(|at| findings.quantity(&at));
-    Some(Wire { bandwidth: bandwidth?, latency: latency? })
-}
-
-/// Whether `topology` names a generator.
-pub(super) fn is_generator(at: &At<'_>) -> bool {
-    matches!(at.tree.value, Value::Map(_))
-}
-
-/// The lines of a platform file that read back to the fabric.
-pub(super) fn show(recipe: &Recipe, out: &mut String) {
-    let _ = write!(out, "topology:\n  generator: {}\n", recipe.generator);
-    for (key, values) in parameters(recipe) {
-        let _ = match values {
-            (values, true) => writeln!(out, "  {key}: {values:?}"),
-            (values, false) => writeln!(out, "  {key}: {}", values[0]),
-        };
-    }
-    out.push_str("links:\n");
-    for wire in &recipe.wires {
-        let _ = writeln!(out, "  - {{bandwidth: {}, latency: {}}}", wire.bandwidth, wire.latency);
-    }
-}
-
-/// The parameters that were given or have a default: values, and whether they are a list.
-fn parameters(recipe: &Recipe) -> Vec<(&'static str, (&[u32], bool))> {
-    let keys = generate::generator(recipe.generator).map_or(&[][..], |g| g.keys());
-    let shown = |key: &'static Key| {
-        let values = recipe.values.list(key.name);
-        (!values.is_empty()).then_some((key.name, (values, key.list)))
     };
-    keys.iter().filter_map(shown).collect()
+    let mut wires = Vec::new();
+    for (Link { bandwidth, latency, per }, at) in entries {
+        if per == Some(Per::Npu) {
+            let place = at.get(Link::per).unwrap_or(at);
+            let message = "in a generated fabric a bandwidth is that of one link";
+            findings.refuse(&place, message, "per: link, or no per");
+            return None;
+        }
+        wires.push(Wire { bandwidth, latency });
+    }
+    Some(wires)
+}
+
+/// The keys that read back to a fabric.
+pub(super) fn keys(recipe: &Recipe) -> Option<(Generated, Links)> {
+    let generator = generate::generator(recipe.generator)?;
+    let link = |wire: &Wire| Link { bandwidth: wire.bandwidth, latency: wire.latency, per: None };
+    let links = Links::Each(recipe.wires.iter().map(link).collect());
+    Some((Generated { generator, values: recipe.values.clone() }, links))
 }
 
 /// The fabric as JSON: parameters, coordinates, kinds of links, and how much hardware it is.
 pub(super) fn json(graph: &GraphFabric, recipe: &Recipe) -> serde_json::Value {
-    use serde_json::{Map, Value, json};
-    let value = |(key, (values, list)): (&str, (&[u32], bool))| {
-        (key.to_string(), if list { json!(values) } else { json!(values[0]) })
-    };
-    let parameters: Map<String, Value> = parameters(recipe).into_iter().map(value).collect();
+    use serde_json::{Value, json};
+    let parameters = keys(recipe).map(|(generated, _)| generated.json());
     let mut count = vec![0u64; graph.kinds.len()];
     graph.links.iter().for_each(|link| count[link.kind as usize] += 1);
     let wires = graph.kinds.iter().zip(&recipe.wires).zip(&count);

@@ -2,6 +2,8 @@
 //! bandwidth=[...], latency=[...])`.
 
 use super::build;
+use super::fabric::Link;
+use super::root::Root;
 use crate::config::findings::Findings;
 use crate::config::tree::{Tree, Value};
 use crate::platform::Platform;
@@ -15,11 +17,11 @@ const FILE: &str = "Platform(...)";
 pub struct InlinePlatform {
     /// Notation, `R(4)_SW(16)`.
     pub topology: String,
-    /// With unit; one for all dimensions, or one a dimension.
+    /// With unit; one for all dimensions, or one for each.
     pub bandwidth: Vec<String>,
-    /// With unit; one for all dimensions, or one a dimension.
+    /// With unit; one for all dimensions, or one for each.
     pub latency: Vec<String>,
-    /// `link` or `npu`; none, one for all dimensions, or one a dimension.
+    /// `link` or `npu`; none, one for all dimensions, or one for each.
     pub per: Vec<String>,
     /// Further settings as `--set` takes them: `("scheduler.chunks", "4")`.
     pub set: Vec<(String, String)>,
@@ -33,15 +35,15 @@ pub struct InlinePlatform {
 pub fn inline(platform: &InlinePlatform) -> Result<Platform, Vec<Problem>> {
     let mut findings = Findings::new(FILE);
     let lists = [
-        ("bandwidth", &platform.bandwidth),
-        ("latency", &platform.latency),
-        ("per", &platform.per),
+        (Link::bandwidth, &platform.bandwidth),
+        (Link::latency, &platform.latency),
+        (Link::per, &platform.per),
     ];
     let dims = lists.iter().map(|(_, list)| list.len()).max().unwrap_or(0);
     for (name, list) in lists {
-        if ![1, dims].contains(&list.len()) && (name != "per" || !list.is_empty()) {
+        if ![1, dims].contains(&list.len()) && (name != Link::per || !list.is_empty()) {
             let message = format!("{} values where another list has {dims}", list.len());
-            findings.add(name, message, "one value for all dimensions, or one a dimension");
+            findings.add(name, message, "one value for all dimensions, or one for each");
         }
     }
     if !findings.problems.is_empty() {
@@ -55,6 +57,7 @@ pub fn inline(platform: &InlinePlatform) -> Result<Platform, Vec<Problem>> {
     };
     let links =
         if dims == 1 { entry(0) } else { Tree::made(Value::List((0..dims).map(entry).collect())) };
-    let tree = Tree::map(vec![("topology", Tree::text(&platform.topology)), ("links", links)]);
-    build(tree, &platform.topology, &platform.set, findings)
+    let tree =
+        Tree::map(vec![(Root::topology, Tree::text(&platform.topology)), (Root::links, links)]);
+    build(tree, &platform.topology, &platform.set, findings).map(|(platform, _)| platform)
 }

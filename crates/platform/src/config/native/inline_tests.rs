@@ -28,14 +28,14 @@ fn inline_platforms_say_what_files_say() {
     assert_eq!(
         messages(inline(&short)),
         [
-            "Platform(...): bandwidth: 2 values where another list has 3 (allowed: one value for all dimensions, or one a dimension)"
+            "Platform(...): bandwidth: 2 values where another list has 3 (allowed: one value for all dimensions, or one for each)"
         ]
     );
     let none = InlinePlatform { latency: Vec::new(), ..inline_platform.clone() };
     assert_eq!(
         messages(inline(&none)),
         [
-            "Platform(...): latency: 0 values where another list has 3 (allowed: one value for all dimensions, or one a dimension)"
+            "Platform(...): latency: 0 values where another list has 3 (allowed: one value for all dimensions, or one for each)"
         ]
     );
     let bare = InlinePlatform { bandwidth: words(&["50"]), ..inline_platform };

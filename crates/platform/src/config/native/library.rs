@@ -5,30 +5,27 @@ use crate::config::findings::{At, Findings};
 use crate::library::{Between, Library};
 use topology::{Fabric, Paths};
 
-/// The library on a fabric; nothing and at least one problem when it is wrong or means nothing
-/// there.
-pub(super) fn read(
+/// Refuses a library that is wrong or has no meaning on a fabric.
+pub(super) fn check(
+    library: &Library,
     at: &At<'_>,
     fabric: &Fabric,
     logical: bool,
     findings: &mut Findings,
-) -> Option<Library> {
-    let before = findings.problems.len();
-    if at.is_map() {
-        suits(at, fabric, logical, findings);
-    }
-    let library = Library::read(at, findings)?;
+) {
+    suits(library, at, fabric, logical, findings);
     let network = library.network.as_ref();
     if network.is_some_and(|n| n.pxn.is_some() && n.cross_rail_efficiency.is_some()) {
-        let key = "library.network.cross_rail_efficiency";
-        findings.warnings.push(format!("{key} has no effect with library.network.pxn"));
+        let [section, key, other] =
+            [Library::network, Between::cross_rail_efficiency, Between::pxn];
+        let text = format!("library.{section}.{key} has no effect with library.{section}.{other}");
+        findings.warnings.push(text);
     }
-    twice(at, &library, findings);
-    (findings.problems.len() == before).then_some(library)
+    twice(at, library, findings);
 }
 
 /// Refuses networks that the model does not describe.
-fn suits(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) {
+fn suits(library: &Library, at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) {
     if logical {
         findings.refuse(
             at,
@@ -49,14 +46,14 @@ fn suits(at: &At<'_>, fabric: &Fabric, logical: bool, findings: &mut Findings) {
         let allowed = "Switch(n) or FullyConnected(n) as the node, and Switch(m) as the network if there is one";
         findings.refuse(at, "the library has no rings for this topology", allowed);
     }
-    if dims.len() == 2 && at.get("network").is_none() {
-        findings.missing(at, "network", &Between::example());
+    if dims.len() == 2 && library.network.is_none() {
+        findings.missing(at, Library::network, &Between::example());
     }
 }
 
 /// Refuses two corrections of one collective and number of members.
 fn twice(at: &At<'_>, library: &Library, findings: &mut Findings) {
-    let places = at.get("corrections").map_or(Vec::new(), |at| at.items());
+    let places = at.get(Library::corrections).map_or(Vec::new(), |at| at.items());
     for (i, found) in library.corrections.iter().enumerate() {
         let same = |c: &&crate::library::Correction| {
             (c.kind, c.ranks_per_node, c.nodes) == (found.kind, found.ranks_per_node, found.nodes)

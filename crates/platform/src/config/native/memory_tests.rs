@@ -139,9 +139,7 @@ fn impossible_pools_are_refused_with_the_numbers() {
     let with = |a: &str, b: &str| refused(&HIERARCHICAL.replace(a, b));
     assert_eq!(
         with("groups: 8", "groups: 0"),
-        [
-            "x.yml: line 4, remote_memory.groups: a pool of 0 memory groups (allowed: a whole number from 1)"
-        ]
+        ["x.yml: line 4, remote_memory.groups: 0 is not allowed (allowed: a whole number from 1)"]
     );
     assert_eq!(
         with("nodes: 16", "nodes: 300"),
@@ -160,17 +158,20 @@ fn impossible_pools_are_refused_with_the_numbers() {
 }
 
 #[test]
-fn every_fault_of_a_pool_is_told_at_once() {
+fn every_fault_of_a_pool_is_listed_at_once() {
     let problems = refused(
         "{model: hierarchical, nodes: x, out_switches: 4, capacity: 9, npu_side: {bandwidth: 1 GB/s, per: group}, in_node: 4}",
     );
     let about = ["nodes", "groups", "capacity", "memory_side", "per", "in_node", "chunk"];
     assert_eq!(problems.len(), about.len(), "{problems:#?}");
-    for (problem, key) in problems.iter().zip(about) {
-        assert!(problem.contains(key), "{problem} is not about {key}");
+    for key in about {
+        assert!(problems.iter().any(|problem| problem.contains(key)), "nothing about {key}");
     }
     assert!(refused("{model: hierarchic}")[0].contains("did you mean \"hierarchical\"?"));
-    assert!(refused("{model: ring, sharing: pool}")[0].contains("unknown key \"sharing\""));
+    assert!(
+        refused("{model: ring, sharing: pool}")[0]
+            .contains("\"sharing\" has no meaning with model: ring")
+    );
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod collectives_tests;
 mod compute;
 #[cfg(test)]
 mod compute_tests;
+mod explicit;
 mod extends;
 #[cfg(test)]
 mod extends_tests;
@@ -42,16 +43,20 @@ mod fabric_tests;
 mod generated;
 #[cfg(test)]
 mod generated_tests;
+
 mod inline;
 #[cfg(test)]
 mod inline_tests;
-mod launch;
+mod kernels;
 mod library;
 mod like;
-mod memory;
 #[cfg(test)]
 mod memory_tests;
-mod network;
+pub(crate) mod network;
+mod npu;
+mod origins;
+#[cfg(test)]
+mod origins_tests;
 mod overrides;
 #[cfg(test)]
 mod overrides_tests;
@@ -62,6 +67,8 @@ mod reader;
 #[cfg(test)]
 mod reader_tests;
 mod reference;
+mod remote;
+mod root;
 mod show;
 #[cfg(test)]
 mod show_tests;
@@ -76,6 +83,7 @@ use crate::platform::Platform;
 use graph::Problem;
 pub use inline::{InlinePlatform, inline};
 pub use like::{Donor, donors, like};
+use origins::Source;
 pub use presets::presets;
 pub use reference::{documented, keys};
 pub use show::{to_json, to_yaml};
@@ -99,26 +107,49 @@ pub fn load_with(
     search: &[PathBuf],
     set: &[(String, String)],
 ) -> Result<Platform, Vec<Problem>> {
+    loaded(path_or_preset, search, set).map(|(platform, _)| platform)
+}
+
+/// The platform that [`load_with`] reads, and its printed form ([`to_yaml`]) with a comment after
+/// each value that says where the value comes from: file and line, `--set`, or a default.
+///
+/// # Errors
+/// Every fault of the file and the overrides.
+pub fn explain(
+    path_or_preset: &str,
+    search: &[PathBuf],
+    set: &[(String, String)],
+) -> Result<(Platform, String), Vec<Problem>> {
+    let (platform, source) = loaded(path_or_preset, search, set)?;
+    let text = source.explain(&platform, search);
+    Ok((platform, text))
+}
+
+fn loaded(
+    path_or_preset: &str,
+    search: &[PathBuf],
+    set: &[(String, String)],
+) -> Result<(Platform, Source), Vec<Problem>> {
     let path = presets::find(path_or_preset, search).map_err(|problem| vec![problem])?;
     let mut findings = Findings::new(&path.to_string_lossy());
     match file::text("platform file", &file::disk, &mut findings) {
         Some(text) => {
             let folder = path.parent().unwrap_or(Path::new(""));
-            let platform = parse(&text, &presets::stem(&path), search, set, findings);
-            platform.map(|platform| located(platform, folder))
+            let (platform, source) = parse(&text, &presets::stem(&path), search, set, findings)?;
+            Ok((located(platform, folder), source))
         }
         None => Err(findings.problems),
     }
 }
 
-/// The platform with its algorithms' files where they are: beside the platform's file, or else
+/// The platform with its algorithms' files where they are: next to the platform's file, or else
 /// where the program runs.
 fn located(mut platform: Platform, folder: &Path) -> Platform {
     let paths = &mut platform.custom_paths;
     for path in paths.kinds.iter_mut().flatten().chain(paths.nodes.values_mut()) {
-        let beside = folder.join(&*path).to_string_lossy().into_owned();
-        if is_algorithm(&beside) || !is_algorithm(path) {
-            *path = beside;
+        let near = folder.join(&*path).to_string_lossy().into_owned();
+        if is_algorithm(&near) || !is_algorithm(path) {
+            *path = near;
         }
     }
     platform
@@ -152,7 +183,8 @@ pub fn from_yaml_with(
     search: &[PathBuf],
     set: &[(String, String)],
 ) -> Result<Platform, Vec<Problem>> {
-    parse(text, &presets::stem(Path::new(file)), search, set, Findings::new(file))
+    let name = presets::stem(Path::new(file));
+    parse(text, &name, search, set, Findings::new(file)).map(|(platform, _)| platform)
 }
 
 fn parse(
@@ -161,7 +193,7 @@ fn parse(
     search: &[PathBuf],
     set: &[(String, String)],
     mut findings: Findings,
-) -> Result<Platform, Vec<Problem>> {
+) -> Result<(Platform, Source), Vec<Problem>> {
     match extends::resolve(text, search, &mut findings) {
         Some(tree) => build(tree, name, set, findings),
         None => Err(findings.problems),
@@ -173,7 +205,7 @@ fn build(
     name: &str,
     set: &[(String, String)],
     mut findings: Findings,
-) -> Result<Platform, Vec<Problem>> {
+) -> Result<(Platform, Source), Vec<Problem>> {
     for (key, value) in set {
         overrides::apply(&mut tree, key, value, &mut findings);
     }
@@ -183,7 +215,7 @@ fn build(
         None
     };
     match platform {
-        Some(platform) if findings.problems.is_empty() => Ok(platform),
+        Some(platform) if findings.problems.is_empty() => Ok((platform, Source { tree, findings })),
         _ => Err(findings.problems),
     }
 }

@@ -1,8 +1,8 @@
 //! `--set links[0].bandwidth="100 GB/s"`: values put into the tree before it is read, so that
 //! faults are found as in a file.
 
-use super::reader;
-use crate::config::declared::renamed_path;
+use super::root::Root;
+use crate::config::declared::{Key as Declared, Setting, renamed_path};
 use crate::config::findings::Findings;
 use crate::config::parse;
 use crate::config::tree::{Key, Origin, Tree, Value};
@@ -29,7 +29,7 @@ pub(super) fn apply(root: &mut Tree, path: &str, value: &str, findings: &mut Fin
         );
         return;
     };
-    let path = renamed_path(path, &mut tree, reader::KEYS, findings);
+    let path = renamed_path(path, &mut tree, Root::keys(), findings);
     match slot(root, &steps(&path).unwrap_or_default()) {
         Ok(slot) => *slot = tree.set_on_command_line(),
         Err((message, allowed)) => findings.add(place, message, allowed),
@@ -59,30 +59,41 @@ type Refusal = (String, String);
 fn slot<'a>(root: &'a mut Tree, steps: &[Step<'_>]) -> Result<&'a mut Tree, Refusal> {
     let mut at = root;
     let mut walked = String::new();
+    let (mut keys, mut short) = (Root::keys(), None);
     for step in steps {
         at = match step {
-            Step::Key(key) => below(at, key, &walked)?,
+            Step::Key(key) => below(at, key, short, &walked)?,
             Step::Index(index) => entry(at, *index, &walked)?,
         };
         match step {
-            Step::Key(key) if walked.is_empty() => walked.push_str(key),
-            Step::Key(key) => walked.push_str(&format!(".{key}")),
+            Step::Key(key) => {
+                let declared = keys.iter().find(|declared: &&Declared| declared.name == *key);
+                keys = declared.map_or(&[], |declared| (declared.inner)());
+                short = declared.and_then(|declared| declared.short);
+                let dot = if walked.is_empty() { "" } else { "." };
+                walked.push_str(&format!("{dot}{key}"));
+            }
             Step::Index(index) => walked.push_str(&format!("[{index}]")),
         }
     }
     Ok(at)
 }
 
-fn below<'a>(at: &'a mut Tree, key: &str, walked: &str) -> Result<&'a mut Tree, Refusal> {
+/// The value of a key of a mapping. A plain value becomes the mapping that it is `short` for.
+fn below<'a>(
+    at: &'a mut Tree,
+    key: &str,
+    short: Option<&str>,
+    walked: &str,
+) -> Result<&'a mut Tree, Refusal> {
     if at.value == Value::Null {
         *at = Tree { origin: Origin::Set, value: Value::Map(Vec::new()) };
     }
     let shown = at.show();
-    // `compute: roofline` is short for `compute: {model: roofline}`.
-    if walked == "npu.compute" && matches!(at.value, Value::Text(_)) {
-        let model = std::mem::take(at);
-        let key = Key { origin: model.origin, name: "model".into() };
-        *at = Tree { origin: model.origin, value: Value::Map(vec![(key, model)]) };
+    if let (Some(short), false) = (short, matches!(at.value, Value::Map(_))) {
+        let plain = std::mem::take(at);
+        let key = Key { origin: plain.origin, name: short.into() };
+        *at = Tree { origin: plain.origin, value: Value::Map(vec![(key, plain)]) };
     }
     let Value::Map(entries) = &mut at.value else {
         let hint = if shown == "a list" {

@@ -93,7 +93,7 @@ fn little_is_needed_and_the_rest_is_as_documented() {
 }
 
 #[test]
-fn an_order_of_dimensions_that_changes_nothing_is_told() {
+fn an_order_of_dimensions_that_changes_nothing_gives_a_warning() {
     let warnings = |rest: &str| {
         let text =
             format!("topology: R(4)_R(4)\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\n{rest}");
@@ -125,7 +125,7 @@ fn broken_text_gives_its_message() {
         ),
         (
             ("per: npu, ", ""),
-            "line 6, links[0]: \"per\" is missing (allowed: link (each of an NPU's links has this bandwidth), \
+            "line 6, links[0]: \"per\" is missing (allowed: link (each link of an NPU has this bandwidth), \
                               npu (they share it))"
                 .into(),
         ),
@@ -148,7 +148,7 @@ fn broken_text_gives_its_message() {
         ),
         (
             ("_Switch(16)", ""),
-            "line 6, links: 2 entries for 1 dimension (allowed: one mapping a dimension, or a single mapping for all)".into(),
+            "line 6, links: 2 entries for 1 dimension (allowed: one mapping for each dimension, or one for all)".into(),
         ),
         (
             ("_Switch(16)", "_Switch(16"),
@@ -195,7 +195,7 @@ fn broken_text_gives_its_message() {
         ),
         (
             ("sharing: per_node", "sharing: pool"),
-            "line 9, remote_memory.npus_per_node: \"npus_per_node\" means something only with \
+            "line 9, remote_memory.npus_per_node: \"npus_per_node\" has no meaning without \
                                                   sharing: per_node (allowed: leave it out)"
                 .into(),
         ),
@@ -284,8 +284,8 @@ fn every_fault_is_reported_at_once() {
         changed("450 GB/s", "450").replace("chunks: 64", "chunks: none").replace("80 GB}", "80}");
     assert_eq!(
         read(&text).unwrap_err().len(),
-        2,
-        "a fabric that cannot be read hides what depends on it, and only that"
+        3,
+        "a fabric that cannot be read hides only what depends on it"
     );
     let text =
         changed("80 GB}", "80}").replace("chunks: 64", "chunks: none").replace("direct(4)", "4");

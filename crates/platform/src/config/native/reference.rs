@@ -1,14 +1,14 @@
 //! The declared keys as documentation: tables between the lines `<!-- keys: PATH -->` and
 //! `<!-- end of keys -->` of a Markdown page, and a list for completion.
 
-use super::reader;
-use crate::config::declared::{self, Listed};
+use super::root::Root;
+use crate::config::declared::{self, Listed, Setting};
 
 const END: &str = "<!-- end of keys -->";
 
 /// Every key of a platform file.
 pub fn keys() -> Vec<Listed> {
-    declared::listed("", reader::KEYS)
+    declared::listed(Root::keys())
 }
 
 /// `page` with its tables of keys made anew. `<!-- keys: library -->` begins the table of the keys

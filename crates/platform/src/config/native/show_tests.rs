@@ -2,7 +2,8 @@
 
 use super::testing::*;
 use super::*;
-use crate::platform::{Algorithm, Choice, DimensionOrder, Policy};
+use crate::config::declared::Words;
+use crate::platform::{Algorithm, Choice, DimensionOrder, Hierarchy, Policy};
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
 use proptest::prelude::*;
@@ -131,7 +132,7 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     for (i, path) in paths.into_iter().enumerate() {
         platform.custom_paths.kinds[i] = path;
     }
-    platform.collectives.hierarchy = collectives::HIERARCHIES[hierarchy].1;
+    platform.collectives.hierarchy = Hierarchy::WORDS[hierarchy].1;
     platform.scheduler = crate::platform::Scheduler {
         policy: Policy::WORDS[s.0].1,
         dimension_order: DimensionOrder::WORDS[s.0 % DimensionOrder::WORDS.len()].1,

@@ -1,0 +1,9 @@
+//! `network.analytical`: the analytical backend, which has no settings.
+
+use crate::config::declared::section;
+
+section! {
+    /// Settings of the analytical backend.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Analytical {}
+}

@@ -1,0 +1,134 @@
+//! `network`: which backend simulates the network, how messages are routed, and a section for each
+//! backend.
+//!
+//! ```yaml
+//! network: {model: link, routing: d_mod_k}
+//! ```
+//!
+//! A backend is one file here, which declares the backend's settings, and one line of `backends!`.
+//! From it follow the backend's name, its key in platform files, and its field in [`Network`]. Not
+//! here: what a backend does (`net-*`), and how it is made for a platform (`sim::backends`).
+
+mod analytical;
+mod link;
+
+pub use analytical::Analytical;
+pub use link::Link;
+
+use crate::config::declared::{Setting, Shown, Words, section, words};
+use crate::config::findings::{At, Findings};
+use topology::Routing;
+
+/// Registers backends, the default first: the key of its section, the type of its settings and its
+/// name, what it is in a few words.
+macro_rules! backends {
+    ($($(#[doc = $doc:literal])+ $key:ident: $name:ident, $word:literal, $about:literal;)+) => {
+        /// A built-in backend. This is the one list of their names.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum NetworkModel {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl NetworkModel {
+            /// All of them, the default first.
+            pub const ALL: &'static [NetworkModel] = &[$(NetworkModel::$name),+];
+
+            /// What it is, in a few words.
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(NetworkModel::$name => $about,)+
+                }
+            }
+        }
+
+        words!(NetworkModel: $($word = NetworkModel::$name),+);
+
+        section! {
+            /// How the network is simulated.
+            #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+            pub struct Network {
+                /// The backend that simulates the network. `--backend` overrides it.
+                pub model: NetworkModel, default NetworkModel::ALL[0];
+                /// Which of several equally near next hops a message takes
+                /// ([topologies](../models/topologies.md#routes)).
+                pub routing: Routing, default Routing::default();
+                $($(#[doc = $doc])+ pub $key: Option<$name>, default None,
+                    says "defaults of the backend";)+
+            }
+        }
+
+        impl Network {
+            /// The backends whose sections the platform gives.
+            fn sections(&self) -> Vec<NetworkModel> {
+                let given = [$((NetworkModel::$name, self.$key.is_some())),+];
+                given.into_iter().filter(|each| each.1).map(|each| each.0).collect()
+            }
+        }
+    };
+}
+
+backends! {
+    /// Settings of the analytical backend.
+    analytical: Analytical, "analytical", "latency and bandwidth";
+    /// Settings of the link-queue backend.
+    link: Link, "link", "messages queue for links";
+}
+
+impl NetworkModel {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.word()
+    }
+}
+
+impl Network {
+    /// Warnings about sections of backends other than `model`, the one that runs.
+    pub fn idle(&self, model: &str) -> Vec<String> {
+        let others = self.sections().into_iter().filter(|other| other.name() != model);
+        others
+            .map(|other| format!("network.{other} has no effect with the backend {model}"))
+            .collect()
+    }
+}
+
+impl std::fmt::Display for NetworkModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        crate::config::declared::absent()
+    }
+}
+
+impl Setting for Routing {
+    fn kind() -> String {
+        let names: Vec<String> = Routing::NAMES.iter().map(|name| format!("`{name}`")).collect();
+        format!("{}, `hash(seed)`", names.join(", "))
+    }
+
+    fn example() -> String {
+        Routing::NAMES.join(", ")
+    }
+
+    fn read(at: &At<'_>, findings: &mut Findings) -> Option<Routing> {
+        let text = findings.text(at)?;
+        match text.parse() {
+            Ok(routing) => Some(routing),
+            Err(allowed) => {
+                findings.refuse(at, format!("unknown routing policy \"{text}\""), allowed);
+                None
+            }
+        }
+    }
+
+    fn show(&self) -> Option<Shown> {
+        Some(Shown::of(self))
+    }
+
+    fn json(&self) -> serde_json::Value {
+        self.to_string().into()
+    }
+}

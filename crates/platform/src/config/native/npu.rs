@@ -1,0 +1,88 @@
+//! `npu`: its compute, its launches and its memory.
+
+use super::compute::{self, Compute, Given};
+use crate::config::declared::{Tried, absent, section};
+use crate::config::findings::{At, Findings};
+use crate::platform::{self, Exceeded, Launch};
+use units::{Bandwidth, Bytes, Flops, Span};
+
+section! {
+    /// The NPU.
+    #[derive(Clone, Debug)]
+    pub(super) struct Npu {
+        /// Name for people.
+        pub name: String, default "NPU".into(), says "`NPU`";
+        /// How long compute nodes take: a word, or a mapping ([compute](../models/compute.md)).
+        pub compute: Tried<Compute>, default Tried::Absent,
+            says "`roofline` if `peak` is given, else `recorded`";
+        /// Peak floating-point rate.
+        pub peak: Tried<Flops>, default Tried::Absent;
+        /// Time that the host needs to launch a kernel, a collective or a send: one time, or a
+        /// mapping ([launches](../models/compute.md#launches)).
+        pub launch: Launch, default Launch::default();
+        /// The NPU's own memory ([memory](../models/memory.md)).
+        pub memory: Own, default Own::default(), says "never limits";
+    }
+}
+
+section! {
+    /// `npu.memory`.
+    #[derive(Clone, Debug, Default)]
+    pub(super) struct Own {
+        /// Bandwidth of the NPU's memory. Without it memory never limits, and reductions cost
+        /// nothing.
+        pub bandwidth: Option<Bandwidth>, default None;
+        /// Time that a load or store adds that stays in the NPU's own memory.
+        pub latency: Span, default Span::ZERO;
+        /// Size of the NPU's memory ([what an NPU holds](../models/memory.md#what-an-npu-holds)).
+        pub capacity: Option<Bytes>, default None;
+        /// What happens where an NPU holds more than its memory.
+        pub on_overflow: Exceeded, default Exceeded::Warn, was ["exceeded"];
+        /// While their NPU communicates, kernels have the bandwidth that communication leaves.
+        pub contention: bool, default false;
+    }
+}
+
+/// The NPU of the keys at `at`, or nothing and at least one problem.
+pub(super) fn resolve(
+    keys: Tried<Npu>,
+    at: Option<&At<'_>>,
+    findings: &mut Findings,
+) -> Option<platform::Npu> {
+    let Npu { name, compute, peak, launch, memory } = keys.or(absent)?;
+    // A peak that is wrong is one problem. That compute has none would be another.
+    let stand_in = peak.is_given().then_some(Flops(1));
+    let peak = peak.value();
+    let given = Given { peak: peak.or(stand_in), memory: memory.bandwidth };
+    let read = compute::resolve(compute, given, at, findings)?;
+    Some(platform::Npu {
+        name,
+        compute: read.compute,
+        compute_scale: read.speedup,
+        comm_overlap_slowdown: read.slowdown,
+        peak,
+        launch,
+        memory_bandwidth: memory.bandwidth,
+        memory_latency: memory.latency,
+        memory_capacity: memory.capacity,
+        memory_on_overflow: memory.on_overflow,
+        memory_contention: memory.contention,
+    })
+}
+
+/// The keys that read back to an NPU.
+pub(super) fn keys(npu: &platform::Npu) -> Npu {
+    Npu {
+        name: npu.name.clone(),
+        compute: Tried::Read(compute::keys(npu)),
+        peak: npu.peak.into(),
+        launch: npu.launch,
+        memory: Own {
+            bandwidth: npu.memory_bandwidth,
+            latency: npu.memory_latency,
+            capacity: npu.memory_capacity,
+            on_overflow: npu.memory_on_overflow,
+            contention: npu.memory_contention,
+        },
+    }
+}

@@ -1,0 +1,81 @@
+//! Where each value of a platform comes from: a line of its file, of a file that it extends,
+//! `--set`, or a default.
+
+use super::root::Root;
+use super::show;
+use crate::config::declared::{Key, Setting, explained, first};
+use crate::config::findings::Findings;
+use crate::config::tree::{Origin, Tree, Value};
+use crate::platform::Platform;
+use std::path::{Component, Path, PathBuf};
+
+/// What a platform was made from.
+pub(super) struct Source {
+    pub tree: Tree,
+    /// The files.
+    pub findings: Findings,
+}
+
+/// A path without `x/..`, seen from a folder of presets that it lies in.
+fn short(path: &str, search: &[PathBuf]) -> String {
+    let mut plain = PathBuf::new();
+    for part in Path::new(path).components() {
+        let named = matches!(plain.components().next_back(), Some(Component::Normal(_)));
+        if part == Component::ParentDir && named {
+            plain.pop();
+        } else {
+            plain.push(part);
+        }
+    }
+    let inside = search.iter().find_map(|folder| plain.strip_prefix(folder).ok());
+    inside.unwrap_or(&plain).to_string_lossy().into_owned()
+}
+
+impl Source {
+    /// The platform as a file that reads back to it. A comment says where each value comes from.
+    pub(super) fn explain(&self, platform: &Platform, search: &[PathBuf]) -> String {
+        explained(&show::shown(platform), &|path| self.origin(path, search))
+    }
+
+    fn origin(&self, path: &str, search: &[PathBuf]) -> String {
+        let Some(origin) = found(&self.tree, Root::keys(), None, path) else {
+            return "default".to_string();
+        };
+        match origin {
+            Origin::Set => "--set".to_string(),
+            Origin::Line { line, .. } => {
+                format!("{}:{line}", short(self.findings.file_of(origin), search))
+            }
+            Origin::Made => "given".to_string(),
+        }
+    }
+}
+
+/// The origin of the value at a path; nothing where the key is not there. A plain value stands for
+/// one entry of a list, and for the key that it is short for.
+fn found(tree: &Tree, keys: &[Key], short: Option<&str>, path: &str) -> Option<Origin> {
+    if path.is_empty() {
+        return Some(tree.origin);
+    }
+    if let Some((index, rest)) = path.strip_prefix('[').and_then(|path| path.split_once(']')) {
+        let rest = rest.strip_prefix('.').unwrap_or(rest);
+        return match &tree.value {
+            Value::List(items) => {
+                found(items.get(index.parse::<usize>().ok()?)?, keys, short, rest)
+            }
+            _ => found(tree, keys, short, rest),
+        };
+    }
+    let (name, rest) = first(path);
+    let declared = keys.iter().find(|key| key.name == name);
+    match &tree.value {
+        Value::Map(entries) => {
+            let (_, value) = entries.iter().find(|(key, _)| key.name == name)?;
+            let (inner, short) = declared.map_or((&[][..], None), |d| ((d.inner)(), d.short));
+            found(value, inner, short, rest)
+        }
+        Value::Null => None,
+        _ if short.is_some_and(|short| short != name) => None,
+        _ => Some(tree.origin),
+    }
+}

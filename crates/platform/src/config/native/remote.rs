@@ -1,0 +1,512 @@
+//! `remote_memory`: memory outside the NPUs. Not here: the models (`device::memory`).
+
+use crate::config::declared::{Setting, Shown, Words, absent, section, words};
+use crate::config::findings::{At, Findings};
+use crate::config::tree::Value;
+use device::memory::{self, Fault, Groups, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches};
+use units::{Bandwidth, Bytes, Span};
+
+/// What the memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Model {
+    Link,
+    Cxl,
+    ZeroInfinity,
+    Hierarchical,
+    Switches,
+    Ring,
+    Mesh,
+}
+
+words!(
+    Model:
+    "link" = Model::Link,
+    "cxl" = Model::Cxl,
+    "zero_infinity" = Model::ZeroInfinity,
+    "hierarchical" = Model::Hierarchical,
+    "switches" = Model::Switches,
+    "ring" = Model::Ring,
+    "mesh" = Model::Mesh,
+);
+
+/// Who shares one memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shared {
+    PerNpu,
+    PerNode,
+    Pool,
+}
+
+words!(
+    Shared:
+    "per_npu" = Shared::PerNpu,
+    "per_node" = Shared::PerNode,
+    "pool" = Shared::Pool,
+);
+
+/// What the bandwidth of the link of a memory group is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PerGroup {
+    Link,
+    Group,
+}
+
+words!(PerGroup: "link" = PerGroup::Link, "group" = PerGroup::Group);
+
+/// What the bandwidth of the link of a node is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PerNode {
+    Link,
+    Node,
+}
+
+words!(PerNode: "link" = PerNode::Link, "node" = PerNode::Node);
+
+section! {
+    /// Memory outside the NPUs.
+    #[derive(Clone, Debug)]
+    pub(super) struct Remote by model {
+        /// What it is ([memory](../models/memory.md)).
+        pub model: Model, default Model::Link;
+        /// Who shares one memory.
+        pub sharing: Option<Shared>, default None, needed [Model::Link, Model::Cxl];
+        /// Consecutive ranks that share one memory; required with `per_node`.
+        pub npus_per_node: Option<u32>, default None, with [Model::Link, Model::Cxl];
+        /// Time of an access.
+        pub latency: Option<Span>, default None, needed [Model::Link, Model::Cxl];
+        /// Bandwidth of an access.
+        pub bandwidth: Option<Bandwidth>, default None, needed [Model::Link, Model::Cxl];
+        /// Bytes of a flit, 68 or 256.
+        pub flit_size: Option<u32>, default None, says "68", with [Model::Cxl], was ["flit"];
+        /// Lines in flight at once.
+        pub max_outstanding: Option<u32>, default None, says "unlimited", with [Model::Cxl],
+            was ["outstanding"];
+        /// CPU memory of an NPU.
+        pub cpu: Option<Tier>, default None, needed [Model::ZeroInfinity];
+        /// NVMe of an NPU.
+        pub nvme: Option<Tier>, default None, with [Model::ZeroInfinity];
+        /// Memory groups of a pool.
+        pub groups: Option<u32>, default None,
+            needed [Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh];
+        /// What each memory group of a pool holds.
+        pub capacity: Option<Bytes>, default None,
+            with [Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh];
+        /// What a memory group hands out at a time; with `zero_infinity` what moves at a time (the
+        /// default is everything).
+        pub chunk_size: Option<Bytes>, default None,
+            needed [Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh],
+            with [Model::ZeroInfinity], was ["chunk"];
+        /// Link of a memory group; with `hierarchical` its bandwidth is `per` `link` or `group`.
+        pub memory_side: Option<MemorySide>, default None,
+            needed [Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh];
+        /// Nodes, each with its switch.
+        pub nodes: Option<u32>, default None, needed [Model::Hierarchical];
+        /// Switches between nodes and memory.
+        pub out_switches: Option<u32>, default None, needed [Model::Hierarchical];
+        /// Link from the outer switches to a node (`hierarchical`, `per` `link` or `node`), or from
+        /// a station to an NPU (`ring`, `mesh`).
+        pub npu_side: Option<NpuSide>, default None,
+            needed [Model::Hierarchical, Model::Ring, Model::Mesh];
+        /// Link from a node's switch to an NPU.
+        pub in_node: Option<Line>, default None, needed [Model::Hierarchical];
+        /// Levels of switches, from the NPUs outwards.
+        pub levels: Option<Vec<Level>>, default None, needed [Model::Switches];
+        /// Level whose switches the memory groups are linked to, from 1.
+        pub memory_level: Option<u32>, default None, says "the last", with [Model::Switches];
+        /// Stations: how many (`ring`), or `[x, y]` (`mesh`).
+        pub stations: Option<Stations>, default None, needed [Model::Ring, Model::Mesh];
+        /// Link between two stations, each way.
+        pub between: Option<Line>, default None, needed [Model::Ring, Model::Mesh];
+    }
+}
+
+section! {
+    /// A link.
+    #[derive(Clone, Debug)]
+    pub(super) struct Line {
+        /// Bandwidth of the link.
+        pub bandwidth: Bandwidth, required;
+        /// Latency of the link.
+        pub latency: Span, default Span::ZERO;
+    }
+}
+
+section! {
+    /// The link of a memory group.
+    #[derive(Clone, Debug)]
+    pub(super) struct MemorySide {
+        /// Bandwidth, as `per` says.
+        pub bandwidth: Bandwidth, required;
+        /// Latency of the link.
+        pub latency: Span, default Span::ZERO;
+        /// Whether the bandwidth is of one link or of all links together (`hierarchical`).
+        pub per: Option<PerGroup>, default None, says "`link`";
+    }
+}
+
+section! {
+    /// The link of a node, or of an NPU.
+    #[derive(Clone, Debug)]
+    pub(super) struct NpuSide {
+        /// Bandwidth, as `per` says.
+        pub bandwidth: Bandwidth, required;
+        /// Latency of the link.
+        pub latency: Span, default Span::ZERO;
+        /// Whether the bandwidth is of one link or of all links together (`hierarchical`).
+        pub per: Option<PerNode>, default None, says "`link`";
+    }
+}
+
+section! {
+    /// Memory of a tier.
+    #[derive(Clone, Debug)]
+    pub(super) struct Tier {
+        /// Bandwidth.
+        pub bandwidth: Bandwidth, required;
+        /// Latency.
+        pub latency: Span, default Span::ZERO;
+        /// What it holds.
+        pub capacity: Option<Bytes>, default None, says "unlimited";
+    }
+}
+
+section! {
+    /// A level of switches.
+    #[derive(Clone, Debug)]
+    pub(super) struct Level {
+        /// Switches of this level.
+        pub switches: u32, required;
+        /// Bandwidth of one link towards the NPUs.
+        pub bandwidth: Bandwidth, required;
+        /// Latency of one link towards the NPUs.
+        pub latency: Span, default Span::ZERO;
+    }
+}
+
+/// `stations`: on a ring, or along the two sides of a mesh.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stations {
+    Ring(u32),
+    Mesh([u32; 2]),
+}
+
+impl Setting for Stations {
+    fn kind() -> String {
+        "count, or two".into()
+    }
+
+    fn example() -> String {
+        "a whole number from 1 (ring), or two, such as [4, 8] (mesh)".into()
+    }
+
+    fn read(at: &At<'_>, findings: &mut Findings) -> Option<Stations> {
+        match &at.tree.value {
+            Value::List(_) => Setting::read(at, findings).map(Stations::Mesh),
+            _ => Setting::read(at, findings).map(Stations::Ring),
+        }
+    }
+
+    fn show(&self) -> Option<Shown> {
+        match self {
+            Stations::Ring(count) => count.show(),
+            Stations::Mesh(sides) => sides.show(),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        match self {
+            Stations::Ring(count) => count.json(),
+            Stations::Mesh(sides) => sides.json(),
+        }
+    }
+}
+
+/// The memory of the keys at `at`, or nothing and at least one problem.
+pub(super) fn resolve(
+    keys: Remote,
+    at: &At<'_>,
+    npus: u32,
+    findings: &mut Findings,
+) -> Option<RemoteMemory> {
+    let before = findings.problems.len();
+    single(&keys, at, findings);
+    let sharing = sharing(&keys, at, findings);
+    if findings.problems.len() > before {
+        return None;
+    }
+    let memory = keys.memory(sharing, at, findings)?;
+    match memory.access(npus) {
+        Ok(_) => Some(memory),
+        Err(Fault { key, message, allowed }) => {
+            findings.refuse(at.get(key).as_ref().unwrap_or(at), message, allowed);
+            None
+        }
+    }
+}
+
+/// Refuses a bandwidth of several links where there is one.
+fn single(keys: &Remote, at: &At<'_>, findings: &mut Findings) {
+    if keys.model == Model::Hierarchical {
+        return;
+    }
+    let memory = keys.memory_side.as_ref().and_then(|wire| wire.per) == Some(PerGroup::Group);
+    let npu = keys.npu_side.as_ref().and_then(|wire| wire.per) == Some(PerNode::Node);
+    for (_, place) in [
+        (memory, at.get(Remote::memory_side).and_then(|at| at.get(MemorySide::per))),
+        (npu, at.get(Remote::npu_side).and_then(|at| at.get(NpuSide::per))),
+    ]
+    .into_iter()
+    .filter(|(several, _)| *several)
+    {
+        if let Some(place) = place {
+            let message = format!("there is one link with model: {}", keys.model.word());
+            findings.refuse(&place, message, "link, or no per");
+        }
+    }
+}
+
+fn sharing(keys: &Remote, at: &At<'_>, findings: &mut Findings) -> Option<Sharing> {
+    let key = Remote::npus_per_node;
+    match (keys.sharing?, keys.npus_per_node) {
+        (Shared::PerNode, Some(npus)) => Some(Sharing::PerNode { npus }),
+        (Shared::PerNode, None) => {
+            findings.missing(at, key, &u32::example());
+            None
+        }
+        (Shared::PerNpu | Shared::Pool, Some(_)) => {
+            let message = format!("\"{key}\" has no meaning without sharing: per_node");
+            findings.refuse(&at.get(key)?, message, "leave it out");
+            None
+        }
+        (Shared::PerNpu, None) => Some(Sharing::PerNpu),
+        (Shared::Pool, None) => Some(Sharing::Pool),
+    }
+}
+
+impl Remote {
+    /// The memory; every key that the model needs is there.
+    fn memory(
+        self,
+        sharing: Option<Sharing>,
+        at: &At<'_>,
+        findings: &mut Findings,
+    ) -> Option<RemoteMemory> {
+        Some(match self.model {
+            Model::Link => RemoteMemory::Link(memory::Link {
+                sharing: sharing?,
+                latency: self.latency?,
+                bandwidth: self.bandwidth?,
+            }),
+            Model::Cxl => RemoteMemory::Cxl(memory::Cxl {
+                sharing: sharing?,
+                latency: self.latency?,
+                bandwidth: self.bandwidth?,
+                flit: self.flit_size.unwrap_or(68),
+                outstanding: self.max_outstanding,
+            }),
+            Model::ZeroInfinity => RemoteMemory::Offload(Offload {
+                cpu: self.cpu?.tier(),
+                nvme: self.nvme.map(Tier::tier),
+                chunk: self.chunk_size,
+            }),
+            Model::Hierarchical => RemoteMemory::Switches(self.hierarchical()?),
+            Model::Switches => RemoteMemory::Switches(self.switches()?),
+            Model::Ring => RemoteMemory::Ring(Ring {
+                stations: match self.stations? {
+                    Stations::Ring(count) => count,
+                    Stations::Mesh(_) => return self.wrong_stations("one number", at, findings),
+                },
+                groups: self.pool_groups()?,
+                memory_side: self.memory_side?.wire(1),
+                between: self.between?.wire(),
+                npu_side: self.npu_side?.wire(1),
+                chunk: self.chunk_size?,
+            }),
+            Model::Mesh => RemoteMemory::Mesh(Mesh {
+                stations: match self.stations? {
+                    Stations::Mesh(sides) => sides,
+                    Stations::Ring(_) => {
+                        let allowed = "two whole numbers, such as [4, 8]";
+                        return self.wrong_stations(allowed, at, findings);
+                    }
+                },
+                groups: self.pool_groups()?,
+                memory_side: self.memory_side?.wire(1),
+                between: self.between?.wire(),
+                npu_side: self.npu_side?.wire(1),
+                chunk: self.chunk_size?,
+            }),
+        })
+    }
+
+    fn wrong_stations(
+        &self,
+        allowed: &str,
+        at: &At<'_>,
+        findings: &mut Findings,
+    ) -> Option<RemoteMemory> {
+        let place = at.get(Remote::stations)?;
+        let message = format!("wrong stations for model: {}", self.model.word());
+        findings.refuse(&place, message, allowed);
+        None
+    }
+
+    fn pool_groups(&self) -> Option<Groups> {
+        Some(Groups { count: self.groups?, capacity: self.capacity })
+    }
+
+    fn hierarchical(self) -> Option<Switches> {
+        let (nodes, outer) = (self.nodes?, self.out_switches?);
+        let levels = vec![
+            memory::Level { switches: nodes, down: self.in_node.as_ref()?.wire() },
+            memory::Level { switches: outer, down: self.npu_side.as_ref()?.wire(outer) },
+        ];
+        Some(Switches {
+            levels,
+            memory_level: 2,
+            groups: self.pool_groups()?,
+            memory_side: self.memory_side?.wire(outer),
+            chunk: self.chunk_size?,
+        })
+    }
+
+    fn switches(self) -> Option<Switches> {
+        let groups = self.pool_groups()?;
+        let level = |level: &Level| memory::Level {
+            switches: level.switches,
+            down: memory::Wire { bandwidth: level.bandwidth, latency: level.latency },
+        };
+        let levels: Vec<memory::Level> = self.levels?.iter().map(level).collect();
+        Some(Switches {
+            memory_level: self.memory_level.unwrap_or(levels.len() as u32),
+            levels,
+            groups,
+            memory_side: self.memory_side?.wire(1),
+            chunk: self.chunk_size?,
+        })
+    }
+}
+
+impl Line {
+    fn wire(&self) -> memory::Wire {
+        memory::Wire { bandwidth: self.bandwidth, latency: self.latency }
+    }
+
+    fn of(wire: memory::Wire) -> Line {
+        Line { bandwidth: wire.bandwidth, latency: wire.latency }
+    }
+}
+
+/// One of `links` links that have a bandwidth together.
+fn one_of(links: Option<u32>, bandwidth: Bandwidth, latency: Span) -> memory::Wire {
+    let links = u64::from(links.unwrap_or(1).max(1));
+    memory::Wire { bandwidth: Bandwidth((bandwidth.0 / links).max(1)), latency }
+}
+
+impl MemorySide {
+    /// The link; a memory group has `links` of them.
+    fn wire(&self, links: u32) -> memory::Wire {
+        let several = (self.per == Some(PerGroup::Group)).then_some(links);
+        one_of(several, self.bandwidth, self.latency)
+    }
+
+    fn of(wire: memory::Wire) -> MemorySide {
+        MemorySide { bandwidth: wire.bandwidth, latency: wire.latency, per: None }
+    }
+}
+
+impl NpuSide {
+    /// The link; a node has `links` of them.
+    fn wire(&self, links: u32) -> memory::Wire {
+        let several = (self.per == Some(PerNode::Node)).then_some(links);
+        one_of(several, self.bandwidth, self.latency)
+    }
+
+    fn of(wire: memory::Wire) -> NpuSide {
+        NpuSide { bandwidth: wire.bandwidth, latency: wire.latency, per: None }
+    }
+}
+
+impl Tier {
+    fn tier(self) -> memory::Tier {
+        let wire = memory::Wire { bandwidth: self.bandwidth, latency: self.latency };
+        memory::Tier { wire, capacity: self.capacity }
+    }
+
+    fn of(tier: memory::Tier) -> Tier {
+        let memory::Wire { bandwidth, latency } = tier.wire;
+        Tier { bandwidth, latency, capacity: tier.capacity }
+    }
+}
+
+/// The keys that read back to a memory.
+pub(super) fn keys(memory: &RemoteMemory) -> Remote {
+    let keys: Remote = absent();
+    let shared = |sharing: Sharing, latency: Span, bandwidth: Bandwidth, keys: Remote| {
+        let (sharing, npus_per_node) = match sharing {
+            Sharing::PerNpu => (Shared::PerNpu, None),
+            Sharing::PerNode { npus } => (Shared::PerNode, Some(npus)),
+            Sharing::Pool => (Shared::Pool, None),
+        };
+        Remote {
+            sharing: Some(sharing),
+            npus_per_node,
+            latency: Some(latency),
+            bandwidth: Some(bandwidth),
+            ..keys
+        }
+    };
+    let pool =
+        |model: Model, groups: &Groups, side: memory::Wire, chunk: Bytes, keys: Remote| Remote {
+            model,
+            groups: Some(groups.count),
+            capacity: groups.capacity,
+            memory_side: Some(MemorySide::of(side)),
+            chunk_size: Some(chunk),
+            ..keys
+        };
+    let around = |between: memory::Wire, npu_side: memory::Wire, stations: Stations| Remote {
+        between: Some(Line::of(between)),
+        npu_side: Some(NpuSide::of(npu_side)),
+        stations: Some(stations),
+        ..absent()
+    };
+    match memory {
+        RemoteMemory::Link(link) => shared(link.sharing, link.latency, link.bandwidth, keys),
+        RemoteMemory::Cxl(cxl) => Remote {
+            model: Model::Cxl,
+            flit_size: Some(cxl.flit),
+            max_outstanding: cxl.outstanding,
+            ..shared(cxl.sharing, cxl.latency, cxl.bandwidth, keys)
+        },
+        RemoteMemory::Offload(offload) => Remote {
+            model: Model::ZeroInfinity,
+            cpu: Some(Tier::of(offload.cpu)),
+            nvme: offload.nvme.map(Tier::of),
+            chunk_size: offload.chunk,
+            ..keys
+        },
+        RemoteMemory::Switches(switches) => {
+            let level = |level: &memory::Level| Level {
+                switches: level.switches,
+                bandwidth: level.down.bandwidth,
+                latency: level.down.latency,
+            };
+            let keys = Remote {
+                levels: Some(switches.levels.iter().map(level).collect()),
+                memory_level: Some(switches.memory_level),
+                ..keys
+            };
+            let Switches { groups, memory_side, chunk, .. } = switches;
+            pool(Model::Switches, groups, *memory_side, *chunk, keys)
+        }
+        RemoteMemory::Ring(ring) => {
+            let keys = around(ring.between, ring.npu_side, Stations::Ring(ring.stations));
+            pool(Model::Ring, &ring.groups, ring.memory_side, ring.chunk, keys)
+        }
+        RemoteMemory::Mesh(mesh) => {
+            let keys = around(mesh.between, mesh.npu_side, Stations::Mesh(mesh.stations));
+            pool(Model::Mesh, &mesh.groups, mesh.memory_side, mesh.chunk, keys)
+        }
+    }
+}
