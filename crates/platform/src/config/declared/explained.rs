@@ -17,11 +17,21 @@ pub(crate) fn explained(file: &Shown, origin: &dyn Fn(&str) -> String) -> String
     let mut out = String::new();
     for (text, comment) in page.lines {
         let _ = match comment {
-            Some(comment) => writeln!(out, "{text:column$}  # {comment}"),
+            Some(comment) => writeln!(out, "{text:column$}  # {}", visible(&comment)),
             None => writeln!(out, "{text}"),
         };
     }
     out
+}
+
+/// Without characters that end a line or that a terminal acts on.
+fn visible(text: &str) -> String {
+    let shown = |c: char| match c {
+        ' '..='~' => c.to_string(),
+        c if c.is_alphanumeric() => c.to_string(),
+        c => c.escape_unicode().to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 struct Page<'a> {

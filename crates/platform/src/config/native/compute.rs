@@ -8,7 +8,6 @@
 //! ```
 
 use super::kernels::{Parts, below_whole, factor};
-use super::npu::Npu;
 use crate::config::declared::{
     Misfit, Setting, Tried, Words, absent, counts, section, suited, words,
 };
@@ -193,11 +192,18 @@ pub(super) struct Read {
     pub slowdown: Ratio,
 }
 
-/// The model and the factors on its speed; `npu` is the mapping `npu`.
+/// The places of `npu` and of `npu.compute`, where they are given.
+#[derive(Clone, Copy)]
+pub(super) struct Places<'p, 'a> {
+    pub npu: Option<&'p At<'a>>,
+    pub compute: Option<&'p At<'a>>,
+}
+
+/// The model and the factors on its speed.
 pub(super) fn resolve(
     keys: Tried<Compute>,
     given: Given,
-    npu: Option<&At<'_>>,
+    places: Places<'_, '_>,
     findings: &mut Findings,
 ) -> Option<Read> {
     let keys = keys.or(absent)?;
@@ -206,9 +212,9 @@ pub(super) fn resolve(
         None => Model::Recorded,
     });
     let before = findings.problems.len();
-    if let Some(at) = npu.and_then(|npu| npu.get(Npu::compute)) {
+    if let Some(at) = places.compute {
         let tag = Compute::model;
-        suited(&at, Compute::keys(), tag, model.word(), Misfit::Warn, findings);
+        suited(at, Compute::keys(), tag, model.word(), Misfit::Warn, findings);
         if let (None, Some(found), true) =
             (given.memory, at.get(Compute::memory_efficiency), model != Model::Recorded)
         {
@@ -216,7 +222,7 @@ pub(super) fn resolve(
             findings.warnings.push(text);
         }
     }
-    let compute = of_model(model, &keys, given, npu, findings);
+    let compute = of_model(model, &keys, given, places, findings);
     if findings.problems.len() > before {
         return None;
     }
@@ -227,7 +233,7 @@ fn of_model(
     model: Model,
     keys: &Compute,
     given: Given,
-    npu: Option<&At<'_>>,
+    places: Places<'_, '_>,
     findings: &mut Findings,
 ) -> Option<models::Compute> {
     let parts = |parts: &Parts| if model == Model::Recorded { Parts::whole() } else { parts.all() };
@@ -251,23 +257,23 @@ fn of_model(
         Model::Recorded => Some(models::Compute::Recorded),
         Model::Systolic => systolic(keys, given, roofline).map(models::Compute::Systolic),
         Model::Roofline => {
-            Some(models::Compute::Roofline(roofline(peak(npu, model, given, findings)?)))
+            Some(models::Compute::Roofline(roofline(peak(places, model, given, findings)?)))
         }
         Model::Measured => {
-            let table = npu.and_then(|npu| table(&npu.get(Npu::compute)?, findings));
-            let rest = roofline(peak(npu, model, given, findings)?);
+            let table = places.compute.and_then(|at| table(at, findings));
+            let rest = roofline(peak(places, model, given, findings)?);
             Some(models::Compute::Measured(Arc::new(Measured { table: table?, rest })))
         }
     }
 }
 
 fn peak(
-    npu: Option<&At<'_>>,
+    places: Places<'_, '_>,
     model: Model,
     given: Given,
     findings: &mut Findings,
 ) -> Option<Flops> {
-    if let (None, Some(npu)) = (given.peak, npu) {
+    if let (None, Some(npu)) = (given.peak, places.npu) {
         let (what, allowed) = match model {
             Model::Measured => (
                 "\"peak\" is missing: shapes that the table lacks use the roofline",

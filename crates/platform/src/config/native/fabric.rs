@@ -1,150 +1,13 @@
-//! `topology` with `links`, or `graph`.
+//! The network of a platform: `topology` with `links`, or `graph`.
 
 use super::explicit;
-use super::generated::Generated;
+use super::links::{Link, Links, Per};
 use super::root::Root;
-use crate::config::declared::{Key, Setting, Shown, Tried, Words, section, words};
+use super::shape::{MOST_NPUS, Shape};
+use crate::config::declared::{Setting, Tried, Words};
 use crate::config::findings::{At, Findings};
-use crate::config::tree::Value;
 use topology::{Block, Dim, Fabric, GraphFabric, NOTATION, Paths, Topology};
-use units::{Bandwidth, Span};
-
-/// What a bandwidth is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Per {
-    /// One link in one direction.
-    Link,
-    /// The links that leave an NPU, together.
-    Npu,
-}
-
-words!(Per: "link" = Per::Link, "npu" = Per::Npu);
-
-section! {
-    /// The links of a dimension, or of a kind.
-    #[derive(Clone, Debug, PartialEq)]
-    pub(super) struct Link {
-        /// Bandwidth, as `per` says.
-        pub bandwidth: Bandwidth, required;
-        /// Latency of one link; a switch is crossed by two.
-        pub latency: Span, required "a time, such as \"500 ns\"";
-        /// `link`: the bandwidth is of one link in one direction. `npu`: of all links that leave an
-        /// NPU in that dimension together (`n-1` of a FullyConnected, 2 of a Ring, 1 of a Switch).
-        /// Generated fabrics have `link` only.
-        pub per: Option<Per>, default None, says "`link`; FullyConnected must say it";
-    }
-}
-
-/// `links`: one mapping for all, or a list.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Links {
-    All(Link),
-    Each(Vec<Link>),
-}
-
-impl Links {
-    /// One entry for each of `count` dimensions or kinds, with its place; nothing where the list
-    /// has another length.
-    pub(super) fn entries<'a>(&self, at: &At<'a>, count: usize) -> Option<Vec<(Link, At<'a>)>> {
-        match self {
-            Links::All(link) => Some(vec![(link.clone(), at.clone()); count]),
-            Links::Each(links) if links.len() == count => {
-                Some(links.iter().cloned().zip(at.items()).collect())
-            }
-            Links::Each(_) => None,
-        }
-    }
-
-    /// Entries of the list.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Links::All(_) => 1,
-            Links::Each(links) => links.len(),
-        }
-    }
-}
-
-impl Setting for Links {
-    const LIST: bool = true;
-
-    fn keys() -> &'static [Key] {
-        Link::keys()
-    }
-
-    fn kind() -> String {
-        "mapping, or a list of them".into()
-    }
-
-    fn example() -> String {
-        "one mapping for each dimension with bandwidth and latency".into()
-    }
-
-    fn read(at: &At<'_>, findings: &mut Findings) -> Option<Links> {
-        match &at.tree.value {
-            Value::List(_) => Vec::read(at, findings).map(Links::Each),
-            _ => Link::read(at, findings).map(Links::All),
-        }
-    }
-
-    fn show(&self) -> Option<Shown> {
-        match self {
-            Links::All(link) => link.show(),
-            Links::Each(links) => links.show(),
-        }
-    }
-
-    fn json(&self) -> serde_json::Value {
-        match self {
-            Links::All(link) => link.json(),
-            Links::Each(links) => links.json(),
-        }
-    }
-}
-
-/// `topology`.
-#[derive(Clone)]
-pub(super) enum Shape {
-    /// Blocks in notation.
-    Stack(Topology),
-    /// A generator with its parameters.
-    Generated(Generated),
-}
-
-impl Setting for Shape {
-    fn keys() -> &'static [Key] {
-        Generated::keys()
-    }
-
-    fn kind() -> String {
-        "notation or mapping".into()
-    }
-
-    fn example() -> String {
-        NOTATION.into()
-    }
-
-    fn read(at: &At<'_>, findings: &mut Findings) -> Option<Shape> {
-        if at.is_map() {
-            Generated::read(at, findings).map(Shape::Generated)
-        } else {
-            notation(at, findings).map(Shape::Stack)
-        }
-    }
-
-    fn show(&self) -> Option<Shown> {
-        match self {
-            Shape::Stack(topology) => Some(Shown::of(topology)),
-            Shape::Generated(generated) => generated.show(),
-        }
-    }
-
-    fn json(&self) -> serde_json::Value {
-        match self {
-            Shape::Stack(topology) => topology.to_string().into(),
-            Shape::Generated(generated) => generated.json(),
-        }
-    }
-}
+use units::Bandwidth;
 
 /// The fabric of a file, or nothing and at least one problem.
 pub(super) fn resolve(at: &At<'_>, file: &Root, findings: &mut Findings) -> Option<Fabric> {
@@ -164,7 +27,9 @@ pub(super) fn resolve(at: &At<'_>, file: &Root, findings: &mut Findings) -> Opti
             stacked(shape, &links, &links_at, at, file, findings).map(Fabric::Stacked)
         }
         Shape::Generated(generated) => {
-            generated.draw(&links, &links_at, at, file, findings).map(Fabric::Graph)
+            let npus = at.get(Root::npus).map(|place| (file.npus.clone().value(), place));
+            let topology_at = at.get(Root::topology)?;
+            generated.draw(&topology_at, (&links, &links_at), npus, findings).map(Fabric::Graph)
         }
     }
 }
@@ -191,35 +56,6 @@ fn graph(at: &At<'_>, file: &Root, findings: &mut Findings) -> Option<GraphFabri
     graph.npus = npus;
     graph.nodes.iter_mut().skip(npus as usize).for_each(|node| node.tier = node.tier.max(1));
     Some(graph)
-}
-
-/// Most NPUs of a platform: what ranks cost in memory stays below a few gigabytes.
-const MOST_NPUS: u32 = 1 << 24;
-
-fn notation(at: &At<'_>, findings: &mut Findings) -> Option<Topology> {
-    let text = findings.text(at)?;
-    match text.parse::<Topology>() {
-        Ok(shape) if shape.npus() > MOST_NPUS => {
-            let message = format!("\"{text}\" has {} NPUs", shape.npus());
-            findings.refuse(at, message, "at most 16,777,216 NPUs");
-            None
-        }
-        Ok(shape) if shape.dims.len() <= 32 => Some(shape),
-        Ok(shape) => {
-            let message = format!("\"{text}\" has {} dimensions", shape.dims.len());
-            findings.refuse(at, message, "1 to 32 dimensions");
-            None
-        }
-        Err(error) => {
-            // A fault that concerns the whole value shows it already.
-            let all = format!("\"{}\"", text.trim());
-            let value =
-                if error.message.contains(&all) { String::new() } else { format!("{all}: ") };
-            let message = format!("{value}{} at character {}", error.message, error.column);
-            findings.refuse(at, message, NOTATION);
-            None
-        }
-    }
 }
 
 fn stacked(

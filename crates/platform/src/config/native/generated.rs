@@ -3,8 +3,7 @@
 //! The table of `topology::generate` declares the generators and their parameters. The keys of a
 //! platform file follow from it.
 
-use super::fabric::{Link, Links, Per};
-use super::root::Root;
+use super::links::{Link, Links, Per};
 use crate::config::declared::{Absent, Key, Setting, Shown};
 use crate::config::findings::{At, Findings};
 use std::sync::LazyLock;
@@ -141,20 +140,19 @@ fn parameters<'a>(
 }
 
 impl Generated {
-    /// The fabric, or nothing and at least one problem.
+    /// The fabric of the parameters at `at`, or nothing and at least one problem. `npus` is the
+    /// wanted number of NPUs (nothing if it is wrong), and its place.
     pub(super) fn draw(
         mut self,
-        links: &Links,
-        links_at: &At<'_>,
-        root: &At<'_>,
-        file: &Root,
+        at: &At<'_>,
+        (links, links_at): (&Links, &At<'_>),
+        npus: Option<(Option<u32>, At<'_>)>,
         findings: &mut Findings,
     ) -> Option<GraphFabric> {
-        let at = root.get(Root::topology)?;
         let before = findings.problems.len();
-        self.complete(file.npus.is_given(), &at, findings);
-        if let Some(place) = root.get(Root::npus) {
-            self.resized(file.npus.clone().value()?, &place, findings);
+        self.complete(npus.is_some(), at, findings);
+        if let Some((npus, place)) = npus {
+            self.resized(npus?, &place, findings);
         }
         let wires = wires(links, links_at, &self.generator.kinds(&self.values), findings);
         if findings.problems.len() > before {

@@ -2,7 +2,7 @@
 //! bandwidth=[...], latency=[...])`.
 
 use super::build;
-use super::fabric::Link;
+use super::links::Link;
 use super::root::Root;
 use crate::config::findings::Findings;
 use crate::config::tree::{Tree, Value};

@@ -1,31 +1,10 @@
-//! Native platform files: YAML with units, presets found by name, `--set` overrides, inline
-//! notation.
+//! Native platform files: YAML with units, presets found by name, `extends`, `--set` overrides,
+//! inline notation.
 //!
-//! ```yaml
-//! name: dgx-h100-16n                       # default: the file's name
-//! source: where the numbers are from       # free text, kept
-//! topology: FullyConnected(8)_Switch(16)   # or {generator: fat_tree, radix: 16}, or `graph:`
-//! npus: 256                                # resizes the outermost dimension, here to 32; left out: as the topology says
-//! links:                                   # one entry a dimension, or a single mapping for all
-//!   - {bandwidth: 450 GB/s, per: npu, latency: 300 ns}
-//!   - {bandwidth: 50 GB/s, latency: 2 us}
-//! network: {routing: lowest}               # or d_mod_k, hash, spray
-//! npu: {name: H100, compute: roofline, peak: 989 TFLOPS, memory: {bandwidth: 3350 GB/s, capacity: 80 GB}}
-//! remote_memory: {sharing: per_node, npus_per_node: 8, latency: 1 us, bandwidth: 100 GB/s}
-//! collectives: {all_reduce: [direct, halving_doubling], all_to_all: direct(4), hierarchy: enhanced}
-//! library: {name: nccl, start: 8 us, ...}   # instead of collectives: docs/models/libraries.md
-//! scheduler: {policy: fifo, chunks: 16, active_chunks: 1, queues_per_dim: 1, endpoint_delay: 10 ns}
-//! logical: [8, 16]                         # sizes collectives run over, when not the physical ones
-//! ```
-//!
-//! `per` says what the bandwidth is of: `link` (one link, one direction) or `npu` (the sum over the
-//! links that leave an NPU in that dimension: n-1 of a FullyConnected, 2 of a Ring, 1 of a Switch).
-//! FullyConnected must say it; otherwise `link`. `npu.compute` is a word or a mapping
-//! (`compute.rs`). Left out: it is `roofline` when peak is given, else `recorded`; without memory
-//! bandwidth memory never limits and reductions cost nothing; a collective is `auto` (by block);
-//! `hierarchy` is `enhanced`; `policy` is `fifo`; `chunks` is 1 on one dimension, else 16;
-//! `endpoint_delay` is 10 ns; `comm_streams` is `unlimited`; the other scheduler values are 1 or
-//! false.
+//! Every key is declared once: the root's in `root.rs`, those of a section in the file of that
+//! section. `docs/reference/platform-files.md` lists them. A section has three parts: its keys
+//! (`section!`), `resolve`, which makes a part of the platform of them, and `keys`, which makes keys
+//! of that part again, to print it.
 
 mod collectives;
 #[cfg(test)]
@@ -50,6 +29,7 @@ mod inline_tests;
 mod kernels;
 mod library;
 mod like;
+mod links;
 #[cfg(test)]
 mod memory_tests;
 pub(crate) mod network;
@@ -69,6 +49,7 @@ mod reader_tests;
 mod reference;
 mod remote;
 mod root;
+mod shape;
 mod show;
 #[cfg(test)]
 mod show_tests;

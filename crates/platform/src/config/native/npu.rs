@@ -1,6 +1,6 @@
 //! `npu`: its compute, its launches and its memory.
 
-use super::compute::{self, Compute, Given};
+use super::compute::{self, Compute, Given, Places};
 use crate::config::declared::{Tried, absent, section};
 use crate::config::findings::{At, Findings};
 use crate::platform::{self, Exceeded, Launch};
@@ -54,7 +54,9 @@ pub(super) fn resolve(
     let stand_in = peak.is_given().then_some(Flops(1));
     let peak = peak.value();
     let given = Given { peak: peak.or(stand_in), memory: memory.bandwidth };
-    let read = compute::resolve(compute, given, at, findings)?;
+    let compute_at = at.and_then(|at| at.get(Npu::compute));
+    let places = Places { npu: at, compute: compute_at.as_ref() };
+    let read = compute::resolve(compute, given, places, findings)?;
     Some(platform::Npu {
         name,
         compute: read.compute,

@@ -1,8 +1,9 @@
 //! From the keys of a platform file to the platform.
 
-use super::fabric::{self, Shape};
+use super::fabric;
 use super::network::Network;
 use super::root::Root;
+use super::shape::Shape;
 use super::{collectives, explicit, generated, library, npu, remote};
 use crate::config::declared::{Setting, Tried, Words, absent};
 use crate::config::findings::{At, Findings};

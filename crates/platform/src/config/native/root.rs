@@ -3,10 +3,11 @@
 
 use super::collectives::Given as Collectives;
 use super::explicit::Graph;
-use super::fabric::{Links, Shape};
+use super::links::Links;
 use super::network::Network;
 use super::npu::Npu;
 use super::remote::Remote;
+use super::shape::Shape;
 use crate::config::declared::{Tried, section};
 use crate::library::Library;
 use crate::platform::Scheduler;

@@ -1,0 +1,98 @@
+//! `links`: bandwidth and latency, by dimension or by kind.
+
+use crate::config::declared::{Key, Setting, Shown, section, words};
+use crate::config::findings::{At, Findings};
+use crate::config::tree::Value;
+use units::{Bandwidth, Span};
+
+/// What a bandwidth is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Per {
+    /// One link in one direction.
+    Link,
+    /// The links that leave an NPU, together.
+    Npu,
+}
+
+words!(Per: "link" = Per::Link, "npu" = Per::Npu);
+
+section! {
+    /// The links of a dimension, or of a kind.
+    #[derive(Clone, Debug, PartialEq)]
+    pub(super) struct Link {
+        /// Bandwidth, as `per` says.
+        pub bandwidth: Bandwidth, required;
+        /// Latency of one link; a switch is crossed by two.
+        pub latency: Span, required "a time, such as \"500 ns\"";
+        /// `link`: the bandwidth is of one link in one direction. `npu`: of all links that leave an
+        /// NPU in that dimension together (`n-1` of a FullyConnected, 2 of a Ring, 1 of a Switch).
+        /// Generated fabrics have `link` only.
+        pub per: Option<Per>, default None, says "`link`; FullyConnected must say it";
+    }
+}
+
+/// `links`: one mapping for all, or a list.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Links {
+    All(Link),
+    Each(Vec<Link>),
+}
+
+impl Links {
+    /// One entry for each of `count` dimensions or kinds, with its place; nothing where the list
+    /// has another length.
+    pub(super) fn entries<'a>(&self, at: &At<'a>, count: usize) -> Option<Vec<(Link, At<'a>)>> {
+        match self {
+            Links::All(link) => Some(vec![(link.clone(), at.clone()); count]),
+            Links::Each(links) if links.len() == count => {
+                Some(links.iter().cloned().zip(at.items()).collect())
+            }
+            Links::Each(_) => None,
+        }
+    }
+
+    /// Entries of the list.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Links::All(_) => 1,
+            Links::Each(links) => links.len(),
+        }
+    }
+}
+
+impl Setting for Links {
+    const LIST: bool = true;
+
+    fn keys() -> &'static [Key] {
+        Link::keys()
+    }
+
+    fn kind() -> String {
+        "mapping, or a list of them".into()
+    }
+
+    fn example() -> String {
+        "one mapping for each dimension with bandwidth and latency".into()
+    }
+
+    fn read(at: &At<'_>, findings: &mut Findings) -> Option<Links> {
+        match &at.tree.value {
+            Value::List(_) => Vec::read(at, findings).map(Links::Each),
+            _ => Link::read(at, findings).map(Links::All),
+        }
+    }
+
+    fn show(&self) -> Option<Shown> {
+        match self {
+            Links::All(link) => link.show(),
+            Links::Each(links) => links.show(),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        match self {
+            Links::All(link) => link.json(),
+            Links::Each(links) => links.json(),
+        }
+    }
+}
