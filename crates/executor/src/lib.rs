@@ -8,6 +8,7 @@ mod executor;
 mod folding;
 mod names;
 pub mod observe;
+mod parts;
 mod settings;
 
 pub use executor::{

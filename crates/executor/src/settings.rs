@@ -2,7 +2,7 @@
 
 use device::memory::{Pipeline, Sharing};
 use graph::{CollectiveKind, Node, Op, Workload};
-use lowering::{Request, compute, memory};
+use lowering::{PhaseSpec, Request, compute, memory};
 use network::Contention;
 use platform::{Exceeded, Launch, Platform, Policy};
 use units::{Bandwidth, Bytes, Span};
@@ -116,7 +116,25 @@ impl Settings {
         self.replay_only || (self.match_bytes && kind == CollectiveKind::Broadcast)
     }
 
-    /// Whether phases may run alone, see `solo.rs`.
+    /// Whether a phase may take the closed form of `executor/lockstep.rs`; `single`: its collective
+    /// has no other phase.
+    pub fn may_lockstep(&self, phase: &PhaseSpec, single: bool) -> bool {
+        let one_at_a_time =
+            self.comm_streams == 1 && self.per_queue == 1 && self.queues_per_dim == 1 && single;
+        self.closed_form
+            && !self.rendezvous
+            // Shared memory serves the first of one instant first: there the order of scheduling
+            // shows.
+            && self.remote_memory.is_none_or(|sharing| sharing == Sharing::PerNpu)
+            && phase.endpoint_delay > Span::ZERO
+            && phase.only.is_empty()
+            && !self.canonical
+            && one_at_a_time
+            && !phase.plans.is_empty()
+            && phase.plans.iter().all(|d| d.forward.plan.is_uniform())
+    }
+
+    /// Whether phases may run alone, see `executor/solo.rs`.
     pub fn runs_alone(&self) -> bool {
         let one_at_a_time = self.per_queue == 1 && self.queues_per_dim == 1;
         self.closed_form

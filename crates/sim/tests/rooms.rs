@@ -16,7 +16,7 @@ const ONE_OBJECT: [(&str, &str, &str); 2] = [
     (
         "executor",
         "executor/",
-        "`impl Executor` has a file for each of its tasks, which call one another",
+        "`impl Executor` has a file for each task; its state is outside of the cycle, in parts/",
     ),
     ("py", "program/", "a program plays a script, and a script adds to a program"),
 ];

@@ -1,30 +1,31 @@
-//! The closed form of a phase: when all positions of a line enter it together, every position looks
-//! the same and nothing contends, the phase takes the same time everywhere, and that time is known
-//! beforehand.
+//! The closed form of a phase in ASTRA-sim's profile. If all positions of a line enter a phase
+//! together, look the same and nothing contends, the phase takes the same time everywhere, and that
+//! time is known beforehand.
 //!
-//! The time is that of one position that sends to itself: its script is followed with the span of
-//! each transfer, once a script. Used only where the result cannot differ from the event path: one
-//! script for all positions, paths that depend on the step alone, links that nobody else uses and
-//! none of one's own messages waits for, an endpoint delay above zero (so that by the first send
-//! all have entered or not), and no other chunk under way on the rank. The native profile lets
-//! chunks overlap, so this is for the peer's.
+//! The time is that of one position that sends to itself (`lowering::loopback`), found once for each
+//! script. It is used only if events would give the same result: all positions run one script; paths
+//! depend on the step alone; nobody else uses the links, and no message waits for another one of its
+//! own rank; the endpoint delay is above zero, so that by the first send all have entered or not;
+//! and no other chunk is under way on the rank. Native runs let chunks overlap and have `solo.rs`
+//! instead.
 
-use super::chunk::{FlatScript, FxIndexMap};
-use super::{Callback, Executor};
+use super::Executor;
+use crate::parts::agenda::Callback;
+use crate::parts::chunks::ChunkRun;
+use crate::parts::scripts::FlatScript;
 use collective::To;
-use device::memory::Sharing;
-use lowering::PhaseSpec;
-use lowering::loopback::{self, Loopback, Ties};
+use indexmap::IndexMap;
+use lowering::loopback::{self, Ties};
 use network::{Alone, Backend, Contention, Transfer};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::rc::Rc;
 use units::{Span, Time};
 
-/// Most (position, peer) pairs looked at to see whether all positions are alike.
+/// Most (position, peer) pairs that are compared to see whether all positions are alike.
 const PAIRS: u64 = 1 << 16;
 
-/// Who has entered a phase of a chunk on a line so far.
-pub(super) struct Entries {
+/// Which positions have entered a phase of a chunk on a line so far.
+struct Entries {
     time: Time,
     entered: u32,
     checked: u32,
@@ -32,42 +33,31 @@ pub(super) struct Entries {
 }
 
 /// A phase in lockstep.
-pub(super) struct Lockstep {
+struct Lockstep {
     /// From the first send to the end.
     total: Span,
-    /// The last wait of it: endpoint delay and reduction after the last reception.
+    /// Endpoint delay and reduction after the last reception.
     last: Span,
     /// Peer, bytes and number of its sends.
     sends: Vec<(To, u64, u64)>,
 }
 
-impl<B: Backend> Executor<'_, B> {
-    /// True when a phase may take the closed form at all; `single`: its collective has no other
-    /// phase.
-    pub(super) fn may_lockstep(&self, phase: &PhaseSpec, single: bool) -> bool {
-        let settings = self.settings;
-        let alone = settings.comm_streams == 1
-            && settings.per_queue == 1
-            && settings.queues_per_dim == 1
-            && single;
-        settings.closed_form
-            && !settings.rendezvous
-            // Whoever is first at one instant is served first there: the order of scheduling shows.
-            && settings.remote_memory.is_none_or(|sharing| sharing == Sharing::PerNpu)
-            && phase.endpoint_delay > Span::ZERO
-            && phase.only.is_empty()
-            && !settings.canonical
-            && alone
-            && !phase.plans.is_empty()
-            && phase.plans.iter().all(|d| d.forward.plan.is_uniform())
-    }
+/// Lines that enter a phase, and the phases in lockstep.
+#[derive(Default)]
+pub(super) struct Locksteps {
+    /// By line (the run of its first position) and phase.
+    entries: FxHashMap<(u32, u32), Entries>,
+    /// By script and line; `None` where events must be simulated.
+    forms: FxHashMap<(u32, u32), Option<Rc<Lockstep>>>,
+}
 
-    /// Notes that a chunk has entered a phase. `line` names the line: the stream of its first
-    /// position.
-    pub(super) fn note_entry(&mut self, stream: u32, line: u32, script: &FlatScript) {
-        let (now, state) = (self.now, self.streams[stream as usize]);
+impl<B: Backend> Executor<'_, B> {
+    /// Notes that a chunk has entered a phase. `line` is the run of the first
+    /// position of its line.
+    pub(super) fn note_entry(&mut self, run: u32, line: u32, script: &FlatScript) {
+        let (now, state) = (self.now, self.runs[run]);
         let src = self.folding.representatives[state.rank as usize];
-        let form = self.form(stream, line, script);
+        let form = self.form(run, line, script);
         let free = |&(to, ..): &(To, u64, u64)| {
             let dst = self.rank_at(&state, script, to.position(state.position, script.n));
             let form = self.backend.closed_form();
@@ -75,34 +65,36 @@ impl<B: Backend> Executor<'_, B> {
         };
         let fit = form.is_some_and(|f| f.sends.iter().all(free));
         let fresh = Entries { time: now, entered: 0, checked: 0, together: true };
-        let entries = self.entries.entry((line, state.phase)).or_insert(fresh);
+        let entries =
+            self.closed_forms.locksteps.entries.entry((line, state.phase)).or_insert(fresh);
         entries.entered += 1;
         entries.together &= fit && entries.time == now;
     }
 
-    /// At the first send: have all `n` positions entered together?
+    /// At the first send: whether all `n` positions have entered together.
     fn together(&mut self, line: u32, phase: u32, n: u32) -> bool {
-        let entries = self.entries.get_mut(&(line, phase)).expect("noted on entry");
+        let entries =
+            self.closed_forms.locksteps.entries.get_mut(&(line, phase)).expect("noted on entry");
         entries.checked += 1;
         entries.together &= entries.entered == n;
         let (together, over) = (entries.together, entries.checked == n);
         if over {
-            self.entries.remove(&(line, phase));
+            self.closed_forms.locksteps.entries.remove(&(line, phase));
         }
         together
     }
 
     /// Takes the closed form if it holds; false when the phase must run step by step.
-    pub(super) fn lockstep(&mut self, stream: u32, line: u32) -> bool {
-        let state = self.streams[stream as usize];
-        let script = self.scripts[state.script as usize];
-        // A folded line is one stream that stands for all of its positions.
+    pub(super) fn lockstep(&mut self, run: u32, line: u32) -> bool {
+        let state = self.runs[run];
+        let script = self.scripts.get(state.script);
+        // A folded line is one run, which stands for all of its positions.
         let folded = self.folding.class_of.is_some();
         let positions = if folded { 1 } else { script.n };
-        if !self.together(line, state.phase, positions) || folded && !self.stands_alone(stream) {
+        if !self.together(line, state.phase, positions) || folded && !self.stands_alone(run) {
             return false;
         }
-        let Some(form) = self.form(stream, line, &script) else { return false };
+        let Some(form) = self.form(run, line, &script) else { return false };
         let src = self.folding.representatives[state.rank as usize];
         let weight = self.folding.multiplicity[state.rank as usize];
         for &(to, bytes, count) in &form.sends {
@@ -112,12 +104,12 @@ impl<B: Backend> Executor<'_, B> {
         self.register(
             state.rank,
             self.now + (form.total - form.last),
-            Callback::LastReceived(stream, form.last),
+            Callback::LastReceived(run, form.last),
         );
         true
     }
 
-    /// What the backend says of a transfer that no other NPU's can hold up.
+    /// The times of a transfer, if the backend knows that no other NPU can delay it.
     pub(super) fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
         self.backend.closed_form()?.uncontended(src, dst, bytes)
     }
@@ -128,24 +120,21 @@ impl<B: Backend> Executor<'_, B> {
         form.expect("times came from a closed form").carry(transfer, times);
     }
 
-    fn form(&mut self, stream: u32, line: u32, script: &FlatScript) -> Option<Rc<Lockstep>> {
-        let state = self.streams[stream as usize];
-        // Without contention all lines of a regular geometry are one; else they are looked at one
-        // by one.
+    fn form(&mut self, run: u32, line: u32, script: &FlatScript) -> Option<Rc<Lockstep>> {
+        let state = self.runs[run];
+        // Without contention all lines of a regular geometry are alike. Otherwise each line has a
+        // form of its own.
         let place = match script.stride {
             _ if self.regular_everywhere(script) => u32::MAX,
-            0 => self.streams[line as usize].slot,
+            0 => self.runs[line].slot,
             _ => state.base,
         };
-        if let Some(form) = self.forms.get(&(state.script, place)) {
+        if let Some(form) = self.closed_forms.locksteps.forms.get(&(state.script, place)) {
             return form.clone();
         }
-        let form = if self.alike(stream, script) {
-            self.follow(&state, script).map(Rc::new)
-        } else {
-            None
-        };
-        self.forms.insert((state.script, place), form.clone());
+        let form =
+            if self.alike(run, script) { self.follow(&state, script).map(Rc::new) } else { None };
+        self.closed_forms.locksteps.forms.insert((state.script, place), form.clone());
         form
     }
 
@@ -154,12 +143,12 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// True when every step takes the same time from every position.
-    fn alike(&self, stream: u32, script: &FlatScript) -> bool {
+    fn alike(&self, run: u32, script: &FlatScript) -> bool {
         if self.regular_everywhere(script) {
             return true;
         }
-        let state = self.streams[stream as usize];
-        let steps = &self.steps[script.first as usize..script.last as usize];
+        let state = self.runs[run];
+        let steps = self.scripts.steps(script);
         let mut peers: Vec<(To, u64)> =
             steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))).collect();
         peers.sort_unstable_by_key(|&(to, bytes)| {
@@ -180,9 +169,9 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Follows one position's script as if it sent to itself.
-    fn follow(&self, state: &super::chunk::ChunkRun, script: &FlatScript) -> Option<Lockstep> {
+    fn follow(&self, state: &ChunkRun, script: &FlatScript) -> Option<Lockstep> {
         let src = self.folding.representatives[state.rank as usize];
-        let mut sends: FxIndexMap<(To, u64), u64> = FxIndexMap::default();
+        let mut sends: IndexMap<(To, u64), u64, FxBuildHasher> = IndexMap::default();
         // When the link to each peer is free again.
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
         let send = |now: Span, to: To, bytes: u64| {
@@ -196,22 +185,9 @@ impl<B: Backend> Executor<'_, B> {
             *sends.entry((to, bytes)).or_default() += 1;
             Some(now + alone.transit)
         };
-        let from_first_send = self.loopback(script, Span::ZERO, Ties::Scheduled);
+        let from_first_send = self.scripts.loopback(script, Span::ZERO, Ties::Scheduled);
         let followed = loopback::follow(&from_first_send, send)?;
         let sends = sends.into_iter().map(|((to, bytes), count)| (to, bytes, count)).collect();
         Some(Lockstep { total: followed.end, last: followed.last_wait, sends })
-    }
-
-    /// A script as a position that sends to itself follows it.
-    pub(super) fn loopback(
-        &self,
-        script: &FlatScript,
-        start: Span,
-        ties: Ties,
-    ) -> Loopback<'_, impl Fn(u32) -> Span> {
-        let (delay, first) = (script.delay, script.charges as usize);
-        let charges = &self.charges[first..first + script.receives as usize];
-        let steps = &self.steps[script.first as usize..script.last as usize];
-        Loopback { steps, start, wait: move |j: u32| delay + charges[j as usize], ties }
     }
 }

@@ -1,11 +1,12 @@
 //! Accesses to memory, one at a time wherever it is shared, first come first served; and what the
 //! memory of each NPU holds.
 //!
-//! What doesn't fit is refused, or spills: what was allocated first moves to memory outside, and
-//! back when a node frees it. Such a node begins when its transfers are over. Not here: what an
-//! access takes (`lowering::memory`).
+//! What doesn't fit is refused, or spills: what was allocated first moves to memory outside the
+//! NPU, and back when a node frees it. A node that needs such a move begins when it is over. Not
+//! here: how long an access takes (`lowering::memory`).
 
-use super::{Callback, Executor};
+use super::Executor;
+use crate::parts::agenda::Callback;
 use device::memory::Sharing;
 use graph::{Held, OpKind, Problem, Reach};
 use network::Backend;
@@ -13,46 +14,62 @@ use platform::Exceeded;
 use rustc_hash::FxHashMap;
 use units::{Bytes, Span, Time};
 
-/// When each shared memory is free again.
+/// The memory of one NPU.
+struct Own {
+    /// When it is free again.
+    free: Time,
+    /// Bytes that the program holds, and how many of them lie outside.
+    held: u64,
+    spilled: u64,
+}
+
+/// All memory.
 #[derive(Default)]
-pub(super) struct Contention {
-    free: FxHashMap<u32, Time>,
+pub(super) struct Memory {
+    own: Vec<Own>,
+    /// When each shared memory is free again.
+    shared: FxHashMap<u32, Time>,
 }
 
 impl<B: Backend> Executor<'_, B> {
+    /// Sets up the memory of the next rank, which holds `resident` bytes from the beginning.
+    pub(super) fn set_up_memory(&mut self, rank: u32, resident: u64) {
+        self.memory.own.push(Own { free: Time::ZERO, held: resident, spilled: 0 });
+        self.recorder.memory_changed(rank, resident as i64, Time::ZERO);
+    }
+
     /// Ends node `node` when its turn has come and its access is over.
     pub(super) fn access_memory(&mut self, rank: u32, node: u32, reach: Reach) {
-        let state = &mut self.ranks[rank as usize];
-        let span = self.settings.durations[state.program as usize][node as usize];
-        let free = match reach {
-            Reach::Local => &mut state.memory_free,
-            Reach::Remote | Reach::InSwitch => {
-                let done = self.outside(rank, span);
-                return self.finish_at(rank, node, done);
+        let program = self.ranks[rank].program as usize;
+        let span = self.settings.durations[program][node as usize];
+        let done = match reach {
+            Reach::Local => {
+                let free = &mut self.memory.own[rank as usize].free;
+                *free = self.now.max(*free) + span;
+                *free
             }
+            Reach::Remote | Reach::InSwitch => self.outside(rank, span),
         };
-        let done = self.now.max(*free) + span;
-        *free = done;
         self.finish_at(rank, node, done);
     }
 
     /// When an access of `span` to memory outside the NPU is over.
     fn outside(&mut self, rank: u32, span: Span) -> Time {
-        let id = self.ranks[rank as usize].id;
+        let id = self.ranks[rank].id;
         let shared_by = match self.settings.remote_memory {
             Some(Sharing::PerNode { npus }) => id / npus,
             Some(Sharing::Pool) => 0,
             Some(Sharing::PerNpu) | None => id,
         };
-        let free = self.memory.free.entry(shared_by).or_default();
+        let free = self.memory.shared.entry(shared_by).or_default();
         *free = self.now.max(*free) + span;
         *free
     }
 
-    /// Takes memory for a node; when it may begin, if it has to wait for what is moved out or back.
+    /// Takes memory for a node. Returns when it may begin, if it has to wait for a move.
     pub(super) fn allocate(&mut self, rank: u32, node: u32, held: Held) -> Option<Time> {
-        let state = &mut self.ranks[rank as usize];
-        state.held = state.held.saturating_add(held.allocates.0);
+        let own = &mut self.memory.own[rank as usize];
+        own.held = own.held.saturating_add(held.allocates.0);
         self.recorder.memory_changed(rank, held.allocates.0 as i64, self.now);
         match self.settings.memory_limit? {
             (_, Exceeded::Warn) => None,
@@ -65,7 +82,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn refuse_more(&mut self, rank: u32, node: u32, limit: Bytes) {
-        let held = Bytes(self.ranks[rank as usize].held);
+        let held = Bytes(self.memory.own[rank as usize].held);
         if held > limit {
             let message = format!(
                 "holds {held} at {} ns, more than the {limit} of its NPU's memory",
@@ -76,15 +93,15 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// Moves out what doesn't fit and back what the node frees and isn't there.
+    /// Moves out what doesn't fit, and back what the node frees and lies outside.
     fn spill(&mut self, rank: u32, node: u32, held: Held, limit: Bytes) -> Option<Time> {
-        let resident = self.settings.resident[self.ranks[rank as usize].program as usize];
-        let state = &mut self.ranks[rank as usize];
-        let inside = state.held - state.spilled;
+        let resident = self.settings.resident[self.ranks[rank].program as usize];
+        let own = &mut self.memory.own[rank as usize];
+        let inside = own.held - own.spilled;
         let out = inside.saturating_sub(limit.0).min(inside.saturating_sub(resident));
         let there = inside - out - resident.min(inside - out);
-        let back = held.frees.0.saturating_sub(there).min(state.spilled + out);
-        state.spilled = state.spilled + out - back;
+        let back = held.frees.0.saturating_sub(there).min(own.spilled + out);
+        own.spilled = own.spilled + out - back;
         if resident.saturating_add(held.frees.0.max(held.allocates.0)) > limit.0 {
             let (needs, keeps) = (held.frees.max(held.allocates), Bytes(resident));
             let message = format!(
@@ -101,28 +118,27 @@ impl<B: Backend> Executor<'_, B> {
         Some(self.outside(rank, span))
     }
 
-    /// A node is there and waits for its memory until `later`: its rank accesses memory outside
-    /// meanwhile.
+    /// A node waits for its memory until `later`. Meanwhile its rank accesses memory outside.
     pub(super) fn wait_for_memory(&mut self, rank: u32, node: u32, kind: OpKind, later: Time) {
         self.recorder.turns(rank, node, kind, OpKind::Remote, self.now);
-        self.repace(rank);
+        self.turns(rank, Some(kind), Some(OpKind::Remote));
         self.register(rank, later, Callback::Moved(node));
     }
 
-    /// A node's memory is there.
-    pub(super) fn moved(&mut self, rank: u32, node: u32) {
-        let kind = self.kinds[self.ranks[rank as usize].program as usize][node as usize];
+    /// The memory of a node is there.
+    pub(super) fn begin_moved(&mut self, rank: u32, node: u32) {
+        let kind = self.ranks.kind(rank, node);
         self.recorder.turns(rank, node, OpKind::Remote, kind, self.now);
-        self.repace(rank);
+        self.turns(rank, Some(OpKind::Remote), Some(kind));
         self.begin_node(rank, node, kind);
     }
 
     /// Gives back what a node frees at its end.
     pub(super) fn free(&mut self, rank: u32, held: Held) {
-        let state = &mut self.ranks[rank as usize];
-        let freed = held.frees.0.min(state.held);
-        state.held -= freed;
-        state.spilled = state.spilled.min(state.held);
+        let own = &mut self.memory.own[rank as usize];
+        let freed = held.frees.0.min(own.held);
+        own.held -= freed;
+        own.spilled = own.spilled.min(own.held);
         self.recorder.memory_changed(rank, -(freed as i64), self.now);
     }
 }

@@ -1,96 +1,55 @@
 //! The executor: runs every rank's program over one backend.
 //!
-//! Here: the state, the main loop and the order of things. Beside it: nodes (`nodes.rs`: what a
-//! rank issues when), collectives (`streams.rs`: instances and chunks; `phases.rs`: queues and
-//! steps), sends and receives (`point_to_point.rs`), the pace of computations (`pace.rs`), memory
-//! (`memory.rs`), and what is recorded (`recorder.rs`). Not here: how a collective is split
-//! (`lowering.rs`), which ranks are alike (`symmetry.rs`).
+//! Here: the main loop, and the order of events. In this folder are the tasks that concern several
+//! parts of the state: nodes (`nodes.rs`), collectives (`collectives.rs`: instances and members;
+//! `phases.rs`: a chunk in its queue and phase; `steps.rs`: its messages), phases in closed form
+//! (`lockstep.rs`, `solo.rs`), algorithms from files (`custom.rs`), sends and receives
+//! (`point_to_point.rs`), the pace of computations (`pace.rs`), memory (`memory.rs`) and stalls
+//! (`stall.rs`). The parts themselves are in `parts/`. Not here: how a collective is split (crate
+//! `lowering`), and which ranks are alike (crate `sim`).
 //!
-//! Order: events leave by (time, order of scheduling), the backend's and ours in one sequence. What
-//! a rank has to do at one instant is done together, in the order it was registered, at the place
-//! of the first registration.
+//! Order: natively an instant has rounds. The network goes first, then every rank does what it has
+//! registered, then follows what that has registered for the same instant. In ASTRA-sim's profile,
+//! events of the network and of ranks run in the order in which they were scheduled.
 
-mod chunk;
+mod collectives;
 mod custom;
-mod flight;
+mod invitations;
 mod lockstep;
 mod memory;
 mod nodes;
 mod pace;
 mod phases;
 mod point_to_point;
-mod recorder;
 mod solo;
 mod stall;
 mod steps;
-mod streams;
-mod token;
 
-pub use recorder::{PhaseTotals, RankTotals};
+pub use crate::parts::recorder::{PhaseTotals, RankTotals};
 pub use stall::{NetworkStall, Stall};
 
 use crate::folding::Folding;
 use crate::observe::{Departure, Observer, Sender};
+use crate::parts::agenda::{Agenda, Callback, Due, Order, Turn};
+use crate::parts::chunks::{ChunkRuns, Queues};
+use crate::parts::collectives::Collectives;
+use crate::parts::messages::Messages;
+use crate::parts::ranks::Ranks;
+use crate::parts::recorder::Recorder;
+use crate::parts::rendezvous::Rendezvous;
+use crate::parts::scripts::Scripts;
+use crate::parts::token::Token;
 use crate::settings::Settings;
-use engine::EventQueue;
-use graph::{OpKind, Problem, Workload};
-use lowering::{Lowered, Lowering, Request, Shapes};
-use network::{Backend, Delivery, Sequence, Stamp, Stuck, Transfer};
-use point_to_point::Owner;
-use rustc_hash::FxHashMap;
+use graph::{Problem, Workload};
+use lowering::{Lowered, Lowering};
+use network::{Backend, Delivery, Stamp, Stuck, Transfer};
 use std::sync::Arc;
-use token::{SLOT_BITS, Token};
 use units::{Span, Time};
 
-const NONE: u32 = u32::MAX;
 /// Events between two calls of the progress hook.
 const PROGRESS_EVERY: u64 = 1 << 16;
-
-/// The place of a callback among those of its rank at one instant.
-type Order = (u8, u32, u32, u32);
-
-/// Something a rank has registered for an instant.
-#[derive(Clone, Copy, Debug)]
-enum Callback {
-    /// A timed node is over.
-    Node(u32),
-    /// A node that moved something out of or into its NPU's memory may begin.
-    Moved(u32),
-    /// The host has launched a node, which could have begun when another had ended, or at the
-    /// beginning.
-    Launched(u32, u32),
-    /// A phase may send its first messages.
-    Start(u32),
-    /// A reception of a stream has become usable.
-    Usable(u32),
-    /// A phase in closed form is over.
-    Over(u32),
-    /// A phase in closed form has its last reception; it is over after this span.
-    LastReceived(u32, Span),
-    /// A timed operation of an algorithm from a file is over: run and operation.
-    Custom(u32, u32),
-    /// The receiver of a held step has announced itself: stream, phase and step in one word (see
-    /// [`Token`]).
-    Cleared(u32, u32),
-    /// The receiver of a posted message has announced itself: channel and ordinal.
-    Announced(u32, u32),
-    /// The library is done with a message: channel and ordinal.
-    Handled(u32, u32),
-}
-
-#[derive(Clone, Copy)]
-struct Registered {
-    callback: Callback,
-    next: u32,
-}
-
-/// The callbacks of one rank for one instant.
-#[derive(Clone, Copy)]
-struct Instant {
-    time: Time,
-    head: u32,
-    tail: u32,
-}
+/// Size of a receiver's announcement (ASTRA-sim).
+const ANNOUNCEMENT: u64 = 8192;
 
 /// Whose event was handled.
 enum Handled {
@@ -102,7 +61,7 @@ enum Handled {
     Nothing,
 }
 
-/// What the progress hook is told.
+/// How far a run is, for the progress hook.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Simulated time so far, ns.
@@ -116,12 +75,11 @@ pub struct Progress {
 /// Why a run ended early.
 #[derive(Debug)]
 pub enum Halt {
-    /// Operations wait for something that cannot happen; and what the network says, where it is
-    /// the network that is stuck.
+    /// Operations wait for something that cannot happen. If the network is stuck, it says why.
     Stalled(Box<Stall>, Option<Stuck>),
     /// The input asks for something impossible.
     Input(Problem),
-    /// The progress hook said stop.
+    /// The progress hook has stopped the run.
     Cancelled,
 }
 
@@ -130,58 +88,27 @@ pub struct Executor<'a, B> {
     workload: &'a Workload,
     settings: &'a Settings,
     folding: &'a Folding,
-    lowering: &'a dyn Lowering,
     backend: B,
-    sequence: Sequence,
     now: Time,
-    queue: EventQueue<u32>,
-    callbacks: Vec<Registered>,
-    free_callback: u32,
-    batch: Vec<(Order, Callback)>,
-    /// Of the round that runs.
-    invitations: Vec<chunk::Invitation>,
-    /// Instants registered before this one, at its time, run before the network hears of anything
-    /// new: so no rank of an instant sees what another does in it.
-    round: Stamp,
-    ranks: Vec<nodes::Rank>,
-    limits: [u32; nodes::RESOURCES],
-    /// OpKind of every node, by program.
-    kinds: Vec<Vec<OpKind>>,
-    deps_left: Vec<u32>,
-    slots: Vec<streams::SlotState>,
-    shapes: Shapes<'a>,
-    queues: Vec<chunk::Queue>,
-    dealt: Vec<chunk::Dealt>,
-    streams: Vec<chunk::ChunkRun>,
-    free_streams: FxHashMap<u32, Vec<u32>>,
-    instances: Vec<streams::Instance>,
-    group_instances: FxHashMap<u32, streams::GroupInstances>,
-    lowered: FxHashMap<Request, chunk::LaidOut>,
-    scripts: Vec<chunk::FlatScript>,
-    steps: Vec<collective::Step>,
-    charges: Vec<Span>,
-    entries: FxHashMap<(u32, u32), lockstep::Entries>,
-    forms: FxHashMap<(u32, u32), Option<std::rc::Rc<lockstep::Lockstep>>>,
-    alone: FxHashMap<(u32, u32), bool>,
-    solos: solo::Solos,
-    /// Sends that wait for their receiver's announcement: stream, phase and step, with the stream's
-    /// state then.
-    held: FxHashMap<(u32, u32, u32), chunk::ChunkRun>,
-    early: rustc_hash::FxHashSet<(u32, u32, u32)>,
-    runs: Vec<custom::Run>,
-    sorted: FxHashMap<u32, std::rc::Rc<[u32]>>,
-    channels: Vec<point_to_point::Channel>,
-    channel_of: FxHashMap<point_to_point::ChannelKey, u32>,
-    memory: memory::Contention,
-    recorder: recorder::Recorder<'a>,
-    done: u64,
-    total: u64,
-    events: u64,
+    agenda: Agenda,
+    ranks: Ranks,
+    collectives: Collectives,
+    scripts: Scripts<'a>,
+    runs: ChunkRuns,
+    queues: Queues,
+    invitations: invitations::Invitations,
+    rendezvous: Rendezvous,
+    closed_forms: solo::ClosedForms,
+    graphs: custom::Graphs,
+    messages: Messages,
+    memory: memory::Memory,
+    paces: pace::Paces,
+    recorder: Recorder<'a>,
     failed: Option<Problem>,
 }
 
 impl<'a, B: Backend> Executor<'a, B> {
-    /// Ready to run `workload`, telling `observers`.
+    /// Ready to run `workload`. `observers` hear of the run.
     pub fn new(
         workload: &'a Workload,
         settings: &'a Settings,
@@ -190,62 +117,32 @@ impl<'a, B: Backend> Executor<'a, B> {
         mut backend: B,
         observers: Vec<&'a mut dyn Observer>,
     ) -> Executor<'a, B> {
-        let sequence = Sequence::default();
+        let (ranks, dims) = (folding.representatives.len(), settings.sizes.len() as u32);
+        let agenda = Agenda::new(ranks);
         if let Some(ordered) = backend.ordered().filter(|_| !settings.canonical) {
-            ordered.share(sequence.clone());
+            ordered.share(agenda.sequence());
         }
-        let dims = settings.sizes.len() as u32;
-        let recorder =
-            recorder::Recorder::new(workload, folding, dims, settings.replay_only, observers);
+        let per_rank = dims * settings.queues_per_dim;
         let mut executor = Executor {
             workload,
             settings,
             folding,
-            lowering,
             backend,
-            sequence,
             now: Time::ZERO,
-            queue: EventQueue::default(),
-            callbacks: Vec::new(),
-            free_callback: NONE,
-            batch: Vec::new(),
-            invitations: Vec::new(),
-            round: Stamp { time: Time::ZERO, order: 0 },
-            ranks: Vec::new(),
-            limits: nodes::limits(settings.comm_streams),
-            kinds: workload
-                .programs
-                .iter()
-                .map(|p| p.nodes().iter().map(|n| n.op.kind()).collect())
-                .collect(),
-            deps_left: Vec::new(),
-            slots: Vec::new(),
-            shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
-            queues: Vec::new(),
-            dealt: Vec::new(),
-            streams: Vec::new(),
-            free_streams: FxHashMap::default(),
-            instances: Vec::new(),
-            group_instances: FxHashMap::default(),
-            lowered: FxHashMap::default(),
-            scripts: Vec::new(),
-            steps: Vec::new(),
-            charges: Vec::new(),
-            entries: FxHashMap::default(),
-            forms: FxHashMap::default(),
-            alone: FxHashMap::default(),
-            solos: solo::Solos::default(),
-            held: FxHashMap::default(),
-            early: rustc_hash::FxHashSet::default(),
-            runs: Vec::new(),
-            sorted: FxHashMap::default(),
-            channels: Vec::new(),
-            channel_of: FxHashMap::default(),
-            memory: memory::Contention::default(),
-            recorder,
-            done: 0,
-            total: 0,
-            events: 0,
+            agenda,
+            ranks: Ranks::new(workload, settings),
+            collectives: Collectives::default(),
+            scripts: Scripts::new(settings, lowering),
+            runs: ChunkRuns::default(),
+            queues: Queues::new(ranks, per_rank, settings.per_queue),
+            invitations: invitations::Invitations::default(),
+            rendezvous: Rendezvous::default(),
+            closed_forms: solo::ClosedForms::default(),
+            graphs: custom::Graphs::default(),
+            messages: Messages::default(),
+            memory: memory::Memory::default(),
+            paces: pace::Paces::new(ranks),
+            recorder: Recorder::new(workload, folding, dims, settings.replay_only, observers),
             failed: None,
         };
         executor.set_up_ranks();
@@ -255,12 +152,13 @@ impl<'a, B: Backend> Executor<'a, B> {
     /// Runs to the end.
     ///
     /// # Errors
-    /// [`Halt`]: a stall, an impossible request, or the hook's wish.
+    /// [`Halt`]: a stall, an impossible request, or the wish of the hook.
     pub fn run(mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<Finished, Halt> {
         for rank in 0..self.ranks.len() as u32 {
             self.issue_ready(rank);
         }
         let mut finished = Vec::new();
+        let mut events = 0u64;
         loop {
             match self.step(&mut finished) {
                 Handled::Ours => {}
@@ -268,24 +166,24 @@ impl<'a, B: Backend> Executor<'a, B> {
                     finished.drain(..).for_each(|delivery| self.delivered(delivery));
                 }
                 Handled::Nothing => {
-                    if self.failed.is_none() && self.done < self.total && self.relieve() {
+                    if self.failed.is_none() && self.has_unfinished() && self.relieve() {
                         continue;
                     }
                     break;
                 }
             }
-            self.events += 1;
+            events += 1;
             if let Some(problem) = self.failed.take() {
                 return Err(Halt::Input(problem));
             }
-            if self.events.is_multiple_of(PROGRESS_EVERY) && !progress(self.progress()) {
+            if events.is_multiple_of(PROGRESS_EVERY) && !progress(self.progress()) {
                 return Err(Halt::Cancelled);
             }
         }
         if let Some(problem) = self.failed.take() {
             return Err(Halt::Input(problem));
         }
-        if self.done < self.total {
+        if self.has_unfinished() {
             return Err(Halt::Stalled(Box::new(self.stall()), self.backend.stalled()));
         }
         self.carry_solos();
@@ -293,21 +191,26 @@ impl<'a, B: Backend> Executor<'a, B> {
             ranks: self.recorder.finish(),
             phases: self.recorder.phases(),
             operations: self.recorder.operations(self.workload),
-            lowered: self.lowered.into_values().map(|(lowered, _)| lowered).collect(),
-            events: self.events,
+            lowered: self.scripts.into_lowered(),
+            events,
             usage: self.backend.usage(),
         })
     }
 
+    fn has_unfinished(&self) -> bool {
+        self.ranks.done() < self.ranks.total()
+    }
+
     fn progress(&self) -> Progress {
-        Progress { time_ns: self.now.as_ns(), done: self.done, total: self.total }
+        let (done, total) = (self.ranks.done(), self.ranks.total());
+        Progress { time_ns: self.now.as_ns(), done, total }
     }
 
     /// Handles the next event, and says whose it was.
     #[inline]
     fn step(&mut self, finished: &mut Vec<Delivery>) -> Handled {
-        let ours = self.queue.peek().map(|(time, order)| Stamp { time, order });
-        if ours.is_some_and(|ours| ours < self.round && ours.time == self.round.time) {
+        let ours = self.agenda.peek();
+        if ours.is_some_and(|ours| self.agenda.is_in_round(ours)) {
             return self.run_next();
         }
         if !self.invitations.is_empty() {
@@ -317,17 +220,15 @@ impl<'a, B: Backend> Executor<'a, B> {
         if self.network_goes_on(ours.unwrap_or(Stamp::MAX), finished) {
             return Handled::Networks;
         }
-        if let (Some(ours), true) = (ours, self.settings.canonical) {
-            self.round = Stamp { order: self.sequence.draw(), ..ours };
-        }
-        if ours.is_none() {
-            return Handled::Nothing;
+        let Some(ours) = ours else { return Handled::Nothing };
+        if self.settings.canonical {
+            self.agenda.begin_round(ours.time);
         }
         self.run_next()
     }
 
-    /// Lets the network go on if it has something to do before `until`; false where it has not.
-    /// Natively it comes first at every instant.
+    /// Lets the network go on if it has something to do before `until`; false if it has not.
+    /// Natively it goes first at every instant.
     #[inline]
     fn network_goes_on(&mut self, until: Stamp, finished: &mut Vec<Delivery>) -> bool {
         if let Some(network) = self.backend.ordered().filter(|_| !self.settings.canonical) {
@@ -347,7 +248,7 @@ impl<'a, B: Backend> Executor<'a, B> {
     /// Runs the first registered instant.
     #[inline]
     fn run_next(&mut self) -> Handled {
-        let (time, rank) = self.queue.pop().expect("there is one");
+        let (time, rank) = self.agenda.pop().expect("there is one");
         self.now = time;
         if time == Time::MAX {
             self.fail(too_long());
@@ -364,103 +265,31 @@ impl<'a, B: Backend> Executor<'a, B> {
     /// Registers `callback` of rank index `rank` for `time`.
     #[inline]
     fn register(&mut self, rank: u32, time: Time, callback: Callback) {
-        let at = self.new_callback(callback);
-        let state = &mut self.ranks[rank as usize];
-        if let Some(instant) = state.instants.iter_mut().rev().find(|i| i.time == time) {
-            self.callbacks[instant.tail as usize].next = at;
-            instant.tail = at;
-            return;
-        }
-        state.instants.push(Instant { time, head: at, tail: at });
-        self.queue.push(time, self.sequence.draw(), rank);
+        self.agenda.register(rank, time, callback);
     }
 
-    #[inline]
-    fn new_callback(&mut self, callback: Callback) -> u32 {
-        let registered = Registered { callback, next: NONE };
-        if self.free_callback == NONE {
-            self.callbacks.push(registered);
-            return self.callbacks.len() as u32 - 1;
-        }
-        let at = self.free_callback;
-        self.free_callback = self.callbacks[at as usize].next;
-        self.callbacks[at as usize] = registered;
-        at
-    }
-
-    /// Runs everything rank index `rank` has registered for now, including what is registered for
-    /// now meanwhile.
+    /// Runs everything that rank index `rank` has registered for now, including what is registered
+    /// for now meanwhile.
     #[inline]
     fn run_instant(&mut self, rank: u32) {
-        let now = self.now;
-        let instants = &self.ranks[rank as usize].instants;
-        let place =
-            instants.iter().position(|i| i.time == now).expect("an instant without callbacks");
-        let mut at = instants[place].head;
-        loop {
-            self.call(rank, self.callbacks[at as usize].callback);
-            let next = self.callbacks[at as usize].next;
-            self.callbacks[at as usize].next = self.free_callback;
-            self.free_callback = at;
-            if next == NONE {
-                break;
-            }
-            at = next;
+        let mut next = Some(self.agenda.first(rank, self.now));
+        while let Some(at) = next {
+            self.call(rank, self.agenda.callback(at));
+            next = self.agenda.next(at);
         }
-        let instants = &mut self.ranks[rank as usize].instants;
-        let place = instants.iter().position(|i| i.time == now).expect("still there");
-        instants.swap_remove(place);
+        self.agenda.close(rank, self.now);
     }
 
-    /// Runs what rank index `rank` has registered for now, ordered by what it is about.
+    /// Runs what rank index `rank` has registered for now, in native order.
+    #[inline]
     fn run_instant_in_order(&mut self, rank: u32) {
-        let instants = &mut self.ranks[rank as usize].instants;
-        let place =
-            instants.iter().position(|i| i.time == self.now).expect("an instant without callbacks");
-        let Instant { head, tail, .. } = instants.swap_remove(place);
-        if head == tail {
-            let callback = self.callbacks[head as usize].callback;
-            self.callbacks[head as usize].next = self.free_callback;
-            self.free_callback = head;
-            return self.call(rank, callback);
-        }
-        let mut batch = std::mem::take(&mut self.batch);
-        let mut at = head;
-        while at != NONE {
-            let Registered { callback, next } = self.callbacks[at as usize];
-            batch.push((self.rank_of(callback), callback));
-            self.callbacks[at as usize].next = self.free_callback;
-            self.free_callback = at;
-            at = next;
-        }
-        batch.sort_by_key(|&(key, _)| key);
-        batch.drain(..).for_each(|(_, callback)| self.call(rank, callback));
-        self.batch = batch;
-    }
-
-    /// What a callback is about: nodes by index, then operations from files, then chunks by node
-    /// and chunk.
-    fn rank_of(&self, callback: Callback) -> Order {
-        match callback {
-            Callback::Node(node) => (0, node, 0, 0),
-            Callback::Moved(node) => (0, node, 0, 2),
-            Callback::Launched(node, _) => (0, node, 0, 3),
-            Callback::Custom(run, node) => (1, run, node, 0),
-            Callback::Announced(channel, ordinal) => match self.sender(channel, ordinal) {
-                Owner { run: NONE, node, .. } => (0, node, 0, 1),
-                Owner { run, node, .. } => (1, run, node, 1),
-            },
-            Callback::Handled(channel, ordinal) => (0, self.sender(channel, ordinal).node, 0, 3),
-            Callback::Cleared(stream, step) => {
-                let (node, chunk) = self.node_and_chunk(stream);
-                (2, node, chunk, 1 + step)
-            }
-            Callback::Start(stream)
-            | Callback::Usable(stream)
-            | Callback::Over(stream)
-            | Callback::LastReceived(stream, _) => {
-                let (node, chunk) = self.node_and_chunk(stream);
-                (2, node, chunk, 0)
+        let (messages, collectives, runs) = (&self.messages, &self.collectives, &self.runs);
+        let order = |callback| order_of(callback, messages, collectives, runs);
+        match self.agenda.take(rank, self.now, order) {
+            Due::One(callback) => self.call(rank, callback),
+            Due::Several(batch) => {
+                batch.iter().for_each(|&(_, callback)| self.call(rank, callback));
+                self.agenda.keep(batch);
             }
         }
     }
@@ -468,20 +297,18 @@ impl<'a, B: Backend> Executor<'a, B> {
     #[inline]
     fn call(&mut self, rank: u32, callback: Callback) {
         match callback {
-            Callback::Usable(stream) => self.usable(stream),
-            Callback::Start(stream) => self.begin(stream),
-            Callback::Over(stream) => self.phase_done(stream),
-            Callback::LastReceived(stream, wait) => {
-                self.register(rank, self.now + wait, Callback::Over(stream))
+            Callback::Usable(run) => self.usable(run),
+            Callback::Start(run) => self.begin(run),
+            Callback::Over(run) => self.phase_done(run),
+            Callback::LastReceived(run, wait) => {
+                self.register(rank, self.now + wait, Callback::Over(run))
             }
-            Callback::Node(node) if self.foreseen_wrongly(rank, node) => {}
+            Callback::Node(node) if self.has_changed_pace(rank, node) => {}
             Callback::Node(node) => self.complete(rank, node),
-            Callback::Moved(node) => self.moved(rank, node),
-            Callback::Launched(node, after) => self.has_launched(rank, node, after),
-            Callback::Custom(run, node) => self.custom_done(run, node),
-            Callback::Cleared(stream, word) => {
-                self.start_held(stream, word >> SLOT_BITS, word & ((1 << SLOT_BITS) - 1))
-            }
+            Callback::Moved(node) => self.begin_moved(rank, node),
+            Callback::Launched(node, after) => self.begin_launched(rank, node, after),
+            Callback::Operation(graph, node) => self.operation_done(graph, node),
+            Callback::Cleared(run, phase, step) => self.start_held(run, phase, step),
             Callback::Announced(channel, ordinal) => self.start_message(channel, ordinal),
             Callback::Handled(channel, ordinal) => self.message_arrived(channel, ordinal),
         }
@@ -495,37 +322,47 @@ impl<'a, B: Backend> Executor<'a, B> {
         self.recorder.tell(|observer| observer.arrives(delivery.token, delivery.time));
         let token = Token::unpack(delivery.token);
         match token {
-            Token::Step { stream, phase, slot } => self.arrived(stream, phase, slot),
-            Token::Clear { stream, phase, step } => self.cleared(stream, phase, step),
+            Token::Step { run, phase, slot } => self.arrived(run, phase, slot),
+            Token::Clear { run, phase, step } => self.cleared(run, phase, step),
             Token::Message { channel, ordinal } => self.message_delivered(channel, ordinal),
             Token::Announce { channel, ordinal } => self.announced(channel, ordinal),
         }
     }
 
-    /// Hands a transfer of simulated rank `rank` to the network, and tells the observer what it
-    /// would take alone.
+    /// Hands a transfer of simulated rank `rank` to the network. Observers hear how long it would
+    /// take alone.
     #[inline]
     fn depart(&mut self, sender: Sender, rank: u32, transfer: Transfer, handling: Span) {
         if self.recorder.observed() {
-            let Transfer { src, dst, bytes, token, .. } = transfer;
-            let latency = self.backend.physical_minimum(src, dst, 0);
-            let form = self.backend.closed_form();
-            let departure = Departure {
-                sender,
-                dim: self.outermost(src, dst),
-                token,
-                rank,
-                port: form.map_or(0, |form| form.departure(src, dst)),
-                bytes,
-                latency,
-                transfer: self.backend.physical_minimum(src, dst, bytes).saturating_sub(latency),
-                occupancy: form.map_or(Span::ZERO, |form| form.occupancy(src, dst, bytes)),
-                handling,
-            };
+            let departure = self.departure_of(sender, rank, &transfer, handling);
             let now = self.now;
             self.recorder.tell(|observer| observer.departs(&departure, now));
         }
         self.backend.start(self.now, transfer);
+    }
+
+    fn departure_of(
+        &self,
+        sender: Sender,
+        rank: u32,
+        transfer: &Transfer,
+        handling: Span,
+    ) -> Departure {
+        let &Transfer { src, dst, bytes, token, .. } = transfer;
+        let latency = self.backend.physical_minimum(src, dst, 0);
+        let form = self.backend.closed_form();
+        Departure {
+            sender,
+            dim: self.outermost(src, dst),
+            token,
+            rank,
+            port: form.map_or(0, |form| form.departure(src, dst)),
+            bytes,
+            latency,
+            transfer: self.backend.physical_minimum(src, dst, bytes).saturating_sub(latency),
+            occupancy: form.map_or(Span::ZERO, |form| form.occupancy(src, dst, bytes)),
+            handling,
+        }
     }
 
     /// The outermost dimension in which two ranks differ.
@@ -540,8 +377,52 @@ impl<'a, B: Backend> Executor<'a, B> {
         last
     }
 
+    /// `rank 3 node 17`, for errors.
+    fn place(&self, rank: u32, node: u32) -> String {
+        let rank = &self.ranks[rank];
+        let id = self.workload.programs[rank.program as usize].nodes()[node as usize].id;
+        format!("rank {} node {id}", rank.id)
+    }
+
     fn fail(&mut self, problem: Problem) {
         self.failed.get_or_insert(problem);
+    }
+}
+
+/// The place of a callback among those of its rank at one instant.
+fn order_of(
+    callback: Callback,
+    messages: &Messages,
+    collectives: &Collectives,
+    runs: &ChunkRuns,
+) -> Order {
+    let of_node = |node, turn| Order::Node { node, turn };
+    let of_chunk = |run: u32, cleared| {
+        let run = &runs[run];
+        Order::Chunk { node: collectives.node_of(run), chunk: run.chunk, cleared }
+    };
+    match callback {
+        Callback::Node(node) => of_node(node, Turn::Over),
+        Callback::Moved(node) => of_node(node, Turn::Moved),
+        Callback::Launched(node, _) => of_node(node, Turn::Launched),
+        Callback::Operation(graph, node) => Order::Operation { graph, node, turn: Turn::Over },
+        Callback::Announced(channel, ordinal) => {
+            let (owner, turn) = (messages.send(channel, ordinal).owner, Turn::Announced);
+            let node = owner.node;
+            owner.graph().map_or(of_node(node, turn), |graph| Order::Operation {
+                graph,
+                node,
+                turn,
+            })
+        }
+        Callback::Handled(channel, ordinal) => {
+            of_node(messages.send(channel, ordinal).owner.node, Turn::Handled)
+        }
+        Callback::Cleared(run, phase, step) => of_chunk(run, Some((phase, step))),
+        Callback::Start(run)
+        | Callback::Usable(run)
+        | Callback::Over(run)
+        | Callback::LastReceived(run, _) => of_chunk(run, None),
     }
 }
 
@@ -559,7 +440,7 @@ pub struct Finished {
     pub phases: Vec<PhaseTotals>,
     /// Per (name, kind), largest total first.
     pub operations: Vec<stats::Operation>,
-    /// What the collectives became, each kind of call once, in no order.
+    /// What the collectives became: one entry for each kind of call, in no order.
     pub lowered: Vec<Arc<Lowered>>,
     /// Events handled.
     pub events: u64,

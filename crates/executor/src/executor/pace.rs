@@ -1,22 +1,23 @@
 //! How fast a computation goes: slower for as long as its NPU communicates.
 //!
-//! A node takes `quiet` where nothing else goes on and `beside` where its NPU communicates all the
-//! time. Its work is `quiet beside`, of which a picosecond does `beside` parts in quiet and `quiet`
-//! parts otherwise, so that changes of pace lose nothing to rounding and two at one instant cancel.
-//! Not here: both durations (`lowering::compute`).
+//! A node takes `quiet` if its NPU never communicates meanwhile, and `overlapped` if it always does.
+//! Its work has `quiet * overlapped` parts. A picosecond does `overlapped` parts in quiet, and
+//! `quiet` parts otherwise. So changes of pace lose nothing to rounding, and two at one instant
+//! cancel. Not here: both durations (`lowering::compute`).
 
-use super::{Callback, Executor};
+use super::Executor;
+use crate::parts::agenda::Callback;
 use graph::OpKind;
 use network::Backend;
 use units::{Span, Time};
 
 /// A computation under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+struct Pace {
     node: u32,
     quiet: Span,
-    beside: Span,
-    /// What was left to do at `since`.
+    overlapped: Span,
+    /// Parts that were left to do at `since`.
     left: u128,
     since: Time,
     shared: bool,
@@ -24,22 +25,22 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    fn new(node: u32, quiet: Span, beside: Span, shared: bool, now: Time) -> Pace {
-        let left = u128::from(quiet.0) * u128::from(beside.0);
+    fn new(node: u32, quiet: Span, overlapped: Span, shared: bool, now: Time) -> Pace {
+        let left = u128::from(quiet.0) * u128::from(overlapped.0);
         Pace {
             node,
             quiet,
-            beside,
+            overlapped,
             left,
             since: now,
             shared,
-            ends: now + if shared { beside } else { quiet },
+            ends: now + if shared { overlapped } else { quiet },
         }
     }
 
     /// Parts done in a picosecond.
     fn rate(&self) -> u128 {
-        u128::from(if self.shared { self.quiet.0 } else { self.beside.0 })
+        u128::from(if self.shared { self.quiet.0 } else { self.overlapped.0 })
     }
 
     /// Goes on from `now` at the other pace.
@@ -52,20 +53,29 @@ impl Pace {
     }
 }
 
+/// The computation under way of each rank, where its pace may change.
+pub(super) struct Paces(Vec<Option<Pace>>);
+
+impl Paces {
+    pub(super) fn new(ranks: usize) -> Paces {
+        Paces(vec![None; ranks])
+    }
+}
+
 impl<B: Backend> Executor<'_, B> {
     /// Begins a computation on the NPU.
-    pub(super) fn compute(&mut self, rank: u32, node: u32, quiet: Span, beside: Span) {
-        let shared = self.recorder.communicates(rank);
-        let pace = Pace::new(node, quiet, beside, shared, self.now);
-        self.ranks[rank as usize].pace = Some(pace);
+    pub(super) fn compute(&mut self, rank: u32, node: u32, quiet: Span, overlapped: Span) {
+        let shared = self.ranks.communicates(rank);
+        let pace = Pace::new(node, quiet, overlapped, shared, self.now);
+        self.paces.0[rank as usize] = Some(pace);
         self.finish_at(rank, node, pace.ends);
     }
 
     /// A rank may have begun or ended to communicate: what it computes changes its pace.
     pub(super) fn repace(&mut self, rank: u32) {
-        let shared = self.recorder.communicates(rank);
+        let shared = self.ranks.communicates(rank);
         let now = self.now;
-        if let Some(pace) = &mut self.ranks[rank as usize].pace
+        if let Some(pace) = &mut self.paces.0[rank as usize]
             && pace.shared != shared
             && pace.left > 0
         {
@@ -75,18 +85,16 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// Whether `node`, said to end now, has changed its pace since that was foreseen.
-    pub(super) fn foreseen_wrongly(&mut self, rank: u32, node: u32) -> bool {
-        let state = &mut self.ranks[rank as usize];
-        if self.settings.overlapped.is_empty()
-            || self.kinds[state.program as usize][node as usize] != OpKind::Compute
-        {
+    /// Whether `node` does not end now although that was registered: it has changed its pace since.
+    pub(super) fn has_changed_pace(&mut self, rank: u32, node: u32) -> bool {
+        if self.settings.overlapped.is_empty() || self.ranks.kind(rank, node) != OpKind::Compute {
             return false;
         }
-        let right = state.pace.is_some_and(|pace| pace.node == node && pace.ends == self.now);
-        if right {
-            state.pace = None;
+        let pace = &mut self.paces.0[rank as usize];
+        let ends = pace.is_some_and(|pace| pace.node == node && pace.ends == self.now);
+        if ends {
+            *pace = None;
         }
-        !right
+        !ends
     }
 }

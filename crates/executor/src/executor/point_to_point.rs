@@ -1,217 +1,141 @@
 //! Sends and receives between ranks.
 //!
-//! The k-th send from a rank to another with a tag meets the k-th receive there (with the peer, of
-//! the same byte count, too). A send ends when its message has arrived; a receive ends then, or at
-//! once when it is posted later. With rendezvous the receiver announces itself first and the
-//! message starts when the announcement has arrived.
+//! A send ends when its message has arrived. A receive ends then too, or at once when it is posted
+//! later. With rendezvous the receiver announces itself first, and the message leaves when the
+//! announcement has arrived. Not here: which send meets which receive (`parts/messages.rs`).
 
-use super::chunk::ANNOUNCEMENT;
-use super::token::Token;
-use super::{Callback, Executor, NONE};
+use super::{ANNOUNCEMENT, Executor};
 use crate::observe::{Message, Sender};
+use crate::parts::agenda::Callback;
+use crate::parts::messages::{ChannelKey, Owner, Posted};
+use crate::parts::token::Token;
+use graph::OpKind;
 use network::{Backend, Transfer};
-use units::{Span, Time};
-
-/// Who talks to whom, seen from the receiver: rank index, offset from source to destination, tag,
-/// bytes (0 unless they must match).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ChannelKey {
-    receiver: u32,
-    offset: i32,
-    tag: u32,
-    bytes: u64,
-    /// ChunkRun of an algorithm from a file and its position's row; 0 for the workload's own
-    /// messages.
-    scope: u32,
-}
-
-/// Who posted a send or a receive.
-#[derive(Clone, Copy)]
-pub(super) struct Owner {
-    pub rank: u32,
-    pub node: u32,
-    /// Run of an algorithm from a file; `NONE` for a node of the workload.
-    pub run: u32,
-    /// Keeps messages of different collectives apart; 0 for nodes of the workload.
-    pub scope: u32,
-}
-
-impl Owner {
-    /// A node of the workload.
-    pub(super) fn node(rank: u32, node: u32) -> Owner {
-        Owner { rank, node, run: NONE, scope: 0 }
-    }
-
-    /// Whose time goes on in a message, or in its announcement.
-    fn sender(self, announces: bool) -> Sender {
-        match self {
-            Owner { run: NONE, node, .. } if !announces => Sender::Node(node),
-            Owner { run: NONE, node, .. } => Sender::Beside(Some(node)),
-            Owner { .. } => Sender::Beside(None),
-        }
-    }
-}
-
-/// All messages of one key.
-#[derive(Default)]
-pub(super) struct Channel {
-    sends: Vec<Posted>,
-    receives: Vec<Posted>,
-    /// Arrived messages and announcements, by ordinal.
-    arrived: Vec<bool>,
-    announced: Vec<bool>,
-    offset: i32,
-}
-
-#[derive(Clone, Copy)]
-struct Posted {
-    owner: Owner,
-    bytes: u64,
-    /// When the message of a send left.
-    left: Time,
-}
+use units::Span;
 
 impl<B: Backend> Executor<'_, B> {
-    fn channel(&mut self, receiver: u32, offset: i32, tag: u32, bytes: u64, scope: u32) -> u32 {
+    fn channel(&mut self, receiver: u32, offset: i32, bytes: u64, tag: u32, scope: u32) -> u32 {
         let bytes = if self.settings.match_bytes { bytes } else { 0 };
-        let next = self.channels.len() as u32;
-        let at = *self
-            .channel_of
-            .entry(ChannelKey { receiver, offset, tag, bytes, scope })
-            .or_insert(next);
-        if at == next {
-            self.channels.push(Channel { offset, ..Channel::default() });
-        }
-        at
+        self.messages.channel(ChannelKey { receiver, offset, tag, bytes, scope })
     }
 
-    pub(super) fn send(&mut self, owner: Owner, peer: i32, bytes: u64, tag: u32) {
-        let dst = self.folding.representatives[owner.rank as usize].wrapping_add_signed(peer);
-        let at = self.channel(self.folding.local(dst), peer, tag, bytes, owner.scope);
-        let channel = &mut self.channels[at as usize];
-        channel.sends.push(Posted { owner, bytes, left: Time::MAX });
-        let ordinal = channel.sends.len() as u32 - 1;
-        if !self.settings.rendezvous || flag(&channel.announced, ordinal) {
+    pub(super) fn send(&mut self, owner: Owner, offset: i32, bytes: u64, tag: u32) {
+        let dst = self.folding.representatives[owner.rank as usize].wrapping_add_signed(offset);
+        let at = self.channel(self.folding.local(dst), offset, bytes, tag, owner.scope);
+        let ordinal = self.messages.post_send(at, owner, bytes);
+        if !self.settings.rendezvous || self.messages.is_announced(at, ordinal) {
             self.start_message(at, ordinal);
         }
     }
 
-    pub(super) fn receive(&mut self, owner: Owner, peer: i32, bytes: u64, tag: u32) {
-        let at = self.channel(owner.rank, -peer, tag, bytes, owner.scope);
-        let channel = &mut self.channels[at as usize];
-        channel.receives.push(Posted { owner, bytes, left: Time::MAX });
-        let ordinal = channel.receives.len() as u32 - 1;
-        if flag(&channel.arrived, ordinal) {
+    /// `offset` is that of the rank that sends, from the one that receives.
+    pub(super) fn receive(&mut self, owner: Owner, offset: i32, bytes: u64, tag: u32) {
+        let at = self.channel(owner.rank, -offset, bytes, tag, owner.scope);
+        let ordinal = self.messages.post_receive(at, owner, bytes);
+        if self.messages.has_arrived(at, ordinal) {
             self.tell_message(at, ordinal);
             return self.owner_done(owner);
         }
-        // With rendezvous the message leaves later, when this receive has been announced to it.
-        if !self.settings.rendezvous && channel.sends.len() as u32 > ordinal {
-            self.under_way(owner);
-        }
         if self.settings.rendezvous {
-            let src = self.folding.representatives[owner.rank as usize];
-            let weight = self.folding.multiplicity[owner.rank as usize];
-            let token = Token::Announce { channel: at, ordinal }.pack();
-            let transfer = Transfer {
-                src,
-                dst: src.wrapping_add_signed(peer),
-                bytes: ANNOUNCEMENT,
-                token,
-                weight,
-            };
-            self.depart(owner.sender(true), owner.rank, transfer, Span::ZERO);
+            // The message leaves when this announcement has arrived.
+            return self.announce_receive(owner, offset, Token::Announce { channel: at, ordinal });
+        }
+        if self.messages.has_send(at, ordinal) {
+            self.message_begins(owner);
         }
     }
 
-    pub(super) fn start_message(&mut self, at: u32, ordinal: u32) {
-        let channel = &mut self.channels[at as usize];
-        let Posted { owner, bytes, left } = &mut channel.sends[ordinal as usize];
-        *left = self.now;
-        let (owner, bytes) = (*owner, *bytes);
-        let channel = &self.channels[at as usize];
+    fn announce_receive(&mut self, owner: Owner, offset: i32, token: Token) {
         let src = self.folding.representatives[owner.rank as usize];
-        let dst = src.wrapping_add_signed(channel.offset);
-        if let Some(receive) = channel.receives.get(ordinal as usize) {
-            self.under_way(receive.owner);
+        let weight = self.folding.multiplicity[owner.rank as usize];
+        let (dst, token) = (src.wrapping_add_signed(offset), token.pack());
+        let transfer = Transfer { src, dst, bytes: ANNOUNCEMENT, token, weight };
+        let sender = Sender::Beside(owner.graph().is_none().then_some(owner.node));
+        self.depart(sender, owner.rank, transfer, Span::ZERO);
+    }
+
+    pub(super) fn start_message(&mut self, at: u32, ordinal: u32) {
+        self.messages.leave(at, ordinal, self.now);
+        let Posted { owner, bytes, .. } = self.messages.send(at, ordinal);
+        let src = self.folding.representatives[owner.rank as usize];
+        let dst = src.wrapping_add_signed(self.messages.offset(at));
+        if let Some(receiver) = self.messages.receiver(at, ordinal) {
+            self.message_begins(receiver);
         }
         let weight = self.folding.multiplicity[owner.rank as usize];
         let token = Token::Message { channel: at, ordinal }.pack();
         let transfer = Transfer { src, dst, bytes, token, weight };
-        self.depart(
-            owner.sender(false),
-            owner.rank,
-            transfer,
-            self.handling(owner, src, dst, bytes),
-        );
+        let sender = match owner.graph() {
+            None => Sender::Node(owner.node),
+            Some(_) => Sender::Beside(None),
+        };
+        self.depart(sender, owner.rank, transfer, self.handling(owner, src, dst, bytes));
     }
 
-    /// What a library adds to a message of the workload beyond what its bytes take alone.
+    /// What a library adds to a message of the workload beyond the time of its bytes alone.
     fn handling(&self, owner: Owner, src: u32, dst: u32, bytes: u64) -> Span {
-        let library = (owner.run == NONE)
-            .then(|| self.lowering.message(self.outermost(src, dst), bytes))
-            .flatten();
+        if owner.graph().is_some() {
+            return Span::ZERO;
+        }
+        let library = self.scripts.message(self.outermost(src, dst), bytes);
         library.map_or(Span::ZERO, |whole| {
             whole.saturating_sub(self.backend.physical_minimum(src, dst, bytes))
         })
     }
 
-    /// The bytes of a message are there; what the library adds is spent after them, so that nothing
+    /// The bytes of a message have arrived. What the library adds comes after them, so that nothing
     /// that departs meanwhile gets ahead.
     pub(super) fn message_delivered(&mut self, at: u32, ordinal: u32) {
-        let channel = &self.channels[at as usize];
-        let Posted { owner, bytes, .. } = channel.sends[ordinal as usize];
+        let Posted { owner, bytes, .. } = self.messages.send(at, ordinal);
         let src = self.folding.representatives[owner.rank as usize];
-        match self.handling(owner, src, src.wrapping_add_signed(channel.offset), bytes) {
+        let dst = src.wrapping_add_signed(self.messages.offset(at));
+        match self.handling(owner, src, dst, bytes) {
             Span::ZERO => self.message_arrived(at, ordinal),
             wait => self.register(owner.rank, self.now + wait, Callback::Handled(at, ordinal)),
         }
     }
 
-    /// A message is there: its send ends, then its receive if it is posted.
+    /// A message has arrived: its send ends, then its receive if it is posted.
     pub(super) fn message_arrived(&mut self, at: u32, ordinal: u32) {
-        let channel = &mut self.channels[at as usize];
-        raise(&mut channel.arrived, ordinal);
-        let send = channel.sends[ordinal as usize];
-        let receive = channel.receives.get(ordinal as usize).copied();
-        self.owner_done(send.owner);
-        if let Some(Posted { owner, .. }) = receive {
-            if owner.run == NONE {
-                self.recorder.message_over(owner.rank, owner.node, self.now);
-                self.repace(owner.rank);
-            }
+        self.messages.arrive(at, ordinal);
+        let receiver = self.messages.receiver(at, ordinal);
+        self.owner_done(self.messages.send(at, ordinal).owner);
+        if let Some(owner) = receiver {
+            self.message_ends(owner);
             self.tell_message(at, ordinal);
             self.owner_done(owner);
         }
     }
 
-    /// Tells observers of a message of the workload whose send and receive have met.
+    /// Lets observers hear of a message of the workload whose send and receive have met.
     fn tell_message(&mut self, at: u32, ordinal: u32) {
-        let channel = &self.channels[at as usize];
-        let (send, receive) =
-            (channel.sends[ordinal as usize], channel.receives[ordinal as usize].owner);
-        if receive.run == NONE {
-            let (from, to) = ((send.owner.rank, send.owner.node), (receive.rank, receive.node));
-            let message =
-                Message { from, to, bytes: send.bytes, sent: send.left, received: self.now };
-            self.recorder.message(message);
+        let Posted { owner: sender, bytes, left } = self.messages.send(at, ordinal);
+        let receiver = self.messages.receiver(at, ordinal);
+        if let Some(receiver) = receiver.filter(|owner| owner.graph().is_none()) {
+            let (from, to) = ((sender.rank, sender.node), (receiver.rank, receiver.node));
+            self.recorder.message(Message { from, to, bytes, sent: left, received: self.now });
         }
     }
 
-    /// A posted receive's message is on its way: its rank communicates (a collective's does
-    /// anyway).
-    fn under_way(&mut self, owner: Owner) {
-        if owner.run == NONE {
-            self.recorder.message_under_way(owner.rank, owner.node, self.now);
-            self.repace(owner.rank);
+    /// The message of a posted receive is on its way: the rank of the receive communicates.
+    fn message_begins(&mut self, receiver: Owner) {
+        if receiver.graph().is_none() {
+            self.recorder.message_under_way(receiver.rank, receiver.node, self.now);
+            self.turns(receiver.rank, None, Some(OpKind::Communication));
+        }
+    }
+
+    fn message_ends(&mut self, receiver: Owner) {
+        if receiver.graph().is_none() {
+            self.recorder.message_over(receiver.rank, receiver.node, self.now);
+            self.turns(receiver.rank, Some(OpKind::Communication), None);
         }
     }
 
     fn owner_done(&mut self, owner: Owner) {
-        let callback = if owner.run == NONE {
-            Callback::Node(owner.node)
-        } else {
-            Callback::Custom(owner.run, owner.node)
+        let callback = match owner.graph() {
+            None => Callback::Node(owner.node),
+            Some(graph) => Callback::Operation(graph, owner.node),
         };
         if self.settings.canonical {
             self.register(owner.rank, self.now, callback)
@@ -220,34 +144,16 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// A receiver's announcement has arrived at the sender.
+    /// The announcement of a receiver has arrived at the sender.
     pub(super) fn announced(&mut self, at: u32, ordinal: u32) {
-        let channel = &mut self.channels[at as usize];
-        raise(&mut channel.announced, ordinal);
-        match channel.sends.get(ordinal as usize).map(|send| send.owner.rank) {
-            // In its turn, for announcements of one instant arrive in an order that depends on the
-            // numbers of ranks.
-            Some(rank) if self.settings.canonical => {
-                self.register(rank, self.now, Callback::Announced(at, ordinal))
+        match self.messages.announce(at, ordinal) {
+            // It waits for its turn: announcements of one instant arrive in an order that depends
+            // on the numbers of ranks.
+            Some(sender) if self.settings.canonical => {
+                self.register(sender.rank, self.now, Callback::Announced(at, ordinal))
             }
             Some(_) => self.start_message(at, ordinal),
             None => {}
         }
     }
-
-    /// Who sends message `ordinal` of a channel; it has been posted.
-    pub(super) fn sender(&self, at: u32, ordinal: u32) -> Owner {
-        self.channels[at as usize].sends[ordinal as usize].owner
-    }
-}
-
-fn flag(flags: &[bool], at: u32) -> bool {
-    flags.get(at as usize).copied().unwrap_or(false)
-}
-
-fn raise(flags: &mut Vec<bool>, at: u32) {
-    if flags.len() <= at as usize {
-        flags.resize(at as usize + 1, false);
-    }
-    flags[at as usize] = true;
 }

@@ -1,7 +1,7 @@
-//! What is said of a run that can make no progress: the operations that wait, on whom, and the
+//! What a run that can make no progress reports: the operations that wait, for which ranks, and the
 //! cycle if there is one.
 
-use super::{Executor, NONE};
+use super::Executor;
 use graph::Op;
 use network::Backend;
 use units::Time;
@@ -13,13 +13,13 @@ pub struct Stall {
     pub origin: String,
     /// When nothing more could happen.
     pub time: Time,
-    /// Operations that were started or could not start, at most [`Stall::SHOWN`].
+    /// Operations that have started or cannot start, at most [`Stall::SHOWN`].
     pub waiting: Vec<Waiting>,
     /// Operations unfinished in all (of the simulated ranks).
     pub unfinished: u64,
     /// Ranks that wait for one another in a circle, if there is a circle.
     pub cycle: Vec<u32>,
-    /// Why the network cannot go on, where it is stuck itself.
+    /// Why the network cannot go on, if it is stuck itself.
     pub network: Option<NetworkStall>,
 }
 
@@ -28,7 +28,7 @@ pub struct Stall {
 pub struct NetworkStall {
     /// Transfers that were started and not delivered.
     pub transfers: u64,
-    /// Ports or channels that wait for one another, each for the next, by name:
+    /// Ports or channels that each wait for the next one, by name:
     /// `npu3 -> switch1: paused`.
     pub cycle: Vec<String>,
 }
@@ -46,7 +46,7 @@ pub struct Waiting {
     pub what: String,
     /// True when it has started; else it waits for its dependencies.
     pub started: bool,
-    /// Ranks it waits for; empty when only messages under way in a collective can tell.
+    /// Ranks it waits for. Empty when it waits for messages within a collective.
     pub on: Vec<u32>,
 }
 
@@ -63,7 +63,7 @@ impl<B: Backend> Executor<'_, B> {
             all.extend(self.waiting_on(rank));
         }
         let cycle = circle(&all);
-        let unfinished = self.total - self.done;
+        let unfinished = self.ranks.total() - self.ranks.done();
         all.truncate(Stall::SHOWN);
         Stall {
             origin: self.workload.origin.clone(),
@@ -76,11 +76,10 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn waiting_on(&self, rank: u32) -> Vec<Waiting> {
-        let state = &self.ranks[rank as usize];
-        let program = &self.workload.programs[state.program as usize];
-        let started = |n: usize| self.recorder.is_running(rank, n as u32);
-        let running: Vec<usize> = (0..program.nodes().len()).filter(|&n| started(n)).collect();
-        let blocked = |n: &usize| self.deps_left[state.deps + n] > 0;
+        let program = &self.workload.programs[self.ranks[rank].program as usize];
+        let is_under_way = |&n: &usize| self.ranks.is_under_way(rank, n as u32);
+        let running: Vec<usize> = (0..program.nodes().len()).filter(is_under_way).collect();
+        let blocked = |&n: &usize| self.ranks.is_blocked(rank, n as u32);
         let nodes = if running.is_empty() {
             (0..program.nodes().len()).filter(blocked).take(1).collect()
         } else {
@@ -90,7 +89,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn waiting(&self, rank: u32, node: u32) -> Waiting {
-        let state = &self.ranks[rank as usize];
+        let state = &self.ranks[rank];
         let program = &self.workload.programs[state.program as usize];
         let op = program.nodes()[node as usize].op;
         let on = match op {
@@ -105,7 +104,7 @@ impl<B: Backend> Executor<'_, B> {
             node: program.nodes()[node as usize].id,
             name: program.name(node as usize).to_string(),
             what: op.kind_name().to_string(),
-            started: self.recorder.is_running(rank, node),
+            started: self.ranks.is_under_way(rank, node),
             on,
         }
     }
@@ -117,7 +116,7 @@ fn circle(waiting: &[Waiting]) -> Vec<u32> {
         |rank: u32| waiting.iter().filter(|w| w.rank == rank).flat_map(|w| &w.on).min().copied();
     for start in waiting.iter().map(|w| w.rank) {
         let mut path = vec![start];
-        while let Some(to) = next(*path.last().unwrap_or(&NONE)) {
+        while let Some(to) = path.last().and_then(|&rank| next(rank)) {
             if let Some(at) = path.iter().position(|&r| r == to) {
                 return path.split_off(at);
             }

@@ -173,16 +173,16 @@ impl Chains {
         self.instances[instance as usize] = at;
     }
 
-    fn chunk(&mut self, stream: u32) -> Option<&mut Chunk> {
-        self.chunks.get_mut(stream as usize).and_then(Option::as_mut)
+    fn chunk(&mut self, run: u32) -> Option<&mut Chunk> {
+        self.chunks.get_mut(run as usize).and_then(Option::as_mut)
     }
 
     pub(super) fn waits(&mut self, phase: &ChunkPhase, now: Time) {
         let (place, instance, dims) = ((phase.rank, phase.node), phase.instance, self.dims);
-        if self.chunks.len() <= phase.stream as usize {
-            self.chunks.resize_with(phase.stream as usize + 1, || None);
+        if self.chunks.len() <= phase.run as usize {
+            self.chunks.resize_with(phase.run as usize + 1, || None);
         }
-        let slot = &mut self.chunks[phase.stream as usize];
+        let slot = &mut self.chunks[phase.run as usize];
         match slot {
             Some(chunk) if chunk.instance == instance => chunk.chain.enter(phase.dim),
             _ => {
@@ -192,14 +192,14 @@ impl Chains {
         }
     }
 
-    pub(super) fn invited(&mut self, stream: u32, host: u32) {
-        if let Some(chunk) = self.chunk(stream) {
+    pub(super) fn invited(&mut self, run: u32, host: u32) {
+        if let Some(chunk) = self.chunk(run) {
             chunk.host = Some(host);
         }
     }
 
     pub(super) fn starts(&mut self, phase: &ChunkPhase, now: Time) {
-        let Some(chunk) = self.chunk(phase.stream) else { return };
+        let Some(chunk) = self.chunk(phase.run) else { return };
         let (host, instance) = (chunk.host.take(), chunk.instance);
         let waited = now.since(phase.entered);
         if waited == Span::ZERO {
@@ -213,7 +213,7 @@ impl Chains {
         let followed = host
             .or_else(|| before.filter(|(i, ..)| *i == instance).map(|(.., chain)| chain.clone()));
         let behind = before.map(|&(_, place, _)| place);
-        let Some(chunk) = self.chunk(phase.stream) else { return };
+        let Some(chunk) = self.chunk(phase.run) else { return };
         match followed {
             Some(mut chain) => {
                 chain.enter(phase.dim);
@@ -223,14 +223,14 @@ impl Chains {
         }
     }
 
-    pub(super) fn begins(&mut self, stream: u32, delay: Span) {
-        if let Some(chunk) = self.chunk(stream) {
+    pub(super) fn begins(&mut self, run: u32, delay: Span) {
+        if let Some(chunk) = self.chunk(run) {
             chunk.chain.add(Term::Endpoint, delay);
         }
     }
 
     pub(super) fn ends(&mut self, phase: &ChunkPhase, now: Time) {
-        let Some(chunk) = self.chunk(phase.stream) else { return };
+        let Some(chunk) = self.chunk(phase.run) else { return };
         if phase.custom {
             chunk.chain.add(Term::Algorithm, now.since(phase.started));
         }
@@ -242,8 +242,8 @@ impl Chains {
     pub(super) fn departs(&mut self, departure: &Departure, now: Time) {
         let Departure { rank, dim, bytes, .. } = *departure;
         let (mut chain, owner, place) = match departure.sender {
-            Sender::Chunk(stream) => {
-                let Some(chunk) = self.chunk(stream) else { return };
+            Sender::Chunk(run) => {
+                let Some(chunk) = self.chunk(run) else { return };
                 (chunk.chain.clone(), Owner::Instance(chunk.instance), Some(chunk.place))
             }
             Sender::Cleared(token) => {
@@ -302,14 +302,14 @@ impl Chains {
 
     pub(super) fn received(
         &mut self,
-        stream: u32,
+        run: u32,
         token: Option<u64>,
         delay: Span,
         charge: Span,
         now: Time,
     ) {
         let came = token.and_then(|token| self.flights.remove(&token)).map(|flight| flight.chain);
-        let Some(chunk) = self.chunk(stream) else { return };
+        let Some(chunk) = self.chunk(run) else { return };
         let mut chain = came.unwrap_or_else(|| chunk.chain.clone());
         chain.add(Term::Endpoint, delay);
         chain.add(Term::Reduction, charge);
@@ -318,8 +318,8 @@ impl Chains {
 
     /// Of several receptions that become usable at an instant one is chosen by its terms, so that
     /// the order in which they are told does not show.
-    pub(super) fn usable(&mut self, stream: u32, now: Time) {
-        let Some(chunk) = self.chunk(stream) else { return };
+    pub(super) fn usable(&mut self, run: u32, now: Time) {
+        let Some(chunk) = self.chunk(run) else { return };
         let (mut at, mut best) = (0, None);
         while at < chunk.pending.len() {
             if chunk.pending[at].0 <= now {

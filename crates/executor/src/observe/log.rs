@@ -148,12 +148,12 @@ impl Observer for Log {
         self.chains.opens(instance, request, lowered, ranks);
     }
 
-    fn invited(&mut self, stream: u32, host: u32) {
-        self.chains.invited(stream, host);
+    fn invited(&mut self, run: u32, host: u32) {
+        self.chains.invited(run, host);
     }
 
-    fn begins(&mut self, stream: u32, delay: Span) {
-        self.chains.begins(stream, delay);
+    fn begins(&mut self, run: u32, delay: Span) {
+        self.chains.begins(run, delay);
     }
 
     fn departs(&mut self, departure: &Departure, now: Time) {
@@ -168,12 +168,12 @@ impl Observer for Log {
         self.chains.early(token);
     }
 
-    fn received(&mut self, stream: u32, token: Option<u64>, delay: Span, charge: Span, now: Time) {
-        self.chains.received(stream, token, delay, charge, now);
+    fn received(&mut self, run: u32, token: Option<u64>, delay: Span, charge: Span, now: Time) {
+        self.chains.received(run, token, delay, charge, now);
     }
 
-    fn usable(&mut self, stream: u32, now: Time) {
-        self.chains.usable(stream, now);
+    fn usable(&mut self, run: u32, now: Time) {
+        self.chains.usable(run, now);
     }
 
     fn dimension_busy(&mut self, rank: u32, dim: u32, from: Time, to: Time) {

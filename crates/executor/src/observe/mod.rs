@@ -42,7 +42,7 @@ type Place = (u32, u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkPhase {
     /// Names the chunk on the rank as long as it runs.
-    pub stream: u32,
+    pub run: u32,
     /// Which collective.
     pub instance: u32,
     /// Index of the simulated rank.
@@ -83,7 +83,7 @@ pub struct Message {
 /// Whose time goes on in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// A chunk's, by stream.
+    /// A chunk's, by run.
     Chunk(u32),
     /// The announcement's, by token, that let a chunk's message go.
     Cleared(u64),
@@ -140,9 +140,9 @@ pub trait Observer {
     /// A chunk leaves its queue.
     fn chunk_starts(&mut self, _chunk: &ChunkPhase, _now: Time) {}
     /// A waiting chunk is about to start because a peer's, `host`, has begun the phase.
-    fn invited(&mut self, _stream: u32, _host: u32) {}
+    fn invited(&mut self, _run: u32, _host: u32) {}
     /// A chunk begins to send, `delay` after it left its queue.
-    fn begins(&mut self, _stream: u32, _delay: Span) {}
+    fn begins(&mut self, _run: u32, _delay: Span) {}
     /// A message goes into the network.
     fn departs(&mut self, _departure: &Departure, _now: Time) {}
     /// It has arrived.
@@ -153,7 +153,7 @@ pub trait Observer {
     /// usable after both spans.
     fn received(
         &mut self,
-        _stream: u32,
+        _run: u32,
         _token: Option<u64>,
         _delay: Span,
         _charge: Span,
@@ -161,7 +161,7 @@ pub trait Observer {
     ) {
     }
     /// A chunk may use what it has received.
-    fn usable(&mut self, _stream: u32, _now: Time) {}
+    fn usable(&mut self, _run: u32, _now: Time) {}
     /// A chunk ends a phase.
     fn chunk_ends(&mut self, _chunk: &ChunkPhase, _now: Time) {}
     /// The rank had at least one chunk in a phase on a dimension between two times.

@@ -63,7 +63,7 @@ struct State {
     started: usize,
 }
 
-pub(super) struct Recorder<'a> {
+pub(crate) struct Recorder<'a> {
     observers: Vec<&'a mut dyn Observer>,
     ranks: Vec<State>,
     multiplicity: Vec<u64>,
@@ -92,7 +92,7 @@ struct NodeTotals {
 }
 
 impl<'a> Recorder<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         workload: &Workload,
         folding: &Folding,
         dims: u32,
@@ -131,28 +131,24 @@ impl<'a> Recorder<'a> {
 
     /// Whether somebody listens.
     #[inline]
-    pub(super) fn observed(&self) -> bool {
+    pub(crate) fn observed(&self) -> bool {
         !self.observers.is_empty()
     }
 
-    pub(super) fn is_running(&self, rank: u32, node: u32) -> bool {
-        self.starts[self.ranks[rank as usize].started + node as usize] != Time::MAX
-    }
-
-    /// A node could begin, but for its host, which has yet to launch it.
-    pub(super) fn awaits_launch(&mut self, rank: u32, node: u32, now: Time) {
+    /// A node could begin, but its host has yet to launch it.
+    pub(crate) fn launch_begins(&mut self, rank: u32, node: u32, now: Time) {
         let started = self.ranks[rank as usize].started;
         self.starts[started + node as usize] = now;
         self.begins(rank, node, Some(Part::Launch), now);
     }
 
     /// The host has launched it.
-    pub(super) fn is_launched(&mut self, rank: u32, node: u32, now: Time) {
+    pub(crate) fn launch_ends(&mut self, rank: u32, node: u32, now: Time) {
         self.ends(rank, node, Some(Part::Launch), now);
     }
 
     #[inline]
-    pub(super) fn issued(
+    pub(crate) fn issued(
         &mut self,
         rank: u32,
         node: u32,
@@ -169,7 +165,7 @@ impl<'a> Recorder<'a> {
     }
 
     #[inline]
-    pub(super) fn completed(&mut self, rank: u32, node: u32, kind: OpKind, now: Time) {
+    pub(crate) fn completed(&mut self, rank: u32, node: u32, kind: OpKind, now: Time) {
         let start = &mut self.starts[self.ranks[rank as usize].started + node as usize];
         let began = std::mem::replace(start, Time::MAX);
         let span = now.since(began);
@@ -190,7 +186,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// The NPU's memory holds so many bytes more, or less.
-    pub(super) fn memory_changed(&mut self, rank: u32, delta: i64, now: Time) {
+    pub(crate) fn memory_changed(&mut self, rank: u32, delta: i64, now: Time) {
         let totals = &mut self.ranks[rank as usize].totals;
         totals.held = totals.held.saturating_add_signed(delta);
         totals.peak = totals.peak.max(totals.held);
@@ -198,20 +194,14 @@ impl<'a> Recorder<'a> {
         self.tell(|observer| observer.memory_changed(rank, held, now));
     }
 
-    /// Whether the rank communicates.
-    #[inline]
-    pub(super) fn communicates(&self, rank: u32) -> bool {
-        self.ranks[rank as usize].flight.has(Part::Communication)
-    }
-
     /// A node that was one thing is another from now on.
-    pub(super) fn turns(&mut self, rank: u32, node: u32, from: OpKind, to: OpKind, now: Time) {
+    pub(crate) fn turns(&mut self, rank: u32, node: u32, from: OpKind, to: OpKind, now: Time) {
         self.ends(rank, node, part(from), now);
         self.begins(rank, node, part(to), now);
     }
 
     /// A message is on its way to a posted receive.
-    pub(super) fn message_under_way(&mut self, rank: u32, node: u32, now: Time) {
+    pub(crate) fn message_under_way(&mut self, rank: u32, node: u32, now: Time) {
         self.begins(rank, node, Some(Part::Communication), now);
         for observer in &mut self.observers {
             observer.message_leaves(rank, node, now);
@@ -219,33 +209,33 @@ impl<'a> Recorder<'a> {
     }
 
     /// It has arrived.
-    pub(super) fn message_over(&mut self, rank: u32, node: u32, now: Time) {
+    pub(crate) fn message_over(&mut self, rank: u32, node: u32, now: Time) {
         self.ends(rank, node, Some(Part::Communication), now);
     }
 
     /// A send and a receive of the workload have met.
-    pub(super) fn message(&mut self, message: Message) {
+    pub(crate) fn message(&mut self, message: Message) {
         for observer in &mut self.observers {
             observer.message(&message);
         }
     }
 
     /// A node takes part in a collective.
-    pub(super) fn joined(&mut self, rank: u32, node: u32, instance: u32) {
+    pub(crate) fn joined(&mut self, rank: u32, node: u32, instance: u32) {
         for observer in &mut self.observers {
             observer.joined(rank, node, instance);
         }
     }
 
     /// What observers are told of a chunk.
-    pub(super) fn tell(&mut self, what: impl Fn(&mut dyn Observer)) {
+    pub(crate) fn tell(&mut self, what: impl Fn(&mut dyn Observer)) {
         for observer in &mut self.observers {
             what(*observer);
         }
     }
 
     #[inline]
-    pub(super) fn phase_started(&mut self, rank: u32, dim: u32, now: Time) {
+    pub(crate) fn phase_started(&mut self, rank: u32, dim: u32, now: Time) {
         let (running, since) = &mut self.ranks[rank as usize].dims[dim as usize];
         if *running == 0 {
             *since = now;
@@ -254,7 +244,7 @@ impl<'a> Recorder<'a> {
     }
 
     #[inline]
-    pub(super) fn phase_ended(
+    pub(crate) fn phase_ended(
         &mut self,
         rank: u32,
         label: (u32, u32, CollectiveKind),
@@ -319,7 +309,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Per simulated rank.
-    pub(super) fn finish(&mut self) -> Vec<RankTotals> {
+    pub(crate) fn finish(&mut self) -> Vec<RankTotals> {
         for (rank, state) in self.ranks.iter_mut().enumerate() {
             let (operations, ranks) = (&mut self.operations, self.multiplicity[rank]);
             state
@@ -330,14 +320,14 @@ impl<'a> Recorder<'a> {
     }
 
     /// By phase, dimension and kind.
-    pub(super) fn phases(&mut self) -> Vec<PhaseTotals> {
+    pub(crate) fn phases(&mut self) -> Vec<PhaseTotals> {
         let mut phases = std::mem::take(&mut self.phases);
         phases.sort_by_key(|p| (p.phase, p.dim, p.kind));
         phases
     }
 
     /// By pattern of names and kind, the most costly first.
-    pub(super) fn operations(&self, workload: &Workload) -> Vec<stats::Operation> {
+    pub(crate) fn operations(&self, workload: &Workload) -> Vec<stats::Operation> {
         self.operations.by_name(workload)
     }
 }

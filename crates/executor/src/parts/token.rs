@@ -1,12 +1,12 @@
 //! What a transfer is for, in the 64 bits that a backend hands back with its delivery.
 
-/// What a transfer is for, packed into its token.
+/// What a transfer is for. It is packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
-    /// A step's message to receive `slot` of `stream` in `phase`.
-    Step { stream: u32, phase: u32, slot: u32 },
-    /// A receiver's announcement to the sender's `stream`, for its step `step`.
-    Clear { stream: u32, phase: u32, step: u32 },
+pub(crate) enum Token {
+    /// The message of a step to receive `slot` of chunk run `run` in `phase`.
+    Step { run: u32, phase: u32, slot: u32 },
+    /// The announcement of a receiver to chunk run `run` of the sender, for its step `step`.
+    Clear { run: u32, phase: u32, step: u32 },
     /// A point-to-point message.
     Message { channel: u32, ordinal: u32 },
     /// A point-to-point announcement.
@@ -15,11 +15,11 @@ pub(super) enum Token {
 
 /// Phases of a chunk and receives of a phase that a token can name.
 const PHASE_BITS: u32 = 7;
-pub(super) const SLOT_BITS: u32 = 23;
+pub(crate) const SLOT_BITS: u32 = 23;
 
 impl Token {
     #[inline]
-    pub(super) fn pack(self) -> u64 {
+    pub(crate) fn pack(self) -> u64 {
         let word = |kind: u64, high: u32, phase: u32, low: u32| {
             assert!(phase < 1 << PHASE_BITS && low < 1 << SLOT_BITS);
             kind << 62
@@ -28,8 +28,8 @@ impl Token {
                 | u64::from(low)
         };
         match self {
-            Token::Step { stream, phase, slot } => word(0, stream, phase, slot),
-            Token::Clear { stream, phase, step } => word(1, stream, phase, step),
+            Token::Step { run, phase, slot } => word(0, run, phase, slot),
+            Token::Clear { run, phase, step } => word(1, run, phase, step),
             Token::Message { channel, ordinal } => {
                 word(2, channel, ordinal >> SLOT_BITS, ordinal & ((1 << SLOT_BITS) - 1))
             }
@@ -40,13 +40,13 @@ impl Token {
     }
 
     #[inline]
-    pub(super) fn unpack(word: u64) -> Token {
+    pub(crate) fn unpack(word: u64) -> Token {
         let high = (word >> (PHASE_BITS + SLOT_BITS)) as u32;
         let phase = (word >> SLOT_BITS) as u32 & ((1 << PHASE_BITS) - 1);
         let low = word as u32 & ((1 << SLOT_BITS) - 1);
         match word >> 62 {
-            0 => Token::Step { stream: high, phase, slot: low },
-            1 => Token::Clear { stream: high, phase, step: low },
+            0 => Token::Step { run: high, phase, slot: low },
+            1 => Token::Clear { run: high, phase, step: low },
             2 => Token::Message { channel: high, ordinal: phase << SLOT_BITS | low },
             _ => Token::Announce { channel: high, ordinal: phase << SLOT_BITS | low },
         }

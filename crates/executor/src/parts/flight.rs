@@ -12,7 +12,7 @@ use units::Span;
 
 /// See the module.
 #[derive(Clone, Default)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     /// By part: operations in the order of their starts, with what has passed since and before the
     /// next one's.
     parts: PerPart<Vec<(u32, Span)>>,
@@ -21,18 +21,18 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    pub(super) fn begin(&mut self, part: Part, node: u32) {
+    pub(crate) fn begin(&mut self, part: Part, node: u32) {
         self.parts[part].push((node, Span::ZERO));
     }
 
     /// An operation is over; `charge` says what it is charged once time goes on.
-    pub(super) fn end(&mut self, part: Part, node: u32) {
+    pub(crate) fn end(&mut self, part: Part, node: u32) {
         self.ended.push((part, node));
     }
 
     /// Hands over nodes that are over, each with what it is charged.
     #[inline]
-    pub(super) fn charge(&mut self, mut to: impl FnMut(u32, Span)) {
+    pub(crate) fn charge(&mut self, mut to: impl FnMut(u32, Span)) {
         if self.ended.is_empty() {
             return;
         }
@@ -47,14 +47,14 @@ impl InFlight {
     }
 
     /// Time goes by; says which part it is, if any.
-    pub(super) fn pass(&mut self, span: Span) -> Option<Part> {
+    pub(crate) fn pass(&mut self, span: Span) -> Option<Part> {
         let (part, _) = self.parts.iter().find(|(_, flying)| !flying.is_empty())?;
         self.parts[part].last_mut()?.1 += span;
         Some(part)
     }
 
     /// Whether something of a part is in flight.
-    pub(super) fn has(&self, part: Part) -> bool {
+    pub(crate) fn has(&self, part: Part) -> bool {
         self.parts[part].len() > self.ended.iter().filter(|&&(ended, _)| ended == part).count()
     }
 }
