@@ -1,4 +1,4 @@
-"""The two questions: how long does a workload take, how long does a collective take."""
+"""Simulates workloads and collectives, and compares results."""
 
 from __future__ import annotations
 
@@ -133,8 +133,7 @@ def sized(
 
 
 def _picked(ranks: Sequence[int] | None, count: int, shown: bool) -> Sequence[int]:
-    """The ranks to show, once it is clear that there are such ranks and that something shows
-    them."""
+    """The ranks to show. Raises `InputError` for ranks that don't exist or without a timeline."""
     if ranks is not None and not shown:
         raise InputError(
             [
@@ -213,7 +212,7 @@ def rerun(report: Report) -> Again | Unrepeatable:
 
 
 def check(workload: Workload, platform: Platform, *, backend: str | None = None) -> list[Problem]:
-    """Everything that `simulate` would refuse, without simulating."""
+    """All problems that `simulate` would report, without simulating."""
     return [Problem(*parts) for parts in _core.check(workload._core, platform._core, backend)]
 
 

@@ -6,13 +6,13 @@ from . import _core
 from .errors import InputError, Problem
 
 ALL: dict[str, str] = dict(_core.backends())
-"""What each backend is, in a few words, by name; the default first."""
+"""A short description of each backend by name, the default first."""
 
 NAMES: tuple[str, ...] = tuple(ALL)
 """Their names."""
 
 DEFAULT: str = NAMES[0]
-"""The backend of a run that names none."""
+"""The default backend."""
 
 
 def is_known(name: object) -> bool:

@@ -13,7 +13,7 @@ class Block(NamedTuple):
     name: str
     short: str
     paths: str
-    """By what messages pass: `direct`, `switched` or `relayed` (by the NPUs in between)."""
+    """How messages travel: `direct`, `switched` or `relayed` (by the NPUs in between)."""
     symmetry: str
     """Which places look alike: `full` (any two), `rotation` or `none`."""
 

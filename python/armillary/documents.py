@@ -1,10 +1,10 @@
 """Input files, read within bounds: text, JSON and YAML that people and other programs wrote.
 
-Here: what no reader should have to think of: files and nesting without an end, numbers and texts
-that Python or JSON can't hold. Not here: what a document means (its reader), reports and traces
-(large, and decoded by type). Bounds: `MOST_BYTES` of text, `MOST_YAML` bytes of YAML (which is slow
-to read), `MOST_DEPTH` levels, `MOST_BITS` of a whole number. Everything beyond them is an
-`InputError` that names file and place."""
+Here: limits for every reader, against endless files and nesting, and against numbers and texts that
+Python or JSON can't hold. Not here: what a document means (its reader), reports and traces (large,
+and decoded by type). Bounds: `MOST_BYTES` of text, `MOST_YAML` bytes of YAML (which is slow to
+read), `MOST_DEPTH` levels, `MOST_BITS` of a whole number. Everything beyond them is an `InputError`
+that names file and place."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def parse_yaml(text: str, file: str, allowed: str) -> Document:
 def require_sound(
     value: object, file: str, finite: bool = True, lines: Mapping[Path_, int] | None = None
 ) -> None:
-    """Raises `InputError` for values of a document that something further on would stumble over.
+    """Raises `InputError` for values of a document that later code can't handle.
 
     These are nesting beyond `MOST_DEPTH`, whole numbers beyond `MOST_BITS`, halves of surrogate
     pairs, and, with `finite`, numbers that are none."""
@@ -218,7 +218,8 @@ def _compose(text: str) -> tuple[yaml.Node | None, Any]:
 
 @cache
 def _loader() -> Any:  # noqa: ANN401 - a class that exists once YAML is imported
-    """What reads YAML's JSON: what else YAML has (dates, sets, binary) stays text or is refused.
+    """A reader of the JSON part of YAML: other types (dates, sets, binary) stay text or are
+    refused.
 
     libyaml, where PyYAML has it, only cuts the text into events: it is several times as fast.
     """
@@ -265,7 +266,7 @@ def _loader() -> Any:  # noqa: ANN401 - a class that exists once YAML is importe
 
 @cache
 def _events() -> Any:  # noqa: ANN401 - as above
-    """What cuts a text into the events of YAML."""
+    """The parser that turns a text into YAML events."""
     import yaml
     from yaml.parser import Parser
     from yaml.reader import Reader

@@ -1,9 +1,8 @@
-"""What memory this process may still take: the least of what its limits, its container and the
-machine leave; and what a run will take of time.
+"""The memory that this process may still take, which is the least that its limits, its container
+and the machine leave; and an estimate of a run's time.
 
-`ARMILLARY_MEMORY` (`64 GiB`, `500 MB`, `unlimited`) replaces what is found, for who knows better.
-Sources: getrlimit(2), cgroups(7) (versions 1 and 2), proc_meminfo(5).
-"""
+`ARMILLARY_MEMORY` (`64 GiB`, `500 MB`, `unlimited`) replaces what is found, for users who know
+better. Sources: getrlimit(2), cgroups(7) (versions 1 and 2), proc_meminfo(5)."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ def is_given() -> bool:
 
 
 def warn_of_long_run(ranks: int, events: int) -> None:
-    """Says beforehand that a run takes minutes or more."""
+    """Warns before a run that takes minutes or more."""
     seconds = events / _PACE
     amount = f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.0f} hours"
     text = (

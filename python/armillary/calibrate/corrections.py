@@ -2,9 +2,9 @@
 holds.
 
 A factor is `measured / predicted`, kept within 15 % of the median of three neighbouring sizes, so
-that a single outlier does not stay. Between two sizes a corrected time goes from the one to the
-other as far as the model's has gone, as `crates/lowering/src/library/correction.rs` does it; so it
-gets shorter with more bytes only where measured times do."""
+that a single outlier does not stay. Between two sizes, a corrected time has gone the same part of
+the way as the model's time, as in `crates/lowering/src/library/correction.rs`. So it gets shorter
+with more bytes only where measured times do."""
 
 from __future__ import annotations
 

@@ -81,8 +81,7 @@ app.add_typer(platform.app, name="platform")
 
 
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
-"""What typer raises for wrong arguments, which it does not export: the base of those that it
-does."""
+"""The base of typer's errors for wrong arguments, which typer does not export."""
 
 
 _OLD = {
@@ -119,7 +118,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _refuse(error: typer.BadParameter) -> int:
-    """Says what is wrong with the arguments, and for an unknown option which there are."""
+    """Reports what is wrong with the arguments; for an unknown option also the known ones."""
     wrong = getattr(error, "option_name", None)
     if error.ctx is None or wrong is None or not wrong.startswith("-"):
         error.show()

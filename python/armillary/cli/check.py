@@ -100,8 +100,8 @@ def check(
 
 
 def _attempt(read: Callable[[], Input], problems: list[Problem]) -> Input | None:
-    """The value, or none and its problems added, so that one bad file does not hide those of
-    another."""
+    """The value; for a bad file nothing, with its problems added, so that all files are
+    reported."""
     try:
         return read()
     except InputError as error:

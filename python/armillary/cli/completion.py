@@ -1,5 +1,4 @@
-"""What a shell offers for an argument: names that come with Armillary. Files are the shell's own
-offer."""
+"""Names that a shell completes for an argument. The shell itself completes files."""
 
 from __future__ import annotations
 
@@ -12,22 +11,22 @@ from ..workload import models
 
 
 def platforms(incomplete: str) -> list[str]:
-    """Presets of platforms that begin so."""
+    """Presets of platforms with this beginning."""
     return _beginning(incomplete, presets())
 
 
 def workloads(incomplete: str) -> list[str]:
-    """Presets of models that begin so."""
+    """Presets of models with this beginning."""
     return _beginning(incomplete, models())
 
 
 def backends(incomplete: str) -> list[str]:
-    """Network backends that begin so."""
+    """Network backends with this beginning."""
     return _beginning(incomplete, list(network.NAMES))
 
 
 def collectives(incomplete: str) -> list[str]:
-    """Kinds of collectives that begin so."""
+    """Kinds of collectives with this beginning."""
     return _beginning(incomplete, list(nccl.OPERATIONS))
 
 
@@ -44,7 +43,7 @@ def settings(incomplete: str) -> list[tuple[str, str]]:
 
 
 def studies(incomplete: str) -> list[str]:
-    """Studies that begin so."""
+    """Studies with this beginning."""
     from ..studies import STUDIES
 
     return _beginning(incomplete, [entry.name for entry in STUDIES])

@@ -1,4 +1,4 @@
-"""`armillary convert`: a workload in another form."""
+"""`armillary convert`: a workload in another format."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def convert(
 
 
 def _check(workload: str, platform: str | None, npus: int | None, set_: list[str] | None) -> None:
-    """Refuses what needs a platform where there is none."""
+    """Refuses options that need a platform if none is given."""
     from ..workload.workload import is_text
 
     if platform is not None:

@@ -133,7 +133,7 @@ def _require_result(what: str) -> None:
 def _no_run(
     set_: list[str] | None, npus: int | None, groups: str | None, options: models.Options
 ) -> None:
-    """A result has its platform: what would change it is refused."""
+    """Refuses options that would change the platform of a result."""
     given = {
         "--set": set_,
         "--npus": npus,

@@ -1,4 +1,4 @@
-"""The forms a workload is written in, and what each needs.
+"""The formats of workloads, and what each needs.
 
 Not here: how each is written (`crates/trace`).
 """
@@ -28,15 +28,15 @@ FORMS = {
 }
 
 _NODE = 110
-"""Bytes a node takes in a Chakra file, about."""
+"""Approximate bytes of a node in a Chakra file."""
 _LARGE = 10**9
 
 Form = Annotated[str, typer.Option("--format", metavar="|".join(FORMS), help="Format to write.")]
 
 
 def check(form: str, platform: str | None, out: str | None) -> None:
-    """Refuses what is not a form, and a text that can't be written or has no platform whose times
-    it is to hold."""
+    """Refuses unknown formats, texts that can't be written, and a text without the platform that
+    gives its times."""
     if form not in FORMS:
         raise InputError([Problem("", f"--format {form}", "unknown format", ", ".join(FORMS))])
     if form == "text" and platform is None:
@@ -49,7 +49,7 @@ def check(form: str, platform: str | None, out: str | None) -> None:
 
 
 def write(made: Workload, out: str, form: str, platform: Platform | None) -> int:
-    """Writes to `out`, says so, and how often a text is to run: that number, else 1."""
+    """Writes to `out`, and logs it. Returns how often a text is to run, else 1."""
     passes, replaced = 1, form == "text" and Path(out).is_file()
     if form == "text" and platform is not None:
         passes = _write_text(made, out, platform)

@@ -19,7 +19,7 @@ from . import output, parsing
 from .options import settings
 
 Options = Mapping[str, str | bool]
-"""What was given of the options of models, as text; flags as what they are."""
+"""The given options of models, as text; flags as `bool`."""
 
 
 def takes_models(verb: Callable[..., None]) -> Callable[..., None]:
@@ -107,6 +107,6 @@ def on(
 
 
 def title(name: str, options: Options) -> str:
-    """How a workload was asked for: `llama-3-70b --tp 8 --sp`."""
+    """The words that name a workload: `llama-3-70b --tp 8 --sp`."""
     words = [parsing.words(option, value) for option, value in options.items()]
     return " ".join([name, *(word for pair in words for word in pair)])

@@ -55,7 +55,7 @@ def _warnings_as_lines() -> Iterator[None]:
 
 @contextlib.contextmanager
 def guard() -> Iterator[None]:
-    """Turns what goes wrong into blocks on stderr and an exit code; no traceback reaches a user."""
+    """Turns errors into blocks on stderr and an exit code; no traceback reaches a user."""
     try:
         with _warnings_as_lines():
             yield
@@ -91,22 +91,21 @@ def guard() -> Iterator[None]:
 
 
 def interrupted(stop: KeyboardInterrupt, kept: str = "; no file was written") -> NoReturn:
-    """Says that the work was stopped and what is `kept`, and ends with the exit code of the
+    """Reports that the work was stopped and what is `kept`. Ends with the exit code of the
     signal."""
     _write_error(f"\ninterrupted{kept}\n")
     _exit(128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED)
 
 
 def _is_ours_to_report(error: Exception) -> bool:
-    """Whether it is a fault: what typer raises to end a verb, or to refuse its arguments, is
-    none."""
+    """Whether it is a fault. What typer raises to end a verb or to refuse arguments is not."""
     from typer import Abort, Exit
 
     return not isinstance(error, Abort | Exit) and not hasattr(error, "format_message")
 
 
 def _fault(error: BaseException) -> NoReturn:
-    """One line about a fault of ours, and its traceback where that is asked for."""
+    """One line about an internal error, with its traceback if the user wants it."""
     if os.environ.get(TRACEBACK):
         _write_error(visible("".join(traceback.format_exception(error))))
     last = traceback.extract_tb(error.__traceback__)[-1:]
@@ -124,8 +123,7 @@ _LONGEST_FAULT = 300
 
 
 def _exit(code: int) -> NoReturn:
-    """Ends the process; a standard output that takes nothing more must not change the code at the
-    end."""
+    """Ends the process. A closed standard output must not change the exit code."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):

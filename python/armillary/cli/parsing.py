@@ -1,4 +1,4 @@
-"""The options of a model's family, out of words on the command line.
+"""Parses the options of a model's family from the command line.
 
 Not here: what they mean (the families' builders and `Parallelism`).
 """

@@ -1,5 +1,4 @@
-"""`armillary platform`: the platforms that come with Armillary, what a platform amounts to, and
-tables it can use."""
+"""`armillary platform`: lists presets, shows what a platform is resolved to, and imports tables."""
 
 from __future__ import annotations
 

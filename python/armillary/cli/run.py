@@ -119,7 +119,7 @@ def _show(result: Result, title: str, verdict: str) -> None:
 
 
 def _timeline_line(path: str, timeline: dict[str, int]) -> str:
-    """What a timeline shows, and where to look at it."""
+    """A line about a timeline: what it shows, and how to open it."""
     shown, simulated = timeline["shown"], timeline["simulated"]
     part = (
         ""

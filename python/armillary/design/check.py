@@ -1,9 +1,9 @@
 """Checks a design by simulation: its step time next to the model's, and what causes the difference.
 
-The model knows bandwidth, latencies and the filling of pipelines. Where a simulated step is more
-than 2 % off, two more runs say how much of it goes when latencies and delays are 0, and how much
-more when collectives are cut sixteen times as finely; what is left is order: collectives that wait
-for one another, groups that share links, overlap that the model states as a share."""
+The model knows bandwidth, latencies and the filling of pipelines. Where a simulated step differs by
+more than 2 %, two more runs split the difference: one without latencies and delays, one with
+collectives in sixteen times the number of chunks. The rest is order: collectives that wait for one
+another, groups that share links, overlap that the model states as a share."""
 
 from __future__ import annotations
 

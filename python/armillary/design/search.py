@@ -3,16 +3,16 @@
 Here: branch and bound over blocks. Not here: the best bandwidths of one topology (`optimal.py`,
 `front.py`).
 
-What a block costs and which bytes it carries depend on its own dimension only. So a set of
-topologies that allows several blocks in some dimensions is bounded by one fictitious topology that
-has, in each dimension, the least price and the fewest bytes of all allowed. Sets are taken up by
-ascending bound. Where one block is both the cheapest and the one with the fewest bytes in every
-dimension, the fictitious topology is real: a design, and as every set left has a larger bound, the
-next best one. What is left of its set is split by the first dimension that differs (Lawler,
-Management Science 1972); other sets are split at a dimension in which price and bytes disagree.
-After `top` designs all sets left are proved to hold none that the model finds better. Where
-bandwidths are whole links, a topology that comes up is queued once more, by the value of its best
-whole links (`whole.py`).
+What a block costs and which bytes it carries depend on its own dimension only. So one fictitious
+topology bounds a set of topologies that allows several blocks in some dimensions: in each dimension
+it has the least price and the fewest bytes of all that are allowed. Sets are taken up by ascending
+bound. Where one block is both the cheapest and the one with the fewest bytes in every dimension,
+the fictitious topology is real: a design, and as every set left has a larger bound, the next best
+one. What is left of its set is split by the first dimension that differs (Lawler, Management
+Science 1972); other sets are split at a dimension in which price and bytes disagree. After `top`
+designs all sets left are proved to hold none that the model finds better. Where bandwidths are
+whole links, a topology that comes up is queued once more, by the value of its best whole links
+(`whole.py`).
 
 All of this is about the model. Which design simulates best is another question (`rank.py`).
 """
@@ -60,7 +60,7 @@ Progress = Callable[[float, int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What the search found."""
+    """Results of the search."""
 
     designs: tuple[Design, ...]
     """The best ones, best first; for `pareto` the front, cheapest first."""
@@ -360,7 +360,7 @@ class Searcher:
         return kept
 
     def reason(self) -> Problem:
-        """Why nothing is left."""
+        """The reason why no topology is left."""
         if self.conflict is not None:
             return _conflict(self.task, self.conflict)
         return _misplaced(self.task, [each.first for each in self.task.spaces])

@@ -1,4 +1,5 @@
-"""What a task's platforms add to bandwidth: latencies, chunks, delays at the ends, reductions.
+"""Everything but bandwidth that takes time on a task's platforms: latencies, chunks, endpoint
+delays, reductions.
 
 Here: reading them out of a task. Not here: their part in a step's time (`build.py`).
 """

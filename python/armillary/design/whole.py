@@ -6,10 +6,10 @@ finite list of bandwidths, in the counting of `cost.py`: `k s`, `k s` (of one li
 `k s (n - 1)`.
 
 The best choice is found by branch and bound. A box of choices is bounded by the convex program over
-all bandwidths inside it (`optimal.py`, `front.py`), whose bound is proved; a box is split where
-that program's answer lies between two bandwidths on sale, and small boxes are tried out completely.
-Nothing is cut off that could be better, so the result is the optimum of the model among all that
-can be bought.
+all bandwidths inside it (`optimal.py`, `front.py`), whose bound is proved. A box is split where
+that program's answer lies between two bandwidths on sale. Small boxes are tried completely. Nothing
+is cut off that could be better, so the result is the optimum of the model among all that can be
+bought.
 
 A total that is to be met exactly can't be, as a rule, with whole links. It then holds to within the
 steps of the dimension that is sold in the finest ones: links of it fill what the others leave."""

@@ -1,4 +1,4 @@
-"""Why a run takes the time it takes, and why two runs differ.
+"""Explains what takes the time of a run, and why two runs differ.
 
 Here: explanations (`explain`) and comparisons (`compare`), made of reports with their detail alone,
 and what would help most (`whatif`), which simulates again. Not here: how they look (`report`),

@@ -1,4 +1,4 @@
-"""Lower bounds: what no algorithm on a group, and no schedule of a step, can be faster than.
+"""Lower bounds: times that no algorithm on a group and no schedule of a step can beat.
 
 A collective is cut between machines of the inner dimensions: what each must send over its outer
 links, over their bandwidth. The latency bound is the longest way between two members. The bound is

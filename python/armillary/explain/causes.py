@@ -55,7 +55,7 @@ Key = tuple[str, str]
 
 
 _SPEED = ("compute", "compute_settings", "peak_flops", "memory_bandwidth", "memory_latency_ps")
-"""What of an NPU says how fast it computes and reaches its memory."""
+"""Keys of an NPU that determine how fast it computes and reaches its memory."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class OperationWork:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run as comparing needs it."""
+    """A run, prepared for comparison."""
 
     report: Report
     path: dict[Key, PathOperation]
@@ -150,8 +150,8 @@ def split(a: ComparedRun, b: ComparedRun, key: Key) -> dict[str, float]:
 
 
 def _more(a: ComparedRun, b: ComparedRun, key: Key) -> float:
-    """What of the change is more or fewer of an operation on each rank, as far as they are on the
-    critical path."""
+    """The part of the change that comes from more or fewer operations on each rank, as far as they
+    are on the critical path."""
     one, two = a.path[key], b.path[key]
     before, after = a.on_each(key), b.on_each(key)
     if not before or not after or before == after:
@@ -165,7 +165,7 @@ def _more(a: ComparedRun, b: ComparedRun, key: Key) -> float:
 
 
 def _small(found: dict[str, float], delta: float) -> dict[str, float]:
-    """Without what rounding left, which goes to the largest."""
+    """The causes without rounding errors, which are added to the largest."""
     kept = {cause: ns for cause, ns in found.items() if abs(ns) > max(1e-9 * abs(delta), _HALF_PS)}
     return kept or ({"schedule": delta} if delta else {})
 
@@ -185,7 +185,7 @@ duration."""
 
 
 def _computed(a: ComparedRun, b: ComparedRun, key: Key) -> Iterator[tuple[str, float]]:
-    """Of an operation that a rank does by itself: what is other work, and what is another speed."""
+    """Splits the change of an operation of one rank into other work and another speed."""
     one, other = a.work[key], b.work[key]
     faster = _speed(a.report) != _speed(b.report)
     same = (one.flops, one.bytes) == (other.flops, other.bytes)
@@ -203,7 +203,7 @@ def _pace(key: Key) -> str:
 
 
 def _ratio(one: OperationWork, other: OperationWork) -> float:
-    """How much more the other does: in operations, or in bytes where none are counted."""
+    """The ratio of their work: in operations, or in bytes where operations are not counted."""
     if one.flops and other.flops:
         return other.flops / one.flops
     return other.bytes / one.bytes if one.bytes else 1.0
@@ -249,8 +249,8 @@ def _terms(
 
 
 def _structural(a: ComparedRun, b: ComparedRun, one: Collective, other: Collective) -> str | None:
-    """What makes terms differ whatever the links: other work, algorithm or network model; None when
-    nothing does."""
+    """The cause by which terms differ on any links: other work, algorithm or network model; None
+    without one."""
     if (one["bytes"], one["ranks"]) != (other["bytes"], other["ranks"]):
         return "work"
     if one["chunks"] != other["chunks"] or _how(one) != _how(other):

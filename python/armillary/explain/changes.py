@@ -1,5 +1,4 @@
-"""What can be changed of a platform, to see what would help: each change with the keys that it
-sets.
+"""Changes of a platform that are tried to find what would help, each with the keys that it sets.
 
 Derivatives: 10 % more bandwidth or less latency of each dimension, faster compute and memory, less
 endpoint delay. Choices: other algorithms, hierarchies, numbers of chunks. No change alters the work
@@ -25,7 +24,7 @@ _BY_PATHS = {"relayed": "ring", "direct": "direct", "switched": "halving_doublin
 _FAR = ("direct", "halving_doubling")
 """Algorithms whose messages go to ranks that are not neighbours on a ring."""
 _MESH = 3
-"""A ring of no more NPUs joins each with each."""
+"""In a ring of at most this number of NPUs, each NPU is a neighbour of every other."""
 _MOVED = ("transfer_ns", "port_ns", "contention_ns", "congestion_ns", "queue_ns")
 _DELAYED = ("latency_ns",)
 
@@ -35,8 +34,8 @@ class Change:
     """One thing changed: what, the keys of the platform, and whether it is a derivative (by a
     tenth) or a choice.
 
-    `reach_ns` is how much of the critical path it bears on: no more than that can be gained, about.
-    """
+    `reach_ns` is the time on the critical path that it affects: approximately the most that can be
+    gained."""
 
     what: str
     settings: Mapping[str, str]
@@ -59,8 +58,7 @@ def applying(report: Report, row: Collective | None = None) -> Iterator[Change]:
 
 
 def likeliest(report: Report, most: int) -> list[Change]:
-    """Of the changes that bear on the critical path those that bear on most of it, half of them
-    derivatives.
+    """The changes that affect most of the critical path, half of them derivatives.
 
     The same for the same report. Where there are fewer of one sort, there are more of the other.
     """
@@ -157,7 +155,8 @@ def _compute(npu: Mapping[str, Any], reach: float) -> Iterator[Change]:
 
 
 def _removals(report: Report) -> Iterator[Change]:
-    """Without each part of the step that a setting removes, where some rank has it."""
+    """Changes that remove a part of the step, for each part that some rank has and a setting can
+    remove."""
     for part in PARTS:
         setting = part.removed_by
         if setting and part.doing and any(each[part.field] for each in report["classes"]):  # type: ignore[literal-required]

@@ -20,7 +20,7 @@ from .rows import TERMS, term, term_sum
 
 _WAITS = tuple(TERMS[name] for name in ("contention_ns", "congestion_ns", "queue_ns"))
 _NEGLIGIBLE = 5e-4
-"""Shares below are not worth a sentence."""
+"""Smallest share that gets a sentence."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which operation of a report is meant, and its row in the detail."""
+"""Finds the operation of a report that a name means, and its row in the detail."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def operations(report: Report, node: str) -> list[str]:
 
 
 def unknown(report: Report, node: str) -> InputError:
-    """Nothing in the report is called `node`: the nearest names that are."""
+    """The error for a `node` that is not in the report, with the nearest names."""
     found = detail(report)
     rows = [*found["collectives"], *found["critical_path"]["by_operation"], *report["operations"]]
     names = list(dict.fromkeys(pattern(row["name"]) for row in rows))

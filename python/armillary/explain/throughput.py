@@ -18,7 +18,7 @@ from ..schema import Report
 from ..units import NS_PER_S
 
 _LEAST = 5e-4
-"""Relative differences below are none."""
+"""Smallest relative difference that counts."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Throughput:
         return self.step_ns / {"step": 1, "sample": self.samples, "token": self.tokens}[unit]
 
     def a_second(self, unit: str) -> float:
-        """So many of them."""
+        """Their number per second."""
         return NS_PER_S / self.ns(unit) if self.step_ns else 0.0
 
     def counts(self) -> list[tuple[str, int]]:
@@ -110,8 +110,7 @@ def _of_steps(before: float, after: float, first: str, second: str) -> str:
 
 
 def notes(a: Throughput, b: Throughput, names: tuple[str, str]) -> Iterator[str]:
-    """What the headline does not say: steps that do not do as much, other models, other numbers of
-    NPUs."""
+    """Notes to the headline: steps with different amounts of work, models or numbers of NPUs."""
     first, second = names
     what = unit(a, b)
     if what != "step":

@@ -24,7 +24,7 @@ _WAITING = 0.1
 """Share of the step by which the mean NPU computes less than the critical path, from which that is
 said."""
 _WORTH = 1e-3
-"""Relative gains below are none."""
+"""Smallest relative gain that counts."""
 _RUNS = ((2_000_000, 6), (20_000_000, 4))
 """Operations and messages to be simulated, and how many changes are tried of runs with no more."""
 _FEWEST = 2
@@ -32,7 +32,8 @@ _SUBJECTS = {part.bound.name: part.bound.subject for part in PARTS}
 _KINDS = {
     kind: part.bound.name for part in PARTS if part.doing is not None for kind in part.doing.kinds
 }
-"""What a kind of segment of the critical path counts as; all others are communication."""
+"""What bounds a step, by kind of segment of the critical path; all other kinds are
+communication."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _runs(report: Report) -> int:
 
 
 def _shares(report: Report) -> dict[str, float]:
-    """What the step goes to, as shares of it: by the critical path, else of the mean NPU."""
+    """The shares of the step by what bounds it: on the critical path, else of the mean NPU."""
     step = report["step_time_ns"] or 1.0
     sums: dict[str, float] = {}
     if _has_detail(report):
@@ -157,8 +158,8 @@ def _bubble(report: Report) -> str:
 
 
 def _lacks_memory(report: Report) -> str:
-    """Says that a rank holds more than its NPU has; empty where all fit, or what is too much lies
-    elsewhere."""
+    """A sentence about a rank that needs more memory than its NPU has; empty where all fit or
+    memory spills over."""
     npu = report["config"]["platform"]["npu"]
     capacity = npu.get("memory_capacity_bytes")
     if not capacity or npu.get("memory_on_overflow", "warn") != "warn":

@@ -91,8 +91,8 @@ def run(
     """Runs again for each change that is `wanted`, for about `seconds`. What can't run is left out,
     with the reason.
 
-    So is what only looks better because its network model does not count what it would cost: the
-    run warns of that."""
+    Changes are also left out if they only look better because the network model ignores their cost:
+    the run warns of that."""
     found, reasons, begin = [], list(left_out), monotonic()
     for done, change in enumerate(wanted):
         if done and monotonic() - begin > seconds:

@@ -23,7 +23,7 @@ def stacked(shares: Sequence[float], width: int, ascii_only: bool) -> Text:
 
 
 def legend(ascii_only: bool, used: Sequence[bool]) -> Text:
-    """What the characters of `stacked` mean, of those parts that are `used`."""
+    """The legend of `stacked` for the parts that are `used`."""
     line = Text()
     for part in compress(PARTS, used):
         style = part.style

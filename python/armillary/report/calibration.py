@@ -25,7 +25,7 @@ _LISTED = 30
 """Kernels up to which each has a line."""
 
 _SAME = 0.005
-"""A change up to this part is none."""
+"""Smallest relative change that counts."""
 
 BANDS = (
     ("up to 64 KiB", 0, 2**16),

@@ -112,7 +112,7 @@ UNDRAWN = (
     "charts are not drawn: a limit on address space (ulimit -v) leaves no room for it; scripts of "
     "the page draw them when it is opened"
 )
-"""What a page says that was made where charts can't be drawn."""
+"""The note on a page without drawn charts."""
 
 
 def _figure(figure: Chart | Drawing) -> str:

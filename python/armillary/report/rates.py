@@ -13,7 +13,7 @@ from ..units import S_PER_NS
 from ..workload import Summary
 
 OPTIMISTIC = 0.65
-"""No published training run has a higher utilisation."""
+"""Highest utilisation of a published training run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Rates:
 
     @property
     def is_optimistic(self) -> bool:
-        """Whether no kernels reach this."""
+        """Whether this is more than any kernel reaches."""
         return self.utilisation > OPTIMISTIC
 
 

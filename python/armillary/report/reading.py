@@ -36,7 +36,7 @@ Link = TypedDict("Link", {"from": int, "to": int, "bandwidth": float, "latency_p
 
 
 class Npu(TypedDict, total=False):
-    """What is known of an NPU: operations and bytes a second, bytes."""
+    """Facts of an NPU: operations and bytes per second, bytes."""
 
     name: str
     peak_flops: float | None

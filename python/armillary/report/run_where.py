@@ -23,7 +23,7 @@ PARTS = {part.label: (part.field, part.style.colour) for part in schema.PARTS}
 _ALWAYS = {part.label for part in schema.PARTS if part.always}
 _CLASSES = 32
 _ALIKE = 0.001
-"""Of the step: classes that differ by less in every part look the same."""
+"""Share of the step below which differences between classes are not shown."""
 
 
 def by_class(report: Report, scale: Scale) -> Section:

@@ -2,9 +2,9 @@
 `not`, min, max, abs.
 
 Here: a small language, read with `ast` and turned into functions; nothing is handed to Python's own
-evaluation. A name is a parameter or a fixed value of the study; a text with a unit counts as its
-number in base units, so that `platform.links[1].bandwidth >= "50 GB/s"` compares bytes a second.
-Sizes are bounded: nothing runs away."""
+evaluation. A name is a parameter or a fixed value of the study. A text with a unit counts as its
+number in base units: `platform.links[1].bandwidth >= "50 GB/s"` compares bytes a second. Sizes are
+bounded: nothing runs away."""
 
 from __future__ import annotations
 

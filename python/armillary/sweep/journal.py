@@ -2,8 +2,8 @@
 each, only ever appended to.
 
 A point that has failed and is run again has a line more, and the last one counts. Every batch of
-lines is flushed to the disk (fsync) before it counts as done; what a kill leaves is whole lines and
-at most one part of a line, which going on cuts off. A lock keeps a second process out."""
+lines is flushed to the disk (fsync) before it counts as done; a killed sweep leaves whole lines and
+at most one partial line, which a resumed sweep cuts off. A lock keeps a second process out."""
 
 from __future__ import annotations
 

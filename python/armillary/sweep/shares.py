@@ -1,6 +1,6 @@
-"""Who gets which points: each worker those of one workload after the other, since making a workload
-takes longer than simulating it; when all have been given out, half of what another worker has not
-begun."""
+"""Which worker gets which points. A worker gets those of one workload after the other, since making
+a workload takes longer than simulating it. When all have been given out, it gets half of those that
+another worker has not begun."""
 
 from __future__ import annotations
 

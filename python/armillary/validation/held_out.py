@@ -2,11 +2,11 @@
 the same hardware.
 
 Every fit is `calibrate`'s, from the same round values (`BEGIN`) and never from a preset's, which
-were fitted to all of these. What is tried: every second size of a sweep, the others being fitted;
-other collectives of a machine whose all-reduces were fitted; each sweep of several on the same
-hardware, and all sweeps of a source, without them, in the bands that the others have; and more
-nodes than the two, or eight, that were fitted. Hardware is the same where the GPUs are of a
-generation within a node, and where the preset is the same between nodes."""
+were fitted to all of these. These are held out: every second size of a sweep; other collectives
+than all-reduce of a machine; each of several sweeps on the same hardware, and all sweeps of a
+source, in the bands that the others have; and larger numbers of nodes than two or eight. The rest
+is fitted. Hardware is the same where the GPUs are of a generation within a node, and where the
+preset is the same between nodes."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ Here: `measured/training.csv` (a row a run), `training_models.csv` (architecture
 `training_groups.csv` (machines and sources) and `nanotron_failed.csv` (configurations without a
 result), as typed rows. Not here: which preset stands for the machine (`training_steps.py`), what we
 predict (`training_steps.py`, `peak_memory.py`). Made once from the published tables named in
-`training_groups.csv`: times that a source gives as tokens/s or FLOP/s are turned into seconds by
-its own formula; layers, widths and heads that a table only names are those of the source in
+`training_groups.csv`: times that a source gives as tokens/s or FLOP/s are converted to seconds by
+its own formula. Layers, widths and heads of models that a table only names come from the source in
 `training_models.csv`. Micro-batches and chunks of Narayanan et al. 2021 are those of
 NVIDIA/Megatron-LM examples/sc21/run_table_1.sh. What no source says and had to be assumed is listed
 in the column `extra`, as `assumed=`."""

@@ -1,5 +1,5 @@
-"""What of a recording stands in the programs, and what does not, with the reason. Data only;
-picoseconds.
+"""Which parts of a recording are in the programs, and which are not, with the reason. Data only;
+times in picoseconds.
 
 Here: the counts of one rank and their sum. A share is of device time (kernels, copies, fills) or of
 counts; explained means placed in the program with a known launch, for collectives placed with a
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Omission:
-    """What was left out, or kept differently than recorded, and why."""
+    """What was left out or changed, and why."""
 
     what: str
     count: int

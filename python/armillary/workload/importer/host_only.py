@@ -1,8 +1,8 @@
 """A PyTorch execution trace without a Kineto trace: structure and sizes, no durations.
 
 Here: collectives with sizes and groups, matrix products and convolutions with shapes, in the order
-of the host; a collective hangs on the arithmetic before it, arithmetic on the collectives whose
-`wait` came before it. Not here: durations; a platform computes them (`npu.peak`, roofline or
+of the host; a collective depends on the arithmetic before it, and arithmetic on the collectives
+whose `wait` came before it. Not here: durations; a platform computes them (`npu.peak`, roofline or
 systolic), and element-wise kernels take no time. A convolution is the product of its unrolled
 input: m = images x output points, k = channels x window, n = filters."""
 

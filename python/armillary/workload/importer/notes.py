@@ -1,5 +1,5 @@
-"""What a user must know about an import, as sentences with numbers. They stand in the workload's
-summary.
+"""What a user must know about an import, as sentences with numbers. The workload's summary contains
+them.
 
 Here: what was assumed, inferred, left out; bounds of an extrapolation. Not here: the counts
 (`coverage.py`)."""

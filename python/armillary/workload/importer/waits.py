@@ -89,7 +89,7 @@ class _Finder:
         return [self.trace.device[i].end for i in stream.by_end]
 
     def run(self) -> Waits:
-        """Follows the calls in the order of their start."""
+        """Goes through the calls in the order of their start."""
         named: dict[str, list[tuple[int, int]]] = {}
         for number, call in enumerate(self.trace.calls):
             ops = self.links.launched.get(number)
