@@ -8,7 +8,7 @@ from random import Random
 
 import armillary as arm
 from armillary import nccl
-from armillary.calibrate import Table
+from armillary.calibrate import MeasuredTable
 
 HEAD = "# nThread 1 nGpus 8 minBytes 8\n" + "".join(
     f"#  Rank {r:2d} Pid 1 on n device {r}\n" for r in range(8)
@@ -39,7 +39,7 @@ def library(settings: dict[str, object]) -> Callable[[int], float]:
     return time
 
 
-def noisy(preset: str, seed: int, slower: float = 1.03, spread: float = 0.03) -> Table:
+def noisy(preset: str, seed: int, slower: float = 1.03, spread: float = 0.03) -> MeasuredTable:
     """Nine sizes of an all-reduce of 8 ranks: the preset's times, a little slower and with
     noise."""
     sizes = [2**k for k in (13, 16, 18, 20, 23, 26, 28, 30, 33)]
@@ -50,14 +50,14 @@ def noisy(preset: str, seed: int, slower: float = 1.03, spread: float = 0.03) ->
         (size, us * slower * math.exp(random.gauss(0, spread)))
         for size, us in zip(sizes, times, strict=True)
     ]
-    return Table("all_reduce.log", "all_reduce", 8, tuple(points))
+    return MeasuredTable("all_reduce.log", "all_reduce", 8, tuple(points))
 
 
-def nccl_times(kind: str, slower: float) -> Table:
+def nccl_times(kind: str, slower: float) -> MeasuredTable:
     sizes = [2**k for k in range(14, 31, 2)]
     wanted = [nccl.measured_bytes(kind, size, 8) for size in sizes]
     times = arm.Platform.load("dgx-a100")._core.library_times([], kind, wanted)
     assert times is not None
-    return Table(
+    return MeasuredTable(
         "x.log", kind, 8, tuple((size, us * slower) for size, us in zip(sizes, times, strict=True))
     )

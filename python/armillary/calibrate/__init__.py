@@ -9,24 +9,24 @@ from __future__ import annotations
 from .case import Case
 from .corrections import Correction
 from .effect import Curve, curves
-from .fit import Fit, Parameter, Residual, calibrate, fit
+from .fit import Fit, FittedParameter, Residual, calibrate, fit
 from .kernel_tables import Kernel, KernelTable, read_kernels
 from .kernels import KernelFit, KernelResidual, calibrate_kernels
-from .logs import Log, Table, read
+from .logs import Log, MeasuredTable, read
 
 __all__ = [
     "Case",
     "Correction",
     "Curve",
     "Fit",
+    "FittedParameter",
     "Kernel",
     "KernelFit",
     "KernelResidual",
     "KernelTable",
     "Log",
-    "Parameter",
+    "MeasuredTable",
     "Residual",
-    "Table",
     "calibrate",
     "calibrate_kernels",
     "curves",

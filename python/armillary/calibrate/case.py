@@ -14,7 +14,7 @@ from .. import nccl
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..units import PPM, PS_PER_US
-from .logs import Table
+from .logs import MeasuredTable
 
 _PREFIX = "library."
 
@@ -24,7 +24,7 @@ class Case:
     """Measurements and the platform with the same number of NPUs, without corrections of its
     own."""
 
-    table: Table
+    table: MeasuredTable
     platform: Platform
     given: Platform | None = None
     """The platform with its own corrections, where it has any."""
@@ -113,7 +113,7 @@ def overrides(values: Mapping[str, float], units: Mapping[str, str]) -> dict[str
     return {**single, **{name: f"[{', '.join(entries)}]" for name, entries in lists.items()}}
 
 
-def cases(name: str, tables: Sequence[Table], settings: Mapping[str, object]) -> list[Case]:
+def cases(name: str, tables: Sequence[MeasuredTable], settings: Mapping[str, object]) -> list[Case]:
     """The tables on the platform `name`, resized to their ranks."""
     ranks = dict.fromkeys(table.ranks for table in tables)
     given = {npus: Platform.load(name, {**settings, "npus": npus}) for npus in ranks}

@@ -20,7 +20,7 @@ _OFF = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MeasuredTable:
     """Times of one collective over `ranks` ranks: bytes as nccl-tests counts them, us."""
 
     file: str
@@ -32,7 +32,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """A size in bytes and its time in us."""
 
     size: int
@@ -49,11 +49,11 @@ class Draft:
     name: str | None
     ranks: int = 0
     hosts: int = 0
-    lines: list[Line] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
     hint: str | None = None
     """A collective that something near the table names."""
 
-    def table(self, path: str, problems: list[Problem]) -> Table | None:
+    def table(self, path: str, problems: list[Problem]) -> MeasuredTable | None:
         """The table; `None` and a problem where its collective or its ranks are unknown."""
         ratios = sorted(line.ratio for line in self.lines if line.ratio is not None)
         ratio = ratios[len(ratios) // 2] if ratios else None
@@ -68,16 +68,16 @@ class Draft:
             help_ = "lines '#  Rank  0 ...' above it"
             problems.append(Problem(path, first, "the number of ranks is unknown", help_))
             return None
-        return Table(
+        return MeasuredTable(
             path, name, ranks, tuple((line.size, line.time_us) for line in self.lines), self.hosts
         )
 
 
-def line(size: int, time_us: float, algbw: float, busbw: float, reduces: bool) -> Line | None:
+def line(size: int, time_us: float, algbw: float, busbw: float, reduces: bool) -> LogLine | None:
     """A line of numbers that were printed; `None` where nothing was moved or took no time."""
     if size <= 0 or not (time_us > 0 and math.isfinite(time_us + algbw + busbw)):
         return None
-    return Line(size, time_us, busbw / algbw if algbw >= 1 else None, reduces)
+    return LogLine(size, time_us, busbw / algbw if algbw >= 1 else None, reduces)
 
 
 def agree(size: float, time_us: float, algbw: float, rounding: float = 0.0) -> bool:
@@ -103,7 +103,7 @@ def named(text: str) -> str | None:
     return known(found[0]) if found else None
 
 
-def append(tables: list[Draft], each: Line) -> None:
+def append(tables: list[Draft], each: LogLine) -> None:
     """Adds a line to the last table; a size that falls begins another one like it."""
     last = tables[-1]
     if last.lines and each.size < last.lines[-1].size:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .. import nccl
 from ..platform import Platform
 from .fit import Fit
-from .logs import Table
+from .logs import MeasuredTable
 
 SIZES = (2**16, 2**20, 2**24, 2**30)
 """Bytes at which collectives that were not measured are compared."""
@@ -36,7 +36,7 @@ class Curve:
 
 
 def curves(
-    name: str, settings: Mapping[str, object], fit: Fit, tables: Sequence[Table]
+    name: str, settings: Mapping[str, object], fit: Fit, tables: Sequence[MeasuredTable]
 ) -> list[Curve]:
     """Curves of measured collectives, and of all others on the measured numbers of ranks and on the
     whole platform."""
@@ -44,7 +44,7 @@ def curves(
 
 
 def _curves(
-    name: str, settings: Mapping[str, object], fit: Fit, tables: Sequence[Table]
+    name: str, settings: Mapping[str, object], fit: Fit, tables: Sequence[MeasuredTable]
 ) -> Iterator[Curve]:
     measured: dict[tuple[str, int], list[int]] = {}
     for table in tables:

@@ -19,8 +19,8 @@ from ..units import PPM
 from . import corrections
 from .case import Case, cases, overrides, parameters, without_corrections
 from .corrections import Correction
-from .logs import Table
-from .search import STAY, STAY_OF_A_PLATFORM, WIDE, Search, outliers
+from .logs import MeasuredTable
+from .search import STAY, STAY_OF_A_PLATFORM, WIDE, ParameterSearch, outliers
 
 _UNLIKE = ("all_reduce", "all_gather", "broadcast", "all_to_all")
 """Collectives that a library does in different ways; all others go like one of these."""
@@ -33,7 +33,7 @@ one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class FittedParameter:
     """One number of a `library`."""
 
     key: str
@@ -52,7 +52,7 @@ class Parameter:
 class Residual:
     """One measured point: bytes, us."""
 
-    table: Table
+    table: MeasuredTable
     size: int
     measured_us: float
     given_us: float
@@ -74,7 +74,7 @@ class Fit:
     """A platform's library after calibration."""
 
     platform: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[FittedParameter, ...]
     residuals: tuple[Residual, ...]
     corrections: tuple[Correction, ...]
     nodes: tuple[int, ...]
@@ -166,7 +166,7 @@ class Fit:
 
 
 def calibrate(
-    name: str, tables: Sequence[Table], settings: Mapping[str, object] | None = None
+    name: str, tables: Sequence[MeasuredTable], settings: Mapping[str, object] | None = None
 ) -> Fit:
     """Fits the library of the platform `name` (with `settings`) to `tables`.
 
@@ -190,7 +190,7 @@ def _carried(name: str, settings: Mapping[str, object], found: Fit) -> Iterator[
             continue
         bare = without_corrections(Platform.load(name, {**settings, "npus": inside * between}))
         case = Case(
-            Table(
+            MeasuredTable(
                 name,
                 collective,
                 inside * between,
@@ -219,7 +219,7 @@ def fit(
     given = dict(begin) if begin is not None else {key: value for key, (value, _) in start.items()}
     kept = _others(measured, given) if begin is None else []
     stay = STAY_OF_A_PLATFORM if begin is None else STAY
-    search = Search(measured, given, kept=kept, stay=stay)
+    search = ParameterSearch(measured, given, kept=kept, stay=stay)
     moving = [key for key in given if search.matters(key)]
     best = search.explore(moving)
     moved, best = search.settle(moving, best) if begin is None else (moving, best)
@@ -230,7 +230,7 @@ def fit(
         if low > best[key] / WIDE and high < best[key] * WIDE
     ]
     made = tuple(
-        Parameter(
+        FittedParameter(
             key,
             unit,
             value,
@@ -241,7 +241,7 @@ def fit(
         for key, (value, unit) in start.items()
     )
     apart = [
-        Search(_without(measured, part, parts), given, kept=kept, stay=stay).descend(moved)
+        ParameterSearch(_without(measured, part, parts), given, kept=kept, stay=stay).descend(moved)
         for part in range(parts)
     ]
     residuals = _residuals(measured, best, apart)
@@ -272,7 +272,9 @@ def _as_given(case: Case, kind: str, given: Mapping[str, float]) -> Case:
     sizes = sorted({size for size, _ in case.table.points if size > 0})
     other = replace(
         case,
-        table=Table(case.table.file, kind, case.table.ranks, tuple((size, 1.0) for size in sizes)),
+        table=MeasuredTable(
+            case.table.file, kind, case.table.ranks, tuple((size, 1.0) for size in sizes)
+        ),
     )
     try:
         times = other.times(given)

@@ -19,9 +19,9 @@ from .. import _core
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..units import PPM, PS_PER_US
-from .fit import Parameter
+from .fit import FittedParameter
 from .kernel_tables import Kernel
-from .search import WIDE, Search, outliers
+from .search import WIDE, ParameterSearch, outliers
 
 UNITS = {
     "V100": 80,
@@ -69,7 +69,7 @@ class KernelFit:
     """A platform's NPU after calibration."""
 
     platform: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[FittedParameter, ...]
     residuals: tuple[KernelResidual, ...]
     settings: Mapping[str, object]
     """What was found, as overrides of the platform."""
@@ -175,7 +175,7 @@ def _fit(
     begin = {key: now[key] or _BEGIN[key] for key in moving}
     if FILL in begin:
         begin.setdefault(LOAD, now[LOAD] or _NONE)
-    search = Search([bench], begin, _LIMITS)
+    search = ParameterSearch([bench], begin, _LIMITS)
     matter = [key for key in moving if search.matters(key)]
     kept, values = search.settle(matter, search.descend(matter), home)
     best = {
@@ -198,7 +198,7 @@ def _tiled(keys: Sequence[str]) -> bool:
     return FILL in keys or LOAD in keys
 
 
-def _doubts(name: str, made: Sequence[Parameter]) -> Iterator[str]:
+def _doubts(name: str, made: Sequence[FittedParameter]) -> Iterator[str]:
     """What stays as it was, what is uncertain, and what reaches all that the platform has."""
     same = [_short(each.key) for each in made if each.fitted == each.given]
     if same:
@@ -224,10 +224,10 @@ def _doubts(name: str, made: Sequence[Parameter]) -> Iterator[str]:
 
 def _parameter(
     key: str, given: float, fitted: float, interval: tuple[float, float] | None
-) -> Parameter:
+) -> FittedParameter:
     low, high = interval or (0.0, math.inf)
     found = low > fitted / WIDE and high < fitted * WIDE
-    return Parameter(key, "us" if key == START else "", given, fitted, low, high, found)
+    return FittedParameter(key, "us" if key == START else "", given, fitted, low, high, found)
 
 
 def _short(key: str) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 from .. import documents, nccl
 from ..errors import InputError, Problem
 from . import drafts, printed, records
-from .drafts import Table
+from .drafts import MeasuredTable
 
-__all__ = ["Log", "Table", "read"]
+__all__ = ["Log", "MeasuredTable", "read"]
 
 _ALLOWED = "output of nccl-tests or rccl-tests, or their JSON or CSV"
 
@@ -28,7 +28,7 @@ class Log:
     are of a test that is not a collective."""
 
     file: str
-    tables: tuple[Table, ...]
+    tables: tuple[MeasuredTable, ...]
     skipped: int
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ..units import US_PER_MS
 from . import drafts
-from .drafts import Draft, Line
+from .drafts import Draft, LogLine
 
 _BEFORE = re.compile(r"^(?:\[[^\]]*\d+,\d+\]<std(?:out|err)>:\s?|\s*\d+:\s)")
 _STARTING = re.compile(r"^#?\s*Collective test starting:\s*(\w+)", re.IGNORECASE)
@@ -118,7 +118,7 @@ def _scale(lines: list[str]) -> float:
     return US_PER_MS if milli > micro else 1.0
 
 
-def _line(words: list[str], scale: float, least: float = 0.0) -> Line | None:
+def _line(words: list[str], scale: float, least: float = 0.0) -> LogLine | None:
     """A line of a table; `None` when it is none, or its algbw is below `least`."""
     size, rest = int(words[0]), words[3:]
     reduces = bool(rest) and rest[0].isalpha() and rest[0].lower() != "none"

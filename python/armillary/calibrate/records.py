@@ -20,7 +20,7 @@ from typing import Any
 
 from ..units import US_PER_MS
 from . import drafts
-from .drafts import Draft, Line
+from .drafts import Draft, LogLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Record:
     reduces: bool
     in_place: bool
 
-    def line(self) -> Line | None:
+    def line(self) -> LogLine | None:
         """`None` where it contradicts itself or is of a test that is not a collective."""
         if self.test and drafts.known(self.test) is None:
             return None

@@ -67,7 +67,7 @@ class Measured(Protocol):
     def times(self, values: Mapping[str, float]) -> list[float]: ...  # noqa: D102
 
 
-class Search:
+class ParameterSearch:
     """Parameters (key to us, or part) of all cases together.
 
     `limits` are the largest values that are allowed. What is `kept` counts less than the cases and

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .optimal import Constraint
-from .task import Range, Task
+from .task import BandwidthRange, Task
 from .topology import Topology
 
 TOTAL = "bandwidth.total"
@@ -31,7 +31,7 @@ def constraints(
     return (*found, *(each for each in bound if each is not None))
 
 
-def _range(limits: Range, name: str, dimension: int, dims: int) -> list[Constraint]:
+def _range(limits: BandwidthRange, name: str, dimension: int, dims: int) -> list[Constraint]:
     found = []
     if limits.least > 0:
         row = tuple(-1.0 if d == dimension else 0.0 for d in range(dims))

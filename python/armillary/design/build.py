@@ -21,7 +21,7 @@ from ..workload import Workload
 from . import traffic
 from .model import StepModel, StepPart, Vector
 from .topology import Topology
-from .traffic import Volume
+from .traffic import GroupVolume
 
 _SCATTERING = ("all_reduce", "reduce_scatter", "all_gather")
 """Collectives whose bytes are in the same ratio over the dimensions."""
@@ -57,7 +57,7 @@ class Job:
 
     name: str
     workload: Workload
-    volumes: tuple[Volume, ...]
+    volumes: tuple[GroupVolume, ...]
     """Of the program that communicates most."""
     compute: float
     """Seconds of a step on an ideal network, a pipeline's bubble included."""
@@ -71,7 +71,7 @@ class Job:
     """Longest step, s."""
 
 
-def busiest(volumes: Sequence[Volume]) -> tuple[Volume, ...]:
+def busiest(volumes: Sequence[GroupVolume]) -> tuple[GroupVolume, ...]:
     """The volumes of the program with the most bytes."""
     totals: dict[int, int] = {}
     for each in volumes:
@@ -147,7 +147,7 @@ def _crowded(job: Job, groups: Sequence[str], loads: Sequence[Vector]) -> list[t
     return found
 
 
-def _terms(volume: Volume, spans: traffic.Extents) -> list[tuple[str, traffic.Extents]]:
+def _terms(volume: GroupVolume, spans: traffic.Extents) -> list[tuple[str, traffic.Extents]]:
     """Names of a volume's terms, with the dimensions of each.
 
     Collectives whose bytes are in the same ratio over the dimensions share one term, others have
@@ -159,7 +159,9 @@ def _terms(volume: Volume, spans: traffic.Extents) -> list[tuple[str, traffic.Ex
     ]
 
 
-def _fixed(volume: Volume, spans: traffic.Extents, topology: Topology, timing: Timing) -> Vector:
+def _fixed(
+    volume: GroupVolume, spans: traffic.Extents, topology: Topology, timing: Timing
+) -> Vector:
     """[D] seconds that no bandwidth shortens: each chunk of each collective waits for its rounds;
     bytes are reduced."""
     chunks = volume.count * (1 if volume.kind == "send" else timing.chunks)

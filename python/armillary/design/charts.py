@@ -10,7 +10,7 @@ from ..report import design as report
 from ..report.chart import Chart
 from ..report.page import Fact, Page, Section, Table
 from ..units import GB
-from .curves import Share
+from .curves import BandwidthShare
 from .designs import Designs
 from .solving import Design
 
@@ -145,7 +145,7 @@ def _rows(result: Designs, index: int, design: Design) -> Iterator[dict[str, Any
             }
 
 
-def step_time(curves: Sequence[Share]) -> Chart:
+def step_time(curves: Sequence[BandwidthShare]) -> Chart:
     """As the paper's Fig. 13: relative to EqualBW at the least total."""
     unit = curves[0].time
     rows = [_row(each, each.time / unit) for each in curves]
@@ -154,13 +154,13 @@ def step_time(curves: Sequence[Share]) -> Chart:
     )
 
 
-def utilisation(curves: Sequence[Share]) -> Chart:
+def utilisation(curves: Sequence[BandwidthShare]) -> Chart:
     """As the paper's Fig. 14."""
     rows = [_row(each, 100 * each.utilisation) for each in curves]
     return _lines("utilisation", "Bandwidth used while collectives run", "%", rows)
 
 
-def performance_per_cost(curves: Sequence[Share]) -> Chart:
+def performance_per_cost(curves: Sequence[BandwidthShare]) -> Chart:
     """As the paper's Fig. 16: relative to EqualBW at the least total."""
     unit = curves[0].performance_per_cost or 1.0
     rows = [_row(each, (each.performance_per_cost or 0.0) / unit) for each in curves]
@@ -168,7 +168,7 @@ def performance_per_cost(curves: Sequence[Share]) -> Chart:
     return _lines("performance-per-cost", title, "performance per cost", rows)
 
 
-def _row(share: Share, value: float) -> dict[str, Any]:
+def _row(share: BandwidthShare, value: float) -> dict[str, Any]:
     return {"scheme": share.scheme, "total": share.total / GB, "value": value}
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from ..units import GB
 from . import whole
-from .topology import Dimension, Topology
+from .topology import StackDimension, Topology
 from .whole import Offer
 
 PARTS = ("link", "nic", "switch")
@@ -48,7 +48,7 @@ class Technology:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class CostItem:
     """One line of a bill."""
 
     dimension: int
@@ -96,7 +96,7 @@ class CostTable:
             for dimension, each in zip(topology.dimensions, sold, strict=True)
         )
 
-    def lacks(self, dimension: Dimension, name: str) -> str:
+    def lacks(self, dimension: StackDimension, name: str) -> str:
         """What a dimension needs that is not on sale: ports of a switch, or links of an NPU; empty
         where it has all."""
         unit = self.technology(name)
@@ -125,13 +125,13 @@ class CostTable:
 
     def bill(
         self, topology: Topology, stack: tuple[str, ...], bandwidth: list[float]
-    ) -> list[Item]:
+    ) -> list[CostItem]:
         """Every part of every dimension; `bandwidth` in bytes a second."""
         return list(self._items(topology, stack, bandwidth))
 
     def _items(
         self, topology: Topology, stack: tuple[str, ...], bandwidth: list[float]
-    ) -> Iterator[Item]:
+    ) -> Iterator[CostItem]:
         for index, (each, name, given) in enumerate(
             zip(topology.dimensions, stack, bandwidth, strict=True)
         ):
@@ -139,10 +139,12 @@ class CostTable:
             for part, share in parts(each, topology.npus, self.links).items():
                 amount = share * given / GB
                 watts = unit.watts.get(part, 0.0) * amount if unit.watts else None
-                yield Item(index, name, part, amount, unit.dollars.get(part, 0.0) * amount, watts)
+                yield CostItem(
+                    index, name, part, amount, unit.dollars.get(part, 0.0) * amount, watts
+                )
 
 
-def parts(dimension: Dimension, npus: int, links: str) -> dict[str, float]:
+def parts(dimension: StackDimension, npus: int, links: str) -> dict[str, float]:
     """How much of each part there is for one unit of an NPU's bandwidth, over all NPUs; see the
     table above."""
     if dimension.block == "Switch":

@@ -17,7 +17,7 @@ OPTIMAL = "optimal"
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class BandwidthShare:
     """One way to share out a total."""
 
     scheme: str
@@ -39,7 +39,9 @@ class Share:
         return 1 / (self.time * self.cost) if self.cost else None
 
 
-def shares(design: Design, total: float, constraints: Sequence[Constraint] = ()) -> list[Share]:
+def shares(
+    design: Design, total: float, constraints: Sequence[Constraint] = ()
+) -> list[BandwidthShare]:
     """What each scheme makes of a total, and the optimum within the `constraints`.
 
     SmartBW is there for a single workload that it applies to, the optimum where the constraints
@@ -72,7 +74,7 @@ def plain(model: StepModel) -> StepModel:
     )
 
 
-def curves(task: Task, design: Design) -> list[Share]:
+def curves(task: Task, design: Design) -> list[BandwidthShare]:
     """Shares of the task's totals, or of ten up to three times its total and more; nothing without
     a total."""
     totals = task.sweep
@@ -93,7 +95,7 @@ def curves(task: Task, design: Design) -> list[Share]:
 
 def _share(
     design: Design, weights: Sequence[float], name: str, total: float, given: Vector
-) -> Share:
+) -> BandwidthShare:
     times = [model.time(given) for model in design.models]
     busy = [
         model.communication(given) * weight
@@ -104,4 +106,4 @@ def _share(
     utilisation = sum(a * b for a, b in zip(busy, used, strict=True)) / whole if whole else 1.0
     time = sum(weight * each for weight, each in zip(weights, times, strict=True))
     cost = None if design.price is None else float(design.price @ given)
-    return Share(name, total, given, time, utilisation, cost)
+    return BandwidthShare(name, total, given, time, utilisation, cost)

@@ -17,7 +17,7 @@ from ..units import GB
 from . import bind, check, curves
 from .check import Check
 from .optimal import Constraint
-from .rank import Order, Trial
+from .rank import Order, SimulatedDesign
 from .search import Found
 from .solving import Design
 from .task import Task
@@ -141,13 +141,13 @@ class Designs:
         return self.table().with_columns(text).write_csv()
 
     @cached_property
-    def schemes(self) -> list[curves.Share]:
+    def schemes(self) -> list[curves.BandwidthShare]:
         """What the paper's schemes make of the best design's total bandwidth on its topology, and
         the optimum."""
         return curves.shares(self.best, float(self.best.bandwidth.sum()), self._limits())
 
     @cached_property
-    def curves(self) -> list[curves.Share]:
+    def curves(self) -> list[curves.BandwidthShare]:
         """The same for the totals that the task varies."""
         return curves.curves(self.task, self.best)
 
@@ -253,7 +253,7 @@ class Designs:
             ],
         }
 
-    def _trial(self, index: int) -> Trial | None:
+    def _trial(self, index: int) -> SimulatedDesign | None:
         return self.order.trials[index] if index < len(self.order.trials) else None
 
     def _model_rank(self, design: Design) -> int | None:
@@ -276,7 +276,7 @@ class Designs:
             "budget": {"designs": self.task.budget, "seconds": self.task.seconds},
         }
 
-    def _simulated(self, trial: Trial | None) -> dict[str, Any] | None:
+    def _simulated(self, trial: SimulatedDesign | None) -> dict[str, Any] | None:
         if trial is None:
             return None
         gap = (

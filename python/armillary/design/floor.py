@@ -33,7 +33,7 @@ from . import traffic
 from .build import Job
 from .model import StepModel, StepPart
 from .topology import Topology
-from .traffic import Volume
+from .traffic import GroupVolume
 
 _SYMMETRIC = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
 """Collectives in which every NPU sends the same."""
@@ -75,7 +75,7 @@ class Floor:
         self.chains.append(self._chain([0.0] * len(self.volumes)))
 
     @cached_property
-    def volumes(self) -> tuple[Volume, ...]:
+    def volumes(self) -> tuple[GroupVolume, ...]:
         """Of every program."""
         return traffic.volumes(self.job.workload)
 
@@ -166,7 +166,7 @@ class Floor:
         return Chain(picoseconds * S_PER_PS, tuple(sizes))
 
 
-def _seconds(volume: Volume, topology: Topology, bandwidth: Sequence[float]) -> float:
+def _seconds(volume: GroupVolume, topology: Topology, bandwidth: Sequence[float]) -> float:
     """Least time of a byte of a collective on a network; none for messages."""
     spans = traffic.spans(volume, topology.sizes)
     if volume.kind == "send" or not spans:

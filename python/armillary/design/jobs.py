@@ -26,7 +26,7 @@ from ..workload.families import options
 from ..workload.workload import is_text
 from . import libra, overlap
 from .build import Job
-from .task import Choice
+from .task import ParallelismChoice
 from .topology import Topology
 
 _OWN = (
@@ -53,7 +53,7 @@ def choices(
     topology: Topology,
     paper: bool = False,
     progress: Callable[[float], None] | None = None,
-) -> tuple[tuple[Choice, ...], tuple[str, ...]]:
+) -> tuple[tuple[ParallelismChoice, ...], tuple[str, ...]]:
     """Every combination of the workloads' parallelisations, and notes on what was left out.
     Problems go to `source`.
 
@@ -96,9 +96,9 @@ def _within(progress: Callable[[float], None], begin: float, end: float) -> Call
     return lambda share: progress(begin + (end - begin) * share)
 
 
-def _choice(some: Sequence[tuple[Job, str]]) -> Choice:
+def _choice(some: Sequence[tuple[Job, str]]) -> ParallelismChoice:
     named = [f"{each.name} {text}" if len(some) > 1 else text for each, text in some if text]
-    return Choice(tuple(each for each, _ in some), "; ".join(named))
+    return ParallelismChoice(tuple(each for each, _ in some), "; ".join(named))
 
 
 def _unique(source: Source, lists: Sequence[Sequence[tuple[Job, str]]]) -> None:

@@ -30,7 +30,7 @@ from ..errors import InputError, Problem
 from ..sweep.source import Source, read
 from ..workload import Program, Workload
 from .cost import CostTable, Technology
-from .topology import BLOCKS, Dimension, Topology, block
+from .topology import BLOCKS, StackDimension, Topology, block
 
 _KINDS = {
     "none": "",
@@ -44,7 +44,7 @@ _LAYER = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class LibraNetwork:
     """A network file: the topology, and what each dimension's prices are called."""
 
     topology: Topology
@@ -67,7 +67,7 @@ def is_cost_model(values: Mapping[str, Any]) -> bool:
     )
 
 
-def network(path: str | os.PathLike[str]) -> Network:
+def network(path: str | os.PathLike[str]) -> LibraNetwork:
     """Reads a network. Raises `InputError` listing every problem."""
     source = read(path)
     blocks, sizes, stack = (
@@ -84,9 +84,10 @@ def network(path: str | os.PathLike[str]) -> Network:
             source.fault(("NpusCount", index), f"invalid size: {each!r}", "a whole number from 2")
     source.finish()
     dims = [
-        Dimension(block(str(name)) or "", size) for name, size in zip(blocks, sizes, strict=True)
+        StackDimension(block(str(name)) or "", size)
+        for name, size in zip(blocks, sizes, strict=True)
     ]
-    return Network(Topology(tuple(dims)), tuple(map(str, stack)))
+    return LibraNetwork(Topology(tuple(dims)), tuple(map(str, stack)))
 
 
 def cost_model(source: Source, name: str) -> CostTable:

@@ -25,8 +25,8 @@ from ..workload import Workload
 from . import traffic
 from .build import Cluster, Job, Timing, busiest, step_model
 from .timing import pace
-from .topology import MOST_DIMENSIONS, Dimension, Topology
-from .traffic import Volume
+from .topology import MOST_DIMENSIONS, StackDimension, Topology
+from .traffic import GroupVolume
 
 Progress = Callable[[float], None]
 _AMPLE = "1000000 TB/s"
@@ -71,7 +71,7 @@ def job(
 
 def _crowding(made: Job, settings: Mapping[str, object]) -> float:
     """The mean over a few bandwidths of a switch that all ranks share."""
-    net = Topology((Dimension("Switch", made.workload.ranks),))
+    net = Topology((StackDimension("Switch", made.workload.ranks),))
     chunks, _, reduction = pace({**settings, **_FLAT})
     model = step_model(made, net, Timing(chunks, (0.0,), 0.0, reduction))
     unit = 0.0 if model is None else model.communication([GB])
@@ -99,7 +99,7 @@ def _seconds(workload: Workload, platform: Platform) -> float:
     return simulate(workload, platform).step_time_ns / NS_PER_S
 
 
-def axes(volumes: Sequence[Volume], ranks: int) -> Topology | None:
+def axes(volumes: Sequence[GroupVolume], ranks: int) -> Topology | None:
     """The axes of the groups as dimensions; nothing where there are none, too many, or they are not
     axes.
 
@@ -130,10 +130,12 @@ def _stack(marks: set[int]) -> Topology | None:
     ratios = [b // a if b % a == 0 else 0 for a, b in itertools.pairwise(sorted(marks))]
     if not 1 <= len(ratios) <= MOST_DIMENSIONS or 0 in ratios:
         return None
-    return Topology(tuple(Dimension("Switch", each) for each in ratios))
+    return Topology(tuple(StackDimension("Switch", each) for each in ratios))
 
 
-def _clusters(volumes: Sequence[Volume], sizes: Sequence[int]) -> list[tuple[set[str], set[int]]]:
+def _clusters(
+    volumes: Sequence[GroupVolume], sizes: Sequence[int]
+) -> list[tuple[set[str], set[int]]]:
     """Groups that share a dimension, with the dimensions they are on."""
     found: list[tuple[set[str], set[int]]] = []
     for each in volumes:

@@ -33,7 +33,7 @@ from .floor import Floor
 from .model import StepModel
 from .search import Searcher
 from .solving import Design
-from .task import Choice, Task
+from .task import ParallelismChoice, Task
 from .topology import Topology
 
 PROVED, RULE, BUDGET, MODEL = "proved", "rule", "budget", "model"
@@ -43,11 +43,11 @@ _LEAST_MARGIN = 0.01
 _REFITS = 5
 _EVEN = 1e-9
 Progress = Callable[[float], None]
-_Key = tuple[Choice, Topology]
+_Key = tuple[ParallelismChoice, Topology]
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class SimulatedDesign:
     """A design, simulated."""
 
     design: Design
@@ -71,7 +71,7 @@ class Trial:
 class Order:
     """Designs by simulation."""
 
-    trials: tuple[Trial, ...]
+    trials: tuple[SimulatedDesign, ...]
     """Best first; of a front cheapest first."""
     status: str
     """`PROVED`, `RULE`, `BUDGET` or `MODEL`."""
@@ -98,7 +98,7 @@ def ranked(task: Task, searcher: Searcher, progress: Progress | None = None) -> 
 class _Ranker:
     def __init__(self, task: Task, searcher: Searcher, progress: Progress | None) -> None:
         self.task, self.searcher, self.progress = task, searcher, progress
-        self.trials: list[Trial] = []
+        self.trials: list[SimulatedDesign] = []
         self.tried: set[tuple[int, Topology]] = set()
         self.excluded = 0
         self.following = math.inf
@@ -200,7 +200,7 @@ class _Ranker:
         if self.progress is not None:
             self.progress(len(self.trials) / self.task.budget)
 
-    def in_time(self, design: Design) -> Trial:
+    def in_time(self, design: Design) -> SimulatedDesign:
         """A design simulated, with the model's time bounds tightened until the simulated steps keep
         the user's."""
         found = self.simulated(design)
@@ -216,7 +216,7 @@ class _Ranker:
             found = self.simulated(replace(again, choice=design.choice))
         return found
 
-    def simulated(self, design: Design) -> Trial:
+    def simulated(self, design: Design) -> SimulatedDesign:
         """A design simulated as it is."""
         checks = tuple(check(self.task, design))
         own = tuple(each for each in checks if each.backend == self.task.backends[0])
@@ -227,7 +227,7 @@ class _Ranker:
             for job, each in zip(jobs, own, strict=True)
             if job.limit is not None and each.simulated > job.limit * (1 + 1e-6)
         )
-        return Trial(design, checks, time, self.value(time, design), own, late)
+        return SimulatedDesign(design, checks, time, self.value(time, design), own, late)
 
     def value(self, time: float, design: Design) -> float:
         """The objective for a step of `time` seconds."""
@@ -286,7 +286,9 @@ def _key(design: Design) -> tuple[int, Topology]:
     return id(design.choice), design.topology
 
 
-def _tightened(tight: Choice, asked: Choice, found: Trial) -> Choice:
+def _tightened(
+    tight: ParallelismChoice, asked: ParallelismChoice, found: SimulatedDesign
+) -> ParallelismChoice:
     """Bounds that are shorter by what the simulation was longer."""
     jobs = []
     for job, wanted, each in zip(tight.jobs, asked.jobs, found.own, strict=True):

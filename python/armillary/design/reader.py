@@ -20,8 +20,8 @@ from ..sweep.quantity import UNITS, base, split
 from ..sweep.source import Source, read
 from . import constraints, cost_file, jobs, libra, timing, topology
 from .cost import CostTable
-from .task import OBJECTIVES, Range, Task
-from .topology import BLOCKS, Dimension, Space, Topology
+from .task import OBJECTIVES, BandwidthRange, Task
+from .topology import BLOCKS, Space, StackDimension, Topology
 
 KEYS = (
     "name",
@@ -189,7 +189,7 @@ class _Reader:
             stack = costs.stack(len(each.sizes), order)
             some = []
             for size, name, blocks in zip(each.sizes, stack, each.blocks, strict=True):
-                sold = [costs.lacks(Dimension(block, size), name) for block in blocks]
+                sold = [costs.lacks(StackDimension(block, size), name) for block in blocks]
                 lacking = lacking or next((said for said in sold if said), "")
                 some.append(
                     tuple(block for block, said in zip(blocks, sold, strict=True) if not said)
@@ -379,7 +379,7 @@ class _Reader:
 
     def technologies(
         self, costs: CostTable | None
-    ) -> tuple[tuple[str, ...], dict[str, Range], dict[str, str]]:
+    ) -> tuple[tuple[str, ...], dict[str, BandwidthRange], dict[str, str]]:
         """Order, limits and latencies of the technologies, innermost first."""
         known = [each.name for each in costs.technologies] if costs else None
         named = list(self.stack) if known and set(self.stack) <= set(known) else []
@@ -409,12 +409,12 @@ class _Reader:
                 latencies[name] = str(given["latency"])
         return tuple(order), caps, latencies
 
-    def range(self, path: Path_, values: Mapping[str, Any]) -> Range:
+    def range(self, path: Path_, values: Mapping[str, Any]) -> BandwidthRange:
         least = (
             self.quantity((*path, "least"), values["least"], "B/s") if "least" in values else None
         )
         most = self.quantity((*path, "most"), values["most"], "B/s") if "most" in values else None
-        return Range(least or 0.0, most)
+        return BandwidthRange(least or 0.0, most)
 
     def time(self, path: Path_, value: object) -> bool:
         parted = split(value) if isinstance(value, str) else None
@@ -451,7 +451,7 @@ class _Reader:
         path: Path_ = ("bandwidth", key) if isinstance(raw, dict) else ("bandwidth",)
         return self.quantity(path, given[key], "B/s"), key == "most"
 
-    def ranges(self) -> tuple[Range, ...]:
+    def ranges(self) -> tuple[BandwidthRange, ...]:
         raw = self.values.get("bandwidth")
         listed = raw.get("dimensions", []) if isinstance(raw, dict) else []
         if not isinstance(listed, list):
@@ -469,7 +469,7 @@ class _Reader:
                 found.append(self.range(path, each))
             else:
                 value = self.quantity(path, each, "B/s")
-                found.append(Range(value or 0.0, value))
+                found.append(BandwidthRange(value or 0.0, value))
         return tuple(found)
 
     def written(

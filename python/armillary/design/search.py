@@ -48,7 +48,7 @@ from .solving import (
     price_of,
     program_of,
 )
-from .task import Choice, Task
+from .task import ParallelismChoice, Task
 from .topology import Space, Topology
 
 _EVEN = 1e-6
@@ -93,7 +93,7 @@ def search(task: Task, progress: Progress | None = None) -> Found:
     return searcher.found()
 
 
-def solve(task: Task, choice: Choice, topology: Topology) -> Design:
+def solve(task: Task, choice: ParallelismChoice, topology: Topology) -> Design:
     """The best bandwidths of one topology. Raises `InputError` naming what conflicts."""
     one = Space(topology.sizes, tuple((each,) for each in topology.blocks))
     found = prepare(task, choice, one, functools.partial(modelled, task))

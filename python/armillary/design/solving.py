@@ -16,7 +16,7 @@ from . import bind, front, optimal, timing, whole
 from .build import Job, step_model
 from .model import StepModel, Vector
 from .optimal import Constraint, Question
-from .task import Choice, Task
+from .task import ParallelismChoice, Task
 from .topology import Space, Topology
 from .whole import Offer
 
@@ -28,7 +28,7 @@ class Design:
     topology: Topology
     stack: tuple[str, ...]
     """Technology of each dimension."""
-    choice: Choice
+    choice: ParallelismChoice
     models: tuple[StepModel, ...]
     """Of the step of each workload."""
     price: Vector | None
@@ -78,7 +78,7 @@ class Design:
 class Prepared:
     """A space under one choice, with its models and prices as each block makes them."""
 
-    choice: Choice
+    choice: ParallelismChoice
     space: Space
     stack: tuple[str, ...]
     models: dict[str, tuple[StepModel, ...]]
@@ -108,7 +108,7 @@ class Prepared:
 class Instance:
     """A convex program: of a topology, or of the fictitious one that bounds a set."""
 
-    choice: Choice
+    choice: ParallelismChoice
     space: Space
     stack: tuple[str, ...]
     models: tuple[StepModel, ...]
@@ -136,7 +136,7 @@ def modelled(task: Task, job: Job, topology: Topology) -> StepModel | None:
     return step_model(job, topology, timing.of(task, topology))
 
 
-def prepare(task: Task, choice: Choice, space: Space, make: Maker) -> Prepared | None:
+def prepare(task: Task, choice: ParallelismChoice, space: Space, make: Maker) -> Prepared | None:
     """The models and prices of a space's blocks; nothing where a group lies on no grid."""
     models: dict[str, tuple[StepModel, ...]] = {}
     prices: dict[str, Vector] = {}

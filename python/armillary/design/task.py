@@ -15,7 +15,7 @@ OBJECTIVES = ("step_time", "performance_per_cost", "cost", "pareto")
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class ParallelismChoice:
     """One way to run every workload: with a parallelisation each."""
 
     jobs: tuple[Job, ...]
@@ -24,7 +24,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Range:
+class BandwidthRange:
     """What an NPU's bandwidth in a dimension may be, bytes a second."""
 
     least: float = 0.0
@@ -37,16 +37,16 @@ class Task:
 
     name: str
     npus: int
-    choices: tuple[Choice, ...]
+    choices: tuple[ParallelismChoice, ...]
     spaces: tuple[Space, ...]
     """Topologies to be tried."""
     total: float | None
     """Bandwidth of an NPU over all dimensions, bytes a second."""
     total_is_most: bool
     """Whether less than `total` will do."""
-    ranges: tuple[Range, ...]
+    ranges: tuple[BandwidthRange, ...]
     """By dimension; the last one stands for the rest; empty without ranges."""
-    caps: Mapping[str, Range]
+    caps: Mapping[str, BandwidthRange]
     """By technology."""
     written: tuple[Written, ...]
     objective: str

@@ -23,7 +23,7 @@ _PART = re.compile(r"([A-Za-z]+)\((\d{1,9})\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Dimension:
+class StackDimension:
     """One dimension: a block and how many NPUs it joins."""
 
     block: str
@@ -38,7 +38,7 @@ class Dimension:
 class Topology:
     """Blocks stacked, the innermost dimension first."""
 
-    dimensions: tuple[Dimension, ...]
+    dimensions: tuple[StackDimension, ...]
 
     @property
     def npus(self) -> int:
@@ -76,7 +76,7 @@ def parse(text: str) -> Topology | None:
         named = block(match[1]) if match else None
         if match is None or named is None or int(match[2]) < 2:
             return None
-        found.append(Dimension(named, int(match[2])))
+        found.append(StackDimension(named, int(match[2])))
     return Topology(tuple(found)) if 1 <= len(found) <= MOST_DIMENSIONS else None
 
 
@@ -113,7 +113,7 @@ class Space:
     def topology(self, blocks: Sequence[str]) -> Topology:
         """The topology of these blocks."""
         return Topology(
-            tuple(Dimension(each, size) for each, size in zip(blocks, self.sizes, strict=True))
+            tuple(StackDimension(each, size) for each, size in zip(blocks, self.sizes, strict=True))
         )
 
 

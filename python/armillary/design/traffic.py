@@ -56,7 +56,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class GroupVolume:
     """What the ranks of one program hand to collectives of one kind over one group in a step."""
 
     program: int
@@ -71,7 +71,7 @@ class Volume:
     """Of the input buffers; of one NPU's contributions for all_gather and gather."""
 
 
-def volumes(workload: Workload) -> tuple[Volume, ...]:
+def volumes(workload: Workload) -> tuple[GroupVolume, ...]:
     """The volumes of a workload, with the names its generator gave the groups."""
     rows = workload._core.volumes()
     summary = workload.summary
@@ -84,7 +84,7 @@ def volumes(workload: Workload) -> tuple[Volume, ...]:
         group = named.get((program, kind, count, size)) or (
             "messages" if kind == "send" else str(lies)
         )
-        found.append(Volume(program, ranks, group, lies, kind, count, size))
+        found.append(GroupVolume(program, ranks, group, lies, kind, count, size))
     return tuple(found)
 
 
@@ -115,7 +115,7 @@ def extents(members: Members, sizes: Sequence[int]) -> Extents | None:
     return tuple(found) if left == 1 and aligned else None
 
 
-def spans(volume: Volume, sizes: Sequence[int]) -> Extents | None:
+def spans(volume: GroupVolume, sizes: Sequence[int]) -> Extents | None:
     """Which dimensions a volume takes; nothing where its group is not an aligned part of a grid.
     Messages always have a way."""
     if volume.kind == "send":

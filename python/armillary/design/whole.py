@@ -27,7 +27,7 @@ import numpy as np
 from . import front
 from .model import StepModel, Vector
 from .optimal import Constraint, NoSolution, Question, optimise
-from .topology import Dimension
+from .topology import StackDimension
 
 _SMALL = 4096
 """Choices of a box that are tried out rather than bounded."""
@@ -71,14 +71,14 @@ class Whole:
     limits left aside. """
 
 
-def ports(dimension: Dimension) -> int:
+def ports(dimension: StackDimension) -> int:
     """Links of an NPU that a dimension takes at least."""
     return {"Switch": 1, "Ring": min(2, dimension.size - 1), "FullyConnected": dimension.size - 1}[
         dimension.block
     ]
 
 
-def offer(dimension: Dimension, speeds: Sequence[float], most: int) -> Offer:
+def offer(dimension: StackDimension, speeds: Sequence[float], most: int) -> Offer:
     """What links of these speeds, up to `most` an NPU, make of a dimension; the fewest links for
     each bandwidth."""
     taken, wide = ports(dimension), dimension.size - 1 if dimension.block == "FullyConnected" else 1

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..schema import Collective, Report
 from ..units import NS_PER_S, PPM
-from .network import Dimension, dimensions
+from .network import NetworkDimension, dimensions
 from .rows import detail
 
 _IN_NETWORK = "in_network"
@@ -60,7 +60,7 @@ def of_all(report: Report, kind: str, size: int) -> Bound | None:
     return of_grid(kind, size, [dim.size for dim in network], network)
 
 
-def of_grid(kind: str, size: int, sizes: Sequence[int], dims: Sequence[Dimension]) -> Bound:
+def of_grid(kind: str, size: int, sizes: Sequence[int], dims: Sequence[NetworkDimension]) -> Bound:
     """The bound of a collective over a grid of `sizes` ranks in dimensions `dims`, innermost
     first."""
     cuts = []
@@ -75,7 +75,9 @@ def of_grid(kind: str, size: int, sizes: Sequence[int], dims: Sequence[Dimension
     return Bound(max(cuts, default=0.0), latency)
 
 
-def _grid(row: Collective, network: list[Dimension]) -> tuple[list[int], list[Dimension]] | None:
+def _grid(
+    row: Collective, network: list[NetworkDimension]
+) -> tuple[list[int], list[NetworkDimension]] | None:
     """Sizes and dimensions of a row's phases; None where there are none or not only NPUs reduce."""
     used = {phase["dim"]: phase["ranks"] for phase in row["phases"]}
     if (
@@ -110,7 +112,7 @@ def bytes_out(kind: str, size: int, machines: int, inner: int) -> float:
     return needed.get(kind, 0.0)
 
 
-def _of_any_group(row: Collective, network: list[Dimension]) -> Bound:
+def _of_any_group(row: Collective, network: list[NetworkDimension]) -> Bound:
     """Of a group that lies anywhere: all links of an NPU at once, one link's latency."""
     everything = sum(dim.npu for dim in network)
     needed = bytes_out(row["kind"], row["bytes"], row["ranks"], 1)
@@ -183,7 +185,7 @@ _ROOTED = {"broadcast": 1, "reduce": 1, "gather": 0, "scatter": 0}
 """Kinds whose ranks do not all send alike: whether all machines but one must, or one alone."""
 
 
-def _needed(row: Collective, network: list[Dimension], at: int) -> float:
+def _needed(row: Collective, network: list[NetworkDimension], at: int) -> float:
     """Bytes that the mean member must send over the links of dimensions from `at` on; 0 where that
     is not known."""
     if row["kind"] == "send":

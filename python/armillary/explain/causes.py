@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..schema import Collective, PathOperation, Report
-from .network import Dimension, dimensions
+from .network import NetworkDimension, dimensions
 from .rows import LAUNCH, detail, pattern, require_choices, term_sum
 
 _WAITS = ("contention_ns", "congestion_ns", "queue_ns")
@@ -280,7 +280,7 @@ def _numbers(report: Report, used: set[int], cause: str) -> list[Any]:
     if not network:
         return [fabric]
 
-    def of(dim: Dimension) -> float:
+    def of(dim: NetworkDimension) -> float:
         return dim.latency_ns if cause == "latency" else dim.link
 
     delay = (

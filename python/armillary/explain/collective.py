@@ -15,7 +15,7 @@ from ..report.quantity import bandwidth, counted, number, share, size, time
 from ..schema import Collective, CollectiveTerms, Report
 from ..units import GB, PS_PER_NS
 from . import bounds, charts
-from .network import Dimension, dimensions
+from .network import NetworkDimension, dimensions
 from .rows import TERMS, term, term_sum
 
 _WAITS = tuple(TERMS[name] for name in ("contention_ns", "congestion_ns", "queue_ns"))
@@ -24,7 +24,7 @@ _NEGLIGIBLE = 5e-4
 
 
 @dataclass(frozen=True)
-class Line:
+class TermLine:
     """One term: where, what, the formula with its numbers, and ns."""
 
     dim: str
@@ -66,7 +66,7 @@ def heading(row: Collective) -> str:
     return f'{row["kind"]} "{row["name"]}", {where}: {time(row["mean_ns"])}'
 
 
-def terms(report: Report, row: Collective) -> list[Line]:
+def terms(report: Report, row: Collective) -> list[TermLine]:
     """All terms that are not zero, by dimension, waits last; they sum to the mean duration."""
     network = dimensions(report)
     names = {phase["dim"]: phase["name"] for phase in row["phases"]}
@@ -75,14 +75,14 @@ def terms(report: Report, row: Collective) -> list[Line]:
         dim = network[found["dim"]] if network else None
         name = names.get(found["dim"]) or (dim.name if dim else f"dimension {found['dim'] + 1}")
         lines += [
-            Line(name, TERMS[what], formula, ns)
+            TermLine(name, TERMS[what], formula, ns)
             for what, formula, ns in _formulas(report, found, dim)
         ]
     waits = [
         ("waiting for the last member", row["late_ns"]),
         ("begun before the rank came", -row["ahead_ns"]),
     ]
-    return lines + [Line("", what, "", ns) for what, ns in waits if ns]
+    return lines + [TermLine("", what, "", ns) for what, ns in waits if ns]
 
 
 def bottleneck(report: Report, row: Collective) -> str | None:
@@ -101,7 +101,7 @@ def _spent(report: Report, row: Collective) -> dict[str, float]:
 
 
 def _formulas(
-    report: Report, found: CollectiveTerms, dim: Dimension | None
+    report: Report, found: CollectiveTerms, dim: NetworkDimension | None
 ) -> Iterator[tuple[str, str, float]]:
     """Term, formula, ns."""
     platform = report["config"]["platform"]
@@ -199,7 +199,7 @@ def _waits(row: Collective) -> Iterator[str]:
         )
 
 
-def _table(row: Collective, lines: list[Line]) -> Table:
+def _table(row: Collective, lines: list[TermLine]) -> Table:
     whole = row["mean_ns"] or 1.0
     rows = [
         (line.dim, line.term, line.formula, _signed(line.ns), share(line.ns / whole))

@@ -13,7 +13,7 @@ from ..units import PS_PER_NS
 
 
 @dataclass(frozen=True)
-class Dimension:
+class NetworkDimension:
     """One network dimension: bandwidths in bytes/ns (GB/s), latency of a link in ns."""
 
     name: str
@@ -33,7 +33,7 @@ class Dimension:
         return BLOCKS[self.block].paths == "relayed"
 
 
-def dimensions(report: Report) -> list[Dimension]:
+def dimensions(report: Report) -> list[NetworkDimension]:
     """Dimensions, innermost first; none on explicit graphs and where collectives run over logical
     ones."""
     platform = report["config"]["platform"]
@@ -41,7 +41,7 @@ def dimensions(report: Report) -> list[Dimension]:
     if dims is None or platform.get("logical") is not None:
         return []
     return [
-        Dimension(
+        NetworkDimension(
             shown["name"],
             str(dim["block"]),
             dim["size"],

@@ -35,7 +35,7 @@ FLOWS = ("hoti", "neo")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class EmbeddingTable:
     """An embedding table of `rows` x `dim` elements; a sample looks up `pooling` rows on average
     and adds them."""
 
@@ -91,7 +91,7 @@ class Dlrm:
     samples."""
 
     name: str
-    tables: tuple[Table, ...]
+    tables: tuple[EmbeddingTable, ...]
     bottom: tuple[Dense, ...]
     interaction: Interaction
     top: tuple[Dense, ...]
@@ -145,8 +145,8 @@ def parse(model: Model) -> Dlrm:
     return result
 
 
-def _tables(top: Fields) -> tuple[Table, ...]:
-    tables: list[Table] = []
+def _tables(top: Fields) -> tuple[EmbeddingTable, ...]:
+    tables: list[EmbeddingTable] = []
     for entry in top.entries("tables"):
         name = entry.text("name", "")
         count, rows = entry.whole("count", 1, most=MOST_TABLES), entry.whole("rows", most=MOST_ROWS)
@@ -156,7 +156,7 @@ def _tables(top: Fields) -> tuple[Table, ...]:
         )
         for index in range(count):
             number = f"{name}{index if count > 1 else ''}" if name else f"t{len(tables)}"
-            tables.append(Table(number, rows, dim, pooling))
+            tables.append(EmbeddingTable(number, rows, dim, pooling))
         entry.done()
     return tuple(tables)
 
@@ -166,7 +166,7 @@ def _mlp(name: str, inputs: int, outputs: tuple[int, ...], bias: bool) -> tuple[
     return tuple(Dense(f"{name}.{index}", *pair, bias) for index, pair in enumerate(pairs))
 
 
-def _interaction(top: Fields, tables: tuple[Table, ...], bottom: int) -> Interaction:
+def _interaction(top: Fields, tables: tuple[EmbeddingTable, ...], bottom: int) -> Interaction:
     field = top.inner("interaction")
     kind = field.text("kind", allowed=INTERACTIONS)
     features, inputs = len(tables) + 1, bottom + sum(table.dim for table in tables)

@@ -29,7 +29,7 @@ from functools import cached_property
 from typing import Literal, cast, get_args
 
 from ..errors import InputError, Problem
-from .dlrm import Table
+from .dlrm import EmbeddingTable
 from .sharding_plan import ShardingPlan, ShardScheme, TablePlan, even
 
 Scheme = Literal["table", "column", "row", "table_row", "data", "auto"]
@@ -65,7 +65,7 @@ class ShardingRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class TableLoad:
     """What tables sharded one way ask of an NPU for each sample it looks up, and in memory."""
 
     lookups: int = 0
@@ -76,8 +76,8 @@ class Load:
     parameters: int = 0
     rows: int = 0
 
-    def __add__(self, other: Load) -> Load:
-        return Load(
+    def __add__(self, other: TableLoad) -> TableLoad:
+        return TableLoad(
             self.lookups + other.lookups,
             self.elements + other.elements,
             self.dims + other.dims,
@@ -102,26 +102,26 @@ class NpuKind:
 
     first: int
     ranks: int
-    whole: Load
-    node: Load
+    whole: TableLoad
+    node: TableLoad
 
 
 @dataclass(frozen=True)
-class Placement:
+class ShardPlacement:
     """What a sharding plan asks of each NPU. Loads are per NPU; those of `row` and `data` are the
     same on every NPU."""
 
     plan: ShardingPlan = field(repr=False)
     """The rank of each shard of each table."""
-    whole: tuple[Load, ...]
+    whole: tuple[TableLoad, ...]
     """Table- and column-wise shards, an entry an NPU."""
-    row: Load
+    row: TableLoad
     """Row-wise tables; `lookups` and `elements` are those of the whole batch; each NPU does `1 /
     npus` of them."""
-    node: tuple[Load, ...]
+    node: tuple[TableLoad, ...]
     """Table-row-wise tables, an entry a node; an NPU does `1 / npus_per_node` of its node's
     lookups. Empty without such tables."""
-    data: Load
+    data: TableLoad
     lengths: int
     """Lengths an NPU sends for each of its samples."""
     indices: int
@@ -130,15 +130,15 @@ class Placement:
     """Tables by scheme."""
     npus_per_node: int
 
-    def on(self, npu: int) -> tuple[Load, Load]:
+    def on(self, npu: int) -> tuple[TableLoad, TableLoad]:
         """The whole shards of `npu`, and the tables of its node."""
-        return self.whole[npu], self.node[npu // self.npus_per_node] if self.node else Load()
+        return self.whole[npu], self.node[npu // self.npus_per_node] if self.node else TableLoad()
 
     @cached_property
     def kinds(self) -> tuple[NpuKind, ...]:
         """NPUs with equal loads, in the order of their first; those of a node where tables are
         shared out to nodes."""
-        found: dict[tuple[Load, Load, int], list[int]] = {}
+        found: dict[tuple[TableLoad, TableLoad, int], list[int]] = {}
         for npu, load in enumerate(map(self.on, range(len(self.whole)))):
             node = npu // self.npus_per_node if self.node else 0
             found.setdefault((*load, node), [npu, 0])[1] += 1
@@ -169,11 +169,13 @@ class Placement:
         return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
 
-def _share(load: Load, ways: int) -> Load:
+def _share(load: TableLoad, ways: int) -> TableLoad:
     return replace(load, parameters=-(-load.parameters // ways), rows=-(-load.rows // ways))
 
 
-def place(tables: Sequence[Table], request: ShardingRequest, model: str = "model") -> Placement:
+def place(
+    tables: Sequence[EmbeddingTable], request: ShardingRequest, model: str = "model"
+) -> ShardPlacement:
     """Shards `tables` and sums up what that costs. Raises `InputError` when the scheme can't work,
     with what can."""
     problems = _check(tables, request)
@@ -184,7 +186,7 @@ def place(tables: Sequence[Table], request: ShardingRequest, model: str = "model
     return placement
 
 
-def _plan(tables: Sequence[Table], request: ShardingRequest, model: str) -> ShardingPlan:
+def _plan(tables: Sequence[EmbeddingTable], request: ShardingRequest, model: str) -> ShardingPlan:
     """The scheme of each table, then whole shards and those of nodes dealt out."""
     share = sum(_cost(table, table.dim) for table in tables) / request.npus
     chosen = [_choose(table, share, len(tables), request) for table in tables]
@@ -205,7 +207,7 @@ def _plan(tables: Sequence[Table], request: ShardingRequest, model: str) -> Shar
 
 
 def _dealt(
-    tables: Sequence[Table],
+    tables: Sequence[EmbeddingTable],
     chosen: Sequence[tuple[ShardScheme, int]],
     schemes: Sequence[str],
     places: int,
@@ -226,10 +228,10 @@ def _dealt(
     return found
 
 
-def placement_of(plan: ShardingPlan, tables: Sequence[Table]) -> Placement:
+def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardPlacement:
     """What `plan` asks of each NPU; the plan must fit the tables (`misfits`)."""
-    whole, row, data = [Load()] * plan.ranks, Load(), Load()
-    node = [Load()] * (plan.ranks // plan.ranks_per_node)
+    whole, row, data = [TableLoad()] * plan.ranks, TableLoad(), TableLoad()
+    node = [TableLoad()] * (plan.ranks // plan.ranks_per_node)
     lengths = indices = 0
     for table, planned in zip(tables, plan.tables, strict=True):
         scheme, load = planned.scheme, _load(table, table.dim)
@@ -247,7 +249,7 @@ def placement_of(plan: ShardingPlan, tables: Sequence[Table]) -> Placement:
         lengths += len(planned.ranks)
         indices += table.pooling * (len(planned.ranks) if scheme == "column" else 1)
     names = [planned.scheme for planned in plan.tables]
-    return Placement(
+    return ShardPlacement(
         plan,
         tuple(whole),
         row,
@@ -261,7 +263,7 @@ def placement_of(plan: ShardingPlan, tables: Sequence[Table]) -> Placement:
 
 
 def misfits(
-    plan: ShardingPlan, tables: Sequence[Table], npus: int, file: str, first: int = 0
+    plan: ShardingPlan, tables: Sequence[EmbeddingTable], npus: int, file: str, first: int = 0
 ) -> list[Problem]:
     """Why a plan is not one of these tables on `npus` NPUs, or not one that can be simulated:
     rows are cut evenly over all NPUs or those of a node, and tables are in the NPUs' memory. NPUs
@@ -284,7 +286,7 @@ def misfits(
 
 
 def _table_misfits(
-    planned: TablePlan, table: Table, plan: ShardingPlan, file: str, first: int
+    planned: TablePlan, table: EmbeddingTable, plan: ShardingPlan, file: str, first: int
 ) -> list[Problem]:
     place, ranks = f"tables.{table.name}", sorted(set(planned.ranks))
     found = []
@@ -310,13 +312,13 @@ def _table_misfits(
     return found
 
 
-def _load(table: Table, width: int) -> Load:
+def _load(table: EmbeddingTable, width: int) -> TableLoad:
     """A shard of `width` columns."""
-    return Load(table.pooling, table.pooling * width, width, table.rows * width, table.rows)
+    return TableLoad(table.pooling, table.pooling * width, width, table.rows * width, table.rows)
 
 
 def _choose(
-    table: Table, share: float, tables: int, request: ShardingRequest
+    table: EmbeddingTable, share: float, tables: int, request: ShardingRequest
 ) -> tuple[ShardScheme, int]:
     """How `table` is sharded, and into how many columns; `share` is the mean cost of an NPU."""
     if request.scheme == "column":
@@ -338,7 +340,7 @@ def _choose(
     return ("row", 1) if table.rows >= request.npus else ("table", 1)
 
 
-def _cost(table: Table, dim: int) -> int:
+def _cost(table: EmbeddingTable, dim: int) -> int:
     return (table.pooling + 1) * dim
 
 
@@ -346,7 +348,7 @@ def _divisors(number: int) -> list[int]:
     return [ways for ways in range(1, number + 1) if number % ways == 0]
 
 
-def _columns(tables: int, table: Table, request: ShardingRequest) -> int:
+def _columns(tables: int, table: EmbeddingTable, request: ShardingRequest) -> int:
     """Column shards of `table`: as asked for, or the fewest with which there is one for every
     NPU."""
     if request.column_shards is not None:
@@ -355,7 +357,7 @@ def _columns(tables: int, table: Table, request: ShardingRequest) -> int:
     return enough[0] if enough else table.dim
 
 
-def _check(tables: Sequence[Table], request: ShardingRequest) -> list[Problem]:
+def _check(tables: Sequence[EmbeddingTable], request: ShardingRequest) -> list[Problem]:
     check = {"column": _check_columns, "row": _check_rows, "table_row": _check_nodes}.get(
         request.scheme
     )
@@ -369,7 +371,7 @@ def _check(tables: Sequence[Table], request: ShardingRequest) -> list[Problem]:
     return problems
 
 
-def _check_columns(tables: Sequence[Table], request: ShardingRequest) -> list[Problem]:
+def _check_columns(tables: Sequence[EmbeddingTable], request: ShardingRequest) -> list[Problem]:
     ways = request.column_shards
     bad = sorted(
         {table.dim for table in tables if ways is not None and (ways < 1 or table.dim % ways)}
@@ -386,7 +388,7 @@ def _check_columns(tables: Sequence[Table], request: ShardingRequest) -> list[Pr
     return [Problem("", "column_shards", message, ", ".join(map(str, near)))]
 
 
-def _check_rows(tables: Sequence[Table], request: ShardingRequest) -> list[Problem]:
+def _check_rows(tables: Sequence[EmbeddingTable], request: ShardingRequest) -> list[Problem]:
     short = [table for table in tables if table.rows < request.npus]
     if not short:
         return []
@@ -398,7 +400,7 @@ def _check_rows(tables: Sequence[Table], request: ShardingRequest) -> list[Probl
     return [Problem("", "sharding", message, f"auto, or row on up to {least.rows} NPUs")]
 
 
-def _check_nodes(tables: Sequence[Table], request: ShardingRequest) -> list[Problem]:
+def _check_nodes(tables: Sequence[EmbeddingTable], request: ShardingRequest) -> list[Problem]:
     each = request.npus_per_node
     if each >= 1 and request.npus % each == 0:
         return _check_rows(tables, replace(request, npus=each))
@@ -407,7 +409,9 @@ def _check_nodes(tables: Sequence[Table], request: ShardingRequest) -> list[Prob
     return [Problem("", "npus_per_node", message, ", ".join(map(str, near)))]
 
 
-def require_room(placement: Placement, width: int, optimizer: str, capacity: int | None) -> None:
+def require_room(
+    placement: ShardPlacement, width: int, optimizer: str, capacity: int | None
+) -> None:
     """Refuses a placement with more bytes of tables and optimizer state on an NPU than
     `capacity`."""
     if capacity is None:

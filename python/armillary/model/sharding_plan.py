@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal, NamedTuple, get_args
 
-from .dlrm import Table
+from .dlrm import EmbeddingTable
 
 ShardScheme = Literal["table", "column", "row", "table_row", "data"]
 
@@ -85,7 +85,7 @@ class ShardingPlan:
     ranks_per_node: int
     tables: tuple[TablePlan, ...]
 
-    def ordered(self, tables: Sequence[Table]) -> ShardingPlan:
+    def ordered(self, tables: Sequence[EmbeddingTable]) -> ShardingPlan:
         """The same plan in the order of `tables`; it must contain all of them."""
         known = {each.name: each for each in self.tables}
         return replace(self, tables=tuple(known[table.name] for table in tables))

@@ -75,7 +75,7 @@ class Scheduler(TypedDict, total=False):
     endpoint_delay_ps: int
 
 
-class Choice(TypedDict, total=False):
+class CollectiveChoice(TypedDict, total=False):
     """How collectives of one kind run."""
 
     algorithms: list[str] | None
@@ -92,7 +92,7 @@ class Machine(TypedDict):
     npu: Npu
     logical: NotRequired[list[int] | None]
     scheduler: NotRequired[Scheduler]
-    collectives: NotRequired[dict[str, Choice]]
+    collectives: NotRequired[dict[str, CollectiveChoice]]
 
 
 class Made(TypedDict):

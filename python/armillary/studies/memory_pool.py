@@ -24,7 +24,7 @@ BANDWIDTHS = {"memory_side": 100, "npu_side": 50, "in_node": 256}
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class PoolLoad:
     """A link of the example and what the paper says it carries, in W."""
 
     name: str
@@ -34,11 +34,15 @@ class Load:
 
 
 LOADS = (
-    Load("a remote memory group", {"memory_side": "{bandwidth: 1 GB/s, per: group}"}, 32),
-    Load("a remote memory group to an out-node switch", {"memory_side": "{bandwidth: 1 GB/s}"}, 8),
-    Load("an out-node switch to a node", {"npu_side": "{bandwidth: 1 GB/s}"}, 4),
-    Load("in-switch: an out-node switch to a node", {"npu_side": "{bandwidth: 1 GB/s}"}, 64, True),
-    Load("in-switch: an in-node switch", {"in_node": "{bandwidth: 1 GB/s}"}, 256, True),
+    PoolLoad("a remote memory group", {"memory_side": "{bandwidth: 1 GB/s, per: group}"}, 32),
+    PoolLoad(
+        "a remote memory group to an out-node switch", {"memory_side": "{bandwidth: 1 GB/s}"}, 8
+    ),
+    PoolLoad("an out-node switch to a node", {"npu_side": "{bandwidth: 1 GB/s}"}, 4),
+    PoolLoad(
+        "in-switch: an out-node switch to a node", {"npu_side": "{bandwidth: 1 GB/s}"}, 64, True
+    ),
+    PoolLoad("in-switch: an in-node switch", {"in_node": "{bandwidth: 1 GB/s}"}, 256, True),
 )
 
 
@@ -61,7 +65,7 @@ def step(links: dict[str, str], in_switch: bool, backend: str) -> float:
     return simulate(workload, platform, backend=backend).step_time_ns
 
 
-def measured(load: Load, backend: str) -> float:
+def measured(load: PoolLoad, backend: str) -> float:
     """What a link carries, in W."""
     links = dict.fromkeys(BANDWIDTHS, f"{{bandwidth: {FAST}}}") | load.slow
     return step(links, load.in_switch, backend) / TENSOR

@@ -26,7 +26,7 @@ MEMORIES = range(100, 501, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PoolChoice:
     """What the paper leaves open."""
 
     tp: int = 8
@@ -53,7 +53,7 @@ ZERO_INFINITY, BASELINE, OPT = System(False), System(True), System(True, 512, 50
 SYSTEMS = {"ZeRO-Infinity": ZERO_INFINITY, "HierMem": BASELINE, "HierMem (opt)": OPT}
 
 
-def platform(system: System, choice: Choice) -> Platform:
+def platform(system: System, choice: PoolChoice) -> Platform:
     """The platform of a column."""
     if system.pool:
         pool = f"nodes: {NODES}, out_switches: {SWITCHES}, groups: {GROUPS}, chunk: {choice.chunk}"
@@ -76,7 +76,7 @@ def platform(system: System, choice: Choice) -> Platform:
 
 
 @cache
-def workload(choice: Choice) -> Workload:
+def workload(choice: PoolChoice) -> Workload:
     """A training step: parameters, gradients and optimizer states outside, brought in and out layer
     by layer."""
     return moe(
@@ -90,7 +90,7 @@ def workload(choice: Choice) -> Workload:
     )
 
 
-def parts(system: System, choice: Choice, backend: str) -> dict[str, float]:
+def parts(system: System, choice: PoolChoice, backend: str) -> dict[str, float]:
     """The five parts of a step, ns, as the charts call them."""
     only = simulate(workload(choice), platform(system, choice), backend=backend).report["classes"][
         0
@@ -104,18 +104,18 @@ def parts(system: System, choice: Choice, backend: str) -> dict[str, float]:
     }
 
 
-def _step(system: System, choice: Choice, backend: str) -> float:
+def _step(system: System, choice: PoolChoice, backend: str) -> float:
     return sum(parts(system, choice, backend).values())
 
 
-def waits(system: System, choice: Choice, backend: str) -> float:
+def waits(system: System, choice: PoolChoice, backend: str) -> float:
     """Share of the step, in percent, in which GPUs wait for data from the pool or from each
     other."""
     found = parts(system, choice, backend)
     return 100 * (found["communication"] + found["remote memory"]) / sum(found.values())
 
 
-def best(choice: Choice, backend: str, within: float = 1.05) -> System:
+def best(choice: PoolChoice, backend: str, within: float = 1.05) -> System:
     """The least fabric and memory whose step is within a factor of the sweep's shortest: memory
     first."""
     systems = [System(True, fabric, memory) for memory in MEMORIES for fabric in FABRICS]
@@ -146,21 +146,21 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
     open."""
     found = []
     for backend in analytical(backends):
-        found += _ratios(Choice(), "", backend)
+        found += _ratios(PoolChoice(), "", backend)
         for name, system in SYSTEMS.items():
             found.append(
                 StudyRow(
                     f"{name}: waiting for data",
                     backend,
                     50,
-                    waits(system, Choice(), backend),
+                    waits(system, PoolChoice(), backend),
                     "%",
                     WHY_WAITS,
                     ">",
                 )
             )
             found += _parts(system, name, backend)
-        least = best(Choice(), backend)
+        least = best(PoolChoice(), backend)
         found.append(
             StudyRow(
                 "best of the sweep: fabric in a node", backend, 512, least.fabric, "GB/s", WHY_BEST
@@ -172,11 +172,11 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
             )
         )
         for choice in (
-            Choice(tp=2),
-            Choice(tp=4),
-            Choice(seq=512),
-            Choice(chunk="1 MB"),
-            Choice(chunk="4 kB"),
+            PoolChoice(tp=2),
+            PoolChoice(tp=4),
+            PoolChoice(seq=512),
+            PoolChoice(chunk="1 MB"),
+            PoolChoice(chunk="4 kB"),
         ):
             label = (
                 f" (tp {choice.tp}, ep {choice.ep}, {choice.seq} tokens, chunks of {choice.chunk})"
@@ -187,7 +187,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 
 def _parts(system: System, name: str, backend: str) -> list[StudyRow]:
     """Fig. 11: the five parts of a step, ms."""
-    times = parts(system, Choice(), backend)
+    times = parts(system, PoolChoice(), backend)
     return [
         StudyRow(f"{name}: {part}", backend, None, ns / NS_PER_MS, "ms", WHY_PARTS)
         for part, ns in times.items()
@@ -217,7 +217,7 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     return [Chart("zero-infinity", "ZeRO-Infinity and a hierarchical pool", records, spec)]
 
 
-def _ratios(choice: Choice, label: str, backend: str) -> list[StudyRow]:
+def _ratios(choice: PoolChoice, label: str, backend: str) -> list[StudyRow]:
     own, pool, opt = (_step(system, choice, backend) for system in (ZERO_INFINITY, BASELINE, OPT))
     return [
         StudyRow(

@@ -23,14 +23,14 @@ from ..errors import InputError, Problem
 from .columns import fault
 from .runner import DECODER, Finished
 from .source import located
-from .study import Study
+from .study import SweepStudy
 
 SCHEMA = "armillary.sweep-journal/2"
 NAME = "journal.jsonl"
 _LARGE = 10**18
 
 
-def header(study: Study) -> dict[str, Any]:
+def header(study: SweepStudy) -> dict[str, Any]:
     """What the results depend on: the study, the files it names, the version."""
     return {
         "schema": SCHEMA,
@@ -40,7 +40,7 @@ def header(study: Study) -> dict[str, Any]:
     }
 
 
-def _digests(study: Study) -> Iterator[tuple[str, str]]:
+def _digests(study: SweepStudy) -> Iterator[tuple[str, str]]:
     """SHA-256 of the files that the study names: platforms, models, groups, traces in one file."""
     keys = ("platform.file", "workload.model", "workload.path", "workload.groups")
     named = [study.base[key] for key in keys if key in study.base]
@@ -66,7 +66,7 @@ class Journal:
     def __init__(
         self,
         folder: str | os.PathLike[str],
-        study: Study,
+        study: SweepStudy,
         points: int,
         resume: bool,
         retry_failed: bool = False,

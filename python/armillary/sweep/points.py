@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import InputError, Problem
 from . import domain
 from .expression import ExpressionError, value
-from .study import MEMORY, MOST_POINTS, Study
+from .study import MEMORY, MOST_POINTS, SweepStudy
 
 Values = tuple[Any, ...]
 Point = tuple[int, Values]
@@ -25,7 +25,7 @@ _MISSES = 100_000
 """Random draws without a point, one after the other, after which there is none to be found."""
 
 
-def admits(study: Study, values: Values) -> bool:
+def admits(study: SweepStudy, values: Values) -> bool:
     """Whether every constraint holds. Raises `InputError` when one has no value."""
     if not study.constraints:
         return True
@@ -49,7 +49,7 @@ def admits(study: Study, values: Values) -> bool:
     return True
 
 
-def _weigh(study: Study, values: Values, scope: dict[str, Any]) -> bool:
+def _weigh(study: SweepStudy, values: Values, scope: dict[str, Any]) -> bool:
     """Puts what a point's workload needs of an NPU's memory into the scope, unless the workload
     can't be made: then the point has to fail and say why."""
     if MEMORY not in scope:
@@ -62,7 +62,7 @@ def _weigh(study: Study, values: Values, scope: dict[str, Any]) -> bool:
     return True
 
 
-def points(study: Study) -> tuple[list[Point], int]:
+def points(study: SweepStudy) -> tuple[list[Point], int]:
     """All points of a grid or a random search, and how many the constraints refused."""
     candidates = _grid(study) if study.search.kind == "grid" else _draws(study)
     found: list[Point] = []
@@ -81,7 +81,7 @@ def points(study: Study) -> tuple[list[Point], int]:
     return found, refused
 
 
-def _too_few(study: Study, found: int, refused: int) -> InputError:
+def _too_few(study: SweepStudy, found: int, refused: int) -> InputError:
     wanted = f" of the {study.search.points:,} points" if study.search.points else ""
     place = study.source.place(("constraints",))
     message = f"the constraints leave {found:,}{wanted} of {found + refused:,} combinations"
@@ -90,7 +90,7 @@ def _too_few(study: Study, found: int, refused: int) -> InputError:
     )
 
 
-def _grid(study: Study) -> Iterator[Values]:
+def _grid(study: SweepStudy) -> Iterator[Values]:
     axes = [
         each.domain.grid()
         for each in study.parameters
@@ -116,7 +116,7 @@ def stream(seed: int, name: str) -> random.Random:
     return random.Random(int.from_bytes(digest, "big"))
 
 
-def _draws(study: Study) -> Iterator[Values]:
+def _draws(study: SweepStudy) -> Iterator[Values]:
     streams = [stream(study.base["seed"], each.name) for each in study.parameters]
     while True:
         yield tuple(

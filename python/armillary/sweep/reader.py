@@ -1,5 +1,5 @@
-"""From a study's values to the `Study`, checked as far as no simulation is needed. All problems go
-to the source.
+"""From a study's values to the `SweepStudy`, checked as far as no simulation is needed. All
+problems go to the source.
 
 Not here: YAML (`source.py`), kinds of values (`domain.py`), constraints' language
 (`expression.py`)."""
@@ -22,7 +22,7 @@ from . import domain
 from .columns import ALIASES, is_result
 from .expression import ALLOWED, Expression, ExpressionError, compile_expression, value
 from .source import Source, located
-from .study import KINDS, MEMORY, MOST_POINTS, Parameter, Search, Study
+from .study import KINDS, MEMORY, MOST_POINTS, SweepParameter, SweepSearch, SweepStudy
 
 _KEYS = (
     "name",
@@ -42,7 +42,7 @@ _TARGETS = (
 )
 
 
-def study(source: Source) -> Study:
+def study(source: Source) -> SweepStudy:
     """Reads a study. Raises `InputError` listing every problem."""
     read = _Reader(source)
     found = read.study()
@@ -78,7 +78,7 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self.source, self.values = source, source.values
 
-    def study(self) -> Study:
+    def study(self) -> SweepStudy:
         _mapping(self.source, (), self.values, _KEYS)
         parameters = self.parameters()
         row_names, rows = self.rows()
@@ -89,7 +89,7 @@ class _Reader:
         search = self.search(parameters, bool(rows))
         aliases = _aliases(names)
         scope = self.scope(base)
-        return Study(
+        return SweepStudy(
             name=str(self.values.get("name", Path(self.source.file).stem)),
             source=self.source,
             base=base,
@@ -185,7 +185,7 @@ class _Reader:
             self.source.fault(("fold",), f"{found['fold']!r} is neither", "true, false")
         return found
 
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[SweepParameter, ...]:
         """What varies, by name; the name is the target where no other is set."""
         raw = self.values.get("parameters", {})
         if not isinstance(raw, dict):
@@ -199,7 +199,7 @@ class _Reader:
             if (found := self.parameter(str(name), each)) is not None
         )
 
-    def parameter(self, name: str, raw: object) -> Parameter | None:
+    def parameter(self, name: str, raw: object) -> SweepParameter | None:
         path = ("parameters", name)
         targets: Any = name
         if isinstance(raw, dict) and "set" in raw:
@@ -214,7 +214,7 @@ class _Reader:
             self.source.fault((*path, "set"), f"{targets!r} sets nothing", _TARGETS)
             return None
         found = domain.read(raw, self.source, path)
-        return None if found is None else Parameter(name, tuple(targets), found)
+        return None if found is None else SweepParameter(name, tuple(targets), found)
 
     def rows(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
         """A list of points, each a mapping from target to value, all with the same keys."""
@@ -248,7 +248,7 @@ class _Reader:
         base: Mapping[str, Any],
         names: tuple[str, ...],
         targets: tuple[tuple[str, ...], ...],
-        parameters: tuple[Parameter, ...],
+        parameters: tuple[SweepParameter, ...],
         rows: tuple[tuple[Any, ...], ...],
     ) -> None:
         """Refuses what sets nothing, the same thing twice, or an option that no model here has."""
@@ -298,7 +298,7 @@ class _Reader:
         base: Mapping[str, Any],
         names: tuple[str, ...],
         targets: tuple[tuple[str, ...], ...],
-        parameters: tuple[Parameter, ...],
+        parameters: tuple[SweepParameter, ...],
         rows: tuple[tuple[Any, ...], ...],
     ) -> set[str] | None:
         """What may be set of the workload; nothing when that is unknown."""
@@ -387,7 +387,7 @@ class _Reader:
                     )
         return tuple(found)
 
-    def search(self, parameters: tuple[Parameter, ...], rows: bool) -> Search:
+    def search(self, parameters: tuple[SweepParameter, ...], rows: bool) -> SweepSearch:
         """Grid unless something else is said."""
         raw = self.values.get("search", "grid")
         raw = {"kind": raw} if isinstance(raw, str) else raw
@@ -397,7 +397,7 @@ class _Reader:
             self.source.fault(
                 ("search", "kind"), f"unknown search {kind!r}", "grid, random, optuna"
             )
-            return Search()
+            return SweepSearch()
         extra = {"grid": (), "random": ("points",), "optuna": ("points", "batch")}[kind]
         raw = _mapping(self.source, ("search",), raw, ("kind", *extra, "minimize", "maximize"))
         if not parameters and (not rows or kind != "grid"):
@@ -407,11 +407,11 @@ class _Reader:
         for each in parameters:
             self.check_domain(each, kind)
         points = 0 if kind == "grid" else self.whole("points", raw, None, MOST_POINTS)
-        return Search(
+        return SweepSearch(
             found, points, self.objectives(raw, kind == "optuna"), self.whole("batch", raw, 8, 1024)
         )
 
-    def check_domain(self, parameter: Parameter, kind: str) -> None:
+    def check_domain(self, parameter: SweepParameter, kind: str) -> None:
         found, place = parameter.domain, ("parameters", parameter.name)
         if isinstance(found, domain.Normal) and kind != "random":
             self.source.fault(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .journal import Journal
     from .points import Point
     from .runner import Finished
-    from .study import Study
+    from .study import SweepStudy
     from .view import View
 
 Given = str | os.PathLike[str] | Mapping[str, Any]
@@ -235,7 +235,7 @@ def check(
 
 
 def _checked(
-    study: Study, points: list[Point], workers: int | None
+    study: SweepStudy, points: list[Point], workers: int | None
 ) -> Iterator[tuple[int, list[Problem]]]:
     """Every point and its problems, in any order."""
     from . import executor as executors
@@ -257,7 +257,7 @@ def _checked(
                 yield checked.index, problems_of(checked)
 
 
-def _require_retry(study: Study, resume: bool) -> None:
+def _require_retry(study: SweepStudy, resume: bool) -> None:
     """Refuses to run failed points again where there are none, or where others have been chosen by
     them."""
     if not resume:
@@ -271,7 +271,7 @@ def _require_retry(study: Study, resume: bool) -> None:
         )
 
 
-def _of_points(study: Study, problem: Problem, points: list[Point], total: int) -> Problem:
+def _of_points(study: SweepStudy, problem: Problem, points: list[Point], total: int) -> Problem:
     """A problem of points as one of the study."""
     shown = ", ".join(
         f"{name}={value}" for name, value in zip(study.columns, points[0][1], strict=True)
@@ -286,14 +286,14 @@ def _of_points(study: Study, problem: Problem, points: list[Point], total: int) 
     )
 
 
-def _read(study: Given) -> Study:
+def _read(study: Given) -> SweepStudy:
     from .reader import study as parse
     from .source import read
 
     return parse(read(study))
 
 
-def _first(study: Study) -> list[Point]:
+def _first(study: SweepStudy) -> list[Point]:
     from .points import points
     from .search import Proposals
 
@@ -305,7 +305,7 @@ class _Run:
 
     def __init__(
         self,
-        study: Study,
+        study: SweepStudy,
         output: str | os.PathLike[str] | None,
         resume: bool,
         retry_failed: bool,
@@ -426,13 +426,13 @@ def _objectives(table: pl.DataFrame) -> tuple[tuple[str, bool], ...]:
     return (("samples_per_s", True),) if differ else Sweep.objectives
 
 
-def _orders(study: Study) -> dict[str, list[str]]:
+def _orders(study: SweepStudy) -> dict[str, list[str]]:
     """Texts of the parameters that list their values."""
     listed = {each.name: getattr(each.domain, "values", ()) for each in study.parameters}
     return {name: [str(value) for value in values] for name, values in listed.items() if values}
 
 
-def _require_runnable(study: Study, points: list[Point]) -> None:
+def _require_runnable(study: SweepStudy, points: list[Point]) -> None:
     """Refuses a study none of whose first points can be set up: a wrong key is wrong in all of
     them."""
     from .runner import Runner
@@ -449,7 +449,7 @@ def _require_runnable(study: Study, points: list[Point]) -> None:
     raise InputError(problems)
 
 
-def _by_workload(study: Study, points: list[Point]) -> list[list[Point]]:
+def _by_workload(study: SweepStudy, points: list[Point]) -> list[list[Point]]:
     """The points of each workload, so that workers build each seldom."""
     of_workload = [
         place

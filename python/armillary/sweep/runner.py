@@ -23,7 +23,7 @@ from .columns import Claims, columns
 from .points import Point
 from .reader import study
 from .source import Source, located
-from .study import Study
+from .study import SweepStudy
 
 WORKLOADS = 8
 """Workloads kept: one may be large."""
@@ -66,7 +66,7 @@ class Kept(Generic[T]):
 class Runner:
     """Runs points of one study."""
 
-    def __init__(self, of: Study, checks: bool = False) -> None:
+    def __init__(self, of: SweepStudy, checks: bool = False) -> None:
         self.study, self.checks = of, checks
         self.workloads: Kept[tuple[Workload, Claims]] = Kept(WORKLOADS)
         self.platforms: Kept[Platform] = Kept(PLATFORMS)
@@ -182,7 +182,7 @@ class Runner:
         return located(name, self.study.source.folder)
 
 
-def opening(of: Study, check: bool = False) -> bytes:
+def opening(of: SweepStudy, check: bool = False) -> bytes:
     """What another process needs to make the same runner, on one line; with `check`, one that runs
     nothing."""
     source = of.source

@@ -19,7 +19,7 @@ from ..errors import InputError, Problem
 from . import domain
 from .points import Point, Values, admits
 from .runner import Finished
-from .study import Study
+from .study import SweepStudy
 
 _TRIES = 1000
 _LACKING = "lacking"
@@ -38,7 +38,7 @@ def _optuna() -> ModuleType:
 class Proposals:
     """An Optuna study over the parameters of ours."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: SweepStudy) -> None:
         self.study, self.optuna = study, _optuna()
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)
         directions = ["maximize" if more else "minimize" for _, more in study.search.objectives]

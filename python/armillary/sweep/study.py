@@ -21,7 +21,7 @@ KINDS: tuple[Kind, ...] = ("grid", "random", "optuna")
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SweepParameter:
     """Something that varies: its name is a column of the table, its targets are what it sets."""
 
     name: str
@@ -30,7 +30,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SweepSearch:
     """How points are chosen. `objectives` are columns and whether more is better; `batch` are asked
     for at once."""
 
@@ -41,14 +41,14 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Study:
+class SweepStudy:
     """A study, read and checked."""
 
     name: str
     source: Source
     base: Mapping[str, Any]
     """What is fixed, by target: `workload.tp`, `platform.npus`, `backend`."""
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[SweepParameter, ...]
     columns: tuple[str, ...]
     """Names of the parameters, those of `rows` first."""
     targets: tuple[tuple[str, ...], ...]
@@ -60,7 +60,7 @@ class Study:
     """What constraints see besides parameters."""
     aliases: Mapping[str, int]
     """Names by which constraints may call a column."""
-    search: Search
+    search: SweepSearch
 
     @cached_property
     def ordered(self) -> tuple[tuple[int, Expression, bool], ...]:

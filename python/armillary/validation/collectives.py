@@ -15,7 +15,7 @@ from ..api import collective_us
 from ..platform import Platform
 from ..study import Study, StudyRow, analytical
 from . import held_out
-from .sweeps import BANDS, SEND, Error, Sweep, band, by_band, percent, sweeps
+from .sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
 
 REDUCED = (25.0, 20.0, 8.0)
 """What an all-reduce may be off by in each band, percent; other collectives 1.5 times that."""
@@ -31,11 +31,21 @@ PUBLISHED = {
 """ASTRA-sim's own errors, all-reduce by number of GPUs, percent (astra-sim-docs,
 validation/hardware)."""
 
-__all__ = ["BANDS", "STUDY", "Error", "Sweep", "band", "errors", "preset_rows", "rows", "sweeps"]
+__all__ = [
+    "BANDS",
+    "STUDY",
+    "Error",
+    "MeasuredSweep",
+    "band",
+    "errors",
+    "preset_rows",
+    "rows",
+    "sweeps",
+]
 
 
 def errors(
-    sweep: Sweep, backend: str = "analytical", platform: Platform | None = None
+    sweep: MeasuredSweep, backend: str = "analytical", platform: Platform | None = None
 ) -> list[Error]:
     """The errors of a sweep, band by band, simulated on its preset or on `platform`."""
     target = platform or sweep.platform
@@ -45,7 +55,7 @@ def errors(
     return by_band(sweep, logs)
 
 
-def _time(sweep: Sweep, size: int, target: Platform, backend: str) -> float:
+def _time(sweep: MeasuredSweep, size: int, target: Platform, backend: str) -> float:
     if sweep.collective != SEND:
         return collective_us(sweep.collective, size, target, backend=backend)
     message = target._core.library_message(size)

@@ -12,12 +12,12 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from .sweeps import Error, Sweep, by_band
+from .sweeps import Error, MeasuredSweep, by_band
 
 Points = Sequence[tuple[int, float]]
 
 
-def neighbours(sweep: Sweep) -> Iterator[Error]:
+def neighbours(sweep: MeasuredSweep) -> Iterator[Error]:
     """Every second size from its neighbours; both ways round."""
     for first in (0, 1):
         kept, left = sweep.points[first::2], sweep.points[1 - first :: 2]
@@ -50,13 +50,13 @@ def _logarithms(points: Points) -> list[tuple[float, float]]:
     return [(math.log(size), sum(each) / len(each)) for size, each in sorted(times.items())]
 
 
-def repeated(sweeps: Sequence[Sweep]) -> list[Error]:
+def repeated(sweeps: Sequence[MeasuredSweep]) -> list[Error]:
     """The same measured twice: one sweep against another of the same collective, GPUs, preset and
     source.
 
     Only of sources that changed nothing between two sweeps but what their presets say.
     """
-    same: dict[tuple[object, ...], list[Sweep]] = {}
+    same: dict[tuple[object, ...], list[MeasuredSweep]] = {}
     for sweep in sweeps:
         if sweep.source.startswith("argonne-lcf/"):
             same.setdefault((sweep.collective, sweep.preset, sweep.settings), []).append(sweep)
@@ -68,7 +68,7 @@ def repeated(sweeps: Sequence[Sweep]) -> list[Error]:
     ]
 
 
-def _differences(one: Sweep, other: Sweep) -> list[Error]:
+def _differences(one: MeasuredSweep, other: MeasuredSweep) -> list[Error]:
     times = dict(other.points)
     return by_band(
         one, ((size, abs(math.log(us / times[size]))) for size, us in one.points if size in times)

@@ -14,12 +14,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
-from ..calibrate import Case, Fit, Table, fit
+from ..calibrate import Case, Fit, MeasuredTable, fit
 from ..calibrate.case import parameters
 from ..platform import Platform
 from ..study import StudyRow
 from . import floor
-from .sweeps import BANDS, SEND, Error, Sweep, band, by_band, percent, sweeps
+from .sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
 
 AFTER = (10.0, 8.0, 3.0)
 """What an all-reduce may be off by in each band after calibration, percent; other collectives 1.5
@@ -82,15 +82,15 @@ def _keys(preset: str) -> frozenset[str]:
     return frozenset(parameters(Platform.load(preset)))
 
 
-def _case(sweep: Sweep, points: Sequence[tuple[int, float]] | None = None) -> Case:
+def _case(sweep: MeasuredSweep, points: Sequence[tuple[int, float]] | None = None) -> Case:
     chosen = sweep.points if points is None else tuple(points)
     return Case(
-        Table(sweep.name, sweep.collective, sweep.gpus, chosen),
+        MeasuredTable(sweep.name, sweep.collective, sweep.gpus, chosen),
         _platform(sweep.preset, sweep.settings),
     )
 
 
-def _nodes(sweep: Sweep) -> int:
+def _nodes(sweep: MeasuredSweep) -> int:
     """Nodes as a library sees them: a rack whose GPUs share a switch is one."""
     return _case(sweep).place[1]
 
@@ -103,7 +103,7 @@ def _learn(cases: Sequence[Case], rooms: Sequence[str]) -> Fit:
 
 
 def _try(
-    sweep: Sweep, learnt: Fit, points: Sequence[tuple[int, float]] | None = None
+    sweep: MeasuredSweep, learnt: Fit, points: Sequence[tuple[int, float]] | None = None
 ) -> list[Error]:
     """Errors of what was learnt on a sweep, or on some of its points; with corrections where it was
     measured before."""
@@ -112,12 +112,12 @@ def _try(
     return by_band(sweep, ((size, abs(math.log(ours / us))) for (size, us), ours in made))
 
 
-def _source(sweep: Sweep) -> str:
+def _source(sweep: MeasuredSweep) -> str:
     """The repository it was published in."""
     return sweep.source.split("@")[0].split(" ")[0]
 
 
-def _fair() -> list[Sweep]:
+def _fair() -> list[MeasuredSweep]:
     return [sweep for sweep in sweeps() if sweep.fair and sweep.collective != SEND]
 
 
@@ -131,11 +131,11 @@ def other_sizes() -> list[Error]:
     return [error for sweep in _halved() for error in _halves(sweep)]
 
 
-def _halved() -> list[Sweep]:
+def _halved() -> list[MeasuredSweep]:
     return [sweep for sweep in _fair() if len(sweep.points) >= _LEAST]
 
 
-def _halves(sweep: Sweep) -> Iterator[Error]:
+def _halves(sweep: MeasuredSweep) -> Iterator[Error]:
     for first in (0, 1):
         learnt = _learn([_case(sweep, sweep.points[first::2])], ALL)
         yield from _try(sweep, learnt, sweep.points[1 - first :: 2])
@@ -143,13 +143,13 @@ def _halves(sweep: Sweep) -> Iterator[Error]:
 
 def other_collectives() -> list[Error]:
     """Collectives of a machine from its all-reduces."""
-    machines: dict[tuple[object, ...], list[Sweep]] = {}
+    machines: dict[tuple[object, ...], list[MeasuredSweep]] = {}
     for sweep in _fair():
         machines.setdefault((_source(sweep), sweep.preset, sweep.settings), []).append(sweep)
     return [error for machine in machines.values() for error in _from_reduced(machine)]
 
 
-def _from_reduced(machine: Sequence[Sweep]) -> Iterator[Error]:
+def _from_reduced(machine: Sequence[MeasuredSweep]) -> Iterator[Error]:
     reduced = [sweep for sweep in machine if sweep.collective == "all_reduce"]
     rings = [sweep for sweep in machine if sweep.collective not in ("all_reduce", "all_to_all")]
     if reduced and rings:
@@ -158,7 +158,7 @@ def _from_reduced(machine: Sequence[Sweep]) -> Iterator[Error]:
             yield from _try(sweep, learnt)
 
 
-def _hardware(sweep: Sweep) -> tuple[str, tuple[str, ...]]:
+def _hardware(sweep: MeasuredSweep) -> tuple[str, tuple[str, ...]]:
     """What is the same hardware, and what of it a fit learns: between nodes the network, else the
     node."""
     if _nodes(sweep) > 1:
@@ -166,9 +166,9 @@ def _hardware(sweep: Sweep) -> tuple[str, tuple[str, ...]]:
     return FAMILY.get(sweep.gpu, sweep.gpu), ("call_overhead", "node", "nvls")
 
 
-def _without(part: Callable[[Sweep], object]) -> list[Error]:
+def _without(part: Callable[[MeasuredSweep], object]) -> list[Error]:
     """Sweeps that are partly left out and predicted from the others of the same hardware."""
-    groups: dict[tuple[str, tuple[str, ...]], list[Sweep]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[MeasuredSweep]] = {}
     for sweep in _fair():
         groups.setdefault(_hardware(sweep), []).append(sweep)
     found: list[Error] = []
@@ -200,14 +200,14 @@ def other_sources() -> list[Error]:
 
 def other_scales(most: int) -> list[Error]:
     """Sweeps over more than `most` nodes from those over at most `most` of the same machine."""
-    machines: dict[str, list[Sweep]] = {}
+    machines: dict[str, list[MeasuredSweep]] = {}
     for sweep in _fair():
         if _nodes(sweep) > 1:
             machines.setdefault(sweep.preset, []).append(sweep)
     return [error for machine in machines.values() for error in _scaled(machine, most)]
 
 
-def _scaled(machine: Sequence[Sweep], most: int) -> Iterator[Error]:
+def _scaled(machine: Sequence[MeasuredSweep], most: int) -> Iterator[Error]:
     small = [sweep for sweep in machine if _nodes(sweep) <= most]
     kinds = {sweep.collective for sweep in small}
     large = [sweep for sweep in machine if _nodes(sweep) > most and sweep.collective in kinds]
@@ -242,7 +242,7 @@ def _rows() -> Iterator[StudyRow]:
         yield from _scale_rows(most, other_scales(most))
 
 
-def _steady(sweep: Sweep) -> bool:
+def _steady(sweep: MeasuredSweep) -> bool:
     """Whether sizes can be predicted from their neighbours: not over Slingshot, nor where a
     profiler counted the waiting."""
     return not sweep.preset.startswith(("polaris", "alps")) and not sweep.source.startswith(
@@ -295,13 +295,13 @@ def _row(
     yield StudyRow(f"{setup} ({len(means)})", "analytical", most, _mean(means), "%", why, "<")
 
 
-def _mean(means: Mapping[Sweep, float]) -> float:
+def _mean(means: Mapping[MeasuredSweep, float]) -> float:
     return percent(sum(means.values()) / len(means))
 
 
-def _means(found: Sequence[Error]) -> Mapping[Sweep, float]:
+def _means(found: Sequence[Error]) -> Mapping[MeasuredSweep, float]:
     """Of each sweep the mean of its errors."""
-    logs: dict[Sweep, list[float]] = {}
+    logs: dict[MeasuredSweep, list[float]] = {}
     for error in found:
         logs.setdefault(error.sweep, []).append(error.log)
     return {sweep: sum(each) / len(each) for sweep, each in logs.items()}

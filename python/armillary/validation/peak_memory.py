@@ -56,7 +56,7 @@ RAN = 95.0
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class MemoryPrediction:
     """A configuration, and what we say that a GPU holds at its peak, bytes."""
 
     run: Training
@@ -81,7 +81,7 @@ class Prediction:
         return self.ratio * (1 - NEAR) <= 1 <= self.ratio * self.uncut / self.ours * (1 + NEAR)
 
 
-def predict(run: Training) -> Prediction | None:
+def predict(run: Training) -> MemoryPrediction | None:
     """What we say of a configuration; `None` where it can't be laid out: more stages than layers,
     or, which nanotron refuses, than micro-batches by more than one."""
     eager = run.group == NANOTRON
@@ -95,7 +95,7 @@ def predict(run: Training) -> Prediction | None:
         return None
     uncut = uncut or stages
     first, last = (stages[0], uncut[0]) if eager else (max(stages), max(uncut))
-    return Prediction(run, first, max(stages), last, max(uncut))
+    return MemoryPrediction(run, first, max(stages), last, max(uncut))
 
 
 def _stages(run: Training, sp: bool) -> tuple[int, ...]:
@@ -108,20 +108,20 @@ def _stages(run: Training, sp: bool) -> tuple[int, ...]:
 
 
 @cache
-def measured() -> tuple[Prediction, ...]:
+def measured() -> tuple[MemoryPrediction, ...]:
     """Every run whose memory was measured, predicted."""
     found = (predict(run) for run in trainings() if run.memory_gib is not None)
     return tuple(each for each in found if each is not None)
 
 
 @cache
-def failed() -> tuple[Prediction | None, ...]:
+def failed() -> tuple[MemoryPrediction | None, ...]:
     """Every configuration that failed, predicted where it can be laid out."""
     return tuple(predict(run) for run in failures())
 
 
 @cache
-def elsewhere() -> tuple[tuple[Prediction, int], ...]:
+def elsewhere() -> tuple[tuple[MemoryPrediction, int], ...]:
     """Runs without published memory, and what their GPU has; all of them ran with fused
     kernels."""
     runs = (run for run in trainings() if run.group in FUSED)
@@ -147,7 +147,7 @@ def _row(setup: str, ours: float, unit: str, why: str, paper: float | None = Non
 
 
 def _errors() -> Iterator[StudyRow]:
-    groups: list[tuple[str, Callable[[Prediction], bool]]] = [
+    groups: list[tuple[str, Callable[[MemoryPrediction], bool]]] = [
         ("nanotron, tp 1", lambda p: p.run.group == NANOTRON and p.run.tp == 1),
         ("nanotron, tp 2 to 32", lambda p: p.run.group == NANOTRON and p.run.tp > 1),
         ("Megatron-LM", lambda p: p.run.group == MEGATRON),
@@ -162,7 +162,7 @@ def _errors() -> Iterator[StudyRow]:
             )
 
 
-def _group(name: str, found: list[Prediction]) -> Iterator[StudyRow]:
+def _group(name: str, found: list[MemoryPrediction]) -> Iterator[StudyRow]:
     count, why = f"{name} ({len(found)})", _worst(found)
     yield _row(f"{count}: median error", _median(found), "%", why)
     yield _row(
@@ -211,15 +211,15 @@ def _elsewhere() -> StudyRow:
     return _row(words, share, "%", why, RAN)
 
 
-def _share(found: Sequence[Prediction], of: Callable[[Prediction], bool]) -> float:
+def _share(found: Sequence[MemoryPrediction], of: Callable[[MemoryPrediction], bool]) -> float:
     return 100 * sum(map(of, found)) / len(found)
 
 
-def _median(found: Sequence[Prediction]) -> float:
+def _median(found: Sequence[MemoryPrediction]) -> float:
     return 100 * statistics.median(abs(each.ratio - 1) for each in found)
 
 
-def _worst(found: Sequence[Prediction]) -> str:
+def _worst(found: Sequence[MemoryPrediction]) -> str:
     """The two runs that are furthest off, and the likely reason."""
     worst = sorted(found, key=lambda each: -abs(each.ratio - 1))[:2]
     said = "; ".join(
@@ -229,7 +229,7 @@ def _worst(found: Sequence[Prediction]) -> str:
     return f"Worst: {said}."
 
 
-def _reason(each: Prediction) -> str:
+def _reason(each: MemoryPrediction) -> str:
     """Why a run is likely off."""
     if each.run.group == MEGATRON:
         return "experts' buffers, or shapes that layers share"

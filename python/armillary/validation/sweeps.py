@@ -24,7 +24,7 @@ SEND = "send_recv"
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class MeasuredSweep:
     """Measurements of one collective on one machine: bytes as nccl-tests counts them, us."""
 
     name: str
@@ -53,7 +53,7 @@ class Sweep:
 class Error:
     """How far off a sweep is in a band: mean of `|ln(ours / measured)|`."""
 
-    sweep: Sweep
+    sweep: MeasuredSweep
     band: int
     log: float
 
@@ -73,7 +73,7 @@ def band(size: int) -> int:
     return 0 if size <= SMALL else 1 if size < LARGE else 2
 
 
-def by_band(sweep: Sweep, found: Iterator[tuple[int, float]]) -> list[Error]:
+def by_band(sweep: MeasuredSweep, found: Iterator[tuple[int, float]]) -> list[Error]:
     """The errors of a sweep, band by band, from sizes and `|ln(ours / measured)|`."""
     logs: dict[int, list[float]] = {}
     for size, log in found:
@@ -82,7 +82,7 @@ def by_band(sweep: Sweep, found: Iterator[tuple[int, float]]) -> list[Error]:
 
 
 @cache
-def sweeps() -> tuple[Sweep, ...]:
+def sweeps() -> tuple[MeasuredSweep, ...]:
     """All sweeps, in the order of their file."""
     points: dict[str, list[tuple[int, float]]] = {}
     for row in _table("points.csv"):
@@ -95,9 +95,9 @@ def _table(name: str) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def _sweep(row: dict[str, str], points: list[tuple[int, float]]) -> Sweep:
+def _sweep(row: dict[str, str], points: list[tuple[int, float]]) -> MeasuredSweep:
     pairs = [part.partition("=") for part in row["settings"].split(";") if part]
-    return Sweep(
+    return MeasuredSweep(
         row["sweep"],
         row["grade"],
         row["gpu"],

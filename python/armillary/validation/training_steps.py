@@ -119,7 +119,7 @@ def machine(
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class TimePrediction:
     """A run, and our time of its step in seconds."""
 
     run: Training
@@ -141,7 +141,9 @@ class Prediction:
         return self.run.group == "nanotron_h100" and abs(self.log) >= math.log(OFF)
 
 
-def predict(run: Training, backend: str = "analytical", messages: bool = True) -> Prediction | None:
+def predict(
+    run: Training, backend: str = "analytical", messages: bool = True
+) -> TimePrediction | None:
     """Our time of a run; `None` where it can't be laid out, or was not measured. `messages`: as for
     `machine`."""
     if run.iter_time_s is None or run.grade == "C":
@@ -156,11 +158,11 @@ def predict(run: Training, backend: str = "analytical", messages: bool = True) -
     time = (
         simulate(workload, Platform.load(preset, settings), backend=backend).step_time_ns / NS_PER_S
     )
-    return Prediction(run, time, run.iter_time_s, room)
+    return TimePrediction(run, time, run.iter_time_s, room)
 
 
 @cache
-def predictions(backend: str = "analytical") -> tuple[Prediction, ...]:
+def predictions(backend: str = "analytical") -> tuple[TimePrediction, ...]:
     """All runs in the order of their file."""
     found = (predict(run, backend) for run in trainings())
     return tuple(each for each in found if each is not None)
@@ -196,7 +198,7 @@ def _rows(backend: str) -> Iterator[StudyRow]:
         yield from _ranking(group, [each for each in found if each.run.group == group], backend)
 
 
-def _unblocked(found: Sequence[Prediction], backend: str) -> list[Prediction]:
+def _unblocked(found: Sequence[TimePrediction], backend: str) -> list[TimePrediction]:
     """The same runs without what was decided looking at their results (`nanotron.blocked`)."""
     again = (
         predict(each.run, backend, messages=False)
@@ -213,7 +215,7 @@ def percent(log: float) -> float:
 
 
 def _errors(
-    name: str, found: Sequence[Prediction], backend: str, goal: bool = False
+    name: str, found: Sequence[TimePrediction], backend: str, goal: bool = False
 ) -> Iterator[StudyRow]:
     if not found:
         return
@@ -234,18 +236,18 @@ def _errors(
     )
 
 
-def choices(found: Sequence[Prediction]) -> list[list[Prediction]]:
+def choices(found: Sequence[TimePrediction]) -> list[list[TimePrediction]]:
     """Configurations of one model on the same number of GPUs of a kind, among which one could
     choose: five at least."""
 
-    def what(each: Prediction) -> tuple[str, str, int]:
+    def what(each: TimePrediction) -> tuple[str, str, int]:
         return each.run.model.name, each.run.gpu, each.run.gpus
 
     sets = [list(same) for _, same in groupby(sorted(found, key=what), what)]
     return [same for same in sets if len(same) >= 5]
 
 
-def spearman(found: Sequence[Prediction]) -> float:
+def spearman(found: Sequence[TimePrediction]) -> float:
     """Rank correlation of our times and measured ones."""
     return statistics.correlation(
         _ranks([e.ours for e in found]), _ranks([e.measured for e in found])
@@ -259,7 +261,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [first[value] + (order.count(value) - 1) / 2 for value in values]
 
 
-def lost(found: Sequence[Prediction]) -> float:
+def lost(found: Sequence[TimePrediction]) -> float:
     """By how much a token takes longer on the configuration with room that we say is the fastest
     than on the fastest, percent."""
     with_room = [each for each in found if each.room] or found
@@ -268,7 +270,7 @@ def lost(found: Sequence[Prediction]) -> float:
     return 100 * (chosen.measured / chosen.run.global_batch / best - 1)
 
 
-def _ranking(group: str, found: Sequence[Prediction], backend: str) -> Iterator[StudyRow]:
+def _ranking(group: str, found: Sequence[TimePrediction], backend: str) -> Iterator[StudyRow]:
     sets = choices(found)
     yield from _rank_rows(group, sets, backend)
     if group == "nanotron_h100":
@@ -278,7 +280,9 @@ def _ranking(group: str, found: Sequence[Prediction], backend: str) -> Iterator[
         yield from _rank_rows(f"{group}, less what is off by a factor of two", steady, backend)
 
 
-def _rank_rows(name: str, sets: Sequence[Sequence[Prediction]], backend: str) -> Iterator[StudyRow]:
+def _rank_rows(
+    name: str, sets: Sequence[Sequence[TimePrediction]], backend: str
+) -> Iterator[StudyRow]:
     if not sets:
         return
     label = f"{name} ({len(sets)} choices of {sum(map(len, sets))} configurations)"

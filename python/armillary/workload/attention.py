@@ -28,7 +28,7 @@ from .script import CollectiveStep, Exchange, Gemm, Inner, KernelStep, Script, S
 from .setting import Setting
 
 
-class Sizes(NamedTuple):
+class AttentionSizes(NamedTuple):
     """Bytes of a rank's tensors of a micro-batch."""
 
     queries: int
@@ -59,7 +59,7 @@ def _spread(at: Setting) -> tuple[Script, Script]:
     )
 
 
-def sizes(at: Setting) -> Sizes:
+def sizes(at: Setting) -> AttentionSizes:
     """Bytes of one rank's queries, weighted values, keys and values together."""
     model, tp = at.model, at.par.tp
     heads, width = model.heads // tp, at.par.bytes.activation
@@ -67,7 +67,7 @@ def sizes(at: Setting) -> Sizes:
     shared = heads if model.kv_rank else local_kv(model, tp)
     both = model.key_width + model.value_width
     elements = (heads * model.key_width, heads * model.value_width, shared * both)
-    return Sizes(*(at.tokens * each * width for each in elements))
+    return AttentionSizes(*(at.tokens * each * width for each in elements))
 
 
 def rotary(at: Setting) -> tuple[KernelStep, ...]:

@@ -20,7 +20,7 @@ from ..errors import InputError, Problem
 from ..model.fields import LARGEST, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
-from .layerwise import Exchange, LayerWork, Touch, TrainedLayer, train
+from .layerwise import LayerExchange, LayerWork, Touch, TrainedLayer, train
 from .options import read, takes_options
 from .program import Program
 from .summary import Memory, RankClass, Summary
@@ -78,7 +78,7 @@ class Convolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class DenseLayer:
     """A fully connected layer."""
 
     name: str
@@ -110,11 +110,11 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class ConvolutionalNetwork:
     """A network as the layers that have weights, in the order they run."""
 
     name: str
-    layers: tuple[Convolution | Linear, ...]
+    layers: tuple[Convolution | DenseLayer, ...]
 
     @property
     def parameters(self) -> int:
@@ -127,7 +127,7 @@ class Network:
         return sum(layer.gemm(1).operations for layer in self.layers) // 2
 
 
-def network(model: Model) -> Network:
+def network(model: Model) -> ConvolutionalNetwork:
     """The network that a model file describes. Raises `InputError` listing every problem."""
     require_family(model, "cnn")
     top = Fields(model.fields, model.file or model.name)
@@ -145,7 +145,7 @@ def network(model: Model) -> Network:
     if not walk.layers:
         top.fault("layers", "no layer has weights", "at least one conv or linear")
     top.finish()
-    return Network(model.name, tuple(walk.layers))
+    return ConvolutionalNetwork(model.name, tuple(walk.layers))
 
 
 class _Walk:
@@ -154,7 +154,7 @@ class _Walk:
     def __init__(self, top: Fields, shape: tuple[int, ...], bias: bool, norm: bool) -> None:
         self.shape = shape if len(shape) == 3 else (1, 1, 1)
         self.bias, self.norm = bias, norm
-        self.layers: list[Convolution | Linear] = []
+        self.layers: list[Convolution | DenseLayer] = []
 
     def entry(self, entry: Fields) -> None:
         kinds = {
@@ -215,7 +215,7 @@ class _Walk:
         inputs = self.shape[0] * self.shape[1] * self.shape[2]
         name = field.text("name", f"fc{len(self.layers) + 1}")
         outputs = field.whole("out")
-        self.layers.append(Linear(name, inputs, outputs, field.flag("bias", True)))
+        self.layers.append(DenseLayer(name, inputs, outputs, field.flag("bias", True)))
         self.shape = (outputs, 1, 1)
         field.done()
 
@@ -273,7 +273,9 @@ class Style:
     optimizer: Optimizer = "momentum"
 
 
-def layers(net: Network, batch: int, style: Style = Style(), group: str = "") -> list[TrainedLayer]:
+def layers(
+    net: ConvolutionalNetwork, batch: int, style: Style = Style(), group: str = ""
+) -> list[TrainedLayer]:
     """The layers of `net` for the training loop: `batch` samples on each NPU, gradients reduced in
     `group`."""
     cut = _multiplications if style.kernels == "multiplications" else _kernels
@@ -281,7 +283,7 @@ def layers(net: Network, batch: int, style: Style = Style(), group: str = "") ->
 
 
 def _multiplications(
-    layer: Convolution | Linear, batch: int, style: Style, group: str
+    layer: Convolution | DenseLayer, batch: int, style: Style, group: str
 ) -> TrainedLayer:
     """Matrix multiplications; normalisation or activation moves 2 tensors forward and 3
     backward."""
@@ -305,7 +307,7 @@ def _multiplications(
     )
 
 
-def _kernels(layer: Convolution | Linear, batch: int, style: Style, group: str) -> TrainedLayer:
+def _kernels(layer: Convolution | DenseLayer, batch: int, style: Style, group: str) -> TrainedLayer:
     """The kernels that libraries run: convolutions on their own tensors, then what normalises, adds
     and activates."""
     shape = layer.gemm(batch)
@@ -345,7 +347,7 @@ def _convolution(layer: Convolution, batch: int, style: Style) -> Touch:
 
 
 def _behind(
-    layer: Convolution | Linear, batch: int, style: Style
+    layer: Convolution | DenseLayer, batch: int, style: Style
 ) -> tuple[tuple[tuple[str, int], ...], ...]:
     """Kernels behind a convolution, forward and backward, and elements each moves.
 
@@ -369,15 +371,15 @@ def _behind(
     return forward, backward
 
 
-def _kind(layer: Convolution | Linear) -> str:
+def _kind(layer: Convolution | DenseLayer) -> str:
     return "normalization" if layer.norm else "elementwise"
 
 
-def _reduced(layer: Convolution | Linear, style: Style, group: str) -> Exchange:
-    return Exchange("all_reduce", layer.parameters * style.gradient_width, group)
+def _reduced(layer: Convolution | DenseLayer, style: Style, group: str) -> LayerExchange:
+    return LayerExchange("all_reduce", layer.parameters * style.gradient_width, group)
 
 
-def _update(layer: Convolution | Linear, style: Style) -> Touch:
+def _update(layer: Convolution | DenseLayer, style: Style) -> Touch:
     """The optimizer: weights and state of 4 bytes read and written, the gradient read, a narrow
     copy written."""
     states = OPTIMIZERS[style.optimizer]
@@ -386,19 +388,21 @@ def _update(layer: Convolution | Linear, style: Style) -> Touch:
     return Touch(2 * (1 + states) * layer.parameters, moved * layer.parameters, "optimizer")
 
 
-def operations(net: Network, batch: int) -> int:
+def operations(net: ConvolutionalNetwork, batch: int) -> int:
     """Floating-point operations of the matrices of one iteration of `batch` samples: forward and
     both gradients."""
     return 6 * batch * net.multiplications - net.layers[0].gemm(batch).operations
 
 
-def _kept(layer: Convolution | Linear) -> int:
+def _kept(layer: Convolution | DenseLayer) -> int:
     """Elements of a sample that the backward pass needs: the input, and the output where a
     normalisation does."""
     return layer.input_elements + layer.output_elements * int(layer.norm)
 
 
-def memory(net: Network, batch: int, width: int, gradient_width: int, optimizer: str) -> Memory:
+def memory(
+    net: ConvolutionalNetwork, batch: int, width: int, gradient_width: int, optimizer: str
+) -> Memory:
     """Bytes on an NPU. Activations: the input of every layer, and its output where a normalisation
     needs it again."""
     kept = sum(_kept(layer) for layer in net.layers)
@@ -478,7 +482,7 @@ def summarize(
     )
 
 
-def _check(net: Network, chosen: Options) -> None:
+def _check(net: ConvolutionalNetwork, chosen: Options) -> None:
     names = ("dp", "local_batch", "passes", "width", "gradient_width")
     counts = {name: getattr(chosen, name) for name in names}
     positions = max(layer.gemm(1).m for layer in net.layers)

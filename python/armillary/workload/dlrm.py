@@ -34,9 +34,9 @@ from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm, parse
 from ..model.files import Model, load_model
 from ..model.sharding import (
-    Load,
-    Placement,
     ShardingRequest,
+    ShardPlacement,
+    TableLoad,
     misfits,
     place,
     placement_of,
@@ -44,8 +44,8 @@ from ..model.sharding import (
 )
 from ..model.sharding_plan import ShardingPlan
 from ..model.sharding_plan_file import read_plan
-from .dlrm_flow import DENSE_OPTIMIZERS, DlrmRun, Flow, activations, dense_layers
-from .dlrm_options import Options, Sizes, options
+from .dlrm_flow import DENSE_OPTIMIZERS, DlrmFlow, DlrmRun, activations, dense_layers
+from .dlrm_options import DlrmSizes, Options, options
 from .options import takes_options
 from .program import Program
 from .summary import Memory, RankClass, Summary
@@ -78,7 +78,7 @@ def _run(model: str | os.PathLike[str] | Model, given: Mapping[str, object]) -> 
     return DlrmRun(found, chosen, sizes, placement)
 
 
-def _placement(model: Dlrm, chosen: Options, sizes: Sizes) -> Placement:
+def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement:
     """Where the tables are: as the plan file says, or sharded here."""
     first = int(chosen.bottom == "first")
     if chosen.plan is not None:
@@ -110,10 +110,10 @@ def _placement(model: Dlrm, chosen: Options, sizes: Sizes) -> Placement:
     return found
 
 
-def _require_tables(placement: Placement) -> None:
+def _require_tables(placement: ShardPlacement) -> None:
     """Refuses an NPU without tables other than the first, which it would be taken for."""
-    if Load() in placement.whole[1:]:
-        shards = sum(load != Load() for load in placement.whole)
+    if TableLoad() in placement.whole[1:]:
+        shards = sum(load != TableLoad() for load in placement.whole)
         npus = len(placement.whole) - 1
         said = f"{npus} NPUs besides the first one share {shards} shards of tables"
         allowed = f"shared, or dp up to {shards + 1}, or sharding column"
@@ -141,9 +141,9 @@ def _workload(run: DlrmRun) -> Workload:
     )
 
 
-def _program(run: DlrmRun, whole: Load, node: Load) -> Program:
+def _program(run: DlrmRun, whole: TableLoad, node: TableLoad) -> Program:
     """What an NPU with these shards does."""
-    flow = Flow(run, whole, node)
+    flow = DlrmFlow(run, whole, node)
     for _ in range(run.options.passes):
         flow.iteration()
         flow.program.hold(flow.at[0], frees=activations(run, whole, node))

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..model.dlrm import Dense, Dlrm
-from ..model.sharding import OPTIMIZERS, Load, Placement
-from .dlrm_options import Options, Sizes
+from ..model.sharding import OPTIMIZERS, ShardPlacement, TableLoad
+from .dlrm_options import DlrmSizes, Options
 from .program import Program
 
 DENSE_OPTIMIZERS = {"sgd": 0, "momentum": 4, "adagrad": 4, "adam": 8}
@@ -23,8 +23,8 @@ class DlrmRun:
 
     model: Dlrm
     options: Options
-    sizes: Sizes
-    placement: Placement
+    sizes: DlrmSizes
+    placement: ShardPlacement
 
     @property
     def distributed(self) -> bool:
@@ -43,13 +43,15 @@ class DlrmRun:
         return self.sizes.local_batch * self.options.dp
 
 
-class Flow:
+class DlrmFlow:
     """One NPU's program under construction: the nodes the next iteration waits for."""
 
-    def __init__(self, run: DlrmRun, whole: Load, node: Load) -> None:
+    def __init__(self, run: DlrmRun, whole: TableLoad, node: TableLoad) -> None:
         self.run, self.whole, self.node = run, whole, node
         self.program = Program()
-        self.bottoms = [] if run.options.bottom == "first" and whole != Load() else run.model.bottom
+        self.bottoms = (
+            [] if run.options.bottom == "first" and whole != TableLoad() else run.model.bottom
+        )
         """The layers of the bottom MLP that run here."""
         self.alone = run.options.bottom == "first"
         self.updated: dict[str, list[int]] = {}
@@ -287,18 +289,18 @@ def _moved(run: DlrmRun, layer: Dense) -> tuple[int, int]:
     return (4, 6) if layer.bias else (0, 0)
 
 
-def dense_layers(run: DlrmRun, whole: Load) -> tuple[tuple[Dense, int], ...]:
+def dense_layers(run: DlrmRun, whole: TableLoad) -> tuple[tuple[Dense, int], ...]:
     """The dense layers on an NPU with these shards, and the samples each sees."""
     alone = run.options.bottom == "first"
     samples = run.batch if alone else run.sizes.local_batch
-    here = () if alone and whole != Load() else run.model.bottom
+    here = () if alone and whole != TableLoad() else run.model.bottom
     rest = run.model.interaction.layers + run.model.top
     return tuple((layer, samples) for layer in here) + tuple(
         (layer, run.sizes.local_batch) for layer in rest
     )
 
 
-def traffic(run: DlrmRun, whole: Load, node: Load) -> tuple[int, int, int]:
+def traffic(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int, int]:
     """Lookups, elements read and pooled elements written by an NPU with these shards in an
     iteration."""
     placement, batch = run.placement, run.batch
@@ -313,7 +315,7 @@ def traffic(run: DlrmRun, whole: Load, node: Load) -> tuple[int, int, int]:
     return lookups, elements, sum(samples * load.dims for load, samples, _ in parts)
 
 
-def activations(run: DlrmRun, whole: Load, node: Load) -> int:
+def activations(run: DlrmRun, whole: TableLoad, node: TableLoad) -> int:
     """Bytes of the inputs of every dense layer, of pooled rows and of indices."""
     kept = sum(layer.inputs * samples for layer, samples in dense_layers(run, whole))
     kept += run.model.interaction.inputs * run.sizes.local_batch

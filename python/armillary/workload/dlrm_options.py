@@ -77,7 +77,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class DlrmSizes:
     """Samples of an NPU, and bytes of an element."""
 
     local_batch: int
@@ -90,7 +90,7 @@ class Sizes:
     length: int
 
 
-def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, Sizes]:
+def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSizes]:
     """The options `given`, and what follows from them for `model`. Raises `InputError` listing
     every problem, with the nearest values that work."""
     chosen = read(Options, model.name, given)
@@ -117,7 +117,7 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, Sizes]:
         problems.append(Problem("", "local_batch", said, f"{MOST_SAMPLES}"))
     if problems:
         raise InputError(problems)
-    return chosen, Sizes(samples, *widths.values())
+    return chosen, DlrmSizes(samples, *widths.values())
 
 
 def _or(value: int | None, default: int) -> int:

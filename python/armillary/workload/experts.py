@@ -42,7 +42,7 @@ SCALED = 128
 """Elements of a token that share a scale of 4 bytes where it is sent in 8 bits."""
 
 
-class Share(NamedTuple):
+class TokenShare(NamedTuple):
     """Tokens on one rank, each counted once for every expert it visits."""
 
     sent: int
@@ -62,11 +62,11 @@ class Visits(NamedTuple):
     """Ranks with experts that it goes to."""
 
 
-def share(at: Setting) -> Share:
+def share(at: Setting) -> TokenShare:
     """How many tokens go where, rounded up."""
     sent = math.ceil(at.kept * at.model.top_k * at.par.load)
     computed = sent * (at.par.tp if at.par.sp else 1)
-    return Share(sent, computed, math.ceil(computed / local_experts(at)))
+    return TokenShare(sent, computed, math.ceil(computed / local_experts(at)))
 
 
 def local_experts(at: Setting) -> int:

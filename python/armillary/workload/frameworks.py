@@ -33,7 +33,7 @@ _DEFAULTS = {each.name: each.default for each in dataclasses.fields(Parallelism)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FrameworkChoice:
     """One option or setting that a framework decides."""
 
     name: str
@@ -56,8 +56,8 @@ class Framework:
     source: str
     validated: str
     """Measured runs that were predicted with this description."""
-    choices: tuple[Choice, ...]
-    platform: tuple[Choice, ...]
+    choices: tuple[FrameworkChoice, ...]
+    platform: tuple[FrameworkChoice, ...]
 
     def options(self, given: Mapping[str, object]) -> dict[str, object]:
         """The options of a job for which `given` are chosen: those that the framework decides, and
@@ -144,7 +144,7 @@ class _Reader:
 
     def choices(
         self, key: str, values: Mapping[str, Any], known: tuple[str, ...] | None
-    ) -> tuple[Choice, ...]:
+    ) -> tuple[FrameworkChoice, ...]:
         """The entries of a list, their names among `known` where there are such."""
         listed = values.get(key, [])
         if not isinstance(listed, list):
@@ -152,7 +152,9 @@ class _Reader:
             return ()
         return tuple(self.choice((key, index), entry, known) for index, entry in enumerate(listed))
 
-    def choice(self, path: documents.Path_, entry: object, known: tuple[str, ...] | None) -> Choice:
+    def choice(
+        self, path: documents.Path_, entry: object, known: tuple[str, ...] | None
+    ) -> FrameworkChoice:
         """One entry."""
         values: dict[str, Any] = entry if isinstance(entry, dict) else {}
         for key in values:
@@ -177,4 +179,4 @@ class _Reader:
             (key, tuple(want) if isinstance(want, list) else want) for key, want in when.items()
         )
         source = str(values.get("source", ""))
-        return Choice(str(name), values.get("value"), source, tuple(wanted))
+        return FrameworkChoice(str(name), values.get("value"), source, tuple(wanted))

@@ -42,7 +42,7 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class LayerExchange:
     """A collective: `bytes` per NPU among the ranks of `group` (empty: all)."""
 
     kind: str
@@ -63,7 +63,7 @@ class LayerWork:
     """Kernels ahead of it, one after the other."""
     touches: tuple[Touch, ...] = ()
     """Kernels behind it, likewise."""
-    exchange: Exchange | None = None
+    exchange: LayerExchange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ def recorded(model: Model, options: Options) -> list[TrainedLayer]:
 def _layer(entry: Fields, period: int, options: Options) -> TrainedLayer:
     def work(key: str, group: str, members: int) -> LayerWork:
         cycles, kind, amount = entry.recorded(key)
-        exchange = Exchange(kind, amount, group) if kind and members > 1 else None
+        exchange = LayerExchange(kind, amount, group) if kind and members > 1 else None
         return LayerWork(duration_ps=cycles * period, exchange=exchange)
 
     name = entry.text("name")

@@ -44,7 +44,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PipelinePlacement:
     """Where the parts of a pipeline are."""
 
     pp: int

@@ -35,7 +35,7 @@ from .memory import (
     states,
     temporary,
 )
-from .placement import Layout, Placement, read_layout, split, split_by_cost
+from .placement import Layout, PipelinePlacement, read_layout, split, split_by_cost
 from .recompute import recomputed
 from .schedule import Pass, held, order
 from .script import Script
@@ -78,13 +78,15 @@ class StagePlan:
     """The units of every stage; equal layers share their scripts."""
 
     at: Setting
-    place: Placement = field(init=False)
+    place: PipelinePlacement = field(init=False)
     layout: Layout = field(init=False)
     stages: list[list[Chunk]] = field(init=False)
 
     def __post_init__(self) -> None:
         par = self.at.par
-        self.place = Placement(par.pp, 2 if par.both_ways else par.virtual_stages, par.both_ways)
+        self.place = PipelinePlacement(
+            par.pp, 2 if par.both_ways else par.virtual_stages, par.both_ways
+        )
         self.layout = self._laid_out()
         self.kinds: dict[tuple[bool, Decoder], tuple[Scripts, Script]] = {}
         self.stages = [self._stage(stage) for stage in range(par.pp)]

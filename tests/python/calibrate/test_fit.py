@@ -10,10 +10,10 @@ from made_logs import library, log, nccl_times, noisy
 
 import armillary as arm
 from armillary import nccl
-from armillary.calibrate import Table, calibrate, curves, read
+from armillary.calibrate import MeasuredTable, calibrate, curves, read
 from armillary.calibrate.case import cases, parameters
 from armillary.errors import InputError
-from armillary.validation.sweeps import SEND, Sweep, sweeps
+from armillary.validation.sweeps import SEND, MeasuredSweep, sweeps
 
 
 @pytest.mark.parametrize("old", [False, True])
@@ -54,7 +54,7 @@ def test_a_published_log_fits_and_predicts_other_sizes() -> None:
     from armillary.validation import collectives
 
     sweep = next(s for s in collectives.sweeps() if s.name == "h100x8_dgx_allreduce_nvidia")
-    fit = calibrate("dgx-h100", [Table("", "all_reduce", 8, sweep.points[::2])])
+    fit = calibrate("dgx-h100", [MeasuredTable("", "all_reduce", 8, sweep.points[::2])])
     platform = arm.Platform.load("dgx-h100", fit.settings)
     logs: dict[int, list[float]] = {}
     for size, measured in sweep.points[1::2]:
@@ -151,7 +151,7 @@ def test_published_sweeps_of_other_collectives_stay_predicted() -> None:
     errors: dict[str, list[float]] = {"before": [], "after": []}
     for machine in published_machines():
         reduced = [
-            Table(s.name, s.collective, s.gpus, s.points)
+            MeasuredTable(s.name, s.collective, s.gpus, s.points)
             for s in machine
             if s.collective == "all_reduce"
         ]
@@ -160,7 +160,7 @@ def test_published_sweeps_of_other_collectives_stay_predicted() -> None:
         for sweep in others:
             (case,) = cases(
                 sweep.preset,
-                [Table(sweep.name, sweep.collective, sweep.gpus, sweep.points)],
+                [MeasuredTable(sweep.name, sweep.collective, sweep.gpus, sweep.points)],
                 dict(sweep.settings),
             )
             known = parameters(case.platform)
@@ -175,10 +175,10 @@ def test_published_sweeps_of_other_collectives_stay_predicted() -> None:
     assert means["after"] < means["before"] + 3, means
 
 
-def published_machines() -> list[list[Sweep]]:
+def published_machines() -> list[list[MeasuredSweep]]:
     """Machines with all-reduces and other collectives; the many versions on Slingshot are left out
     for time."""
-    machines: dict[tuple[object, ...], list[Sweep]] = {}
+    machines: dict[tuple[object, ...], list[MeasuredSweep]] = {}
     for sweep in sweeps():
         if sweep.fair and sweep.collective != SEND and not sweep.preset.startswith("polaris"):
             source = sweep.source.split("@")[0].split(" ")[0]

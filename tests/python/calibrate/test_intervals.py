@@ -13,7 +13,7 @@ from made_logs import library, log
 
 from armillary.calibrate import read
 from armillary.calibrate.case import cases
-from armillary.calibrate.search import Search, inverse_diagonal
+from armillary.calibrate.search import ParameterSearch, inverse_diagonal
 
 
 def test_a_combination_is_certain_where_each_parameter_is_not(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_combination_is_certain_where_each_parameter_is_not(tmp_path: Path) ->
         "library.node.ramp_up": 0.44,
         "library.call_overhead": 12.0,
     }
-    search = Search([measured], given)
+    search = ParameterSearch([measured], given)
     together = search.intervals(list(given), given)
     alone = {key: search.interval(key, given) for key in given}
     assert together["library.node.ramp_up"] == pytest.approx((0.44 / 3, 0.44 * 3))
@@ -67,7 +67,7 @@ class Valleys:
 def test_a_better_valley_is_found_behind_a_ridge() -> None:
     """From slow rings single steps lead to fast trees, and the last measurement is missed by a
     third."""
-    search = Search([Valleys()], {"ring": 0.5, "tree": 0.9})
+    search = ParameterSearch([Valleys()], {"ring": 0.5, "tree": 0.9})
     assert search.error(search.descend(["ring", "tree"])) > 0.05
     found = search.explore(["ring", "tree"])
     assert found["ring"] == pytest.approx(0.73, rel=0.02) and found["tree"] < 0.52

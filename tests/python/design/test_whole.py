@@ -14,7 +14,7 @@ from instances import overlapping, random_model, total
 import armillary as arm
 from armillary.design import cost_file, reader, search, whole
 from armillary.design.optimal import Constraint, NoSolution, Question, optimise
-from armillary.design.topology import Dimension
+from armillary.design.topology import StackDimension
 
 GBITS = 1e9 / 8
 TABLE = {
@@ -35,26 +35,26 @@ TABLE = {
 
 def offers(*dimensions: tuple[str, int]) -> list[whole.Offer]:
     speeds = [25 * GBITS, 100 * GBITS, 400 * GBITS]
-    return [whole.offer(Dimension(block, size), speeds, 12) for block, size in dimensions]
+    return [whole.offer(StackDimension(block, size), speeds, 12) for block, size in dimensions]
 
 
 def test_what_links_make_of_each_block() -> None:
     """Two links of 100 Gb/s: 25 GB/s to a switch, 12.5 GB/s each way round a ring; among 4 NPUs
     each has 3 or more."""
     speeds = [100 * GBITS]
-    switch = whole.offer(Dimension("Switch", 8), speeds, 4)
+    switch = whole.offer(StackDimension("Switch", 8), speeds, 4)
     assert switch.bandwidths == (12.5e9, 25e9, 37.5e9, 50e9)
-    ring = whole.offer(Dimension("Ring", 8), speeds, 4)
+    ring = whole.offer(StackDimension("Ring", 8), speeds, 4)
     assert ring.bandwidths == (12.5e9, 25e9)
     assert [each.count for each in ring.links] == [2, 4]
-    assert whole.offer(Dimension("Ring", 2), speeds, 4).links[0].count == 1
-    full = whole.offer(Dimension("FullyConnected", 4), speeds, 6)
+    assert whole.offer(StackDimension("Ring", 2), speeds, 4).links[0].count == 1
+    full = whole.offer(StackDimension("FullyConnected", 4), speeds, 6)
     assert full.bandwidths == (37.5e9, 75e9)
     assert [each.count for each in full.links] == [3, 6]
 
 
 def test_the_fewest_links_make_a_bandwidth() -> None:
-    found = whole.offer(Dimension("Switch", 8), [100 * GBITS, 400 * GBITS], 8)
+    found = whole.offer(StackDimension("Switch", 8), [100 * GBITS, 400 * GBITS], 8)
     assert found.links[found.bandwidths.index(50e9)] == whole.Links(1, 50e9)
 
 
@@ -93,7 +93,7 @@ def test_the_optimum_against_trying_everything(
 def test_a_total_is_met_by_the_finest_dimension() -> None:
     """Below 300 GB/s a switch has steps of 12.5 GB/s at most, seven neighbours far larger ones."""
     sold = [
-        whole.offer(Dimension(block, 8), [25 * GBITS, 100 * GBITS, 400 * GBITS], 64)
+        whole.offer(StackDimension(block, 8), [25 * GBITS, 100 * GBITS, 400 * GBITS], 64)
         for block in ("FullyConnected", "Switch")
     ]
     low = [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.model.dlrm import Table, parse
+from armillary.model.dlrm import EmbeddingTable, parse
 from armillary.model.files import load_model
 from armillary.model.sharding import ShardingRequest, place, placement_of
 from armillary.model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
@@ -220,7 +220,7 @@ def test_a_plan_must_fit_its_model(tmp_path: Path, change: dict[str, object], sa
 
 
 def test_uneven_columns_ask_more_of_some_npus() -> None:
-    table = Table("t", 100, 64, 5)
+    table = EmbeddingTable("t", 100, 64, 5)
     plan = ShardingPlan("m", 2, 2, (TablePlan("t", 100, 64, "column", (0, 1), (48, 16)),))
     found = placement_of(plan, [table])
     assert [(load.dims, load.elements, load.parameters) for load in found.whole] == [

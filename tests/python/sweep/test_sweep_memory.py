@@ -271,5 +271,5 @@ def test_a_workload_of_unknown_memory_has_no_such_constraint(tmp_path: Path) -> 
     import toy_studies
 
     path = toy_studies.write(tmp_path, toy_studies.study(constraints=['memory <= "1 GB"']))
-    with pytest.raises(InputError, match="nobody says how much memory"):
+    with pytest.raises(InputError, match="memory that this workload needs is unknown"):
         arm.sweep(path)

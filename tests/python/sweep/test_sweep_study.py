@@ -17,12 +17,12 @@ from armillary.sweep.points import points
 from armillary.sweep.quantity import base, number_text, split
 from armillary.sweep.reader import study
 from armillary.sweep.source import Source, read
-from armillary.sweep.study import Study
+from armillary.sweep.study import SweepStudy
 
 MODEL = {"model": "gpt3-175b", "options": {"pp": 4}}
 
 
-def made(**changes: object) -> Study:
+def made(**changes: object) -> SweepStudy:
     return study(
         Source(toy_studies.study(**{"workload": MODEL, "platform": "dgx-h100-16n", **changes}))
     )

@@ -8,13 +8,13 @@ import dataclasses
 import pytest
 
 from armillary.validation import floor, held_out
-from armillary.validation.sweeps import Sweep, band, sweeps
+from armillary.validation.sweeps import MeasuredSweep, band, sweeps
 
 NAMED = {sweep.name: sweep for sweep in sweeps()}
 SOPHIA = "alcf_sophia_n2g8_all_reduce_env2_241015112115"
 
 
-def spoilt(sweep: Sweep, kept: int) -> Sweep:
+def spoilt(sweep: MeasuredSweep, kept: int) -> MeasuredSweep:
     """The sweep with every other time a hundred times what was measured, from the one after `kept`
     on."""
     points = (

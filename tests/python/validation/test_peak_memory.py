@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from armillary.validation import peak_memory
-from armillary.validation.peak_memory import GIB, MEGATRON, NANOTRON, Prediction
+from armillary.validation.peak_memory import GIB, MEGATRON, NANOTRON, MemoryPrediction
 from armillary.validation.training import failures
 
 
-def runs(group: str) -> list[Prediction]:
+def runs(group: str) -> list[MemoryPrediction]:
     return [each for each in peak_memory.measured() if each.run.group == group]
 
 
@@ -22,7 +22,7 @@ def test_every_run_is_predicted() -> None:
 
 
 @pytest.mark.parametrize("run", runs(MEGATRON), ids=lambda each: each.run.name)
-def test_megatron_is_within_three_percent(run: Prediction) -> None:
+def test_megatron_is_within_three_percent(run: MemoryPrediction) -> None:
     assert run.ratio == pytest.approx(1, abs=0.03)
 
 

@@ -15,19 +15,19 @@ from armillary import Platform
 from armillary.platform import presets
 from armillary.validation import training_steps
 from armillary.validation.training import Training, trainings
-from armillary.validation.training_steps import Prediction
+from armillary.validation.training_steps import TimePrediction
 
 
 def predicted(
     group: str, where: Callable[[Training], bool] = lambda run: True, most: int = 60
-) -> list[Prediction]:
+) -> list[TimePrediction]:
     """Predictions of at most `most` runs of a group, evenly drawn from its list."""
     runs = [run for run in trainings() if run.group == group and where(run)]
     found = (training_steps.predict(run) for run in runs[:: max(1, len(runs) // most)])
     return [each for each in found if each is not None]
 
 
-def median(found: Sequence[Prediction]) -> float:
+def median(found: Sequence[TimePrediction]) -> float:
     return training_steps.percent(statistics.median(abs(each.log) for each in found))
 
 
@@ -63,8 +63,8 @@ def test_configurations_of_one_node_are_ranked() -> None:
     assert training_steps.lost(found) <= training_steps.BEST
 
 
-def _made(ours: float, measured: float, room: bool = True) -> Prediction:
-    return Prediction(trainings()[0], ours, measured, room)
+def _made(ours: float, measured: float, room: bool = True) -> TimePrediction:
+    return TimePrediction(trainings()[0], ours, measured, room)
 
 
 def test_rank_correlation_by_hand() -> None:

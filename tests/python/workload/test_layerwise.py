@@ -10,7 +10,7 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.workload import Model, Program, Workload, load_model
 from armillary.workload.layerwise import (
-    Exchange,
+    LayerExchange,
     LayerWork,
     Options,
     TrainedLayer,
@@ -42,7 +42,7 @@ def step_ns(layers: list[TrainedLayer], passes: int) -> float:
 def layer(
     name: str, forward: int, inputs: int, weights: int, reduced: int, update: int = 0
 ) -> TrainedLayer:
-    reduce = Exchange("all_reduce", reduced) if reduced else None
+    reduce = LayerExchange("all_reduce", reduced) if reduced else None
     return TrainedLayer(
         name,
         LayerWork(duration_ps=forward * NS),
@@ -77,7 +77,7 @@ def test_two_layers_two_passes(one: tuple[int, ...], two: tuple[int, ...]) -> No
 
 def test_blocking_exchanges() -> None:
     """Activations and input gradients hold the next layer up, weight gradients don't."""
-    exchange = Exchange("all_reduce", 500)
+    exchange = LayerExchange("all_reduce", 500)
     hybrid = TrainedLayer(
         "h",
         LayerWork(duration_ps=100 * NS, exchange=exchange),

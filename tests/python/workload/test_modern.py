@@ -22,7 +22,7 @@ from armillary.workload import Model, build, footprints, load_model
 from armillary.workload.checks import KNOWN_MODULES
 from armillary.workload.experts import visited
 from armillary.workload.memory import layer_activations
-from armillary.workload.placement import Placement, nearly_even, read_layout, shortened
+from armillary.workload.placement import PipelinePlacement, nearly_even, read_layout, shortened
 from armillary.workload.schedule import bubble_over_ideal, bubble_share, held, order, put_off
 
 V3 = decoder(load_model("deepseek-v3"))
@@ -105,7 +105,7 @@ def test_nearly_even_layouts_are_read_back(layers: int, parts: int) -> None:
 def test_both_ways_every_part_is_twice(pp: int) -> None:
     """Stages from either end hold the same parts in the same chunks, next to each other; neighbours
     meet neighbours."""
-    place = Placement(pp, 2, both_ways=True)
+    place = PipelinePlacement(pp, 2, both_ways=True)
     assert sorted(map(place.index, range(pp))) == list(range(pp))
     for stage in range(pp):
         other = pp - 1 - stage
@@ -131,7 +131,9 @@ def makespan(
 
     Forward 1, input gradients 1, weight gradients 1, of a chunk 1 / chunks of that.
     """
-    place = Placement(stages, 2 if schedule == "dualpipe" else chunks, schedule == "dualpipe")
+    place = PipelinePlacement(
+        stages, 2 if schedule == "dualpipe" else chunks, schedule == "dualpipe"
+    )
     orders = [
         order(schedule, stage, stages, micro_batches, chunks, overlap) for stage in range(stages)
     ]

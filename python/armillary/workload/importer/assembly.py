@@ -15,7 +15,7 @@ from ..program import Program
 from ..summary import Summary
 from ..workload import Workload
 from . import building, groups
-from .building import Source
+from .building import RankSource
 from .groups import Members
 from .spread import Extent, Spread
 
@@ -28,7 +28,7 @@ _COPY = "copy"
 
 
 def assemble(
-    plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]
+    plan: Spread, sources: list[RankSource], summary: Summarise, warnings: Sequence[str]
 ) -> Workload:
     """The workload of `plan`, whose runs show `warnings`. Raises `InputError` for groups that can't
     be continued."""
@@ -40,14 +40,14 @@ def assemble(
     )
 
 
-def _keys(source: Source) -> list[Key]:
+def _keys(source: RankSource) -> list[Key]:
     """The distinct groups and kinds of a rank's calls, in the order of first use."""
     entries = (entry for number in sorted(source.calls) for entry in source.calls[number])
     return list(dict.fromkeys((entry.members, entry.call.kind) for entry in entries))
 
 
 def _listed(
-    plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]
+    plan: Spread, sources: list[RankSource], summary: Summarise, warnings: Sequence[str]
 ) -> Workload:
     """Every rank was recorded."""
     keys = [_keys(source) for source in sources]
@@ -65,7 +65,7 @@ def _listed(
 
 
 def _mesh(
-    plan: Spread, sources: list[Source], summary: Summarise, warnings: Sequence[str]
+    plan: Spread, sources: list[RankSource], summary: Summarise, warnings: Sequence[str]
 ) -> Workload:
     """Recorded ranks stand for others, too."""
     extents = {
@@ -122,5 +122,5 @@ def _named(plan: Spread, extent: Extent) -> tuple[str, int, int]:
     return "" if everybody else f"{size} ranks, every {extent.stride}", size, extent.size
 
 
-def _program(plan: Spread, source: Source, table: Named) -> Program:
+def _program(plan: Spread, source: RankSource, table: Named) -> Program:
     return building.program(source, lambda members, kind: table[members, kind], plan.bytes)

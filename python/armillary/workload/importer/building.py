@@ -15,7 +15,7 @@ from . import kernels
 from .agreement import Placed
 from .collectives import CommunicationCall
 from .groups import Members
-from .timeline import Item
+from .timeline import TimelineItem
 
 _NAME = 200
 """Characters kept of a name; those of template kernels run to thousands."""
@@ -38,19 +38,21 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Source:
+class RankSource:
     """What a program is made of: items, and the calls and matrix products that some of them are, by
     item."""
 
     rank: int
-    items: list[Item]
+    items: list[TimelineItem]
     calls: dict[int, list[Placed]]
     products: dict[int, Product] = field(default_factory=dict)
     skew: int = 0
     """How much later than the first rank it starts, picoseconds."""
 
 
-def program(source: Source, groups: Groups, shard: Callable[[str, int, int, int], int]) -> Program:
+def program(
+    source: RankSource, groups: Groups, shard: Callable[[str, int, int, int], int]
+) -> Program:
     """The program of a rank that does what `source` did, in groups named by `groups`; `shard`
     rescales sizes."""
     result = Program()
@@ -86,7 +88,7 @@ def program(source: Source, groups: Groups, shard: Callable[[str, int, int, int]
 
 def _communicate(
     result: Program,
-    source: Source,
+    source: RankSource,
     placed: list[Placed],
     name: str,
     deps: list[int],

@@ -16,12 +16,12 @@ from typing import Any
 from ...errors import InputError, Problem
 from . import collectives, groups, host_trace
 from .agreement import Placed
-from .building import Product, Source
+from .building import Product, RankSource
 from .collectives import CommunicationCall
 from .groups import Members, Resolver
 from .host_trace import HostNode, HostTrace
 from .ranks import RecordedRun
-from .timeline import Item
+from .timeline import TimelineItem
 
 
 @dataclass(slots=True)
@@ -220,16 +220,16 @@ def _faults(trace: HostTrace, outline: Skeleton) -> list[Problem]:
     return []
 
 
-def source(rank: Outlined) -> Source:
+def source(rank: Outlined) -> RankSource:
     """What the rank's program is made of."""
-    items = [Item(work.name, 0, 0, 0, -1, work.deps) for work in rank.skeleton.work]
+    items = [TimelineItem(work.name, 0, 0, 0, -1, work.deps) for work in rank.skeleton.work]
     calls = {entry.item: [entry] for entry in rank.placed}
     shapes = {
         number: work.product
         for number, work in enumerate(rank.skeleton.work)
         if work.product is not None
     }
-    return Source(rank.rank, items, calls, shapes)
+    return RankSource(rank.rank, items, calls, shapes)
 
 
 def note(ranks: list[Outlined], step: int | None) -> str:

@@ -27,7 +27,7 @@ from . import (
     steps,
 )
 from .agreement import Placed
-from .building import Source
+from .building import RankSource
 from .coverage import Coverage
 from .groups import Members
 from .imported import Imported
@@ -146,8 +146,8 @@ def _with_durations(run: RecordedRun, options: Options, progress: Progress) -> I
     return replay.check(result, options.skew)
 
 
-def _source(rank: Analysed, skew: int) -> Source:
-    return Source(rank.rank, rank.line.items, _by_item(rank.placed), skew=skew)
+def _source(rank: Analysed, skew: int) -> RankSource:
+    return RankSource(rank.rank, rank.line.items, _by_item(rank.placed), skew=skew)
 
 
 def _by_item(placed: list[Placed]) -> dict[int, list[Placed]]:
@@ -173,7 +173,7 @@ def _without_durations(run: RecordedRun, options: Options) -> Imported:
 def _finish(
     run: RecordedRun,
     options: Options,
-    sources: list[Source],
+    sources: list[RankSource],
     covered: tuple[Coverage, ...],
     progress: tuple[str, ...],
 ) -> Imported:

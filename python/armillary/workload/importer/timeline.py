@@ -36,12 +36,12 @@ _COPY = 10_000_000
 """Picoseconds that a call takes to begin a copy for which it then waits. Half and twice the value
 change the time without a cause by at most 0.3 % of a step."""
 _LATE = 5_000_000
-"""Picoseconds of idling before a start from which a cause is sought. Half and twice the value change
-the time without a cause by less than 0.1 % of a step."""
+"""Picoseconds of idling before a start from which a cause is sought. Half and twice the value
+change the time without a cause by less than 0.1 % of a step."""
 
 
 @dataclass(slots=True)
-class Item:
+class TimelineItem:
     """A node to be. Times are those recorded.
 
     `op` is an index into `Trace.device`, -1 for host work, -2 - k for the k-th call of the host
@@ -61,7 +61,7 @@ class Item:
 class Timeline:
     """The graph of a step, every dependency on an earlier item; times in picoseconds."""
 
-    items: list[Item]
+    items: list[TimelineItem]
     window: Window
     host: int = 0
     waited: int = 0
@@ -91,7 +91,7 @@ class Timeline:
         self.counts[what] += time > 0
 
 
-_Row = tuple[tuple[int, int], Item, tuple[str, int], list[tuple[str, int]]]
+_Row = tuple[tuple[int, int], TimelineItem, tuple[str, int], list[tuple[str, int]]]
 """Place in time, item, identity, identities it depends on."""
 
 
@@ -186,7 +186,7 @@ class _Builder:
         now, last = step.start + self.window.head_start, -1
         for moment, _, name, awaited in sorted(points):
             begin = self._after_wait(now, moment, awaited)
-            item = Item(name, begin, moment, moment - begin, -1, [], "host")
+            item = TimelineItem(name, begin, moment, moment - begin, -1, [], "host")
             deps = [("host", last)] if last >= 0 else []
             deps += [("op", i) for i in awaited if i in self.members]
             last = moment
@@ -207,7 +207,7 @@ class _Builder:
             rows.append(
                 (
                     (op.start, 1),
-                    Item(op.name, op.start, op.end, 0, -2 - k, [], layer),
+                    TimelineItem(op.name, op.start, op.end, 0, -2 - k, [], layer),
                     ("call", k),
                     deps,
                 )
@@ -260,7 +260,9 @@ class _Builder:
             rows.append(
                 (
                     (op.start, 1),
-                    Item(op.name, op.start, op.end, alone + late, index, [], self._layer(index)),
+                    TimelineItem(
+                        op.name, op.start, op.end, alone + late, index, [], self._layer(index)
+                    ),
                     ("op", index),
                     deps,
                 )
