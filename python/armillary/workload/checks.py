@@ -57,18 +57,20 @@ def _tensor(model: Decoder, given: Parallelism) -> list[Fault]:
 
 
 def _tensor_faults(model: Decoder, tp: int) -> list[str]:
-    """What doesn't divide by `tp`."""
+    """What is not divisible by `tp`."""
     kv = model.kv
-    faults = [f"{model.heads} heads don't divide by {tp}"] if model.heads % tp else []
+    faults = [f"{model.heads} heads are not divisible by {tp}"] if model.heads % tp else []
     if not model.kv_rank and kv % tp and tp % kv:
-        faults.append(f"{kv} heads of keys and values neither divide by {tp} nor divide it")
+        faults.append(f"{kv} heads of keys and values are neither a multiple nor a divisor of {tp}")
     linear = (model.linear_key_heads, model.linear_value_heads)
     faults += [
-        f"{heads} heads of linear attention don't divide by {tp}" for heads in linear if heads % tp
+        f"{heads} heads of linear attention are not divisible by {tp}"
+        for heads in linear
+        if heads % tp
     ]
     widths = {"perceptron": model.ffn, "expert": model.expert_ffn if model.experts else 0}
     faults += [
-        f"the {what}'s inner width of {n} doesn't divide by {tp}"
+        f"the {what}'s inner width of {n} is not divisible by {tp}"
         for what, n in widths.items()
         if n % tp
     ]
@@ -134,7 +136,7 @@ def _layers(model: Decoder, given: Parallelism) -> list[Fault]:
         return [("pp", said, f"up to {(model.layers + 1) // chunks}, the last with the head alone")]
     if given.partition == "cost" or _layers_fit(model.layers, given.parts):
         return []
-    said = f"{model.layers} layers don't divide by {parts}"
+    said = f"{model.layers} layers are not divisible by {parts}"
     by_stage = _nearest(pp, model.layers, lambda value: _layers_fit(model.layers, value * chunks))
     by_chunk = _nearest(
         chunks, model.layers // pp, lambda value: _layers_fit(model.layers, pp * value)
@@ -210,13 +212,13 @@ def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
     parts = 2 * cp if cp > 1 else 1
     if seq % parts:
         said = (
-            f"{seq} tokens don't divide by 2 x cp = {parts} (two pieces a rank keep causal "
+            f"{seq} tokens are not divisible by 2 x cp = {parts} (two pieces a rank keep causal "
             "attention even)"
         )
         faults.append(("cp", said, f"a sequence of {_multiples(parts, seq)}"))
     elif given.sp and seq // cp % tp:
         said = (
-            f"{seq // cp} tokens of a context-parallel rank don't divide by tp {tp}, as "
+            f"{seq // cp} tokens of a context-parallel rank are not divisible by tp {tp}, as "
             "sequence parallelism needs"
         )
         faults.append(
@@ -271,12 +273,12 @@ def _context(model: Decoder, given: Parallelism) -> list[Fault]:
 
 
 def _context_faults(model: Decoder, tp: int, cp: int) -> list[str]:
-    """Heads of a tensor-parallel rank that don't divide by `cp`."""
+    """Heads of a tensor-parallel rank that are not divisible by `cp`."""
     kinds = {"heads": model.heads // tp}
     if not model.kv_rank:
         kinds["heads of keys and values"] = local_kv(model, tp)
     return [
-        f"a2a, but {count} {kind} of a rank don't divide by cp {cp}"
+        f"a2a, but {count} {kind} of a rank are not divisible by cp {cp}"
         for kind, count in kinds.items()
         if count % cp
     ]
@@ -336,7 +338,7 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
     )
     faults = []
     if model.experts % given.ep:
-        faults.append(("ep", f"{model.experts} experts don't divide by {given.ep}", allowed))
+        faults.append(("ep", f"{model.experts} experts are not divisible by {given.ep}", allowed))
     if given.dp % given.ep:
         said = (
             f"expert parallelism of {given.ep} lies inside data parallelism of {given.dp}, "

@@ -165,7 +165,7 @@ def _samples(model: Dlrm, chosen: Options, problems: list[Problem]) -> int:
     if not wrong and not check_counts({"dp": npus}) and batch % npus:
         below = batch // npus * npus
         near = ", ".join(str(each) for each in (below, below + npus) if each)
-        said = f"{batch} samples do not divide evenly over {npus} NPUs"
+        said = f"{batch} samples are not divisible by {npus} NPUs"
         wrong = [Problem("", "global_batch", said, near)]
     problems += wrong
     return 1 if wrong or check_counts({"dp": npus}) else batch // npus

@@ -102,7 +102,7 @@ def test_a_file_of_that_name_comes_first(armillary: Armillary, tmp_path: Path) -
         (["run", "llama-3-8b", "--ep", "8", "-p", "dgx-h100"], "no such option: --ep 8"),
         (["run", "llama-3-8b", "--tp", "x", "-p", "dgx-h100"], "a whole number"),
         (["run", "llama-3-8b", "--globl-batch", "8", "-p", "dgx-h100"], "--global-batch"),
-        (["run", "llama-3-8b", "--tp", "3", "-p", "dgx-h100"], "32 heads don't divide by 3"),
+        (["run", "llama-3-8b", "--tp", "3", "-p", "dgx-h100"], "32 heads are not divisible by 3"),
         (
             ["run", "llama-3-8b", "--tp", "2", "-p", "dgx-h100-16n"],
             "can't be resized to the 2 ranks",

@@ -255,13 +255,14 @@ PROBLEMS = [
     (
         LLAMA,
         {"cp": 8, "cp_comm_type": "a2a", "seq": 128},
-        "a2a, but 4 heads of keys and values of a rank don't divide by cp 8 (allowed: cp 4, or "
+        "a2a, but 4 heads of keys and values of a rank are not divisible by cp 8 (allowed: cp 4, "
+        "or "
         "another cp_comm_type)",
     ),
     (
         LLAMA,
         {"cp": 8, "tp": 2, "cp_comm_type": "a2a", "seq": 128},
-        "a2a, but 4 heads of a rank don't divide by cp 8",
+        "a2a, but 4 heads of a rank are not divisible by cp 8",
     ),
     (
         EXPERTS,

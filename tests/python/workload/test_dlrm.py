@@ -271,7 +271,7 @@ def refused(**options: object) -> list[str]:
     [
         (
             {"global_batch": 70},
-            r"global_batch: 70 samples do not divide evenly over 4 NPUs \(allowed: 68, 72\)",
+            r"global_batch: 70 samples are not divisible by 4 NPUs \(allowed: 68, 72\)",
         ),
         ({"global_batch": 64, "local_batch": 16}, "global_batch: given together with local_batch"),
         (

@@ -64,7 +64,7 @@ def test_uneven_splits_point_to_layouts() -> None:
         build("deepseek-v3", pp=16)
     assert build("deepseek-v3", pp=16, layers_per_stage="3,4*13,3*2", global_batch=16).ranks == 16
     with pytest.raises(
-        InputError, match=r"virtual_stages: 32 layers don't divide by 12 .*allowed: 2 or 4"
+        InputError, match=r"virtual_stages: 32 layers are not divisible by 12 .*allowed: 2 or 4"
     ):
         build("llama-3-8b", pp=4, virtual_stages=3)
 

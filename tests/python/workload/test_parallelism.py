@@ -14,18 +14,19 @@ from armillary.workload import build, moe, transformer
 from armillary.workload.parallelism import EXPERT_OPTIONS, Parallelism
 
 BAD = [
-    ("gpt3-175b", {"tp": 10}, "tp: 96 heads don't divide by 10 (allowed: 8 or 12)"),
-    ("llama-3-8b", {"tp": 7}, "tp: 32 heads don't divide by 7 (allowed: 4 or 8)"),
-    ("llama-2-13b", {"tp": 3}, "tp: 40 heads don't divide by 3 (allowed: 2 or 4)"),
+    ("gpt3-175b", {"tp": 10}, "tp: 96 heads are not divisible by 10 (allowed: 8 or 12)"),
+    ("llama-3-8b", {"tp": 7}, "tp: 32 heads are not divisible by 7 (allowed: 4 or 8)"),
+    ("llama-2-13b", {"tp": 3}, "tp: 40 heads are not divisible by 3 (allowed: 2 or 4)"),
     (
         "gpt3-175b",
         {"pp": 9},
-        "pp: 96 layers don't divide by 9 = pp 9 x virtual_stages 1 (allowed: 8 or 12 (98 is",
+        "pp: 96 layers are not divisible by 9 = pp 9 x virtual_stages 1 (allowed: 8 or 12 (98 is",
     ),
     (
         "gpt3-175b",
         {"pp": 8, "virtual_stages": 5},
-        "virtual_stages: 96 layers don't divide by 40 = pp 8 x virtual_stages 5 (allowed: 4 or 6",
+        "virtual_stages: 96 layers are not divisible by 40 = pp 8 x virtual_stages 5 (allowed: 4 "
+        "or 6",
     ),
     (
         "gpt3-175b",
@@ -56,18 +57,18 @@ BAD = [
         "pp: 32 layers for 34 = pp 34 x virtual_stages 1 parts (allowed: up to 33, the last with "
         "the head alone)",
     ),
-    ("llama-3-8b", {"cp": 3}, "cp: 8192 tokens don't divide by 2 x cp = 6"),
+    ("llama-3-8b", {"cp": 3}, "cp: 8192 tokens are not divisible by 2 x cp = 6"),
     (
         "llama-3-8b",
         {"tp": 8, "sp": True, "seq": 100},
-        "sp: 100 tokens of a context-parallel rank don't divide by tp 8",
+        "sp: 100 tokens of a context-parallel rank are not divisible by tp 8",
     ),
     (
         "gpt3-175b",
         {"seq": 4096},
         "seq: 4096 tokens, but 2048 learned positions (allowed: 1 to 2048)",
     ),
-    ("mixtral-8x7b", {"dp": 6, "ep": 6}, "ep: 8 experts don't divide by 6 (allowed: 2)"),
+    ("mixtral-8x7b", {"dp": 6, "ep": 6}, "ep: 8 experts are not divisible by 6 (allowed: 2)"),
     (
         "mixtral-8x7b",
         {"dp": 2, "ep": 4},
