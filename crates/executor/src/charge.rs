@@ -1,7 +1,7 @@
 //! Which part of the step the time of an operation is charged to.
 //!
-//! Here: what is charged by the kind of an operation. Waits for launches ([`Part::Launch`]) are
-//! charged by the recorder; what is left is idle time. Not here: what the parts are (`stats`).
+//! Here: what is charged by the kind of an operation. The recorder charges waits for launches
+//! ([`Part::Launch`]). The rest is idle time. Not here: the parts themselves (crate `stats`).
 
 use graph::OpKind;
 use stats::Part;

@@ -1,6 +1,6 @@
 //! Which ranks of a run are simulated, and which ranks each of them stands for.
 
-/// Which ranks are simulated and whom each of them stands for.
+/// The simulated ranks, and the ranks that each of them stands for.
 #[derive(Clone, Debug)]
 pub struct Folding {
     /// Representative ranks, ascending.
@@ -9,8 +9,8 @@ pub struct Folding {
     pub class_of: Option<Vec<u32>>,
     /// Ranks each representative stands for.
     pub multiplicity: Vec<u64>,
-    /// For each representative and slot, its place in the communicators of the folded run; empty
-    /// when nothing is folded.
+    /// For each representative and slot, its place in the communicators of the folded run. Empty
+    /// if nothing is folded.
     pub slots: Vec<Vec<SlotClass>>,
     /// Members of each communicator of the folded run.
     pub components: Vec<u32>,
@@ -26,7 +26,7 @@ pub struct SlotClass {
 }
 
 impl Folding {
-    /// Everybody is simulated.
+    /// Every rank is simulated.
     pub fn none(ranks: u32) -> Folding {
         Folding {
             representatives: (0..ranks).collect(),

@@ -1,7 +1,8 @@
-//! The executor: runs every rank's program over one network backend, and tells observers of it.
+//! The executor: runs every rank's program over one network backend. Observers hear of it.
 //!
-//! Start at [`Executor`]; the main loop is in `executor/mod.rs`. Not here: what collectives and
-//! computations become (crate `lowering`), which ranks are alike and what a report says (`sim`).
+//! Start at [`Executor`]. The main loop is in `executor/mod.rs`, the state in `parts/`. Not here:
+//! what collectives and computations become (crate `lowering`), which ranks are alike and what a
+//! report contains (crate `sim`).
 
 mod charge;
 mod executor;

@@ -1,4 +1,4 @@
-//! Names without their numbers: what reports put in one row.
+//! Names without their numbers. Reports put operations of equal names in one row.
 
 /// `name` with a star for each number in it: `*.layer*.norm`.
 pub(crate) fn pattern(name: &str) -> String {
@@ -7,7 +7,7 @@ pub(crate) fn pattern(name: &str) -> String {
     found
 }
 
-/// [`pattern`] into a text that is there.
+/// Like [`pattern`], written into an existing text.
 pub(crate) fn pattern_into(name: &str, found: &mut String) {
     found.clear();
     for letter in name.chars() {

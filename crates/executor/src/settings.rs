@@ -1,4 +1,4 @@
-//! What the executor acts on: the platform's choices, in the terms of its profile.
+//! What the executor acts on: the choices of the platform, in the terms of its profile.
 
 use device::memory::{Pipeline, Sharing};
 use graph::{CollectiveKind, Node, Op, Workload};
@@ -7,24 +7,24 @@ use network::Contention;
 use platform::{Exceeded, Launch, Platform, Policy};
 use units::{Bandwidth, Bytes, Span};
 
-/// The settings the executor itself acts on.
+/// The settings that the executor itself acts on.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Number of ranks.
     pub ranks: u32,
-    /// Sizes of the dimensions collectives run over; each has its queues.
+    /// Sizes of the dimensions that collectives run over. Each has its queues.
     pub sizes: Vec<u32>,
-    /// Groups that fill lines of the network are machines of their own.
+    /// A group that fills lines of the network is treated as a machine of its own.
     pub aligned_groups: bool,
     /// Ids of nodes that have an algorithm of their own.
     pub custom_nodes: Vec<u64>,
-    /// Queues a dimension.
+    /// Queues of each dimension.
     pub queues_per_dim: u32,
     /// Chunk phases at once in a queue.
     pub per_queue: u32,
     /// Communication operations at once on a rank; 0 for no limit.
     pub comm_streams: u32,
-    /// Memory operations take a communication slot (the peer).
+    /// Memory operations take a communication slot (ASTRA-sim).
     pub memory_is_communication: bool,
     /// Order among collectives.
     pub policy: Policy,
@@ -32,32 +32,32 @@ pub struct Settings {
     pub rendezvous: bool,
     /// Every operation takes its recorded duration.
     pub replay_only: bool,
-    /// Sends and receives of different sizes never match (the peer).
+    /// Sends and receives of different sizes never match (ASTRA-sim).
     pub match_bytes: bool,
-    /// At one instant the network goes first, and what a rank does is ordered by node and chunk, so
-    /// that the order does not depend on who scheduled what when. Off: first scheduled, first done
-    /// (the peer).
+    /// At one instant the network goes first, and what a rank does is ordered by node and chunk. So
+    /// the order does not depend on the order of scheduling. Off: first scheduled, first done
+    /// (ASTRA-sim).
     pub canonical: bool,
-    /// Where transfers hold one another up, as the backend says.
+    /// Where transfers delay one another, as the backend says.
     pub contention: Contention,
-    /// Phases take their closed form where it is exact: `lockstep.rs`, `solo.rs`.
+    /// Phases take their closed form if it is exact: `executor/lockstep.rs`, `executor/solo.rs`.
     pub closed_form: bool,
     /// Local memory of an NPU, if known.
     pub local_memory: Option<Bandwidth>,
-    /// Who takes turns at memory outside the NPUs, if there is any.
+    /// Which ranks take turns at memory outside the NPUs, if there is any.
     pub remote_memory: Option<Sharing>,
-    /// What accesses to memory outside the NPU take, where what doesn't fit is moved there.
+    /// The time of accesses to memory outside the NPU, if what doesn't fit is moved there.
     pub spill: Option<Pipeline>,
-    /// What an NPU's memory may hold, and whether more ends the run.
+    /// The most that an NPU's memory may hold, and what happens if it must hold more.
     pub memory_limit: Option<(Bytes, Exceeded)>,
-    /// What each program holds from the beginning to the end.
+    /// Bytes that each program holds from the beginning to the end.
     pub resident: Vec<u64>,
-    /// What a host takes to launch work on its NPU.
+    /// How long a host takes to launch work on its NPU.
     pub launch: Launch,
     /// Duration of every node that takes a set time (computations, accesses to memory, replays), by
     /// program and node.
     pub durations: Vec<Vec<Span>>,
-    /// The same for computations whose NPU communicates all the time; empty where that changes
+    /// The same for computations whose NPU communicates all the time. Empty if that changes
     /// nothing.
     pub overlapped: Vec<Vec<Span>>,
 }
@@ -101,8 +101,8 @@ impl Settings {
         }
     }
 
-    /// What `node` asks for on a group of this shape; `None` for a node that is no collective, or
-    /// takes its recorded time.
+    /// What `node` asks for on a group of this shape. `None` unless it is a collective that is
+    /// simulated.
     pub fn request(&self, node: &Node, shape: u32) -> Option<Request> {
         match node.op {
             Op::Collective { kind, .. } if self.replays(kind) => None,
@@ -110,8 +110,8 @@ impl Settings {
         }
     }
 
-    /// Whether a collective takes its recorded time and sends nothing: all do in a replay,
-    /// broadcasts with the peer.
+    /// Whether a collective takes its recorded time and sends nothing. All do in a replay, and
+    /// broadcasts do in ASTRA-sim's profile.
     pub fn replays(&self, kind: CollectiveKind) -> bool {
         self.replay_only || (self.match_bytes && kind == CollectiveKind::Broadcast)
     }

@@ -2,8 +2,8 @@
 //! sends to itself.
 //!
 //! `arrival` of a message is what the caller's model of the links says; `received = max(arrival,
-//! posted)`; `usable = received + wait`. Steps fire as in [`collective::Follower`]: at the start and
-//! whenever a reception has become usable. Used where the events would say the same
+//! posted)`; `usable = received + wait`. Steps fire as in [`collective::Follower`]: at the start
+//! and whenever a reception has become usable. Used where the events would say the same
 //! (`executor/lockstep.rs`, `executor/solo.rs`), and for predictions (`scheduler/predict.rs`). Not
 //! here: when that is so, and how long a message takes.
 

@@ -105,7 +105,7 @@ impl<B: Backend> Executor<'_, B> {
         if resident.saturating_add(held.frees.0.max(held.allocates.0)) > limit.0 {
             let (needs, keeps) = (held.frees.max(held.allocates), Bytes(resident));
             let message = format!(
-                "needs {needs} at once beside {keeps} held all along, more than the {limit} of its NPU's memory"
+                "needs {needs} at once in addition to {keeps} held all along, more than the {limit} of its NPU's memory"
             );
             self.fail(
                 Problem::new("", self.place(rank, node), message)

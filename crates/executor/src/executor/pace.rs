@@ -1,8 +1,8 @@
 //! How fast a computation goes: slower for as long as its NPU communicates.
 //!
-//! A node takes `quiet` if its NPU never communicates meanwhile, and `overlapped` if it always does.
-//! Its work has `quiet * overlapped` parts. A picosecond does `overlapped` parts in quiet, and
-//! `quiet` parts otherwise. So changes of pace lose nothing to rounding, and two at one instant
+//! A node takes `quiet` if its NPU never communicates meanwhile, and `overlapped` if it always
+//! does. Its work has `quiet * overlapped` parts. A picosecond does `overlapped` parts in quiet,
+//! and `quiet` parts otherwise. So changes of pace lose nothing to rounding, and two at one instant
 //! cancel. Not here: both durations (`lowering::compute`).
 
 use super::Executor;

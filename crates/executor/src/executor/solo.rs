@@ -141,8 +141,8 @@ impl<B: Backend> Executor<'_, B> {
         self.closed_forms.solos.dims[rank as usize].as_ref().is_some_and(|dims| dims[dim as usize])
     }
 
-    /// Links by which the phases of each dimension leave a rank, and those of its sends; `None` when
-    /// they aren't known beforehand.
+    /// Links by which the phases of each dimension leave a rank, and those of its sends; `None`
+    /// when they aren't known beforehand.
     fn links_by_dim(&mut self, rank: u32) -> Option<(Vec<FxHashSet<u32>>, FxHashSet<u32>)> {
         let (mut links, mut others) =
             (vec![FxHashSet::default(); self.settings.sizes.len()], FxHashSet::default());
@@ -233,8 +233,8 @@ fn apart(links: &[FxHashSet<u32>], others: &FxHashSet<u32>, dim: usize) -> bool 
     own.is_disjoint(others) && !links.iter().enumerate().any(shares)
 }
 
-/// The peers that rank `id` sends to in a phase, in either direction: the relation, its own position,
-/// and the number of positions.
+/// The peers that rank `id` sends to in a phase, in either direction: the relation, its own
+/// position, and the number of positions.
 fn peers(phase: &PhaseSpec, id: u32, in_group: u32) -> Vec<(To, u32, u32)> {
     let position = match phase.geometry {
         Geometry::Line { stride, size } => id / stride % size,

@@ -1,7 +1,7 @@
 //! Steps of a phase: messages sent as a script says, and what is received.
 
 use super::{ANNOUNCEMENT, Executor};
-use crate::observe::Sender;
+use crate::observe::{Reception, Sender};
 use crate::parts::agenda::Callback;
 use crate::parts::chunks::ChunkRun;
 use crate::parts::rendezvous::Early;
@@ -199,7 +199,8 @@ impl<B: Backend> Executor<'_, B> {
         let (delay, charge) = (script.delay, self.scripts.charge(&script, ordinal));
         let wait = delay + charge;
         let (rank, now) = (state.rank, self.now);
-        self.recorder.tell(|observer| observer.received(run, token, delay, charge, now));
+        let reception = Reception { run, token, delay, charge };
+        self.recorder.tell(|observer| observer.received(&reception, now));
         self.register(rank, self.now + wait, Callback::Usable(run));
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Activities {
 }
 
 impl Activities {
-    /// Ready to hear of a run of the `folding`'s representatives over `dims` dimensions.
+    /// For a run of the representatives of `folding` over `dims` dimensions.
     pub(super) fn new(folding: &Folding, dims: usize) -> Activities {
         let bins = Bins::default;
         Activities {

@@ -1,12 +1,12 @@
-//! Activity over time in a bounded number of bins: sums of rank time, exact whatever the order in
-//! which they come.
+//! Activity over time in a bounded number of bins: exact sums of rank time, in whatever order they
+//! come.
 //!
-//! A bin is 2^k picoseconds wide. When a time lies beyond the last bin, bins are merged two by two
+//! A bin is 2^k picoseconds wide. When a time lies beyond the last bin, pairs of bins are merged
 //! and k grows by one.
 
 use units::Time;
 
-/// Bins where nothing else is said.
+/// Bins by default.
 const USUAL: u64 = 512;
 
 /// Rank-picoseconds by bin, in at most `COUNT` bins.
@@ -68,8 +68,8 @@ impl<const COUNT: u64> Bins<COUNT> {
         self.sums.resize(step.0.div_ceil(width_in(step, COUNT)) as usize, 0);
     }
 
-    /// The mean number of ranks in each bin of a run of `step`, over `ranks`; the last bin ends
-    /// with the run.
+    /// The mean number of ranks in each bin of a run of `step`, divided by `ranks`. The last bin
+    /// ends with the run.
     pub(super) fn means(mut self, step: Time, ranks: f64) -> Vec<f64> {
         self.fit(step);
         let width = width_in(step, COUNT);
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Straight from the definition: for every bin, the overlap with every interval.
+    /// By definition: for every bin, the overlap with every interval.
     fn by_definition(intervals: &[(u64, u64, u64)], step: u64) -> Vec<f64> {
         let width = width(Time(step));
         let overlap = |a: u64, b: u64, from: u64, to: u64| b.min(to).saturating_sub(a.max(from));

@@ -1,8 +1,8 @@
-//! What a stretch of time is made of, step by step without a gap: the terms of a chain of causes.
+//! The terms of a chain of causes: how a stretch of time divides into terms, without a gap.
 //!
-//! A chain begins where a rank comes to a collective and grows by what each next thing waited for:
-//! the endpoint delay before a send, a message's latency and bytes, the reduction of what it
-//! brought. Where two chains meet the later one goes on. So at every moment `origin + sum of all
+//! A chain begins where a rank comes to a collective. It grows by what each next event waited for:
+//! the endpoint delay before a send, the latency and bytes of a message, the reduction of what it
+//! brought. Where two chains meet, the later one goes on. So at every moment `origin + sum of all
 //! terms = now`. Model: the longest path through the events of a collective, found forwards.
 
 use super::Place;
@@ -26,13 +26,13 @@ pub(super) enum Term {
     Contention,
     /// Waiting inside the network.
     Congestion,
-    /// Waiting in a queue for chunks, not followed further.
+    /// Waiting for chunks in a queue. The chain does not go further there.
     Queue,
     /// An algorithm from a file.
     Algorithm,
 }
 
-/// How many there are.
+/// Number of terms.
 pub(super) const TERMS: usize = 9;
 
 /// The terms of one dimension.
@@ -63,11 +63,11 @@ impl Terms {
 pub(super) struct Chain {
     /// When it began.
     pub origin: Time,
-    /// By dimension, but for what is in `here`.
+    /// By dimension, except what is in `here`.
     past: Rc<Vec<Terms>>,
     dim: u32,
     here: Terms,
-    /// What it waited for longest of all that was not its own, and how long.
+    /// What it waited for longest outside of its own collective, and how long.
     behind: Option<(Span, Place)>,
 }
 
@@ -83,7 +83,7 @@ impl Chain {
         }
     }
 
-    /// Goes on on dimension `dim`.
+    /// Continues on dimension `dim`.
     pub(super) fn enter(&mut self, dim: u32) {
         if dim != self.dim {
             Rc::make_mut(&mut self.past)[self.dim as usize].plus(&self.here);
@@ -100,7 +100,7 @@ impl Chain {
         self.here.bytes += bytes;
     }
 
-    /// Waits for something else's.
+    /// Waits for something of another operation.
     pub(super) fn wait(&mut self, term: Term, span: Span, behind: Option<Place>) {
         self.add(term, span);
         if span > Span::ZERO {
@@ -113,12 +113,12 @@ impl Chain {
         self.behind.map(|(_, place)| place)
     }
 
-    /// Where it has come to.
+    /// When it ends so far.
     pub(super) fn end(&self) -> Time {
         self.origin + self.here.total() + self.past.iter().map(Terms::total).sum()
     }
 
-    /// All of it by dimension.
+    /// All terms by dimension.
     pub(super) fn terms(&self) -> Vec<Terms> {
         let mut all = (*self.past).clone();
         all[self.dim as usize].plus(&self.here);

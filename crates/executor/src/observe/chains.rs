@@ -1,15 +1,15 @@
 //! The chains of all chunks and messages under way, and the sums of those of collectives and sends
 //! that are over.
 //!
-//! A chunk's chain goes on with the event that let it act last: a reception it could use, its own
-//! start. A chunk that waited in a queue goes on where the chunk that made room for it did, when
-//! that is of the same collective; else it has waited for another operation. A message goes on
-//! where its sender stood. What a message waited on its way is told apart by a queue of our own at
-//! the link it left by: messages of its own collective, of others, and the rest, which is inside
-//! the network.
+//! The chain of a chunk continues with the event that let it act last: a reception that it could
+//! use, or its own start. A chunk that waited in a queue continues the chain of the chunk that made
+//! room for it, if both are of one collective. Otherwise it has waited for another operation. A
+//! message continues the chain of its sender. Its waits are divided by a queue of our own at the
+//! link by which it left: behind messages of its own collective, behind those of others, and the
+//! rest, which is inside the network.
 
 use super::chain::{Chain, Term, Terms};
-use super::{ChunkPhase, Departure, Place, Sender};
+use super::{ChunkPhase, Departure, Place, Reception, Sender};
 use indexmap::IndexMap;
 use lowering::{Lowered, Request};
 use rustc_hash::FxHashMap;
@@ -25,13 +25,13 @@ enum Owner {
     Unknown,
 }
 
-/// The link out of a rank: who occupies it until when.
+/// The link out of a rank: which sender occupies it until when.
 #[derive(Default)]
 struct Port {
     busy: VecDeque<(Time, Owner, Option<Place>)>,
 }
 
-/// How long a message waits for the link it leaves by.
+/// How long a message waits for the link by which it leaves.
 #[derive(Clone, Copy, Default)]
 struct Waits {
     own: Span,
@@ -81,11 +81,11 @@ struct Chunk {
     instance: u32,
     /// Receptions that are not usable yet.
     pending: Vec<(Time, Chain)>,
-    /// The peer's chunk that has drawn it in.
+    /// The chunk of another member that has drawn it in.
     host: Option<u32>,
 }
 
-/// A collective or a send that is over on a rank: what is needed to sum it.
+/// A collective or a send that is over on a rank, with what its sums need.
 pub(super) struct Over {
     pub place: Place,
     pub start: Time,
@@ -105,11 +105,11 @@ pub(super) struct Sums {
     pub ahead: u128,
     /// By dimension and term; messages and bytes last.
     pub terms: Vec<[u128; super::chain::TERMS + 2]>,
-    /// Waits by the program and node that was waited for longest.
+    /// Waits, by the program and node that caused the longest one.
     pub behind: BTreeMap<(u32, u32), u128>,
 }
 
-/// What a collective was, for as many as are alike.
+/// What a collective was. Those that are alike share one.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub request: Request,
@@ -275,7 +275,7 @@ impl Chains {
         let Some(flight) = self.flights.get_mut(&token) else { return };
         let Flight { chain, waits, handling, .. } = flight;
         chain.add(Term::Endpoint, *handling);
-        // What the message took beyond its minimum, first by what was before it on its first link.
+        // The time beyond the minimum. First comes what was ahead of the message on its first link.
         let waited = now.since(flight.departed).saturating_sub(flight.latency + flight.transfer);
         let own = waits.own.min(waited);
         let other = waits.other.min(waited.saturating_sub(own));
@@ -300,14 +300,8 @@ impl Chains {
         self.flights.remove(&token);
     }
 
-    pub(super) fn received(
-        &mut self,
-        run: u32,
-        token: Option<u64>,
-        delay: Span,
-        charge: Span,
-        now: Time,
-    ) {
+    pub(super) fn received(&mut self, reception: &Reception, now: Time) {
+        let &Reception { run, token, delay, charge } = reception;
         let came = token.and_then(|token| self.flights.remove(&token)).map(|flight| flight.chain);
         let Some(chunk) = self.chunk(run) else { return };
         let mut chain = came.unwrap_or_else(|| chunk.chain.clone());
@@ -316,8 +310,8 @@ impl Chains {
         chunk.pending.push((now + delay + charge, chain));
     }
 
-    /// Of several receptions that become usable at an instant one is chosen by its terms, so that
-    /// the order in which they are told does not show.
+    /// If several receptions become usable at one instant, one is chosen by its terms, so that
+    /// their order does not matter.
     pub(super) fn usable(&mut self, run: u32, now: Time) {
         let Some(chunk) = self.chunk(run) else { return };
         let (mut at, mut best) = (0, None);
@@ -333,7 +327,7 @@ impl Chains {
         }
     }
 
-    /// Sums a collective or send that is over; other nodes are none of ours.
+    /// Sums a collective or a send that is over. Does nothing for other nodes.
     pub(super) fn over(&mut self, over: &Over) {
         let Some((instance, chain)) = self.last.remove(&over.place) else { return };
         assert_eq!(chain.end(), over.end, "the terms of node {:?} lead elsewhere", over.place);
@@ -369,7 +363,7 @@ impl Sums {
         }
     }
 
-    /// Takes in the sums of another.
+    /// Adds the sums of another one.
     pub(super) fn merge(&mut self, other: &Sums) {
         self.count += other.count;
         self.total += other.total;

@@ -1,5 +1,5 @@
-//! From the sums of chains to `detail.collectives`: alike collectives and sends in one row, what
-//! their mean time is made of.
+//! From the sums of chains to `detail.collectives`: one row for collectives and sends that are
+//! alike, with the terms of their mean time.
 
 use super::chain::TERMS;
 use super::chains::{Asked, Sums};
@@ -12,14 +12,15 @@ use indexmap::IndexMap;
 use lowering::{PhaseSpec, Request};
 use stats::{Collective, CollectivePhase, CollectiveTerms, PathPart};
 
-/// Rows that are listed: those that take longest in all.
+/// Rows that are listed: those with the longest total time.
 const ROWS: usize = 50;
 /// Ids of nodes listed in a row.
 const NODES: usize = 64;
-/// Names listed of what a collective waited for.
+/// Names that are listed of what a collective waited for.
 const BEHIND: usize = 3;
 
-/// What is alike: the name without its numbers, bytes and, for a collective, what it was.
+/// Equal for those that are alike: the name without its numbers, bytes and, for a collective, what
+/// it was.
 type Key<'a> = (String, &'static str, u64, Option<Request>);
 
 #[derive(Default)]
@@ -118,7 +119,7 @@ fn terms(sums: &Sums, count: f64) -> Vec<CollectiveTerms> {
     used.map(row).collect()
 }
 
-/// What was waited for, longest first; equal names are one.
+/// What was waited for, longest first. Equal names are summed.
 fn behind(source: &Source, sums: &Sums, count: f64) -> Vec<PathPart> {
     let mut names: IndexMap<String, (u128, u64)> = IndexMap::new();
     for (&(program, node), &waited) in sums.behind.iter().filter(|(_, waited)| **waited > 0) {
@@ -151,7 +152,7 @@ fn phases(source: &Source, asked: &Asked) -> Vec<CollectivePhase> {
             sent_bytes: plan.map_or(0.0, |plan| mean(plan, sent)),
         }
     };
-    // What a library moves between nodes is a chunk of its own.
+    // A library moves data between nodes as a chunk of its own.
     let others = asked
         .lowered
         .shapes

@@ -1,5 +1,5 @@
-//! From the log to `Report::detail`: sums by layer, activity over time and the critical path, the
-//! same folded or not.
+//! From the log to `Report::detail`: sums by layer, activity over time and the critical path. They
+//! are the same whether the run was folded or not.
 
 use super::activities::Activities;
 use super::collectives::collectives;
@@ -101,7 +101,7 @@ fn critical_path(source: &Source, log: &Log) -> CriticalPath {
     }
 }
 
-/// The time of the path by kind in each bin of a run of `step`; the path has no gap, so the kinds
+/// The time of the path by kind in each bin of a run of `step`. The path has no gap, so the kinds
 /// of a bin sum to its width.
 fn over_time<'a>(
     path: &'a [Segment],
@@ -130,7 +130,7 @@ fn longest(path: &[Segment]) -> impl Iterator<Item = &Segment> {
 /// Time, segments, and the time by cause.
 type Spent = (Span, u64, BTreeMap<&'static str, Span>);
 
-/// Sums of a path by the name of operations without its numbers and their kind, largest first.
+/// Sums of a path by kind and name of operations (without the numbers in it), largest first.
 fn operations<'a>(
     path: &'a [Segment],
     of: impl Fn(&'a Segment) -> (&'a str, &'a str),

@@ -1,11 +1,10 @@
-//! What ranks do over time, as bars: the passes of micro-batches through a stage, the optimizer,
-//! what is waited for.
+//! What ranks do over time, as bars: passes of micro-batches through a stage, the optimizer, waits.
 //!
-//! Every moment of the first rank of a stage (or class) is charged to one operation (`layers.rs`);
-//! neighbours that belong to the same pass are one bar. Generated programs say which pass an
-//! operation belongs to by its name, `<micro-batch>.<layer>.<operation>`: gradients end in `grad`,
-//! those of weights in `wgrad`, what is computed a second time is called `again`. Bars that could
-//! not be told apart in a drawing are merged.
+//! Every moment of the first rank of a stage (or class) is charged to one operation (`layers.rs`).
+//! Neighbours that belong to the same pass form one bar. In generated programs the name of an
+//! operation contains its pass, `<micro-batch>.<layer>.<operation>`: gradients end in `grad`, those
+//! of weights in `wgrad`, and recomputation is called `again`. Bars that look the same in a drawing
+//! are merged.
 
 use super::layers::{self, intervals};
 use super::log::Log;
@@ -26,7 +25,7 @@ enum Work {
     WeightGrad,
     Recompute,
     Optimizer,
-    /// Of no pass: how lanes show the part of the step.
+    /// Outside of all passes: a part of the step.
     Part(&'static str),
 }
 
@@ -42,7 +41,7 @@ impl Work {
         }
     }
 
-    /// The work of what is charged to `part`, where its name says nothing.
+    /// The work of what is charged to `part`, if its name contains no pass.
     fn of(part: Part) -> Work {
         Work::Part(part.about().doing.map_or("", |doing| doing.lane.kind))
     }
@@ -115,7 +114,7 @@ fn what(program: &Program, node: usize, part: Part, generated: bool) -> (Work, &
     }
 }
 
-/// The pass that the words of a name after the micro-batch tell; nothing for what lies between
+/// The pass that follows from the words of a name after the micro-batch. `None` for work between
 /// passes.
 fn pass<'a>(words: impl Iterator<Item = &'a str>) -> Option<Work> {
     let mut work = Work::Forward;
@@ -134,7 +133,7 @@ fn pass<'a>(words: impl Iterator<Item = &'a str>) -> Option<Work> {
     Some(work)
 }
 
-/// Adds a bar, or makes the last one longer where it shows the same up to `gap` before.
+/// Adds a bar, or makes the last one longer if it shows the same and ends at most `gap` before.
 fn append<'a>(bars: &mut Vec<Bar<'a>>, bar: Bar<'a>, gap: Span) {
     match bars.last_mut() {
         Some(last)
@@ -149,14 +148,14 @@ fn append<'a>(bars: &mut Vec<Bar<'a>>, bar: Bar<'a>, gap: Span) {
     }
 }
 
-/// Whether neighbours of one micro-batch are one pass: gradients of inputs and of weights are,
-/// where they alternate.
+/// Whether neighbours of one micro-batch form one pass: gradients of inputs and of weights do, if
+/// they alternate.
 fn joins(last: Work, next: Work) -> bool {
     let gradient = |work| matches!(work, Work::Backward | Work::WeightGrad);
     last == next || gradient(last) && gradient(next)
 }
 
-/// At most `room` bars: kernels without a gap that shows, then recomputation as part of the
+/// Merges to at most `room` bars: first kernels without a visible gap, then recomputation with the
 /// backward pass, then all that begins within the same `1 / room` of the step.
 fn fit(bars: Vec<Bar>, step: Time, room: usize) -> Vec<Bar> {
     let gap = Span(step.0 / room as u64 / 4);
@@ -175,8 +174,8 @@ fn joined(bars: Vec<Bar>, gap: Span) -> Vec<Bar> {
     joined
 }
 
-/// Bars shorter than `least` as part of the one before of the same micro-batch, where there is one
-/// without a gap that shows.
+/// Merges bars shorter than `least` with the one before, if that is of the same micro-batch and
+/// there is no visible gap.
 fn smoothed(bars: Vec<Bar>, least: Span) -> Vec<Bar> {
     let mut smooth: Vec<Bar> = Vec::with_capacity(bars.len());
     for bar in bars {
@@ -194,7 +193,7 @@ fn smoothed(bars: Vec<Bar>, least: Span) -> Vec<Bar> {
     smooth
 }
 
-/// Bars that begin within the same `width` as one, which shows what takes longest in it.
+/// Merges bars that begin within the same `width`. The merged bar shows what takes longest in it.
 fn merged(bars: Vec<Bar>, width: Span) -> Vec<Bar> {
     let mut merged: Vec<Bar> = Vec::new();
     let mut longest = Span::ZERO;

@@ -1,9 +1,9 @@
-//! Sums by layer: what each layer of a program computes, communicates and moves, and how much of it
-//! is exposed.
+//! Sums by layer: how long each layer of a program computes, communicates and accesses memory, and
+//! how much of it is exposed.
 //!
 //! Every moment of a rank is charged to one operation, of the first [`Part`] that has something in
-//! flight. Of several in flight it is the one that ends first, for the others are not what the rank
-//! waits for next. So the exposed parts of the layers sum to those of the rank.
+//! flight. Of several in flight it is the one that ends first, because the rank waits for that one
+//! next. So the exposed parts of the layers sum to those of the rank.
 
 use super::log::{Log, Ran};
 use super::source::Source;
@@ -17,9 +17,9 @@ use units::{Span, Time};
 /// Sums of one layer on one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
-    /// What it is charged.
+    /// The time that is charged to it.
     pub charged: PerPart<Span>,
-    /// Sum of the times that its operations were in flight, of the parts that report it.
+    /// Sum of the times for which its operations were in flight, for parts that report it.
     pub in_flight: PerPart<Span>,
 }
 
@@ -27,14 +27,14 @@ pub(super) struct Sums {
 #[derive(Clone, Copy)]
 pub(super) struct Interval {
     pub node: usize,
-    /// What its time is, in the order of who is charged; nothing that can be charged.
+    /// Its part, in the order of precedence; `None` if no time is charged to it.
     pub part: Option<Part>,
-    /// When that began; a receive communicates when its message is sent.
+    /// When that began. A receive communicates from when its message is sent.
     pub began: Time,
     pub end: Time,
 }
 
-/// Sums by layer in order of appearance; `layer` names that of a node.
+/// Sums by layer in order of appearance. `layer` names the layer of a node.
 pub(super) fn sums<'a>(
     intervals: &[Interval],
     layer: impl Fn(usize) -> &'a str,
@@ -55,13 +55,13 @@ pub(super) fn sums<'a>(
     sums
 }
 
-/// What a node's time is; a receive's from when its message is sent.
+/// The part of a node's time and when it begins. That of a receive begins when its message is sent.
 pub(super) fn part(kind: OpKind) -> Option<Part> {
     charge::part(if kind == OpKind::Receive { OpKind::Communication } else { kind })
 }
 
-/// Charges every moment in which something is in flight, in order of time: to which interval, as
-/// what, from when to when.
+/// Charges every moment in which something is in flight, in order of time. The callback gets the
+/// interval, the part, the beginning and the end.
 pub(super) fn charge(intervals: &[Interval], mut to: impl FnMut(usize, Part, Time, Time)) {
     let mut changes: Vec<(Time, bool, usize, Part)> = Vec::new();
     for (at, interval) in intervals.iter().enumerate() {

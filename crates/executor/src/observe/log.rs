@@ -1,12 +1,13 @@
-//! The log of a run: when each node of each simulated rank started and ended and what let it start,
+//! The log of a run: when each node of each simulated rank started and ended, what let it start,
 //! which nodes met in a collective or by a message, and what ranks and dimensions did over time.
 //!
-//! Twenty-four bytes a node and rank, activity in bins, what time is made of by node of a program
-//! (`chains.rs`): a log is as large as the simulated part of the workload, not as long as the run.
+//! It has 24 bytes for each node and rank, activity in bins, and the terms of time for each node of
+//! a program (`chains.rs`). So its size follows from the simulated part of the workload, not from
+//! the length of the run.
 
 use super::activities::Activities;
 use super::chains::{Chains, Over};
-use super::{Activity, ChunkPhase, Departure, Message, Observer, Place};
+use super::{Activity, ChunkPhase, Departure, Message, Observer, Place, Reception};
 use crate::folding::Folding;
 use graph::{OpKind, Workload};
 use lowering::{Lowered, Request};
@@ -41,14 +42,14 @@ pub struct Log {
     instance: FxHashMap<Place, u32>,
     /// The message of each receive.
     messages: FxHashMap<Place, Message>,
-    /// By rank: when its memory held how much from then on.
+    /// By rank: times, and the bytes that its memory held from then on.
     held: Vec<Vec<(Time, u64)>>,
     pub(super) activity: Activities,
     pub(super) chains: Chains,
 }
 
 impl Log {
-    /// Ready to hear of a run of the `folding`'s representatives over `dims` dimensions.
+    /// For a run of the representatives of `folding` over `dims` dimensions.
     pub fn new(workload: &Workload, folding: &Folding, dims: usize) -> Log {
         let mut first = vec![0];
         for &rank in &folding.representatives {
@@ -77,7 +78,7 @@ impl Log {
         &self.nodes[self.first[rank as usize]..self.first[rank as usize + 1]]
     }
 
-    /// When a rank's memory held how much from then on, bytes.
+    /// Times, and the bytes that a rank's memory held from then on.
     pub(super) fn held(&self, rank: u32) -> &[(Time, u64)] {
         &self.held[rank as usize]
     }
@@ -87,18 +88,18 @@ impl Log {
         &self.of(rank)[node as usize]
     }
 
-    /// When a node could begin, but for its host's launch: when the node that it started after had
-    /// ended.
+    /// When a node could have begun if its host had launched it: when the node that it started
+    /// after had ended.
     pub(super) fn ready(&self, (rank, node): Place) -> Time {
         self.at((rank, node)).after().map_or(Time::ZERO, |after| self.at((rank, after)).end)
     }
 
-    /// All that took part in the collective of a node; nothing for other nodes.
+    /// All nodes that took part in the collective of a node. Empty for other nodes.
     pub(super) fn members(&self, place: Place) -> &[Place] {
         self.instance.get(&place).map_or(&[], |&instance| &self.members[instance as usize])
     }
 
-    /// The message that a receive got.
+    /// The message of a receive.
     pub(super) fn message(&self, place: Place) -> Option<&Message> {
         self.messages.get(&place)
     }
@@ -168,8 +169,8 @@ impl Observer for Log {
         self.chains.early(token);
     }
 
-    fn received(&mut self, run: u32, token: Option<u64>, delay: Span, charge: Span, now: Time) {
-        self.chains.received(run, token, delay, charge, now);
+    fn received(&mut self, reception: &Reception, now: Time) {
+        self.chains.received(reception, now);
     }
 
     fn usable(&mut self, run: u32, now: Time) {

@@ -1,8 +1,8 @@
 //! What the memory of NPUs holds over time.
 //!
-//! Model: a bin's number is the most that was held within it, so the largest of a rank is the
-//! report's peak. Not here: what is held and when (`executor/memory.rs`), time spent accessing
-//! memory (`layers.rs`).
+//! Model: the value of a bin is the most that was held within it, so the largest value of a rank is
+//! the peak in the report. Not here: what is held when (`executor/memory.rs`), and the time of
+//! accesses to memory (`layers.rs`).
 
 use super::bins;
 use super::log::Log;
@@ -10,7 +10,7 @@ use super::source::Source;
 use stats::HeldMemory;
 use units::Time;
 
-/// The memory of the first rank of each of the `first` classes whose program says what it holds.
+/// The memory of the first rank of each class in `first` whose program states what it holds.
 pub(super) fn held(source: &Source, log: &Log, first: usize) -> Vec<HeldMemory> {
     let listed = source.classes.iter().take(first).enumerate();
     let tracked = listed.filter(|(_, rank)| source.workload.program(**rank).tracks_memory());
@@ -21,14 +21,14 @@ pub(super) fn held(source: &Source, log: &Log, first: usize) -> Vec<HeldMemory> 
     tracked.map(row).collect()
 }
 
-/// The most that is held within each bin of a run of `step`, given when how much was held from then
-/// on.
+/// The most that is held within each bin of a run of `step`. `held` has times, and the bytes held
+/// from then on.
 fn most(changes: &[(Time, u64)], step: Time) -> Vec<u64> {
     let (width, mut changes) = (bins::width(step), changes.iter().peekable());
     let mut now = 0;
     let bin = |i: u64| {
         let mut most = now;
-        // What happens at the very end of a bin belongs to it.
+        // A change at the very end of a bin belongs to that bin.
         while let Some(&(_, held)) = changes.next_if(|(at, _)| at.0 <= (i + 1) * width) {
             now = held;
             most = most.max(held);

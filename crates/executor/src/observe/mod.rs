@@ -1,11 +1,11 @@
-//! Watching a run: what an observer is told, and the observers there are.
+//! Watching a run: what an observer hears, and the observers there are.
 //!
-//! The executor's recorder tells its observers what happens, in order of time; a run without any
-//! pays a branch an event. Here: the contract. Beside it: `log.rs` keeps times of nodes and
-//! activity over time; `path.rs` (the critical path) and `layers.rs` (sums by layer) read it when
-//! the run is over; `chains.rs` follows what each collective's time is made of (`chain.rs`),
-//! `collectives.rs` sums it; `timeline/` writes what happens to a file as it happens. Not here:
-//! sums that every run keeps (`executor/recorder.rs`).
+//! The recorder of the executor calls its observers in order of time. Without observers this costs
+//! one branch per event. Here: the contract. Other files: `log.rs` keeps times of nodes and
+//! activity over time. `path.rs` (the critical path) and `layers.rs` (sums by layer) read it when
+//! the run is over. `chains.rs` finds the terms of each collective's time (`chain.rs`), and
+//! `collectives.rs` sums them. `timeline/` writes events to a file as they happen. Not here: sums
+//! that every run keeps (`parts/recorder.rs`).
 
 mod activities;
 mod bins;
@@ -41,7 +41,7 @@ type Place = (u32, u32);
 /// One chunk in one phase of a collective, on one simulated rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkPhase {
-    /// Names the chunk on the rank as long as it runs.
+    /// Number of the chunk run. It identifies the chunk on the rank as long as it runs.
     pub run: u32,
     /// Which collective.
     pub instance: u32,
@@ -80,25 +80,39 @@ pub struct Message {
     pub received: Time,
 }
 
-/// Whose time goes on in a message.
+/// A message that a chunk has received. It is usable after both spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reception {
+    /// The run of the chunk.
+    pub run: u32,
+    /// The token of the message, if it has just arrived; `None` if it came early.
+    pub token: Option<u64>,
+    /// Endpoint delay.
+    pub delay: Span,
+    /// Time of the reduction.
+    pub charge: Span,
+}
+
+/// What a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// A chunk's, by run.
+    /// A chunk, by its run.
     Chunk(u32),
-    /// The announcement's, by token, that let a chunk's message go.
+    /// A chunk whose message an announcement has released. The token is that of the announcement.
     Cleared(u64),
-    /// A send's of the workload, by node.
+    /// A send of the workload, by node.
     Node(u32),
-    /// Nobody's: an announcement of a receive, by node, or a message of an algorithm from a file.
+    /// Something else: an announcement of a receive, by node, or a message of an algorithm from a
+    /// file.
     Beside(Option<u32>),
 }
 
-/// A message that goes into the network, and what it takes where nothing is in its way.
+/// A message that goes into the network, and its times if nothing delays it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// Whose time goes on in it.
+    /// What it belongs to.
     pub sender: Sender,
-    /// Names it until it has arrived.
+    /// Identifies it until it has arrived.
     pub token: u64,
     /// The simulated rank it leaves.
     pub rank: u32,
@@ -110,36 +124,37 @@ pub struct Departure {
     pub bytes: u64,
     /// Latency of its path.
     pub latency: Span,
-    /// Time its bytes take on its path beside the latency.
+    /// Time of its bytes on its path, in addition to the latency.
     pub transfer: Span,
-    /// How long it keeps the link it leaves by.
+    /// How long it keeps the link by which it leaves.
     pub occupancy: Span,
-    /// How long a library has to do with it after it has arrived.
+    /// How long a library works on it after it has arrived.
     pub handling: Span,
 }
 
-/// What a rank does at a moment, by part of the step; it can do several things at once.
+/// What a rank does at a moment, by part of the step. It can do several things at once.
 pub type Activity = PerPart<bool>;
 
-/// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes indices in their
-/// programs, times never go back.
+/// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes are indices in their
+/// programs. Times never decrease.
 pub trait Observer {
     /// A node starts. `after` is the node of the rank whose end let it start; `None` at the
     /// beginning of the run. Since then it has waited for its host to launch it.
     fn issued(&mut self, _rank: u32, _node: u32, _kind: OpKind, _after: Option<u32>, _now: Time) {}
     /// A node that started at `start` ends.
     fn completed(&mut self, _rank: u32, _node: u32, _kind: OpKind, _start: Time, _now: Time) {}
-    /// The rank has done `activity` between two times.
+    /// The rank did `activity` between two times.
     fn spent(&mut self, _rank: u32, _activity: Activity, _from: Time, _to: Time) {}
     /// A node takes part in collective `instance`.
     fn joined(&mut self, _rank: u32, _node: u32, _instance: u32) {}
-    /// Collective `instance` comes into being over this many ranks.
+    /// Collective `instance` opens, with this number of ranks.
     fn opens(&mut self, _instance: u32, _request: &Request, _lowered: &Arc<Lowered>, _ranks: u32) {}
     /// A chunk enters the queue of its next phase.
     fn chunk_waits(&mut self, _chunk: &ChunkPhase, _now: Time) {}
     /// A chunk leaves its queue.
     fn chunk_starts(&mut self, _chunk: &ChunkPhase, _now: Time) {}
-    /// A waiting chunk is about to start because a peer's, `host`, has begun the phase.
+    /// A waiting chunk is about to start because that of another member, `host`, has begun the
+    /// phase.
     fn invited(&mut self, _run: u32, _host: u32) {}
     /// A chunk begins to send, `delay` after it left its queue.
     fn begins(&mut self, _run: u32, _delay: Span) {}
@@ -147,28 +162,19 @@ pub trait Observer {
     fn departs(&mut self, _departure: &Departure, _now: Time) {}
     /// It has arrived.
     fn arrives(&mut self, _token: u64, _now: Time) {}
-    /// What has arrived has come before it was waited for.
+    /// The message that has just arrived is early: its receive is not posted yet.
     fn early(&mut self, _token: u64) {}
-    /// A chunk has received a message: the one that has just arrived, or one that came early. It is
-    /// usable after both spans.
-    fn received(
-        &mut self,
-        _run: u32,
-        _token: Option<u64>,
-        _delay: Span,
-        _charge: Span,
-        _now: Time,
-    ) {
-    }
+    /// A chunk has received a message.
+    fn received(&mut self, _reception: &Reception, _now: Time) {}
     /// A chunk may use what it has received.
     fn usable(&mut self, _run: u32, _now: Time) {}
     /// A chunk ends a phase.
     fn chunk_ends(&mut self, _chunk: &ChunkPhase, _now: Time) {}
     /// The rank had at least one chunk in a phase on a dimension between two times.
     fn dimension_busy(&mut self, _rank: u32, _dim: u32, _from: Time, _to: Time) {}
-    /// The message of a receive that has been posted is on its way, from now on.
+    /// From now on, the message of a posted receive is on its way.
     fn message_leaves(&mut self, _rank: u32, _node: u32, _now: Time) {}
-    /// The memory of the rank's NPU holds `held` bytes from now on.
+    /// From now on, the memory of the rank's NPU holds `held` bytes.
     fn memory_changed(&mut self, _rank: u32, _held: u64, _now: Time) {}
     /// A message has arrived at its receive.
     fn message(&mut self, _message: &Message) {}

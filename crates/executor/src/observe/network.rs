@@ -1,9 +1,9 @@
-//! What a backend observes, kept for the report and the timeline: transfers by size, and links over
+//! What a backend observes, for the report and the timeline: transfers by size, and links over
 //! time.
 //!
-//! Sums are integers, so they do not depend on the order in which they come. Memory: for each
-//! size of transfers a row, for each link used two rows of bins. Not here: what is sent when (the backend),
-//! names and alike rows (`sim`).
+//! Sums are integers, so they do not depend on the order in which they come. Memory: for each size
+//! of transfers a row, for each link used two rows of bins. Not here: what is sent when (the
+//! backend), names and alike rows (`sim`).
 
 use super::bins::{Bins, width_in};
 use network::{Delivery, LinkEnds, NetworkSink, Sending, Transfer};
@@ -14,7 +14,7 @@ use units::{Span, Time};
 
 /// Bins of a link.
 const BINS: u64 = 128;
-/// Bytes kept for a link that is used.
+/// Memory for each link that is used, bytes.
 pub const LINK_BYTES: u64 = 2 * BINS * size_of::<u128>() as u64;
 
 /// What a backend has observed.
@@ -30,7 +30,7 @@ pub struct NetworkLog {
 /// Transfers of one size, over all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowSums {
-    /// How many.
+    /// Their number.
     pub transfers: u128,
     /// Sum of their times from start to arrival, ps.
     pub time: u128,

@@ -1,11 +1,10 @@
-//! The critical path: the chain of operations that ends with the step and has no gap, walked back
-//! from its end.
+//! The critical path: the chain of operations without a gap that ends with the step. It is followed
+//! back from its end.
 //!
-//! A node ran because of what ended when it started: a node it depends on, or one that held what it
-//! needs (compute, a communication stream). A collective takes its members from the last one to
-//! come; a receive its message from the send on. There the chain goes on on the other rank. A node
-//! that its host had yet to launch waited for that, which is a segment of its own. So the segments
-//! sum to the step time.
+//! A node started when another one ended: a node that it depends on, or one that held its resource
+//! (compute, a communication stream). A collective starts when its last member comes, a receive
+//! when its message is sent. There the chain continues on the other rank. The wait for a launch by
+//! the host is a segment of its own. So the segments sum to the step time.
 
 use super::Place;
 use super::log::Log;
@@ -54,14 +53,14 @@ pub(super) struct Segment {
     pub launch: bool,
 }
 
-/// What a path is walked over.
+/// What a path is found in.
 pub(super) struct Walk<'a> {
     pub workload: &'a Workload,
     pub log: &'a Log,
     /// The rank that each simulated rank is.
     pub ids: &'a [u32],
-    /// The simulated rank that stands for a simulated rank's class: the same whether the run was
-    /// folded or not.
+    /// The simulated rank that stands for the class of each simulated rank. It is the same whether
+    /// the run was folded or not.
     pub stand_in: &'a dyn Fn(u32) -> u32,
 }
 
@@ -87,8 +86,7 @@ impl Walk<'_> {
         nodes.max_by_key(|&(r, n)| (self.log.at((r, n)).end, std::cmp::Reverse(r), n))
     }
 
-    /// What a node is on the path for, the wait for the launch that let it go, and the node before
-    /// that.
+    /// The segment of a node, the wait for its launch, and the node before that.
     fn segments(&self, place: Place, seen: &mut FxHashSet<Place>) -> ([Segment; 2], Option<Place>) {
         let elsewhere = self.elsewhere(place, seen);
         let first = elsewhere.map_or(place, |(_, other, _)| other);
@@ -114,8 +112,8 @@ impl Walk<'_> {
         (if depends { Cause::Dependency } else { Cause::Resource }, Some((rank, after)))
     }
 
-    /// Where another rank decided when a node could go: since when, its node, and how. No place is
-    /// gone to twice, for at one instant times alone don't tell what came first.
+    /// If another rank decided when a node could start: since when, its node, and why. No place is
+    /// visited twice, because the order within one instant is unknown.
     fn elsewhere(&self, place: Place, seen: &FxHashSet<Place>) -> Option<(Time, Place, Cause)> {
         let own = self.log.at(place);
         let program = self.workload.program(self.ids[place.0 as usize]);

@@ -1,10 +1,10 @@
-//! What a report's detail is made of, besides the log.
+//! What the detail of a report is made from, besides the log.
 
 use crate::folding::Folding;
 use graph::Workload;
 use units::Time;
 
-/// What the detail is made of.
+/// See the module.
 pub struct Source<'a> {
     /// What ran.
     pub workload: &'a Workload,
@@ -14,7 +14,7 @@ pub struct Source<'a> {
     pub symmetry: &'a Folding,
     /// The first rank of each class of the report.
     pub classes: &'a [u32],
-    /// What its generator calls each of them; empty where it says nothing.
+    /// The name of each by the generator. Empty if there is none.
     pub labels: &'a [String],
     /// Names of the dimensions that collectives run over.
     pub dims: &'a [String],

@@ -1,9 +1,9 @@
 //! What a rank has in flight, and to which operation each moment of it is charged.
 //!
-//! A moment is charged to the first [`Part`] that has something in flight, and within it to the
-//! operation that ends first: the others are not what the rank waits for next. Which one that is
-//! shows when it ends. Until then each operation holds what has passed between its own
-//! start and that of the next one; the first to end takes that of all that started after it.
+//! A moment is charged to the first [`Part`] that has something in flight. Within the part it is
+//! charged to the operation that ends first, because that is what the rank waits for next. Which
+//! one ends first is known only then. Until then each operation holds the time between its own
+//! start and the next one's. The first to end also takes the time of all that started after it.
 //! Operations that end at one instant are charged in the order of their nodes, so that the order of
 //! events within an instant does not matter.
 
@@ -13,10 +13,10 @@ use units::Span;
 /// See the module.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
-    /// By part: operations in the order of their starts, with what has passed since and before the
-    /// next one's.
+    /// By part: operations in the order of their starts, each with the time between its start and
+    /// the next one's.
     parts: PerPart<Vec<(u32, Span)>>,
-    /// Part and node of what ended at this instant and has yet to be charged.
+    /// Part and node of what has ended at this instant and is not charged yet.
     ended: Vec<(Part, u32)>,
 }
 
@@ -25,12 +25,12 @@ impl InFlight {
         self.parts[part].push((node, Span::ZERO));
     }
 
-    /// An operation is over; `charge` says what it is charged once time goes on.
+    /// An operation is over. `charge` reports its time once time goes on.
     pub(crate) fn end(&mut self, part: Part, node: u32) {
         self.ended.push((part, node));
     }
 
-    /// Hands over nodes that are over, each with what it is charged.
+    /// Hands over the nodes that are over, each with its time.
     #[inline]
     pub(crate) fn charge(&mut self, mut to: impl FnMut(u32, Span)) {
         if self.ended.is_empty() {
@@ -46,7 +46,7 @@ impl InFlight {
         }
     }
 
-    /// Time goes by; says which part it is, if any.
+    /// Time passes. Returns the part that it is charged to, if any.
     pub(crate) fn pass(&mut self, span: Span) -> Option<Part> {
         let (part, _) = self.parts.iter().find(|(_, flying)| !flying.is_empty())?;
         self.parts[part].last_mut()?.1 += span;
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(flight.pass(Span(100)), Some(Part::Compute), "what computes is charged first");
         assert_eq!(over(&mut flight, &[(Part::Compute, 12)]), [(12, Span(100))]);
         flight.pass(Span(1));
-        // It was not there for the first 5, for which the other is waited on.
+        // It had not begun in the first 5, which are charged to the other one.
         assert_eq!(over(&mut flight, &[(COMM, 11)]), [(11, Span(8))]);
         flight.pass(Span(2));
         assert_eq!(over(&mut flight, &[(COMM, 10)]), [(10, Span(7))]);

@@ -2,7 +2,8 @@
 //!
 //! The k-th send from a rank to another with a tag meets the k-th receive there. In ASTRA-sim's
 //! profile both must also have the same byte count. Here: who has posted what, what has arrived and
-//! what is announced. Not here: when a message leaves and what follows (`executor/point_to_point.rs`).
+//! what is announced. Not here: when a message leaves and what follows
+//! (`executor/point_to_point.rs`).
 
 use rustc_hash::FxHashMap;
 use units::Time;

@@ -1,8 +1,9 @@
-//! What a run leaves behind: per rank the time in each state, per phase label the waits, per
-//! operation the totals, and a digest.
+//! Totals of a run: for each rank the time in each state, for each phase label the waits, for each
+//! operation its sums, and a digest. Observers hear of everything through the recorder.
 //!
 //! At every moment a rank is in one part of the step ([`Part`]), so the parts sum to the step time.
-//! Each moment that is not idle is charged to one operation (`flight.rs`).
+//! Each moment that is not idle is charged to one operation (`flight.rs`). The recorder only
+//! listens: nothing in a run depends on it.
 
 use super::flight::InFlight;
 use crate::charge::part;
@@ -20,20 +21,20 @@ use units::{Span, Time};
 pub struct RankTotals {
     /// End of its last operation.
     pub finish: Time,
-    /// Each part of the step but idle time.
+    /// Each part of the step except idle time.
     pub parts: PerPart<Span>,
-    /// Sum of the durations of what the device did itself: compute, and in a replay everything that
-    /// is not on the host.
+    /// Sum of the durations of what the device did itself: compute, and in a replay everything
+    /// except work of the host.
     pub device: Span,
-    /// Communicating, computing or not.
+    /// Time with communication, whether the rank computes meanwhile or not.
     pub comm: Span,
-    /// At least one chunk in a phase, by dimension.
+    /// Time with at least one chunk in a phase, by dimension.
     pub dim_busy: Vec<Span>,
-    /// What the NPU's memory holds, and the most it has held; bytes.
+    /// Bytes that the NPU's memory holds.
     pub held: u64,
-    /// See above.
+    /// The most that it has held.
     pub peak: u64,
-    /// Over (node, time) of every completion, whatever their order within an instant.
+    /// Over (node, time) of every completion. Their order within an instant does not matter.
     pub digest: u64,
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct Recorder<'a> {
 struct Operations {
     /// Where each program's nodes start.
     first: Vec<usize>,
-    /// Side by side, for a large workload touches each node once.
+    /// In one row, because a large workload touches each node once.
     totals: Vec<NodeTotals>,
     program: Vec<u32>,
 }
@@ -129,7 +130,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Whether somebody listens.
+    /// Whether there is an observer.
     #[inline]
     pub(crate) fn observed(&self) -> bool {
         !self.observers.is_empty()
@@ -185,7 +186,7 @@ impl<'a> Recorder<'a> {
         self.operations.add(rank, node, span, self.multiplicity[rank as usize]);
     }
 
-    /// The NPU's memory holds so many bytes more, or less.
+    /// The NPU's memory holds `delta` more bytes, or fewer.
     pub(crate) fn memory_changed(&mut self, rank: u32, delta: i64, now: Time) {
         let totals = &mut self.ranks[rank as usize].totals;
         totals.held = totals.held.saturating_add_signed(delta);
@@ -194,7 +195,7 @@ impl<'a> Recorder<'a> {
         self.tell(|observer| observer.memory_changed(rank, held, now));
     }
 
-    /// A node that was one thing is another from now on.
+    /// From now on the time of a node counts as another kind.
     pub(crate) fn turns(&mut self, rank: u32, node: u32, from: OpKind, to: OpKind, now: Time) {
         self.ends(rank, node, part(from), now);
         self.begins(rank, node, part(to), now);
@@ -227,7 +228,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// What observers are told of a chunk.
+    /// Calls every observer.
     pub(crate) fn tell(&mut self, what: impl Fn(&mut dyn Observer)) {
         for observer in &mut self.observers {
             what(*observer);
@@ -291,7 +292,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Accounts the time since the last change.
+    /// Accounts for the time since the last change.
     #[inline]
     fn pass(&mut self, rank: u32, now: Time) {
         let state = &mut self.ranks[rank as usize];
@@ -409,8 +410,8 @@ impl NodeTotals {
     }
 }
 
-/// What the operations of one row do, over all ranks: bytes sent, loaded and stored, operations,
-/// bytes read and written to compute.
+/// What the operations of one row do, over all ranks: bytes sent, loaded and stored; operations;
+/// bytes that computations read and write.
 #[derive(Clone, Copy, Default)]
 struct Moved {
     bytes: u128,
@@ -419,7 +420,7 @@ struct Moved {
 }
 
 impl Moved {
-    /// 0 where the trace does not say.
+    /// A trace may leave numbers out. They count as 0.
     fn add(&mut self, count: u128, op: &Op) {
         let (flops, bytes) = match op {
             Op::Compute { operations, bytes, .. } => {

@@ -1,8 +1,8 @@
 //! Messages and sends of chunks whose other side is not there yet.
 //!
-//! A message that arrives before its receive is posted is *early*. With rendezvous, a send is *held*
-//! until its receiver has announced itself; an announcement that comes before the send is early,
-//! too. Not here: sends and receives of the workload (`messages.rs`).
+//! A message that arrives before its receive is posted is *early*. With rendezvous, a send is
+//! *held* until its receiver has announced itself; an announcement that comes before the send is
+//! early, too. Not here: sends and receives of the workload (`messages.rs`).
 
 use super::chunks::ChunkRun;
 use super::token::SLOT_BITS;

@@ -1,4 +1,4 @@
-//! What a transfer is for, in the 64 bits that a backend hands back with its delivery.
+//! What a transfer is for, in the 64 bits that a backend returns with its delivery.
 
 /// What a transfer is for. It is packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! What happens at one instant, kept until time moves on: a flow is named where it starts, and what
-//! waited for a node is known only after the node has ended. So memory grows with what happens at
-//! once, not with the run.
+//! What happens at one instant, kept until time moves on. A flow is named where it starts, and what
+//! waited for a node is known only after the node has ended. So memory grows with the number of
+//! events at one instant, not with the run.
 
 use std::io::Write;
 use trace::perfetto::{Details, Value, Writer};
@@ -21,7 +21,7 @@ pub(super) enum What {
 struct Event {
     track: u64,
     what: What,
-    /// Where its arguments end in `arguments`; they start where those of the event before end.
+    /// Where its arguments end in `arguments`. They start where those of the event before end.
     arguments: usize,
     flows: Vec<u64>,
     ends: Vec<u64>,
@@ -75,7 +75,7 @@ impl Instant {
     }
 }
 
-/// Whole nanoseconds, which is what Perfetto knows; cut, so that what is in order stays in order.
+/// Whole nanoseconds, the unit of Perfetto. Rounded down, so that order is kept.
 pub(super) fn ns(time: Time) -> u64 {
     time.0 / 1000
 }

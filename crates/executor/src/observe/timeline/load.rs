@@ -1,7 +1,8 @@
-//! The load of the whole machine over time: shares of all NPUs, shown or not, written when the run
-//! is over.
+//! The load of the whole machine over time: shares of all NPUs, whether they are shown or not. It
+//! is written when the run is over.
 //!
-//! The same bins as in `Report::detail`, so that memory and file stay small however long a run is.
+//! The bins are those of `Report::detail`, so that memory and file stay small for a run of any
+//! length.
 
 use super::super::activities::Activities;
 use super::super::bins::{self, Bins};

@@ -1,13 +1,14 @@
 //! A timeline of a run in Perfetto's format, written as the run goes.
 //!
-//! A group of tracks for each simulated rank that is shown: its state on the group itself (what its
-//! time counts as); below it lanes of nodes by what they occupy, lanes of chunks by dimension, and
-//! counters of chunks. Beside them the load of all NPUs. Flows lead from a send to its receive, and
-//! to a node from the node whose end let it start. Exact times are arguments, for Perfetto's are
-//! nanoseconds. Memory holds what is under way at one instant, names, and the load in bins. Here:
-//! from what an observer is told to events. Beside it: tracks (`rank.rs`), events of an instant
-//! (`instant.rs`), words (`words.rs`), the load (`load.rs`), which ranks (`shown.rs`). Not here:
-//! bytes (`trace::perfetto`), and making a file whole or not at all (`python/armillary/files.py`).
+//! Each simulated rank that is shown has a group of tracks. The group itself shows its state (what
+//! its time counts as). Below it are lanes of nodes by resource, lanes of chunks by dimension, and
+//! counters of chunks. Another group has the load of all NPUs. Flows lead from a send to its
+//! receive, and from a node to the one that its end let start. Exact times are arguments, because
+//! Perfetto counts nanoseconds. Memory holds what is under way at one instant, names, and the load
+//! in bins. Here: from what an observer hears to events. Other files: tracks (`rank.rs`), events of
+//! an instant (`instant.rs`), words (`words.rs`), the load (`load.rs`), which ranks (`shown.rs`).
+//! Not here: bytes (`trace::perfetto`), and files that are written whole or not at all
+//! (`python/armillary/files.py`).
 
 mod instant;
 mod load;
@@ -33,16 +34,15 @@ use trace::perfetto::{Details, Table, Track, Value, Writer};
 use units::Time;
 use words::Words;
 
-/// What is buffered before it is written, bytes.
+/// Bytes that are buffered before they are written.
 const BUFFER: usize = 1 << 18;
 
-/// A timeline that is asked for.
+/// A request for a timeline.
 #[derive(Clone, Debug)]
 pub struct TimelineRequest {
     /// The file.
     pub path: PathBuf,
-    /// Ranks to show; a folded run shows the classes that they are in. Empty for all, as far as
-    /// there is room.
+    /// Ranks to show. A folded run shows their classes. Empty for all, as far as there is room.
     pub ranks: Vec<u32>,
 }
 
@@ -50,7 +50,7 @@ impl TimelineRequest {
     /// Refuses ranks that a workload of `ranks` does not have.
     ///
     /// # Errors
-    /// A problem for each of them.
+    /// One problem for each.
     pub fn check(&self, ranks: u32) -> Result<(), Vec<Problem>> {
         let absent = shown::absent(&self.ranks, ranks);
         if absent.is_empty() { Ok(()) } else { Err(absent) }
@@ -71,7 +71,7 @@ pub struct Shown {
 /// A node of a simulated rank, or a rank and the instance of a collective.
 type Place = (u32, u32);
 
-/// A collective under way: nodes that take part, and the last that came.
+/// A collective under way: nodes that take part, and the last one to come.
 #[derive(Clone, Copy, Default)]
 struct Meeting {
     under_way: u32,
@@ -106,8 +106,8 @@ pub struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// Begins the file that `request` names, for a run of the `folding`'s representatives over
-    /// `dimensions` of these names.
+    /// Begins the file of `request`, for a run of the representatives of `folding` over dimensions
+    /// of these names.
     ///
     /// # Errors
     /// A file that can't be written.
@@ -173,13 +173,13 @@ impl<'a> Timeline<'a> {
         );
     }
 
-    /// Raised when writing has failed: going on is of no use.
+    /// Set when writing has failed. Then there is no use in going on.
     pub fn failed(&self) -> Rc<Cell<bool>> {
         self.failed.clone()
     }
 
-    /// Ends the file of a run that took `step`, `None` for one that went wrong, with what `network`
-    /// did.
+    /// Ends the file, with what `network` did. `step` is the time of the run, `None` for one that
+    /// failed.
     ///
     /// # Errors
     /// The first error in writing it.
@@ -350,7 +350,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// What the end of a collective says: who came last, and how long it waited for that.
+    /// Arguments at the end of a collective: which rank came last, and how long it waited for that.
     fn waited(&mut self, local: u32, node: u32, start: Time) -> Vec<(u32, Value)> {
         let Some(instance) = self.instances.remove(&(local, node)) else { return Vec::new() };
         let Some(meeting) = self.meetings.get_mut(&instance) else { return Vec::new() };
@@ -391,7 +391,7 @@ impl Observer for Timeline<'_> {
         let Some(rank) = &mut self.ranks[local as usize] else { return };
         let before = after.and_then(|after| rank.end_of(after, now));
         let Some(row) = row(kind) else {
-            // What waited for bookkeeping waited for what that had waited for.
+            // Bookkeeping takes no time: look at what it waited for itself.
             before.into_iter().for_each(|event| rank.note_end(node, event, now));
             return;
         };
@@ -433,7 +433,7 @@ impl Observer for Timeline<'_> {
         };
         let Some(row) = row(kind).filter(|_| self.shows(local)) else { return };
         if kind == OpKind::Receive {
-            self.message_leaves(local, node, now); // it was posted when its message was there already
+            self.message_leaves(local, node, now); // its message had arrived before it was posted
         }
         let Some(event) = self.end(local, row, (node, 0), &waited) else { return };
         if let Some(flow) = self.received.remove(&(local, node)) {

@@ -1,9 +1,9 @@
-//! The tracks of one simulated rank: a group, its state on the group itself, lanes of slices and
+//! The tracks of one simulated rank: a group that shows its state, with lanes of slices and
 //! counters below it.
 //!
-//! Slices on one track must nest; what overlaps goes to another lane, the lowest that is free.
-//! Lanes are tracks of one name, which readers show as one. A track is written when something first
-//! happens on it.
+//! Slices on one track must nest. A slice that overlaps goes to the lowest free lane. Lanes are
+//! tracks of one name, which readers show as one. A track is written when something first happens
+//! on it.
 
 use super::instant::ns;
 use super::words::Words;
@@ -14,7 +14,7 @@ use std::io::Write;
 use trace::perfetto::{Details, Track, Unit, Value, Writer};
 use units::Time;
 
-/// A group of tracks; siblings stand in the order of their numbers.
+/// A group of tracks. Siblings are shown in the order of their numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub group: u64,
@@ -35,7 +35,7 @@ pub(super) struct Lanes {
     place: Place,
     tracks: Vec<u64>,
     free: BinaryHeap<Reverse<u32>>,
-    /// Lane and begin of what is under way, by what it is.
+    /// Lane and begin of each slice under way, by its key.
     open: FxHashMap<(u32, u32), (u32, Time)>,
 }
 
@@ -59,7 +59,7 @@ impl Lanes {
         self.tracks[lane as usize]
     }
 
-    /// The track on which `key` ends, and when it began; `None` where it has not begun.
+    /// The track on which `key` ends, and when it began. `None` if it has not begun.
     pub(super) fn close(&mut self, key: (u32, u32)) -> Option<(u64, Time)> {
         let (lane, began) = self.open.remove(&key)?;
         self.free.push(Reverse(lane));
@@ -81,7 +81,7 @@ impl Counter {
         Counter { place, unit, track: None, value: 0, written: 0 }
     }
 
-    /// Track and value, where the value is not the one written last.
+    /// Track and value, if the value differs from the one written last.
     pub(super) fn news<W: Write>(&mut self, out: &mut Writer<W>) -> Option<(u64, u64)> {
         if self.value == self.written {
             return None;
@@ -128,7 +128,7 @@ impl States {
     }
 }
 
-/// What a rank does on its tracks, in the order in which they stand.
+/// What a rank does, in the order of its tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     Compute,
@@ -153,7 +153,7 @@ pub(super) struct RankTracks {
     counters: [Vec<Counter>; 2],
     /// Bytes in the NPU's memory.
     pub held: Counter,
-    /// Nodes that have ended at an instant, and the event that tells so.
+    /// Nodes that have ended at an instant, each with its event.
     pub ended: (Time, Vec<(u32, usize)>),
 }
 
@@ -239,7 +239,7 @@ impl RankTracks {
             .filter_map(|counter| counter.news(out))
     }
 
-    /// The event that told the end of `node` at this instant.
+    /// The event of the end of `node` at this instant.
     pub(super) fn end_of(&self, node: u32, now: Time) -> Option<usize> {
         let of = |&&(ended, _): &&(u32, usize)| ended == node;
         self.ended.1.iter().rev().find(of).map(|&(_, event)| event).filter(|_| self.ended.0 == now)

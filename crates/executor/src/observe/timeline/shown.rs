@@ -1,4 +1,4 @@
-//! Which ranks a timeline shows, and what it calls them.
+//! Which ranks a timeline shows, and their names.
 
 use crate::folding::Folding;
 use graph::{Problem, ranges};
@@ -16,8 +16,8 @@ pub(super) fn absent(picked: &[u32], ranks: u32) -> Vec<Problem> {
     picked.iter().filter(|&&rank| rank >= ranks).map(problem).collect()
 }
 
-/// Simulated ranks to show, ascending: those that stand for the ranks picked, else all, as far as
-/// there is room; then one of each set that must behave alike comes first.
+/// Simulated ranks to show, ascending: those that stand for the picked ranks, or all of them. If
+/// there is no room for all, one rank of each set that must behave alike comes first.
 pub(super) fn pick(picked: &[u32], folding: &Folding, symmetry: &Folding) -> Vec<u32> {
     let mut shown: Vec<u32> = picked.iter().map(|&rank| folding.local(rank)).collect();
     if picked.is_empty() {
@@ -31,8 +31,8 @@ pub(super) fn pick(picked: &[u32], folding: &Folding, symmetry: &Folding) -> Vec
     shown
 }
 
-/// `rank 5`, or `ranks 0-7,16 (9)` where a simulated rank stands for others. The first rank has
-/// leading zeros, for Perfetto orders groups by their names.
+/// `rank 5`, or `ranks 0-7,16 (9)` if a simulated rank stands for others. The first rank has
+/// leading zeros, because Perfetto sorts groups by name.
 pub(super) fn names(shown: &[u32], folding: &Folding) -> Vec<String> {
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); shown.len()];
     match &folding.class_of {

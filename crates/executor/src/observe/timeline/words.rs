@@ -65,7 +65,7 @@ impl Words {
         }
     }
 
-    /// The name of a node; a node without one is called what it is.
+    /// The name of a node, or its kind if it has none.
     pub(super) fn name<W: Write>(
         &mut self,
         program: u32,
