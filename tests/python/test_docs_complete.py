@@ -84,7 +84,7 @@ def test_every_collective_of_a_platform_file() -> None:
 
 def test_every_model_of_compute() -> None:
     source = (ROOT / "crates/platform/src/config/native/compute.rs").read_text(encoding="utf-8")
-    models = re.search(r"const MODELS.*?\[\((.*?)\];", source, re.S)
+    models = re.search(r"words!\(\s*Model:(.*?)\);", source, re.S)
     assert models
     text = page("compute.md")
     assert not [word for word in re.findall(r'"(\w+)"', models[1]) if f"| `{word}` |" not in text]

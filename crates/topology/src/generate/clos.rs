@@ -170,7 +170,7 @@ impl Generator for FatTree {
     fn keys(&self) -> &'static [Key] {
         const KEYS: [Key; 2] = [
             Key::one("radix", "ports of a switch, even").from(2),
-            Key::one("pods", "pods, at most as many as ports; all when left out").or(""),
+            Key::one("pods", "pods, at most the number of ports; all when left out").or(""),
         ];
         &KEYS
     }

@@ -43,7 +43,7 @@ impl Generator for Dragonfly {
             Key::one("npus_per_router", "NPUs at a router"),
             Key::one("routers_per_group", "routers in a group"),
             Key::one("global_links", "links of a router to other groups"),
-            Key::one("groups", "groups; as many as there are links for when left out").or(""),
+            Key::one("groups", "groups; the most that the links allow when left out").or(""),
         ];
         &KEYS
     }
