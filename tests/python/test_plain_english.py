@@ -1,4 +1,4 @@
-"""Texts of the package and of errors in plain English: phrases that have a plainer one stay out."""
+"""Plain English in texts of the package and errors of the core: phrases that have others."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ PHRASES = {
 }
 """Phrases, and what to write instead."""
 ALLOWED = {
+    "beside",  # an old key of platform files
     "Number of points of which it is unknown whether they fit.",
     "so many proposals in a row",
 }
 """Texts that are right as they are."""
+RUST_STRING = re.compile(r'(?<![\w\'])b?"((?:[^"\\]|\\.)*)"', re.S)
 
 
 def python_texts() -> Iterator[tuple[str, str]]:
@@ -44,9 +46,22 @@ def python_texts() -> Iterator[tuple[str, str]]:
                 yield f"{name}:{token.start[0]}", token.string
 
 
-def test_texts_have_no_such_phrase() -> None:
+def rust_texts() -> Iterator[tuple[str, str]]:
+    """Every string of the crates outside tests and comments, with its place."""
+    for path in sorted((ROOT / "crates").glob("*/src/**/*.rs")):
+        if path.stem.endswith("tests"):
+            continue
+        source = path.read_text(encoding="utf-8").partition("#[cfg(test)]\nmod ")[0]
+        source = re.sub(r"^[ \t]*//.*$", "", source, flags=re.M)
+        for found in RUST_STRING.finditer(source):
+            line = source.count("\n", 0, found.start()) + 1
+            yield f"{path.relative_to(ROOT)}:{line}", re.sub(r"\\\n\s*", "", found[1])
+
+
+@pytest.mark.parametrize("texts", [python_texts, rust_texts], ids=["python", "rust"])
+def test_texts_have_no_such_phrase(texts: type[Iterator[tuple[str, str]]]) -> None:
     found, count = [], 0
-    for place, text in python_texts():
+    for place, text in texts():
         count += 1
         words = " ".join(text.split())
         found += [

@@ -257,7 +257,7 @@ impl<'a> Finder<'a> {
         for ports in self.ports.iter().flat_map(|p| p.iter()) {
             let Geometry::Line { stride, size } = ports.geometry else {
                 return Err(
-                    "a communicator group that is no line of the network may share links".into()
+                    "a communicator group that is not a line of the network may share links".into()
                 );
             };
             let (dim, symmetry, full) = (self.platform.fabric.line(stride, size))

@@ -251,8 +251,8 @@ def test_ring_and_direct() -> None:
     assert found["reasons"][0]["cause"] == "algorithm"
     text = " ".join(str(comparison).split())
     assert "direct takes 3.003 ms less than ring: 4.001 ms instead of 7.003 ms (-42.9 %)" in text
-    assert "ring on Switch(8), 8 chunks: 112 messages of 1.562 MB wait for one another" in text
-    assert "direct on Switch(8), 8 chunks: 16 messages of 1.562 MB wait for one another" in text
+    assert "ring on Switch(8), 8 chunks: 112 messages of 1.562 MB follow one another" in text
+    assert "direct on Switch(8), 8 chunks: 16 messages of 1.562 MB follow one another" in text
     assert "platform.collectives.all_reduce.algorithms" in text
 
 

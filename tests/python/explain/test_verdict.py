@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_said_first() -> None:
     report["classes"][0]["peak_memory_bytes"] = 151_000_000_000
     found = verdict(report)
     assert found.sentence.startswith(
-        "It does not fit: an NPU would hold 151.0 GB and has 80.00 GB; computing bounds"
+        "It does not fit: an NPU would need 151.0 GB and has 80.00 GB; computing bounds"
     )
     assert found.facts["fits"] is False
 

@@ -175,7 +175,7 @@ def test_written_beside_the_table_and_again(armillary: Armillary, tmp_path: Path
     assert "First shown: outer (across), chunks (up)" in chosen.stdout
     wrong = armillary("report", tmp_path / "r", "--heat", "outer")
     assert (wrong.returncode, "is not a pair of parameters" in wrong.stderr) == (2, True)
-    with pytest.raises(InputError, match=r"no table of a sweep|No such file"):
+    with pytest.raises(InputError, match=r"not a table of a sweep|No such file"):
         load(tmp_path)
 
 

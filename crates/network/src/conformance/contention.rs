@@ -44,7 +44,7 @@ fn ports<'a>(
 /// Each transfer arrives in the whole traffic when it arrives among those it may meet.
 fn same_with<B: Backend>(
     suite: &Suite<'_, B>,
-    whom: &str,
+    traffic: &str,
     meets: &dyn Fn(&Transfer, &Transfer) -> bool,
 ) -> Result<(), String> {
     let whole = suite.arrivals(suite.transfers)?;
@@ -55,7 +55,7 @@ fn same_with<B: Backend>(
         let expected = suite.arrivals(&few)?[at];
         if arrival != expected {
             return Err(format!(
-                "{transfer:?} arrived at {arrival:?} in all traffic, {whom} at {expected:?}"
+                "{transfer:?} arrived at {arrival:?} in all traffic, {traffic} at {expected:?}"
             ));
         }
     }

@@ -236,7 +236,7 @@ def test_a_size_only_some_ranks_know(tmp_path: Path) -> None:
     trace.kernel("ncclKernel_AllReduce_RING", 10, 20, 70, stream=20)
     trace.write(unknown.with_suffix(""))
     result = import_traces([known, unknown.with_suffix("")])
-    assert any("take that of another rank" in note for note in result.notes)
+    assert any("take the size of the same call" in note for note in result.notes)
     assert volumes(result)[0].bytes == 400
 
 
