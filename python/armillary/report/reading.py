@@ -143,7 +143,7 @@ def parse(text: bytes | str, name: str = "") -> Report:
                     )
                 ]
             )
-        report = msgspec.convert({"detail": None, **data}, Report)
+        report = msgspec.convert({"detail": None, "network": None, **data}, Report)
         asked(report)
         documents.require_sound(report["config"], name)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

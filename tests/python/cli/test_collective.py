@@ -93,9 +93,7 @@ def test_a_node_made_larger_is_told(armillary: Armillary) -> None:
     run = armillary(
         "collective", "all_reduce", "-p", "dgx-h100", "--npus", "64", "--json", "out.json"
     )
-    assert run.stderr.startswith(
-        "warning: npus: 64 makes a single node of Switch(64) out of Switch(8)"
-    )
+    assert run.stderr.startswith("warning: npus: 64 makes Switch(8) a single node of Switch(64)")
     assert armillary("collective", "all_reduce", "-p", "dgx-h100", "--npus", "8").stderr == ""
 
 

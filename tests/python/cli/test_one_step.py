@@ -139,7 +139,7 @@ def test_a_single_node_that_grows_says_so(armillary: Armillary) -> None:
     found = armillary("run", "llama-3-8b", "--tp", "8", "--dp", "4", "-p", "dgx-h100")
     assert found.returncode == 0
     assert "dgx-h100: 8 NPUs resized to 32" in found.stderr
-    assert "warning: npus: 32 makes a single node of Switch(32)" in found.stdout
+    assert "warning: npus: 32 makes Switch(8) a single node of Switch(32)" in found.stdout
 
 
 def test_help_says_what_a_model_takes(armillary: Armillary) -> None:
@@ -222,6 +222,9 @@ def test_nothing_known_of_a_workload_is_no_rate(tmp_path: Path) -> None:
         (["collective", "all_r"], {"all_reduce"}),
         (["study", "val"], {"validate-collectives"}),
         (["comp"], {"compare"}),
+        (["run", "--set", "scheduler.ch"], {"scheduler.chunks="}),
+        (["run", "--set", "links[0].l"], {"links[0].latency="}),
+        (["run", "--set", "network.model=l"], {"network.model=link"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -98,9 +98,9 @@ def test_defaults_are_short() -> None:
         ("npu.launch", "-1 us", 'time "-1 us" is negative', "ps, ns, us, ms or s"),
         ("npu.launch", "3 GB", 'time "3 GB" has the unknown unit "GB"', "ps, ns, us, ms or s"),
         (
-            "npu.launch.per_member",
-            "3 us",
-            '"npu.launch" is "80 us", not a mapping',
+            "npu.peak.fp8",
+            "3 TFLOPS",
+            '"npu.peak" is "1 TFLOPS", not a mapping',
             "a key of a mapping",
         ),
         (

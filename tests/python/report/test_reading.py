@@ -18,10 +18,11 @@ def test_a_report_reads_back(report: Report, tmp_path: Path) -> None:
     assert reading.read(file) == report
 
 
-def test_reports_without_detail_are_read(report: Report) -> None:
+@pytest.mark.parametrize("field", ["detail", "network"])
+def test_older_reports_are_read(report: Report, field: str) -> None:
     old: dict[str, Any] = dict(report)
-    del old["detail"]
-    assert reading.parse(json.dumps(old))["detail"] is None
+    del old[field]
+    assert reading.parse(json.dumps(old)).get(field, "missing") is None
 
 
 def said(text: str | bytes) -> str:

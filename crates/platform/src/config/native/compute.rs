@@ -364,7 +364,7 @@ pub(super) fn keys(npu: &platform::Npu) -> Compute {
     if let Some(roofline) = rest(&npu.compute) {
         keys.efficiency = Parts::of(roofline.efficiency.rate);
         keys.memory_efficiency = Parts::of(roofline.efficiency.memory);
-        keys.kernel_overhead = Some(roofline.start);
+        keys.kernel_overhead = Some(roofline.start).filter(|&start| start != Span::ZERO);
         let [fp8, fp32] = roofline.widths;
         keys.peak_by_type = (fp8.is_some() || fp32.is_some()).then_some(Rates { fp8, fp32 });
         keys.tiles = roofline.tiles.map(|t| Tiles {

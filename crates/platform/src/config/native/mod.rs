@@ -47,6 +47,8 @@ mod reader;
 #[cfg(test)]
 mod reader_tests;
 mod reference;
+#[cfg(test)]
+mod reference_tests;
 mod remote;
 mod root;
 mod shape;

@@ -21,10 +21,10 @@ fn short(path: &str, search: &[PathBuf]) -> String {
     let mut plain = PathBuf::new();
     for part in Path::new(path).components() {
         let named = matches!(plain.components().next_back(), Some(Component::Normal(_)));
-        if part == Component::ParentDir && named {
-            plain.pop();
-        } else {
-            plain.push(part);
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if named => drop(plain.pop()),
+            part => plain.push(part),
         }
     }
     let inside = search.iter().find_map(|folder| plain.strip_prefix(folder).ok());
