@@ -19,7 +19,7 @@ pub use collective::{Algorithm, Hierarchy};
 /// The algorithms of one collective kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
-    /// One algorithm a dimension, innermost first. Shorter than the dimensions: the outer ones take
+    /// One algorithm for each dimension, innermost first. Shorter than the dimensions: the outer ones take
     /// no part (ASTRA-sim).
     pub per_dim: Vec<Algorithm>,
     /// One flat group over all ranks with the first algorithm (`oneRing`, ...) instead of dimension
@@ -127,7 +127,7 @@ section! {
         pub chunks: u32, default 16;
         /// Chunk phases that may run at once on a dimension of an NPU.
         pub active_chunks: u32, default 1;
-        /// Queues of a dimension, to which those are dealt.
+        /// Queues of a dimension. Chunk phases are spread over them.
         pub queues_per_dim: u32, default 1;
         /// Delay before the first send of a phase and after every reception.
         pub endpoint_delay: Span, default Span::from_ns(10);
@@ -178,7 +178,7 @@ mod streams {
 }
 
 impl Scheduler {
-    /// Queues a dimension, and chunk phases at once in each of them.
+    /// Queues of a dimension, and chunk phases at once in each of them.
     pub fn queues(&self) -> (u32, u32) {
         let queues = self.queues_per_dim.max(1);
         (queues, self.active_chunks.div_ceil(queues).max(1))

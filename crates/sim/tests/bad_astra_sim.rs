@@ -288,7 +288,7 @@ const ASTRA_SIM: &[Bad] = &[
     (
         "len_mismatch",
         |f| f.network = Some(NETWORK.replace("[ Ring ]", "[ Ring, Ring ]")),
-        ["network.yml", "line 1", "topology 2, npus_count 1", "one entry a dimension"],
+        ["network.yml", "line 1", "topology 2, npus_count 1", "one entry for each dimension"],
     ),
     (
         "unknown block",

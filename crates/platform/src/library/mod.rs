@@ -59,7 +59,7 @@ impl Protocol {
 /// How a collective is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// Rings through all members, as many as links and network cards allow.
+    /// Rings through all members; links and network cards limit their number.
     Ring,
     /// A chain in each node, two binary trees between nodes.
     Tree,

@@ -44,7 +44,7 @@ fn parse(path: &str, load: &Load<'_>, findings: &mut Findings) -> Option<Network
         findings.refuse(
             &root,
             format!("lists of unequal length: {}", shown.join(", ")),
-            "four lists with one entry a dimension",
+            "four lists with one entry for each dimension",
         );
         return None;
     }
@@ -80,14 +80,14 @@ fn parse(path: &str, load: &Load<'_>, findings: &mut Findings) -> Option<Network
 }
 
 fn list<'a>(root: &At<'a>, key: &str, findings: &mut Findings) -> Option<Vec<At<'a>>> {
-    let at = findings.need(root, key, "a list with one entry a dimension")?;
+    let at = findings.need(root, key, "a list with one entry for each dimension")?;
     match &at.tree.value {
         Value::List(items) if !items.is_empty() && items.len() <= 32 => Some(at.items()),
         _ => {
             findings.refuse(
                 &at,
                 format!("{} is not allowed", at.tree.show()),
-                "a list with one entry a dimension, 1 to 32 of them",
+                "a list with one entry for each dimension, 1 to 32 of them",
             );
             None
         }

@@ -305,13 +305,16 @@ fn collectives(root: &At<'_>, dims: Option<usize>, findings: &mut Findings) -> C
 }
 
 fn implementation(at: &At<'_>, dims: Option<usize>, findings: &mut Findings) -> Option<Choice> {
-    let items =
-        texts(at, &format!("a list with one algorithm a dimension: {ALGORITHMS}"), findings)?;
+    let items = texts(
+        at,
+        &format!("a list with one algorithm for each dimension: {ALGORITHMS}"),
+        findings,
+    )?;
     if let Some(dims) = dims
         && items.len() > dims
     {
         let message = format!("{} algorithms for {dims} dimensions", items.len());
-        findings.refuse(at, message, "at most one algorithm a dimension");
+        findings.refuse(at, message, "at most one algorithm for each dimension");
         return None;
     }
     let parsed: Vec<Option<(Algorithm, bool)>> =

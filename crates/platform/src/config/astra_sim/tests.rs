@@ -118,7 +118,7 @@ fn unknown_keys_are_named_and_ignored() {
 
 /// The peer compared with ignores the key; what it asks for is kept for the platform's native form.
 #[test]
-fn a_scheduler_of_dimensions_is_read_and_told() {
+fn a_scheduler_of_dimensions_is_read_with_a_warning() {
     let system = SYSTEM.replace('{', r#"{"inter-dimension-scheduling": "themis", "#);
     let (platform, _) = with(NETWORK, &system, MEMORY).unwrap();
     assert_eq!(platform.scheduler.dimension_order, DimensionOrder::Themis);
@@ -152,7 +152,7 @@ fn broken_networks_give_one_message() {
     };
     let rate = "(allowed: a number above 0, at most 1e9, in GB/s of 2^30 bytes)";
     let delay = "(allowed: a number from 0 to 1e12, in ns)";
-    let four = "(allowed: a list with one entry a dimension, 1 to 32 of them)";
+    let four = "(allowed: a list with one entry for each dimension, 1 to 32 of them)";
     let cases = [
         (lists("[Ring]", "[4]", "[-50.0]", "[1]"), format!("network.yml: line 3, bandwidth[0]: -50 is not allowed {rate}")),
         (lists("[Ring]", "[4]", "[0.0]", "[1]"), format!("network.yml: line 3, bandwidth[0]: 0 is not allowed {rate}")),
@@ -169,11 +169,11 @@ fn broken_networks_give_one_message() {
             "network.yml: line 1, topology[0]: \"ring\" is not allowed; did you mean \"Ring\"? (allowed: Ring, FullyConnected, Switch)".into()),
         (lists("[Ring, Ring]", "[4]", "[50]", "[1]"),
             "network.yml: line 1: lists of unequal length: topology 2, npus_count 1, bandwidth 1, latency 1 \
-             (allowed: four lists with one entry a dimension)".into()),
+             (allowed: four lists with one entry for each dimension)".into()),
         (lists("[Ring, Ring]", "[65536, 65536]", "[5, 5]", "[1, 1]"),
             "network.yml: npus_count: more than 4,294,967,295 NPUs (allowed: sizes with a product below 2^32)".into()),
         ("topology: [Ring]\nnpus_count: [4]\nbandwidth: [5]\n".into(),
-            "network.yml: line 1: \"latency\" is missing (allowed: a list with one entry a dimension)".into()),
+            "network.yml: line 1: \"latency\" is missing (allowed: a list with one entry for each dimension)".into()),
         ("topology: [ Ring\nnpus_count: [ 4 ]\n".into(),
             "network.yml: line 2, column 11: YAML syntax error: illegal placement of ':' indicator (allowed: valid YAML)".into()),
         ("topology: [Ring]\ntopology: [Switch]\n".into(),
@@ -238,14 +238,14 @@ fn broken_systems_give_one_message() {
         (
             format!("{splits}\"all-reduce-implementation\": \"ring\"}}"),
             format!(
-                "system.json: all-reduce-implementation: \"ring\" is not allowed (allowed: a list with one algorithm a dimension: {ALLOWED})"
+                "system.json: all-reduce-implementation: \"ring\" is not allowed (allowed: a list with one algorithm for each dimension: {ALLOWED})"
             ),
         ),
         (
             format!("{splits}\"all-reduce-implementation\": [1]}}"),
             format!(
                 "system.json: all-reduce-implementation: a list of other things than texts is not allowed \
-                     (allowed: a list with one algorithm a dimension: {ALLOWED})"
+                     (allowed: a list with one algorithm for each dimension: {ALLOWED})"
             ),
         ),
         (
@@ -262,7 +262,7 @@ fn broken_systems_give_one_message() {
         ),
         (
             format!("{splits}\"all-reduce-implementation\": [\"ring\", \"ring\", \"ring\"]}}"),
-            "system.json: all-reduce-implementation: 3 algorithms for 2 dimensions (allowed: at most one algorithm a dimension)"
+            "system.json: all-reduce-implementation: 3 algorithms for 2 dimensions (allowed: at most one algorithm for each dimension)"
                 .into(),
         ),
         (

@@ -135,7 +135,7 @@ pub(super) fn resolve(keys: Graph, at: &At<'_>, findings: &mut Findings) -> Opti
         ..GraphFabric::default()
     };
     if fabric.npus == 0 {
-        findings.refuse(at, "there is no NPU", "one NPU or more");
+        findings.refuse(at, "the graph has no NPU", "one NPU or more");
         return None;
     }
     let index = index(&fabric.nodes, at, findings)?;

@@ -143,7 +143,7 @@ fn broken_graphs_and_files_give_their_message() {
         ),
         (
             graph("between: [a, b]").replace("[a, b]\n", "0\n"),
-            "line 2, graph: there is no NPU (allowed: one NPU or more)",
+            "line 2, graph: the graph has no NPU (allowed: one NPU or more)",
         ),
         (
             format!("{}topology: R(2)\n", graph("between: [a, b]")),
