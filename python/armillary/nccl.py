@@ -262,7 +262,7 @@ def footer(rows: list[CollectiveRow]) -> str:
 
 
 def _number(value: float, width: int) -> str:
-    """As many decimals, at most two, as fit the column."""
+    """The decimals that fit the column, at most two."""
     digits = len(str(int(value))) if value >= 1 else 0
     decimals = 2 if digits < width - 2 else 1 if digits < width - 1 else 0
     text = f"{value:{width}.{decimals}f}"

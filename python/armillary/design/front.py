@@ -77,8 +77,8 @@ def least_product(question: Question, price: Vector) -> Best:
 
 
 def front(question: Question, price: Vector, points: int = 24) -> list[Point]:
-    """So many designs from the cheapest to the fastest, none slower and dearer than another. Raises
-    `NoSolution`."""
+    """`points` designs from the cheapest to the fastest, none both slower and dearer than another.
+    Raises `NoSolution`."""
     search = _Search(question, price)
     search.start()
     while len(search.points) < points:

@@ -9,10 +9,11 @@ PyTorch are those of its configs.yml. PyTorch ran eager kernels, TensorFlow fuse
 PyTorch's DLRM does the bottom MLP on the first GPU (dlrm/model/distributed.py); TensorFlow's is
 data-parallel.
 
-What multiplications, convolutions and lookups reach is the presets': A100's multiplications were
-fitted to language models, the rest to these runs. Beside it there are `MEMORY` and a start a
-framework. Fitted without a source, its runs are missed by 2 to 13 % on average, by 22 % where that
-leaves a framework without any run, which then gets the start of another (`benches/vision.py`)."""
+Efficiencies of multiplications, convolutions and lookups are the presets'. Those of the A100's
+multiplications were fitted to language models, the others to these runs. So were `MEMORY` and the
+start of a kernel in each framework. Fitted without a source, its runs are missed by 2 to 13 % on
+average. The error is 22 % if that leaves a framework without any run, which then gets the start of
+another (`benches/python/vision.py`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`benches/efficiency.py` finds the efficiency that made the times it is given."""
+"""`benches/python/efficiency.py` finds the efficiency that made the times it is given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from armillary.validation.training import Training
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("efficiency", ROOT / "benches/efficiency.py")
+    spec = importlib.util.spec_from_file_location(
+        "efficiency", ROOT / "benches/python/efficiency.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

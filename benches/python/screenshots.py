@@ -1,5 +1,5 @@
 """Pictures of every page in light and dark, for docs/guides/pages.md: `python
-benches/screenshots.py [NAME...]`.
+benches/python/screenshots.py [NAME...]`.
 
 Makes each page with the command line in an empty directory, opens it in the machine's Chromium, and
 writes `docs/images/NAME-light.png` and `NAME-dark.png` with a palette of 128 colours. Needs
@@ -17,7 +17,7 @@ from typing import Literal
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs/images"
 WIDTH, HEIGHT = 1280, 1440
 COLOURS = 128

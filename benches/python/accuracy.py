@@ -1,8 +1,8 @@
 """Writes docs/reference/accuracy.md anew: the tables, one study each, between the marks that bear
 their names, then the summary and the plot above them.
 
-`python benches/accuracy.py` runs the studies (some ten minutes). With `--summary` the tables stay,
-and only what is drawn from them is written."""
+`python benches/python/accuracy.py` runs the studies (some ten minutes). With `--summary` the tables
+stay, and only what is drawn from them is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from armillary.backends import NAMES
 from armillary.report.chart import Chart
 from armillary.studies import StudyRow, study
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "reference/accuracy.md"
 PLOT = DOCS / "images/accuracy.svg"
 MARKS = re.compile(r"(<!-- ([\w-]+) -->\n).*?(<!-- \2 end -->)", re.DOTALL)

@@ -1,5 +1,5 @@
-"""How what kernels reach carries over: `python benches/vision.py` fits it without one source, and
-prints that one's errors.
+"""How far efficiencies of kernels carry over: `python benches/python/vision.py` fits them without a
+source and prints its errors.
 
 A fit is the least mean `|ln(ours / measured)|` over a grid of parts and starts: for DLRM and DCNv2
 lookups, starts of a framework, and multiplications on V100 (those on A100 are the preset's, fitted

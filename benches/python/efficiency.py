@@ -1,11 +1,11 @@
 """Fits the efficiency model of a GPU generation to measured training steps, and tries it on sources
 that it left out.
 
-`python benches/efficiency.py A100 [--left-out]`: the mean of |ln(ours / measured)| by source, all
-sources alike, is lowered a parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one
-node, or several that share no network, of each source at most `MOST`, drawn once. Minutes to an
-hour. The presets hold the values of the fit to all sources; docs/reference/accuracy.md has the
-errors of what was left out."""
+`python benches/python/efficiency.py A100 [--left-out]`: the mean of |ln(ours / measured)| over all
+sources alike is lowered a parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one node,
+or several that share no network, of each source at most `MOST`, drawn once. Minutes to an hour. The
+presets hold the values of the fit to all sources; docs/reference/accuracy.md has the errors of what
+was left out."""
 
 from __future__ import annotations
 

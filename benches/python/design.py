@@ -1,4 +1,4 @@
-"""Speed of designs: `python benches/design.py` prints the table of
+"""Speed of designs: `python benches/python/design.py` prints the table of
 `docs/internals/performance/<date>-design.md`.
 
 One allocation of five workloads on four dimensions, and whole searches of 1,024 NPUs for the three

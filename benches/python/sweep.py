@@ -1,4 +1,4 @@
-"""Speed of sweeps: `python benches/sweep.py` prints the table of
+"""Speed of sweeps: `python benches/python/sweep.py` prints the table of
 `docs/internals/performance/<date>-sweep.md`.
 
 Small points (two nodes on eight NPUs) and a step of GPT-3 175B on 1,024 NPUs, 10,000 points each,
