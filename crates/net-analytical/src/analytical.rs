@@ -9,7 +9,7 @@
 //! (ISPASS 2023) section IV-C, but for the links out of an NPU, and that a message pays for every
 //! dimension it crosses.
 
-use engine::EventQueue;
+use crate::agenda::Agenda;
 use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered,
     Sequence, Stamp, Transfer, Usage,
@@ -109,8 +109,7 @@ pub struct Analytical {
     memo: Vec<Memo>,
     departures: Departures,
     turns: Turns,
-    queue: EventQueue<u64>,
-    sequence: Sequence,
+    agenda: Agenda<u64>,
     bytes: Vec<u128>,
     transfers: u128,
     sink: Option<Box<dyn NetworkSink>>,
@@ -174,8 +173,7 @@ impl Analytical {
             memo,
             departures,
             turns: Turns::default(),
-            queue: EventQueue::default(),
-            sequence: Sequence::default(),
+            agenda: Agenda::default(),
             bytes,
             transfers: 0,
             sink: None,
@@ -388,7 +386,7 @@ impl Backend for Analytical {
             }
         }
         self.transfers += u128::from(weight);
-        self.queue.push(start.unwrap_or(now) + total, self.sequence.draw(), token);
+        self.agenda.push(start.unwrap_or(now) + total, token);
         if let Some(sink) = &mut self.sink {
             sink.starts(now, &transfer);
         }
@@ -396,7 +394,7 @@ impl Backend for Analytical {
 
     #[inline]
     fn next_event(&self) -> Option<Time> {
-        self.queue.peek().map(|(time, _)| time)
+        self.agenda.next_event()
     }
 
     #[inline]
@@ -451,18 +449,17 @@ impl Backend for Analytical {
 
 impl Ordered for Analytical {
     fn share(&mut self, sequence: Sequence) {
-        self.sequence = sequence;
+        self.agenda.share(sequence);
     }
 
     #[inline]
     fn next_stamp(&self) -> Option<Stamp> {
-        self.queue.peek().map(|(time, order)| Stamp { time, order })
+        self.agenda.next_stamp()
     }
 
     #[inline]
     fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) {
-        if self.next_stamp().is_some_and(|next| next <= until) {
-            let (time, token) = self.queue.pop().expect("peeked");
+        if let Some((time, token)) = self.agenda.pop(until) {
             let delivery = Delivery { token, time };
             finished.push(delivery);
             if let Some(sink) = &mut self.sink {

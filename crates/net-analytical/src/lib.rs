@@ -4,6 +4,7 @@
 //! Here: their state and events. Not here: shapes and routes (`topology`), and what is sent
 //! (`sim`).
 
+mod agenda;
 mod analytical;
 mod link;
 

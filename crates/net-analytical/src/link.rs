@@ -6,7 +6,7 @@
 //! (`net-packet`, `net-flit`). Source: ASTRA-sim 2.0's congestion-aware analytical backend, on any
 //! stack and any explicit graph.
 
-use engine::EventQueue;
+use crate::agenda::Agenda;
 use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds,
     LinkUsage, NetworkSink, Ordered, Sending, Sequence, Stamp, Transfer, Usage,
@@ -80,8 +80,7 @@ pub struct LinkQueues {
     keys: Vec<u64>,
     turns: Turns,
     free: Vec<u32>,
-    queue: EventQueue<Event>,
-    sequence: Sequence,
+    agenda: Agenda<Event>,
     sink: Option<Box<dyn NetworkSink>>,
     /// By dimension, on links that leave an NPU, by weight.
     bytes: Vec<u128>,
@@ -105,8 +104,7 @@ impl LinkQueues {
             keys: Vec::new(),
             turns: Turns::default(),
             free: Vec::new(),
-            queue: EventQueue::default(),
-            sequence: Sequence::default(),
+            agenda: Agenda::default(),
             sink: None,
             transfers: 0,
             stored: 0,
@@ -162,7 +160,7 @@ impl LinkQueues {
         (entry.next, entry.since) = (NONE, now);
         if link.head == NONE {
             // Nobody waited, so nothing was scheduled for when the link is free.
-            self.queue.push(link.free, self.sequence.draw(), Event::Free { link: hop.link });
+            self.agenda.push(link.free, Event::Free { link: hop.link });
         } else {
             self.messages[link.tail as usize].next = message;
         }
@@ -197,9 +195,9 @@ impl LinkQueues {
             self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] +=
                 u128::from(bytes) * u128::from(weight);
         }
-        self.queue.push(now + transit, self.sequence.draw(), Event::Arrive { message, node: to });
+        self.agenda.push(now + transit, Event::Arrive { message, node: to });
         if waiting {
-            self.queue.push(now + occupancy, self.sequence.draw(), Event::Free { link });
+            self.agenda.push(now + occupancy, Event::Free { link });
         }
         if let Some(sink) = &mut self.sink {
             let link = ends(&self.graph, link);
@@ -250,7 +248,7 @@ impl Backend for LinkQueues {
 
     #[inline]
     fn next_event(&self) -> Option<Time> {
-        self.queue.peek().map(|(time, _)| time)
+        self.agenda.next_event()
     }
 
     #[inline]
@@ -318,19 +316,19 @@ impl Backend for LinkQueues {
 
 impl Ordered for LinkQueues {
     fn share(&mut self, sequence: Sequence) {
-        self.sequence = sequence;
+        self.agenda.share(sequence);
     }
 
     #[inline]
     fn next_stamp(&self) -> Option<Stamp> {
-        self.queue.peek().map(|(time, order)| Stamp { time, order })
+        self.agenda.next_stamp()
     }
 
     #[inline]
     fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) {
         let before = finished.len();
-        while finished.len() == before && self.next_stamp().is_some_and(|next| next <= until) {
-            let (time, event) = self.queue.pop().expect("peeked");
+        while finished.len() == before {
+            let Some((time, event)) = self.agenda.pop(until) else { break };
             match event {
                 Event::Free { link } => self.freed(time, link),
                 Event::Arrive { message, node } => {
