@@ -36,10 +36,10 @@ class Class(TypedDict):
     """The rank accesses the NPU's own memory by a load or store node and does nothing else. What
     kernels read and write is part of `compute_ns`."""
     exposed_launch_ns: float
-    """Nothing is in flight, and the host has yet to launch a kernel, a collective, a send or a
-    receive that could begin."""
+    """Nothing is in flight. A kernel, a collective, a send or a receive could begin, but the host
+    has not launched it yet."""
     exposed_host_ns: float
-    """Nothing is in flight but work of the host: recorded operators, data loading."""
+    """Only work of the host is in flight: recorded operators, data loading."""
     idle_ns: float
     """Nothing is in flight: pipeline bubbles, and the time after the rank's end."""
     comm_ns: float
@@ -234,12 +234,12 @@ class Layer(TypedDict):
     """Charged to the layer. The rank accesses the NPU's own memory by a load or store node and does
     nothing else. What kernels read and write is part of `compute_ns`."""
     exposed_launch_ns: float
-    """Charged to the layer. Nothing is in flight, and the host has yet to launch a kernel, a
-    collective, a send or a receive that could begin."""
+    """Charged to the layer. Nothing is in flight. A kernel, a collective, a send or a receive could
+    begin, but the host has not launched it yet."""
     host_ns: float
     """Sum of the times that its operations of this kind were in flight (host)."""
     exposed_host_ns: float
-    """Charged to the layer. Nothing is in flight but work of the host: recorded operators, data
+    """Charged to the layer. Only work of the host is in flight: recorded operators, data
     loading."""
 
 
@@ -741,8 +741,8 @@ PARTS: tuple[PartDeclaration, ...] = (
         label="waiting for launches",
         heading="Launches",
         meaning=(
-            "Nothing is in flight, and the host has yet to launch a kernel, a collective, a send "
-            "or a receive that could begin."
+            "Nothing is in flight. A kernel, a collective, a send or a receive could begin, but "
+            "the host has not launched it yet."
         ),
         always=False,
         doing=PartActivity(
@@ -763,10 +763,10 @@ PARTS: tuple[PartDeclaration, ...] = (
         ),
         bound=PartBound(
             name="hosts",
-            subject="waiting for hosts, which compute or launch what is next,",
+            subject="waiting for hosts to compute or to launch the next work",
         ),
         removed_by=PartSetting(
-            what="launches that take no time, as of a CUDA graph",
+            what="launches that take no time, as with a CUDA graph",
             key="npu.launch",
             value="0 ns",
         ),
@@ -775,7 +775,7 @@ PARTS: tuple[PartDeclaration, ...] = (
         field="exposed_host_ns",
         label="waiting for the host",
         heading="Host",
-        meaning="Nothing is in flight but work of the host: recorded operators, data loading.",
+        meaning="Only work of the host is in flight: recorded operators, data loading.",
         always=False,
         doing=PartActivity(
             field="host",
@@ -795,7 +795,7 @@ PARTS: tuple[PartDeclaration, ...] = (
         ),
         bound=PartBound(
             name="hosts",
-            subject="waiting for hosts, which compute or launch what is next,",
+            subject="waiting for hosts to compute or to launch the next work",
         ),
         removed_by=None,
     ),

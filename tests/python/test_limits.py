@@ -31,7 +31,8 @@ def test_a_network_that_memory_cannot_hold_is_refused(armillary: Armillary, tmp_
     run = armillary(*arguments, ARMILLARY_MEMORY="8 GB")
     assert run.returncode == 2
     assert (
-        "needs about 17.2 GB of memory, and 8.0 GB are free: 17.2 GB of it for 4294901760 links"
+        "needs about 17.2 GB of memory, but only 8.0 GB are free; "
+        "17.2 GB of it is for 4294901760 links"
         in run.stderr
     )
     assert "--backend analytical" in run.stderr
@@ -44,7 +45,7 @@ def ring(npus: int) -> arm.Platform:
 def test_the_limit_is_what_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = arm.workload.build("resnet-50", dp=2)
     monkeypatch.setenv(machine.VARIABLE, "1 kB")
-    with pytest.raises(InputError, match=r"needs about .* of memory, and 1\.0 kB are free"):
+    with pytest.raises(InputError, match=r"needs about .* of memory, but only 1\.0 kB are free"):
         arm.simulate(workload, ring(2))
     monkeypatch.setenv(machine.VARIABLE, "unlimited")
     assert arm.simulate(workload, ring(2)).step_time_ns > 0

@@ -30,7 +30,7 @@ impl Custom {
     pub fn check(&self) -> Vec<Problem> {
         if self.positions.is_empty() {
             return vec![
-                Problem::new(&self.name, "", "an algorithm for no position")
+                Problem::new(&self.name, "", "the algorithm has no positions")
                     .help("at least one program"),
             ];
         }
@@ -61,7 +61,7 @@ impl Custom {
                 let other = position as i64 + i64::from(peer);
                 let message =
                     || format!("a message between position {position} and position {other}");
-                let help = || format!("another position of 0 to {}", n - 1);
+                let help = || format!("another position from 0 to {}", n - 1);
                 (peer == 0 || !(0..n as i64).contains(&other))
                     .then(|| self.problem(position, node, message()).help(help()))
             }
@@ -73,7 +73,7 @@ impl Custom {
                 )
             }
             Op::Memory { .. } => {
-                let message = "a memory operation inside a custom collective".to_string();
+                let message = "a custom collective contains a memory operation".to_string();
                 Some(
                     self.problem(position, node, message)
                         .help("send, receive, compute and metadata nodes"),
@@ -114,7 +114,7 @@ impl Custom {
             .iter()
             .map(|&s| (channel.from, s))
             .chain(receives[both..].iter().map(|&r| (channel.to, r)));
-        let help = "for every send one receive of the same tag and size";
+        let help = "one receive of the same tag and size for every send";
         surplus
             .take(1)
             .map(|(position, node)| self.problem(position, node, message.clone()).help(help))
@@ -269,9 +269,9 @@ impl<'a> Walk<'a> {
         if circle.len() > names.len() {
             names.push(format!("{} more", circle.len() - names.len()));
         }
-        let message = format!("operations wait for each other in a circle: {}", names.join(" -> "));
+        let message = format!("operations wait for each other in a cycle: {}", names.join(" -> "));
         Problem::new(&self.custom.name, name(&circle[0]), message)
-            .help("dependencies and messages without a circle")
+            .help("dependencies and messages without a cycle")
     }
 }
 
@@ -338,9 +338,9 @@ mod tests {
             problems,
             [
                 "mine.et: position 0 node 0: 1 sends but 0 receives of 8 bytes with tag 3 from position 0 to position 1 \
-                 (allowed: for every send one receive of the same tag and size)",
+                 (allowed: one receive of the same tag and size for every send)",
                 "mine.et: position 1 node 0: 0 sends but 1 receives of 9 bytes with tag 3 from position 0 to position 1 \
-                 (allowed: for every send one receive of the same tag and size)"
+                 (allowed: one receive of the same tag and size for every send)"
             ]
         );
     }
@@ -371,14 +371,14 @@ mod tests {
         assert_eq!(problems.len(), 3);
         assert!(
             problems[0].contains(
-                "between position 0 and position 2 (allowed: another position of 0 to 1)"
+                "between position 0 and position 2 (allowed: another position from 0 to 1)"
             )
         );
         assert!(problems[1].contains("position 0 and position 0"));
         assert!(problems[2].contains("memory operation"));
         assert_eq!(
             check(vec![]),
-            ["mine.et: an algorithm for no position (allowed: at least one program)"]
+            ["mine.et: the algorithm has no positions (allowed: at least one program)"]
         );
     }
 }

@@ -67,7 +67,7 @@ impl PlanError {
             }
             PlanError::Empty => "a collective over 0 NPUs".into(),
             PlanError::Window { kind } => {
-                format!("{kind} by direct with a window of 0 messages")
+                format!("direct {kind} has a window of 0 messages")
             }
             PlanError::TooLarge { algorithm, kind, n, steps, max } => {
                 format!("{algorithm} {kind} on {n} NPUs takes {steps} steps, more than {max}")
@@ -85,7 +85,7 @@ impl PlanError {
             PlanError::Root { n, .. } => format!("0 to {}", n.saturating_sub(1)),
             PlanError::Empty => "1 or more".into(),
             PlanError::Window { .. } => "1 or more, or no window".into(),
-            PlanError::TooLarge { .. } => "fewer NPUs a dimension, or another algorithm".into(),
+            PlanError::TooLarge { .. } => "fewer NPUs per dimension, or another algorithm".into(),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Collective algorithms as pure plans: who sends what to which rank, in which order. Knows ranks and
-//! bytes; not time, not backends.
+//! Collective algorithms as pure plans: who sends what to which rank, in which order. Knows ranks
+//! and bytes; not time, not backends.
 //!
 //! Here: [`Plan`] and [`Script`] (one phase on one group), [`Follower`] (which step of a script may
 //! fire), one file per algorithm, the split of a collective into phases over dimensions, custom

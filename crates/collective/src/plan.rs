@@ -188,8 +188,8 @@ mod tests {
     use crate::{Algorithm, PlanRequest};
     use graph::CollectiveKind;
 
-    /// Senders and receivers in a mirrored plan are the reflections of the original ones, with unchanged
-    /// scripts otherwise.
+    /// Senders and receivers in a mirrored plan are the reflections of the original ones, with
+    /// unchanged scripts otherwise.
     #[test]
     fn mirroring_reflects_every_send_and_receive() {
         let algorithms =

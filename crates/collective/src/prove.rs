@@ -8,8 +8,8 @@
 //! reducing joins two sets, which must not share a member; storing replaces a set by one that
 //! contains it.
 //!
-//! Together with its plan each algorithm says what every send carries (`Content`). The checker fires
-//! steps, lets messages arrive and receptions become usable one at a time, in several orders:
+//! Together with its plan each algorithm says what every send carries (`Content`). The checker
+//! fires steps, lets messages arrive and receptions become usable one at a time, in several orders:
 //! oldest first, newest first, each of some positions starved, and random ones. In each it verifies
 //! that a sender holds what it sends, that every send meets exactly one posted receive, its right
 //! one, that charges and sizes fit, that nothing is reduced twice or sent without need, that the

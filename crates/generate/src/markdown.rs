@@ -1,7 +1,7 @@
 //! Tables of fields in Markdown.
 //!
-//! A page marks where they go: what stands between `<!-- fields: NAME -->` and `<!-- end -->` is the
-//! table of that type.
+//! A page marks where they go: what stands between `<!-- fields: NAME -->` and `<!-- end -->` is
+//! the table of that type.
 
 use crate::model::Type;
 

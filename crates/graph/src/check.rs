@@ -153,7 +153,7 @@ impl Members {
             Members::All => None,
             Members::Strided { count: 0, .. } => Some("the group has no members".into()),
             Members::Strided { first, step: 0, count } => {
-                (*count > 1).then(|| format!("rank {first} is in it twice"))
+                (*count > 1).then(|| format!("rank {first} appears twice"))
             }
             Members::Strided { first, count, step } => {
                 let last = u64::from(*first) + u64::from(*step) * u64::from(count - 1);
@@ -167,7 +167,7 @@ impl Members {
                 let mut sorted = list.clone();
                 sorted.sort_unstable();
                 match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-                    Some(pair) => Some(format!("rank {} is in it twice", pair[0])),
+                    Some(pair) => Some(format!("rank {} appears twice", pair[0])),
                     None => list.is_empty().then(|| "the group has no members".into()),
                 }
             }

@@ -186,7 +186,7 @@ impl Checker<'_> {
         let node =
             self.merged(class, group).first().map_or(0, |&node| program.nodes()[node as usize].id);
         let message =
-            format!("the collective uses group {}, in which rank {rank} is not", self.name(group));
+            format!("the collective uses group {}, but rank {rank} is not in it", self.name(group));
         let help = format!(
             "a member of the group: {}",
             members(&self.workload.groups[group as usize].members)
@@ -302,8 +302,7 @@ impl Checker<'_> {
         let more =
             if others > 0 { format!("; {others} more members differ") } else { String::new() };
         let sides = format!("{}, {}", show(a, left.get(at)), show(b, right.get(at)));
-        let message =
-            format!("its members disagree about collective {} of it: {sides}{more}", at + 1);
+        let message = format!("its members disagree about collective {}: {sides}{more}", at + 1);
         Problem::new("", format!("group {}", self.name(group)), message)
             .help("the same kind and size in the same order for every member")
     }

@@ -176,7 +176,7 @@ fn explain(workload: &Workload, from: i64, to: i64, found: &Mismatch) -> Problem
     let differing = found.sends.iter().zip(&found.recvs).find(|(s, r)| s.bytes != r.bytes);
     let message = match differing {
         Some((s, r)) if found.sends.len() == found.recvs.len() => format!(
-            "rank {from} sends {} bytes with tag {tag} (node {}) and rank {to} receives {} (node {})",
+            "rank {from} sends {} bytes with tag {tag} (node {}), but rank {to} receives {} (node {})",
             s.bytes,
             id(from, s.node),
             r.bytes,
@@ -189,6 +189,6 @@ fn explain(workload: &Workload, from: i64, to: i64, found: &Mismatch) -> Problem
         ),
     };
     Problem::new("", format!("rank {rank} node {node}"), message).help(
-        "for each pair of ranks and tag the same number of sends and receives, with the same sizes",
+        "the same number of sends and receives for each pair of ranks and each tag, with the same sizes",
     )
 }

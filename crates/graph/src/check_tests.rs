@@ -91,7 +91,7 @@ fn unmatched_messages_are_named_with_their_counts_and_sizes() {
     assert!(text.contains("rank 1 node 5") && text.contains("rank 0 sends 0 messages"), "{text}");
     let text = pair(&[(4, send(1, 8), &[])], &[(5, recv(-1, 16), &[])]);
     assert!(
-        text.contains("sends 8 bytes with tag 7 (node 4) and rank 1 receives 16 (node 5)"),
+        text.contains("sends 8 bytes with tag 7 (node 4), but rank 1 receives 16 (node 5)"),
         "{text}"
     );
     let text = pair(&[(4, send(0, 8), &[])], &[(1, compute, &[])]);
@@ -121,7 +121,7 @@ fn members_that_disagree_are_named_with_ordinal_and_values() {
     };
     let same = || vec![(1, all_reduce(8, 0), &[][..]), (2, all_gather(8), &[1])];
     let size = text(same(), vec![(1, all_reduce(8, 0), &[]), (2, all_gather(16), &[])]);
-    assert!(size.contains("collective 2 of it"), "{size}");
+    assert!(size.contains("disagree about collective 2:"), "{size}");
     assert!(
         size.contains(
             "rank 0 has all_gather of 8 bytes (node 2), rank 2 has all_gather of 16 bytes"
@@ -131,7 +131,7 @@ fn members_that_disagree_are_named_with_ordinal_and_values() {
     let fewer = text(same(), vec![(1, all_reduce(8, 0), &[])]);
     assert!(fewer.contains("rank 2 has none"), "{fewer}");
     let order = text(same(), vec![(1, all_gather(8), &[]), (2, all_reduce(8, 0), &[])]);
-    assert!(order.contains("collective 1 of it: rank 0 has all_reduce"), "{order}");
+    assert!(order.contains("disagree about collective 1: rank 0 has all_reduce"), "{order}");
 }
 
 /// Ids may run against the order that the dependencies force.
@@ -149,11 +149,11 @@ fn groups_with_wrong_members_and_outsiders_are_named() {
         only(&workload(vec![user(), user(), user()], vec![members]))
     };
     assert!(text(Members::List(vec![0, 1, 7])).contains("rank 7 is outside the 3 ranks"));
-    assert!(text(Members::List(vec![0, 1, 1])).contains("rank 1 is in it twice"));
+    assert!(text(Members::List(vec![0, 1, 1])).contains("rank 1 appears twice"));
     assert!(text(Members::List(vec![])).contains("no members"));
     assert!(text(Members::Strided { first: 0, count: 3, step: 2 }).contains("rank 4 is outside"));
     assert!(
-        text(Members::Strided { first: 2, count: 2, step: 0 }).contains("rank 2 is in it twice")
+        text(Members::Strided { first: 2, count: 2, step: 0 }).contains("rank 2 appears twice")
     );
     let outsider = text(Members::List(vec![1, 0]));
     assert!(outsider.contains("rank 2 node 3") && outsider.contains("group g0"), "{outsider}");

@@ -1,9 +1,9 @@
 //! Ranks as the points of a mesh: the workload of a parallelised model, said in a few lines
 //! whatever its size.
 //!
-//! Here: which program a point runs. Not here: programs and groups bound to ranks (`bind.rs`), what the programs do
-//! (`python/armillary/workload`). `rank = sum(coordinate * stride)`, the first axis having stride
-//! 1.
+//! Here: which program a point runs. Not here: programs and groups bound to ranks (`bind.rs`), what
+//! the programs do (`python/armillary/workload`). `rank = sum(coordinate * stride)`, the first axis
+//! having stride 1.
 
 use crate::Problem;
 
@@ -57,7 +57,7 @@ impl Mesh {
     pub fn ranks(&self) -> Result<u32, Problem> {
         let names: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
         if let Some(twice) = repeated(&names) {
-            return Err(Problem::new("", "axes", format!("axis {twice:?} is there twice"))
+            return Err(Problem::new("", "axes", format!("axis {twice:?} appears twice"))
                 .help("names that differ"));
         }
         let mut ranks = 1u64;
@@ -66,9 +66,9 @@ impl Mesh {
             if axis.size == 0 || ranks > MOST_RANKS {
                 let sizes: Vec<String> =
                     self.axes.iter().map(|a| format!("{}={}", a.name, a.size)).collect();
-                let message = format!("the mesh {} has no rank or too many", sizes.join(" "));
+                let message = format!("the mesh {} has no ranks or too many", sizes.join(" "));
                 return Err(Problem::new("", "axes", message)
-                    .help("sizes from 1, of product 1 to 16,777,216"));
+                    .help("sizes of at least 1, with a product of at most 16,777,216"));
             }
         }
         Ok(ranks as u32)

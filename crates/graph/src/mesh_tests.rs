@@ -77,7 +77,7 @@ fn what_does_not_hold_together_is_named() {
     let wrong = [
         (mesh(&[("tp", 0)], &[], &[]), vec![], "tp=0"),
         (mesh(&[("tp", 1 << 13), ("dp", 1 << 13)], &[], &[]), vec![], "dp=8192"),
-        (mesh(&[("tp", 2), ("tp", 2)], &[], &[]), vec![], "\"tp\" is there twice"),
+        (mesh(&[("tp", 2), ("tp", 2)], &[], &[]), vec![], "\"tp\" appears twice"),
         (mesh(&[("tp", 2)], &[], &["tp", "tp"]), vec![], "\"tp\" is named twice"),
         (
             mesh(&[("tp", 2)], &[("g", &["tp", "tp"])], &[]),

@@ -1,9 +1,9 @@
-//! How long every node takes that takes a set time, and what the report must say about that.
+//! The duration of every node that takes a fixed time, and the warnings about durations.
 //!
-//! A computation on the NPU takes what the platform's model makes of its work, else its recorded
-//! duration, divided by the platform's factor on compute; the host keeps its recorded durations.
-//! Not here: accesses to memory (`memory`), the models (`device::compute`), and what ASTRA-sim does
-//! instead (`astra_sim::duration`).
+//! A computation on the NPU takes the time that the platform's model gives, or else its recorded
+//! duration, divided by the platform's factor on compute. Work of the host keeps its recorded
+//! durations. Not here: accesses to memory (`memory`), the models (`device::compute`), and what
+//! ASTRA-sim does instead (`astra_sim::duration`).
 
 use crate::astra_sim;
 use crate::memory::{self, Accesses};
@@ -24,7 +24,7 @@ pub fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
         .collect()
 }
 
-/// Durations of computations whose NPU communicates all the time; nothing where that makes no
+/// Durations of computations whose NPU communicates all the time; empty if that makes no
 /// difference.
 pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     let left = memory::left_for_kernels(platform).filter(|_| platform.npu.memory_contention);
@@ -41,14 +41,14 @@ pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     workload.programs.iter().map(|p| p.nodes().iter().map(&mut slower).collect()).collect()
 }
 
-/// What a computation on the NPU takes where the platform's factor on compute is 1: what a recorded
-/// duration would have to be.
+/// The time of a computation on the NPU if the platform's factor on compute were 1, as a recorded
+/// duration states it.
 pub fn recorded(platform: &Platform) -> impl Fn(&Node) -> Span {
     let clock = RefCell::new(Clock::new(platform));
     move |node| clock.borrow_mut().unscaled(node)
 }
 
-/// What the report warns of: computations without any time, and a model beyond what it covers.
+/// Warnings for the report: computations that take no time, and models outside their validity.
 pub fn warnings(workload: &Workload, platform: &Platform) -> Vec<String> {
     if !platform.profile.is_native() {
         return Vec::new();
@@ -74,7 +74,7 @@ pub fn warnings(workload: &Workload, platform: &Platform) -> Vec<String> {
     DOUBTS.iter().zip(found).filter_map(text).collect()
 }
 
-/// Why the time of a computation is to be doubted.
+/// Why the time of a computation is doubtful.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doubt {
     Nothing,
@@ -92,7 +92,7 @@ impl Doubt {
         match self {
             Doubt::Nothing => "neither a recorded duration nor both operations and bytes, so they take no time".into(),
             Doubt::NotRecorded if platform.scheduler.replay_only => {
-                "no recorded duration, which scheduler.replay_only takes, so they take no time".into()
+                "no recorded duration, which scheduler.replay_only needs, so they take no time".into()
             }
             Doubt::NotRecorded => {
                 "no recorded duration, so they take no time; npu.compute: roofline would use their operations and bytes"
@@ -106,13 +106,13 @@ impl Doubt {
                     _ => Vec::new(),
                 };
                 format!(
-                    "elements of another width than the table's ({} bytes), taken by the roofline",
+                    "elements of a width that the table does not have (it has {} bytes), so the roofline gives the times",
                     widths.join(", ")
                 )
             }
-            Doubt::Outside => "outside the measured shapes of the table, taken at the efficiency at its edge".into(),
+            Doubt::Outside => "outside the measured shapes of the table, so the efficiency at its edge is used".into(),
             Doubt::Sparse => {
-                "measured shapes lie so far apart that the time is uncertain by up to a factor of 2 or more".into()
+                "the measured shapes are so far apart that the times may be wrong by a factor of 2 or more".into()
             }
         }
     }
@@ -130,12 +130,12 @@ impl<'a> Clock<'a> {
         Clock { platform, memory: Accesses::new(platform), known: FxHashMap::default() }
     }
 
-    /// What a computation on the NPU takes before the platform's factor on compute.
+    /// The time of a computation on the NPU, before the platform's factor on compute.
     fn unscaled(&mut self, node: &Node) -> Span {
         self.estimate(node).map_or(node.duration, |estimate| estimate.time)
     }
 
-    /// What the model says; nothing for a node whose recorded duration counts.
+    /// The model's estimate; `None` for a node whose recorded duration counts.
     fn estimate(&mut self, node: &Node) -> Option<Estimate> {
         if self.platform.scheduler.replay_only {
             return None;

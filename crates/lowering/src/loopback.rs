@@ -1,7 +1,7 @@
 //! A phase in which every position does the same at the same time, followed as one position that
 //! sends to itself.
 //!
-//! `arrival` of a message is what the caller's model of the links says; `received = max(arrival,
+//! The caller's model of the links gives the `arrival` of a message; `received = max(arrival,
 //! posted)`; `usable = received + wait`. Steps fire as in [`collective::Follower`]: at the start
 //! and whenever a reception has become usable. Used where the events would say the same
 //! (`executor/lockstep.rs`, `executor/solo.rs`), and for predictions (`scheduler/predict.rs`). Not
@@ -95,7 +95,7 @@ struct Due {
     event: Event,
 }
 
-/// A script under way.
+/// A script that runs.
 struct Run<'a, W> {
     script: &'a Loopback<'a, W>,
     follower: Follower,

@@ -1,7 +1,7 @@
 //! From one collective to what the executor runs: chunks, each a list of phases, each with its
 //! plan, queue and delays.
 //!
-//! Here: the data. How it is made: `native.rs` for our semantics, `astra_sim/` for the peer's.
+//! Here: the data. How it is made: `native.rs` for our semantics, `astra_sim/` for ASTRA-sim's.
 
 use crate::shape::Shape;
 use collective::custom::Custom;
@@ -68,7 +68,7 @@ pub enum Geometry {
     Group,
 }
 
-/// What a collective asks for: the key under which its lowering is kept.
+/// A collective as the lowering sees it: the key under which its result is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     /// Kind.
@@ -86,8 +86,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// What `node` asks for on a group of this shape, where nodes `own` have an algorithm of their
-    /// own; `None` for a node that is no collective. Members that mean the same ask for the same: a
+    /// The request of `node` on a group of this shape, where nodes `own` have an algorithm of their
+    /// own; `None` for a node that is not a collective. Equal collectives give equal requests: a
     /// barrier has no size, and only some kinds have a root.
     pub fn of(node: &Node, shape: u32, own: &[u64]) -> Option<Request> {
         let Op::Collective { kind, bytes, dims, root, .. } = node.op else { return None };
@@ -160,7 +160,7 @@ pub struct Directed {
 impl Directed {
     /// Both directions of `plan`.
     pub fn new(plan: ReadyPlan) -> Directed {
-        // A plan with roles is bound to its positions: turned round it would be another collective.
+        // A plan with roles is bound to its positions: reversed, it would be another collective.
         let turns = |step: &Step| matches!(step.to, Some(To::Shift(_)));
         let directed =
             plan.plan.is_uniform() && plan.plan.scripts.iter().any(|s| s.steps.iter().any(turns));
@@ -202,7 +202,7 @@ pub struct PhaseSpec {
     pub kind: CollectiveKind,
     /// The larger of an NPU's two buffers in it.
     pub bytes: u64,
-    /// How, for people.
+    /// Name of the algorithm, for people.
     pub algorithm: Arc<str>,
     /// Every position sees the same paths at the same steps, on any line of this geometry; see
     /// [`regular`].
@@ -268,7 +268,7 @@ impl Lowered {
     }
 }
 
-/// Makes a [`Lowered`] of a request: our semantics or the peer's.
+/// Makes a [`Lowered`] of a request: with our semantics or ASTRA-sim's.
 pub trait Lowering {
     /// Lowers `request` on a group of `shape`.
     ///
@@ -286,7 +286,7 @@ pub trait Lowering {
 /// One phase that runs an algorithm from a file as one chunk, on a group of `members`.
 ///
 /// # Errors
-/// When the file is for another number of members or another kind, or cannot run.
+/// If the file is for another number of members or another kind, or cannot run.
 pub fn custom(
     algorithm: &CustomAlgorithm,
     request: &Request,
@@ -307,7 +307,7 @@ pub fn custom(
     if sized.positions.len() as u64 != members {
         let have = sized.positions.len();
         let text =
-            format!("algorithm {} is for {have} members, the group has {members}", sized.name);
+            format!("algorithm {} is for {have} members, but the group has {members}", sized.name);
         return Err(Problem::new("", "", text).help(format!("an algorithm for {members} members")));
     }
     let size = members as u32;

@@ -1,4 +1,4 @@
-//! What an access to memory takes on a platform, and which ones are impossible. Not here: the
+//! The time of an access to memory on a platform, and accesses that are impossible. Not here: the
 //! models (`device::memory`), whose turn it is (`executor`).
 
 use crate::astra_sim;
@@ -20,15 +20,15 @@ pub fn remote(platform: &Platform) -> Option<Access> {
     platform.remote_memory.as_ref()?.access(platform.fabric.npus()).ok()
 }
 
-/// What moving something out or back takes, where what doesn't fit is moved.
+/// The time of moving data out or back, if data that doesn't fit is moved.
 pub fn spill(platform: &Platform) -> Option<Pipeline> {
     remote(platform)
         .filter(|_| platform.npu.memory_on_overflow == Exceeded::Spill)
         .map(|access| access.own)
 }
 
-/// Bytes that each program holds from the beginning to the end: all, or what its nodes don't
-/// allocate.
+/// Bytes that each program holds from the beginning to the end: all of them, or those that its
+/// nodes don't allocate.
 pub fn resident(workload: &Workload) -> Vec<u64> {
     let of = |(i, program): (usize, &Arc<Program>)| {
         let kept = workload.footprints.get(i).copied().unwrap_or_default();
@@ -38,13 +38,13 @@ pub fn resident(workload: &Workload) -> Vec<u64> {
     workload.programs.iter().enumerate().map(of).collect()
 }
 
-/// What communication leaves of the bandwidth of an NPU's own memory, if anything.
+/// The bandwidth of an NPU's own memory that communication leaves, if any.
 pub fn left_for_kernels(platform: &Platform) -> Option<Bandwidth> {
     let local = Local { latency: Span::ZERO, bandwidth: platform.npu.memory_bandwidth };
     local.left_for_kernels(sent(&platform.fabric))
 }
 
-/// Bytes per second that the links out of an NPU carry at most; on a graph of the NPU that has
+/// The most bytes per second that the links out of an NPU carry; on a graph, for the NPU with the
 /// most.
 fn sent(fabric: &Fabric) -> Bandwidth {
     Bandwidth(match fabric {
@@ -69,12 +69,12 @@ pub struct Accesses<'a> {
 }
 
 impl<'a> Accesses<'a> {
-    /// What accesses of `platform` take.
+    /// The times of accesses on `platform`.
     pub fn new(platform: &'a Platform) -> Accesses<'a> {
         Accesses { platform, remote: remote(platform), known: FxHashMap::default() }
     }
 
-    /// What an access takes once it is its turn; nothing where there is no such memory.
+    /// The time of an access once it is its turn; `None` if there is no such memory.
     pub fn span(&mut self, bytes: Bytes, reach: Reach) -> Option<Span> {
         if let Some(&known) = self.known.get(&(bytes, reach)) {
             return known;
@@ -100,8 +100,8 @@ impl<'a> Accesses<'a> {
     }
 }
 
-/// Accesses that can't be: to memory outside the NPUs where there is none, over switches where
-/// there are none, of more than there is.
+/// Impossible accesses: to memory outside the NPUs if there is none, in switches if there are none,
+/// of more bytes than there is room for.
 pub fn problems(workload: &Workload, platform: &Platform) -> Vec<Problem> {
     if platform.scheduler.replay_only {
         return Vec::new();
@@ -117,16 +117,16 @@ pub fn problems(workload: &Workload, platform: &Platform) -> Vec<Problem> {
         Some(Ok(access)) => Some(access),
         None => None,
     };
-    let told = |fault: &Fault| {
+    let problem = |fault: &Fault| {
         let (rank, node, others) =
             first(workload, &|node| (fault.holds)(node, access.as_ref(), npus))?;
         let message = (fault.text)(node, access.as_ref(), npus) + &and_more(others, "operation");
         Some(Problem::new("", node_place(rank, node), message).help(fault.help))
     };
-    FAULTS.iter().filter_map(told).chain(room(workload, platform, access.is_some())).collect()
+    FAULTS.iter().filter_map(problem).chain(room(workload, platform, access.is_some())).collect()
 }
 
-/// Memory of NPUs that can't hold what it must, or be shared as it is asked to.
+/// Memory of NPUs that is too small, or that communication uses up.
 fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem> {
     let npu = &platform.npu;
     let mut problems = Vec::new();
@@ -136,7 +136,7 @@ fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem>
     {
         let (sent, bandwidth) = (sent(&platform.fabric), npu.memory_bandwidth.unwrap_or_default());
         let message = format!(
-            "communication at {sent} moves twice that in memory of {bandwidth} and leaves nothing"
+            "communication at {sent} uses twice that bandwidth of the memory, and the memory has only {bandwidth}"
         );
         problems.push(
             Problem::new("", "npu.memory.contention", message)
@@ -148,10 +148,10 @@ fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem>
         return problems;
     };
     if npu.memory_on_overflow == Exceeded::Spill && !outside {
-        let message = "spill, and there is no memory outside the NPUs to spill to";
+        let message = "spill needs memory outside the NPUs, and the platform has none";
         problems.push(
             Problem::new("", "npu.memory.on_overflow", message)
-                .help("a platform with remote_memory, warn or refuse"),
+                .help("remote_memory in the platform, or warn or refuse"),
         );
     }
     let kept = resident(workload);
@@ -164,7 +164,7 @@ fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem>
         (0..kept.len()).map(|i| (most(refuse, i), i)).filter(|(bytes, _)| *bytes > capacity.0);
     if let Some((bytes, program)) = over.max_by_key(|&(bytes, i)| (bytes, usize::MAX - i)) {
         let rank = workload.ranks.iter().position(|r| r.program as usize == program).unwrap_or(0);
-        let what = if refuse { "at its peak" } else { "all along, which can't be moved out" };
+        let what = if refuse { "at its peak" } else { "all the time, which can't be moved out" };
         let message =
             format!("holds {} {what}, more than the {capacity} of its NPU's memory", Bytes(bytes));
         let help = "more parallelism, ZeRO or recomputation, or a larger npu.memory.capacity";
@@ -173,7 +173,7 @@ fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem>
     problems
 }
 
-/// What can be wrong with an access.
+/// A fault of an access.
 struct Fault {
     holds: fn(&Node, Option<&Access>, u32) -> bool,
     text: fn(&Node, Option<&Access>, u32) -> String,
@@ -183,7 +183,7 @@ struct Fault {
 const FAULTS: [Fault; 3] = [
     Fault {
         holds: |node, access, _| outside(node).is_some() && access.is_none(),
-        text: |_, _, _| "accesses remote memory, and the platform has none".into(),
+        text: |_, _, _| "accesses remote memory, but the platform has none".into(),
         help: "a platform with remote memory",
     },
     Fault {
@@ -192,7 +192,8 @@ const FAULTS: [Fault; 3] = [
                 && access.is_some_and(|access| access.in_switch.is_none())
         },
         text: |_, _, _| {
-            "gathers or scatters in the switches of remote memory, which has none".into()
+            "gathers or scatters in the switches of remote memory, but the memory has no switches"
+                .into()
         },
         help: "remote_memory.model: hierarchical or switches",
     },
@@ -210,7 +211,7 @@ fn outside(node: &Node) -> Option<(Bytes, Reach)> {
     }
 }
 
-/// That the tensors of all NPUs are more than there is room for.
+/// The message that the tensors of all NPUs need more room than there is.
 fn excess(node: &Node, access: Option<&Access>, npus: u32) -> Option<String> {
     let ((bytes, _), capacity) = (outside(node)?, access?.capacity?);
     let need = u128::from(bytes.0) * u128::from(npus);
@@ -219,7 +220,7 @@ fn excess(node: &Node, access: Option<&Access>, npus: u32) -> Option<String> {
     })
 }
 
-/// The first access for which it holds, with its rank, and how many more there are.
+/// The first access for which `holds` is true, with its rank, and the number of further ones.
 fn first<'w>(
     workload: &'w Workload,
     holds: &dyn Fn(&Node) -> bool,

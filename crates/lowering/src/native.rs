@@ -273,7 +273,7 @@ impl Lowering for NativeLowering<'_> {
         let members = shape.members(&self.sizes);
         if is_rooted(request.kind) && u64::from(request.root) >= members {
             let text = format!(
-                "{} has root {}, and the group has {members} members",
+                "{} has root {}, but the group has {members} members",
                 request.kind.name(),
                 request.root
             );

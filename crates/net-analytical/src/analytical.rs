@@ -1,13 +1,13 @@
 //! The analytical backend: a message waits for nothing but the link it leaves its NPU by.
 //!
 //! On stacked blocks a message takes, summed over the dimensions it crosses, `hops * latency +
-//! bytes / bandwidth`, with the hops of the dimension's block. On an explicit graph it takes the sum of the latencies of its route plus `bytes / bandwidth`
-//! of the slowest link. An NPU sends one message at a time on a link: the next one starts when the
-//! last has left, `bytes / bandwidth` later. Without that, messages sent at once would add up to
-//! more than the NPU's bandwidth. The peer does without ([`Ports::Unlimited`]). Not modelled: links
-//! shared by messages of different NPUs (`link.rs`), packets (`net-packet`). Source: ASTRA-sim 2.0
-//! (ISPASS 2023) section IV-C, but for the links out of an NPU, and that a message pays for every
-//! dimension it crosses.
+//! bytes / bandwidth`, with the hops of the dimension's block. On an explicit graph it takes the
+//! sum of the latencies of its route plus `bytes / bandwidth` of the slowest link. An NPU sends one
+//! message at a time on a link: the next one starts when the last has left, `bytes / bandwidth`
+//! later. Without that, messages sent at once would add up to more than the NPU's bandwidth.
+//! ASTRA-sim has none ([`Ports::Unlimited`]). Not modelled: links shared by messages of different
+//! NPUs (`link.rs`), packets (`net-packet`). Source: ASTRA-sim 2.0 (ISPASS 2023) section IV-C, but
+//! for the links out of an NPU, and that a message pays for every dimension it crosses.
 
 use crate::agenda::Agenda;
 use network::{
@@ -300,8 +300,8 @@ impl Axis {
         self.first_port + self.block.slot(self.size, x, y) as usize
     }
 
-    /// Which of equally short ways from coordinate `x` to `y` the policy takes; without `turns` that
-    /// of the first message.
+    /// Which of equally short ways from coordinate `x` to `y` the policy takes; without `turns`
+    /// that of the first message.
     #[inline]
     fn way(
         &self,

@@ -1,9 +1,9 @@
-//! `armillary astra-sim`: the peer's flags in, the peer's lines out.
+//! `armillary astra-sim`: ASTRA-sim's flags in, its lines out.
 //!
-//! Our own flags, in addition to ASTRA-sim's: `--backend analytical|link`, `--json FILE`, `--no-fold`. Lines are
-//! the peer's without date and time, so that the same input prints the same bytes: `[workload]
-//! [info] sys[R] finished, C cycles, exposed communication E cycles.`, in the order in which ranks
-//! finish, lower ranks first among equals. A cycle is a nanosecond.
+//! Our own flags, in addition to ASTRA-sim's: `--backend analytical|link`, `--json FILE`,
+//! `--no-fold`. Lines are ASTRA-sim's without date and time, so that the same input prints the same
+//! bytes: `[workload] [info] sys[R] finished, C cycles, exposed communication E cycles.`, in the
+//! order in which ranks finish, lower ranks first among equals. A cycle is a nanosecond.
 
 use crate::errors;
 use crate::simulate::foreseen;
@@ -30,12 +30,12 @@ Reads the files of ASTRA-sim's analytical front ends and prints what they print.
   --num-queues-per-dim=N                 1
   --rendezvous-protocol=BOOL             false
   --injection-scale=X                    1
-  --comm-scale, --compute-scale, --logging-configuration, --logging-folder: taken, without effect
+  --comm-scale, --compute-scale, --logging-configuration, --logging-folder: accepted, without effect
 
-Ours:
+Flags that ASTRA-sim does not have:
   --backend=analytical|link              congestion-unaware (default) or congestion-aware
-  --json=FILE                            write Armillary's result here; - for standard output, instead of the lines
-  --no-fold                              simulate every rank although some behave alike
+  --json=FILE                            write Armillary's result to FILE; - writes it to standard output instead of the lines
+  --no-fold                              simulate every rank, even if some behave alike
 ";
 
 /// Exit code, path of `--json`, report.
@@ -145,7 +145,7 @@ fn warn(outcome: &Outcome) -> io::Result<()> {
     outcome.report.warnings.iter().try_for_each(|warning| writeln!(err, "warning: {warning}"))
 }
 
-/// The peer's line for every rank.
+/// ASTRA-sim's line for every rank.
 fn print(outcome: &Outcome, out: impl Write) -> io::Result<()> {
     let mut order: Vec<u32> = (0..outcome.report.ranks as u32).collect();
     order.sort_by_key(|&rank| outcome.finish(rank)); // stable: lower ranks first among equals

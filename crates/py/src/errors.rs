@@ -74,10 +74,10 @@ fn stalled(stall: &Stall) -> Vec<Problem> {
     }
     if let [first, ..] = stall.cycle[..] {
         let circle = format!("{} -> {first}", list(&stall.cycle, " -> ", usize::MAX));
-        all.push(Problem::new("", "", format!("ranks wait for each other in a circle: {circle}")));
+        all.push(Problem::new("", "", format!("ranks wait for each other in a cycle: {circle}")));
     }
     if let Some(network) = &stall.network {
-        let under_way = format!("stuck with {} transfers under way", network.transfers);
+        let under_way = format!("stuck with {} transfers in flight", network.transfers);
         all.push(Problem::new("", "network", under_way));
         all.extend(network.cycle.iter().map(|place| Problem::new("", "network", place.as_str())));
     }

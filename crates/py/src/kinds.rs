@@ -19,7 +19,7 @@ pub fn gemm(name: &str, gemm: Gemm, grouped: bool) -> PyResult<Op> {
     let Gemm { batch, m, n, k, width } = gemm;
     if [m, n, k, batch, u32::from(width)].contains(&0) {
         let message = format!(
-            "{name:?} multiplies {batch} x ({m} x {k})({k} x {n}) elements of {width} bytes: sizes are from 1"
+            "{name:?} multiplies {batch} x ({m} x {k})({k} x {n}) elements of {width} bytes: every size must be at least 1"
         );
         return Err(PyValueError::new_err(message));
     }

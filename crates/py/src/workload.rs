@@ -240,7 +240,7 @@ fn tally(workload: &graph::Workload, rank: u32) -> BTreeMap<(Vec<u32>, &'static 
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Problem {
     Problem::new(path.display().to_string(), "", format!("can't be written: {error}"))
-        .help("a directory you may write to")
+        .help("a directory that you can write to")
 }
 
 fn read_footprints(list: Footprints) -> Vec<Footprint> {
@@ -272,8 +272,9 @@ fn list(
     let mut number = BTreeMap::from([(String::new(), 0)]);
     for (name, members) in groups {
         if members.is_empty() || members.iter().any(|&rank| rank >= world) {
-            let message =
-                format!("the members {members:?} of group {name:?} are not ranks of {world}");
+            let message = format!(
+                "the members {members:?} of group {name:?} are not all among the {world} ranks"
+            );
             return Err(Problem::new("", "groups", message)
                 .help(format!("ranks from 0 to {}", world.saturating_sub(1))));
         }
@@ -290,7 +291,7 @@ fn list(
                 Problem::new(
                     "",
                     "groups",
-                    format!("a program uses group {name:?}, which is not there"),
+                    format!("a program uses group {name:?}, which does not exist"),
                 )
                 .help(names.join(", "))
             })?;

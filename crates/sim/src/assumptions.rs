@@ -1,8 +1,8 @@
 //! What a result assumes because the platform leaves it out: kernels at full speed, small messages
-//! without a library, messages stored whole on their way.
+//! without a library, messages that every link receives whole.
 //!
-//! Each is said only where it matters to this run, with the preset that has what is missing
-//! (`config::native::like`).
+//! The report lists an assumption only if it matters to this run, and names a preset that has what
+//! is missing (`config::native::like`). The thresholds below are chosen, not measured.
 
 use crate::parts::Parts;
 use device::compute::{Compute, Efficiency};
@@ -11,15 +11,15 @@ use network::Usage;
 use stats::Operation;
 use units::{Span, Time};
 
-/// Collectives with up to as many bytes a rank are small: what a library does beside sending bytes
-/// shows.
+/// Most bytes per rank of a small collective, where the costs of a library other than sending bytes
+/// are visible.
 const SMALL: u128 = 1 << 20;
-/// Part of the time of all ranks from which something matters.
+/// Least share of the time of all ranks that matters.
 const MATTERS: f64 = 0.01;
-/// Part of the step that messages stored on their way take from which that is a warning.
+/// Least share of the step spent on storing messages on their way that is worth a warning.
 const STORED: f64 = 0.05;
 
-/// What the report says is assumed.
+/// The assumptions for the report.
 pub(crate) fn of_run(parts: &Parts, operations: &[Operation], step: Time) -> Vec<String> {
     if !parts.platform.profile.is_native() {
         return Vec::new();
@@ -42,15 +42,16 @@ fn full_speed(parts: &Parts) -> Option<String> {
     }
     let peak = roofline.peak.as_tflops();
     let preset = match &parts.platform.like.compute {
-        Some(name) => format!("; fitted ones are in the preset {name}"),
+        Some(name) => format!("; the preset {name} has fitted values"),
         None => String::new(),
     };
     Some(format!(
-        "kernels reach 100 % of the peak ({peak} TFLOP/s) and of the memory's bandwidth, for the platform has no npu.compute.efficiency{preset}"
+        "kernels reach 100 % of the peak ({peak} TFLOP/s) and of the memory bandwidth, because the \
+         platform has no npu.compute.efficiency{preset}"
     ))
 }
 
-/// Small collectives take latency and bandwidth alone.
+/// Small collectives cost only latency and bandwidth.
 fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option<String> {
     let platform = parts.platform;
     let chosen = |kind: &CollectiveKind| platform.collectives.choices[*kind as usize].is_some();
@@ -69,20 +70,20 @@ fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option
         chunks => format!(", in up to {chunks} chunks"),
     };
     let preset = match &platform.like.library {
-        Some(name) => format!("; a fitted one is in the preset {name}"),
+        Some(name) => format!("; the preset {name} has a fitted one"),
         None => String::new(),
     };
     (share >= MATTERS).then(|| {
         format!(
-            "small collectives (up to 1 MiB a rank; {:.1} % of the time of all ranks) take latency and bandwidth alone{chunks}, \
-             for the platform has no library{preset}",
+            "small collectives (up to 1 MiB per rank; {:.1} % of the time of all ranks) cost only \
+             latency and bandwidth{chunks}, because the platform has no library{preset}",
             share * 100.0
         )
     })
 }
 
-/// Warns of messages that are stored whole before they go on, where that is what the step waits
-/// for.
+/// A warning about messages that links receive whole before they send them on, if the step waits
+/// for that.
 pub(crate) fn stored(parts: &Parts, usage: &Usage, step: Time) -> Option<String> {
     let one_at_a_time = parts.settings.queues_per_dim * parts.settings.per_queue == 1;
     if !parts.platform.profile.is_native() || !one_at_a_time {
@@ -94,8 +95,9 @@ pub(crate) fn stored(parts: &Parts, usage: &Usage, step: Time) -> Option<String>
     let share = mean.as_ns() / step.as_ns().max(1e-3);
     (share >= STORED).then(|| {
         format!(
-            "messages were stored whole wherever they change links, which takes {:.0} % of the step; networks cut through. More and smaller messages \
-             come near that: scheduler.chunks=64, scheduler.active_chunks=8 (docs/models/networks-link.md)",
+            "every link received messages whole before it sent them on, which took {:.0} % of the \
+             step; real switches cut through. More and smaller messages come close to that: \
+             scheduler.chunks=64, scheduler.active_chunks=8 (docs/models/networks-link.md)",
             share * 100.0
         )
     })

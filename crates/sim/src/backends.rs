@@ -64,7 +64,7 @@ impl BackendKind {
         match self {
             BackendKind::Analytical => NetworkModel::Analytical.about(),
             BackendKind::Link => NetworkModel::Link.about(),
-            BackendKind::Other(_) => "of another crate",
+            BackendKind::Other(_) => "from another crate",
         }
     }
 

@@ -170,11 +170,11 @@ fn own_algorithms(workload: &Workload, settings: &Settings) -> Vec<Problem> {
                 calls.iter().zip(theirs.iter()).find(|(a, b)| own(a) != own(b))
             {
                 let text = format!(
-                    "is the same collective as {}, whose algorithm is another",
+                    "is the same collective as {}, which uses another algorithm",
                     node_place(*other, node)
                 );
                 let problem = Problem::new("", node_place(rank, mine), text)
-                    .help("one node id on every member, or no algorithm of its own");
+                    .help("the same node id on every member, or no algorithm for this node");
                 problems.entry(group).or_insert(problem);
             }
         }

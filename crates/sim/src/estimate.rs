@@ -5,9 +5,9 @@
 //! each chunk, and the messages that a step of its algorithm sends at once in as many chunks as may
 //! be active. With a log, what is kept of each operation and chunk. Counted is what must be there
 //! at the same time, so the estimate is low where many collectives overlap. Sizes of single states
-//! are those of the structures, rounded up for what grows by doubling; docs/reference/limits.md holds
-//! measured runs against them. Not here: what the limit is (the caller knows), the workload and its
-//! lowering, which are there already.
+//! are those of the structures, rounded up for what grows by doubling; docs/reference/limits.md
+//! holds measured runs against them. Not here: what the limit is (the caller knows), the workload
+//! and its lowering, which are there already.
 
 use crate::parts::Parts;
 use executor::Settings;
@@ -58,14 +58,14 @@ impl Estimate {
         }
         let (what, most) = self.held.iter().max_by_key(|(_, bytes)| *bytes)?;
         let text = format!(
-            "the simulation needs about {} of memory, and {} are free: {} of it for {what}",
+            "the simulation needs about {} of memory, but only {} are free; {} of it is for {what}",
             amount(bytes),
             amount(u128::from(available)),
             amount(*most)
         );
         let other = if self.network { "--backend analytical, " } else { "" };
         let help = format!(
-            "fewer NPUs, {other}a topology of more dimensions, or fewer chunks; ARMILLARY_MEMORY sets what may be taken"
+            "fewer NPUs, {other}a topology of more dimensions, or fewer chunks; ARMILLARY_MEMORY sets the limit"
         );
         Some(Problem::new("", "memory", text).help(help))
     }
@@ -207,7 +207,7 @@ impl<'a> Sums<'a> {
             ),
             (format!("{} chunks of collectives", self.chunks), self.chunks * u128::from(CHUNK)),
             (
-                format!("{} messages that are under way at once", self.flying),
+                format!("{} messages that are in flight at once", self.flying),
                 self.flying * u128::from(message),
             ),
             (
@@ -227,7 +227,7 @@ impl<'a> Sums<'a> {
         if logged {
             let log = self.operations * u128::from(LOGGED_OPERATION)
                 + self.phases * u128::from(LOGGED_PHASE);
-            held.push(("what is logged for the report's details".to_string(), log));
+            held.push(("the log behind the report's details".to_string(), log));
         }
         Estimate { ranks, events: self.events, held, network: self.network.links > 0 }
     }
@@ -307,7 +307,7 @@ mod tests {
         let problem = of(17_200_000_000, true).refusal(8_000_000_000).expect("it is too much");
         assert!(problem.message.contains("about 17.2 GB"), "{problem}");
         assert!(
-            problem.message.contains("8.0 GB are free: 17.2 GB of it for 70 links"),
+            problem.message.contains("8.0 GB are free; 17.2 GB of it is for 70 links"),
             "{problem}"
         );
         assert!(problem.help.contains("--backend analytical"), "{problem}");

@@ -145,7 +145,7 @@ fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Ve
     let text = |d: &Dimension| {
         let (name, times) = (&d.name, d.utilisation);
         format!(
-            "{name} carried {times:.2} times what its links can: messages share links, which --backend link models"
+            "{name} carried {times:.2} times what its links can carry: messages share links, which only --backend link models"
         )
     };
     let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();
@@ -173,7 +173,7 @@ fn too_large(parts: &Parts, ranks: &[RankTotals]) -> Option<String> {
         let peak = ranks[parts.folding.local(rank) as usize].peak as f64 / GIGA;
         let available = capacity.as_gb();
         Some(format!(
-            "the workload does not fit: rank {rank} holds {peak:.1} GB at its peak, of the {available:.1} GB on its NPU"
+            "the workload does not fit: rank {rank} holds {peak:.1} GB at its peak, but its NPU has {available:.1} GB"
         ))
     })
 }
@@ -193,8 +193,9 @@ fn declared_too_large(parts: &Parts, capacity: Bytes) -> Option<String> {
         [most.weights, most.gradients, most.optimizer, most.activations].map(gb);
     (most.total() > capacity.0).then(|| {
         format!(
-            "the workload does not fit: rank {rank} needs {need} (weights {weights}, gradients {gradients}, optimizer {optimizer}, \
-             activations {activations}) of the {available} on its NPU"
+            "the workload does not fit: rank {rank} needs {need} (weights {weights}, gradients \
+             {gradients}, optimizer {optimizer}, activations {activations}), but its NPU has \
+             {available}"
         )
     })
 }

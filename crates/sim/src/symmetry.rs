@@ -245,7 +245,7 @@ impl<'a> Finder<'a> {
             (Alike::Departures, _) => Ok(()),
             (_, Fabric::Graph(_)) => Err("links of an explicit graph are shared".into()),
             (Alike::OneLink, Fabric::Stacked(dims)) => self.check_one_link(dims),
-            (Alike::Nothing, _) => Err("the backend knows no links that are alike".into()),
+            (Alike::Nothing, _) => Err("the backend treats no links as alike".into()),
         }
     }
 
@@ -257,7 +257,7 @@ impl<'a> Finder<'a> {
         for ports in self.ports.iter().flat_map(|p| p.iter()) {
             let Geometry::Line { stride, size } = ports.geometry else {
                 return Err(
-                    "a communicator group that is not a line of the network may share links".into()
+                    "a communicator group that is not a line of the network may share links".into(),
                 );
             };
             let (dim, symmetry, full) = (self.platform.fabric.line(stride, size))

@@ -42,14 +42,14 @@ fn faults(workload: &Workload, platform: &Platform) -> Vec<Problem> {
     let mut faults = Vec::new();
     let (ranks, npus) = (workload.ranks.len(), platform.fabric.npus());
     if ranks != npus as usize {
-        let message = format!("has {npus} NPUs, the workload {ranks} ranks");
+        let message = format!("has {npus} NPUs, but the workload has {ranks} ranks");
         faults.push(
             Problem::new(&platform.name, "topology", message)
                 .help(format!("a platform of {ranks} NPUs")),
         );
     }
     if platform.scheduler.replay_only {
-        let message = "a text workload can't be replayed: it holds no durations of collectives";
+        let message = "a text workload can't be replayed: it has no durations of collectives";
         faults.push(Problem::new(&platform.name, "scheduler.replay_only", message).help("false"));
     }
     faults

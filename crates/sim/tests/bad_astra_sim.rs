@@ -147,7 +147,7 @@ const ASTRA_SIM: &[Bad] = &[
                 4
             ]
         },
-        ["", "rank 0 node 0", "ASTRA-sim does not run barrier", "`armillary run`"],
+        ["", "rank 0 node 0", "ASTRA-sim does not support barrier", "`armillary run`"],
     ),
     (
         "unknown_comm_type",
@@ -519,9 +519,9 @@ fn all_that_astra_sims_files_lack_is_told_at_once() {
     assert_eq!(
         told(files.run(&Scratch::new("all-at-once"))),
         [
-            "rank 0 node 4: accesses remote memory, and the platform has none; the same for 3 more operations",
-            "all-gather-implementation: there is no all-gather-implementation, and the workload calls all_gather (rank 0 node 1)",
-            "all-to-all-implementation: there is no all-to-all-implementation, and the workload calls all_to_all (rank 0 node 2); \
+            "rank 0 node 4: accesses remote memory, but the platform has none; the same for 3 more operations",
+            "all-gather-implementation: missing, but the workload calls all_gather (rank 0 node 1)",
+            "all-to-all-implementation: missing, but the workload calls all_to_all (rank 0 node 2); \
              the same for 1 more call",
         ]
     );
@@ -555,6 +555,6 @@ fn members_with_different_algorithms_of_their_own() {
     files.traces[3] = Some(trace(&[all_reduce(8, 64)]));
     assert_eq!(
         told(files.run(&folder)),
-        ["rank 3 node 8: is the same collective as rank 0 node 7, whose algorithm is another"]
+        ["rank 3 node 8: is the same collective as rank 0 node 7, which uses another algorithm"]
     );
 }

@@ -13,8 +13,8 @@ use refusals::{everywhere, one_problem, run_and_check, told};
 use sim::{BackendKind, Error, Outcome};
 use units::Bytes;
 
-/// A platform file and what must be said of it. `crates/platform/src/config/native/tests.rs` has the
-/// exact words of many more.
+/// A platform file and what must be said of it. `crates/platform/src/config/native/tests.rs` has
+/// the exact words of many more.
 const NATIVE: &[(&str, &str, [&str; 3])] = &[
     (
         "unknown key",
@@ -109,7 +109,7 @@ fn all_that_a_native_platform_lacks_is_told_at_once() {
             told(simulate(platform, everywhere(&calls, 5000), backend)),
             [
                 ": can't be read: No such file or directory (os error 2)",
-                "rank 0 node 2: accesses remote memory, and the platform has none; the same for 4999 more operations",
+                "rank 0 node 2: accesses remote memory, but the platform has none; the same for 4999 more operations",
                 "rank 0 node 1: ring all_to_all on 5000 NPUs takes 12497500 steps, more than 8388608; the same for 1 more call",
             ]
         );
@@ -205,7 +205,7 @@ fn workloads_that_cannot_run() {
             [
                 "",
                 "rank 0 node 0",
-                "sends 8 bytes with tag 0 (node 0) and rank 1 receives 16",
+                "sends 8 bytes with tag 0 (node 0), but rank 1 receives 16",
                 "same sizes",
             ],
         ),

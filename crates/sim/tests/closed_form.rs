@@ -1,7 +1,7 @@
 //! The closed form of a phase gives what simulating every transfer gives: the same report, byte for
 //! byte.
 //!
-//! The random platforms run under the peer's semantics, where all ranks of a line must enter a
+//! The random platforms run under ASTRA-sim's semantics, where all ranks of a line must enter a
 //! phase together, and under ours, where one simulated rank must stand for them.
 
 #[path = "common/random.rs"]
@@ -18,8 +18,8 @@ use sim::{BackendKind, Config, Source, Watch, run_with};
 use topology::{Block, Fabric};
 use units::Ratio;
 
-/// The random platform under the peer's semantics.
-fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
+/// The random platform under ASTRA-sim's semantics.
+fn as_astra_sim(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
     let mut parsed = native(platform);
     let Fabric::Stacked(dims) = &parsed.fabric else {
         unreachable!("random platforms are stacked")
@@ -53,7 +53,7 @@ fn as_peer(platform: &RandomPlatform, endpoint_delay: u64) -> Platform {
     parsed
 }
 
-/// The report and the events it took; `None` where the peer's semantics refuse the workload or let
+/// The report and the events it took; `None` where ASTRA-sim's semantics refuse the workload or let
 /// it stall.
 fn report(
     platform: &Platform,
@@ -89,10 +89,10 @@ proptest! {
     #[test]
     fn equals_the_event_path(platform in platform(), steps in steps(), delay in 1u64..50, fold in any::<bool>()) {
         let workload = workload(&platform.sizes, &steps);
-        let peer = as_peer(&platform, delay);
+        let reference = as_astra_sim(&platform, delay);
         for backend in [BackendKind::Analytical, BackendKind::Link] {
-            let closed = report(&peer, &workload, backend.clone(), fold, true);
-            let events = report(&peer, &workload, backend.clone(), fold, false);
+            let closed = report(&reference, &workload, backend.clone(), fold, true);
+            let events = report(&reference, &workload, backend.clone(), fold, false);
             prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{:?} {}", backend, platform.text);
         }
     }
@@ -118,7 +118,7 @@ fn native(platform: &RandomPlatform) -> Platform {
 }
 
 /// Three queues, and a middle group that has dealt more chunks than its peers: its first chunk runs
-/// the way theirs does, its second against them. The peer hangs; taking the messages of both
+/// the way theirs does, its second against them. ASTRA-sim hangs; taking the messages of both
 /// neighbours for one another's would be worse.
 #[test]
 fn refuses_rings_that_run_against_each_other() {
@@ -138,7 +138,7 @@ fn refuses_rings_that_run_against_each_other() {
     let config = Config {
         workload: Source::Built(Box::new(workload)),
         groups: Vec::new(),
-        platform: as_peer(&platform, 1),
+        platform: as_astra_sim(&platform, 1),
         backend: BackendKind::Analytical,
         fold: false,
         seed: 0,
@@ -162,12 +162,12 @@ fn saves_events() {
     let platform = RandomPlatform { text, sizes: vec![64] };
     let kind = CollectiveKind::AllReduce;
     let steps = [(Step::World { kind, bytes: 1 << 20, priority: 0, root: 0 }, false)];
-    let (peer, workload) = (as_peer(&platform, 10), workload(&platform.sizes, &steps));
+    let (reference, workload) = (as_astra_sim(&platform, 10), workload(&platform.sizes, &steps));
     for backend in [BackendKind::Analytical, BackendKind::Link] {
         let (closed, few) =
-            report(&peer, &workload, backend.clone(), false, true).expect("it runs");
+            report(&reference, &workload, backend.clone(), false, true).expect("it runs");
         let (events, many) =
-            report(&peer, &workload, backend.clone(), false, false).expect("it runs");
+            report(&reference, &workload, backend.clone(), false, false).expect("it runs");
         assert_eq!(closed, events);
         assert!(few * 20 < many, "{backend:?}: {few} events in closed form, {many} without");
     }

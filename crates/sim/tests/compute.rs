@@ -134,9 +134,9 @@ fn a_table_warns_of_what_it_does_not_cover() {
     assert_eq!(
         found,
         [
-            "compute, 1 node (first: \"op1\", node 1): elements of another width than the table's (2 bytes), taken by the roofline",
-            "compute, 1 node (first: \"op2\", node 2): outside the measured shapes of the table, taken at the efficiency at its edge",
-            "compute, 1 node (first: \"op3\", node 3): measured shapes lie so far apart that the time is uncertain by up to a factor of 2 or more",
+            "compute, 1 node (first: \"op1\", node 1): elements of a width that the table does not have (it has 2 bytes), so the roofline gives the times",
+            "compute, 1 node (first: \"op2\", node 2): outside the measured shapes of the table, so the efficiency at its edge is used",
+            "compute, 1 node (first: \"op3\", node 3): the measured shapes are so far apart that the times may be wrong by a factor of 2 or more",
         ]
     );
 }

@@ -198,13 +198,13 @@ const UNDEFINED: [(&str, Answer); 12] = [
     // Two roofline nodes of floor(1e9 / 900e12 * 1e9) = 1,111 ns, and one without a tensor between
     // them.
     ("N_Ring4_roofline_tensor0_chain", Finishes([2_222; 4])),
-    ("N_Ring4_pg_unknown", Refused("pg_name \"9\" names no communicator group")),
+    ("N_Ring4_pg_unknown", Refused("pg_name \"9\" is not the name of a communicator group")),
     ("N_Ring4_size_mismatch", Refused("rank 0 sends")),
     ("N_Ring6_dbt", Refused("doubleBinaryTree cannot run all_reduce over 6 NPUs")),
     ("N_Ring8_ag_3B", Refused("an all-gather of 3 bytes cannot be split into 4 chunks")),
     ("N_Ring8_ar_splits0", Refused("\"preferred-dataset-splits\" is missing")),
-    ("N_Ring8_grp_nonmember", Refused("in which rank 4 is not")),
-    ("N_Ring8_reduce_op", Refused("ASTRA-sim does not run reduce")),
+    ("N_Ring8_grp_nonmember", Refused("but rank 4 is not in it")),
+    ("N_Ring8_reduce_op", Refused("ASTRA-sim does not support reduce")),
 ];
 
 #[test]

@@ -151,7 +151,9 @@ fn impossible_accesses_are_refused_with_the_numbers() {
                 remote_memory: {sharing: pool, latency: 1 us, bandwidth: 100 GB/s}\n";
     let switchless = refused(link, memory(false, 8, Reach::InSwitch));
     assert!(
-        switchless.contains("gathers or scatters in the switches of remote memory, which has none"),
+        switchless.contains(
+            "gathers or scatters in the switches of remote memory, but the memory has no switches"
+        ),
         "{switchless}"
     );
     assert!(switchless.contains("hierarchical"), "{switchless}");
@@ -273,7 +275,7 @@ fn what_does_not_fit_is_warned_of_or_refused_where_it_happens() {
     );
     let kept = refusal("capacity: 499 B, on_overflow: spill", holding(&TENSORS));
     assert!(
-        kept.contains("holds 500 B all along, which can't be moved out, more than the 499 B"),
+        kept.contains("holds 500 B all the time, which can't be moved out, more than the 499 B"),
         "{kept}"
     );
 }
@@ -320,7 +322,9 @@ fn communication_takes_its_part_of_the_memory() {
     let error = run(&config(platform, everywhere(2, &ops), BackendKind::Analytical), &mut |_| true)
         .expect_err("none left");
     assert!(
-        error.to_string().contains("communication at 1 GB/s moves twice that in memory of 2 GB/s"),
+        error
+            .to_string()
+            .contains("communication at 1 GB/s uses twice that bandwidth of the memory"),
         "{error}"
     );
 }

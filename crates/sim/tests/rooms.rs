@@ -1,8 +1,8 @@
 //! Who may use whom: files inside a crate, crates among each other, and how long a file may be.
 //!
 //! A file depends on another when it names something that the other defines. A name that a module
-//! re-exports (`pub use`) counts as the file that defines it, so that a crate may have a front page.
-//! Unit tests may look anywhere inside their crate and are left out.
+//! re-exports (`pub use`) counts as the file that defines it, so that a crate may have a front
+//! page. Unit tests may look anywhere inside their crate and are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{read_dir, read_to_string};
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// No file is longer than this.
 const MOST_LINES: usize = 600;
 
-/// Cycles that are allowed, because their files are one object: crate, the folder of its files, why.
+/// Cycles that are allowed, because their files are one object: crate, the folder of its files,
+/// why.
 const ONE_OBJECT: [(&str, &str, &str); 2] = [
     (
         "executor",

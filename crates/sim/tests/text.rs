@@ -281,5 +281,8 @@ fn a_text_has_the_times_of_its_platform() {
     let small =
         config("", &RING.replace("Ring(4)", "Ring(2)"), BackendKind::Analytical, true).platform;
     let problems = sim::text::text(&workload, &small).expect_err("too few NPUs");
-    assert!(problems[0].to_string().contains("has 2 NPUs, the workload 4 ranks"), "{problems:#?}");
+    assert!(
+        problems[0].to_string().contains("has 2 NPUs, but the workload has 4 ranks"),
+        "{problems:#?}"
+    );
 }

@@ -25,8 +25,8 @@ pub struct Detail {
     pub memory: Vec<HeldMemory>,
     /// The chain of operations that determines the step time.
     pub critical_path: CriticalPath,
-    /// What the time of collectives and sends is made of, similar ones in one row, by total time, at
-    /// most 50.
+    /// What the time of collectives and sends is made of, similar ones in one row, by total time,
+    /// at most 50.
     pub collectives: Vec<Collective>,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! These types define the schema. `cargo run -p generate` writes everything else from them and from
 //! their doc comments: the JSON Schema, the Python types (`python/armillary/schema.py`) and the
-//! tables of fields in `docs/reference/report.md`. Times are nanoseconds with decimals, exact to the
-//! picosecond up to 2^53 ps. Here: one file per section of the report. Not here: pictures and pages
-//! (`python/armillary/report`).
+//! tables of fields in `docs/reference/report.md`. Times are nanoseconds with decimals, exact to
+//! the picosecond up to 2^53 ps. Here: one file per section of the report. Not here: pictures and
+//! pages (`python/armillary/report`).
 
 mod classes;
 mod collectives;

@@ -10,8 +10,8 @@ use serde::Serialize;
 pub struct Bounds {
     /// With these bytes on each dimension: the largest `bound_ns` of a dimension.
     pub dimension_ns: f64,
-    /// With the bytes moved between dimensions so that all are busy: sum of bytes over sum of usable
-    /// bandwidth and NPUs.
+    /// With the bytes moved between dimensions so that all are busy: sum of bytes over sum of
+    /// usable bandwidth and NPUs.
     pub network_ns: f64,
 }
 
@@ -32,8 +32,8 @@ pub struct Dimension {
     /// Bytes sent by all NPUs over this dimension. Every hop of a ring counts. On a graph: what
     /// leaves NPUs (link queues), what is sent (analytical).
     pub bytes: u128,
-    /// `bytes / (npu_gb_per_s * step time * NPUs)`. Above 1 only where the network has no contention
-    /// behind the first link.
+    /// `bytes / (npu_gb_per_s * step time * NPUs)`. Above 1 only where the network has no
+    /// contention behind the first link.
     pub utilisation: f64,
     /// `bytes / (usable_gb_per_s * NPUs)`: the least time for them.
     pub bound_ns: f64,

@@ -8,7 +8,8 @@ use serde::Serialize;
 pub struct Operation {
     /// Their name, with a star for each number: `*.layer*.attention.norm`.
     pub name: String,
-    /// `compute`, `host`, `load`, `store`, `send`, `recv`, `metadata`, `invalid`, or the collective.
+    /// `compute`, `host`, `load`, `store`, `send`, `recv`, `metadata`, `invalid`, or the
+    /// collective.
     pub kind: String,
     /// Number of operations, over all ranks.
     pub count: u128,

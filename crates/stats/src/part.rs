@@ -94,10 +94,8 @@ pub struct PartSetting {
 const COMPUTING: PartBound = PartBound { name: "compute", subject: "computing" };
 const COMMUNICATION: PartBound = PartBound { name: "communication", subject: "communication" };
 const MEMORY: PartBound = PartBound { name: "memory", subject: "moving data to and from memory" };
-const HOSTS: PartBound = PartBound {
-    name: "hosts",
-    subject: "waiting for hosts, which compute or launch what is next,",
-};
+const HOSTS: PartBound =
+    PartBound { name: "hosts", subject: "waiting for hosts to compute or to launch the next work" };
 const WAITING: PartBound = PartBound { name: "waiting", subject: "waiting for other ranks" };
 
 /// Declares `Part` and the table of what is known about each.
@@ -193,8 +191,8 @@ declare! {
         field: "exposed_launch_ns",
         label: "waiting for launches",
         heading: "Launches",
-        meaning: "Nothing is in flight, and the host has yet to launch a kernel, a collective, a \
-                  send or a receive that could begin.",
+        meaning: "Nothing is in flight. A kernel, a collective, a send or a receive could begin, \
+                  but the host has not launched it yet.",
         always: false,
         doing: Some(PartActivity {
             field: "launch",
@@ -206,7 +204,7 @@ declare! {
         style: PartStyle { colour: "#009e73", mark: "\u{25a4}", ascii: "-", terminal: "magenta" },
         bound: HOSTS,
         removed_by: Some(PartSetting {
-            what: "launches that take no time, as of a CUDA graph",
+            what: "launches that take no time, as with a CUDA graph",
             key: "npu.launch",
             value: "0 ns",
         }),
@@ -215,7 +213,7 @@ declare! {
         field: "exposed_host_ns",
         label: "waiting for the host",
         heading: "Host",
-        meaning: "Nothing is in flight but work of the host: recorded operators, data loading.",
+        meaning: "Only work of the host is in flight: recorded operators, data loading.",
         always: false,
         doing: Some(PartActivity {
             field: "host",

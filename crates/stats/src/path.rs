@@ -10,8 +10,8 @@ pub struct CriticalPath {
     pub count: u64,
     /// The longest segments (at most 400), in order of time.
     pub segments: Vec<PathSegment>,
-    /// By kind of operation, the time of the path in each bin of `bin_ns`. The kinds of a bin sum to
-    /// its width, so no moment is missing.
+    /// By kind of operation, the time of the path in each bin of `bin_ns`. The kinds of a bin sum
+    /// to its width, so no moment is missing.
     pub over_time: Vec<PathSeries>,
     /// Sums of all segments by kind of operation, largest first.
     pub by_kind: Vec<PathPart>,

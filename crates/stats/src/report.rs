@@ -16,8 +16,8 @@ pub struct Report {
     pub config: Config,
     /// Seed of every random stream. No model of this release draws from one.
     pub seed: u64,
-    /// 16 hexadecimal digits over (node, time) of every completion of every rank. Equal digests mean
-    /// equal runs, folded or not.
+    /// 16 hexadecimal digits over (node, time) of every completion of every rank. Equal digests
+    /// mean equal runs, folded or not.
     pub digest: String,
     /// Models used outside their validity (a dimension that carried more than its links can),
     /// settings without effect, counted oddities of the input.

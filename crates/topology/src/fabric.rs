@@ -79,8 +79,8 @@ pub struct GraphDim {
 }
 
 impl GraphDim {
-    /// By what messages pass along the dimension: switches where all places look alike, else NPUs or
-    /// routers in between.
+    /// By what messages pass along the dimension: switches where all places look alike, else NPUs
+    /// or routers in between.
     pub fn paths(&self) -> Paths {
         match self.symmetry {
             Symmetry::Full => Paths::Switched,

@@ -1,11 +1,11 @@
 //! Any network: an explicit list of one-way links, routed along the fewest links, then the least
 //! latency.
 //!
-//! Next hops that are equally near are ordered by next node, then by link. NPUs and switches forward
-//! alike. An NPU whose neighbours are all switches is a *host*: its distances follow from those of
-//! its switches. So only switches (and NPUs joined to NPUs) have a table, made by a breadth-first
-//! search from them, backwards, when it is first asked for; it holds a row for each of the same
-//! nodes. Memory grows with the square of the switches, not of the NPUs.
+//! Next hops that are equally near are ordered by next node, then by link. NPUs and switches
+//! forward alike. An NPU whose neighbours are all switches is a *host*: its distances follow from
+//! those of its switches. So only switches (and NPUs joined to NPUs) have a table, made by a
+//! breadth-first search from them, backwards, when it is first asked for; it holds a row for each
+//! of the same nodes. Memory grows with the square of the switches, not of the NPUs.
 
 use crate::GraphFabric;
 use crate::link::{Hop, Link, LinkError};

@@ -3,8 +3,9 @@
 //!
 //! Here: [`Block`], [`Topology`] (shape only), [`Fabric`] (shape with bandwidth and latency),
 //! notation, links, routes with a policy among equal ones, generators of graphs. Not here: what
-//! happens on a link in time (`net-*`), and which algorithm runs on it (`collective`). Rank r sits at coordinates (a0, a1, ...) with r = a0 + n0*(a1 + n1*(a2 + ...)):
-//! dimension 1 of the notation is fastest.
+//! happens on a link in time (`net-*`), and which algorithm runs on it (`collective`). Rank r sits
+//! at coordinates (a0, a1, ...) with r = a0 + n0*(a1 + n1*(a2 + ...)): dimension 1 of the notation
+//! is fastest.
 
 mod block;
 mod divide;

@@ -108,8 +108,8 @@ impl LinkGraph {
     }
 
     /// All next links from `node` towards NPU `dst` on routes of the fewest links and, on a graph,
-    /// the least latency; by next node, then by link on a graph, by slot on a stack. A stack crosses
-    /// its dimensions in order. Empty when `node` is `dst`.
+    /// the least latency; by next node, then by link on a graph, by slot on a stack. A stack
+    /// crosses its dimensions in order. Empty when `node` is `dst`.
     pub fn choices(&self, node: u32, dst: u32) -> Vec<Hop> {
         match &self.kind {
             Kind::Stack(stack) => {

@@ -2,7 +2,8 @@
 //!
 //! A message carries a *key*. At a node with `k` next hops it takes hop `key % k` and goes on with
 //! `key / k`: the choices along a route are the digits of its key. So one number decides the whole
-//! route, choices at different nodes are independent, and on a fat tree the key `dst` gives D-mod-K.
+//! route, choices at different nodes are independent, and on a fat tree the key `dst` gives
+//! D-mod-K.
 //!
 //! Sources: D-mod-K: Zahavi, Johnson, Kerbyson, Lang, "Optimized InfiniBand fat-tree routing for
 //! shift all-to-all communication patterns", CCPE 22 (2010). ECMP: RFC 2992. The hash is SplitMix64

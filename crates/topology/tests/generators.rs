@@ -133,7 +133,8 @@ fn counts_are_those_of_the_formulas() {
         let found = count("fat_tree", &[("radix", Box::leak(Box::new([k])))]);
         assert_eq!(found, (k * k * k / 4, 5 * k * k / 4, 3 * k * k * k / 4), "k = {k}");
     }
-    // Kim: g = a h + 1 groups, a g routers, a (a - 1) / 2 local cables a group, g (g - 1) / 2 global.
+    // Kim: g = a h + 1 groups, a g routers, a (a - 1) / 2 local cables a group, g (g - 1) / 2
+    // global.
     let (p, a, h) = (2, 4, 2);
     let g = a * h + 1;
     let found = count(
@@ -292,7 +293,7 @@ fn wrong_parameters_are_all_refused_with_what_is_allowed() {
         refused("fat_tree", &[("radix", &[5]), ("pods", &[9])]),
         [
             "radix: a fat tree of switches with 5 ports (an even number from 2 to 256)",
-            "pods: 9 pods, and cores have 5 ports (at most 5)"
+            "pods: 9 pods, but core switches have 5 ports (at most 5)"
         ]
     );
     assert_eq!(

@@ -31,7 +31,7 @@ pub fn read(
             let place = format!("position {position} node {}", node.id);
             let help = "sends, receives, computations and metadata";
             Some(
-                Problem::new(&file, place, format!("a custom collective holds a {what}"))
+                Problem::new(&file, place, format!("a custom collective contains a {what}"))
                     .help(help),
             )
         }));
@@ -110,7 +110,7 @@ mod tests {
         assert!(
             problems[0]
                 .to_string()
-                .contains("position 0 node 0: a custom collective holds a collective")
+                .contains("position 0 node 0: a custom collective contains a collective")
         );
         std::fs::remove_dir_all(directory).unwrap();
     }

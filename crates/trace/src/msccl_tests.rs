@@ -119,14 +119,14 @@ fn faults_name_line_element_value_and_what_is_allowed() {
         fault("type=\"rrc\"", "type=\"zap\"")
             .contains("r.xml: line 1 <step>: step type \"zap\" is unknown")
     );
-    assert!(fault("ngpus=\"3\"", "ngpus=\"4\"").contains("ngpus is 4 and there are 3 <gpu>"));
+    assert!(fault("ngpus=\"3\"", "ngpus=\"4\"").contains("ngpus is 4, but there are 3 <gpu>"));
     assert!(fault("send=\"1\"", "send=\"9\"").contains("send of rank 0 is 9"));
     assert!(fault("send=\"1\"", "send=\"0\"").contains("another rank of 0 to 2"));
     assert!(fault("recv=\"2\"", "recv=\"-1\"").contains("in a <tb> whose recv is -1"));
     assert!(
         fault("depid=\"-1\" deps=\"-1\"", "depid=\"0\" deps=\"99\"").contains("waits for step 99")
     );
-    assert!(fault("cnt=\"1\"", "cnt=\"-1\"").contains("attribute cnt is \"-1\""));
+    assert!(fault("cnt=\"1\"", "cnt=\"-1\"").contains("invalid attribute cnt: \"-1\""));
     let beyond = fault("cnt=\"1\"", "cnt=\"1000\"");
     assert!(
         beyond.contains("r.xml: line 1 <step>: ")
@@ -134,7 +134,7 @@ fn faults_name_line_element_value_and_what_is_allowed() {
         "{beyond}"
     );
     assert!(beyond.contains("of the input buffer (allowed: up to its 3 chunks"), "{beyond}");
-    assert!(fault("gpu id=\"1\"", "gpu id=\"0\"").contains("id 0 stands where 1 should"));
+    assert!(fault("gpu id=\"1\"", "gpu id=\"0\"").contains("expected id 1, found 0"));
     assert!(fault("nchunksperloop=\"3\"", "nchunksperloop=\"0\"").contains("1 or more"));
     assert!(parse(b"<html/>", "x").unwrap_err()[0].message.contains("not an MSCCL algorithm"));
     assert!(parse(b"\xff", "x").is_err());

@@ -5,8 +5,8 @@
 //! lasts from its begin to its end on its track, in whole nanoseconds (Perfetto knows no shorter
 //! time); a counter keeps a value until the next. Packets may go back in time, for readers sort
 //! them; of one time they keep the order of the file. Not here: which tracks a run has and what
-//! happens on them (`sim::observe`). Nothing reads them back. Source: Perfetto's `trace_packet.proto`,
-//! `track_descriptor.proto`, `track_event.proto`, `interned_data.proto`.
+//! happens on them (`sim::observe`). Nothing reads them back. Source: Perfetto's
+//! `trace_packet.proto`, `track_descriptor.proto`, `track_event.proto`, `interned_data.proto`.
 
 use crate::wire::{put_bytes, put_fixed64, put_message, put_number};
 use rustc_hash::FxHashMap;

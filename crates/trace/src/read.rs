@@ -31,7 +31,7 @@ pub fn read(
         return if faults.is_empty() { read() } else { Err(faults) };
     }
     if passes != 1 {
-        let help = "1: a trace holds the steps that were recorded";
+        let help = "1, because a trace holds the recorded steps";
         return Err(vec![Problem::new(name, "", format!("{passes} passes of a trace")).help(help)]);
     }
     let npus = sizes.map(|sizes| sizes.iter().fold(1u32, |npus, &size| npus.saturating_mul(size)));
@@ -46,15 +46,14 @@ fn unfit_for_text(
 ) -> Vec<Problem> {
     let mut faults = Vec::new();
     if !groups.is_empty() {
-        let message =
-            "a communicator group file is given for a text workload, which names no groups";
+        let message = "a communicator group file is given, but a text workload has no groups";
         faults.push(
             Problem::new(name, "", message)
                 .help("none: the first line of the text says who communicates"),
         );
     }
     if options.replay {
-        let message = "a text workload can't be replayed: it holds no durations of collectives";
+        let message = "a text workload can't be replayed: it has no durations of collectives";
         faults.push(Problem::new(name, "", message).help("scheduler.replay_only false"));
     }
     faults

@@ -72,7 +72,7 @@ fn nothing_is_folded_that_it_does_not_call_alike() {
     let folded = exchange(platform("FullyConnected(4)"), true).expect("a bus carries it");
     let whole = exchange(platform("FullyConnected(4)"), false).expect("a bus carries it");
     assert_eq!(folded.simulated_ranks, 4);
-    assert_eq!(folded.report.symmetry.reason, "the backend knows no links that are alike");
+    assert_eq!(folded.report.symmetry.reason, "the backend treats no links as alike");
     let json = |outcome: &Outcome| serde_json::to_string(&outcome.report).expect("a report");
     assert_eq!(json(&folded), json(&whole));
 }

@@ -177,7 +177,7 @@ def test_rounding_is_at_most_a_nanosecond_for_each_computation(tmp_path: Path, s
         (("convert", "out", "-o", "no/x", "--format", "text", "-p", "p.yml"), "can't be written"),
         (
             ("convert", "out", "-o", "x", "--format", "text", "-p", "whole.yml"),
-            "has 8 ranks for a platform of 4 NPUs",
+            "has 8 ranks, but the platform has 4 NPUs",
         ),
         (
             (
@@ -194,7 +194,7 @@ def test_rounding_is_at_most_a_nanosecond_for_each_computation(tmp_path: Path, s
                 "-p",
                 "p.yml",
             ),
-            "further",
+            "more nodes",
         ),
     ],
 )
@@ -216,5 +216,5 @@ def test_a_format_and_its_platform(tmp_path: Path) -> None:
         workload.write(tmp_path / "x", "text")
     with pytest.raises(InputError, match="which it does not need"):
         workload.write(tmp_path / "x", "chakra", platform)
-    with pytest.raises(InputError, match="has 8 NPUs, the workload 4 ranks"):
+    with pytest.raises(InputError, match="has 8 NPUs, but the workload has 4 ranks"):
         arm.workload.cnn(dp=4).as_text(platform)

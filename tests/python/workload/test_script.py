@@ -94,7 +94,7 @@ def test_a_script_is_its_operations(
 
 def test_steps_that_can_not_be() -> None:
     stream = KernelStream(Program(), 2, RINGS[0])
-    with pytest.raises(ValueError, match="sizes are from 1"):
+    with pytest.raises(ValueError, match="every size must be at least 1"):
         stream.play("0.", (Gemm("gemm", 0, 1, 1),))
     with pytest.raises(ValueError, match="unknown kernel kind"):
         stream.play("0.", (KernelStep("work", "cooking", 1, 1),))

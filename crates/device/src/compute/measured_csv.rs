@@ -37,7 +37,7 @@ pub(super) fn read(path: &str, text: &str) -> Result<Vec<(Gemm, Span)>, Vec<Prob
     let Some((header, first)) = lines.next() else {
         return Err(vec![
             Problem::new(path, "", "the table is empty")
-                .help(format!("a header {HEADER}, and a line a shape")),
+                .help(format!("a header {HEADER}, and one line for each shape")),
         ]);
     };
     let columns = columns(header).map_err(|fault| vec![at(first, fault)])?;
@@ -53,7 +53,8 @@ pub(super) fn read(path: &str, text: &str) -> Result<Vec<(Gemm, Span)>, Vec<Prob
     }
     if shapes.is_empty() && problems.is_empty() {
         problems.push(
-            Problem::new(path, "", "the table has a header and no shape").help("a line a shape"),
+            Problem::new(path, "", "the table has a header but no shapes")
+                .help("one line for each shape"),
         );
     }
     if problems.is_empty() { Ok(shapes) } else { Err(problems) }
@@ -67,7 +68,7 @@ fn columns(header: &str) -> Result<Vec<(usize, &'static str)>, Fault> {
         let known =
             known.ok_or_else(|| (format!("unknown column \"{name}\""), HEADER.to_string()))?;
         if found.iter().any(|&(_, other)| other == known) {
-            return Err((format!("the column \"{name}\" comes twice"), HEADER.into()));
+            return Err((format!("the column \"{name}\" appears twice"), HEADER.into()));
         }
         found.push((i, known));
     }
@@ -81,13 +82,13 @@ fn row(line: &str, columns: &[(usize, &'static str)]) -> Result<(Gemm, Span), Fa
     let cells: Vec<&str> = line.split(',').map(str::trim).collect();
     if cells.len() != columns.len() {
         let message = format!("{} cells under {} columns", cells.len(), columns.len());
-        return Err((message, "one cell a column, separated by commas".into()));
+        return Err((message, "one cell for each column, separated by commas".into()));
     }
     let cell = |name: &str| columns.iter().find(|c| c.1 == name).map(|c| cells[c.0]);
     let whole = |name: &str, most: u32| match cell(name).unwrap_or("1").parse::<u32>() {
         Ok(value) if (1..=most).contains(&value) => Ok(value),
         _ => Err((
-            format!("{name} \"{}\" is not allowed", cell(name).unwrap_or("")),
+            format!("invalid {name}: \"{}\"", cell(name).unwrap_or("")),
             format!("a whole number from 1 to {most}"),
         )),
     };
@@ -114,9 +115,9 @@ fn once(
     match seen.insert([batch, m, n, k, width.into()], number) {
         Some(earlier) => Err((
             format!(
-                "the shape batch {batch}, m {m}, n {n}, k {k}, width {width} already stands in line {earlier}"
+                "the shape batch {batch}, m {m}, n {n}, k {k}, width {width} is already in line {earlier}"
             ),
-            "each shape once, with its median time, say".into(),
+            "each shape once, for example with its median time".into(),
         )),
         None => Ok(row),
     }

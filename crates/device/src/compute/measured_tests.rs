@@ -133,26 +133,26 @@ fn every_fault_of_a_file_is_named_with_its_line() {
     assert_eq!(messages("m,n,q\n"), [format!("t.csv: line 1: unknown column \"q\" {header}")]);
     assert_eq!(
         messages("m,m\n"),
-        [format!("t.csv: line 1: the column \"m\" comes twice {header}")]
+        [format!("t.csv: line 1: the column \"m\" appears twice {header}")]
     );
     assert_eq!(
         messages("# nothing\n"),
         [format!(
-            "t.csv: the table is empty (allowed: a header {}, and a line a shape)",
+            "t.csv: the table is empty (allowed: a header {}, and one line for each shape)",
             &header[10..header.len() - 1]
         )]
     );
     assert_eq!(
         messages("m,n,k,width,time\n"),
-        ["t.csv: the table has a header and no shape (allowed: a line a shape)"]
+        ["t.csv: the table has a header but no shapes (allowed: one line for each shape)"]
     );
     let broken = "m,n,k,width,time\n0,1,1,2,1 us\n1,1,1,2,5\n1,1,1,2\n1,2,3,2,1 us\n1,2,3,2,2 us\n1,1,1,300,1 us\n1,1,1,2,0 us\n";
     let expected = [
-        "t.csv: line 2: m \"0\" is not allowed (allowed: a whole number from 1 to 4294967295)",
+        "t.csv: line 2: invalid m: \"0\" (allowed: a whole number from 1 to 4294967295)",
         "t.csv: line 3: time \"5\" has no unit (allowed: a number with ps, ns, us, ms or s, such as \"1.5 us\")",
-        "t.csv: line 4: 4 cells under 5 columns (allowed: one cell a column, separated by commas)",
-        "t.csv: line 6: the shape batch 1, m 1, n 2, k 3, width 2 already stands in line 5 (allowed: each shape once, with its median time, say)",
-        "t.csv: line 7: width \"300\" is not allowed (allowed: a whole number from 1 to 255)",
+        "t.csv: line 4: 4 cells under 5 columns (allowed: one cell for each column, separated by commas)",
+        "t.csv: line 6: the shape batch 1, m 1, n 2, k 3, width 2 is already in line 5 (allowed: each shape once, for example with its median time)",
+        "t.csv: line 7: invalid width: \"300\" (allowed: a whole number from 1 to 255)",
         "t.csv: line 8: the time is zero (allowed: a time above zero, such as \"18 us\")",
     ];
     assert_eq!(messages(broken), expected);

@@ -38,7 +38,7 @@ impl Cxl {
     /// Bytes of data per second.
     ///
     /// # Errors
-    /// A flit that is neither 68 nor 256 bytes; less than a byte a second.
+    /// A flit that is neither 68 nor 256 bytes; less than one byte per second.
     pub fn rate(&self) -> Result<Bandwidth, Fault> {
         if ![68, 256].contains(&self.flit) {
             return Err(Fault::new("flit", format!("a flit of {} bytes", self.flit), "68 or 256"));
@@ -53,8 +53,8 @@ impl Cxl {
         if rate == 0 {
             return Err(Fault::new(
                 "bandwidth",
-                "less than a byte a second",
-                "more lines under way or more bandwidth",
+                "less than one byte per second",
+                "more lines in flight, or more bandwidth",
             ));
         }
         Ok(Bandwidth(rate))

@@ -43,7 +43,7 @@ impl Mesh {
             return Err(Fault::new(
                 "stations",
                 message,
-                format!("[x, y], each from 1, together up to {MOST}"),
+                format!("[x, y], both at least 1, with a product of at most {MOST}"),
             ));
         }
         let load = Load::new(self.busiest(npus), self.groups.count.into());

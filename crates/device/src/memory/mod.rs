@@ -157,6 +157,6 @@ impl Groups {
         if self.count > 0 {
             return Ok(());
         }
-        Err(Fault::new("groups", "a pool of 0 memory groups", "a whole number from 1"))
+        Err(Fault::new("groups", "the pool has 0 memory groups", "a whole number from 1"))
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! Every NPU takes `W / M` from each of M groups, the shorter way round, half each way where both
 //! are as long. The busiest of the links (each direction by itself) carries `load * W`, found by
-//! adding up all pairs of stations; a tensor crosses the links between the pair that is farthest apart.
-//! Groups carry `G W / M`, an NPU's own link W. Uneven counts: the first stations hold one more.
-//! Source: Won et al., ISPASS 2023, section IV-D, Fig. 5 (the shape; loads by counting).
+//! adding up all pairs of stations; a tensor crosses the links between the pair that is farthest
+//! apart. Groups carry `G W / M`, an NPU's own link W. Uneven counts: the first stations hold one
+//! more. Source: Won et al., ISPASS 2023, section IV-D, Fig. 5 (the shape; loads by counting).
 
 use super::stations::deal;
 use super::{Access, Fault, Groups, Load, Pipeline, Sharing, Stage, Wire};

@@ -202,7 +202,7 @@ mod tests {
             change(&mut pool);
             pool.access(256).unwrap_err().message
         };
-        assert_eq!(refusal(&|p| p.groups.count = 0), "a pool of 0 memory groups");
+        assert_eq!(refusal(&|p| p.groups.count = 0), "the pool has 0 memory groups");
         assert_eq!(refusal(&|p| p.memory_level = 3), "unknown switch level 3: the pool has 2");
         assert_eq!(refusal(&|p| p.levels[0].switches = 300), "300 switches for 256 NPUs");
         assert_eq!(refusal(&|p| p.chunk = Bytes(0)), "chunks of 0 bytes");

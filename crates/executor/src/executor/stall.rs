@@ -163,7 +163,7 @@ impl std::fmt::Display for Stall {
 
 impl std::fmt::Display for NetworkStall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "  the network is stuck with {} transfers under way", self.transfers)?;
+        writeln!(f, "  the network is stuck with {} transfers in flight", self.transfers)?;
         self.cycle.iter().try_for_each(|place| writeln!(f, "    {place}"))
     }
 }

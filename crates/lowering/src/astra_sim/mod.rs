@@ -1,9 +1,9 @@
-//! The peer's semantics (ASTRA-sim 518bd513, analytical front ends), as data and small strategies
+//! ASTRA-sim's semantics (version 518bd513, analytical front ends), as data and small strategies
 //! behind the same executor.
 //!
 //! Here: how it splits a collective (chunks, phases, queues), its algorithms (`plans.rs`), and its
-//! arithmetic. What it does and where it differs from us is told in `docs/guides/astra-sim.md` and
-//! `COMPARE.md`. Not here: its input files (`config/astra_sim.rs`).
+//! arithmetic. What it does and where it differs from us: `docs/guides/astra-sim.md` and
+//! `COMPARE.md`. Not here: its input files (`platform::config::astra_sim`).
 
 mod plans;
 
@@ -18,11 +18,11 @@ use network::LinkCost;
 use platform::{Algorithm, AstraSimParameters, Choice, Hierarchy, Platform};
 use units::{Bytes, GIGA, Span, TERA};
 
-/// Endpoint delay inside a communicator group, ns: the peer treats such a ring as a local
+/// Endpoint delay inside a communicator group, ns: ASTRA-sim treats such a ring as a local
 /// dimension.
 const LOCAL_ENDPOINT_DELAY: u64 = 10;
 
-/// Lowers as the peer does.
+/// Lowers as ASTRA-sim does.
 pub struct AstraSimLowering<'a> {
     platform: &'a Platform,
     parameters: &'a AstraSimParameters,
@@ -31,7 +31,7 @@ pub struct AstraSimLowering<'a> {
 }
 
 impl<'a> AstraSimLowering<'a> {
-    /// For a platform read from the peer's files.
+    /// For a platform read from ASTRA-sim's files.
     pub fn new(
         platform: &'a Platform,
         parameters: &'a AstraSimParameters,
@@ -50,7 +50,7 @@ impl<'a> AstraSimLowering<'a> {
         }
         if chunk == 0 {
             let text = format!(
-                "an all-gather of {bytes} bytes cannot be split into {splits} chunks (ASTRA-sim loops for ever here)"
+                "an all-gather of {bytes} bytes cannot be split into {splits} chunks (ASTRA-sim would never end)"
             );
             return Err(Problem::new("", "", text)
                 .help("a size of at least preferred-dataset-splits bytes"));
@@ -64,7 +64,7 @@ impl<'a> AstraSimLowering<'a> {
     fn choice(&self, kind: CollectiveKind) -> Result<&Choice, Problem> {
         self.platform.collectives.choices[kind as usize].as_ref().ok_or_else(|| {
             let key = format!("{}-implementation", kind.name().replace('_', "-"));
-            let text = format!("there is no {key}, and the workload calls {}", kind.name());
+            let text = format!("missing, but the workload calls {}", kind.name());
             Problem::new(&self.parameters.system_file, &key, text)
                 .help(format!("{key}: a list of one algorithm for each dimension"))
         })
@@ -101,7 +101,7 @@ impl<'a> AstraSimLowering<'a> {
             }
         };
         let unsupported = |name: &str, allowed: &str| {
-            Problem::new("", "", format!("{name} does not do {}", kind.name()))
+            Problem::new("", "", format!("{name} does not support {}", kind.name()))
                 .help(allowed.to_string())
         };
         let steps = match (algorithm, kind) {
@@ -113,7 +113,7 @@ impl<'a> AstraSimLowering<'a> {
             let text =
                 format!("{algorithm} {name} on {n} NPUs takes {steps} steps, more than {most}");
             return Err(
-                Problem::new("", "", text).help("fewer NPUs a dimension, or another algorithm")
+                Problem::new("", "", text).help("fewer NPUs per dimension, or another algorithm")
             );
         }
         let plan = match algorithm {
@@ -248,7 +248,7 @@ impl Lowering for AstraSimLowering<'_> {
         let kind = request.kind;
         use CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter};
         if !matches!(kind, AllReduce | AllGather | ReduceScatter | AllToAll) {
-            let text = format!("ASTRA-sim does not run {}", kind.name());
+            let text = format!("ASTRA-sim does not support {}", kind.name());
             return Err(Problem::new("", "", text)
                 .help("all_reduce, all_gather, reduce_scatter, all_to_all, or `armillary run`"));
         }

@@ -1,4 +1,4 @@
-//! The peer's algorithms as plans: its truncated sizes, its packet cycles and which receptions it
+//! ASTRA-sim's algorithms as plans: its truncated sizes, its packet cycles and which receptions it
 //! charges for reduction.
 //!
 //! A packet is created at the start (`window` of them) and on every reception; packets are

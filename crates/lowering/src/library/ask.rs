@@ -1,4 +1,4 @@
-//! What a platform's library makes of a collective or a message, outside any run.
+//! Predictions of a platform's library for a collective or a message, outside any run.
 
 use super::pairwise::message;
 use super::place::Placement;

@@ -1,13 +1,18 @@
-//! What measurements of a machine add to the model: factors by size for one collective on one
-//! number of members.
+//! Measurements of a machine on top of the model: factors by size for one collective on one number
+//! of members.
 //!
 //! ```text
-//! time = factor * time of the model                                       at a measured size, and beyond the least and the largest
-//! time = low + (high - low) (model - model low) / (model high - model low)    between two, if both change alike; else straight over the root
+//! time = factor * time of the model
+//!        at a measured size, below the smallest and above the largest
+//! time = low + (high - low) (model - model low) / (model high - model low)
+//!        between two sizes, if both change in the same direction
+//! time = linear in the square root of the size
+//!        between two sizes, otherwise
 //! ```
 //!
-//! So between two measured sizes a time lies between theirs, and gets shorter with more bytes only
-//! where theirs do. Where factors come from: `armillary calibrate` (python/armillary/calibrate).
+//! So the time between two measured sizes lies between the two measured times. It falls with more
+//! bytes only where the measured times do. `armillary calibrate` finds the factors
+//! (python/armillary/calibrate).
 
 use super::place::Placement;
 use graph::CollectiveKind;

@@ -1,9 +1,9 @@
 //! From a prediction to plans that a backend runs: a chunk within the nodes, and one between them.
 //!
-//! The algorithm decides who sends what in which round (`traffic.rs`); alone on its links each of
-//! the two takes the predicted time (`rounds.rs`). They go on side by side, each in the queue of
-//! its dimension, and the collective ends with the later one. Of a rooted kind only the root's
-//! node, or its rails, take part.
+//! The algorithm decides who sends what in which round (`traffic.rs`). Alone on its links, each of
+//! the two chunks takes the predicted time (`rounds.rs`). They run at the same time, each in the
+//! queue of its dimension, and the collective ends with the later one. In a rooted collective only
+//! the root's node, or its rails, take part.
 
 use super::traffic::Traffic;
 use super::wires::Wires;
@@ -35,7 +35,7 @@ pub fn lower(
     }
     let Some(prediction) = predict(library, &place, request.kind, request.bytes) else {
         let text = format!(
-            "{} GPUs without a ring of direct links, and no path through the host",
+            "{} GPUs have neither a ring of direct links nor a path through the host",
             place.members()
         );
         return Err(

@@ -1,16 +1,16 @@
-//! What a real communication library (NCCL, RCCL) makes of a collective: its algorithm and
-//! protocol, and how long that takes.
+//! How a real communication library (NCCL, RCCL) runs a collective: its algorithm and protocol, and
+//! the time it takes.
 //!
-//! Here: `time.rs` predicts, `pairwise.rs` what is sent from each to each, `correction.rs` adds what
-//! was measured, `place.rs` says what a group has to itself, `rings.rs` packs rings into a mesh
-//! without a switch. `lower.rs` turns a prediction into plans: `traffic.rs` says who sends what in
-//! which round, `rounds.rs` prices the rounds, `wires.rs` knows what messages alone on their links
-//! take. `ask.rs` predicts for a whole platform. Not here: pure algorithms (`collective`), the parameters (`platform::library`).
+//! Here: `time.rs` predicts. `pairwise.rs` covers collectives in which every member sends to every
+//! other. `correction.rs` adds measurements. `place.rs` says which bandwidth a group has.
+//! `rings.rs` packs rings into a mesh without a switch. `lower.rs` turns a prediction into plans:
+//! `traffic.rs` says who sends what in which round, `rounds.rs` prices the rounds, `wires.rs` gives
+//! the time of messages that are alone on their links. `ask.rs` predicts for a whole platform. Not
+//! here: pure algorithms (`collective`), the parameters (`platform::library`).
 //!
 //! Model, for every algorithm and protocol that a library may choose: `time = max(gap, start +
-//! steps * step + bytes / bandwidth)`; the least of them is taken. Source: NCCL's own tuning model
-//! has this form (NVIDIA/nccl, src/graph/tuning.cc); what the terms mean is in
-//! docs/models/libraries.md.
+//! steps * step + bytes / bandwidth)`. The shortest time wins. Source: NCCL's own tuning model has
+//! this form (NVIDIA/nccl, src/graph/tuning.cc). docs/models/libraries.md explains the terms.
 
 mod ask;
 mod correction;

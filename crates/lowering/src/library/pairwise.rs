@@ -1,24 +1,27 @@
-//! Messages between pairs: all-to-all, gather and scatter, which NCCL makes of sends and receives,
-//! and a single send.
+//! Messages between pairs: all-to-all, gather and scatter, which NCCL builds from sends and
+//! receives, and a single send.
 //!
 //! Over `n = g N` members, `g` in each of `N` nodes, with `S` the larger of a member's two buffers:
 //!
 //! ```text
-//! pairwise   start + (g-1) pair + (n-g) network pair + max(S (g-1)/n / link, S (n-g)/n / network)
-//! PXN        start + g pair + (N-1) ceil(g / pxn) network pair + max((S (g-1)/n + handed) / link, S (n-g)/n / network)
+//! pairwise   start + (g-1) peer + (n-g) network peer
+//!            + max(S (g-1)/n / link, S (n-g)/n / network)
+//! PXN        start + g peer + (N-1) ceil(g / pxn) network peer
+//!            + max((S (g-1)/n + handed) / link, S (n-g)/n / network)
 //! handed     S (n-g)/n (g-1)/g
-//! send       send + pair + bytes / link, or bytes / min(network, single)
+//! send       p2p_overhead + peer + bytes / link, or bytes / min(network, p2p_bandwidth_max)
 //! ```
 //!
-//! With PXN a GPU hands what goes to another node to the GPU of its own node that sits on the
-//! receiver's rail, over NVLink; that one's card sends up to `pxn` messages to a receiver as one,
-//! and none cross rails. Without, those that do share `cross_rail_efficiency` of the network.
-//! A root that scatters reaches all cards of its node so. Not here: what the parameters are (crate
-//! `platform`), who wins (`time.rs`).
+//! `peer` is `peer_latency`. With PXN a GPU hands a message for another node over NVLink to the GPU
+//! of its own node that is on the receiver's rail. That GPU's card sends up to `pxn` messages to a
+//! receiver as one, and none cross rails. Without PXN, messages that cross rails get
+//! `cross_rail_efficiency` of the network. With PXN a root that scatters reaches all cards of its
+//! node. Not here: the meaning of the parameters (crate `platform`), the choice of an algorithm
+//! (`time.rs`).
 //!
 //! Source: S. Jeaugey and others, "Doubling all2all performance with NVIDIA Collective
-//! Communication Library 2.12" (NVIDIA, 2022); on when it is used, NVIDIA/nccl issues 918 and 1189;
-//! on what a single send reaches, docs/models/libraries.md.
+//! Communication Library 2.12" (NVIDIA, 2022). When it is used: NVIDIA/nccl issues 918 and 1189.
+//! The rate of a single send: docs/models/libraries.md.
 
 use super::time::{Call, Way};
 use graph::CollectiveKind;
@@ -26,10 +29,10 @@ use platform::library::{Algorithm, Between, Library, Protocol};
 use topology::Fabric;
 use units::{Ratio, Span};
 
-/// What a message takes alone, from one rank to another whose outermost difference is in dimension
-/// `dim` of the fabric: `p2p_overhead + peer_latency + bytes / (efficiency bandwidth)`, between
-/// nodes no more than `p2p_bandwidth_max`; `None` where there is no such dimension, and over an explicit graph, whose routes are
-/// the network's to know.
+/// The time of a message alone, from one rank to another whose outermost difference is in dimension
+/// `dim` of the fabric: `p2p_overhead + peer_latency + bytes / (efficiency bandwidth)`, with at
+/// most `p2p_bandwidth_max` between nodes. `None` where the dimension does not exist, and on an
+/// explicit graph, because only the network knows its routes.
 pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Option<Span> {
     let (pair, efficiency, most) = match (dim, &library.network) {
         (0, _) => (library.node.peer_latency, library.node.efficiency, None),
@@ -86,7 +89,8 @@ impl Call<'_> {
         } else {
             self.place.link
         };
-        // What a gather hands on goes to another GPU than the root, beside what the root receives.
+        // A gather's hand-over goes to another GPU than the root, in addition to what the root
+        // receives.
         let through = near + if self.kind == CollectiveKind::Gather { 0.0 } else { far.handed };
         let inside = if g > 1.0 {
             Call::carry(through, link * node.all_to_all_efficiency.as_f64())

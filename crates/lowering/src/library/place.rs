@@ -1,5 +1,5 @@
-//! What a group has to itself: members in a node and nodes, bandwidth of a member in both, rings
-//! where there is no switch.
+//! The resources of a group: its members in a node, its nodes, the bandwidth of a member in both,
+//! and rings where a node has no switch.
 
 use super::rings::{self, Rings};
 use crate::shape::{Line, Shape};

@@ -1,9 +1,9 @@
-//! Rings in a node without switch: as many Hamiltonian cycles over the members' direct links as go
-//! side by side.
+//! Rings in a node without a switch: the most Hamiltonian cycles over the members' direct links
+//! that fit at the same time.
 //!
-//! Links of different width count as several of the narrowest one. Both ways round, each cycle is
-//! two rings. A DGX-1 has 3 cycles over all 8 GPUs, 2 over a quad, 1 over 3 or 6. Source of the
-//! links: `nvidia-smi topo -m` of a DGX-1 (systems/nvidia/dgx1-v100.yml).
+//! A wide link counts as several of the narrowest one. Used both ways, each cycle is two rings. A
+//! DGX-1 has 3 cycles over all 8 GPUs, 2 over a quad, 1 over 3 or 6. Source of the links:
+//! `nvidia-smi topo -m` of a DGX-1 (systems/nvidia/dgx1-v100.yml).
 
 use topology::GraphFabric;
 use units::GIGA;

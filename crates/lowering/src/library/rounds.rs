@@ -1,20 +1,21 @@
-//! Rounds of messages, priced and made a plan.
+//! Rounds of messages: their prices, and the plan they make.
 //!
-//! In every round each position sends its messages at once; it begins the next one when all it
-//! receives in this one is usable. The last reception of a round is charged what the library
-//! spends on the round beyond the wires, so that all positions are through at the same instant:
+//! In every round each position sends its messages at once. It begins the next round when
+//! everything that it receives in this one is usable. The last reception of a round is charged the
+//! time that the library spends on the round beyond the wires, so that all positions end at the
+//! same instant:
 //!
 //! ```text
 //! time of a round = its messages alone on their links + its charge
 //! time of a plan  = sum over rounds = predicted time
 //! ```
 //!
-//! The first rounds *open* the plan: empty messages to positions 1, 2, 4, ... further, after which
-//! everybody knows that everybody is there. They are charged the start of a call. What is left of
-//! the predicted time is shared equally by the rounds that carry bytes: the step or level of each,
-//! and what its bytes take longer than the link alone needs for them. Where messages of others use
-//! the links, too, a round takes longer and so does the collective; where the links alone take
-//! longer than predicted, nothing is charged. Not here: who sends what (`traffic.rs`).
+//! The first rounds *open* the plan: empty messages to positions 1, 2, 4, ... further on, after
+//! which every position knows that all others are there. They are charged the start of a call. The
+//! rounds that carry bytes share the rest of the predicted time equally: the step or level of each,
+//! and the time that its bytes take beyond what the link alone needs. If other messages use the
+//! links too, a round takes longer, and so does the collective. If the links alone take longer than
+//! predicted, nothing is charged. Not here: who sends what (`traffic.rs`).
 
 use super::wires::{Message, Wires};
 use crate::lowered::ReadyPlan;
@@ -61,7 +62,7 @@ impl Rounds {
         }
     }
 
-    /// The plan that takes `time` when nobody else uses the links, `start` of it before bytes move.
+    /// The plan that takes `time` when nothing else uses the links; bytes move after `start`.
     pub fn ready(&self, wires: &Wires, start: Span, time: Span) -> ReadyPlan {
         let prices = self.prices(wires, start, time);
         if self.alike { self.uniform(&prices) } else { self.by_position(&prices) }
@@ -146,7 +147,7 @@ impl Rounds {
 struct Part {
     /// Messages, and which receive of the receiver takes each.
     sends: Vec<(Message, u32)>,
-    /// From whom.
+    /// Positions that it receives from.
     receives: Vec<u32>,
     /// When the last of those arrives.
     last: Span,

@@ -4,8 +4,10 @@
 //! `w = 2 (n-1)/n` for an all-reduce and half of that for all-gather and reduce-scatter:
 //!
 //! ```text
-//! ring       start + (steps - network steps) step + overlapped(network steps * network step, S w / min(ring, g network))
-//! tree       start + 2 ((g - 1) step + ceil(log2 N) level) + S / min(ring tree / 2, g network (N = 2: 1, else 1/2))
+//! ring       start + (steps - network steps) step
+//!            + overlapped(network steps * network step, S w / min(ring, g network))
+//! tree       start + 2 ((g - 1) step + ceil(log2 N) level)
+//!            + S / min(ring tree / 2, g network (N = 2: 1, else 1/2))
 //! NVLS       start + latency + ramp sqrt(S / MiB) + S (1 + 1/g) / link
 //! overlapped (a, b) = (a^4 + b^4)^(1/4): two at the same time take little more than the longer one
 //! ```
@@ -27,18 +29,18 @@ const BARRIER: u64 = 4;
 /// Bytes that one GB/s carries in a microsecond.
 const BYTES_PER_US: f64 = 1e3;
 
-/// What a library does with a collective.
+/// How a library runs a collective.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// How.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// With which protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// For how long.
+    /// The time.
     pub time: Span,
-    /// Bytes a member sends within the node.
+    /// Bytes that a member sends within the node.
     pub inside: u64,
-    /// Bytes a member sends between nodes.
+    /// Bytes that a member sends between nodes.
     pub between: u64,
 }
 
@@ -49,7 +51,7 @@ impl Prediction {
     }
 }
 
-/// A way to do it: microseconds, and bytes a member sends.
+/// A way to do it: microseconds, and bytes that a member sends.
 pub(super) struct Way {
     pub algorithm: Algorithm,
     pub protocol: Protocol,
@@ -99,12 +101,12 @@ fn size(kind: CollectiveKind, bytes: u64, members: u32) -> f64 {
     }
 }
 
-/// Of a protocol's times.
+/// The time of a protocol, in microseconds.
 fn of(spans: &[Span; 3], protocol: Protocol) -> f64 {
     spans[protocol as usize].as_us()
 }
 
-/// Of a protocol's parts of a bandwidth.
+/// The part of a bandwidth that a protocol reaches.
 fn share(shares: &[Ratio; 2], protocol: Protocol) -> f64 {
     shares.get(protocol as usize).map_or(1.0, |r| r.as_f64())
 }

@@ -1,33 +1,33 @@
-//! Who sends what to whom: the rounds of each algorithm along one line of a group, its node or the
-//! network between nodes.
+//! Who sends what to which member: the rounds of each algorithm along one line of a group. A line
+//! is a node, or the network between nodes.
 //!
-//! What passes within nodes and what passes between them go on side by side, as the library
-//! pipelines both. Every position of a line sends the same, turned to where it stands:
+//! Traffic within nodes and traffic between nodes run at the same time, because the library
+//! pipelines them. Every position of a line sends the same, relative to itself:
 //!
-//! - *Ring*: one channel a rail. In a node it comes in by one card, goes through all places and
-//!   leaves by another card for the same rail of the next node. Channels are turned against each
-//!   other, so all cards and all links work at once. In a node with a network the places are taken
-//!   in the order 0, 1, -1, 2, -2, ..., whose hops are all different; without, 0, 1, 2, ...; in a
-//!   full mesh rings use every link alike.
-//! - *Tree*: chains in the node, up and down; between nodes up and down a binary tree, whose edges
-//!   are 1, 2, 4, ... nodes long, half of all 1, a quarter 2, and so on. Trees are turned against
-//!   each other from round to round, so that every card has the same share of leaf and inner node.
-//! - *NVLS*: what the links between NPUs and switch carry when the switch reduces and multicasts,
-//!   as messages through it. *NVLSTree*: the same, and the trees.
-//! - *Pairwise*: a message to each other member, eight at a time; to another node by the own card,
-//!   to the member on its rail. *PXN*: what is handed over in the node, and the messages along the
-//!   rail.
-//! - *Gather* and *scatter*: the root's messages, eight at a time; a member says when it is ready
-//!   (gather) or has received (scatter).
+//! - *Ring*: one channel per rail. In a node it enters by one card, passes through all places and
+//!   leaves by another card for the same rail of the next node. Channels are rotated against each
+//!   other, so all cards and all links work at once. In a node with a network the order of places
+//!   is 0, 1, -1, 2, -2, ..., whose hops are all different; without a network it is 0, 1, 2, ....
+//!   In a full mesh the rings use every link equally.
+//! - *Tree*: chains in the node, up and down. Between nodes, up and down a binary tree, whose edges
+//!   are 1, 2, 4, ... nodes long: half of them 1, a quarter 2, and so on. Trees are rotated against
+//!   each other from round to round, so that every card is equally often a leaf and an inner node.
+//! - *NVLS*: the traffic between NPUs and switch when the switch reduces and multicasts, as
+//!   messages through it. *NVLSTree*: the same, and the trees.
+//! - *Pairwise*: a message to each other member, eight at a time. A message to another node leaves
+//!   by the sender's own card, to the member on its rail. *PXN*: the hand-over in the node, and the
+//!   messages along the rail.
+//! - *Gather* and *scatter*: the root's messages, eight at a time. A member reports that it is
+//!   ready (gather) or has received (scatter).
 //! - On a graph of direct links everything goes both ways round the cycles found in it.
 //!
 //! Source: NVIDIA/nccl, `src/graph` (rings, trees, `connect.cc`), `src/device`.
 //!
-//! What is coarse, so that thousands of members stay fast: a ring of more than [`ROUNDS`] steps
-//! does as many rounds with larger messages; trees and NVLS send by every link in every round, which
-//! leaves out how pipelines fill and drain; beyond [`PARTNERS`] partners an all-to-all sends more
-//! to fewer, evenly spread. Bytes of every link and the neighbours in rings are exact. A small
-//! collective sends one message where a large one sends [`PIECES`], one a channel.
+//! Some things are coarse, so that thousands of members stay fast. A ring of more than [`ROUNDS`]
+//! steps runs that many rounds with larger messages. Trees and NVLS send over every link in every
+//! round, which leaves out how pipelines fill and drain. Beyond [`PARTNERS`] partners an all-to-all
+//! sends more to fewer, evenly spread partners. Bytes of every link and the neighbours in rings are
+//! exact. A small collective sends one message per channel where a large one sends [`PIECES`].
 
 use super::Prediction;
 use super::place::Placement;
@@ -98,9 +98,9 @@ impl Traffic<'_> {
         matches!(self.prediction.algorithm, Algorithm::Pairwise | Algorithm::Pxn)
     }
 
-    /// Rounds of rings, trees and NVLS: as many as messages wait for one another along the line, at
-    /// most [`ROUNDS`]; several times as many, as the library goes over large buffers in pieces,
-    /// where that is short beside the whole.
+    /// Rounds of rings, trees and NVLS: the number of messages that wait for one another along the
+    /// line, at most [`ROUNDS`]. Several times that if this number is small, because the library
+    /// processes large buffers in pieces.
     fn count(&self, wires: &Wires) -> u32 {
         let (n, place) = (self.positions(), self.place);
         let times = if self.kind == CollectiveKind::AllReduce { 2 } else { 1 };
@@ -162,8 +162,8 @@ impl Traffic<'_> {
         }
     }
 
-    /// A message to each other position, or several; between nodes one for each member of a node,
-    /// or for as many as go as one.
+    /// One message or several to each other position. Between nodes one for each member of a node,
+    /// or one for all members whose messages travel as one.
     fn pairwise(&self, rounds: &mut Rounds, dim: &Dim) {
         let others = self.positions() - 1;
         let pieces = if mesh(dim) { 1 } else { self.pieces(dim) };
@@ -243,7 +243,7 @@ impl Share {
     }
 }
 
-/// The partners of an all-to-all, of which each has `count / sampled` messages.
+/// The partners of an all-to-all. Each has `count / sampled` messages.
 struct Partners {
     others: u32,
     sampled: u32,

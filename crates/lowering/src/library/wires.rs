@@ -1,10 +1,10 @@
-//! What the messages of a round take on links that nobody else uses: what the library adds to that
-//! is charged, so that a plan alone takes what is predicted.
+//! The time of a round's messages on links that carry nothing else. The library's share is charged
+//! on top, so that a plan alone takes the predicted time.
 //!
-//! A message leaves an NPU when the link it leaves by is free, and arrives after `hops * latency +
-//! bytes / bandwidth`; on a graph, after the sum of the latencies plus
+//! A message leaves an NPU when its first link is free, and arrives after `hops * latency +
+//! bytes / bandwidth`. On a graph it arrives after the sum of the latencies plus
 //! `bytes / bandwidth` of the slowest link. That is the analytical backend's rule
-//! (`net-analytical/src/analytical.rs`); the tests hold runs against it.
+//! (`net-analytical/src/analytical.rs`); tests compare runs with it.
 
 use rustc_hash::FxHashMap;
 use topology::{Dim, Hop, LinkGraph, Paths};
@@ -77,7 +77,7 @@ impl Wires<'_> {
 
 /// The way of a message.
 struct Way {
-    /// The link it leaves by: of which position, which one.
+    /// The position and the link by which it leaves.
     port: (u32, u32),
     /// How long it keeps that link.
     occupied: Span,

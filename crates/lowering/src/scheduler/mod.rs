@@ -1,15 +1,15 @@
-//! Which dimension each chunk of a collective goes through first, second, ...: a list of orders,
-//! one a chunk.
+//! The order in which each chunk of a collective goes through the dimensions: a list of orders, one
+//! for each chunk.
 //!
-//! Here: the contract and what schedulers share. One scheduler one file (`baseline.rs`,
-//! `themis.rs`, `offline_greedy.rs`); what a phase takes by itself is `predict.rs`, what a whole
-//! collective takes `pipeline.rs`. Not here: how phases follow from an order
+//! Here: the contract, and what schedulers share. Each scheduler has a file (`baseline.rs`,
+//! `themis.rs`, `offline_greedy.rs`). `predict.rs` gives the time of one phase by itself,
+//! `pipeline.rs` that of a whole collective. Not here: how phases follow from an order
 //! (`collective::phases`), who goes first within a dimension (`Policy`), and when a chunk starts
 //! (`executor/phases.rs`).
 //!
-//! A schedule is a function of the collective alone, so that all members choose alike, whether the
-//! run is folded or not. Bytes an NPU sends for a chunk of `m` on `N` NPUs are `2 m (1 - 1/N)` in
-//! any order: orders move load between dimensions only.
+//! A schedule is a function of the collective alone, so all members choose the same one, whether
+//! the run is folded or not. For a chunk of `m` bytes on `N` NPUs an NPU sends `2 m (1 - 1/N)`
+//! bytes in any order: orders only move load between dimensions.
 
 mod baseline;
 mod job;

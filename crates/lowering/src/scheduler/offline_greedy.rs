@@ -1,12 +1,13 @@
-//! ASTRA-sim's offline greedy scheduler: as Themis, by bytes over bandwidth alone, and without a
-//! look at the whole.
+//! ASTRA-sim's offline greedy scheduler: like Themis, but it counts bytes over bandwidth only and
+//! does not look at the whole collective.
 //!
-//! `load(d) += bytes sent on d / bandwidth of d`, of the reduce-scatter half of an all-reduce;
-//! latencies, endpoint delays and reductions don't count. A chunk takes the baseline's order while
-//! the gap between the loads is no more than a sixteenth of it takes on the least loaded dimension.
-//! There the loads live on from one collective to the next, here each starts from zero: what was
-//! done before must not decide what members of different pasts do together. Source: ASTRA-sim's
-//! `OfflineGreedy`, read for its rules; no key of the version compared with selects it.
+//! `load(d) += bytes sent on d / bandwidth of d`, for the reduce-scatter half of an all-reduce.
+//! Latencies, endpoint delays and reductions don't count. A chunk takes the baseline's order as
+//! long as the gap between the loads is at most the time of a sixteenth of the chunk on the least
+//! loaded dimension. In ASTRA-sim the loads persist from one collective to the next. Here each
+//! collective starts from zero: earlier work must not decide how members with different pasts run a
+//! collective together. Source: ASTRA-sim's `OfflineGreedy`, read for its rules. No key of the
+//! version that we compare with selects it.
 
 use super::job::{Costs, Job, Order, THRESHOLD};
 use collective::Phase;

@@ -1,12 +1,12 @@
-//! What a phase takes by itself: all positions of its line enter together and nobody else uses the
-//! links.
+//! The time of a phase by itself: all positions of its line enter together, and nothing else uses
+//! the links.
 //!
 //! A plan whose positions all run one script looks the same from everywhere, so one position is
-//! followed as if it sent to itself (`loopback.rs`): a message leaves when its link is free, arrives
-//! after `hops * latency + bytes / bandwidth`, and is usable after delay and reduction. For other
-//! plans an estimate: the busiest script's bytes one after the other, and its receptions' latencies and
-//! delays. Not here: contention with other phases (the backends), and whether a phase may really be
-//! timed so (`executor/lockstep.rs`).
+//! followed as if it sent to itself (`loopback.rs`): a message leaves when its link is free,
+//! arrives after `hops * latency + bytes / bandwidth`, and is usable after delay and reduction. For
+//! other plans an estimate: the busiest script's bytes one after the other, and its receptions'
+//! latencies and delays. Not here: contention with other phases (the backends), and whether a phase
+//! may really be timed so (`executor/lockstep.rs`).
 
 use crate::loopback::{self, Loopback, Ties};
 use crate::lowered::ReadyPlan;
@@ -164,8 +164,9 @@ fn estimate(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
         .unwrap_or_default()
 }
 
-/// Follows the script of a uniform plan (see [`mod@crate::loopback`]): a message leaves when its link
-/// is free. `wait(j)` passes between the j-th reception and its use. The time of the last event.
+/// Follows the script of a uniform plan (see [`mod@crate::loopback`]): a message leaves when its
+/// link is free. `wait(j)` passes between the j-th reception and its use. The time of the last
+/// event.
 fn follow(
     plan: &ReadyPlan,
     wire: &Wire,

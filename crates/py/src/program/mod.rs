@@ -38,12 +38,12 @@ impl Program {
         op: Op,
     ) -> PyResult<u64> {
         if self.built.is_some() {
-            return Err(PyValueError::new_err("the program is part of a workload already"));
+            return Err(PyValueError::new_err("the program already belongs to a workload"));
         }
         let id = self.builder.len() as u64;
         if let Some(dep) = deps.iter().find(|&&dep| dep >= id) {
             return Err(PyValueError::new_err(format!(
-                "node {id} depends on {dep}, which is not before it"
+                "node {id} depends on node {dep}, which was not added before it"
             )));
         }
         self.operations += op.work().map_or(0, |(operations, _)| operations);
@@ -194,7 +194,7 @@ impl Program {
     fn hold(&mut self, node: u64, allocates: u64, frees: u64) -> PyResult<()> {
         if self.built.is_some() || node >= self.builder.len() as u64 {
             return Err(PyValueError::new_err(format!(
-                "unknown node {node}, which should hold memory"
+                "unknown node that allocates or frees memory: {node}"
             )));
         }
         self.builder.hold(node as usize, Held { allocates: Bytes(allocates), frees: Bytes(frees) });

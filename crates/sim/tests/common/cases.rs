@@ -125,7 +125,7 @@ fn family(file: &std::path::Path) -> Vec<Case> {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-/// The backend that answers one of the peer's.
+/// The backend that answers one of ASTRA-sim's.
 pub fn backend(peer: &str) -> BackendKind {
     if peer == "congestion_unaware" { BackendKind::Analytical } else { BackendKind::Link }
 }

@@ -5,9 +5,10 @@
 //! children and `w_{l+1}` parents, each by `p` cables. Nodes of tier l: `prod_{i>l} m_i *
 //! prod_{i<=l} w_i`. Diameter `2 h`. Bisection: half of what the narrowest tier carries.
 //!
-//! Sources: Öhring, Ibel, Das, Kumar, "On generalized fat trees", IPPS 1995 (XGFT); Zahavi, "D-Mod-K
-//! routing providing non-blocking traffic for shift permutations on real life fat trees", CCIT 776,
-//! 2010 (PGFT); Al-Fares, Loukissas, Vahdat, SIGCOMM 2008 (the k-ary fat tree of three tiers).
+//! Sources: Öhring, Ibel, Das, Kumar, "On generalized fat trees", IPPS 1995 (XGFT); Zahavi,
+//! "D-Mod-K routing providing non-blocking traffic for shift permutations on real life fat trees",
+//! CCIT 776, 2010 (PGFT); Al-Fares, Loukissas, Vahdat, SIGCOMM 2008 (the k-ary fat tree of three
+//! tiers).
 
 use super::generator::{Draft, Fault, Generator, Key};
 use crate::recipe::Values;
@@ -108,7 +109,7 @@ impl Generator for LeafSpine {
     }
 
     fn about(&self) -> &'static str {
-        "leaf switches that are all joined to all spine switches"
+        "leaf switches, each joined to every spine switch"
     }
 
     fn keys(&self) -> &'static [Key] {
@@ -187,7 +188,7 @@ impl Generator for FatTree {
             faults.push(Fault::new("radix", message, "an even number from 2 to 256"));
         }
         if let Some(pods) = values.given("pods").filter(|&pods| pods > radix) {
-            let message = format!("{pods} pods, and cores have {radix} ports");
+            let message = format!("{pods} pods, but core switches have {radix} ports");
             faults.push(Fault::new("pods", message, format!("at most {radix}")));
         }
         faults
@@ -232,14 +233,14 @@ impl Generator for Clos {
     }
 
     fn about(&self) -> &'static str {
-        "tree of switches with any number of tiers, roots and planes, oversubscribed as you like"
+        "tree of switches with any number of tiers, roots and planes, with any oversubscription"
     }
 
     fn keys(&self) -> &'static [Key] {
         const KEYS: [Key; 4] = [
             Key::many("down", "nodes below a switch, by tier from the NPUs outwards"),
             Key::many("up", "switches above a switch, by tier: one fewer than down").or(""),
-            Key::many("cables", "cables to each node above, by tier, or one number for all")
+            Key::many("cables", "cables to each node above, by tier, or one number for all tiers")
                 .or("1"),
             Key::one("planes", "leaf switches that an NPU is joined to").or("1"),
         ];

@@ -1,5 +1,5 @@
-//! Dragonfly: groups of routers that are all joined to each other, and groups that are all joined to
-//! each other.
+//! Dragonfly: groups of routers that are all joined to each other, and groups that are all joined
+//! to each other.
 //!
 //! `p` NPUs at a router, `a` routers in a group, `h` global links at a router, `g <= a h + 1`
 //! groups. Every pair of groups has `floor(a h / (g - 1))` cables. Cable k from group i to group j
@@ -56,7 +56,7 @@ impl Generator for Dragonfly {
         let (p, a, h, g) = numbers(values);
         let most = u64::from(a) * u64::from(h) + 1;
         if u64::from(g) > most {
-            let message = format!("{g} groups, and a group has {} links to others", most - 1);
+            let message = format!("{g} groups, but a group has only {} links to others", most - 1);
             return vec![Fault::new("groups", message, format!("at most {most}"))];
         }
         let routers = u64::from(a) * u64::from(g);

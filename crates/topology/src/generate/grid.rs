@@ -29,9 +29,9 @@ impl Generator for Grid {
 
     fn about(&self) -> &'static str {
         if self.wraps {
-            "rings in every dimension, crossed in any order"
+            "rings in every dimension; routes cross dimensions in any order"
         } else {
-            "lines in every dimension, crossed in any order"
+            "lines in every dimension; routes cross dimensions in any order"
         }
     }
 

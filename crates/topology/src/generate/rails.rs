@@ -1,9 +1,9 @@
 //! Rail-optimized and rail-only networks: NPU i of every node is joined to leaf switches of rail i.
 //!
-//! A node is `npus_per_node` NPUs at a switch (NVSwitch). A rail leaf joins NPU i of `nodes_per_leaf`
-//! nodes; all leaves are joined to all spines. Without spines (rail-only) messages between rails
-//! pass a node's switch. NPUs pass messages on where that is as short (NVIDIA's PXN): between rails
-//! it is 4 links either way, and the least latency decides.
+//! A node is `npus_per_node` NPUs at a switch (NVSwitch). A rail leaf joins NPU i of
+//! `nodes_per_leaf` nodes; all leaves are joined to all spines. Without spines (rail-only) messages
+//! between rails pass a node's switch. NPUs pass messages on where that is as short (NVIDIA's PXN):
+//! between rails it is 4 links either way, and the least latency decides.
 //!
 //! Sources: NVIDIA DGX SuperPOD reference architecture (H100), 2023; Wang, Ghobadi, Shakeri, Zhang,
 //! Hasani, "Rail-only: a low-cost high-performance network for training LLMs", HotI 2024.
@@ -51,9 +51,9 @@ impl Generator for RailOptimized {
 
     fn keys(&self) -> &'static [Key] {
         const KEYS: [Key; 5] = [
-            Key::one("npus_per_node", "NPUs of a node, and rails"),
+            Key::one("npus_per_node", "NPUs of a node, which is also the number of rails"),
             Key::one("nodes", "nodes"),
-            Key::one("nodes_per_leaf", "nodes at a leaf; all when left out").or(""),
+            Key::one("nodes_per_leaf", "nodes at each leaf; by default all").or(""),
             Key::one("spines", "spine switches over all rails; 0: rail-only").or("0").from(0),
             Key::one("cables", "cables from each leaf to each spine").or("1"),
         ];
@@ -68,11 +68,14 @@ impl Generator for RailOptimized {
         let rails = Rails::of(values);
         let mut faults = Vec::new();
         if rails.leaves() > 1 && rails.spines == 0 {
-            let message = format!("{} leaves a rail, and no spines to join them", rails.leaves());
+            let message = format!("{} leaves per rail, but no spines to join them", rails.leaves());
             faults.push(Fault::new("spines", message, "1 or more, or more nodes_per_leaf"));
         }
         if rails.leaves() > 1 && !rails.nodes.is_multiple_of(rails.per_leaf) {
-            let message = format!("{} nodes over leaves of {}", rails.nodes, rails.per_leaf);
+            let message = format!(
+                "{} nodes cannot be divided among leaves of {}",
+                rails.nodes, rails.per_leaf
+            );
             let allowed = format!("a divisor of {}", rails.nodes);
             faults.push(Fault::new("nodes_per_leaf", message, allowed));
         }

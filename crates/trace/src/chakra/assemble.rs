@@ -16,8 +16,8 @@ use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Reads the workload behind `path` (see [`find`]) for `npus` ranks; `None` takes the number that there
-/// are traces.
+/// Reads the workload behind `path` (see [`find`]) for `npus` ranks; `None` takes the number that
+/// there are traces.
 ///
 /// `groups` are the communicator groups of a group file, by name; a trace may declare more. The
 /// name of everybody is "", "0" or none. One trace named by itself runs on every rank, if it sends
@@ -135,7 +135,7 @@ impl<'o> Assembler<'o> {
             self.problems.push(Problem::new(file.display().to_string(), "", message).help(help));
             return;
         }
-        self.notes.add("a rank runs the one trace given", u64::from(npus));
+        self.notes.add("a rank runs the only trace given", u64::from(npus));
         self.templates[0].ranks = u64::from(npus);
         self.ranks = vec![0; npus as usize];
     }
@@ -250,7 +250,7 @@ impl<'o> Assembler<'o> {
             let message = "the one trace in this archive names its peers by rank, so it can't run on several ranks";
             self.problems.push(Problem::new(name, "", message).help("a trace for each rank"));
         } else if npus > 1 && self.problems.is_empty() {
-            self.notes.add("a rank runs the one trace given", u64::from(npus));
+            self.notes.add("a rank runs the only trace given", u64::from(npus));
             self.templates[0].ranks = u64::from(npus);
             self.ranks = vec![0; npus as usize];
         }
@@ -365,7 +365,7 @@ impl<'a> GroupTable<'a> {
         Problem::new(
             &template.file,
             place,
-            format!("pg_name \"{}\" names no communicator group", slot.name),
+            format!("pg_name \"{}\" is not the name of a communicator group", slot.name),
         )
         .help(help)
     }
@@ -420,7 +420,7 @@ fn member_ranks(archive: &Path) -> Result<BTreeMap<String, u32>, Problem> {
             None => {
                 let shown = candidates.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
                 let message = format!(
-                    "which rank each of {} members belongs to is unclear: {shown}",
+                    "cannot tell to which rank each of {} members belongs: {shown}",
                     candidates.len()
                 );
                 Err(Problem::new(&name, "", message).help(help))

@@ -94,7 +94,7 @@ impl<'o> BinaryReader<'o> {
                 }
                 Frame::Cut { need } if last => return self.cut(need, (block.len() - at) as u64),
                 Frame::Cut { .. } => break,
-                Frame::Bad => return self.not_a_trace("the length of a message should stand here"),
+                Frame::Bad => return self.not_a_trace("the length of a message is expected here"),
             }
         }
         Ok(at)
@@ -119,7 +119,7 @@ impl<'o> BinaryReader<'o> {
         self.deps.clear();
         let read = schema.node(message, &mut raw, &mut self.deps, &mut self.decoder.notes);
         if read.is_err() || message.is_empty() {
-            return self.not_a_trace("a node should stand here").map(drop);
+            return self.not_a_trace("a node is expected here").map(drop);
         }
         let op = self.decoder.node(schema, &raw, &self.deps);
         if let Some(marks) = &mut self.marks {
@@ -153,7 +153,7 @@ impl<'o> BinaryReader<'o> {
             self.decoder.problem(&place, format!("not a Chakra trace: {expected}"), ANOTHER_FILE);
         } else {
             let message =
-                format!("the file is damaged: {expected}, after {} sound nodes", self.nodes);
+                format!("the file is damaged: {expected}, after {} valid nodes", self.nodes);
             self.decoder.problem(&place, message, "a complete file: copy or write it again");
         }
         Err(Stop)

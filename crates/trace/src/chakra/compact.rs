@@ -3,8 +3,8 @@
 //!
 //! A program's file is the trace of the first rank that runs it, with the group names of its slots.
 //! The rank map is a mesh ([`graph::Mesh`], in which they are the names of families) or a list of
-//! runs of ranks. So 100,000 ranks take a few kilobytes besides their programs. Here: both ways. Not
-//! here: one trace a rank (`write.rs`), which ASTRA-sim reads.
+//! runs of ranks. So 100,000 ranks take a few kilobytes besides their programs. Here: both ways.
+//! Not here: one trace a rank (`write.rs`), which ASTRA-sim reads.
 
 use super::problems::Problems;
 use super::source::{Content, decode_content, io_problem};
@@ -105,7 +105,7 @@ pub(crate) fn read(
     let firsts = head.firsts().map_err(|problem| vec![named(&name, problem)])?;
     if firsts.len() != head.programs.len() {
         let message = format!(
-            "{} programs for the {} that the rank map names",
+            "there are {} programs, but the rank map names {}",
             head.programs.len(),
             firsts.len()
         );
@@ -174,7 +174,7 @@ fn program(
     options: &ReadOptions,
 ) -> Result<Shared, Vec<Problem>> {
     if file.is_empty() || file.contains(['/', '\\']) {
-        let message = format!("{file:?} is not a file of the same directory");
+        let message = format!("{file:?} is not a file in the same directory");
         return Err(vec![
             Problem::new(name, "programs", message).help("a file name without a path"),
         ]);
@@ -213,7 +213,8 @@ impl Head {
         };
         let have = workload.ranks.len();
         if let Some(npus) = npus.filter(|&n| n as usize != have) {
-            let message = format!("the workload has {have} ranks for a platform of {npus} NPUs");
+            let message =
+                format!("the workload has {have} ranks, but the platform has {npus} NPUs");
             return Err(Problem::new("", "", message)
                 .help(format!("{npus}, one for each NPU; --npus {have} resizes the platform")));
         }
@@ -277,7 +278,7 @@ impl Listing {
                     .filter(|&g| (g as usize) < workload.groups.len())
                     .ok_or_else(|| {
                         let message = format!(
-                            "groups {:?} hold none for pg_name {name:?} of program {}",
+                            "groups {:?} include none for pg_name {name:?} of program {}",
                             run.groups, run.program
                         );
                         let help = format!(
@@ -322,7 +323,9 @@ impl NamedGroup {
         };
         if last.is_none_or(|last| last >= world) {
             let help = format!("ranks from 0 to {}", world.saturating_sub(1));
-            return Err(Problem::new("", place, "a rank out of range, or none").help(help));
+            return Err(
+                Problem::new("", place, "no rank, or a rank that is out of range").help(help)
+            );
         }
         Ok(Group { name: self.name, members })
     }

@@ -119,11 +119,11 @@ fn a_list_comes_back() {
 const WRONG: [(&str, &str, &str); 9] = [
     ("workload/1", "workload/2", "not a known format"),
     ("\"size\": 3", "\"size\": -3", "not a workload"),
-    ("\"size\": 3", "\"size\": 0", "no rank"),
+    ("\"size\": 3", "\"size\": 0", "no ranks"),
     ("\"by\"", "\"buy\"", "unknown field `buy`"),
-    ("program.0.et", "../program.0.et", "not a file of the same directory"),
+    ("program.0.et", "../program.0.et", "not a file in the same directory"),
     ("program.0.et", "program.9.et", "can't be read"),
-    ("\"pp\"\n", "\"tp\"\n", "4 programs for the 2"),
+    ("\"pp\"\n", "\"tp\"\n", "there are 4 programs, but the rank map names 2"),
     (
         "\"name\": \"dp\",\n        \"axes\"",
         "\"name\": \"x\",\n        \"axes\"",
@@ -154,5 +154,5 @@ fn wrong_files_are_named() {
     }
     fs::write(&file, sound).unwrap();
     let problems = read(&file, Some(23), &ReadOptions::default()).unwrap_err();
-    assert!(problems[0].message.contains("24 ranks for a platform of 23 NPUs"), "{problems:?}");
+    assert!(problems[0].message.contains("24 ranks, but the platform has 23 NPUs"), "{problems:?}");
 }

@@ -198,9 +198,9 @@ impl<'o> Decoder<'o> {
     /// The slot of the group `name`, a new one where node `id` is the first to use it.
     #[inline]
     pub fn slot_named(&mut self, name: &[u8], id: u64) -> u32 {
-        // Few groups a rank: a scan beats a hash. The group of all ranks, the most frequent one, is recognised by its
-        // length alone: comparing no bytes at all costs a fault in the processor where vector loads
-        // are masked.
+        // Few groups a rank: a scan beats a hash. The group of all ranks, the most frequent one, is
+        // recognised by its length alone: comparing no bytes at all costs a fault in the processor
+        // where vector loads are masked.
         let same = |slot: &SlotName| {
             slot.name.len() == name.len() && (name.is_empty() || slot.name.as_bytes() == name)
         };

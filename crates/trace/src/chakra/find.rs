@@ -127,7 +127,7 @@ pub(crate) fn holes(name: &str, ranks: impl Iterator<Item = u32>) -> Option<Prob
     })
 }
 
-/// `ranks 1, 4-6 and 3 more stretches`.
+/// `ranks 1, 4-6 and 3 more ranges`.
 fn span_list(spans: &[(u32, u32)]) -> String {
     let shown: Vec<String> = spans
         .iter()
@@ -135,7 +135,7 @@ fn span_list(spans: &[(u32, u32)]) -> String {
         .map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
         .collect();
     let more = spans.len().saturating_sub(8);
-    let tail = if more > 0 { format!(" and {more} more stretches") } else { String::new() };
+    let tail = if more > 0 { format!(" and {more} more ranges") } else { String::new() };
     let noun = if spans.len() == 1 && spans[0].0 == spans[0].1 { "rank" } else { "ranks" };
     format!("{noun} {}{tail}", shown.join(", "))
 }

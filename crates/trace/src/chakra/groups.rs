@@ -43,7 +43,7 @@ pub(crate) fn declared(values: &[u8]) -> Result<Vec<Declared>, String> {
         return Ok(Vec::new());
     }
     let (Some(start), Some(end)) = (text.find("[{"), text.rfind("}]")) else {
-        return Err("no list of groups".into());
+        return Err("not a list of groups".into());
     };
     let list = text.get(start..end + 2).unwrap_or_default().replace("\\\"", "\"");
     let entries: Vec<Entry> = serde_json::from_str(&list).map_err(|e| e.to_string())?;

@@ -43,14 +43,14 @@ impl Notes {
         if self.attributes.len() < MOST_NAMES {
             self.attributes.insert(name.into(), 1);
         } else {
-            self.count("a trace attribute of yet another name is not used");
+            self.count("trace attributes of further names are not used");
         }
     }
 
     /// A field no schema has.
     #[cold]
     pub fn field(&mut self, number: u32) {
-        self.count(&format!("protobuf field {number} is of no known schema and not used"));
+        self.count(&format!("protobuf field {number} is in no known schema and is not used"));
     }
 
     /// Anything else.

@@ -65,7 +65,7 @@ pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
     let (message, help) = match format {
         Format::Empty => ("the file is empty".to_string(), "a Chakra execution trace"),
         Format::Tar => (
-            "an archive stands where a trace should".to_string(),
+            "this is an archive inside an archive or a directory, not a trace".to_string(),
             "a trace, or the archive by itself",
         ),
         Format::Compressed(name) => {
@@ -73,7 +73,7 @@ pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
         }
         Format::Text(line) if line.ends_with(".et") && !line.contains(' ') => (
             format!(
-                "the file holds only the name of another, \"{line}\": a symbolic link that was copied as text"
+                "the file contains only the name of another file, \"{line}\": a symbolic link that was copied as text"
             ),
             "the file it names",
         ),
@@ -90,7 +90,7 @@ pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
 pub(crate) fn io_problem(file: &str, error: &io::Error) -> Problem {
     let help = match error.kind() {
         io::ErrorKind::NotFound => "a file that exists",
-        io::ErrorKind::PermissionDenied => "a file you may read",
+        io::ErrorKind::PermissionDenied => "a file that you can read",
         _ => "a file that can be read to its end",
     };
     Problem::new(file, "", format!("can't be read: {error}")).help(help)

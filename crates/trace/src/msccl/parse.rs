@@ -26,7 +26,7 @@ impl<'x> Parser<'x> {
             None => self.problem(at, format!("attribute {name} is missing"), &help),
             Some(text) => match text.trim().parse::<i64>() {
                 Ok(number) if (low..=i64::from(i32::MAX)).contains(&number) => return Some(number),
-                _ => self.problem(at, format!("attribute {name} is \"{text}\""), &help),
+                _ => self.problem(at, format!("invalid attribute {name}: \"{text}\""), &help),
             },
         }
         None
@@ -53,7 +53,7 @@ impl<'x> Parser<'x> {
         found.sort_by_key(|&(number, _)| number);
         for (expected, &(number, child)) in (0u32..).zip(&found) {
             if number != expected {
-                let message = format!("{id} {number} stands where {expected} should");
+                let message = format!("expected {id} {expected}, found {number}");
                 self.problem(child, message, "every number from 0 once");
                 break;
             }
@@ -76,7 +76,7 @@ impl<'x> Parser<'x> {
         let count = self.number(root, "ngpus", 1);
         if count.is_some_and(|count| count != gpus.len() as i64) {
             let message =
-                format!("ngpus is {} and there are {} <gpu>", count.unwrap_or(0), gpus.len());
+                format!("ngpus is {}, but there are {} <gpu>", count.unwrap_or(0), gpus.len());
             self.problem(root, message, "the number of `gpu` elements");
         }
         let in_place = root.attribute("inplace") == Some("1");
@@ -200,7 +200,7 @@ impl<'x> Parser<'x> {
                 let Some((other, at)) = step.wait else { continue };
                 if blocks.get(other as usize).is_none_or(|b| at as usize >= b.steps.len()) {
                     let message = format!(
-                        "step {s} waits for step {at} of threadblock {other}, which is not there"
+                        "step {s} waits for step {at} of threadblock {other}, which does not exist"
                     );
                     self.problem(*element, message, "a threadblock and a step of the same <gpu>");
                 }

@@ -104,16 +104,18 @@ impl Target<'_> {
         let mine = waits(self.program, at);
         if mine != theirs {
             let [mine, theirs] = [&mine, theirs].map(|nodes| self.names(nodes));
-            return Some(format!("this waits for {mine}; in the {word} loop for {theirs}"));
+            return Some(format!(
+                "this waits for {mine}; in the {word} loop it waits for {theirs}"
+            ));
         }
         match (self.program.nodes()[at].op, its.op) {
-            (Op::Collective { dims, .. }, Op::Collective { dims: all, .. }) if dims != all => {
-                Some("this runs over some dimensions only, and a text can't say which".into())
-            }
+            (Op::Collective { dims, .. }, Op::Collective { dims: all, .. }) if dims != all => Some(
+                "this runs over some dimensions only, which a text workload cannot express".into(),
+            ),
             (Op::Collective { priority, .. }, Op::Collective { priority: its, .. })
                 if priority != its =>
             {
-                Some(format!("this has priority {priority}; in the {word} loop {its}"))
+                Some(format!("this has priority {priority}; in the {word} loop it has {its}"))
             }
             _ => None,
         }
@@ -123,7 +125,7 @@ impl Target<'_> {
     fn other_groups(&self, size: Option<u32>) -> Option<(usize, Problem)> {
         let (mine, its) = (self.inner?, size?);
         let message = format!(
-            "the groups are of ranks by {mine}, and a text takes the first dimension's size, which is {its} here"
+            "the groups have blocks of {mine} ranks, but a text workload uses the size of the first dimension, {its}"
         );
         let help = format!("a platform whose first dimension has {mine} NPUs");
         (mine != its).then(|| (self.steps.len(), Problem::new("", "", message).help(help)))
@@ -144,11 +146,11 @@ impl Target<'_> {
 /// Why `mine` is not `its`, the step called `name` in the loop `word`.
 fn elsewhere(mine: Option<&Step>, its: &Step, name: &str, word: &str) -> String {
     match mine {
-        None => format!("the nodes end where the {word} loop goes on with {name}"),
+        None => format!("there are no more nodes, but the {word} loop continues with {name}"),
         Some(mine) if (mine.layer, mine.pass) == (its.layer, its.pass) => {
             format!("this is {:?}; in the {word} loop it is {:?}", mine.what, its.what)
         }
-        Some(_) => format!("in the {word} loop {name} stands here"),
+        Some(_) => format!("the {word} loop has {name} here"),
     }
 }
 

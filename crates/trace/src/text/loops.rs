@@ -5,8 +5,8 @@
 //! before it, and where the loop waits the next computation depends on the collective too. After
 //! each collective the layer's update time passes on the host: the NPU goes on computing. Left out:
 //! the single cycle that each change of state costs there. Not here: who takes part in a collective
-//! (`layers.rs`, `build.rs`). docs/reference/text-workloads.md has each loop in words. Source: the workload
-//! layer of ASTRA-sim 1.0, one function a loop; HOTI 2020, Fig. 3 for DLRM.
+//! (`layers.rs`, `build.rs`). docs/reference/text-workloads.md has each loop in words. Source: the
+//! workload layer of ASTRA-sim 1.0, one function a loop; HOTI 2020, Fig. 3 for DLRM.
 
 use super::layers::{KINDS, Layers, Parallelism, Pass, Recompute, Scope};
 use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder};

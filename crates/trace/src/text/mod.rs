@@ -11,12 +11,12 @@
 //! ```
 //!
 //! Here: text to [`Layers`] (`parse.rs`) and back (`Display`), the training loops (`loops.rs`),
-//! layers to a [`graph::Workload`] (`build.rs`) and back ([`recover()`]). The text holds no number of
-//! NPUs, of dimensions or of passes: the caller gives them. Not here: what the workload takes on a
-//! platform (`sim`). Model: a rank computes one thing after another; collectives run alongside, and
-//! the loop says what waits for which. Source: Rashidi et al., "ASTRA-SIM", ISPASS 2020, section IV
-//! and Fig. 8; Rashidi et al., HOTI 2020, Fig. 3 (DLRM); the README of the workload inputs and the
-//! behaviour of the workload layer of ASTRA-sim 1.0.
+//! layers to a [`graph::Workload`] (`build.rs`) and back ([`recover()`]). The text holds no number
+//! of NPUs, of dimensions or of passes: the caller gives them. Not here: what the workload takes on
+//! a platform (`sim`). Model: a rank computes one thing after another; collectives run alongside,
+//! and the loop says what waits for which. Source: Rashidi et al., "ASTRA-SIM", ISPASS 2020,
+//! section IV and Fig. 8; Rashidi et al., HOTI 2020, Fig. 3 (DLRM); the README of the workload
+//! inputs and the behaviour of the workload layer of ASTRA-sim 1.0.
 
 mod build;
 mod compare;
@@ -50,7 +50,7 @@ pub fn read(path: &Path, passes: u32, sizes: Option<&[u32]>) -> Result<Workload,
     let fault = |error: std::io::Error| vec![io_problem(&name, &error)];
     let content = Content::open(path, Vec::new()).map_err(fault)?;
     if content.rest.is_some() {
-        let message = "the file is larger than any workload of so few columns";
+        let message = "the file is too large for a text workload";
         return Err(vec![Problem::new(name, "", message).help("64 MiB")]);
     }
     parse(&content.head, &name)?.workload(passes, sizes, &name)

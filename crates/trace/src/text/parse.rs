@@ -98,7 +98,7 @@ impl Parser<'_> {
             }
             Some((line, count)) if count != described => {
                 let message =
-                    format!("the number of layers is {count}, and {described} layers follow");
+                    format!("the number of layers is {count}, but {described} layers follow");
                 self.refuse::<()>(
                     format!("line {line}"),
                     message,
@@ -113,7 +113,7 @@ impl Parser<'_> {
     fn count(&mut self, (line, words): &Line, first: usize) -> Option<(usize, u64)> {
         let allowed = format!("one number, 1 to {MOST_LAYERS}, after line {first}");
         let [word] = words[..] else {
-            let message = format!("{} words where the number of layers should be", words.len());
+            let message = format!("expected the number of layers, found {} words", words.len());
             return self.refuse(format!("line {line}"), message, allowed);
         };
         match word.parse::<u64>() {
@@ -190,7 +190,7 @@ impl Parser<'_> {
             found => {
                 let found =
                     found.map_or("nothing".into(), |(word, _)| format!("\"{}\"", short(word)));
-                let message = format!("{found} stands where {key} should");
+                let message = format!("expected {key}, found {found}");
                 self.refuse(header.place(), message, format!("{}; {NO_SIMAI}", form(header.word)))
             }
         }
@@ -204,7 +204,7 @@ impl Parser<'_> {
         match word.parse() {
             Ok(number) => Some(number),
             Err(_) => {
-                let message = format!("\"{}\" stands where {what} should", short(word));
+                let message = format!("expected {what}, found \"{}\"", short(word));
                 self.refuse(header.place(), message, format!("a number, 0 to {}", u32::MAX))
             }
         }
@@ -271,7 +271,7 @@ impl Parser<'_> {
     fn reserved(&mut self, row: &Row) -> Option<i64> {
         match row.words[1].parse() {
             Ok(number) => Some(number),
-            Err(_) => self.wrong(row, 1, "a whole number, -1 as a rule".into()),
+            Err(_) => self.wrong(row, 1, "a whole number, usually -1".into()),
         }
     }
 
@@ -308,8 +308,9 @@ impl Layers {
             Parallelism::Dlrm { last_bottom, .. }
                 if !(1..layers.saturating_sub(1)).contains(&(*last_bottom as usize)) =>
             {
-                let message =
-                    format!("the last layer of the bottom MLP is {last_bottom} of {layers} layers");
+                let message = format!(
+                    "invalid last layer of the bottom MLP: {last_bottom} of {layers} layers"
+                );
                 let help = match layers {
                     0..3 => "at least an embedding, a bottom and a top layer".into(),
                     _ => format!(
@@ -390,7 +391,8 @@ struct Row<'w> {
     words: &'w [&'w str],
 }
 
-const NO_SIMAI: &str = "ep, pp, vpp, ga and all_gpus are SimAI's and mean another training loop";
+const NO_SIMAI: &str =
+    "ep, pp, vpp, ga and all_gpus belong to SimAI, whose training loop is different";
 
 /// How the first line goes on after `word`.
 fn form(word: &str) -> String {

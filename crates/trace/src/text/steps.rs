@@ -72,14 +72,9 @@ fn expected(scope: Scope, inner: u32, rank: u32, npus: u32) -> Members {
 
 fn odd_group(workload: &Workload, rank: u32, slot: u32) -> Problem {
     let name = &workload.groups[workload.group_of(rank, slot) as usize].name;
-    let help =
-        "everybody, n consecutive ranks, or all ranks n apart, with one n for every rank and group";
-    Problem::new(
-        "",
-        format!("rank {rank}"),
-        format!("group {name} is none that a text workload can have"),
-    )
-    .help(help)
+    let help = "all ranks, n consecutive ranks, or all ranks n apart, with the same n for every rank and group";
+    Problem::new("", format!("rank {rank}"), format!("a text workload cannot have group {name}"))
+        .help(help)
 }
 
 pub(super) fn steps<'p>(
@@ -105,7 +100,7 @@ pub(super) fn steps<'p>(
     let counted = |(problem, more): (Problem, usize)| match more {
         0 => problem,
         _ => Problem {
-            message: format!("{}, and so at {more} further nodes", problem.message),
+            message: format!("{}, and the same at {more} more nodes", problem.message),
             ..problem
         },
     };

@@ -256,20 +256,20 @@ fn every_fault_is_named() {
         "t.txt: line 3, column 3 (forward compute time): the value is \"-1\" (allowed: 0 to 4611686018427387 whole ns)",
         "t.txt: line 3, column 4 (forward collective): the value is \"SUM\" (allowed: NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL)",
         "t.txt: line 3, column 8 (input gradient bytes): the value is \"1.5\" (allowed: 0 to 18446744073709551615 bytes)",
-        "t.txt: line 3, column 2 (reserved): the value is \"x\" (allowed: a whole number, -1 as a rule)",
+        "t.txt: line 3, column 2 (reserved): the value is \"x\" (allowed: a whole number, usually -1)",
         "t.txt: line 3, column 12 (update time): the value is \"99999999999999999999\" (allowed: 0 to 4611686018427387 whole ns)",
         "t.txt: line 4: a layer of 2 columns (allowed: 12: name, reserved, forward compute time, forward collective, forward bytes, \
          input gradient compute time, input gradient collective, input gradient bytes, weight gradient compute time, \
          weight gradient collective, weight gradient bytes, update time)",
         "t.txt: line 5, column 10 (weight gradient collective): the value is \"ALLREDUCEALLTOALL\" (allowed: NONE, ALLREDUCE, \
          ALLGATHER, REDUCESCATTER, ALLTOALL)",
-        "t.txt: line 2: the number of layers is 4, and 3 layers follow (allowed: 3, or 4 layers)",
+        "t.txt: line 2: the number of layers is 4, but 3 layers follow (allowed: 3, or 4 layers)",
     ];
     assert_eq!(found, expected);
     for (wrong, message) in [
         (String::new(), "the file is empty"),
         ("DATA".into(), "line 2: the number of layers is missing"),
-        (format!("DATA\n{good}\n"), "line 2: 12 words where the number of layers should be"),
+        (format!("DATA\n{good}\n"), "line 2: expected the number of layers, found 12 words"),
         (
             format!("PIPELINE\n1\n{good}"),
             "line 1: the parallelisation is \"PIPELINE\" (allowed: DATA, MODEL,",
@@ -277,7 +277,7 @@ fn every_fault_is_named() {
         (format!("DATA 3\n1\n{good}"), "line 1: \"3\" follows DATA (allowed: DATA alone"),
         (
             format!("HYBRID_TRANSFORMER\n1\n{good}"),
-            "line 1: nothing stands where model_parallel_NPU_group: should",
+            "line 1: expected model_parallel_NPU_group:, found nothing",
         ),
         (
             format!("HYBRID_TRANSFORMER model_parallel_NPU_group: 0\n1\n{good}"),
@@ -285,11 +285,11 @@ fn every_fault_is_named() {
         ),
         (
             format!("HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1\n1\n{good}"),
-            "line 1: \"ep:\" stands where checkpoints: should",
+            "line 1: expected checkpoints:, found \"ep:\"",
         ),
         (
             format!("HYBRID_DLRM 5\n1\n{good}"),
-            "line 1: the last layer of the bottom MLP is 5 of 1 layers",
+            "line 1: invalid last layer of the bottom MLP: 5 of 1 layers",
         ),
         (
             format!(
@@ -356,11 +356,11 @@ fn a_foreign_program_is_refused_where_it_differs() {
     assert!(problems.len() == 1 && said.starts_with(expected), "{said}");
     workload.programs = nameless;
     let said = recovered(&workload).expect_err("no such passes")[0].to_string();
-    assert!(said.contains("which layer and pass this is, and so at 5 further nodes"), "{said}");
+    assert!(said.contains("which layer and pass this is, and the same at 5 more nodes"), "{said}");
     workload.programs = loose;
     let said = recovered(&workload).expect_err("it waits for nothing")[0].to_string();
     assert!(
-        said.starts_with("node 4 (b.input_gradient): this waits for nothing; in the DATA loop for b.weight_gradient"),
+        said.starts_with("node 4 (b.input_gradient): this waits for nothing; in the DATA loop it waits for b.weight_gradient"),
         "{said}"
     );
 }
@@ -439,7 +439,10 @@ fn groups_of_another_size_than_the_first_dimension_are_refused() {
         Parallelism::HybridDataModel
     );
     let said = onto(&[6, 2]).expect_err("another machine")[0].to_string();
-    assert!(said.contains("of ranks by 4") && said.contains("which is 6 here"), "{said}");
+    assert!(
+        said.contains("blocks of 4 ranks") && said.contains("the first dimension, 6"),
+        "{said}"
+    );
     // A text that says its groups itself runs on both.
     let text = self::workload("HYBRID_TRANSFORMER model_parallel_NPU_group: 4", BODY, 1, &[4, 3]);
     let back = recover(&text, Some(&[6, 2]), &|node| node.duration).expect("it fits").0;
@@ -473,7 +476,7 @@ fn a_collective_that_runs_otherwise_is_refused() {
             *dims = 1;
         }
     };
-    assert_eq!(changed(&urgent), "this has priority 7; in the DATA loop 0");
+    assert_eq!(changed(&urgent), "this has priority 7; in the DATA loop it has 0");
     assert!(changed(&partly).starts_with("this runs over some dimensions only"));
 }
 

@@ -28,7 +28,7 @@ fn faults_of_a_generator_are_all_named() {
         problems(&format!("topology: {{generator: fat_tree, radix: 5, pods: 7}}\n{links}")),
         [
             "line 1, topology.radix: a fat tree of switches with 5 ports",
-            "line 1, topology.pods: 7 pods, and cores have 5 ports"
+            "line 1, topology.pods: 7 pods, but core switches have 5 ports"
         ]
     );
     assert_eq!(

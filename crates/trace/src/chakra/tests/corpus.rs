@@ -16,8 +16,8 @@ fn recorded_traces_of_the_conformance_corpus_read() {
             let workload =
                 outcome.unwrap_or_else(|problems| panic!("{}: {}", case.display(), problems[0]));
             let problems = graph::check(&workload, workload.ranks.len() as u32);
-            // The peer aborts on the one and stalls on the other; it finishes all the rest or stops
-            // for the platform's sake.
+            // ASTRA-sim aborts on the one and stalls on the other; it finishes all the rest or
+            // stops for the platform's sake.
             let wrong = ["N_Ring8_grp_nonmember", "N_Ring4_size_mismatch"]
                 .iter()
                 .any(|name| case.ends_with(name));

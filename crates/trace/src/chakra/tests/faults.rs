@@ -58,7 +58,7 @@ fn cut_empty_and_foreign_files_say_what_they_are() {
     );
     assert!(fault(b"", 0).contains("the file is empty"));
     assert!(fault(b"\x7fELF\x02\x01\x01\0\0\0\0\0", 0).contains("not a Chakra trace"));
-    assert!(fault(&[0; 100], 0).contains("a node should stand here"));
+    assert!(fault(&[0; 100], 0).contains("a node is expected here"));
     assert!(fault(b"hello world", 0).contains("text, not a Chakra trace"));
     assert!(fault(b"{\"schedulingPolicy\": 1}", 0).contains("its keys are schedulingPolicy"));
     assert!(fault(b"{\"traceEvents\": []}", 0).contains("Kineto"));
