@@ -181,7 +181,10 @@ def _bounds(report: Report) -> Iterator[RenderableType]:
     step, bounds = report["step_time_ns"] or 1.0, report["bounds"]
     if not bounds["dimension_ns"]:
         return
-    lines = [("as loaded", bounds["dimension_ns"]), ("if all are busy", bounds["network_ns"])]
+    lines = [
+        ("as sent", bounds["dimension_ns"]),
+        ("if spread evenly", bounds["network_ns"]),
+    ]
     for what, least in lines[: len(report["dimensions"])]:
         yield Text(f"  At least {time(least)} ({share(least / step)} of the step) {what}", "dim")
 

@@ -30,7 +30,7 @@ def rates(found: Rates | None) -> list[str]:
     if found is None:
         return []
     tokens = f", {rate(found.tokens)} tokens/s" if found.tokens else ""
-    lines = [f"{rate(found.samples)} samples/s{tokens}, {operations(found.flops)}/s an NPU"]
+    lines = [f"{rate(found.samples)} samples/s{tokens}, {operations(found.flops)}/s per NPU"]
     if found.utilisation:
         again = (
             ""
