@@ -35,14 +35,15 @@ impl<B: Backend> Executor<'_, B> {
     pub(super) fn fire(&mut self, run: u32) {
         let script = self.scripts.get(self.runs[run].script);
         loop {
-            let state = &mut self.runs[run];
-            let Some(fired) = state.follower.fire(self.scripts.steps(&script)) else { break };
+            let (state, steps) = (&mut self.runs[run], self.scripts.steps(&script));
+            let Some(fired) = state.follower.fire(steps) else {
+                if state.follower.is_over(steps.len(), script.receives) {
+                    self.phase_done(run);
+                }
+                return;
+            };
             let state = *state;
             self.carry_out(run, &state, &script, &fired);
-        }
-        let follower = &self.runs[run].follower;
-        if follower.is_over(self.scripts.steps(&script).len(), script.receives) {
-            self.phase_done(run);
         }
     }
 
@@ -68,8 +69,8 @@ impl<B: Backend> Executor<'_, B> {
                 );
             }
         }
-        if let (Some(from), Some(slot)) = (step.from, posts) {
-            if self.settings.rendezvous {
+        if let Some(slot) = posts {
+            if let Some(from) = step.from.filter(|_| self.settings.rendezvous) {
                 self.announce(run, state, script, from.position(state.position, script.n), slot);
             }
             if state.early > 0 && self.take_early(run, state.phase, Early::Message(slot)) {
