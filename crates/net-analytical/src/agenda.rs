@@ -5,7 +5,6 @@ use network::{Sequence, Stamp};
 use units::Time;
 
 /// Events by time, then by the order of scheduling, which the backend may share with its caller.
-
 pub(crate) struct Agenda<E: Copy> {
     queue: EventQueue<E>,
     sequence: Sequence,

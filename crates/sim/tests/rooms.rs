@@ -1,4 +1,4 @@
-//! Who may use whom: files inside a crate, crates among each other, and how long a file may be.
+//! Which files and crates may use each other, how long a file may be, and how few files a block has.
 //!
 //! A file depends on another when it names something that the other defines. A name that a module
 //! re-exports (`pub use`) counts as the file that defines it, so that a crate may have a front
@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
+use topology::Block;
 
 /// No file is longer than this.
 const MOST_LINES: usize = 600;
@@ -278,4 +279,31 @@ fn no_file_is_too_long() {
     let long: Vec<String> =
         folders.iter().flat_map(|folder| sources(folder)).filter_map(lines).collect();
     assert!(long.is_empty(), "more than {MOST_LINES} lines:\n{}", long.join("\n"));
+}
+
+/// What a new block needs: its file, and one line of the table in `block/mod.rs`.
+#[test]
+fn only_its_own_file_and_the_table_name_a_block() {
+    // ASTRA-sim's files know three blocks, however many there are.
+    const ALLOWED: [&str; 2] = ["topology/src/block/", "platform/src/config/astra_sim/network.rs"];
+    let names: Vec<String> = Block::ALL.iter().map(|block| format!("Block::{block:?}")).collect();
+    let named = |path: PathBuf| {
+        let place = path.strip_prefix(root().join("crates")).unwrap().display().to_string();
+        let is_test =
+            path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
+        let text = code(&read_to_string(&path).unwrap());
+        let found = names.iter().any(|name| text.contains(name.as_str()));
+        let allowed = is_test || ALLOWED.iter().any(|allowed| place.starts_with(allowed));
+        (found && !allowed).then_some(place)
+    };
+    let all = crates().into_iter().flat_map(|(_, folder)| sources(&folder.join("src")));
+    assert_eq!(all.filter_map(named).collect::<Vec<_>>(), Vec::<String>::new());
+    for block in Block::ALL {
+        let letters = block.name().char_indices().map(|(at, letter)| {
+            let before = if at > 0 && letter.is_uppercase() { "_" } else { "" };
+            format!("{before}{}", letter.to_lowercase())
+        });
+        let file = format!("crates/topology/src/block/{}.rs", letters.collect::<String>());
+        assert!(root().join(&file).is_file(), "{block:?} has no file {file}");
+    }
 }
