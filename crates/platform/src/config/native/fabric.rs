@@ -45,7 +45,7 @@ fn graph(at: &At<'_>, file: &Root, findings: &mut Findings) -> Option<GraphFabri
         findings.refuse(&place, message, allowed);
     }
     let mut graph = explicit::resolve(file.graph.clone().value()?, &place, findings)?;
-    let Some(npus) = file.npus.clone().or(|| graph.npus) else { return None };
+    let npus = file.npus.clone().or(|| graph.npus)?;
     if npus > graph.npus {
         let message = format!("{npus} is not allowed");
         let allowed = format!("a whole number from 1 to {}", graph.npus);
@@ -93,7 +93,7 @@ fn sized(mut shape: Topology, npus: u32, at: &At<'_>, findings: &mut Findings) -
         findings.refuse(at, format!("{npus} is not allowed"), "at most 16,777,216 NPUs");
         return None;
     }
-    if npus % unit != 0 {
+    if !npus.is_multiple_of(unit) {
         let below = if npus > unit { format!("{}, ", npus / unit * unit) } else { String::new() };
         let allowed = format!("{below}{} or another multiple of {unit}", (npus / unit + 1) * unit);
         let message =
