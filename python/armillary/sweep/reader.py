@@ -170,10 +170,10 @@ class _Reader:
             )
 
     def run(self) -> dict[str, Any]:
-        """Backend, seed, folding."""
-        found = {"backend": backends.DEFAULT, "seed": 0, "fold": True}
+        """Backend (`None` for that of the platform), seed, folding."""
+        found: dict[str, Any] = {"backend": None, "seed": 0, "fold": True}
         found |= {key: self.values[key] for key in found if key in self.values}
-        if not backends.is_known(found["backend"]):
+        if found["backend"] is not None and not backends.is_known(found["backend"]):
             allowed = ", ".join(backends.NAMES)
             self.source.fault(("backend",), f"unknown backend {found['backend']!r}", allowed)
         seed = found["seed"]
