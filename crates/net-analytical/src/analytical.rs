@@ -334,6 +334,48 @@ impl Axis {
     }
 }
 
+/// When a message leaves its NPU, and how long it takes from there on, over the links of a graph.
+#[inline(never)]
+fn over_graph(
+    (graph, costs): (&LinkGraph, &[LinkCost]),
+    departures: &mut Departures,
+    turns: &mut Turns,
+    now: Time,
+    &Transfer { src, dst, bytes, .. }: &Transfer,
+) -> (Option<Time>, Span) {
+    let (mut at, mut key) = (src, graph.routing().key(src, dst));
+    let (mut start, mut latency, mut slowest) = (None, Span::ZERO, Span::ZERO);
+    loop {
+        // Turns are those of the NPU: which links a message takes later must not hang on what
+        // others send.
+        let hop = match graph.routing() {
+            Routing::Spray if at != src => graph.next(at, dst),
+            _ => graph.take(at, dst, &mut key, turns),
+        };
+        let Some(hop) = hop else { break };
+        let occupancy = costs[hop.link as usize].occupancy(bytes);
+        if at == src {
+            let free = &mut departures.free[hop.link as usize];
+            let leaves = now.max(*free);
+            *free = leaves + occupancy;
+            start = Some(leaves);
+        }
+        latency += costs[hop.link as usize].transit(1, 0);
+        slowest = slowest.max(occupancy);
+        at = hop.to;
+    }
+    (start, latency + slowest)
+}
+
+impl Analytical {
+    #[cold]
+    fn report_start(&mut self, now: Time, transfer: Transfer) {
+        if let Some(sink) = &mut self.sink {
+            sink.starts(now, &transfer);
+        }
+    }
+}
+
 impl Backend for Analytical {
     #[inline]
     fn start(&mut self, now: Time, transfer: Transfer) {
@@ -360,35 +402,16 @@ impl Backend for Analytical {
                 });
             }
             Paths::Graph { graph, costs } => {
-                let (mut at, mut key) = (src, graph.routing().key(src, dst));
-                let mut slowest = Span::ZERO;
-                loop {
-                    // Turns are those of the NPU: which links a message takes later must not hang
-                    // on what others send.
-                    let hop = match graph.routing() {
-                        Routing::Spray if at != src => graph.next(at, dst),
-                        _ => graph.take(at, dst, &mut key, &mut self.turns),
-                    };
-                    let Some(hop) = hop else { break };
-                    let occupancy = costs[hop.link as usize].occupancy(bytes);
-                    if at == src {
-                        let free = &mut self.departures.free[hop.link as usize];
-                        let leaves = now.max(*free);
-                        *free = leaves + occupancy;
-                        start = Some(leaves);
-                    }
-                    total += costs[hop.link as usize].transit(1, 0);
-                    slowest = slowest.max(occupancy);
-                    at = hop.to;
-                }
-                total += slowest;
+                let (departures, turns) = (&mut self.departures, &mut self.turns);
+                let (leaves, span) = over_graph((graph, costs), departures, turns, now, &transfer);
+                (start, total) = (leaves, span);
                 self.bytes[0] += volume;
             }
         }
         self.transfers += u128::from(weight);
         self.agenda.push(start.unwrap_or(now) + total, token);
-        if let Some(sink) = &mut self.sink {
-            sink.starts(now, &transfer);
+        if self.sink.is_some() {
+            self.report_start(now, transfer);
         }
     }
 

@@ -11,7 +11,7 @@ use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds,
     LinkUsage, NetworkSink, Ordered, Sending, Sequence, Stamp, Transfer, Usage,
 };
-use topology::{LinkGraph, Routing, Turns};
+use topology::{Hop, LinkGraph, Routing, Turns};
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
@@ -32,6 +32,17 @@ struct Message {
     /// Next in the queue of the link it waits for.
     next: u32,
     since: Time,
+}
+
+/// A link that a message leaves by.
+#[derive(Clone, Copy)]
+struct Out {
+    link: u32,
+    /// Index of its state.
+    at: usize,
+    dim: u32,
+    from: u32,
+    to: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -79,6 +90,8 @@ pub struct LinkQueues {
     /// Keys of the messages where a policy needs them, and whose turn it is at each node.
     keys: Vec<u64>,
     turns: Turns,
+    /// Whether a message that starts needs a key, or is reported.
+    prepares: bool,
     free: Vec<u32>,
     agenda: Agenda<Event>,
     sink: Option<Box<dyn NetworkSink>>,
@@ -99,6 +112,7 @@ impl LinkQueues {
             costs: costs.into_iter().map(memo).collect(),
             by_link,
             private: Vec::new(),
+            prepares: has_keys(graph.routing()),
             graph,
             messages: Vec::new(),
             keys: Vec::new(),
@@ -112,15 +126,19 @@ impl LinkQueues {
     }
 
     /// The one link from `src` to `dst`, if there is one and nobody else uses it.
-    fn private_link(&self, src: u32, dst: u32) -> Option<u32> {
+    fn private_link(&self, src: u32, dst: u32) -> Option<Hop> {
         let hop = self.graph.route(src, dst).next()?;
         let private = self.private.get(hop.link as usize).copied().unwrap_or(false);
-        (private && hop.to == dst).then_some(hop.link)
+        (private && hop.to == dst).then_some(hop)
+    }
+
+    fn cost(&self, hop: Hop) -> LinkCost {
+        self.costs[if self.by_link { hop.link } else { hop.dim } as usize].0
     }
 
     #[inline]
-    fn spans(&mut self, link: u32, bytes: u64) -> (Span, Span) {
-        let at = if self.by_link { link } else { self.graph.dim(link) };
+    fn spans(&mut self, link: u32, dim: u32, bytes: u64) -> (Span, Span) {
+        let at = if self.by_link { link } else { dim };
         let (cost, memo) = &mut self.costs[at as usize];
         if memo.0 != bytes {
             *memo = (bytes, cost.transit(1, bytes), cost.occupancy(bytes));
@@ -128,9 +146,9 @@ impl LinkQueues {
         (memo.1, memo.2)
     }
 
-    /// The state of a link, made on first use.
+    /// Where the state of a link is, made on first use.
     #[inline]
-    fn state(&mut self, link: u32) -> &mut LinkState {
+    fn state(&mut self, link: u32) -> usize {
         if self.state_of.is_empty() {
             self.state_of.resize(self.graph.len() as usize, NONE);
         }
@@ -139,7 +157,7 @@ impl LinkQueues {
             *at = self.states.len() as u32;
             self.states.push(IDLE);
         }
-        &mut self.states[*at as usize]
+        *at as usize
     }
 
     /// Sends `message` on from `node`, or queues it there.
@@ -151,24 +169,40 @@ impl LinkQueues {
             Some(key) => self.graph.take(node, dst, key, &mut self.turns),
         };
         let hop = hop.expect("a message that has arrived is not forwarded");
-        let link = *self.state(hop.link);
+        let at = self.state(hop.link);
+        let state = &mut self.states[at];
         // Free at this very instant is free, whichever of the two events comes first.
-        if link.head == NONE && link.free <= now {
-            return self.serve(now, message, hop.link, (node, hop.to));
+        if state.head == NONE && state.free <= now {
+            let out = Out { link: hop.link, at, dim: hop.dim, from: node, to: hop.to };
+            return self.serve(now, message, out);
         }
+        state.queued += 1;
+        state.longest = state.longest.max(state.queued);
+        let before = std::mem::replace(&mut state.tail, message);
+        if state.head == NONE {
+            // Nobody waited, so nothing was scheduled for when the link is free.
+            state.head = message;
+            self.agenda.push(state.free, Event::Free { link: hop.link });
+        } else {
+            self.messages[before as usize].next = message;
+        }
+        let queued = state.queued;
         let entry = &mut self.messages[message as usize];
         (entry.next, entry.since) = (NONE, now);
-        if link.head == NONE {
-            // Nobody waited, so nothing was scheduled for when the link is free.
-            self.agenda.push(link.free, Event::Free { link: hop.link });
-        } else {
-            self.messages[link.tail as usize].next = message;
-        }
-        let queued = link.queued + 1;
-        let head = if link.head == NONE { message } else { link.head };
-        *self.state(hop.link) =
-            LinkState { head, tail: message, queued, longest: link.longest.max(queued), ..link };
         self.report_waiting(now, hop.link, queued);
+    }
+
+    /// Finds the key of a message that starts, and reports it.
+    #[cold]
+    fn prepare(&mut self, now: Time, message: u32) {
+        let transfer = self.messages[message as usize].transfer;
+        if has_keys(self.graph.routing()) {
+            self.keys.resize(self.messages.len(), 0);
+            self.keys[message as usize] = self.graph.routing().key(transfer.src, transfer.dst);
+        }
+        if let Some(sink) = &mut self.sink {
+            sink.starts(now, &transfer);
+        }
     }
 
     fn report_waiting(&mut self, now: Time, link: u32, messages: u32) {
@@ -178,21 +212,22 @@ impl LinkQueues {
     }
 
     #[inline]
-    fn serve(&mut self, now: Time, message: u32, link: u32, (from, to): (u32, u32)) {
+    fn serve(&mut self, now: Time, message: u32, out: Out) {
+        let Out { link, at, dim, from, to } = out;
         let from_npu = from < self.graph.npus();
         let Transfer { src, bytes, weight, token, .. } = self.messages[message as usize].transfer;
-        let (transit, occupancy) = self.spans(link, bytes);
+        let (transit, occupancy) = self.spans(link, dim, bytes);
         if from != src {
             self.stored += u128::from(occupancy.0) * u128::from(weight);
         }
-        let state = self.state(link);
+        let state = &mut self.states[at];
         state.free = now + occupancy;
         state.messages += 1;
         state.bytes += bytes;
         state.sending += occupancy;
         let waiting = state.head != NONE;
         if from_npu {
-            self.bytes[if self.by_link { 0 } else { self.graph.dim(link) as usize }] +=
+            self.bytes[if self.by_link { 0 } else { dim as usize }] +=
                 u128::from(bytes) * u128::from(weight);
         }
         self.agenda.push(now + transit, Event::Arrive { message, node: to });
@@ -207,17 +242,24 @@ impl LinkQueues {
 
     #[inline]
     fn freed(&mut self, now: Time, link: u32) {
-        let message = self.state(link).head;
+        let at = self.state(link);
+        let state = &mut self.states[at];
+        let message = state.head;
         let waiting = self.messages[message as usize];
-        let state = self.state(link);
         state.head = waiting.next;
         state.queued -= 1;
         state.waited += now.since(waiting.since);
         let queued = state.queued;
         let ends = self.graph.link(link);
         self.report_waiting(now, link, queued);
-        self.serve(now, message, link, (ends.from, ends.to));
+        let out = Out { link, at, dim: ends.dim, from: ends.from, to: ends.to };
+        self.serve(now, message, out);
     }
+}
+
+/// Whether a policy needs a key for each message.
+fn has_keys(routing: Routing) -> bool {
+    matches!(routing, Routing::DModK | Routing::Hash { .. })
 }
 
 impl Backend for LinkQueues {
@@ -234,14 +276,9 @@ impl Backend for LinkQueues {
                 self.messages.len() as u32 - 1
             }
         };
-        let routing = self.graph.routing();
-        if matches!(routing, Routing::DModK | Routing::Hash { .. }) {
-            self.keys.resize(self.messages.len(), 0);
-            self.keys[message as usize] = routing.key(transfer.src, transfer.dst);
-        }
         self.transfers += u128::from(transfer.weight);
-        if let Some(sink) = &mut self.sink {
-            sink.starts(now, &transfer);
+        if self.prepares {
+            self.prepare(now, message);
         }
         self.forward(now, message, transfer.src);
     }
@@ -257,11 +294,7 @@ impl Backend for LinkQueues {
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        let cost = |hop: topology::Hop| {
-            let cost = if self.by_link { hop.link } else { hop.dim };
-            self.costs[cost as usize].0.transit(1, bytes)
-        };
-        self.graph.least(src, dst, cost)
+        self.graph.least(src, dst, |hop| self.cost(hop).transit(1, bytes))
     }
 
     fn usage(&self) -> Usage {
@@ -298,6 +331,7 @@ impl Backend for LinkQueues {
 
     fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {
         self.sink = Some(sink);
+        self.prepares = true;
         true
     }
 
@@ -351,37 +385,34 @@ impl Ordered for LinkQueues {
 
 impl ClosedForm for LinkQueues {
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
-        let link = self.private_link(src, dst)?;
-        let cost = self.costs[if self.by_link { link } else { self.graph.dim(link) } as usize].0;
+        let cost = self.cost(self.private_link(src, dst)?);
         Some(Alone { transit: cost.transit(1, bytes), occupancy: cost.occupancy(bytes) })
     }
 
     fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
-        let Some(link) = self.private_link(src, dst) else { return false };
-        let state = self.state_of.get(link as usize).copied().unwrap_or(NONE);
+        let Some(hop) = self.private_link(src, dst) else { return false };
+        let state = self.state_of.get(hop.link as usize).copied().unwrap_or(NONE);
         state == NONE
             || self.states[state as usize].head == NONE && self.states[state as usize].free <= at
     }
 
     fn carry(&mut self, transfer: Transfer, times: u64) {
-        let Some(link) = self.private_link(transfer.src, transfer.dst) else { return };
-        let (_, occupancy) = self.spans(link, transfer.bytes);
-        let state = self.state(link);
+        let Some(hop) = self.private_link(transfer.src, transfer.dst) else { return };
+        let (_, occupancy) = self.spans(hop.link, hop.dim, transfer.bytes);
+        let at = self.state(hop.link);
+        let state = &mut self.states[at];
         state.messages += times;
         state.bytes += transfer.bytes * times;
         state.sending += occupancy * times;
-        let dim = if self.by_link { 0 } else { self.graph.dim(link) as usize };
+        let dim = if self.by_link { 0 } else { hop.dim as usize };
         let started = u128::from(transfer.weight) * u128::from(times);
         self.bytes[dim] += started * u128::from(transfer.bytes);
         self.transfers += started;
     }
 
     fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        let cost = |hop: topology::Hop| {
-            self.costs[if self.by_link { hop.link } else { hop.dim } as usize].0
-        };
         let first = self.graph.route(src, dst).next();
-        first.map_or(Span::ZERO, |hop| cost(hop).occupancy(bytes))
+        first.map_or(Span::ZERO, |hop| self.cost(hop).occupancy(bytes))
     }
 
     fn departure(&self, src: u32, dst: u32) -> u32 {

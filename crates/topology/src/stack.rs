@@ -270,11 +270,12 @@ impl Layer {
         rank - from * self.stride + to * self.stride
     }
 
+    #[inline]
     fn first_hop(&self, rank: u32, a: u32, b: u32, dim: u32, way: u32) -> Hop {
-        let slot = self.block.slot(self.size, a, b) + way;
-        let to = match self.block.paths() {
-            Paths::Switched => self.switch(rank),
-            Paths::Direct | Paths::Relayed => self.other_end(rank, a, slot),
+        let (slot, end) = self.block.first(self.size, a, b, way);
+        let to = match end {
+            None => self.switch(rank),
+            Some(end) => self.moved(rank, a, end),
         };
         Hop { link: self.link_id(rank, a, slot), to, dim }
     }

@@ -50,8 +50,9 @@ impl<B: Backend> Executor<'_, B> {
             let members = self.collectives.get(state.instance).members.len() as u32;
             return (row..row + members).collect();
         };
+        let seat = state.seat();
         let at = |position| {
-            row + self.member_at(state, script, position, self.rank_at(state, script, position))
+            row + self.member_at(&seat, script, position, self.rank_at(&seat, script, position))
         };
         (0..script.n).map(at).collect()
     }

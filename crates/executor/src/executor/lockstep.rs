@@ -59,7 +59,7 @@ impl<B: Backend> Executor<'_, B> {
         let src = self.folding.representatives[state.rank as usize];
         let form = self.form(run, line, script);
         let free = |&(to, ..): &(To, u64, u64)| {
-            let dst = self.rank_at(&state, script, to.position(state.position, script.n));
+            let dst = self.rank_at(&state.seat(), script, to.position(state.position, script.n));
             let form = self.backend.closed_form();
             form.is_some_and(|form| form.is_idle(src, dst, now + script.delay))
         };
@@ -98,7 +98,7 @@ impl<B: Backend> Executor<'_, B> {
         let src = self.folding.representatives[state.rank as usize];
         let weight = self.folding.multiplicity[state.rank as usize];
         for &(to, bytes, count) in &form.sends {
-            let dst = self.rank_at(&state, &script, to.position(state.position, script.n));
+            let dst = self.rank_at(&state.seat(), &script, to.position(state.position, script.n));
             self.carry(Transfer { src, dst, bytes, token: 0, weight }, count);
         }
         self.register(
@@ -159,7 +159,7 @@ impl<B: Backend> Executor<'_, B> {
             return false;
         }
         let span = |position: u32, to: To, bytes: u64| {
-            let rank = |p| self.rank_at(&state, script, p);
+            let rank = |p| self.rank_at(&state.seat(), script, p);
             self.uncontended(rank(position), rank(to.position(position, script.n)), bytes)
         };
         peers.iter().all(|&(to, bytes)| {
@@ -175,7 +175,7 @@ impl<B: Backend> Executor<'_, B> {
         // When the link to each peer is free again.
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
         let send = |now: Span, to: To, bytes: u64| {
-            let peer = self.rank_at(state, script, to.position(state.position, script.n));
+            let peer = self.rank_at(&state.seat(), script, to.position(state.position, script.n));
             let alone = self.uncontended(src, peer, bytes)?;
             let free = free.entry(peer).or_default();
             if *free > now {

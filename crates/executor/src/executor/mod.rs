@@ -334,24 +334,17 @@ impl<'a, B: Backend> Executor<'a, B> {
     #[inline]
     fn depart(&mut self, sender: Sender, rank: u32, transfer: Transfer, handling: Span) {
         if self.recorder.observed() {
-            let departure = self.departure_of(sender, rank, &transfer, handling);
-            let now = self.now;
-            self.recorder.tell(|observer| observer.departs(&departure, now));
+            self.report_departure(sender, rank, transfer, handling);
         }
         self.backend.start(self.now, transfer);
     }
 
-    fn departure_of(
-        &self,
-        sender: Sender,
-        rank: u32,
-        transfer: &Transfer,
-        handling: Span,
-    ) -> Departure {
-        let &Transfer { src, dst, bytes, token, .. } = transfer;
+    #[cold]
+    fn report_departure(&mut self, sender: Sender, rank: u32, transfer: Transfer, handling: Span) {
+        let Transfer { src, dst, bytes, token, .. } = transfer;
         let latency = self.backend.physical_minimum(src, dst, 0);
         let form = self.backend.closed_form();
-        Departure {
+        let departure = Departure {
             sender,
             dim: self.outermost(src, dst),
             token,
@@ -362,7 +355,9 @@ impl<'a, B: Backend> Executor<'a, B> {
             transfer: self.backend.physical_minimum(src, dst, bytes).saturating_sub(latency),
             occupancy: form.map_or(Span::ZERO, |form| form.occupancy(src, dst, bytes)),
             handling,
-        }
+        };
+        let now = self.now;
+        self.recorder.tell(|observer| observer.departs(&departure, now));
     }
 
     /// The outermost dimension in which two ranks differ.

@@ -107,7 +107,7 @@ impl<B: Backend> Executor<'_, B> {
             return known;
         }
         let is_own = |p: u32| {
-            self.folded_member(state.slot, self.rank_at(&state, &script, p)) == state.member
+            self.folded_member(state.slot, self.rank_at(&state.seat(), &script, p)) == state.member
         };
         let alone = (0..script.n).all(is_own);
         self.closed_forms.alone.insert((state.slot, state.script), alone);
@@ -210,7 +210,7 @@ impl<B: Backend> Executor<'_, B> {
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
         let mut sends: FxIndexMap<(u32, u64), u64> = FxIndexMap::default();
         let send = |now: Span, to: To, bytes: u64| {
-            let dst = self.rank_at(state, script, to.position(state.position, script.n));
+            let dst = self.rank_at(&state.seat(), script, to.position(state.position, script.n));
             let alone = self.uncontended(src, dst, bytes).filter(|a| a.transit > Span::ZERO)?;
             let free = free.entry(self.departure(src, dst)?).or_default();
             let leaves = now.max(*free);

@@ -3,7 +3,7 @@
 use super::{ANNOUNCEMENT, Executor};
 use crate::observe::{Reception, Sender};
 use crate::parts::agenda::Callback;
-use crate::parts::chunks::ChunkRun;
+use crate::parts::chunks::Seat;
 use crate::parts::rendezvous::Early;
 use crate::parts::scripts::FlatScript;
 use crate::parts::token::Token;
@@ -23,11 +23,11 @@ struct ToMember<T> {
 impl<B: Backend> Executor<'_, B> {
     /// The rank at `position` of a chunk's line.
     #[inline]
-    pub(super) fn rank_at(&self, state: &ChunkRun, script: &FlatScript, position: u32) -> u32 {
+    pub(super) fn rank_at(&self, seat: &Seat, script: &FlatScript, position: u32) -> u32 {
         if script.stride != 0 {
-            return state.base + position * script.stride;
+            return seat.base + position * script.stride;
         }
-        self.members(state.slot).rank(position)
+        self.members(seat.slot).rank(position)
     }
 
     /// Fires every step whose turn has come; ends the phase when nothing is left.
@@ -42,38 +42,33 @@ impl<B: Backend> Executor<'_, B> {
                 }
                 return;
             };
-            let state = *state;
-            self.carry_out(run, &state, &script, &fired);
+            let seat = state.seat();
+            self.carry_out(run, &seat, &script, &fired);
         }
     }
 
     /// Does what a step that has fired says.
     #[inline]
-    fn carry_out(&mut self, run: u32, state: &ChunkRun, script: &FlatScript, fired: &Fired) {
+    fn carry_out(&mut self, run: u32, seat: &Seat, script: &FlatScript, fired: &Fired) {
         let &Fired { index, step, posts } = fired;
         if let Some(to) = step.to {
             if self.settings.rendezvous
-                && !self.take_early(run, state.phase, Early::Announcement(index))
+                && !self.take_early(run, seat.phase, Early::Announcement(index))
             {
                 // It leaves when the receiver announces itself, which may be after this phase.
-                self.rendezvous.hold(run, index, *state);
+                self.rendezvous.hold(run, index, *seat);
             } else {
-                let position = to.position(state.position, script.n);
-                let token = |to| Token::Step { run: to, phase: state.phase, slot: step.slot };
+                let position = to.position(seat.position, script.n);
+                let token = |to| Token::Step { run: to, phase: seat.phase, slot: step.slot };
                 let (sender, bytes) = (Sender::Chunk(run), step.bytes);
-                self.start_transfer(
-                    run,
-                    state,
-                    script,
-                    ToMember { sender, position, bytes, token },
-                );
+                self.start_transfer(run, seat, script, ToMember { sender, position, bytes, token });
             }
         }
         if let Some(slot) = posts {
             if let Some(from) = step.from.filter(|_| self.settings.rendezvous) {
-                self.announce(run, state, script, from.position(state.position, script.n), slot);
+                self.announce(run, seat, script, from.position(seat.position, script.n), slot);
             }
-            if state.early > 0 && self.take_early(run, state.phase, Early::Message(slot)) {
+            if self.take_early(run, seat.phase, Early::Message(slot)) {
                 self.received(run, None);
             }
         }
@@ -84,35 +79,35 @@ impl<B: Backend> Executor<'_, B> {
     fn start_transfer(
         &mut self,
         run: u32,
-        state: &ChunkRun,
+        seat: &Seat,
         script: &FlatScript,
         message: ToMember<impl FnOnce(u32) -> Token>,
     ) {
         let ToMember { sender, position, bytes, token } = message;
-        let row = run - state.member;
-        let src = self.folding.representatives[state.rank as usize];
-        let dst = self.rank_at(state, script, position);
-        let member = self.member_at(state, script, position, dst);
+        let row = run - seat.member;
+        let src = self.folding.representatives[seat.rank as usize];
+        let dst = self.rank_at(seat, script, position);
+        let member = self.member_at(seat, script, position, dst);
         let token = token(row + member).pack();
-        let weight = self.folding.multiplicity[state.rank as usize];
-        self.depart(sender, state.rank, Transfer { src, dst, bytes, token, weight }, Span::ZERO);
+        let weight = self.folding.multiplicity[seat.rank as usize];
+        self.depart(sender, seat.rank, Transfer { src, dst, bytes, token, weight }, Span::ZERO);
     }
 
     /// Index among the simulated members of `rank`, which is at `position` of a line.
     #[inline]
     pub(super) fn member_at(
         &self,
-        state: &ChunkRun,
+        seat: &Seat,
         script: &FlatScript,
         position: u32,
         rank: u32,
     ) -> u32 {
         if self.folding.class_of.is_some() {
-            self.folded_member(state.slot, rank)
+            self.folded_member(seat.slot, rank)
         } else if script.stride == 0 {
             position
         } else {
-            self.position_of(state.slot, rank)
+            self.position_of(seat.slot, rank)
         }
     }
 
@@ -135,20 +130,14 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Announces to the sender that receive `slot` is posted (rendezvous).
-    fn announce(
-        &mut self,
-        run: u32,
-        state: &ChunkRun,
-        script: &FlatScript,
-        position: u32,
-        slot: u32,
-    ) {
+    fn announce(&mut self, run: u32, seat: &Seat, script: &FlatScript, position: u32, slot: u32) {
+        let state = &self.runs[run];
         let (instance, phase) = self.collectives.phase_of(state);
         let plan = instance.plan(phase, state);
-        let step = plan.sender_step(position, state.position, slot);
-        let token = |to| Token::Clear { run: to, phase: state.phase, step };
+        let step = plan.sender_step(position, seat.position, slot);
+        let token = |to| Token::Clear { run: to, phase: seat.phase, step };
         let (sender, bytes) = (Sender::Chunk(run), ANNOUNCEMENT);
-        self.start_transfer(run, state, script, ToMember { sender, position, bytes, token });
+        self.start_transfer(run, seat, script, ToMember { sender, position, bytes, token });
     }
 
     /// The announcement of a receiver has arrived for `step`.
@@ -168,14 +157,14 @@ impl<B: Backend> Executor<'_, B> {
 
     /// Sends what a step has held back for its receiver.
     pub(super) fn start_held(&mut self, run: u32, phase: u32, index: u32) {
-        let state = self.rendezvous.release(run, phase, index);
-        let script = self.scripts.get(state.script);
+        let seat = self.rendezvous.release(run, phase, index);
+        let script = self.scripts.get(seat.script);
         let step = self.scripts.steps(&script)[index as usize];
         let to = step.to.expect("an announcement names a step that sends");
         let token = |to| Token::Step { run: to, phase, slot: step.slot };
         let sender = Sender::Cleared(Token::Clear { run, phase, step: index }.pack());
-        let (position, bytes) = (to.position(state.position, script.n), step.bytes);
-        self.start_transfer(run, &state, &script, ToMember { sender, position, bytes, token });
+        let (position, bytes) = (to.position(seat.position, script.n), step.bytes);
+        self.start_transfer(run, &seat, &script, ToMember { sender, position, bytes, token });
     }
 
     /// A message for receive `slot` of `phase` has arrived.
@@ -211,9 +200,11 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     fn take_early(&mut self, run: u32, phase: u32, early: Early) -> bool {
-        let found = self.runs[run].early > 0 && self.rendezvous.take(run, phase, early);
-        self.runs[run].early -= u32::from(found);
-        found
+        if self.runs[run].early == 0 || !self.rendezvous.take(run, phase, early) {
+            return false;
+        }
+        self.runs[run].early -= 1;
+        true
     }
 
     /// A reception has become usable.

@@ -158,7 +158,12 @@ impl Agenda {
     /// Registers `callback` of rank index `rank` for `time`.
     #[inline]
     pub(crate) fn register(&mut self, rank: u32, time: Time, callback: Callback) {
+        // Written where it stays: what is passed on by address is copied with a stall.
         let at = self.place(callback);
+        self.enlist(rank, time, at);
+    }
+
+    fn enlist(&mut self, rank: u32, time: Time, at: u32) {
         let instants = &mut self.instants[rank as usize];
         if let Some(instant) = instants.iter_mut().rev().find(|i| i.time == time) {
             self.callbacks[instant.tail as usize].next = at;

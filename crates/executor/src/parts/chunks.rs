@@ -45,7 +45,26 @@ pub(crate) struct ChunkRun {
     pub(crate) started: Time,
 }
 
+/// Where a chunk run stands in its phase. It does not change while the phase lasts, so it can be
+/// copied without waiting for the counts that just have.
+#[derive(Clone, Copy)]
+pub(crate) struct Seat {
+    pub(crate) rank: u32,
+    pub(crate) member: u32,
+    pub(crate) slot: u32,
+    pub(crate) phase: u32,
+    pub(crate) script: u32,
+    pub(crate) position: u32,
+    pub(crate) base: u32,
+}
+
 impl ChunkRun {
+    #[inline]
+    pub(crate) fn seat(&self) -> Seat {
+        let &ChunkRun { rank, member, slot, phase, script, position, base, .. } = self;
+        Seat { rank, member, slot, phase, script, position, base }
+    }
+
     fn new(instance: u32, chunk: u32) -> ChunkRun {
         ChunkRun {
             rank: NONE,

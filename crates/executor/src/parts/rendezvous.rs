@@ -4,7 +4,7 @@
 //! *held* until its receiver has announced itself; an announcement that comes before the send is
 //! early, too. Not here: sends and receives of the workload (`messages.rs`).
 
-use super::chunks::ChunkRun;
+use super::chunks::Seat;
 use super::token::SLOT_BITS;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -36,23 +36,23 @@ impl Early {
 #[derive(Default)]
 pub(crate) struct Rendezvous {
     /// Sends by run, phase and step, with the state of the run when the step fired.
-    held: FxHashMap<Key, ChunkRun>,
+    held: FxHashMap<Key, Seat>,
     early: FxHashSet<Key>,
 }
 
 impl Rendezvous {
     /// Holds the send of a step until [`Rendezvous::release`].
-    pub(crate) fn hold(&mut self, run: u32, step: u32, state: ChunkRun) {
-        self.held.insert((run, state.phase, step), state);
+    pub(crate) fn hold(&mut self, run: u32, step: u32, seat: Seat) {
+        self.held.insert((run, seat.phase, step), seat);
     }
 
     /// The rank of a held send.
     pub(crate) fn holder(&self, run: u32, phase: u32, step: u32) -> Option<u32> {
-        self.held.get(&(run, phase, step)).map(|state| state.rank)
+        self.held.get(&(run, phase, step)).map(|seat| seat.rank)
     }
 
-    /// The state of a run when the step of a held send fired.
-    pub(crate) fn release(&mut self, run: u32, phase: u32, step: u32) -> ChunkRun {
+    /// Where a run stood when the step of a held send fired.
+    pub(crate) fn release(&mut self, run: u32, phase: u32, step: u32) -> Seat {
         self.held.remove(&(run, phase, step)).expect("held until its receiver is there")
     }
 

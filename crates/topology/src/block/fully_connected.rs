@@ -25,6 +25,7 @@ impl Wiring for FullyConnected {
         if b < a { b } else { b - 1 }
     }
 
+    #[inline]
     fn end(_: u32, a: u32, slot: u32) -> u32 {
         if slot < a { slot } else { slot + 1 }
     }

@@ -26,6 +26,7 @@ impl Wiring for Mesh {
         u32::from(b < a && a + 1 < n)
     }
 
+    #[inline]
     fn end(n: u32, a: u32, slot: u32) -> u32 {
         if slot == 0 && a + 1 < n { a + 1 } else { a - 1 }
     }

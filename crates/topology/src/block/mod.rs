@@ -22,6 +22,14 @@ trait Wiring {
     /// switch.
     fn end(n: u32, a: u32, slot: u32) -> u32;
 
+    /// The slot of way number `way` from `a` to `b`, and the coordinate at its end where that is an
+    /// NPU.
+    #[inline]
+    fn first(n: u32, a: u32, b: u32, way: u32) -> (u32, Option<u32>) {
+        let slot = Self::slot(n, a, b) + way;
+        (slot, (Self::PATHS != Paths::Switched).then(|| Self::end(n, a, slot)))
+    }
+
     /// Equally short ways from `a` to `b`: slots `slot(a, b)..slot(a, b) + ways(a, b)`.
     fn ways(_n: u32, _a: u32, _b: u32) -> u32 {
         1
@@ -174,6 +182,13 @@ impl Block {
     #[inline]
     pub fn slot(self, n: u32, a: u32, b: u32) -> u32 {
         of!(self, slot(n, a, b))
+    }
+
+    /// The slot by which way number `way` from `a` to `b`, which differ, leaves its NPU, and the
+    /// coordinate at its end; `None` where that is a switch.
+    #[inline]
+    pub(crate) fn first(self, n: u32, a: u32, b: u32, way: u32) -> (u32, Option<u32>) {
+        of!(self, first(n, a, b, way))
     }
 
     /// Equally short ways from `a` to `b`, which differ: they leave by slots `slot(a, b)`,

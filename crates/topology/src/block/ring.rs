@@ -35,6 +35,7 @@ impl Wiring for Ring {
         1 + u32::from(n > 2 && a.abs_diff(b) == n - a.abs_diff(b))
     }
 
+    #[inline]
     fn end(n: u32, a: u32, slot: u32) -> u32 {
         let next = if slot == 0 { a + 1 } else { a + n - 1 };
         if next >= n { next - n } else { next }

@@ -26,6 +26,7 @@ impl Wiring for Switch {
         0
     }
 
+    #[inline]
     fn end(_: u32, a: u32, _: u32) -> u32 {
         a
     }
