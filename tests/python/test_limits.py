@@ -32,8 +32,7 @@ def test_a_network_that_memory_cannot_hold_is_refused(armillary: Armillary, tmp_
     assert run.returncode == 2
     assert (
         "needs about 17.2 GB of memory, but only 8.0 GB are free; "
-        "17.2 GB of it is for 4294901760 links"
-        in run.stderr
+        "17.2 GB of it is for 4294901760 links" in run.stderr
     )
     assert "--backend analytical" in run.stderr
 
