@@ -22,7 +22,7 @@ MARKS = re.compile(r"(<!-- ([\w-]+) -->\n).*?(<!-- \2 end -->)", re.DOTALL)
 GOALS = {"<": "below ", ">": "above ", "=": ""}
 SIZES = ("up to 64 KiB", "to 16 MiB", "16 MiB and above")
 LARGE = f"all_reduce, {SIZES[2]}"
-STEPS, OURS = "all runs", "nanotron, tp 1"
+STEPS, OURS, SHARDED = "all runs", "nanotron, tp 1", "nanotron, tp 2 to 32"
 
 
 def main() -> None:
@@ -64,15 +64,14 @@ def _summary(values: dict[str, tuple[int, float]]) -> Iterator[str]:
     """Five lines."""
     large, small = values[LARGE], [values[f"all_reduce, {size}"][1] for size in SIZES[:2]]
     steps, most = values[f"{STEPS}: median error"], values[f"{STEPS}: 90th percentile"]
-    memory = values[f"{OURS}: median error"], values["Megatron-LM: median error"]
+    memory = [values[f"{what}: median error"][1] for what in ("Megatron-LM", OURS, SHARDED)]
     yield f"- Large all-reduces (16 MiB and above): {large[1]:.0f} % on average."
     yield f"- Smaller all-reduces: up to {max(small):.0f} % on average."
     yield f"- Training steps: {steps[1]:.0f} % at the median of {steps[0]:,} published steps."
     yield f"- The worst tenth of these steps: {most[1]:.0f} % and more."
     yield (
-        f"- Peak memory: {memory[1][1]:.0f} % (Megatron-LM) and {memory[0][1]:.0f} % (plain "
-        "PyTorch "
-        "without tensor parallelism) at the median."
+        f"- Peak memory: {memory[0]:.0f} % (Megatron-LM), {memory[1]:.0f} % (PyTorch) and "
+        f"{memory[2]:.0f} % (PyTorch, tensor parallel) at the median."
     )
 
 
@@ -89,7 +88,11 @@ def _chart(values: dict[str, tuple[int, float]]) -> Chart:
     ):
         error = values[f"{name}: median error"][1]
         rows.append({"what": f"training steps, {what}", "of": "steps, median", "error": error})
-    for name, what in ((OURS, "plain PyTorch, tp 1"), ("Megatron-LM", "Megatron-LM")):
+    for name, what in (
+        (OURS, "plain PyTorch, tp 1"),
+        (SHARDED, "plain PyTorch, tp 2 to 32"),
+        ("Megatron-LM", "Megatron-LM"),
+    ):
         error = values[f"{name}: median error"][1]
         rows.append({"what": f"peak memory, {what}", "of": "memory, median", "error": error})
     spec = {
