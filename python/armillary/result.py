@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from . import _core, files
 from .errors import InputError, Problem
-from .schema import PARTS, Class, Dimension, Large, Link, Operation, Phase, Report
+from .schema import Class, Dimension, Large, Link, Operation, Phase, Report
+from .step_parts import PARTS
 from .units import NS_PER_S, PS_PER_NS
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Result:
     def breakdown(self) -> pl.DataFrame:
         """Where the step time goes, one row per class of ranks that behave alike.
 
-        Each part of `armillary.schema.PARTS` as its time (`compute_ns`, `exposed_comm_ns`, ...,
+        Each part of `armillary.step_parts.PARTS` as its time (`compute_ns`, `exposed_comm_ns`, ...,
         `idle_ns`) and as its share of the step (`compute_share`, ...)."""
         import polars as pl
 

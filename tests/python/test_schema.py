@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 import armillary as arm
-from armillary import schema
+from armillary import schema, step_parts
 
 
 @pytest.fixture(scope="module")
@@ -68,5 +68,5 @@ def test_a_report_is_valid_by_the_json_schema(simulated: Any) -> None:  # noqa: 
 
 def test_parts_sum_to_the_step(simulated: Any) -> None:  # noqa: ANN401
     for each in simulated["classes"]:
-        parts = [each[part.field] for part in schema.PARTS]
+        parts = [each[part.field] for part in step_parts.PARTS]
         assert sum(parts) == pytest.approx(simulated["step_time_ns"], rel=1e-12)

@@ -32,7 +32,8 @@ pub fn outputs(root: &Path) -> io::Result<Vec<Output>> {
     let text = std::fs::read_to_string(root.join(page))?;
     Ok(vec![
         Output { path: "python/armillary/report.schema.json", text: format!("{schema:#}\n") },
-        Output { path: "python/armillary/schema.py", text: python::module(&types) },
+        Output { path: "python/armillary/schema.py", text: python::types_module(&types) },
+        Output { path: "python/armillary/step_parts.py", text: python::parts_module() },
         Output { path: page, text: markdown::filled(&text, &types) },
     ])
 }

@@ -7,25 +7,40 @@ use stats::{Part, PartDeclaration};
 const WIDTH: usize = 100;
 const TUPLE: &str = "NamedTuple";
 
-const HEAD: &str = r#""""The form of a report, `armillary.report/1`, as types, and the parts of the step.
+const TYPES: &str = r#""""The form of a report, `armillary.report/1`, as types.
 
 Generated from `crates/stats/src` by `make generate`; do not edit. Times end in `_ns`, bytes are
 bytes, shares are 0..1. Whole numbers have 64 bits, `Large` ones 128: sums over all ranks."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict
+from typing import Annotated, Any, TypeAlias, TypedDict
 
 Large: TypeAlias = Annotated[int, "128 bits"]
 """A whole number that can exceed 64 bits."""
 "#;
 
+const PARTS: &str = r#""""The parts of the step.
+
+Generated from `crates/stats/src/part.rs` by `make generate`; do not edit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+"#;
+
 /// `python/armillary/schema.py`, formatted as `ruff format` does.
-pub(crate) fn module(types: &[Type]) -> String {
+pub(crate) fn types_module(types: &[Type]) -> String {
+    let mut text = TYPES.to_owned();
     let reported = types.iter().filter(|known| !UNTYPED.contains(&known.name.as_str()));
-    let declared = model::types(&schema_of::<PartDeclaration>());
-    let mut text = HEAD.to_owned();
     reported.for_each(|known| text.push_str(&class(known, "TypedDict")));
+    text
+}
+
+/// `python/armillary/step_parts.py`, formatted as `ruff format` does.
+pub(crate) fn parts_module() -> String {
+    let declared = model::types(&schema_of::<PartDeclaration>());
+    let mut text = PARTS.to_owned();
     declared.iter().for_each(|known| text.push_str(&class(known, TUPLE)));
     text.push_str("\n\nPARTS: tuple[PartDeclaration, ...] = (\n");
     for part in Part::ALL {

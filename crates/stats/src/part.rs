@@ -3,7 +3,7 @@
 //! At every moment a rank is in one state: the first part of the list below that has something in
 //! flight. A new part is one entry here, and the place that charges it (`charge.rs` of the
 //! executor). Everything else iterates over the list: sums and activity of a run, the report's
-//! classes and layers, the timeline, and by the generated `python/armillary/schema.py` every table,
+//! classes and layers, the timeline, and by the generated `python/armillary/step_parts.py` every table,
 //! page and chart.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

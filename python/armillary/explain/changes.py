@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..blocks import BLOCKS
-from ..schema import PARTS, Collective, CollectiveTerms, Report
+from ..schema import Collective, CollectiveTerms, Report
+from ..step_parts import PARTS
 from ..units import GB, PPM, PS_PER_NS, TFLOP
 from .network import dimensions
 from .rows import detail, term

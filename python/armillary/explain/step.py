@@ -7,7 +7,8 @@ from typing import Any
 
 from ..report.page import Part, Section, Table
 from ..report.quantity import counted, number, share, time
-from ..schema import PARTS, CriticalPath, Report
+from ..schema import CriticalPath, Report
+from ..step_parts import PARTS
 from . import bounds, charts, layers
 from .rows import LAUNCH, detail
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from ..repeat import Again, Unrepeatable
 from ..report.quantity import share, size, time
-from ..schema import PARTS, PathOperation, Report
+from ..schema import PathOperation, Report
+from ..step_parts import PARTS
 from . import changes, whatif
 from .rows import detail, unsaid
 

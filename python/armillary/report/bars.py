@@ -8,7 +8,7 @@ from itertools import compress
 
 from rich.text import Text
 
-from ..schema import PARTS
+from ..step_parts import PARTS
 
 
 def stacked(shares: Sequence[float], width: int, ascii_only: bool) -> Text:

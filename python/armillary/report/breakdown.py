@@ -13,7 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..schema import PARTS, Class, PartDeclaration, Report
+from ..schema import Class, Report
+from ..step_parts import PARTS, PartDeclaration
 from ..workload.summary import spans
 from . import bars
 from .quantity import bandwidth, number, share, size, time

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import machine
 from ..errors import InputError, Problem
-from ..schema import PARTS
+from ..step_parts import PARTS
 from .visible import visible, visible_data
 
 if TYPE_CHECKING:

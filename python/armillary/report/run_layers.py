@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from .. import schema
+from .. import step_parts
 from ..schema import Detail, Layer, Report
 from . import names
 from .chart import COLOURS, Chart
@@ -27,7 +27,7 @@ _LAYERS = 200
 """Layers drawn and listed; the smaller ones of more are one."""
 _LABELS = 24
 """Layers named below a chart of more."""
-_CHARGED = [(part, part.doing) for part in schema.PARTS if part.doing]
+_CHARGED = [(part, part.doing) for part in step_parts.PARTS if part.doing]
 _PARTS = {part.label: PARTS[part.label] for part, _ in _CHARGED}
 _HEADS = {
     field: head

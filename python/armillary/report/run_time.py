@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..schema import PARTS, Detail, GanttBar, Report
+from ..schema import Detail, GanttBar, Report
+from ..step_parts import PARTS
 from .chart import COLOURS, Chart, zoomed
 from .page import Part, Section
 from .quantity import time

@@ -1,6 +1,6 @@
 """Where the time of a step goes: by class of ranks.
 
-Here: the first section of a run's page. Not here: the parts (`schema.py`), layers
+Here: the first section of a run's page. Not here: the parts (`step_parts.py`), layers
 (`run_layers.py`), time (`run_time.py`), network (`run_network.py`), operations and memory
 (`run_work.py`)."""
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import schema
+from .. import step_parts
 from ..schema import Class, Report
 from . import names
 from .chart import Chart
@@ -18,9 +18,9 @@ from .quantity import number, share, time
 from .run_time import NAMES, tooltip
 from .scale import Scale
 
-PARTS = {part.label: (part.field, part.style.colour) for part in schema.PARTS}
+PARTS = {part.label: (part.field, part.style.colour) for part in step_parts.PARTS}
 """The parts that sum to the step: name, field of a class, colour."""
-_ALWAYS = {part.label for part in schema.PARTS if part.always}
+_ALWAYS = {part.label for part in step_parts.PARTS if part.always}
 _CLASSES = 32
 _ALIKE = 0.001
 """Share of the step below which differences between classes are not shown."""

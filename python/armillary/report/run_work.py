@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..schema import PARTS, CriticalPath, Detail, PathPart, Report
+from ..schema import CriticalPath, Detail, PathPart, Report
+from ..step_parts import PARTS
 from ..units import GB
 from ..workload import Summary
 from . import names

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from .. import schema
+from .. import step_parts
 from ..errors import InputError, Problem
 from ..units import NS_PER_S, TFLOP
 from ..workload import Workload
 
-PARTS = (*(part.field for part in schema.PARTS), "comm_ns")
+PARTS = (*(part.field for part in step_parts.PARTS), "comm_ns")
 """Of a class of ranks; all but the last sum to the step time."""
 
 NUMBERS = (

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armillary.report import bars
-from armillary.schema import PARTS
+from armillary.step_parts import PARTS
 
 SHARES = st.lists(st.floats(0, 1), min_size=len(PARTS), max_size=len(PARTS))
 
