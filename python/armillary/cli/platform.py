@@ -111,7 +111,8 @@ def _facts(facts: dict[str, Any]) -> list[str]:
 
     counts = [f"{facts['npus']:,} NPUs"]
     if any(facts["switches"]):
-        counts.append(" + ".join(f"{n:,}" for n in facts["switches"] if n) + " switches")
+        tiers = " + ".join(f"{n:,}" for n in facts["switches"] if n)
+        counts.append(f"{tiers} {'switch' if tiers == '1' else 'switches'}")
     counts.append(f"{facts['links']:,} one-way links")
     if facts["diameter"] is not None:
         counts.append(f"at most {facts['diameter']:,} links between two NPUs")
