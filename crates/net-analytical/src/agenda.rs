@@ -25,15 +25,12 @@ impl<E: Copy> Agenda<E> {
         self.queue.peek().map(|(time, _)| time)
     }
 
-    #[inline]
-    pub(crate) fn next_stamp(&self) -> Option<Stamp> {
-        self.queue.peek().map(|(time, order)| Stamp { time, order })
-    }
-
     /// The next event, if its place is `until` or earlier.
     #[inline]
     pub(crate) fn pop(&mut self, until: Stamp) -> Option<(Time, E)> {
-        if self.next_stamp()? > until {
+        let (time, order) = self.queue.peek()?;
+        let next = Stamp { time, order };
+        if next > until {
             return None;
         }
         self.queue.pop()

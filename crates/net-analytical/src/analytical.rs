@@ -476,19 +476,14 @@ impl Ordered for Analytical {
     }
 
     #[inline]
-    fn next_stamp(&self) -> Option<Stamp> {
-        self.agenda.next_stamp()
-    }
-
-    #[inline]
-    fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) {
-        if let Some((time, token)) = self.agenda.pop(until) {
-            let delivery = Delivery { token, time };
-            finished.push(delivery);
-            if let Some(sink) = &mut self.sink {
-                sink.arrives(&delivery);
-            }
+    fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) -> bool {
+        let Some((time, token)) = self.agenda.pop(until) else { return false };
+        let delivery = Delivery { token, time };
+        finished.push(delivery);
+        if let Some(sink) = &mut self.sink {
+            sink.arrives(&delivery);
         }
+        true
     }
 }
 

@@ -354,15 +354,11 @@ impl Ordered for LinkQueues {
     }
 
     #[inline]
-    fn next_stamp(&self) -> Option<Stamp> {
-        self.agenda.next_stamp()
-    }
-
-    #[inline]
-    fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) {
-        let before = finished.len();
+    fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) -> bool {
+        let (before, mut handled) = (finished.len(), false);
         while finished.len() == before {
             let Some((time, event)) = self.agenda.pop(until) else { break };
+            handled = true;
             match event {
                 Event::Free { link } => self.freed(time, link),
                 Event::Arrive { message, node } => {
@@ -380,6 +376,7 @@ impl Ordered for LinkQueues {
                 }
             }
         }
+        handled
     }
 }
 

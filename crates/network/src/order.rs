@@ -44,9 +44,7 @@ pub trait Ordered {
     /// Draws orders from `sequence` from now on; called before the first start.
     fn share(&mut self, sequence: Sequence);
 
-    /// Place of the next event.
-    fn next_stamp(&self) -> Option<Stamp>;
-
     /// Handles events up to and including `until`, and stops after the first one that delivers.
-    fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>);
+    /// False when there was none.
+    fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) -> bool;
 }

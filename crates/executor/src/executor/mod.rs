@@ -232,11 +232,7 @@ impl<'a, B: Backend> Executor<'a, B> {
     #[inline]
     fn network_goes_on(&mut self, until: Stamp, finished: &mut Vec<Delivery>) -> bool {
         if let Some(network) = self.backend.ordered().filter(|_| !self.settings.canonical) {
-            let due = network.next_stamp().is_some_and(|next| next <= until);
-            if due {
-                network.advance_to(until, finished);
-            }
-            return due;
+            return network.advance_to(until, finished);
         }
         let due = self.backend.next_event().is_some_and(|next| next <= until.time);
         if due {

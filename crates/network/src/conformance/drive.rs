@@ -99,14 +99,10 @@ impl<B: Backend> Suite<'_, B> {
         for &(at, transfer) in self.transfers {
             // No further than the next start: what begins then may come between.
             let until = Stamp { time: at, order: 0 };
-            while backend.ordered()?.next_stamp().is_some_and(|next| next <= until) {
-                backend.ordered()?.advance_to(until, &mut done);
-            }
+            while backend.ordered()?.advance_to(until, &mut done) {}
             backend.start(at, transfer);
         }
-        while backend.ordered()?.next_stamp().is_some() {
-            backend.ordered()?.advance_to(Stamp::MAX, &mut done);
-        }
+        while backend.ordered()?.advance_to(Stamp::MAX, &mut done) {}
         Some(done)
     }
 }
