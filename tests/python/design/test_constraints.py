@@ -41,7 +41,7 @@ def test_chains_and_missing_dimensions() -> None:
 
 
 WRONG = [
-    ("bw[0]", "compares nothing"),
+    ("bw[0]", "it has no comparison"),
     ("bw[0] >= 3", "don't add up or compare"),
     ("bw[0] * bw[1] <= 3 GB/s", "linear"),
     ("bw[0] / 0 <= 1 GB/s", "division by 0"),

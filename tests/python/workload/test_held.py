@@ -164,5 +164,5 @@ def test_refused_where_it_happens() -> None:
     settings = {"npu.memory.capacity": "1 kB", "npu.memory.on_overflow": "refuse"}
     with pytest.raises(InputError, match="holds 2 kB at 0 ns, more than the 1 kB"):
         arm.simulate(workload, platform(2, **settings))
-    with pytest.raises(ValueError, match="unknown node 7"):
+    with pytest.raises(ValueError, match="unknown node that allocates or frees memory: 7"):
         Program().hold(7, allocates=1)
