@@ -110,7 +110,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// The shape of a group; `None` for one with wrong members, of which `graph::check` has told.
+    /// The shape of a group; `None` for one with wrong members, which `graph::check` has reported.
     fn shape(&mut self, group: u32) -> Option<u32> {
         let members = &self.workload.groups[group as usize].members;
         let sound = *members == Members::All || members.fault(self.settings.ranks).is_none();

@@ -51,7 +51,7 @@ const ROOFLINE: &str = "{peak: 1 TFLOPS, memory: {bandwidth: 1 TB/s}}";
 
 #[test]
 fn every_duration_of_the_npu_is_divided_by_the_scale() {
-    // 3000 ps by the roofline, 7 ns recorded, 11 ns on the host, which is no NPU.
+    // 3000 ps by the roofline, 7 ns recorded, 11 ns on the host, which is not an NPU.
     let ops = [(counted(3_000, 1, Kernel::Other), 0), (UNKNOWN, 7), (HOST, 11)];
     assert_eq!(step(&ops, ROOFLINE, &[]), 3_000 + 7_000 + 11_000);
     assert_eq!(step(&ops, ROOFLINE, &[("npu.compute.speedup", "2")]), 1_500 + 3_500 + 11_000);

@@ -189,7 +189,7 @@ use Answer::{Finishes, Refused};
 const UNDEFINED: [(&str, Answer); 12] = [
     // 5 us, nothing, 3 us: a node of invalid type wakes its children.
     ("N_Ring4_chain_invalid", Finishes([8_000; 4])),
-    // The same beside an all-reduce of 4 chunks, e + 2(n-1)(d + e) + (n-1)R = 10 + 6 (1720 + 10) +
+    // The same next to an all-reduce of 4 chunks, e + 2(n-1)(d + e) + (n-1)R = 10 + 6 (1720 + 10) +
     // 3 * 120 ns each.
     ("N_Ring4_chain_invalid_other", Finishes([43_000; 4])),
     ("N_Ring4_metadata_pg", Finishes([43_000; 4])),

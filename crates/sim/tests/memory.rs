@@ -103,10 +103,10 @@ fn the_worked_example_in_switch() {
     assert_eq!(report.step_time_ns, t1 + t2 * stages as f64 + t3);
 }
 
-/// 1 ms of loading beside 10 ns of compute and a collective; what is left exposed is the rest of
+/// 1 ms of loading next to 10 ns of compute and a collective; what is left exposed is the rest of
 /// the load.
 #[test]
-fn prefetching_hides_behind_what_runs_beside() {
+fn prefetching_hides_behind_what_runs_meanwhile() {
     let platform = "topology: Ring(4)\nlinks: {bandwidth: 100 GB/s, latency: 0 ns}\nscheduler: {endpoint_delay: 0 ns}\n\
                     npu: {memory: {bandwidth: 1000 GB/s, latency: 5 ns}}\n\
                     remote_memory: {sharing: per_npu, latency: 0 ns, bandwidth: 100 GB/s}\n";
@@ -297,7 +297,7 @@ fn what_does_not_fit_spills_and_comes_back() {
     assert_eq!(serde_json::to_string(&unfolded).ok(), serde_json::to_string(&report).ok());
 }
 
-/// 1 GB/s of 3 GB/s are left beside a ring of 1 GB/s: kernels bound by memory take three times as
+/// 1 GB/s of 3 GB/s are left next to a ring of 1 GB/s: kernels bound by memory take three times as
 /// long meanwhile.
 #[test]
 fn communication_takes_its_part_of_the_memory() {

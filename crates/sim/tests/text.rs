@@ -96,7 +96,7 @@ fn two_data_parallel_layers_take_what_the_loop_says() {
     }
 }
 
-/// Activations are exchanged before the next layer and input gradients beside the weight gradients,
+/// Activations are exchanged before the next layer and input gradients next to the weight gradients,
 /// each followed by the update.
 #[test]
 fn a_hybrid_layer_waits_for_its_exchanges() {

@@ -39,7 +39,7 @@ pub(super) trait Rules {
     fn bytes(&self, step: u32, blocks: u64) -> Option<u64>;
     /// Whether the plan charges what a position reduces.
     fn charges(&self) -> bool;
-    /// Whether blocks are data, of which none may be sent in vain.
+    /// Whether blocks are data. Sending one in vain is then an error.
     fn listed(&self) -> bool;
 }
 

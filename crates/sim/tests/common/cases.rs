@@ -106,7 +106,7 @@ impl NodeSpec {
                     root: 0,
                 }
             }
-            (other, None) => panic!("{other} is no operation of a golden case"),
+            (other, None) => panic!("{other} is not an operation of a golden case"),
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn generator(name: &str) -> Option<&'static dyn Generator> {
 /// Makes the outermost dimension as large as `npus` NPUs need.
 ///
 /// # Errors
-/// The number of NPUs that is a unit of the outermost dimension, when `npus` is no multiple of it.
+/// The number of NPUs that is a unit of the outermost dimension, when `npus` is not a multiple of it.
 pub fn resize(generator: &dyn Generator, values: &mut Values, npus: u32) -> Result<(), u64> {
     let unit = generator.unit(values);
     if npus == 0 || unit == 0 || !u64::from(npus).is_multiple_of(unit) {

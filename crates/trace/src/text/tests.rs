@@ -80,7 +80,7 @@ fn the_data_parallel_loop() {
 }
 
 #[test]
-fn the_hybrid_loop_exchanges_input_gradients_beside_weight_gradients() {
+fn the_hybrid_loop_exchanges_input_gradients_next_to_weight_gradients() {
     let expected = [
         "a.forward 1 <- ",
         "a.forward.all_gather 10@[0, 1] <- a.forward",
