@@ -34,7 +34,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Every protocol, in the order of [`Inside::step_latency`].
+    /// Every protocol, in the order of [`Inside`]'s `step_latency`.
     pub const ALL: [Protocol; 3] = [Protocol::Ll, Protocol::Ll128, Protocol::Simple];
 
     /// Bytes on the wire for `bytes` of data: LL adds 4 of flag to every 4, LL128 8 to every 120.
