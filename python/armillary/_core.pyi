@@ -207,7 +207,7 @@ class Program:
         end; calls add up.
 
         What a workload's summary says of weights, gradients and optimizer state is held all along,
-        beside this.
+        in addition to this.
         """
     def play(
         self,
@@ -250,8 +250,8 @@ class Script:
     def compute(self, name: str, kernel: str, operations: int, bytes: int) -> None:
         """`Program.compute`, which the next step waits for."""
     def collective(self, name: str, kind: str, bytes: int, group: str, waited: bool) -> None:
-        """`Program.collective`; the next kernel waits for it or (not `waited`) runs beside it up to
-        its `wait`."""
+        """`Program.collective`; the next kernel waits for it or (not `waited`) runs in parallel up
+        to its `wait`."""
     def exchange(self, name: str, bytes: int) -> None:
         """A message to the rank ahead and one from the rank behind, up to the `wait` of its
         name."""

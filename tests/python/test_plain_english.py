@@ -26,7 +26,6 @@ PHRASES = {
 """Phrases, and what to write instead."""
 ALLOWED = {
     "beside",  # an old key of platform files
-    "Number of points of which it is unknown whether they fit.",
     "so many proposals in a row",
 }
 """Texts that are right as they are."""

@@ -134,7 +134,7 @@ def _lead(report: Report) -> str:
 
 
 def _other(report: Report, node: str) -> Explanation:
-    """An operation that is not a collective: how often it runs, and what of it is on the critical
+    """An operation that is not a collective: how often it runs, and its part of the critical
     path."""
     path, wanted = detail(report)["critical_path"], set(operations(report, node))
     found = [each for each in report["operations"] if pattern(each["name"]) in wanted]

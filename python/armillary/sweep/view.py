@@ -117,7 +117,7 @@ class View:
 
     @cached_property
     def unknown(self) -> int:
-        """Number of points of which it is unknown whether they fit."""
+        """Number of points that may or may not fit; their memory is unknown."""
         return (
             self.measured["fits"].null_count()
             if "fits" in self.measured.columns

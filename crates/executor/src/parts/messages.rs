@@ -10,7 +10,7 @@ use units::Time;
 
 const NONE: u32 = u32::MAX;
 
-/// Who talks to whom, seen from the receiver.
+/// A sender and its receiver, seen from the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ChannelKey {
     /// Rank index of the receiver.

@@ -279,11 +279,11 @@ fn a_cube_mesh_uses_its_cycles() {
             .collect();
         to.sort_unstable();
         to.dedup();
-        let beside = |c: &Vec<u32>| {
+        let hops_along = |c: &Vec<u32>| {
             let at = c.iter().position(|&q| q == p).expect("on it");
             [c[(at + 1) % 8], c[(at + 7) % 8]]
         };
-        let mut expected: Vec<u32> = cycles.iter().flat_map(beside).collect();
+        let mut expected: Vec<u32> = cycles.iter().flat_map(hops_along).collect();
         expected.sort_unstable();
         expected.dedup();
         assert_eq!(to, expected);

@@ -123,7 +123,7 @@ impl Findings {
         self.warnings.extend(other.warnings);
     }
 
-    /// The mapping at `at`, each key of which must be among `allowed`.
+    /// The mapping at `at`, whose keys must all be among `allowed`.
     pub(crate) fn mapping(&mut self, at: &At<'_>, allowed: &[&str]) -> Option<()> {
         if !at.is_map() {
             self.refuse(

@@ -102,7 +102,7 @@ pub(crate) fn shortened(
 }
 
 impl Findings {
-    /// The mapping at `at`, each key of which must be declared in `keys`.
+    /// The mapping at `at`, whose keys must all be declared in `keys`.
     pub(crate) fn declared(&mut self, at: &At<'_>, keys: &[Key]) -> Option<()> {
         let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
         self.mapping(at, &names)
