@@ -49,7 +49,8 @@ def _part(found: re.Match[str]) -> str:
 
 
 def _line(row: StudyRow) -> str:
-    goal = "" if row.paper is None else f"{GOALS[row.relation]}{row.paper:g} {row.unit}"
+    value = row.reference.value
+    goal = "" if value is None else f"{GOALS[row.reference.relation]}{value:g} {row.unit}"
     ours = f"{row.ours:.1f} {row.unit}" if row.unit else f"{row.ours:.2f}"
     return f"| {row.setup} | {goal} | {ours} | {row.why} |"
 

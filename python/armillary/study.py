@@ -1,8 +1,9 @@
-"""What a study is: where its numbers are printed, how ours are made, and rows of both side by
-side."""
+"""What a study is: rows of our numbers, each next to a reference and the source of that
+reference."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -13,39 +14,140 @@ from .backends import DEFAULT, NAMES
 if TYPE_CHECKING:
     from .report.chart import Chart
 
+Kind = Literal["paper", "figure", "claim", "equation", "measured", "limit", "ours"]
+"""Where a reference comes from:
+
+- `paper`: a paper prints the number;
+- `figure`: a paper draws it and prints no number;
+- `claim`: a paper's text claims it, and we wrote the number for the claim;
+- `equation`: a paper's equation, evaluated by the study;
+- `measured`: others measured it;
+- `limit`: a limit that we chose;
+- `ours`: there is no reference; the row shows what a choice of ours does."""
+
+Relation = Literal["=", "<", ">"]
+Verdict = Literal["holds", "below the margin", "fails"]
+
+_OF_A_PAPER: tuple[Kind, ...] = ("paper", "figure", "claim", "equation")
+_PLACE = re.compile(r"\b(Tables?|Figs?\.|section|page|equation) \w", re.IGNORECASE)
+"""What names a place in a paper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a reference comes from. Whatever is of a paper names the place in it."""
+
+    kind: Kind
+    where: str
+    """The place in the paper, who measured, or who chose and why; never empty."""
+
+    def __post_init__(self) -> None:
+        assert self.where, "a source says where"
+        assert self.kind not in _OF_A_PAPER or _PLACE.search(self.where), self.where
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What one of our numbers is compared with. Made by the functions below, one for each kind of
+    source."""
+
+    value: float | None
+    """`None` where nothing is printed."""
+    source: Source
+    relation: Relation = "="
+    """What is said of the number: that it is so, or that it stays below or above."""
+    margin: float | None = None
+    """Of a claim, the relative difference that counts: smaller ones prove nothing."""
+
+
+def printed(value: float, where: str, relation: Relation = "=") -> Reference:
+    """A number that a paper prints, and the place."""
+    return Reference(value, Source("paper", where), relation)
+
+
+def drawn(where: str) -> Reference:
+    """A figure without numbers."""
+    return Reference(None, Source("figure", where))
+
+
+def claimed(value: float, where: str, relation: Relation, margin: float) -> Reference:
+    """A claim of a paper's text, in numbers of ours. `margin`: for `<` and `>` the least
+    difference that counts, for `=` the largest that counts as equal; relative."""
+    return Reference(value, Source("claim", where), relation, margin)
+
+
+def evaluated(value: float, where: str) -> Reference:
+    """A paper's equation, evaluated by the study."""
+    return Reference(value, Source("equation", where))
+
+
+def measured(value: float, where: str) -> Reference:
+    """What others measured, and who."""
+    return Reference(value, Source("measured", where))
+
+
+def limit(value: float | None, relation: Relation, where: str = "chosen by us") -> Reference:
+    """A limit that we chose for ourselves; `None` where there is none."""
+    if value is None:
+        return unreferenced()
+    return Reference(value, Source("limit", where), relation)
+
+
+def unreferenced(where: str = "no reference") -> Reference:
+    """For rows that show what a choice of ours does."""
+    return Reference(None, Source("ours", where))
+
 
 @dataclass(frozen=True, slots=True)
 class StudyRow:
-    """One number of the paper and ours."""
+    """A number of ours and its reference."""
 
     setup: str
     backend: str
-    paper: float | None
-    """As printed; `None` where the paper shows a figure without numbers."""
+    reference: Reference
     ours: float
     unit: str
     why: str
     """One sentence: where ours comes from, or why it differs."""
-    relation: Literal["=", "<", ">"] = "="
-    """What the paper says of its number: that it is so, or that it stays below or above."""
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the paper's."""
-        return self.ours / self.paper if self.paper else None
+        """Ours over the reference."""
+        return self.ours / self.reference.value if self.reference.value else None
 
     @property
-    def holds(self) -> bool | None:
-        """Whether ours is below or above as the paper says; `None` where it prints a value, or
-        nothing."""
-        if self.paper is None or self.relation == "=":
+    def verdict(self) -> Verdict | None:
+        """Whether ours is below, above or equal as the reference says. `None` where that is a
+        value to compare with, or nothing."""
+        value, margin = self.reference.value, self.reference.margin
+        if value is None or (self.reference.relation == "=" and margin is None):
             return None
-        return self.ours < self.paper if self.relation == "<" else self.ours > self.paper
+        if self.reference.relation == "=":
+            return "holds" if abs(self.ours - value) <= (margin or 0) * abs(value) else "fails"
+        ahead = value - self.ours if self.reference.relation == "<" else self.ours - value
+        if ahead <= 0:
+            return "fails"
+        return "holds" if ahead >= (margin or 0) * abs(value) else "below the margin"
 
     def as_dict(self) -> dict[str, object]:
         """Plain data, for JSON."""
-        keys = ("setup", "backend", "relation", "paper", "ours", "unit", "ratio", "holds", "why")
-        return {key: getattr(self, key) for key in keys}
+        reference = self.reference
+        return {
+            "setup": self.setup,
+            "backend": self.backend,
+            "relation": reference.relation,
+            "reference": reference.value,
+            "source": {"kind": reference.source.kind, "where": reference.source.where},
+            "margin": reference.margin,
+            "ours": self.ours,
+            "unit": self.unit,
+            "ratio": self.ratio,
+            "verdict": self.verdict,
+            "why": self.why,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +161,8 @@ class Study:
     rows: Callable[[Sequence[str]], list[StudyRow]]
     """Runs it on the given backends."""
     charts: Callable[[Sequence[StudyRow]], list[Chart]] | None = None
-    """The figure of the paper, from the rows; without it paper and ours side by side, a chart for
-    each unit."""
+    """The figure of the paper, from the rows; without it reference and ours side by side, a chart
+    for each unit."""
     name: str = ""
     """What the command line calls it; `studies.STUDIES` says it."""
     code: str = ""

@@ -1,4 +1,4 @@
-"""A study as charts and as a page: the paper's numbers next to ours.
+"""A study as charts and as a page: references next to ours.
 
 Not here: what a study runs (`studies`), its table on a terminal (`study.py`), charts of one study's
 own (that study)."""
@@ -15,13 +15,13 @@ from .page import Page, Section, Table
 
 Json = Mapping[str, Any]
 
-PAPER, OURS = "paper", "ours"
-COLOURS = {"domain": [PAPER, OURS], "range": ["#8c8c8c", "#0072b2"]}
+REFERENCE, OURS = "reference", "ours"
+COLOURS = {"domain": [REFERENCE, OURS], "range": ["#8c8c8c", "#0072b2"]}
 """The same two colours in every study."""
 
 
 def charts(study: Json) -> list[Chart]:
-    """Paper and ours side by side, a chart for each unit; `study` as its JSON has it."""
+    """Reference and ours side by side, a chart for each unit; `study` as its JSON has it."""
     rows: list[Json] = study["rows"]
     return [
         _chart(study, unit, [row for row in rows if row["unit"] == unit]) for unit in _units(rows)
@@ -31,10 +31,12 @@ def charts(study: Json) -> list[Chart]:
 def page(study: Json, drawn: Sequence[Chart]) -> Page:
     """The study with its figures, its table, and the reasons of each row."""
     rows: list[Json] = study["rows"]
-    cells = [[row["setup"], row["backend"], *terminal.cells(row), row["why"]] for row in rows]
-    table = Table(
-        "Paper and ours", ("Setup", "Backend", "Paper", "Ours", "Ratio", "Why"), cells, labels=2
-    )
+    cells = [
+        [row["setup"], row["backend"], *terminal.cells(row), terminal.source(row), row["why"]]
+        for row in rows
+    ]
+    columns = ("Setup", "Backend", "Reference", "Ours", "Ratio", "Source", "Why")
+    table = Table("Reference and ours", columns, cells, labels=2)
     title = f"{study['study'].upper()}: {study['title']}"
     sections = [Section("Figures", list(drawn)), Section("Numbers", [table])]
     footer = f"Armillary {study['version']}, armillary study {study['study'].upper()}"
@@ -54,7 +56,7 @@ def _chart(study: Json, unit: str, rows: Sequence[Json]) -> Chart:
             "value": row[of],
         }
         for row in rows
-        for of in (PAPER, OURS)
+        for of in (REFERENCE, OURS)
         if row[of] is not None
     ]
     word = re.sub(r"[^a-z0-9]+", "-", unit.replace("%", "percent").lower()).strip("-") or "number"
@@ -63,7 +65,7 @@ def _chart(study: Json, unit: str, rows: Sequence[Json]) -> Chart:
         "mark": {"type": "bar", "tooltip": True},
         "encoding": {
             "y": {"field": "setup", "type": "nominal", "title": None, "sort": None},
-            "yOffset": {"field": "of", "sort": [PAPER, OURS]},
+            "yOffset": {"field": "of", "sort": [REFERENCE, OURS]},
             "x": axis,
             "color": {"field": "of", "type": "nominal", "title": None, "scale": COLOURS},
         },

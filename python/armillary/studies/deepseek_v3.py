@@ -14,7 +14,7 @@ from typing import Any
 
 from ..model.decoder_reader import decoder
 from ..model.flops import attention_flops, step_flops
-from ..study import Study, StudyRow, analytical
+from ..study import Reference, Study, StudyRow, analytical, evaluated, limit, printed, unreferenced
 from ..units import GB, GFLOP, TFLOP
 from ..workload import load_model
 from .frontier import FrontierRun, FrontierStep, step
@@ -83,26 +83,38 @@ def _rows(backend: str) -> Iterator[StudyRow]:
     for name, (options, settings) in VARIED.items():
         other = step(RUN.varied(options, settings), backend)
         why = f"{100 * (other.seconds / base.seconds - 1):+.1f} %, {other.most / GB:.1f} GB"
-        yield StudyRow(name, backend, None, other.gpu_hours / 1e3, "K GPU h", why)
+        hours = other.gpu_hours / 1e3
+        yield StudyRow(name, backend, unreferenced(CHANGED), hours, "K GPU h", why)
 
 
 def published(base: FrontierStep, backend: str) -> Iterator[StudyRow]:
     """The rows that have a published number."""
     yield StudyRow(
-        "GPU hours for 10^12 tokens", backend, GPU_HOURS / 1e3, base.gpu_hours / 1e3, "K GPU h", WHY
+        "GPU hours for 10^12 tokens",
+        backend,
+        printed(GPU_HOURS / 1e3, "arXiv:2412.19437, section 1"),
+        base.gpu_hours / 1e3,
+        "K GPU h",
+        WHY,
     )
     yield StudyRow(
-        "a step", backend, SECONDS, base.seconds, "s", "Table 4 of arXiv:2505.09343, the same run."
+        "a step",
+        backend,
+        printed(SECONDS, "arXiv:2505.09343, table 4"),
+        base.seconds,
+        "s",
+        "The same run.",
     )
-    yield StudyRow("fullest GPU", backend, CAPACITY / GB, base.most / GB, "GB", WHY_MEMORY, "<")
+    room = limit(CAPACITY / GB, "<", "what an H800 has: the run fits")
+    yield StudyRow("fullest GPU", backend, room, base.most / GB, "GB", WHY_MEMORY)
     whole, causal = operations()
     yield StudyRow(
-        "operations a token", backend, _published(TFLOPS), whole / GFLOP, "GFLOP", WHY_WORK
+        "operations a token", backend, _operations(TFLOPS), whole / GFLOP, "GFLOP", WHY_WORK
     )
     yield StudyRow(
         "operations a token, half of all scores",
         backend,
-        _published(CAUSAL),
+        _operations(CAUSAL),
         causal / GFLOP,
         "GFLOP",
         WHY_WORK,
@@ -118,11 +130,13 @@ def operations() -> tuple[float, float]:
     return whole, whole - 3 * scores / 2
 
 
-def _published(tflops: float) -> float:
+def _operations(tflops: float) -> Reference:
     """GFLOP a token at `tflops` TFLOP/s."""
-    return tflops * TFLOP * 2048 * SECONDS / (15_360 * 4096) / GFLOP
+    gflop = tflops * TFLOP * 2048 * SECONDS / (15_360 * 4096) / GFLOP
+    return evaluated(gflop, "from numbers of arXiv:2505.09343, table 4")
 
 
+CHANGED = "one thing changed; no reference"
 WHY = (
     "Kernels of the H100's preset, DeepEP's bandwidths, 20 of 132 multiprocessors for "
     "communication; nothing is fitted to this run."

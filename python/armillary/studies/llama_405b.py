@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..study import Study, StudyRow, analytical
+from ..study import Study, StudyRow, analytical, printed, unreferenced
 from ..units import GB
 from .frontier import FrontierRun, step
 
@@ -74,13 +74,14 @@ def _rows(backend: str) -> Iterator[StudyRow]:
     for name, (paper, options) in PUBLISHED.items():
         found = step(run(options), backend)
         why = f"{found.seconds:.2f} s a step, {found.most / GB:.1f} GB. " + WHY.get(name, "")
-        yield StudyRow(name, backend, paper, found.tflops, "TFLOP/s", why.strip())
+        reference = printed(paper, "table 4")
+        yield StudyRow(name, backend, reference, found.tflops, "TFLOP/s", why.strip())
     for name, (options, settings) in VARIED.items():
         found = step(run(options, settings), backend)
         yield StudyRow(
             name,
             backend,
-            None,
+            unreferenced("one thing changed; no reference"),
             found.tflops,
             "TFLOP/s",
             f"{found.seconds:.2f} s a step, {found.most / GB:.1f} GB.",

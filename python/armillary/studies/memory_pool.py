@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import Study, StudyRow, analytical
+from ..study import Study, StudyRow, analytical, evaluated, printed
 from ..units import NS_PER_MS
 from ..workload import Program, Workload
 
@@ -29,7 +29,7 @@ class PoolLoad:
 
     name: str
     slow: dict[str, str]
-    paper: int
+    printed: int
     in_switch: bool = False
 
 
@@ -95,7 +95,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
         StudyRow(
             load.name,
             backend,
-            load.paper,
+            printed(load.printed, "section IV-D"),
             measured(load, backend),
             "W",
             "counted by the time of a run",
@@ -108,7 +108,10 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
         StudyRow(
             f"{'in-switch' if in_switch else 'own tensors'}: the whole",
             backend,
-            equations(in_switch) / NS_PER_MS,
+            evaluated(
+                equations(in_switch) / NS_PER_MS,
+                "the equations of section IV-D, with bandwidths that we chose",
+            ),
             step(links, in_switch, backend) / NS_PER_MS,
             "ms",
             "the paper's equations and a run; steps are rounded up to the picosecond",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..study import Study, StudyRow
+from ..study import Study, StudyRow, printed
 from .multidim import PAPER
 
 PRINTED = {"link": 60.0, "nic": 1440.0, "switch": 720.0}
@@ -23,10 +23,15 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
     table = cost_file.load("multidim")
     ours = {item.part: item.dollars for item in table.bill(network, table.stack(1), [10e9])}
     parts = [
-        StudyRow(f"{part}, 3 NPUs at 10 GB/s", "cost", paper, ours[part], "$", WHY)
+        StudyRow(
+            f"{part}, 3 NPUs at 10 GB/s", "cost", printed(paper, "Fig. 12"), ours[part], "$", WHY
+        )
         for part, paper in PRINTED.items()
     ]
-    return [*parts, StudyRow("network", "cost", 2220.0, sum(ours.values()), "$", WHY)]
+    return [
+        *parts,
+        StudyRow("network", "cost", printed(2220.0, "Fig. 12"), sum(ours.values()), "$", WHY),
+    ]
 
 
 STUDY = Study(

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..study import Study, StudyRow
+from ..study import Study, StudyRow, printed
 from .multidim import PAPER, SETUP, SHAPES, case
 
 UTILISATION = {"2D": 57.53, "3D": 39.02, "4D": 66.74}
 """Percent; section III-C."""
 BOUND = {"2D": 1.39, "3D": 1.83, "4D": 1.29}
+
+WHERE = "section III-C"
 
 USED = (
     "MP's alone is 56.7, 37.8 and 66.2 %, from sizes alone; the rest is DP, which has one "
@@ -28,7 +30,14 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
     found = {shape: case("Transformer-1T", shape, 300) for shape in SHAPES}
     used = {shape: each.utilisation("EqualBW") for shape, each in found.items()}
     first = [
-        StudyRow(f"utilisation, {shape}", "model", UTILISATION[shape], 100 * used[shape], "%", USED)
+        StudyRow(
+            f"utilisation, {shape}",
+            "model",
+            printed(UTILISATION[shape], WHERE),
+            100 * used[shape],
+            "%",
+            USED,
+        )
         for shape in SHAPES
     ]
     bound = {}
@@ -37,7 +46,14 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
         time = each.time("EqualBW")
         bound[shape] = time / (time - communication * (1 - used[shape]))
     return first + [
-        StudyRow(f"speed-up bound, {shape}", "model", BOUND[shape], bound[shape], "x", FASTER)
+        StudyRow(
+            f"speed-up bound, {shape}",
+            "model",
+            printed(BOUND[shape], WHERE),
+            bound[shape],
+            "x",
+            FASTER,
+        )
         for shape in SHAPES
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..study import Study, StudyRow
+from ..study import Study, StudyRow, printed
 from .multidim import PAPER, SETUP, PaperCase, cases
 
 COST = {"EqualBW": (7.77, 13.82), "SmartBW": (1.65, 4.13)}
@@ -29,11 +29,11 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
     del backends
     found = list(cases())
     table = []
-    for name, printed in COST.items():
-        table += _pair(f"cost of {name} over MessageBW", printed, found, _dearer(name), SWAPPED)
-    for name, printed in WORTH.items():
+    for name, pair in COST.items():
+        table += _pair(f"cost of {name} over MessageBW", pair, found, _dearer(name), SWAPPED)
+    for name, pair in WORTH.items():
         table += _pair(
-            f"performance per cost of {name} over EqualBW", printed, found, _worth(name), PER_COST
+            f"performance per cost of {name} over EqualBW", pair, found, _worth(name), PER_COST
         )
     return table
 
@@ -51,7 +51,7 @@ def _worth(name: str) -> Callable[[PaperCase], float]:
 
 def _pair(
     setup: str,
-    printed: tuple[float, float],
+    pair: tuple[float, float],
     found: Iterable[PaperCase],
     ratio: Callable[[PaperCase], float],
     why: str,
@@ -59,8 +59,8 @@ def _pair(
     values = [ratio(each) for each in found]
     ours = (sum(values) / len(values), max(values))
     return [
-        StudyRow(f"{setup}, {what}", "model", paper, value, "x", why)
-        for what, paper, value in zip(("mean", "most"), printed, ours, strict=True)
+        StudyRow(f"{setup}, {what}", "model", printed(paper, "section VI-C"), value, "x", why)
+        for what, paper, value in zip(("mean", "most"), pair, ours, strict=True)
     ]
 
 

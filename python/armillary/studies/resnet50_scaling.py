@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..study import Study, StudyRow
+from ..study import Study, StudyRow, drawn, printed
 from .ispass import SETUP, Torus, exposed
 
 PRINTED = {Torus(2, 2, 2): 4.1, Torus(2, 8, 8): 25.2}
@@ -38,7 +38,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
         StudyRow(
             f"{torus} ({torus.npus} NPUs), {kind}",
             backend,
-            PRINTED.get(torus),
+            printed(PRINTED[torus], "section V-F") if torus in PRINTED else drawn("Fig. 17"),
             exposed(kind, torus, backend),
             "%",
             WHY.get((kind, torus.npus), "no number printed: the share grows with the torus"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import Study, StudyRow, analytical
+from ..study import Study, StudyRow, analytical, claimed, drawn, evaluated, printed
 from ..units import NS_PER_MS
 from ..workload import Workload, moe
 
@@ -152,23 +152,32 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
                 StudyRow(
                     f"{name}: waiting for data",
                     backend,
-                    50,
+                    claimed(50, "section I: communication time dominates", ">", 0.05),
                     waits(system, PoolChoice(), backend),
                     "%",
                     WHY_WAITS,
-                    ">",
                 )
             )
             found += _parts(system, name, backend)
         least = best(PoolChoice(), backend)
         found.append(
             StudyRow(
-                "best of the sweep: fabric in a node", backend, 512, least.fabric, "GB/s", WHY_BEST
+                "best of the sweep: fabric in a node",
+                backend,
+                printed(OPT.fabric, "Table V"),
+                least.fabric,
+                "GB/s",
+                WHY_BEST,
             )
         )
         found.append(
             StudyRow(
-                "best of the sweep: a memory group", backend, 500, least.memory, "GB/s", WHY_BEST
+                "best of the sweep: a memory group",
+                backend,
+                printed(OPT.memory, "Table V"),
+                least.memory,
+                "GB/s",
+                WHY_BEST,
             )
         )
         for choice in (
@@ -189,7 +198,7 @@ def _parts(system: System, name: str, backend: str) -> list[StudyRow]:
     """Fig. 11: the five parts of a step, ms."""
     times = parts(system, PoolChoice(), backend)
     return [
-        StudyRow(f"{name}: {part}", backend, None, ns / NS_PER_MS, "ms", WHY_PARTS)
+        StudyRow(f"{name}: {part}", backend, drawn("Fig. 11"), ns / NS_PER_MS, "ms", WHY_PARTS)
         for part, ns in times.items()
     ]
 
@@ -223,12 +232,19 @@ def _ratios(choice: PoolChoice, label: str, backend: str) -> list[StudyRow]:
         StudyRow(
             f"ZeRO-Infinity over HierMem{label}",
             backend,
-            0.999,
+            evaluated(0.999, "section V-B: ZeRO-Infinity performs 0.1 % better"),
             own / pool,
             "of the step",
             WHY_NEAR,
         ),
-        StudyRow(f"HierMem over HierMem (opt){label}", backend, 4.6, pool / opt, "x", WHY_OPT),
+        StudyRow(
+            f"HierMem over HierMem (opt){label}",
+            backend,
+            printed(4.6, "section V-B"),
+            pool / opt,
+            "x",
+            WHY_OPT,
+        ),
     ]
 
 

@@ -17,7 +17,7 @@ from functools import cache
 from ..calibrate import Case, Fit, MeasuredTable, fit
 from ..calibrate.case import parameters
 from ..platform import Platform
-from ..study import StudyRow
+from ..study import StudyRow, limit
 from . import floor
 from .sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
 
@@ -292,7 +292,8 @@ def _row(
     half = f"half of them up to {middle:.0f} %; " if len(ordered) > 2 else ""
     line = f"a line through the measured neighbours {_mean(_means(lines)):.1f} %; " if lines else ""
     why = f"{line}{half}worst: {worst.name}, {percent(means[worst]):.0f} %"
-    yield StudyRow(f"{setup} ({len(means)})", "analytical", most, _mean(means), "%", why, "<")
+    reference = limit(most, "<")
+    yield StudyRow(f"{setup} ({len(means)})", "analytical", reference, _mean(means), "%", why)
 
 
 def _mean(means: Mapping[MeasuredSweep, float]) -> float:

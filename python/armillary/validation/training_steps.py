@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ..api import simulate
 from ..errors import InputError
 from ..platform import Platform
-from ..study import Study, StudyRow, analytical
+from ..study import Study, StudyRow, analytical, limit
 from ..units import NS_PER_S
 from ..workload import build
 from . import nanotron, peak_memory, vision
@@ -228,12 +228,12 @@ def _errors(
     )
     label = f"{name} ({len(found)})"
     middle = percent(statistics.median(logs))
-    yield StudyRow(
-        f"{label}: median error", backend, MEDIAN if goal else None, middle, "%", why, "<"
-    )
-    yield StudyRow(
-        f"{label}: 90th percentile", backend, NINTH if goal else None, percent(ninth), "%", why, "<"
-    )
+    for what, most, error in (
+        ("median error", MEDIAN, middle),
+        ("90th percentile", NINTH, percent(ninth)),
+    ):
+        reference = limit(most if goal else None, "<")
+        yield StudyRow(f"{label}: {what}", backend, reference, error, "%", why)
 
 
 def choices(found: Sequence[TimePrediction]) -> list[list[TimePrediction]]:
@@ -292,13 +292,13 @@ def _rank_rows(
         f"worst: {worst[0].run.model.name} on {worst[0].run.gpus} GPUs, {spearman(worst):.2f} "
         f"of {len(worst)}"
     )
-    yield StudyRow(f"{label}: rank correlation", backend, RANKS, weighted, "", why, ">")
+    least = limit(RANKS, ">")
+    yield StudyRow(f"{label}: rank correlation", backend, least, weighted, "", why)
     losses = [lost(same) for same in sets]
     near = sum(loss <= BEST for loss in losses)
     why = f"within {BEST:.0f} % in {near} of {len(losses)}; worst {max(losses):.0f} %"
-    yield StudyRow(
-        f"{label}: median loss by our best", backend, BEST, statistics.median(losses), "%", why, "<"
-    )
+    most, middle = limit(BEST, "<"), statistics.median(losses)
+    yield StudyRow(f"{label}: median loss by our best", backend, most, middle, "%", why)
 
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
@@ -320,8 +320,8 @@ STUDY = Study(
     "Training steps: predicted against measured times",
     "published tables; each group's source is in validation/measured/training_groups.csv",
     "Presets' efficiencies, one for each GPU generation; what a source says of its software and "
-    "machine. Paper: what "
-    "it should stay below, or above. Rows read off figures (grade C) are left out.",
+    "machine. Reference: a "
+    "limit that we chose. Rows read off figures (grade C) are left out.",
     rows,
     charts,
 )

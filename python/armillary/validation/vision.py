@@ -27,7 +27,7 @@ from importlib import resources
 
 from ..api import simulate
 from ..platform import Platform
-from ..study import StudyRow
+from ..study import StudyRow, measured, unreferenced
 from ..units import NS_PER_S
 from ..workload import cnn, dlrm
 from ..workload.workload import Workload
@@ -210,7 +210,7 @@ def _rows(backend: str) -> list[StudyRow]:
     found = (("median error", statistics.median(errors)), ("90th percentile", ninth))
     return [
         *(
-            StudyRow(f"{name}: {what}", backend, None, 100 * error, "%", why)
+            StudyRow(f"{name}: {what}", backend, unreferenced(), 100 * error, "%", why)
             for what, error in found
         ),
         *each,
@@ -228,7 +228,7 @@ def _row(run: Vision, backend: str) -> StudyRow:
     return StudyRow(
         setup,
         backend,
-        run.samples_per_s,
+        measured(run.samples_per_s, "NVIDIA, DeepLearningExamples"),
         round(ours, 1),
         "samples/s",
         _reason(run, ours / run.samples_per_s),

@@ -30,7 +30,25 @@ def test_json_has_every_row(armillary: Armillary) -> None:
     found = json.loads(armillary("study", "D7", "--json", "-", "--backend", "link").stdout)
     assert found["study"] == "resnet50-compute-power"
     assert len(found["rows"]) == 8
-    assert set(found["rows"][0]) >= {"setup", "backend", "paper", "ours", "ratio", "why"}
+    first = found["rows"][0]
+    assert set(first) >= {"setup", "backend", "reference", "ours", "ratio", "verdict", "why"}
+    assert first["source"] == {"kind": "paper", "where": "section V-F"}
+
+
+def test_the_table_says_where_references_come_from(armillary: Armillary) -> None:
+    """A column with the kind, and below it each source in words."""
+    printed = armillary("study", "a6").stdout
+    head = next(line for line in printed.splitlines() if line.startswith("Setup"))
+    assert "Reference" in head and "Source" in head and "Paper" not in head
+    assert "\na  paper: section IV-D\n" in printed
+    assert "\nb  equation: the equations of section IV-D, with bandwidths that we chose" in printed
+
+
+def test_the_digits_under_test_are_shown(armillary: Armillary) -> None:
+    """0.999 against 0.9985 is not 1.00."""
+    printed = armillary("study", "a5").stdout
+    line = next(each for each in printed.splitlines() if "ZeRO-Infinity over HierMem" in each)
+    assert "1.00 of the step" not in line
 
 
 def test_an_unknown_one_is_refused(armillary: Armillary) -> None:

@@ -11,6 +11,7 @@ from conftest import ROOT
 from armillary.report import study_page
 from armillary.report.chart import Chart
 from armillary.studies import StudyRow, astra2_nccl, study
+from armillary.study import drawn, printed
 
 DATA = ROOT / "../shared/measurements/dev.json"
 
@@ -23,24 +24,24 @@ def themis() -> list[StudyRow]:
 def show(rows: list[StudyRow]) -> None:
     print(
         *(
-            f"{row.setup:<48} paper {row.paper} ours {row.ours:.3f} ratio {row.ratio}"
+            f"{row.setup:<48} reference {row.reference.value} ours {row.ours:.3f} ratio {row.ratio}"
             for row in rows
         ),
         sep="\n",
     )
 
 
-def test_a1_is_within_one_percent() -> None:
-    """All seven times without latencies, and within 0.1 % with one set for all; the messages
-    exactly."""
+def test_a1_is_within_a_quarter_of_a_percent() -> None:
+    """All seven times without latencies within 0.25 %, and with five fitted ones, which prove
+    nothing, within 0.1 %; the messages exactly."""
     rows = study("astra2-table4").rows(("analytical",))
     show(rows)
     times = [row for row in rows if row.unit == "us"]
-    bare = [row.ratio for row in times if "latencies" not in row.setup]
-    late = [row.ratio for row in times if "latencies" in row.setup]
-    assert bare == pytest.approx([1] * 7, abs=0.01)
+    bare = [row.ratio for row in times if "fitted" not in row.setup]
+    late = [row.ratio for row in times if "fitted" in row.setup]
+    assert bare == pytest.approx([1] * 7, abs=0.0025)
     assert late == pytest.approx([1] * 7, abs=0.001)
-    assert all(row.ours == row.paper for row in rows if row.unit == "MB")
+    assert all(row.ours == row.reference.value for row in rows if row.unit == "MB")
     assert rows[-1].ratio == pytest.approx(1, abs=0.01)
 
 
@@ -77,20 +78,26 @@ def test_a3_prints_a_row_for_each_torus() -> None:
     """How long a simulation takes is printed and not asserted."""
     rows = study("astra2-speed").rows(("analytical",))
     show(rows)
-    assert [row.paper for row in rows] == [1700, 1700, 3140, 3140, 756]
+    assert [row.reference.value for row in rows] == [1700, 1700, 3140, 3140, 756]
     assert all(row.ours > 0 for row in rows)
 
 
-def test_themis_every_ordering_and_every_claim_of_themis_holds(themis: list[StudyRow]) -> None:
-    """Those that are equal on one dimension exactly, across platforms within 6 %."""
+def test_themis_claims_of_the_text(themis: list[StudyRow]) -> None:
+    """None fails. GPT-3 gains too little from Themis to say that it does: the paper's "heavily"
+    is not ours. Equal on one dimension means to the picosecond."""
     claims = [row for row in themis if row.unit == "x"]
     show(claims)
     assert len(claims) == 44
-    assert all(row.holds is not False for row in claims)
-    equal = [row for row in claims if row.relation == "="]
+    assert all(row.verdict != "fails" for row in claims)
+    thin = {row.setup for row in claims if row.verdict == "below the margin"}
+    assert thin >= {
+        f"GPT-3: Themis over baseline, {name}" for name in ("W-2D", "Conv-3D", "Conv-4D")
+    }
+    equal = [row for row in claims if row.reference.relation == "="]
     assert all(row.ours == 1 for row in equal if "over baseline" in row.setup)
-    assert all(row.ours == pytest.approx(1, abs=0.06) for row in equal)
-    assert [row.ours for row in themis if row.unit == "claims"] == [43, 44, 44]
+    counts = [row.ours for row in themis if row.unit == "claims"]
+    print(counts, thin)
+    assert [sum(counts[at : at + 3]) for at in (0, 3, 6)] == [44] * 3
 
 
 def test_themis_times_of_a_wafer_are_its_bandwidths(themis: list[StudyRow]) -> None:
@@ -114,21 +121,22 @@ def test_figures_of_their_own_draw(name: str, themis: list[StudyRow]) -> None:
 def test_every_other_study_is_drawn_by_unit(tmp_path: Path) -> None:
     """Paper and ours as they are in the rows; the page holds them all."""
     rows = [
-        StudyRow("one <b>", "link", 2.0, 1.0, "us", "why"),
-        StudyRow("two", "link", None, 3.0, "%", "because"),
+        StudyRow("one <b>", "link", printed(2.0, "Table 1 <i>"), 1.0, "us", "why"),
+        StudyRow("two", "link", drawn("Fig. 2"), 3.0, "%", "because"),
     ]
     text = {"study": "x1", "title": "T", "source": "S", "setup": "U", "version": "0"}
     body = {**text, "rows": [row.as_dict() for row in rows]}
-    drawn = study_page.charts(body)
-    assert [chart.name for chart in drawn] == ["x1-us", "x1-percent"]
-    assert [(each["of"], each["value"]) for each in drawn[0].records()] == [
-        ("paper", 2.0),
+    charts = study_page.charts(body)
+    assert [chart.name for chart in charts] == ["x1-us", "x1-percent"]
+    assert [(each["of"], each["value"]) for each in charts[0].records()] == [
+        ("reference", 2.0),
         ("ours", 1.0),
     ]
-    assert [(each["of"], each["value"]) for each in drawn[1].records()] == [("ours", 3.0)]
-    page = study_page.page(body, drawn)
+    assert [(each["of"], each["value"]) for each in charts[1].records()] == [("ours", 3.0)]
+    page = study_page.page(body, charts)
     page.write(tmp_path / "x1.html")
     html = (tmp_path / "x1.html").read_text(encoding="utf-8")
     assert "one &lt;b&gt;" in html
     assert "because" in html
+    assert "paper: Table 1 &lt;i&gt;" in html
     assert all(isinstance(figure, Chart) for figure in page.figures())

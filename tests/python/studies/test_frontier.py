@@ -33,7 +33,7 @@ def test_published_operations(deepseek: FrontierStep) -> None:
     rows = {row.setup: row for row in deepseek_v3.published(deepseek, "analytical")}
     for name in ("operations a token", "operations a token, half of all scores"):
         assert rows[name].ratio == pytest.approx(1, abs=0.005)
-    assert rows["fullest GPU"].holds is True
+    assert rows["fullest GPU"].verdict == "holds"
 
 
 def test_what_makes_it_fit() -> None:

@@ -7,6 +7,7 @@ from conftest import ROOT
 
 from armillary.errors import InputError
 from armillary.studies import STUDIES, StudyRow, studies, study
+from armillary.study import Kind, Reference, Source, claimed, drawn, limit, printed
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def test_a_notebook_shows_what_a_study_is_without_running_it() -> None:
 
 def test_scaling_prints_the_ends_of_figure_17(scaling: list[StudyRow]) -> None:
     for kind in ("published", "array"):
-        assert [row.paper for row in only(scaling, kind)] == [4.1, None, None, None, 25.2]
+        assert [row.reference.value for row in only(scaling, kind)] == [4.1, None, None, None, 25.2]
     assert all(row.why for row in scaling)
 
 
@@ -48,7 +49,7 @@ def test_scaling_meets_128_npus_with_published_cycles(scaling: list[StudyRow]) -
     listed."""
     print(
         *(
-            f"{row.setup:<28} paper {row.paper} ours {row.ours:.2f} ratio {row.ratio}"
+            f"{row.setup:<28} reference {row.reference.value} ours {row.ours:.2f} ratio {row.ratio}"
             for row in scaling
         ),
         sep="\n",
@@ -69,17 +70,58 @@ def test_scaling_backends_agree_on_rings(scaling: list[StudyRow]) -> None:
 def test_d7_half_the_power_exposes_less_than_one_percent() -> None:
     rows = study("resnet50-compute-power").rows(("analytical",))
     half = [row for row in rows if row.setup.startswith("0.5x")]
-    assert [(row.relation, row.paper, row.holds) for row in half] == [("<", 1.0, True)] * 2
+    assert [(row.reference.relation, row.reference.value) for row in half] == [("<", 1.0)] * 2
+    assert [each.ours < 1 for each in half] == [True] * 2
     for kind in ("published", "array"):
         shares = [row.ours for row in only(rows, kind)]
         assert shares == sorted(shares)
 
 
-def test_holds() -> None:
-    row = StudyRow("s", "link", 1.0, 2.0, "%", "why", "<")
-    assert (row.holds, row.ratio) == (False, 2.0)
-    assert StudyRow("s", "link", 1.0, 2.0, "%", "why", ">").holds is True
-    assert StudyRow("s", "link", None, 2.0, "%", "why").as_dict()["ratio"] is None
+def row(reference: Reference, ours: float) -> StudyRow:
+    return StudyRow("s", "link", reference, ours, "%", "why")
+
+
+def test_a_claim_holds_only_by_more_than_its_margin() -> None:
+    """A gain of 0.014 % is no gain; on the wrong side any difference fails."""
+    faster = claimed(1.0, "section V", "<", 0.01)
+    verdicts = [row(faster, ours).verdict for ours in (0.5, 0.98, 0.99986, 1.0, 1.001)]
+    assert verdicts == ["holds", "holds", "below the margin", "fails", "fails"]
+    same = claimed(1.0, "section V", "=", 0.06)
+    verdicts = [row(same, ours).verdict for ours in (0.93, 0.95, 1.05, 1.07)]
+    assert verdicts == ["fails", "holds", "holds", "fails"]
+    assert row(limit(2.0, ">"), 2.01).verdict == "holds"
+    assert row(printed(1.0, "Table I"), 2.0).verdict is None
+    assert row(printed(1.0, "Table I"), 2.0).ratio == 2
+    assert row(drawn("Fig. 3"), 2.0).as_dict()["ratio"] is None
+
+
+@pytest.mark.parametrize("kind", ["paper", "figure", "claim", "equation"])
+def test_what_is_of_a_paper_names_the_place(kind: Kind) -> None:
+    """No row can be made without a source, and no such source without a table, a figure, a
+    section or an equation."""
+    for place in ("Table IV", "Fig. 9a", "section V-A1", "arXiv:2412.19437, table 4"):
+        assert str(Source(kind, place)) == f"{kind}: {place}"
+    for nowhere in ("", "the paper", "Won et al., 2021", "section"):
+        with pytest.raises(AssertionError):
+            Source(kind, nowhere)
+
+
+QUICK = [
+    entry.name
+    for entry in STUDIES
+    if entry.code not in ("a3", "a4", "a5", "v1", "v2", "v3", "v4", "v5")
+]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_every_row_has_a_source(name: str) -> None:
+    """A number that the study itself computes is never called the paper's: what has no number has
+    a figure or nothing as its source, and a margin is that of a claim."""
+    for each in study(name).rows(("analytical",)):
+        source = each.reference.source
+        assert source.where
+        assert (each.reference.value is None) == (source.kind in ("figure", "ours")), each
+        assert (each.reference.margin is not None) == (source.kind == "claim"), each
 
 
 def test_unknown_study() -> None:

@@ -101,7 +101,7 @@ def test_rows_say_what_holds() -> None:
         training_steps._errors("two", [_made(1.1, 1), _made(1, 1.2)], "analytical", goal=True)
     )
     assert [round(row.ours, 1) for row in rows] == [14.9, 20.0]
-    assert [row.holds for row in rows] == [False, False]
+    assert [row.verdict for row in rows] == ["fails", "fails"]
 
 
 def test_one_efficiency_model_a_generation() -> None:

@@ -43,7 +43,7 @@ def test_models_have_the_published_size(name: str, parameters: float) -> None:
 
 def test_predictions_hold_what_the_study_says() -> None:
     rows = vision.rows(["analytical"])
-    errors = sorted(abs(row.ours / row.paper - 1) for row in rows if row.paper)
+    errors = sorted(abs(row.ours / row.reference.value - 1) for row in rows if row.reference.value)
     assert len(errors) == 32
     assert rows[0].setup.endswith("(32): median error")
     assert rows[0].ours == pytest.approx(100 * statistics.median(errors), abs=0.01)
