@@ -25,6 +25,16 @@ pub enum Alike {
     /// Links from NPU to NPU with equal [`Backend::physical_minimum`], as long as a transfer takes
     /// one link and only one NPU sends over that link.
     OneLink,
+    /// Links that the caller finds alike and passes to [`Backend::fold`]: what they carry depends
+    /// only on their cost and on the transfers that take them.
+    Classes,
+}
+
+/// Which links of a folded run are alike: they carry alike flows at all times, so that one stands
+/// for all of them.
+pub trait LinkClasses: Send {
+    /// The link that stands for `link`, and how many links it stands for. It stands for itself.
+    fn of(&self, link: u32) -> (u32, u64);
 }
 
 /// Memory that a backend will take, for the estimate before a run.
@@ -74,6 +84,11 @@ pub trait Backend: Send {
     fn alike(&self) -> Alike {
         Alike::Nothing
     }
+
+    /// Learns which links are alike, before the first start of a folded run. Called where
+    /// [`Backend::alike`] is [`Alike::Classes`]; from then on a transfer stands for as many as its
+    /// weight says on the links as well.
+    fn fold(&mut self, _classes: Box<dyn LinkClasses>) {}
 
     /// Memory that grows with the network or with the transfers under way.
     fn footprint(&self) -> Footprint {
@@ -135,6 +150,10 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
 
     fn alike(&self) -> Alike {
         (**self).alike()
+    }
+
+    fn fold(&mut self, classes: Box<dyn LinkClasses>) {
+        (**self).fold(classes);
     }
 
     fn footprint(&self) -> Footprint {

@@ -18,7 +18,7 @@ mod stuck;
 mod transfer;
 mod usage;
 
-pub use backend::{Alike, Backend, Contention, Footprint};
+pub use backend::{Alike, Backend, Contention, Footprint, LinkClasses};
 pub use closed_form::{Alone, ClosedForm};
 pub use cost::LinkCost;
 pub use order::{Ordered, Sequence, Stamp};

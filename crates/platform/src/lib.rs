@@ -10,7 +10,7 @@ pub mod library;
 mod platform;
 mod profile;
 
-pub use config::native::network::{Analytical, Link, Network, NetworkModel};
+pub use config::native::network::{Analytical, Flow, FlowWeights, Link, Network, NetworkModel};
 pub use platform::{
     Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Exceeded,
     Hierarchy, Launch, Like, Npu, Platform, Policy, Scheduler,

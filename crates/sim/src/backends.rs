@@ -7,15 +7,16 @@
 
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
+use net_flow::{FairFlows, Limits, Weights};
 use network::{
-    Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, NetworkSink, Ordered,
-    Stuck, Transfer, Usage,
+    Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
+    NetworkSink, Ordered, Stuck, Transfer, Usage,
 };
-use platform::{NetworkModel, Platform, Profile};
+use platform::{FlowWeights, NetworkModel, Platform, Profile};
 use std::fmt;
 use std::str::FromStr;
 use topology::{Fabric, LinkGraph};
-use units::{GIGA, Span, Time};
+use units::{GIGA, Ratio, Span, Time};
 
 /// A network backend as users name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub enum BackendKind {
     Analytical,
     /// A queue on every link.
     Link,
+    /// Flows that share links fairly.
+    Flow,
     /// One of another crate.
     Other(Registration),
 }
@@ -48,13 +51,15 @@ impl Eq for Registration {}
 
 impl BackendKind {
     /// The built-in ones, the default first.
-    pub const ALL: [BackendKind; 2] = [BackendKind::Analytical, BackendKind::Link];
+    pub const ALL: [BackendKind; 3] =
+        [BackendKind::Analytical, BackendKind::Link, BackendKind::Flow];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
             BackendKind::Analytical => NetworkModel::Analytical.name(),
             BackendKind::Link => NetworkModel::Link.name(),
+            BackendKind::Flow => NetworkModel::Flow.name(),
             BackendKind::Other(registration) => registration.name,
         }
     }
@@ -64,6 +69,7 @@ impl BackendKind {
         match self {
             BackendKind::Analytical => NetworkModel::Analytical.about(),
             BackendKind::Link => NetworkModel::Link.about(),
+            BackendKind::Flow => NetworkModel::Flow.about(),
             BackendKind::Other(_) => "from another crate",
         }
     }
@@ -82,6 +88,7 @@ impl BackendKind {
         let mut network = match self {
             BackendKind::Analytical => Network::Analytical(analytical(platform)?),
             BackendKind::Link => Network::Link(link(platform)?),
+            BackendKind::Flow => Network::Flow(Box::new(flow(platform)?)),
             BackendKind::Other(registration) => Network::Other((registration.make)(platform)?),
         };
         if !platform.profile.is_native() && network.ordered().is_none() {
@@ -97,6 +104,7 @@ impl From<NetworkModel> for BackendKind {
         match model {
             NetworkModel::Analytical => BackendKind::Analytical,
             NetworkModel::Link => BackendKind::Link,
+            NetworkModel::Flow => BackendKind::Flow,
         }
     }
 }
@@ -132,6 +140,8 @@ pub enum Network {
     Analytical(Analytical),
     /// See [`BackendKind::Link`].
     Link(LinkQueues),
+    /// See [`BackendKind::Flow`].
+    Flow(Box<FairFlows>),
     /// See [`BackendKind::Other`].
     Other(Box<dyn Backend>),
 }
@@ -142,6 +152,7 @@ macro_rules! each {
         match $network {
             Network::Analytical($backend) => $call,
             Network::Link($backend) => $call,
+            Network::Flow($backend) => $call,
             Network::Other($backend) => $call,
         }
     };
@@ -177,6 +188,10 @@ impl Backend for Network {
 
     fn alike(&self) -> Alike {
         each!(self, backend => backend.alike())
+    }
+
+    fn fold(&mut self, classes: Box<dyn LinkClasses>) {
+        each!(self, backend => backend.fold(classes));
     }
 
     fn footprint(&self) -> Footprint {
@@ -260,4 +275,23 @@ fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
 fn link(platform: &Platform) -> Result<LinkQueues, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
     Ok(LinkQueues::new(links(platform)?, costs(platform), by_link))
+}
+
+fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
+    let by_link = matches!(platform.fabric, Fabric::Graph(_));
+    let settings = platform.network.flow.clone().unwrap_or_default();
+    if settings.efficiency > Ratio::ONE {
+        let text = format!("efficiency {} is more than the whole link", settings.efficiency);
+        let key = "network.flow.efficiency";
+        return Err(Problem::new(&platform.name, key, text).help("above 0, at most 1 (100 %)"));
+    }
+    let limits = Limits {
+        flow: settings.stream_bandwidth_max,
+        efficiency: settings.efficiency,
+        weights: match settings.weights {
+            FlowWeights::Equal => Weights::Equal,
+            FlowWeights::RoundTrip => Weights::RoundTrip,
+        },
+    };
+    Ok(FairFlows::new(links(platform)?, costs(platform), by_link, limits))
 }

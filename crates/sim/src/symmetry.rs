@@ -243,6 +243,7 @@ impl<'a> Finder<'a> {
     fn check_links(&self) -> Result<(), String> {
         match (self.network.alike(), &self.platform.fabric) {
             (Alike::Departures, _) => Ok(()),
+            (Alike::Classes, _) => Err("transfers share links".into()),
             (_, Fabric::Graph(_)) => Err("links of an explicit graph are shared".into()),
             (Alike::OneLink, Fabric::Stacked(dims)) => self.check_one_link(dims),
             (Alike::Nothing, _) => Err("the backend treats no links as alike".into()),

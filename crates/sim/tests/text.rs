@@ -13,7 +13,7 @@ use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use trace::chakra::ReadOptions;
 use trace::text::{Layers, parse, recover};
 
-const BACKENDS: [BackendKind; 2] = BackendKind::ALL;
+const BACKENDS: [BackendKind; 3] = BackendKind::ALL;
 /// 1 byte a ns and a direction, 100 ns a link.
 const RING: &str = "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 100 ns}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n";
 

@@ -10,9 +10,11 @@
 //! here: what a backend does (`net-*`), and how it is made for a platform (`sim::backends`).
 
 mod analytical;
+mod flow;
 mod link;
 
 pub use analytical::Analytical;
+pub use flow::{Flow, FlowWeights};
 pub use link::Link;
 
 use crate::config::declared::{Setting, Shown, Words, section, words};
@@ -72,6 +74,8 @@ backends! {
     analytical: Analytical, "analytical", "latency and bandwidth";
     /// Settings of the link-queue backend.
     link: Link, "link", "messages queue for links";
+    /// Settings of the fair-flow backend.
+    flow: Flow, "flow", "transfers share links fairly";
 }
 
 impl NetworkModel {

@@ -1,0 +1,532 @@
+//! The backend: flows that start, get rates, drain and arrive.
+//!
+//! Model. A flow sends on all links of its route at once, at its max-min fair rate, from its start
+//! until its last byte has left (it *drains*). It arrives one latency of its route later. So a flow
+//! that shares nothing takes `sum of latencies + bytes / bandwidth` of its slowest link, and
+//! switches cut through. Rates change only where flows start or drain, once for each instant, and
+//! only for the flows that the change can reach: those that share links with it, with those, and so
+//! on. Not modelled: packets, headers, buffers, loss and the reaction time of congestion control
+//! (`net-packet`).
+//!
+//! Arithmetic. Rates are integers in 1 / 2^16 bytes per second, rounded down; what a flow has left
+//! is exact; the instant at which it drains is rounded up to the picosecond once.
+//!
+//! Source: max-min fairness as a model of flows in networks: Casanova et al., "Versatile, scalable,
+//! and accurate simulation of distributed applications and platforms", JPDC 74 (2014), section 3.
+
+use crate::fair::{Solver, Use, share};
+use crate::links::{Links, Member, RATE_BITS, Sent};
+use crate::route::Router;
+use engine::EventQueue;
+use network::{
+    Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
+    NetworkSink, Sending, Transfer, Usage,
+};
+use topology::LinkGraph;
+use units::{Bandwidth, Bytes, PS_PER_US, Ratio, Span, Time};
+
+/// Bytes kept for a flow, a link and a link in use, rounded up for tables that grow by doubling.
+const FLOW: u64 = 480;
+const LINK: u64 = 4;
+const USED_LINK: u64 = 256;
+
+const PS_PER_MS: u64 = PS_PER_US * 1_000;
+const PS_PER_S: u128 = PS_PER_MS as u128 * 1_000;
+
+/// How flows share a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Weights {
+    /// All alike.
+    #[default]
+    Equal,
+    /// In inverse proportion to the latency of their route there and back, as TCP does.
+    RoundTrip,
+}
+
+/// What limits flows besides the links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Most that one flow gets; `None`: what its links give.
+    pub flow: Option<Bandwidth>,
+    /// The part of a link's bandwidth that flows can use.
+    pub efficiency: Ratio,
+    /// How flows share.
+    pub weights: Weights,
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    /// The flow has sent its last byte, unless its rates have changed since.
+    Drain { flow: u32, schedule: u32 },
+    /// The flow has arrived.
+    Arrive { flow: u32 },
+}
+
+/// A link of a flow's route.
+#[derive(Clone, Copy)]
+struct Hop {
+    used: Use,
+    /// The flow's place among the members of the link.
+    place: u32,
+}
+
+struct Flow {
+    transfer: Transfer,
+    hops: Vec<Hop>,
+    latency: Span,
+    weight: u64,
+    /// In units of rate.
+    rate: u64,
+    /// In units of rate times picoseconds, at the instant `at`.
+    left: u128,
+    at: Time,
+    /// Which of its drain events counts.
+    schedule: u32,
+    /// Number in the problem that was last solved.
+    seen: u64,
+}
+
+/// The fair-flow backend.
+pub struct FairFlows {
+    links: Links,
+    limits: Limits,
+    router: Router,
+    flows: Vec<Flow>,
+    free: Vec<u32>,
+    queue: EventQueue<Event>,
+    order: u64,
+    /// Links whose flows need new rates, and since when.
+    dirty: Vec<u32>,
+    dirty_at: Time,
+    solver: Solver,
+    problem: u64,
+    /// Links and flows of the problem being solved.
+    reached_links: Vec<u32>,
+    reached_flows: Vec<u32>,
+    sink: Option<Box<dyn NetworkSink>>,
+    /// By dimension, on links that leave an NPU, by weight, times parts.
+    bytes: Vec<u128>,
+    transfers: u128,
+    whole: u64,
+}
+
+impl FairFlows {
+    /// A network over `graph`; `costs` by dimension, or by link when `by_link`.
+    pub fn new(graph: LinkGraph, costs: Vec<LinkCost>, by_link: bool, limits: Limits) -> FairFlows {
+        let whole = Router::whole(&graph);
+        let links = Links::new(graph, costs, by_link, (limits.efficiency, whole));
+        FairFlows {
+            bytes: vec![0; links.dims()],
+            links,
+            limits,
+            router: Router::default(),
+            flows: Vec::new(),
+            free: Vec::new(),
+            queue: EventQueue::default(),
+            order: 0,
+            dirty: Vec::new(),
+            dirty_at: Time::ZERO,
+            solver: Solver::default(),
+            problem: 0,
+            reached_links: Vec::new(),
+            reached_flows: Vec::new(),
+            sink: None,
+            transfers: 0,
+            whole,
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, time: Time, event: Event) {
+        self.order += 1;
+        self.queue.push(time, self.order, event);
+    }
+
+    /// A place for `transfer`, not yet on its route.
+    fn admit(&mut self, now: Time, transfer: Transfer) -> u32 {
+        let left = (u128::from(transfer.bytes) * PS_PER_S) << RATE_BITS;
+        let new = |hops| Flow {
+            transfer,
+            hops,
+            latency: Span::ZERO,
+            weight: 1,
+            rate: 0,
+            left,
+            at: now,
+            schedule: 0,
+            seen: 0,
+        };
+        match self.free.pop() {
+            Some(at) => {
+                let flow = &mut self.flows[at as usize];
+                let (schedule, mut hops) = (flow.schedule, std::mem::take(&mut flow.hops));
+                hops.clear();
+                *flow = Flow { schedule, ..new(hops) };
+                at
+            }
+            None => {
+                self.flows.push(new(Vec::new()));
+                self.flows.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Finds the links, the latency and the weight of a flow that has just been admitted.
+    fn route(&mut self, at: u32) {
+        let flow = &mut self.flows[at as usize];
+        let Transfer { src, dst, bytes, weight, .. } = flow.transfer;
+        self.router.find(&self.links.graph, (src, dst));
+        let leading = self.router.found.iter().filter(|part| part.leads);
+        flow.latency = leading.map(|part| self.links.cost(part.link, part.dim).1).sum();
+        flow.weight = self.limits.weights.of(flow.latency);
+        let times = if self.links.is_folded() { weight } else { 1 };
+        let times = u128::from(times) * u128::from(flow.weight);
+        let carried = u128::from(bytes) * u128::from(weight);
+        for part in &self.router.found {
+            if part.from_npu {
+                self.bytes[self.links.place(part.dim)] += carried * u128::from(part.parts);
+            }
+            let link = self.links.state(part.link, part.dim);
+            let demand = times * u128::from(part.parts);
+            // In a folded run several links of a route can be one.
+            match flow.hops.iter_mut().find(|hop| hop.used.link == link) {
+                Some(hop) => hop.used.demand += demand,
+                None => flow.hops.push(Hop { used: Use { link, demand }, place: 0 }),
+            }
+        }
+    }
+
+    /// Puts a routed flow on its links. It gets its rate at once if it has all of them to itself.
+    fn enter(&mut self, now: Time, at: u32) {
+        let flow = &mut self.flows[at as usize];
+        let limit = self.limits.level(flow.weight);
+        let (mut level, mut alone) = (limit.unwrap_or(u64::MAX), true);
+        for (hop, entry) in (0..).zip(&mut flow.hops) {
+            let state = &self.links.states[entry.used.link as usize];
+            alone &= state.members.is_empty();
+            let full = if entry.used.demand == state.unit {
+                state.full
+            } else {
+                share(state.capacity, entry.used.demand)
+            };
+            level = level.min(full);
+            let member = Member { flow: at, hop };
+            let carried = entry.used.demand / u128::from(flow.weight);
+            let carried = carried * u128::from(flow.transfer.bytes);
+            entry.place = self.links.enter(now, entry.used.link, carried, member);
+        }
+        if alone {
+            flow.rate = rate(level, flow.weight);
+            self.schedule(at);
+            return;
+        }
+        for hop in 0..self.flows[at as usize].hops.len() {
+            self.soil(now, self.flows[at as usize].hops[hop].used.link);
+        }
+    }
+
+    /// The flows of `link` need new rates.
+    fn soil(&mut self, now: Time, link: u32) {
+        let state = &mut self.links.states[link as usize];
+        if !std::mem::replace(&mut state.is_dirty, true) {
+            self.dirty.push(link);
+            self.dirty_at = now;
+        }
+    }
+
+    /// Schedules when a flow drains at its rate.
+    #[inline]
+    fn schedule(&mut self, at: u32) {
+        let flow = &mut self.flows[at as usize];
+        let span = flow.left.div_ceil(u128::from(flow.rate));
+        let time = flow.at + Span(u64::try_from(span).unwrap_or(u64::MAX));
+        flow.schedule = flow.schedule.wrapping_add(1);
+        let event = Event::Drain { flow: at, schedule: flow.schedule };
+        self.push(time, event);
+    }
+
+    /// The flow has sent its last byte. Those that shared links with it can go faster.
+    fn drain(&mut self, now: Time, at: u32) {
+        let hops = std::mem::take(&mut self.flows[at as usize].hops);
+        for hop in &hops {
+            let link = hop.used.link;
+            let (moved, sent) = self.links.leave(now, link, hop.place);
+            if let Some(Member { flow, hop: theirs }) = moved {
+                self.flows[flow as usize].hops[theirs as usize].place = hop.place;
+            }
+            match sent {
+                Some(sent) => self.report(sent, at),
+                None => self.soil(now, link),
+            }
+        }
+        let flow = &mut self.flows[at as usize];
+        flow.hops = hops;
+        let arrival = now + flow.latency;
+        self.push(arrival, Event::Arrive { flow: at });
+    }
+
+    fn report(&mut self, Sent { link, begin, end, bytes }: Sent, flow: u32) {
+        if let Some(sink) = &mut self.sink {
+            let token = self.flows[flow as usize].transfer.token;
+            sink.sends(&Sending { link, token, begin, end, bytes });
+        }
+    }
+
+    fn arrive(&mut self, now: Time, at: u32, finished: &mut Vec<Delivery>) {
+        let delivery = Delivery { token: self.flows[at as usize].transfer.token, time: now };
+        self.free.push(at);
+        finished.push(delivery);
+        if let Some(sink) = &mut self.sink {
+            sink.arrives(&delivery);
+        }
+    }
+
+    /// Gives new rates to all flows that the changes of the last instant can reach.
+    #[inline(never)]
+    fn settle(&mut self) {
+        let now = self.dirty_at;
+        self.reach();
+        self.pose();
+        let levels = self.solver.solve();
+        for (&at, &level) in self.reached_flows.iter().zip(levels) {
+            let flow = &mut self.flows[at as usize];
+            let rate = rate(level, flow.weight);
+            if rate == flow.rate {
+                continue;
+            }
+            let sent = u128::from(flow.rate) * u128::from(now.since(flow.at).0);
+            flow.left = flow.left.saturating_sub(sent);
+            flow.at = now;
+            flow.rate = rate;
+            let span = flow.left.div_ceil(u128::from(rate));
+            let time = now + Span(u64::try_from(span).unwrap_or(u64::MAX));
+            flow.schedule = flow.schedule.wrapping_add(1);
+            self.order += 1;
+            self.queue.push(time, self.order, Event::Drain { flow: at, schedule: flow.schedule });
+        }
+    }
+
+    /// Collects the links and flows that are joined to a dirty link.
+    fn reach(&mut self) {
+        self.problem += 1;
+        self.reached_links.clear();
+        self.reached_flows.clear();
+        for link in self.dirty.drain(..) {
+            let state = &mut self.links.states[link as usize];
+            state.is_dirty = false;
+            if state.seen != self.problem {
+                state.seen = self.problem;
+                self.reached_links.push(link);
+            }
+        }
+        let mut next = 0;
+        while let Some(&link) = self.reached_links.get(next) {
+            self.links.states[link as usize].local = next as u32;
+            next += 1;
+            for member in 0..self.links.states[link as usize].members.len() {
+                let at = self.links.states[link as usize].members[member].flow;
+                let flow = &mut self.flows[at as usize];
+                if std::mem::replace(&mut flow.seen, self.problem) == self.problem {
+                    continue;
+                }
+                self.reached_flows.push(at);
+                for hop in &flow.hops {
+                    let state = &mut self.links.states[hop.used.link as usize];
+                    if state.seen != self.problem {
+                        state.seen = self.problem;
+                        self.reached_links.push(hop.used.link);
+                    }
+                }
+            }
+        }
+    }
+
+    /// States the problem of the links and flows that were reached.
+    fn pose(&mut self) {
+        self.solver.clear();
+        for &link in &self.reached_links {
+            self.solver.link(self.links.states[link as usize].capacity);
+        }
+        for &at in &self.reached_flows {
+            let flow = &self.flows[at as usize];
+            let states = &self.links.states;
+            let local = |hop: &Hop| Use {
+                link: states[hop.used.link as usize].local,
+                demand: hop.used.demand,
+            };
+            self.solver.flow(self.limits.level(flow.weight), flow.hops.iter().map(local));
+        }
+    }
+
+    /// When rates must be found again: before anything later than this.
+    #[inline]
+    fn due(&self) -> Option<Time> {
+        (!self.dirty.is_empty()).then_some(self.dirty_at)
+    }
+}
+
+/// Units of rate of a flow.
+#[inline]
+fn rate(level: u64, weight: u64) -> u64 {
+    level.saturating_mul(weight).max(1)
+}
+
+impl Weights {
+    /// The weight of a flow whose route has this latency.
+    fn of(self, latency: Span) -> u64 {
+        match self {
+            Weights::Equal => 1,
+            Weights::RoundTrip => (PS_PER_MS / latency.0.max(1)).clamp(1, 1 << 20),
+        }
+    }
+}
+
+impl Limits {
+    /// The highest level of a flow of this weight.
+    #[inline]
+    fn level(&self, weight: u64) -> Option<u64> {
+        let flow = self.flow?;
+        let most = u64::try_from(u128::from(flow.0) << RATE_BITS).unwrap_or(u64::MAX);
+        Some((most / weight).max(1))
+    }
+}
+
+impl Backend for FairFlows {
+    #[inline]
+    fn start(&mut self, now: Time, transfer: Transfer) {
+        if self.due().is_some_and(|due| due < now) {
+            self.settle();
+        }
+        self.transfers += u128::from(transfer.weight);
+        if let Some(sink) = &mut self.sink {
+            sink.starts(now, &transfer);
+        }
+        let at = self.admit(now, transfer);
+        self.route(at);
+        if transfer.bytes == 0 {
+            let arrival = now + self.flows[at as usize].latency;
+            self.push(arrival, Event::Arrive { flow: at });
+        } else {
+            self.enter(now, at);
+        }
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Time> {
+        let next = self.queue.peek().map(|(time, _)| time);
+        // Nothing drains at the instant at which rates change: everything else of that instant
+        // comes before the rates are found.
+        let due = self.due().map(|due| Time(due.0.saturating_add(1)));
+        match (next, due) {
+            (Some(next), Some(due)) => Some(next.min(due)),
+            (next, due) => next.or(due),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
+        let before = finished.len();
+        loop {
+            let next = self.queue.peek().map(|(time, _)| time).filter(|&time| time <= until);
+            if let Some(due) = self.due().filter(|&due| due < until)
+                && next.is_none_or(|next| next > due)
+            {
+                self.settle();
+                continue;
+            }
+            let Some(next) = next else { return };
+            if finished.get(before).is_some_and(|first| first.time < next) {
+                return;
+            }
+            let Some((time, event)) = self.queue.pop() else { return };
+            match event {
+                Event::Drain { flow, schedule } => {
+                    if self.flows[flow as usize].schedule == schedule {
+                        self.drain(time, flow);
+                    }
+                }
+                Event::Arrive { flow } => self.arrive(time, flow, finished),
+            }
+        }
+    }
+
+    fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        let mut router = Router::default();
+        router.find(&self.links.graph, (src, dst));
+        let latency: Span = router
+            .found
+            .iter()
+            .filter(|part| part.leads)
+            .map(|p| self.links.cost(p.link, p.dim).1)
+            .sum();
+        let weight = self.limits.weights.of(latency);
+        let full = |part: &crate::route::Part| {
+            let capacity = u128::from(self.links.cost(part.link, part.dim).0.0) << RATE_BITS;
+            let demand = u128::from(part.parts) * u128::from(weight);
+            share(capacity * u128::from(self.whole), demand)
+        };
+        let level = router.found.iter().map(full).min().unwrap_or(u64::MAX);
+        let level = level.min(self.limits.level(weight).unwrap_or(u64::MAX));
+        let left = (u128::from(bytes) * PS_PER_S) << RATE_BITS;
+        let rate = rate(level, weight);
+        latency + Span(u64::try_from(left.div_ceil(rate.into())).unwrap_or(u64::MAX))
+    }
+
+    fn usage(&self) -> Usage {
+        let whole = u128::from(self.whole);
+        Usage {
+            bytes: self.bytes.iter().map(|bytes| bytes.div_ceil(whole)).collect(),
+            transfers: self.transfers,
+            stored: 0,
+            links: self.links.usage(),
+        }
+    }
+
+    fn contention(&self) -> Contention {
+        Contention::Links
+    }
+
+    fn alike(&self) -> Alike {
+        Alike::Classes
+    }
+
+    fn fold(&mut self, classes: Box<dyn LinkClasses>) {
+        self.links.fold(classes);
+    }
+
+    fn footprint(&self) -> Footprint {
+        let links = self.links.graph.len().into();
+        Footprint { transfer: FLOW, links, link: LINK, used_link: USED_LINK }
+    }
+
+    fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {
+        self.sink = Some(sink);
+        true
+    }
+
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        Some(self)
+    }
+}
+
+/// Flows of one NPU share its links instead of waiting, so no time is known beforehand.
+impl ClosedForm for FairFlows {
+    fn uncontended(&self, _: u32, _: u32, _: u64) -> Option<Alone> {
+        None
+    }
+
+    fn is_idle(&self, _: u32, _: u32, _: Time) -> bool {
+        false
+    }
+
+    fn carry(&mut self, _: Transfer, _: u64) {}
+
+    fn departure(&self, src: u32, dst: u32) -> u32 {
+        self.links.graph.departure(src, dst)
+    }
+
+    fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        let first = self.links.graph.route(src, dst).next();
+        first.map_or(Span::ZERO, |hop| self.links.cost(hop.link, hop.dim).0.span(Bytes(bytes)))
+    }
+}

@@ -1,0 +1,224 @@
+//! The links that flows share, and what they have carried.
+//!
+//! A link's state is made when something first goes over it. In a folded run, links that are alike
+//! are one: it has the capacity of all of them, and a flow stands for as many flows as its weight
+//! says.
+
+use network::{LinkClasses, LinkCost, LinkEnds, LinkUsage};
+use topology::LinkGraph;
+use units::{Bandwidth, Bytes, Ratio, Span, Time};
+
+/// Rates are counted in 1 / 2^16 bytes per second.
+pub(crate) const RATE_BITS: u32 = 16;
+const NONE: u32 = u32::MAX;
+
+/// A flow on a link: the flow, and which of its hops.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub flow: u32,
+    pub hop: u32,
+}
+
+/// A link that something has gone over.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkState {
+    /// Number in the topology.
+    pub id: u32,
+    /// Rate that its flows can have in all, in units of rate, times parts and links.
+    pub capacity: u128,
+    /// Demand of flows that go whole over each of the links that it stands for, and its rate alone.
+    pub unit: u128,
+    pub full: u64,
+    pub members: Vec<Member>,
+    /// Since when it carries something, and the bytes (times parts and links) that have not been
+    /// reported.
+    since: Time,
+    carried: u128,
+    bytes: u64,
+    messages: u64,
+    busy: Span,
+    /// Whether its flows need new rates.
+    pub is_dirty: bool,
+    /// Number in the problem that was last solved, and which problem that was.
+    pub local: u32,
+    pub seen: u64,
+}
+
+/// What a link sent without a pause.
+pub(crate) struct Sent {
+    pub link: LinkEnds,
+    pub begin: Time,
+    pub end: Time,
+    pub bytes: u64,
+}
+
+/// All links of a network.
+pub(crate) struct Links {
+    pub graph: LinkGraph,
+    /// By dimension for a stack, by link for an explicit graph.
+    costs: Vec<LinkCost>,
+    by_link: bool,
+    efficiency: Ratio,
+    whole: u64,
+    classes: Option<Box<dyn LinkClasses>>,
+    pub states: Vec<LinkState>,
+    state_of: Vec<u32>,
+}
+
+impl Links {
+    pub(crate) fn new(
+        graph: LinkGraph,
+        costs: Vec<LinkCost>,
+        by_link: bool,
+        (efficiency, whole): (Ratio, u64),
+    ) -> Links {
+        Links {
+            graph,
+            costs,
+            by_link,
+            efficiency,
+            whole,
+            classes: None,
+            states: Vec::new(),
+            state_of: Vec::new(),
+        }
+    }
+
+    pub(crate) fn fold(&mut self, classes: Box<dyn LinkClasses>) {
+        self.classes = Some(classes);
+    }
+
+    pub(crate) fn is_folded(&self) -> bool {
+        self.classes.is_some()
+    }
+
+    /// Dimensions in [`network::Usage::bytes`].
+    pub(crate) fn dims(&self) -> usize {
+        if self.by_link { 1 } else { self.costs.len() }
+    }
+
+    /// Where the bytes of a dimension's links count.
+    pub(crate) fn place(&self, dim: u32) -> usize {
+        if self.by_link { 0 } else { dim as usize }
+    }
+
+    /// Bandwidth of a link that flows can use, and its latency.
+    #[inline]
+    pub(crate) fn cost(&self, link: u32, dim: u32) -> (Bandwidth, Span) {
+        let at = if self.by_link { link } else { dim };
+        match self.costs[at as usize] {
+            LinkCost::Exact { bandwidth, latency } => (bandwidth.times(self.efficiency), latency),
+            LinkCost::Nanoseconds { bandwidth, latency } => {
+                let bandwidth = Bandwidth((bandwidth * 1e9) as u64);
+                (bandwidth.times(self.efficiency), Span((latency * 1e3) as u64))
+            }
+        }
+    }
+
+    /// Where the state of a link is, made on first use.
+    #[inline]
+    pub(crate) fn state(&mut self, link: u32, dim: u32) -> u32 {
+        if self.state_of.is_empty() {
+            self.state_of.resize(self.graph.len() as usize, NONE);
+        }
+        match self.state_of[link as usize] {
+            NONE => self.make(link, dim),
+            at => at,
+        }
+    }
+
+    #[cold]
+    fn make(&mut self, link: u32, dim: u32) -> u32 {
+        let (first, count) = self.classes.as_ref().map_or((link, 1), |classes| classes.of(link));
+        if first != link {
+            let at = self.state(first, dim);
+            self.state_of[link as usize] = at;
+            return at;
+        }
+        let full =
+            u64::try_from(u128::from(self.cost(link, dim).0.0) << RATE_BITS).unwrap_or(u64::MAX);
+        let unit = u128::from(self.whole) * u128::from(count);
+        self.states.push(LinkState {
+            id: link,
+            capacity: u128::from(full) * unit,
+            unit,
+            full,
+            members: Vec::new(),
+            since: Time::ZERO,
+            carried: 0,
+            bytes: 0,
+            messages: 0,
+            busy: Span::ZERO,
+            is_dirty: false,
+            local: 0,
+            seen: 0,
+        });
+        let at = self.states.len() as u32 - 1;
+        self.state_of[link as usize] = at;
+        at
+    }
+
+    /// Puts a flow that brings `bytes` (times parts and links) on a link; returns its place among
+    /// the members.
+    #[inline]
+    pub(crate) fn enter(&mut self, now: Time, link: u32, bytes: u128, member: Member) -> u32 {
+        let state = &mut self.states[link as usize];
+        if state.members.is_empty() {
+            state.since = now;
+        }
+        state.carried += bytes;
+        state.messages += 1;
+        state.members.push(member);
+        state.members.len() as u32 - 1
+    }
+
+    /// Takes the member at `place` off a link. Returns the member that has its place now, and what
+    /// the link has sent when it was the last one.
+    #[inline]
+    pub(crate) fn leave(
+        &mut self,
+        now: Time,
+        link: u32,
+        place: u32,
+    ) -> (Option<Member>, Option<Sent>) {
+        let state = &mut self.states[link as usize];
+        state.members.swap_remove(place as usize);
+        let moved = state.members.get(place as usize).copied();
+        let sent = state.members.is_empty().then(|| self.pause(now, link));
+        (moved, sent)
+    }
+
+    /// The link has nothing to send.
+    fn pause(&mut self, now: Time, link: u32) -> Sent {
+        let state = &mut self.states[link as usize];
+        let bytes = u64::try_from(state.carried / state.unit).unwrap_or(u64::MAX);
+        state.carried %= state.unit;
+        state.bytes = state.bytes.saturating_add(bytes);
+        let full = Bandwidth(state.full >> RATE_BITS);
+        let busy = full.span(Bytes(bytes)).min(now.since(state.since));
+        state.busy += busy;
+        let topology::Link { from, to, dim, .. } = self.graph.link(state.id);
+        let link = LinkEnds { link: state.id, from, to, dim };
+        Sent { link, begin: state.since, end: state.since + busy, bytes }
+    }
+
+    pub(crate) fn usage(&self) -> Vec<LinkUsage> {
+        let used = self.states.iter().filter(|state| state.messages > 0);
+        let mut order: Vec<&LinkState> = used.collect();
+        order.sort_unstable_by_key(|state| state.id);
+        let usage = |state: &LinkState| {
+            let link = self.graph.link(state.id);
+            LinkUsage {
+                from: link.from,
+                to: link.to,
+                dim: link.dim,
+                bytes: state.bytes,
+                messages: state.messages,
+                busy: state.busy,
+                waited: Span::ZERO,
+                longest_queue: 0,
+            }
+        };
+        order.into_iter().map(usage).collect()
+    }
+}

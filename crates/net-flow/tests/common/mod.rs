@@ -1,0 +1,78 @@
+//! What the tests of the backend share.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use net_flow::{FairFlows, Limits};
+use network::{LinkCost, Transfer};
+use topology::{Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology};
+use units::{Bandwidth, Span, Time};
+
+/// A small generator of our own (Steele, Lea, Flood 2014, SplitMix64): the cases are the same on
+/// every machine.
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below `most`.
+    pub fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % most
+    }
+}
+
+/// The dimensions of a shape in the notation, with odd bandwidths and latencies.
+pub fn dims(shape: &str, random: &mut Random) -> Vec<Dim> {
+    let shape: Topology = shape.parse().expect("a shape");
+    let dim = |&(block, size): &(topology::Block, u32)| Dim {
+        block,
+        size,
+        bandwidth: Bandwidth(1_000_000_007 * (1 + random.below(400))),
+        latency: Span(random.below(3_000_000)),
+    };
+    shape.dims.iter().map(dim).collect()
+}
+
+/// A backend on stacked blocks.
+pub fn stack(dims: &[Dim], routing: Routing, limits: Limits) -> FairFlows {
+    let cost = |d: &Dim| LinkCost::Exact { bandwidth: d.bandwidth, latency: d.latency };
+    let links = LinkGraph::new(&Fabric::Stacked(dims.to_vec())).expect("a network");
+    FairFlows::new(links.with_routing(routing), dims.iter().map(cost).collect(), false, limits)
+}
+
+/// A backend on an explicit graph.
+pub fn graph(fabric: &GraphFabric, routing: Routing, limits: Limits) -> FairFlows {
+    let cost = |l: &GraphLink| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency };
+    let costs = fabric.links.iter().map(cost).collect();
+    let links = LinkGraph::new(&Fabric::Graph(fabric.clone())).expect("a connected network");
+    FairFlows::new(links.with_routing(routing), costs, true, limits)
+}
+
+/// Transfers in bursts, so that many start at one instant and many meet.
+pub fn traffic(npus: u32, random: &mut Random) -> Vec<(Time, Transfer)> {
+    let mut now = 0;
+    let transfer = |token| {
+        now += [0, 0, 0, 50_000, 40_000_000][random.below(5) as usize];
+        let src = random.below(npus.into()) as u32;
+        let dst = (src + 1 + random.below(u64::from(npus) - 1) as u32) % npus;
+        let bytes = [0, 1, 4096, 1_000_003][random.below(4) as usize];
+        (Time(now), Transfer { src, dst, bytes, token, weight: 1 + random.below(3) })
+    };
+    (0..60).map(transfer).collect()
+}
+
+/// A tree of two switches with four NPUs, and a shortcut.
+pub fn tree(random: &mut Random) -> GraphFabric {
+    let ends = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5), (1, 2)];
+    let both = ends.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]);
+    let link = |(from, to)| {
+        let (bandwidth, latency) =
+            (Bandwidth(1_000_000_000 + random.below(1 << 38)), Span(random.below(2_000_000)));
+        GraphLink { from, to, bandwidth, latency, kind: 0 }
+    };
+    GraphFabric {
+        npus: 4,
+        links: both.map(link).collect(),
+        nodes: (0..6).map(|n| GraphNode::npu(format!("n{n}"))).collect(),
+        ..GraphFabric::default()
+    }
+}

@@ -1,0 +1,36 @@
+//! `network.flow`: the fair-flow backend.
+
+use crate::config::declared::{section, words};
+use units::{Bandwidth, Ratio};
+
+/// How flows share a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FlowWeights {
+    /// All alike.
+    #[default]
+    Equal,
+    /// In inverse proportion to the latency of their route.
+    RoundTrip,
+}
+
+words!(FlowWeights: "equal" = FlowWeights::Equal, "round_trip" = FlowWeights::RoundTrip);
+
+section! {
+    /// Settings of the fair-flow backend.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Flow {
+        /// Most bandwidth that one transfer gets, such as one stream of a NIC.
+        pub stream_bandwidth_max: Option<Bandwidth>, default None, says "what its links give";
+        /// The part of every link's bandwidth that data can use. The rest is packet headers.
+        pub efficiency: Ratio, default Ratio::ONE;
+        /// How transfers share a link: all alike, or in inverse proportion to the latency of their
+        /// route, as TCP does.
+        pub weights: FlowWeights, default FlowWeights::Equal;
+    }
+}
+
+impl Default for Flow {
+    fn default() -> Flow {
+        crate::config::declared::absent()
+    }
+}
