@@ -166,3 +166,44 @@ fn symmetric_fabrics_fold_to_one_rank() {
     let outcome = start(large, "d_mod_k", all_reduce, BackendKind::Analytical, true);
     assert_eq!(outcome.simulated_ranks, 1);
 }
+
+/// Fabrics with failures that leave a way to everybody, but break their symmetry.
+const FAILED: [&str; 5] = [
+    "{generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 2}\nfailed: {links: [leaf0-spine1]}",
+    "{generator: fat_tree, radix: 4}\nfailed: {nodes: [aggregation3, core0]}",
+    "{generator: rail_optimized, npus_per_node: 4, nodes: 4}\nfailed: {links: [npu5-node1]}",
+    "{generator: rail_optimized, npus_per_node: 4, nodes: 4}\nfailed: {nodes: [leaf2]}",
+    "{generator: torus, sizes: [4, 4]}\nfailed: {links: [npu0-npu1, npu9-npu10]}",
+];
+
+/// A failure makes ranks differ that were alike: folding must not merge them.
+#[test]
+fn fabrics_with_failures_fold_to_the_same_report() {
+    for (fabric, routing) in FAILED.iter().flat_map(|f| ROUTINGS.map(|r| (*f, r))) {
+        for kind in [CollectiveKind::AllReduce, CollectiveKind::AllToAll] {
+            let once = |backend, fold| {
+                let outcome = start(fabric, routing, collective(kind, 1 << 20), backend, fold);
+                serde_json::to_string(&outcome.report).expect("a report is JSON")
+            };
+            for backend in BackendKind::ALL {
+                let folded = once(backend.clone(), true);
+                assert_eq!(folded, once(backend.clone(), false), "{fabric} {routing} {backend}");
+            }
+        }
+    }
+}
+
+/// A rail without its leaf goes round by the switches of two nodes: its messages are longer on
+/// their way than those of the other rails, so the ranks are no longer alike.
+#[test]
+fn a_rail_without_its_leaf_goes_through_other_rails() {
+    let whole = "{generator: rail_optimized, npus_per_node: 4, nodes: 4}";
+    let all_reduce = collective(CollectiveKind::AllReduce, 1 << 20);
+    let took = |fabric| {
+        let outcome = start(fabric, "lowest", &all_reduce, BackendKind::Analytical, true);
+        (outcome.report.step_time_ns, outcome.simulated_ranks)
+    };
+    let (all, failed) = (took(whole), took(FAILED[3]));
+    assert!(failed.0 > all.0, "{failed:?} {all:?}");
+    assert!((all.1, failed.1 > 1) == (1, true), "{failed:?} {all:?}");
+}

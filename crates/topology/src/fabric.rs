@@ -1,7 +1,7 @@
 //! A shape together with bandwidth and latency.
 
 use crate::recipe::Recipe;
-use crate::{Block, Paths, Symmetry, Topology};
+use crate::{Block, Failed, Paths, Symmetry, Topology};
 use units::{Bandwidth, Span};
 
 /// One dimension of a stacked fabric.
@@ -104,6 +104,8 @@ pub struct GraphFabric {
     pub kinds: Vec<String>,
     /// How it was made, if a generator made it.
     pub recipe: Option<Box<Recipe>>,
+    /// What has failed; `links` are without it.
+    pub failed: Failed,
 }
 
 /// A network: shape, bandwidth, latency.
@@ -161,10 +163,12 @@ impl Fabric {
     }
 
     /// Which places look alike along the dimension that holds the line of `size` ranks `stride`
-    /// apart, and whether the line fills it; `None` where it crosses dimensions.
+    /// apart, and whether the line fills it; `None` where it crosses dimensions. No places look
+    /// alike where something has failed.
     pub fn line(&self, stride: u32, size: u32) -> Option<(usize, Symmetry, bool)> {
         let symmetry = |dim: usize| match self {
             Fabric::Stacked(dims) => Some(dims[dim].block.symmetry()),
+            Fabric::Graph(graph) if !graph.failed.is_empty() => Some(Symmetry::None),
             Fabric::Graph(graph) => graph.dims.get(dim).map(|d| d.symmetry),
         };
         let mut inner = 1;

@@ -71,9 +71,11 @@ impl Fabric {
         match self {
             Fabric::Stacked(dims) => Some(dims.iter().map(|d| d.block.diameter(d.size)).sum()),
             Fabric::Graph(graph) => match &graph.recipe {
-                Some(recipe) => generator(recipe.generator).map(|g| g.diameter(&recipe.values)),
-                None if u64::from(npus) * u64::from(npus) > PAIRS => None,
-                None => (0..npus)
+                Some(recipe) if graph.failed.is_empty() => {
+                    generator(recipe.generator).map(|g| g.diameter(&recipe.values))
+                }
+                _ if u64::from(npus) * u64::from(npus) > PAIRS => None,
+                _ => (0..npus)
                     .flat_map(|a| (0..npus).map(move |b| (a, b)))
                     .map(|(a, b)| links.hops(a, b))
                     .max(),

@@ -81,5 +81,5 @@ pub fn generate(
     }
     let kinds = generator.kinds(&values).into_iter().map(String::from).collect();
     let recipe = Some(Box::new(Recipe { generator: generator.name(), values, wires }));
-    Ok(GraphFabric { npus, nodes, links, dims, kinds, recipe })
+    Ok(GraphFabric { npus, nodes, links, dims, kinds, recipe, ..GraphFabric::default() })
 }

@@ -288,7 +288,8 @@ pub(super) fn keys(graph: &GraphFabric) -> Graph {
     };
     let name = |node: u32| graph.nodes[node as usize].name.clone();
     let mut links = Vec::new();
-    let mut rest = graph.links.iter().peekable();
+    let all = graph.all_links();
+    let mut rest = all.iter().peekable();
     while let Some(link) = rest.next() {
         let back = |next: &&GraphLink| {
             **next == GraphLink { from: link.to, to: link.from, ..link.clone() }

@@ -19,6 +19,9 @@ mod extends_tests;
 mod fabric;
 #[cfg(test)]
 mod fabric_tests;
+mod failed;
+#[cfg(test)]
+mod failed_tests;
 mod generated;
 #[cfg(test)]
 mod generated_tests;

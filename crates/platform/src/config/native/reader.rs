@@ -4,7 +4,7 @@ use super::fabric;
 use super::network::Network;
 use super::root::Root;
 use super::shape::Shape;
-use super::{collectives, explicit, generated, library, npu, remote};
+use super::{collectives, explicit, failed, generated, library, npu, remote};
 use crate::config::declared::{Setting, Tried, Words, absent};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Tree;
@@ -17,7 +17,8 @@ use topology::Fabric;
 pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Option<Platform> {
     let root = At::root(tree);
     let file = Root::read(&root, findings)?;
-    let fabric = fabric::resolve(&root, &file, findings);
+    let fabric = fabric::resolve(&root, &file, findings)
+        .and_then(|fabric| without_failed(fabric, &file, &root, findings));
     let npu = npu::resolve(file.npu.clone(), root.get(Root::npu).as_ref(), findings);
     let fabric = fabric?;
     let remote_memory = match (file.remote_memory.clone().value(), root.get(Root::remote_memory)) {
@@ -67,6 +68,19 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         warnings: std::mem::take(&mut findings.warnings),
         like: Like::default(),
     })
+}
+
+/// The fabric without what has failed.
+fn without_failed(
+    fabric: Fabric,
+    file: &Root,
+    root: &At<'_>,
+    findings: &mut Findings,
+) -> Option<Fabric> {
+    match (file.failed.clone(), root.get(Root::failed)) {
+        (Tried::Absent, _) | (_, None) => Some(fabric),
+        (keys, Some(at)) => failed::resolve(fabric, keys.value()?, &at, findings),
+    }
 }
 
 /// `scheduler.chunks`.
@@ -157,7 +171,7 @@ fn keeps_order(
 
 /// The keys that read back to a platform.
 pub(super) fn keys(platform: &Platform) -> Root {
-    let (mut topology, mut links, mut graph) = (None, None, None);
+    let (mut topology, mut links, mut graph, mut lost) = (None, None, None, None);
     match &platform.fabric {
         Fabric::Stacked(dims) => {
             if let Some(shape) = platform.fabric.topology() {
@@ -166,6 +180,7 @@ pub(super) fn keys(platform: &Platform) -> Root {
             }
         }
         Fabric::Graph(found) => {
+            lost = failed::keys(found);
             match found.recipe.as_ref().and_then(|recipe| generated::keys(recipe)) {
                 Some(keys) => {
                     (topology, links) = (Some(Shape::Generated(keys.0)), Some(keys.1));
@@ -183,6 +198,7 @@ pub(super) fn keys(platform: &Platform) -> Root {
         npus: Tried::Absent,
         graph: graph.into(),
         links: links.into(),
+        failed: lost.into(),
         network: Tried::Read(platform.network.clone()),
         npu: Tried::Read(npu::keys(&platform.npu)),
         remote_memory: platform.remote_memory.as_ref().map(remote::keys).into(),

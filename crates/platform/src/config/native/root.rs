@@ -3,6 +3,7 @@
 
 use super::collectives::Given as Collectives;
 use super::explicit::Graph;
+use super::failed::Failed;
 use super::links::Links;
 use super::network::Network;
 use super::npu::Npu;
@@ -34,6 +35,9 @@ section! {
         /// One mapping for each dimension, or one for all. For a generated fabric, one for each kind
         /// of link.
         pub links: Tried<Links>, default Tried::Absent, says "required with `topology`";
+        /// Links and nodes of a graph or a generated fabric that have failed
+        /// ([topologies](../models/topologies.md#failed-links-and-nodes)).
+        pub failed: Tried<Failed>, default Tried::Absent, says "nothing";
         /// How the network is simulated.
         pub network: Tried<Network>, default Tried::Absent, says "defaults";
         /// The NPU.
