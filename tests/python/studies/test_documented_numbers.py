@@ -1,0 +1,296 @@
+"""Every number of ours in docs/reference/studies.md is one that its study prints today.
+
+A sentence of the page stands here with names in place of numbers; the study fills them in, and the
+page must have the result. Below are the numbers of a section that are not ours: of papers and of
+setups. A section has no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import pytest
+from conftest import ROOT
+
+from armillary.studies import StudyRow, study
+
+PAGE = (ROOT / "docs/reference/studies.md").read_text(encoding="utf-8")
+Facts = Mapping[str, float]
+
+
+@cache
+def rows(name: str) -> dict[str, StudyRow]:
+    return {row.setup: row for row in study(name).rows(("analytical",))}
+
+
+def ours(name: str, setup: str) -> float:
+    return rows(name)[setup].ours
+
+
+def table4() -> Facts:
+    times = [row for row in rows("astra2-table4").values() if row.unit == "us"]
+    off = {
+        fitted: [100 * abs((row.ratio or 0) - 1) for row in times if ("fit" in row.setup) == fitted]
+        for fitted in (True, False)
+    }
+    assert max(off[True]) < 0.1, "the page says: within 0.1 %"
+    assert all((row.ratio or 0) < 1 for row in times if "fit" not in row.setup)
+    return {"least": min(off[False]), "most": max(off[False])}
+
+
+def nccl() -> Facts:
+    bare, one = (row.ours for row in rows("astra2-nccl").values() if row.unit == "%")
+    return {"bare": bare, "one": one}
+
+
+def themis() -> Facts:
+    found = {setup: row.ours for setup, row in rows("themis").items() if row.unit == "x"}
+    best = [value for setup, value in found.items() if "W-1D-600 over Conv-4D" in setup]
+    assert len(best) == 4
+    level = [
+        max(abs(value - 1) for setup, value in found.items() if setup.startswith(f"{name}: {over}"))
+        for name in ("All-Reduce", "DLRM")
+        for over in ("Conv-4D over W-1D-600",)
+    ]
+    kept = [
+        value
+        for setup, value in found.items()
+        if setup.endswith("Themis") and setup.startswith(("GPT-3", "Transformer-1T"))
+    ]
+    drives = [found[f"{name}: Conv-4D over W-1D-350"] for name in WORKLOADS]
+    lifts = {
+        name: [found[f"{name}: Themis over baseline, {each}"] for each in STACKS]
+        for name in WORKLOADS
+    }
+    return {
+        "least": min(best),
+        "most": max(best),
+        **dict(zip(("drive_a", "drive_d", "drive_g", "drive_t"), drives, strict=True)),
+        **dict(zip(("a2", "a3", "a4"), lifts["All-Reduce"], strict=True)),
+        **dict(zip(("g2", "g3", "g4"), (100 * (1 - x) for x in lifts["GPT-3"]), strict=True)),
+        "level_a": 100 * level[0],
+        "level_d": 100 * level[1],
+        "kept_least": 100 * (min(kept) - 1),
+        "kept_most": 100 * (max(kept) - 1),
+        "thin": ours("themis", "claims, 16 samples: below the margin"),
+    }
+
+
+WORKLOADS = ("All-Reduce", "DLRM", "GPT-3", "Transformer-1T")
+STACKS = ("W-2D", "Conv-3D", "Conv-4D")
+
+
+def zero_infinity() -> Facts:
+    def case(tp: int, ep: int, seq: int, chunk: str) -> tuple[float, float]:
+        label = f" (tp {tp}, ep {ep}, {seq} tokens, chunks of {chunk})"
+        near = ours("zero-infinity", f"ZeRO-Infinity over HierMem{label}")
+        return 100 * (1 / near - 1), ours("zero-infinity", f"HierMem over HierMem (opt){label}")
+
+    def part(name: str) -> float:
+        whole = sum(
+            row.ours
+            for setup, row in rows("zero-infinity").items()
+            if setup.startswith("HierMem: ") and row.unit == "ms"
+        )
+        return 100 * ours("zero-infinity", f"HierMem: {name}") / whole
+
+    near = ours("zero-infinity", "ZeRO-Infinity over HierMem")
+    return {
+        "near": near,
+        "opt": ours("zero-infinity", "HierMem over HierMem (opt)"),
+        "wait": ours("zero-infinity", "HierMem: waiting for data"),
+        "wait_opt": ours("zero-infinity", "HierMem (opt): waiting for data"),
+        "fabric": ours("zero-infinity", "best of the sweep: fabric in a node"),
+        "memory": ours("zero-infinity", "best of the sweep: a memory group"),
+        "tp4": case(4, 64, 2048, "64 kB")[1],
+        "tp2": case(2, 128, 2048, "64 kB")[1],
+        "short": case(8, 32, 512, "64 kB")[1],
+        "large": case(8, 32, 2048, "1 MB")[0],
+        "middle": 100 * (1 / near - 1),
+        "small": case(8, 32, 2048, "4 kB")[0],
+        "collectives": part("communication"),
+        "pool": part("remote memory"),
+    }
+
+
+def memory_pool() -> Facts:
+    names = (
+        "a remote memory group",
+        "a remote memory group to an out-node switch",
+        "an out-node switch to a node",
+        "in-switch: an out-node switch to a node",
+        "in-switch: an in-node switch",
+    )
+    values = [ours("memory-pool", name) for name in names]
+    return dict(zip(("group", "link", "node", "switch", "inner"), values, strict=True))
+
+
+def multidim() -> Facts:
+    def pair(name: str, setup: str) -> tuple[float, float]:
+        return ours(name, f"{setup}, mean"), ours(name, f"{setup}, most")
+
+    speed = [pair("multidim-speedup", f"{each} over EqualBW") for each in ("MessageBW", "SmartBW")]
+    cost = [
+        pair("multidim-performance-per-cost", f"cost of {each} over MessageBW")
+        for each in ("EqualBW", "SmartBW")
+    ]
+    worth = [
+        pair("multidim-performance-per-cost", f"performance per cost of {each} over EqualBW")
+        for each in ("MessageBW", "SmartBW")
+    ]
+    pairs = {"speed_m": speed[0], "speed_s": speed[1], "cost_e": cost[0], "cost_s": cost[1]}
+    pairs |= {"worth_m": worth[0], "worth_s": worth[1]}
+    used = {
+        each: ours("multidim-utilization", f"{each}, mean")
+        for each in ("EqualBW", "MessageBW", "SmartBW")
+    }
+    odd = {
+        f"odd_{each}": ours("multidim-utilization", f"{each}, GPT-3 on 3D")
+        for each in ("MessageBW", "SmartBW")
+    }
+    assert ours("multidim-utilization", "MessageBW over SmartBW") < 1
+    shapes = ("2D", "3D", "4D")
+    return {
+        **{name: value[0] for name, value in pairs.items()},
+        **{f"{name}_most": value[1] for name, value in pairs.items()},
+        **used,
+        **odd,
+        "rest": 100 * (ours("multidim-utilization", "the same without GPT-3 on 3D") - 1),
+        "best": ours("multidim-speedup", "cases in which SmartBW is best"),
+        **{
+            f"used{each}": ours("multidim-equal-bandwidth", f"utilisation, {each}")
+            for each in shapes
+        },
+        **{
+            f"bound{each}": ours("multidim-equal-bandwidth", f"speed-up bound, {each}")
+            for each in shapes
+        },
+        **{
+            f"last{each}": ours(
+                "multidim-last-dimension", f"Transformer-1T, {each}, last dimension"
+            )
+            for each in shapes
+        },
+        **{
+            f"run{each}": ours(
+                "multidim-speedup", f"SmartBW over EqualBW, Transformer-1T, 300 GB/s, {each}"
+            )
+            for each in shapes
+        },
+    }
+
+
+SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
+    "A1": (table4, ["ours are {least:.2f} to {most:.2f} % shorter than all seven times"]),
+    "A2": (nccl, ["the error is {bare:.1f} %", "on 8 GPUs) it is {one:.1f} %"]),
+    "A4": (
+        themis,
+        [
+            "W-1D-600 takes {least:.2f} to {most:.2f} of the best other",
+            "| {drive_a:.2f} (all-reduce, DLRM), {drive_g:.3f} (GPT-3), {drive_t:.2f} "
+            "(Transformer-1T) |",
+            "| all-reduce to {a2:.2f}, {a3:.2f}, {a4:.2f} of the baseline; GPT-3 gains {g2:.3f}, "
+            "{g3:.2f}, {g4:.2f} %, below the margin",
+            "| within {level_a:.1f} % and {level_d:.1f} % |",
+            "| by {kept_least:.1f} to {kept_most:.0f} % |",
+            "no claim fails, but {thin:.0f} of the 44 are below the margin",
+        ],
+    ),
+    "A5": (
+        zero_infinity,
+        [
+            "| 0.999 | {near:.4f} |",
+            "| 4.6 | {opt:.3f} |",
+            "| {wait:.1f} % of the step, {wait_opt:.1f} % with the best pool |",
+            "| 512 and 500 GB/s | {fabric:.0f} and {memory:.0f} GB/s |",
+            "With tensor parallelism 4 and 2 the gain is {tp4:.2f} and {tp2:.2f}",
+            "With 512 tokens it is {short:.2f}",
+            "With 1 MB the pool is {large:.2f} % slower than ZeRO-Infinity, with 64 kB "
+            "{middle:.2f} % slower, and with 4 kB {small:.2f} % slower",
+            "collectives ({collectives:.1f} %) and accesses to the pool ({pool:.1f} %)",
+        ],
+    ),
+    "A6": (
+        memory_pool,
+        [
+            "The loads are {group:.0f}W, {link:.0f}W and {node:.0f}W, and {switch:.0f}W and "
+            "{inner:.0f}W in the switches",
+        ],
+    ),
+    "B": (
+        multidim,
+        [
+            "| 1.10x (1.45x) | {speed_m:.2f}x ({speed_m_most:.2f}x) |",
+            "| {speed_s:.2f}x ({speed_s_most:.2f}x), best in all {best:.0f} |",
+            "| {EqualBW:.1f}, {MessageBW:.1f}, {SmartBW:.1f} % |",
+            "| {used2D:.1f}, {used3D:.1f}, {used4D:.1f} % |",
+            "| {bound2D:.2f}x, {bound3D:.2f}x, {bound4D:.2f}x |",
+            "| 7.77x (13.82x) | {cost_e:.2f}x ({cost_e_most:.2f}x) |",
+            "| 1.65x (4.13x) | {cost_s:.2f}x ({cost_s_most:.2f}x) |",
+            "| 8.52x (17.02x) | {worth_m:.2f}x ({worth_m_most:.2f}x) |",
+            "| 5.51x (15.37x) | {worth_s:.2f}x ({worth_s_most:.2f}x) |",
+            "| falls: 1T {last2D:.0f}, {last3D:.0f}, {last4D:.0f} GB |",
+            "There ours uses {odd_MessageBW:.1f} % with MessageBW and {odd_SmartBW:.1f} % with "
+            "SmartBW.",
+            "MessageBW is {rest:.1f} % above SmartBW",
+            "it gains less: {run2D:.2f}x, {run3D:.2f}x, {run4D:.2f}x for Transformer-1T",
+        ],
+    ),
+}
+
+
+SECTIONS = {
+    "A1 to A4": ("A1", "A2", "A4"),
+    "A5 and A6": ("A5", "A6"),
+    "B1 to B6": ("B",),
+}
+NOT_OURS = {
+    "A1 to A4": (
+        "ASTRA-sim 2.0",
+        "are within 0.1 %",  # checked in `table4`
+        "a mean error of 5 % against NCCL",
+        "takes 1.70 s and 3.14 s",
+        'count from 1 %, and "equal" is within 6 %',
+    ),
+    "A5 and A6": ("ASTRA-sim 2.0", "within 5 % of its best"),
+    "B1 to B6": (
+        "arXiv:2109.11762",
+        "1.17x (1.86x), best everywhere",
+        "56.67, 96.59, 94.46 %",
+        "57.53, 39.02, 66.74 %",
+        "1.39x, 1.83x, 1.29x",
+        "which gives SmartBW 7.77x and EqualBW 1.65x",
+        "has 5.51x the performance per cost",
+        "is 7.77 / 1.65 x 1.17, so EqualBW costs 7.77x",
+    ),
+}
+"""What a section says of papers and setups."""
+RESULT = re.compile(r"\d[\d,]*\.\d+|\d+ %|\d+x\b")
+"""What reads like a result: decimals, percentages, factors."""
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_a_section_has_no_number_that_nothing_checks(title: str) -> None:
+    text = PAGE.partition(f"\n## {title}: ")[2].partition("\n## ")[0]
+    assert text, title
+    text = plain(re.sub(r"```.*?```", "", text, flags=re.S))
+    for code in SECTIONS[title]:
+        facts, sentences = SENTENCES[code]
+        for sentence in sentences:
+            text = text.replace(plain(sentence).format(**facts()), "")
+    for words in NOT_OURS[title]:
+        text = text.replace(words, "")
+    assert RESULT.findall(text) == [], text
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+def test_the_page_says_what_the_study_prints(code: str) -> None:
+    facts, sentences = SENTENCES[code]
+    found, page = facts(), plain(PAGE)
+    wanted = [plain(sentence).format(**found) for sentence in sentences]
+    assert [sentence for sentence in wanted if sentence not in page] == []
