@@ -31,6 +31,7 @@ STUDIES = (
     Entry("themis", "a4", "studies.themis"),
     Entry("zero-infinity", "a5", "studies.zero_infinity"),
     Entry("memory-pool", "a6", "studies.memory_pool"),
+    Entry("wafer-scaling", "a7", "studies.wafer_scaling"),
     Entry("multidim-cost", "b1", "studies.multidim_cost"),
     Entry("multidim-speedup", "b2", "studies.multidim_speedup"),
     Entry("multidim-utilization", "b3", "studies.multidim_utilization"),

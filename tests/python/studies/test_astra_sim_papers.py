@@ -108,7 +108,19 @@ def test_themis_times_of_a_wafer_are_its_bandwidths(themis: list[StudyRow]) -> N
         assert ours[f"All-Reduce, W-1D-{gigabytes}"] == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["astra2-nccl", "themis"])
+def test_wafers_scale_as_in_table_4() -> None:
+    """Transformer-1T shows the trend. GPT-3 shows it where its groups of 16 use every link, which
+    a Switch grants and a FullyConnected of 8 with groups of 4 and 2 does not."""
+    found = {row.setup: row for row in study("wafer-scaling").rows(("analytical",))}
+    show([row for row in found.values() if row.unit == "x"])
+    for n in (1024, 2048, 4096):
+        assert found[f"Transformer-1T: Conv-{n} over Base-512"].verdict == "holds"
+        assert found[f"Transformer-1T: W-{n} over Conv-{n}"].verdict == "holds"
+        assert found[f"GPT-3: W-{n} over Conv-{n}, Switch as dimension 2"].ours < 0.96
+    assert found["Transformer-1T: W-4096 over W-2048"].verdict != "fails"
+
+
+@pytest.mark.parametrize("name", ["astra2-nccl", "themis", "wafer-scaling"])
 def test_figures_of_their_own_draw(name: str, themis: list[StudyRow]) -> None:
     found = study(name)
     rows = themis if name == "themis" else found.rows(("analytical",))

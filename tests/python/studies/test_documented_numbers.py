@@ -126,6 +126,19 @@ def memory_pool() -> Facts:
     return dict(zip(("group", "link", "node", "switch", "inner"), values, strict=True))
 
 
+def wafer_scaling() -> Facts:
+    found = {setup: row.ours for setup, row in rows("wafer-scaling").items() if row.unit == "x"}
+    sizes = (1024, 2048, 4096)
+    facts = {}
+    for key, model in (("t", "Transformer-1T"), ("g", "GPT-3")):
+        facts[f"{key}_out"] = 100 * (found[f"{model}: Conv-4096 over Base-512"] - 1)
+        facts[f"{key}_back"] = 100 * (found[f"{model}: W-4096 over W-2048"] - 1)
+        for n in sizes:
+            facts[f"{key}{n}"] = found[f"{model}: W-{n} over Conv-{n}"]
+            facts[f"{key}s{n}"] = found[f"{model}: W-{n} over Conv-{n}, Switch as dimension 2"]
+    return facts
+
+
 def multidim() -> Facts:
     def pair(name: str, setup: str) -> tuple[float, float]:
         return ours(name, f"{setup}, mean"), ours(name, f"{setup}, most")
@@ -218,6 +231,16 @@ SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
             "{inner:.0f}W in the switches",
         ],
     ),
+    "A7": (
+        wafer_scaling,
+        [
+            "| {t_out:+.1f} % at 4,096 NPUs | {g_out:+.1f} % |",
+            "| {t1024:.2f}, {t2048:.2f}, {t4096:.2f} of the time | {g1024:.2f}, {g2048:.2f}, "
+            "{g4096:.2f} |",
+            "| {t_back:+.2f} %, below the margin | {g_back:+.1f} %: fails |",
+            "GPT-3 takes {gs1024:.2f}, {gs2048:.2f}, {gs4096:.2f} of the time",
+        ],
+    ),
     "B": (
         multidim,
         [
@@ -243,6 +266,7 @@ SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
 SECTIONS = {
     "A1 to A4": ("A1", "A2", "A4"),
     "A5 and A6": ("A5", "A6"),
+    "A7": ("A7",),
     "B1 to B6": ("B",),
 }
 NOT_OURS = {
@@ -253,6 +277,7 @@ NOT_OURS = {
         "takes 1.70 s and 3.14 s",
         'count from 1 %, and "equal" is within 6 %',
     ),
+    "A7": ("ASTRA-sim 2.0",),
     "A5 and A6": ("ASTRA-sim 2.0", "within 5 % of its best"),
     "B1 to B6": (
         "arXiv:2109.11762",
