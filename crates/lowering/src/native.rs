@@ -19,7 +19,7 @@ use collective::is_rooted;
 use collective::phases::{Phase, phases, takes_part};
 use graph::{CollectiveKind, Problem};
 use platform::{Algorithm, Choice, Platform};
-use topology::{Fabric, GraphDim, Paths};
+use topology::{Fabric, Paths};
 use units::{Bytes, Span};
 
 /// Lowers by our own semantics.
@@ -56,7 +56,7 @@ impl<'a> NativeLowering<'a> {
         match &self.platform.fabric {
             _ if self.platform.logical.is_some() => None,
             Fabric::Stacked(dims) => dims.get(dim as usize).map(|d| d.block.paths()),
-            Fabric::Graph(graph) => graph.dims.get(dim as usize).map(GraphDim::paths),
+            Fabric::Graph(graph) => graph.dims.get(dim as usize).map(|dim| dim.paths),
         }
     }
 

@@ -11,13 +11,23 @@ use units::{Bytes, Span};
 
 const ROUTINGS: [&str; 4] = ["lowest", "d_mod_k", "hash(7)", "spray"];
 /// One of each generator; links of every kind at 50 GB/s and 1 us.
-const FABRICS: [&str; 6] = [
+const FABRICS: [&str; 16] = [
     "{generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 2}",
     "{generator: fat_tree, radix: 4}",
     "{generator: clos, down: [2, 2, 2], up: [2, 1], planes: 2, cables: [1, 2, 1]}",
     "{generator: rail_optimized, npus_per_node: 4, nodes: 4, nodes_per_leaf: 2, spines: 2}",
     "{generator: dragonfly, npus_per_router: 2, routers_per_group: 2, global_links: 1}",
     "{generator: torus, sizes: [4, 4]}",
+    "{generator: twisted_torus, sizes: [4, 2, 4]}",
+    "{generator: rail_only, npus_per_node: 4, nodes: 4, switches_per_node: 2}",
+    "{generator: dragonfly_plus, npus_per_leaf: 2, leaves: 2, spines: 2, global_links: 1}",
+    "{generator: hyperx, npus_per_switch: 2, sizes: [3, 2]}",
+    "{generator: nvlink_domain, npus: 8, switches: 4}",
+    "{generator: full_mesh, npus: 8}",
+    "{generator: cube_mesh}",
+    "{generator: nested, inner: {generator: cube_mesh}, outer: {generator: leaf_spine, npus_per_leaf: 2, leaves: 4, spines: 2}, nics: 4}",
+    "{generator: nested, inner: {generator: full_mesh, npus: 4}, outer: {generator: torus, sizes: [2, 3]}, rails: 4}",
+    "{generator: nested, inner: {generator: nvlink_domain, npus: 4}, outer: {generator: fat_tree, radix: 4}}",
 ];
 
 fn start(

@@ -2,6 +2,7 @@
 
 use crate::recipe::Recipe;
 use crate::{Block, Failed, Paths, Symmetry, Topology};
+use std::borrow::Cow;
 use units::{Bandwidth, Span};
 
 /// One dimension of a stacked fabric.
@@ -71,21 +72,24 @@ impl GraphNode {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GraphDim {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// NPUs along it.
     pub size: u32,
     /// Which places along it see the same paths.
     pub symmetry: Symmetry,
+    /// By what messages pass along it.
+    pub paths: Paths,
 }
 
 impl GraphDim {
-    /// By what messages pass along the dimension: switches where all places look alike, else NPUs
-    /// or routers in between.
-    pub fn paths(&self) -> Paths {
-        match self.symmetry {
+    /// A dimension along which messages pass switches where all places look alike, else NPUs or
+    /// routers in between.
+    pub fn new(name: &'static str, size: u32, symmetry: Symmetry) -> GraphDim {
+        let paths = match symmetry {
             Symmetry::Full => Paths::Switched,
             Symmetry::Rotation | Symmetry::None => Paths::Relayed,
-        }
+        };
+        GraphDim { name: name.into(), size, symmetry, paths }
     }
 }
 

@@ -67,21 +67,26 @@ impl Fabric {
     }
 
     fn diameter(&self, links: &LinkGraph) -> Option<u32> {
-        let npus = links.npus();
         match self {
             Fabric::Stacked(dims) => Some(dims.iter().map(|d| d.block.diameter(d.size)).sum()),
             Fabric::Graph(graph) => match &graph.recipe {
-                Some(recipe) if graph.failed.is_empty() => {
-                    generator(recipe.generator).map(|g| g.diameter(&recipe.values))
-                }
-                _ if u64::from(npus) * u64::from(npus) > PAIRS => None,
-                _ => (0..npus)
-                    .flat_map(|a| (0..npus).map(move |b| (a, b)))
-                    .map(|(a, b)| links.hops(a, b))
-                    .max(),
+                Some(recipe) if graph.failed.is_empty() => generator(recipe.generator)
+                    .and_then(|g| g.diameter(&recipe.values))
+                    .or_else(|| farthest(links)),
+                _ => farthest(links),
             },
         }
     }
+}
+
+/// Links between the two NPUs that are farthest apart, by a search; `None` for too many pairs.
+fn farthest(links: &LinkGraph) -> Option<u32> {
+    let npus = links.npus();
+    if u64::from(npus) * u64::from(npus) > PAIRS {
+        return None;
+    }
+    let pairs = (0..npus).flat_map(|a| (0..npus).map(move |b| (a, b)));
+    pairs.map(|(a, b)| links.hops(a, b)).max()
 }
 
 /// The maximum flow from the lower half of the ranks to the upper half, bytes per second.

@@ -5,9 +5,11 @@
 //! forward alike. An NPU whose neighbours are all switches is a *host*: its distances follow from
 //! those of its switches. So only switches (and NPUs joined to NPUs) have a table, made by a
 //! breadth-first search from them, backwards, when it is first asked for; it holds a row for each
-//! of the same nodes. Memory grows with the square of the switches, not of the NPUs.
+//! of the same nodes. Memory grows with the square of the switches, not of the NPUs. Tori and meshes
+//! have no tables: a formula says how far any two NPUs are from each other.
 
 use crate::GraphFabric;
+use crate::generate::{Metric, metric};
 use crate::link::{Hop, Link, LinkError};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -80,9 +82,11 @@ pub(crate) struct GraphLinks {
     row: Vec<u32>,
     rows: u32,
     /// By link: its place among the links of its node and its kind, numbered alike at every node.
-    alike: Vec<u32>,
+    alike: Box<[u32]>,
     /// By row.
-    tables: Vec<OnceLock<Table>>,
+    tables: Box<[OnceLock<Table>]>,
+    /// Distances by formula, where there are some: then no node has a row.
+    metric: Option<Box<Metric>>,
 }
 
 impl GraphLinks {
@@ -105,18 +109,24 @@ impl GraphLinks {
         let links: Vec<Link> = fabric.links.iter().map(copy).collect();
         let out = ByNode::new(&links, nodes, |l| l.from, |l| l.to);
         let into = ByNode::new(&links, nodes, |l| l.to, |l| l.from);
-        let (row, rows) = rows(fabric.npus, nodes, &links);
+        let whole = fabric.recipe.as_ref().filter(|_| fabric.failed.is_empty());
+        let metric = whole.and_then(|recipe| metric(recipe)).map(Box::new);
+        let (row, rows) = match metric {
+            Some(_) => (vec![NONE; nodes as usize], 0),
+            None => rows(fabric.npus, nodes, &links),
+        };
         let mut graph = GraphLinks {
             npus: fabric.npus,
-            alike: Vec::new(),
+            alike: Box::default(),
             tables: (0..rows).map(|_| OnceLock::new()).collect(),
             links,
             out,
             into,
             row,
             rows,
+            metric,
         };
-        graph.alike = graph.number_alike();
+        graph.alike = graph.number_alike().into();
         graph.connected()?;
         Ok(graph)
     }
@@ -257,6 +267,9 @@ impl GraphLinks {
 
     /// Distance between two nodes.
     fn far(&self, node: u32, dst: u32) -> Far {
+        if let Some(metric) = &self.metric {
+            return metric.far(node, dst);
+        }
         match (self.row[node as usize], self.row[dst as usize]) {
             _ if node == dst => (0, 0),
             (NONE, _) => self.nearest(self.out.of(node), |l| self.far(l.to, dst)).1,

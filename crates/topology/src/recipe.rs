@@ -5,17 +5,39 @@ use units::{Bandwidth, Span};
 
 /// Parameters by name. One value is a list of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Values(BTreeMap<&'static str, Vec<u32>>);
+pub struct Values {
+    lists: BTreeMap<&'static str, Vec<u32>>,
+    parts: BTreeMap<&'static str, Part>,
+}
+
+/// A fabric that is a parameter of another: a generator and its parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// Name of the generator.
+    pub generator: &'static str,
+    /// Its parameters.
+    pub values: Values,
+}
 
 impl Values {
     /// Sets a parameter.
     pub fn set(&mut self, key: &'static str, values: Vec<u32>) {
-        self.0.insert(key, values);
+        self.lists.insert(key, values);
+    }
+
+    /// Sets a parameter that is a fabric.
+    pub fn set_part(&mut self, key: &'static str, part: Part) {
+        self.parts.insert(key, part);
+    }
+
+    /// The fabric that is a parameter, if it was given.
+    pub fn part(&self, key: &str) -> Option<&Part> {
+        self.parts.get(key)
     }
 
     /// The values of a parameter; none when it was left out.
     pub fn list(&self, key: &str) -> &[u32] {
-        self.0.get(key).map_or(&[], Vec::as_slice)
+        self.lists.get(key).map_or(&[], Vec::as_slice)
     }
 
     /// The value of a parameter, if it was given.

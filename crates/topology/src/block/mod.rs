@@ -48,7 +48,7 @@ trait Wiring {
 }
 
 /// By what messages between two NPUs of a block pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Paths {
     /// A link between every two NPUs.
     Direct,

@@ -10,9 +10,10 @@
 //! CCIT 776, 2010 (PGFT); Al-Fares, Loukissas, Vahdat, SIGCOMM 2008 (the k-ary fat tree of three
 //! tiers).
 
-use super::generator::{Draft, Fault, Generator, Key};
+use super::generator::{Draft, Fault, Generator, Key, words};
 use crate::recipe::Values;
 use crate::{GraphDim, Symmetry};
+use std::borrow::Cow;
 
 /// The numbers of a tree: by tier, from the NPUs outwards.
 struct Tree {
@@ -49,11 +50,7 @@ impl Tree {
     }
 
     fn dims(&self, names: &[&'static str]) -> Vec<GraphDim> {
-        let dim = |(size, &name): (&u32, &&'static str)| GraphDim {
-            name,
-            size: *size,
-            symmetry: Symmetry::Full,
-        };
+        let dim = |(&size, &name): (&u32, &&'static str)| GraphDim::new(name, size, Symmetry::Full);
         self.down.iter().zip(names).map(dim).collect()
     }
 
@@ -90,6 +87,10 @@ fn name(tier: usize, tiers: usize) -> &'static str {
 /// What the links of a tree are called, from the NPUs outwards.
 const KINDS: [&str; 6] = ["npu", "leaf", "aggregation", "tier3", "tier4", "tier5"];
 
+/// The tree several times over, each with a link to every NPU.
+const PLANES: Key =
+    Key::one("planes", "separate networks with a link to every NPU, one leaf switch each").or("1");
+
 /// Leaf switches that are all joined to all spine switches.
 pub(super) struct LeafSpine;
 
@@ -97,7 +98,7 @@ impl LeafSpine {
     fn tree(values: &Values) -> Tree {
         Tree {
             down: vec![values.one("npus_per_leaf"), values.one("leaves")],
-            up: vec![1, values.one("spines")],
+            up: vec![values.one("planes"), values.one("spines")],
             cables: vec![1, values.one("cables")],
         }
     }
@@ -113,11 +114,12 @@ impl Generator for LeafSpine {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 4] = [
+        const KEYS: [Key; 5] = [
             Key::one("npus_per_leaf", "NPUs at a leaf switch"),
-            Key::one("leaves", "leaf switches"),
-            Key::one("spines", "spine switches"),
+            Key::one("leaves", "leaf switches of a plane"),
+            Key::one("spines", "spine switches of a plane"),
             Key::one("cables", "cables from each leaf to each spine").or("1"),
+            PLANES,
         ];
         &KEYS
     }
@@ -134,12 +136,12 @@ impl Generator for LeafSpine {
         LeafSpine::tree(values).dims(&["leaf", "spine"])
     }
 
-    fn kinds(&self, _: &Values) -> Vec<&'static str> {
-        KINDS[..2].to_vec()
+    fn kinds(&self, _: &Values) -> Vec<Cow<'static, str>> {
+        words(&KINDS[..2])
     }
 
-    fn diameter(&self, values: &Values) -> u32 {
-        LeafSpine::tree(values).diameter()
+    fn diameter(&self, values: &Values) -> Option<u32> {
+        Some(LeafSpine::tree(values).diameter())
     }
 
     fn wire(&self, values: &Values, draft: &mut Draft) {
@@ -155,7 +157,11 @@ impl FatTree {
     fn tree(values: &Values) -> Tree {
         let half = values.one("radix") / 2;
         let pods = values.given("pods").unwrap_or(2 * half);
-        Tree { down: vec![half, half, pods], up: vec![1, half, half], cables: vec![1; 3] }
+        Tree {
+            down: vec![half, half, pods],
+            up: vec![values.one("planes"), half, half],
+            cables: vec![1; 3],
+        }
     }
 }
 
@@ -169,9 +175,10 @@ impl Generator for FatTree {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 2] = [
+        const KEYS: [Key; 3] = [
             Key::one("radix", "ports of a switch, even").from(2),
             Key::one("pods", "pods, at most the number of ports; all when left out").or(""),
+            PLANES,
         ];
         &KEYS
     }
@@ -198,12 +205,12 @@ impl Generator for FatTree {
         FatTree::tree(values).dims(&["leaf", "pod", "core"])
     }
 
-    fn kinds(&self, _: &Values) -> Vec<&'static str> {
-        KINDS[..3].to_vec()
+    fn kinds(&self, _: &Values) -> Vec<Cow<'static, str>> {
+        words(&KINDS[..3])
     }
 
-    fn diameter(&self, values: &Values) -> u32 {
-        FatTree::tree(values).diameter()
+    fn diameter(&self, values: &Values) -> Option<u32> {
+        Some(FatTree::tree(values).diameter())
     }
 
     fn wire(&self, values: &Values, draft: &mut Draft) {
@@ -242,7 +249,7 @@ impl Generator for Clos {
             Key::many("up", "switches above a switch, by tier: one fewer than down").or(""),
             Key::many("cables", "cables to each node above, by tier, or one number for all tiers")
                 .or("1"),
-            Key::one("planes", "leaf switches that an NPU is joined to").or("1"),
+            PLANES,
         ];
         &KEYS
     }
@@ -276,12 +283,12 @@ impl Generator for Clos {
         Clos::tree(values).dims(&["leaf", "tier2", "tier3", "tier4", "tier5", "tier6"])
     }
 
-    fn kinds(&self, values: &Values) -> Vec<&'static str> {
-        KINDS[..values.list("down").len().min(KINDS.len())].to_vec()
+    fn kinds(&self, values: &Values) -> Vec<Cow<'static, str>> {
+        words(&KINDS[..values.list("down").len().min(KINDS.len())])
     }
 
-    fn diameter(&self, values: &Values) -> u32 {
-        Clos::tree(values).diameter()
+    fn diameter(&self, values: &Values) -> Option<u32> {
+        Some(Clos::tree(values).diameter())
     }
 
     fn wire(&self, values: &Values, draft: &mut Draft) {

@@ -11,9 +11,10 @@
 //! Source: Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA
 //! 2008; the order of ports is that of Camarero, Vallejo, Beivide, TACO 11 (2014), "palmtree".
 
-use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS};
+use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS, words};
 use crate::recipe::Values;
 use crate::{GraphDim, Symmetry};
+use std::borrow::Cow;
 
 pub(super) struct Dragonfly;
 
@@ -27,6 +28,19 @@ fn numbers(values: &Values) -> (u32, u32, u32, u32) {
 /// Cables between two groups.
 fn cables(a: u32, h: u32, g: u32) -> u32 {
     if g > 1 { a * h / (g - 1) } else { 0 }
+}
+
+/// The routers that cables between groups join, each numbered through all groups of `a` routers.
+pub(super) fn between_groups(a: u32, h: u32, g: u32) -> impl Iterator<Item = (u32, u32)> {
+    let c = cables(a, h, g);
+    let pairs = (0..g).flat_map(move |i| (i + 1..g).map(move |j| (i, j)));
+    pairs.flat_map(move |(i, j)| {
+        let d = j - i;
+        (0..c).map(move |k| {
+            let (here, there) = ((d - 1) * c + k, (g - d - 1) * c + (c - 1 - k));
+            (i * a + here / h, j * a + there / h)
+        })
+    })
 }
 
 impl Generator for Dragonfly {
@@ -70,28 +84,28 @@ impl Generator for Dragonfly {
     fn dims(&self, values: &Values) -> Vec<GraphDim> {
         let (p, a, _, g) = numbers(values);
         vec![
-            GraphDim { name: "router", size: p, symmetry: Symmetry::Full },
-            GraphDim { name: "group", size: a, symmetry: Symmetry::Full },
-            GraphDim { name: "global", size: g, symmetry: Symmetry::None },
+            GraphDim::new("router", p, Symmetry::Full),
+            GraphDim::new("group", a, Symmetry::Full),
+            GraphDim::new("global", g, Symmetry::None),
         ]
     }
 
-    fn kinds(&self, _: &Values) -> Vec<&'static str> {
-        vec!["npu", "local", "global"]
+    fn kinds(&self, _: &Values) -> Vec<Cow<'static, str>> {
+        words(&["npu", "local", "global"])
     }
 
-    fn diameter(&self, values: &Values) -> u32 {
+    fn diameter(&self, values: &Values) -> Option<u32> {
         let (p, a, h, g) = numbers(values);
         // Two links of NPUs; between routers a local link at both ends unless each router has a
         // cable to each group.
         let between = match (a, g) {
-            (1, 1) => return 2 * u32::from(p > 1),
+            (1, 1) => return Some(2 * u32::from(p > 1)),
             (_, 1) => 1,
             (1, _) => 1,
             _ if cables(a, h, g) >= a && h >= g - 1 => 2,
             _ => 3,
         };
-        2 + between
+        Some(2 + between)
     }
 
     fn wire(&self, values: &Values, draft: &mut Draft) {
@@ -105,13 +119,8 @@ impl Generator for Dragonfly {
                 draft.cables(first + group * a + x, first + group * a + y, 1, 1);
             }
         }
-        let c = cables(a, h, g);
-        for (i, j) in (0..g).flat_map(|i| (i + 1..g).map(move |j| (i, j))) {
-            let d = j - i;
-            for k in 0..c {
-                let (here, there) = ((d - 1) * c + k, (g - d - 1) * c + (c - 1 - k));
-                draft.cables(first + i * a + here / h, first + j * a + there / h, 2, 1);
-            }
+        for (here, there) in between_groups(a, h, g) {
+            draft.cables(first + here, first + there, 2, 1);
         }
     }
 }

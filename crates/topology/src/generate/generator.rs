@@ -2,6 +2,7 @@
 
 use crate::recipe::{Values, Wire};
 use crate::{GraphDim, GraphLink, GraphNode};
+use std::borrow::Cow;
 
 /// Most NPUs, and most one-way links, of a generated fabric.
 pub(super) const MOST_NPUS: u64 = 1 << 20;
@@ -17,20 +18,37 @@ pub trait Generator: Sync {
     fn about(&self) -> &'static str;
     /// Its parameters.
     fn keys(&self) -> &'static [Key];
-    /// The parameter (of a list its last value) that is the size of the outermost dimension.
+    /// The parameter (of a list its last value) that is the size of the outermost dimension; empty
+    /// where the fabric has only one size.
     fn outer(&self) -> &'static str;
     /// NPUs by which the fabric grows with the parameter [`Generator::outer`].
     fn unit(&self, values: &Values) -> u64 {
         self.dims(values).iter().rev().skip(1).map(|d| u64::from(d.size)).product()
+    }
+    /// Makes the outermost dimension as large as `npus` NPUs need.
+    ///
+    /// # Errors
+    /// The number of NPUs that is a unit of the outermost dimension, when `npus` is not a multiple
+    /// of it.
+    fn resize(&self, values: &mut Values, npus: u32) -> Result<(), u64> {
+        let (unit, outer) = (self.unit(values), self.outer());
+        if npus == 0 || unit == 0 || !u64::from(npus).is_multiple_of(unit) {
+            return Err(unit);
+        }
+        let mut list = values.list(outer).to_vec();
+        list.pop();
+        list.push((u64::from(npus) / unit) as u32);
+        values.set(outer, list);
+        Ok(())
     }
     /// What is wrong with parameters that are all there and in range.
     fn faults(&self, values: &Values) -> Vec<Fault>;
     /// The dimensions, innermost first.
     fn dims(&self, values: &Values) -> Vec<GraphDim>;
     /// The kinds of links, from the NPUs outwards.
-    fn kinds(&self, values: &Values) -> Vec<&'static str>;
-    /// Links between the two NPUs that are farthest apart.
-    fn diameter(&self, values: &Values) -> u32;
+    fn kinds(&self, values: &Values) -> Vec<Cow<'static, str>>;
+    /// Links between the two NPUs that are farthest apart; `None` without a formula.
+    fn diameter(&self, values: &Values) -> Option<u32>;
     /// Adds switches and links; kinds are places in [`Generator::kinds`].
     fn wire(&self, values: &Values, draft: &mut Draft);
 }
@@ -42,6 +60,8 @@ pub struct Key {
     pub name: &'static str,
     /// Several values rather than one.
     pub list: bool,
+    /// A fabric rather than a number.
+    pub fabric: bool,
     /// What it is when nothing is said; `None`: it must be said, an empty text: it may be left out.
     pub default: Option<&'static str>,
     /// Lowest value.
@@ -52,11 +72,15 @@ pub struct Key {
 
 impl Key {
     pub(super) const fn one(name: &'static str, about: &'static str) -> Key {
-        Key { name, list: false, default: None, least: 1, about }
+        Key { name, list: false, fabric: false, default: None, least: 1, about }
     }
 
     pub(super) const fn many(name: &'static str, about: &'static str) -> Key {
-        Key { name, list: true, default: None, least: 1, about }
+        Key { list: true, ..Key::one(name, about) }
+    }
+
+    pub(super) const fn part(name: &'static str, about: &'static str) -> Key {
+        Key { fabric: true, ..Key::one(name, about) }
     }
 
     pub(super) const fn or(self, default: &'static str) -> Key {
@@ -76,8 +100,8 @@ impl Key {
 /// What is wrong with a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The parameter.
-    pub key: &'static str,
+    /// The parameter; one of a part comes after the part.
+    pub path: Vec<&'static str>,
     /// What is wrong, with the value.
     pub message: String,
     /// What is allowed.
@@ -86,7 +110,13 @@ pub struct Fault {
 
 impl Fault {
     pub(super) fn new(key: &'static str, message: String, allowed: impl Into<String>) -> Fault {
-        Fault { key, message, allowed: allowed.into() }
+        Fault { path: vec![key], message, allowed: allowed.into() }
+    }
+
+    /// The same fault of a part of another fabric.
+    pub(super) fn within(mut self, part: &'static str) -> Fault {
+        self.path.insert(0, part);
+        self
     }
 }
 
@@ -100,11 +130,51 @@ pub struct Draft<'a> {
 }
 
 impl Draft<'_> {
+    /// Adds the NPUs.
+    pub(super) fn npus(&mut self, npus: u32) {
+        self.nodes.extend((0..npus).map(|i| GraphNode::npu(format!("npu{i}"))));
+    }
+
     /// Adds `count` switches of a tier, named `name` and a number; the node of the first.
     pub(super) fn switches(&mut self, name: &str, count: u32, tier: u32) -> u32 {
         let first = self.nodes.len() as u32;
         self.nodes.extend((0..count).map(|i| GraphNode::switch(format!("{name}{i}"), tier)));
         first
+    }
+
+    /// Draws another fabric whose NPUs are the nodes `ends`, with its kinds from `kind` on, and
+    /// `prefix` before the names of its switches.
+    pub(super) fn insert(
+        &mut self,
+        (generator, values): (&dyn Generator, &Values),
+        ends: &[u32],
+        kind: u32,
+        prefix: &str,
+    ) {
+        let wires = self.wires.get(kind as usize..).unwrap_or_default();
+        let mut part = Draft { nodes: Vec::new(), links: Vec::new(), wires, full: self.full };
+        part.npus(ends.len() as u32);
+        generator.wire(values, &mut part);
+        let first = self.nodes.len();
+        let switches = part.nodes.drain(ends.len()..);
+        self.nodes.extend(switches.map(|mut node| {
+            node.name.insert_str(0, prefix);
+            node
+        }));
+        let node = |at: u32| match ends.get(at as usize) {
+            Some(&end) => end,
+            None => (first + at as usize - ends.len()) as u32,
+        };
+        self.full |= part.full || self.links.len() + part.links.len() > MOST_LINKS;
+        if self.full {
+            return;
+        }
+        self.links.extend(part.links.into_iter().map(|link| GraphLink {
+            from: node(link.from),
+            to: node(link.to),
+            kind: link.kind + kind,
+            ..link
+        }));
     }
 
     /// Joins two nodes by `count` cables of a kind, each a link both ways.
@@ -120,4 +190,9 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+/// Names of kinds.
+pub(super) fn words(names: &[&'static str]) -> Vec<Cow<'static, str>> {
+    names.iter().map(|&name| Cow::Borrowed(name)).collect()
 }

@@ -7,47 +7,44 @@
 
 mod clos;
 mod dragonfly;
+mod dragonfly_plus;
 mod generator;
 mod grid;
+mod hyperx;
+mod nested;
+mod node;
 mod rails;
 
-pub use crate::recipe::{Recipe, Values, Wire};
+pub use crate::recipe::{Part, Recipe, Values, Wire};
 pub use generator::{Draft, Fault, Generator, Key};
+pub(crate) use grid::{Metric, metric};
 
-use crate::{GraphFabric, GraphNode};
+use crate::GraphFabric;
 use generator::{MOST_LINKS, MOST_NPUS};
+use std::borrow::Cow;
 
 /// Every generator.
-pub static GENERATORS: [&dyn Generator; 7] = [
+pub static GENERATORS: [&dyn Generator; 15] = [
     &clos::LeafSpine,
     &clos::FatTree,
     &clos::Clos,
-    &rails::RailOptimized,
+    &rails::OPTIMIZED,
+    &rails::ONLY,
     &dragonfly::Dragonfly,
+    &dragonfly_plus::DragonflyPlus,
+    &hyperx::HyperX,
     &grid::TORUS,
+    &grid::TWISTED,
     &grid::MESH,
+    &node::NvlinkDomain,
+    &node::FullMesh,
+    &node::CubeMesh,
+    &nested::Nested,
 ];
 
 /// The generator with this name.
 pub fn generator(name: &str) -> Option<&'static dyn Generator> {
     GENERATORS.into_iter().find(|g| g.name() == name)
-}
-
-/// Makes the outermost dimension as large as `npus` NPUs need.
-///
-/// # Errors
-/// The number of NPUs that is a unit of the outermost dimension, when `npus` is not a multiple of it.
-pub fn resize(generator: &dyn Generator, values: &mut Values, npus: u32) -> Result<(), u64> {
-    let unit = generator.unit(values);
-    if npus == 0 || unit == 0 || !u64::from(npus).is_multiple_of(unit) {
-        return Err(unit);
-    }
-    let outer = generator.outer();
-    let mut list = values.list(outer).to_vec();
-    list.pop();
-    list.push((u64::from(npus) / unit) as u32);
-    values.set(outer, list);
-    Ok(())
 }
 
 /// Draws a fabric; `wires` by kind.
@@ -72,14 +69,14 @@ pub fn generate(
     }
     let npus = npus as u32;
     let mut draft = Draft { nodes: Vec::new(), links: Vec::new(), wires: &wires, full: false };
-    draft.nodes.extend((0..npus).map(|i| GraphNode::npu(format!("npu{i}"))));
+    draft.npus(npus);
     generator.wire(&values, &mut draft);
     let Draft { nodes, links, full, .. } = draft;
     if full {
         let message = format!("the fabric has more than {MOST_LINKS} one-way links");
         return Err(vec![Fault::new(outer, message, "a smaller fabric")]);
     }
-    let kinds = generator.kinds(&values).into_iter().map(String::from).collect();
+    let kinds = generator.kinds(&values).into_iter().map(Cow::into_owned).collect();
     let recipe = Some(Box::new(Recipe { generator: generator.name(), values, wires }));
     Ok(GraphFabric { npus, nodes, links, dims, kinds, recipe, ..GraphFabric::default() })
 }

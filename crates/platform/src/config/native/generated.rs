@@ -6,9 +6,10 @@
 use super::links::{Link, Links, Per};
 use crate::config::declared::{Absent, Key, Setting, Shown};
 use crate::config::findings::{At, Findings};
+use std::borrow::Cow;
 use std::sync::LazyLock;
 use topology::GraphFabric;
-use topology::generate::{self, GENERATORS, Generator, Recipe, Values, Wire, resize};
+use topology::generate::{self, GENERATORS, Generator, Part, Recipe, Values, Wire};
 
 /// The key that names the generator.
 const GENERATOR: Key = Key::plain("generator", words, Absent::Required, "What draws the network.");
@@ -46,10 +47,14 @@ fn merged(name: &'static str) -> Key {
     };
     let doc = meanings.iter().map(meaning).collect::<Vec<_>>().join(" ");
     let default = found().next().and_then(|(_, key)| key.default);
-    let list = found().next().is_some_and(|(_, key)| key.list);
+    let kind: fn() -> String = match found().next() {
+        Some((_, key)) if key.fabric => || "mapping".to_string(),
+        Some((_, key)) if key.list => || "list of counts".to_string(),
+        _ => || "count".to_string(),
+    };
     Key::plain(
         name,
-        if list { || "list of counts".to_string() } else { || "count".to_string() },
+        kind,
         match default {
             None => Absent::Required,
             Some("") => Absent::Text("none"),
@@ -97,6 +102,14 @@ impl Setting for Generated {
         let mut values = Values::default();
         for key in keys {
             let Some(given) = at.get(key.name) else { continue };
+            if key.fabric {
+                if let Some(Generated { generator, values: of_part }) = Self::read(&given, findings)
+                {
+                    let part = Part { generator: generator.name(), values: of_part };
+                    values.set_part(key.name, part);
+                }
+                continue;
+            }
             let mut whole = |at: &At<'_>| findings.whole(at, key.least, key.most());
             let read: Option<Vec<u32>> = match key.list {
                 true => given.items().iter().map(whole).collect(),
@@ -111,40 +124,68 @@ impl Setting for Generated {
 
     fn show(&self) -> Option<Shown> {
         let mut entries = vec![(GENERATOR.name, Shown::of(self.generator.name()))];
-        entries.extend(parameters(self.generator, &self.values).map(|(key, values, list)| {
-            let values = match list {
-                true => Shown::List(values.iter().map(Shown::of).collect()),
-                false => Shown::of(values[0]),
+        entries.extend(parameters(self.generator, &self.values).filter_map(|(key, given)| {
+            let shown = match given {
+                Given::List(values) => Shown::List(values.iter().map(Shown::of).collect()),
+                Given::One(value) => Shown::of(value),
+                Given::Part(part) => part.show()?,
             };
-            (key, values)
+            Some((key, shown))
         }));
         Some(Shown::Map(entries))
     }
 
     fn json(&self) -> serde_json::Value {
-        let value = |(key, values, list): (&str, &[u32], bool)| {
-            let value = if list { values.into() } else { values[0].into() };
+        let value = |(key, given): (&str, Given<'_>)| {
+            let value = match given {
+                Given::List(values) => values.into(),
+                Given::One(value) => value.into(),
+                Given::Part(part) => {
+                    let mut shown = part.json();
+                    shown[GENERATOR.name] = part.generator.name().into();
+                    shown
+                }
+            };
             (key.to_string(), value)
         };
         serde_json::Value::Object(parameters(self.generator, &self.values).map(value).collect())
     }
 }
 
-/// The parameters that were given or have a default: name, values, and whether they are a list.
+/// A parameter that was given or has a default.
+enum Given<'a> {
+    List(&'a [u32]),
+    One(u32),
+    Part(Generated),
+}
+
+/// The parameters that were given or have a default, with their names.
 fn parameters<'a>(
     generator: &'static dyn Generator,
     values: &'a Values,
-) -> impl Iterator<Item = (&'static str, &'a [u32], bool)> {
-    let each = generator.keys().iter().map(|key| (key.name, values.list(key.name), key.list));
-    each.filter(|(_, values, _)| !values.is_empty())
+) -> impl Iterator<Item = (&'static str, Given<'a>)> {
+    generator.keys().iter().filter_map(|key| {
+        let given = match values.list(key.name) {
+            _ if key.fabric => Given::Part(Generated::of(values.part(key.name)?)?),
+            [] => return None,
+            list if key.list => Given::List(list),
+            list => Given::One(list[0]),
+        };
+        Some((key.name, given))
+    })
 }
 
 impl Generated {
+    fn of(part: &Part) -> Option<Generated> {
+        let generator = generate::generator(part.generator)?;
+        Some(Generated { generator, values: part.values.clone() })
+    }
+
     /// The fabric of the parameters at `at`, or nothing and at least one problem. `npus` is the
     /// wanted number of NPUs (nothing if it is wrong), and its place.
-    pub(super) fn draw(
+    pub(super) fn draw<'a>(
         mut self,
-        at: &At<'_>,
+        at: &At<'a>,
         (links, links_at): (&Links, &At<'_>),
         npus: Option<(Option<u32>, At<'_>)>,
         findings: &mut Findings,
@@ -154,17 +195,18 @@ impl Generated {
         if let Some((npus, place)) = npus {
             self.resized(npus?, &place, findings);
         }
-        let wires = wires(links, links_at, &self.generator.kinds(&self.values), findings);
+        let faults = self.generator.faults(&self.values);
+        if findings.problems.len() == before && !faults.is_empty() {
+            refuse(faults, at, findings);
+        }
         if findings.problems.len() > before {
             return None;
         }
+        let wires = wires(links, links_at, &self.generator.kinds(&self.values), findings);
         match generate::generate(self.generator, self.values, wires?) {
             Ok(fabric) => Some(fabric),
             Err(faults) => {
-                for fault in faults {
-                    let place = at.get(fault.key).unwrap_or_else(|| at.clone());
-                    findings.refuse(&place, fault.message, fault.allowed);
-                }
+                refuse(faults, at, findings);
                 None
             }
         }
@@ -173,6 +215,11 @@ impl Generated {
     /// Fills in defaults. The outermost parameter may be left to `npus`.
     fn complete(&mut self, sized: bool, at: &At<'_>, findings: &mut Findings) {
         for key in self.generator.keys() {
+            if key.fabric {
+                let outer = self.generator.outer() == key.name;
+                self.complete_part(key, sized && outer, at, findings);
+                continue;
+            }
             if !self.values.list(key.name).is_empty() || at.get(key.name).is_some() {
                 continue;
             }
@@ -187,21 +234,54 @@ impl Generated {
         }
     }
 
+    fn complete_part(
+        &mut self,
+        key: &'static generate::Key,
+        sized: bool,
+        at: &At<'_>,
+        findings: &mut Findings,
+    ) {
+        let Some(place) = at.get(key.name) else {
+            return findings.missing(at, key.name, key.about);
+        };
+        if let Some(mut part) = self.values.part(key.name).and_then(Generated::of) {
+            part.complete(sized, &place, findings);
+            let part = Part { generator: part.generator.name(), values: part.values };
+            self.values.set_part(key.name, part);
+        }
+    }
+
     /// The outermost dimension takes what is left of `npus`.
     fn resized(&mut self, npus: u32, at: &At<'_>, findings: &mut Findings) {
-        if let Err(unit) = resize(self.generator, &mut self.values, npus) {
-            let message = format!(
-                "changing {} of the generator {} cannot give {npus} NPUs",
-                self.generator.outer(),
-                self.generator.name()
-            );
+        if let Err(unit) = self.generator.resize(&mut self.values, npus) {
+            let (name, outer) = (self.generator.name(), self.generator.outer());
+            if outer.is_empty() {
+                let message = format!("the generator {name} cannot give {npus} NPUs");
+                return findings.refuse(at, message, unit.to_string());
+            }
+            let message =
+                format!("changing {outer} of the generator {name} cannot give {npus} NPUs");
             findings.refuse(at, message, format!("a multiple of {unit}"));
         }
     }
 }
 
+/// Refuses each parameter that has a fault.
+fn refuse<'a>(faults: Vec<generate::Fault>, at: &At<'a>, findings: &mut Findings) {
+    for fault in faults {
+        let below = |at: At<'a>, key: &&str| at.get(key).unwrap_or(at);
+        let place = fault.path.iter().fold(at.clone(), below);
+        findings.refuse(&place, fault.message, fault.allowed);
+    }
+}
+
 /// Bandwidth and latency of each kind of links.
-fn wires(links: &Links, at: &At<'_>, kinds: &[&str], findings: &mut Findings) -> Option<Vec<Wire>> {
+fn wires(
+    links: &Links,
+    at: &At<'_>,
+    kinds: &[Cow<'static, str>],
+    findings: &mut Findings,
+) -> Option<Vec<Wire>> {
     let Some(entries) = links.entries(at, kinds.len()) else {
         let message = format!("{} entries for {} kinds of links", links.len(), kinds.len());
         let allowed = format!("one mapping for each of {}, or one for all", kinds.join(", "));

@@ -44,3 +44,31 @@ fn faults_of_a_generator_are_all_named() {
         ["line 2, links: 1 entries for 3 kinds of links"]
     );
 }
+
+#[test]
+fn fabrics_of_fabrics_read_back_and_grow() {
+    let text = "topology:
+  generator: nested
+  inner: {generator: cube_mesh}
+  outer: {generator: leaf_spine, npus_per_leaf: 4, leaves: 2, spines: 2}
+  nics: 4
+links:
+- {bandwidth: 25 GB/s, latency: 200 ns}
+- {bandwidth: 16 GB/s, latency: 300 ns}
+- {bandwidth: 100 Gb/s, latency: 1 us}
+- {bandwidth: 100 Gb/s, latency: 1 us}
+";
+    let platform = read(text).unwrap();
+    assert_eq!((platform.fabric.npus(), platform.fabric.sizes()), (16, vec![8, 1, 2]));
+    assert_eq!(read(&to_yaml(&platform)).unwrap(), platform);
+    let larger = read(&format!("{text}npus: 64\n")).unwrap();
+    assert_eq!((larger.fabric.npus(), larger.fabric.sizes()), (64, vec![8, 1, 8]));
+    let json = to_json(&platform);
+    assert_eq!(json["fabric"]["parameters"]["inner"]["generator"], "cube_mesh");
+    let wrong = read(&text.replace("spines: 2", "spine: 2")).unwrap_err();
+    assert_eq!(wrong[0].place, "line 4, topology.outer.spine");
+    let none = read(&text.replace("  inner: {generator: cube_mesh}\n", "")).unwrap_err();
+    assert!(none[0].message.contains("\"inner\" is missing"), "{none:?}");
+    let odd = read(&format!("{text}npus: 20\n")).unwrap_err();
+    assert!(odd[0].message.contains("cannot give 20 NPUs"), "{odd:?}");
+}

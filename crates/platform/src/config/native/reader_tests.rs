@@ -266,7 +266,7 @@ fn broken_text_gives_its_message() {
         (
             ("logical", "logicl"),
             "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, \
-             source, extends, topology, npus, graph, links, network, npu, remote_memory, \
+             source, extends, topology, npus, graph, links, failed, network, npu, remote_memory, \
              collectives, library, scheduler, logical)"
                 .into(),
         ),
