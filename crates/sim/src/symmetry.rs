@@ -97,8 +97,8 @@ struct Finder<'a> {
     /// Phases that see the same on lines of one colour are kept together, although their peers
     /// differ.
     merge: bool,
-    /// An NPU may have several equally near next hops.
-    chooses: bool,
+    /// NPUs that look alike may leave by links that do not.
+    routed: bool,
     shapes: Shapes<'a>,
     /// Ports of each first colour.
     ports: Vec<Rc<Vec<Ports>>>,
@@ -132,7 +132,7 @@ impl<'a> Finder<'a> {
             lowering,
             network,
             merge: network.alike() == Alike::Departures,
-            chooses: platform.fabric.npus_choose(),
+            routed: platform.fabric.parts_npus(platform.network.routing),
             shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
             ports: Vec::new(),
             first: Vec::new(),
@@ -212,10 +212,9 @@ impl<'a> Finder<'a> {
             }
             Geometry::Group => false,
         };
-        // By destination or by hash, NPUs that look alike leave by links that do not.
-        let routed = self.platform.network.routing != Routing::Lowest && self.chooses;
-        let homogeneous =
-            phase.regular && !routed && !(self.settings.canonical && ring && steps().any(exchange));
+        let homogeneous = phase.regular
+            && !self.routed
+            && !(self.settings.canonical && ring && steps().any(exchange));
         let (geometry, merge) = (phase.geometry, self.merge);
         let alike = |p: &Ports| {
             p.slot == slot && p.geometry == geometry && p.phases[0].phase.only == phase.only

@@ -1,7 +1,7 @@
 //! A shape together with bandwidth and latency.
 
 use crate::recipe::Recipe;
-use crate::{Block, Failed, Paths, Symmetry, Topology};
+use crate::{Block, Failed, Paths, Routing, Symmetry, Topology};
 use std::borrow::Cow;
 use units::{Bandwidth, Span};
 
@@ -163,6 +163,15 @@ impl Fabric {
                 graph.links.iter().for_each(|link| out[link.from as usize] += 1);
                 out[..graph.npus as usize].iter().any(|&links| links > 1)
             }
+        }
+    }
+
+    /// Whether NPUs that look alike may leave by links that do not, by this policy: by destination,
+    /// by hash or in turn where they choose. Opposite places of a ring look alike all the same.
+    pub fn parts_npus(&self, routing: Routing) -> bool {
+        match (routing, self) {
+            (Routing::Lowest, _) | (Routing::Auto, Fabric::Stacked(_)) => false,
+            _ => self.npus_choose(),
         }
     }
 

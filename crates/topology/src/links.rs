@@ -40,13 +40,17 @@ impl LinkGraph {
         Ok(LinkGraph { kind, routing: Routing::Lowest })
     }
 
-    /// The same links with another policy.
+    /// The same links with another policy. [`Routing::Auto`] is [`Routing::DModK`] on a graph.
     #[must_use]
     pub fn with_routing(self, routing: Routing) -> LinkGraph {
+        let routing = match (&self.kind, routing) {
+            (Kind::Graph(_), Routing::Auto) => Routing::DModK,
+            (_, routing) => routing,
+        };
         LinkGraph { routing, ..self }
     }
 
-    /// What chooses among equally near next hops.
+    /// What chooses among equally near next hops; [`Routing::Auto`] on stacks only.
     pub fn routing(&self) -> Routing {
         self.routing
     }
@@ -128,8 +132,18 @@ impl LinkGraph {
     pub fn take(&self, node: u32, dst: u32, key: &mut u64, turns: &mut Turns) -> Option<Hop> {
         match self.routing {
             Routing::Lowest => self.next(node, dst),
+            Routing::Auto => self.next_evenly(node, dst),
             Routing::Spray => self.pick(node, dst, |ways| turns.take(node, ways)),
             Routing::DModK | Routing::Hash { .. } => self.pick(node, dst, |ways| digit(key, ways)),
+        }
+    }
+
+    /// The next link by [`Routing::Auto`].
+    #[inline]
+    fn next_evenly(&self, node: u32, dst: u32) -> Option<Hop> {
+        match &self.kind {
+            Kind::Stack(stack) => stack.next_evenly(node, dst),
+            Kind::Graph(_) => self.next(node, dst),
         }
     }
 
@@ -156,7 +170,10 @@ impl LinkGraph {
         std::iter::from_fn(move || {
             let hop = match self.routing {
                 Routing::Lowest | Routing::Spray => self.next(at, dst)?,
-                _ => self.pick(at, dst, |ways| digit(&mut key, ways))?,
+                Routing::Auto => self.next_evenly(at, dst)?,
+                Routing::DModK | Routing::Hash { .. } => {
+                    self.pick(at, dst, |ways| digit(&mut key, ways))?
+                }
             };
             at = hop.to;
             Some(hop)
@@ -168,10 +185,14 @@ impl LinkGraph {
     /// `src` is `dst`.
     pub fn departure(&self, src: u32, dst: u32) -> u32 {
         match (&self.kind, self.routing) {
-            (Kind::Stack(stack), Routing::Lowest | Routing::Spray) => stack.departure(src, dst, 0),
             (Kind::Stack(stack), routing) => {
-                let mut key = routing.key(src, dst);
-                stack.departure(src, dst, digit(&mut key, stack.ways(src, dst).max(1)))
+                stack.departure(src, dst, |ways, even| match routing {
+                    Routing::Lowest | Routing::Spray => 0,
+                    Routing::Auto => even,
+                    Routing::DModK | Routing::Hash { .. } => {
+                        digit(&mut routing.key(src, dst), ways.max(1))
+                    }
+                })
             }
             (Kind::Graph(graph), _) => {
                 self.route(src, dst).next().map_or(u32::MAX, |hop| graph.alike(hop.link))

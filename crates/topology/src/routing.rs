@@ -15,8 +15,11 @@ use std::str::FromStr;
 /// Which of several equally near next hops a message takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Routing {
-    /// The lowest: all messages to a destination take one way.
+    /// What suits the fabric: [`Routing::DModK`] on a graph; on a stack, opposite places of an even
+    /// ring use both ways round.
     #[default]
+    Auto,
+    /// The lowest: all messages to a destination take one way.
     Lowest,
     /// By destination: neighbouring destinations take different ways.
     DModK,
@@ -31,11 +34,12 @@ pub enum Routing {
 
 impl Routing {
     /// The words of the policies, for files and error messages.
-    pub const NAMES: [&'static str; 4] = ["lowest", "d_mod_k", "hash", "spray"];
+    pub const NAMES: [&'static str; 5] = ["auto", "lowest", "d_mod_k", "hash", "spray"];
 
     /// The word of the policy.
     pub const fn name(self) -> &'static str {
         match self {
+            Routing::Auto => "auto",
             Routing::Lowest => "lowest",
             Routing::DModK => "d_mod_k",
             Routing::Hash { .. } => "hash",
@@ -47,7 +51,7 @@ impl Routing {
     #[inline]
     pub fn key(self, src: u32, dst: u32) -> u64 {
         match self {
-            Routing::Lowest | Routing::Spray => 0,
+            Routing::Auto | Routing::Lowest | Routing::Spray => 0,
             Routing::DModK => u64::from(dst),
             Routing::Hash { seed } => {
                 mix(mix(seed).wrapping_add(u64::from(src) << 32 | u64::from(dst)))
@@ -90,7 +94,7 @@ impl Turns {
     }
 }
 
-/// `lowest`, `d_mod_k`, `hash`, `hash(7)` with a seed, `spray`.
+/// `auto`, `lowest`, `d_mod_k`, `hash`, `hash(7)` with a seed, `spray`.
 impl fmt::Display for Routing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -107,12 +111,13 @@ impl FromStr for Routing {
     fn from_str(text: &str) -> Result<Routing, String> {
         let seed = text.strip_prefix("hash(").and_then(|rest| rest.strip_suffix(')'));
         match (text, seed.map(str::parse)) {
+            ("auto", _) => Ok(Routing::Auto),
             ("lowest", _) => Ok(Routing::Lowest),
             ("d_mod_k", _) => Ok(Routing::DModK),
             ("hash", _) => Ok(Routing::Hash { seed: 0 }),
             ("spray", _) => Ok(Routing::Spray),
             (_, Some(Ok(seed))) => Ok(Routing::Hash { seed }),
-            _ => Err("lowest, d_mod_k, hash, hash(seed) such as hash(7), spray".into()),
+            _ => Err("auto, lowest, d_mod_k, hash, hash(seed) such as hash(7), spray".into()),
         }
     }
 }
@@ -123,11 +128,11 @@ mod tests {
 
     #[test]
     fn policies_print_and_read_back() {
-        for text in ["lowest", "d_mod_k", "hash", "hash(7)", "spray"] {
+        for text in ["auto", "lowest", "d_mod_k", "hash", "hash(7)", "spray"] {
             assert_eq!(text.parse::<Routing>().unwrap().to_string(), text);
         }
         for text in ["", "ecmp", "hash()", "hash(-1)", "hash(1", "Spray"] {
-            assert!(text.parse::<Routing>().unwrap_err().starts_with("lowest, d_mod_k"), "{text}");
+            assert!(text.parse::<Routing>().unwrap_err().starts_with("auto, lowest"), "{text}");
         }
     }
 

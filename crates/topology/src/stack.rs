@@ -100,12 +100,29 @@ impl StackLinks {
 
     #[inline]
     pub(crate) fn next(&self, node: u32, dst: u32) -> Option<Hop> {
-        self.next_by(node, dst, 0)
+        self.next_where(node, dst, |_, _, _| 0)
     }
 
     /// The next link on one of the equally short ways, `0..ways(node, dst)`.
     #[inline]
     pub(crate) fn next_by(&self, node: u32, dst: u32, way: u32) -> Option<Hop> {
+        self.next_where(node, dst, |_, _, _| way)
+    }
+
+    /// The next link where messages load equally short ways alike.
+    #[inline]
+    pub(crate) fn next_evenly(&self, node: u32, dst: u32) -> Option<Hop> {
+        self.next_where(node, dst, |layer, a, b| layer.block.even_way(layer.size, a, b))
+    }
+
+    /// The next link on the way that `choose` names for the coordinates in the dimension crossed.
+    #[inline]
+    fn next_where(
+        &self,
+        node: u32,
+        dst: u32,
+        choose: impl FnOnce(&Layer, u32, u32) -> u32,
+    ) -> Option<Hop> {
         if node >= self.npus {
             return self.down(node, dst);
         }
@@ -114,6 +131,7 @@ impl StackLinks {
             let ((from_rest, a), (to_rest, b)) =
                 (layer.by_size.split(from), layer.by_size.split(to));
             if a != b {
+                let way = choose(layer, a, b);
                 return Some(layer.first_hop(node, a, b, dim as u32, way));
             }
             (from, to) = (from_rest, to_rest);
@@ -138,12 +156,21 @@ impl StackLinks {
         0
     }
 
-    pub(crate) fn departure(&self, src: u32, dst: u32, way: u32) -> u32 {
+    /// The slot by which a message leaves `src`, numbered alike by NPUs at which it leads the same
+    /// way; `choose` is given the number of equally short ways and the even one, and names one.
+    pub(crate) fn departure(
+        &self,
+        src: u32,
+        dst: u32,
+        choose: impl FnOnce(u32, u32) -> u32,
+    ) -> u32 {
         let (mut from, mut to, mut first) = (src, dst, 0);
         for layer in &self.layers {
             let ((from_rest, a), (to_rest, b)) =
                 (layer.by_size.split(from), layer.by_size.split(to));
             if a != b {
+                let ways = layer.block.ways(layer.size, a, b);
+                let way = choose(ways, layer.block.even_way(layer.size, a, b));
                 return first + layer.block.direction(layer.size, a, b) + way;
             }
             (from, to) = (from_rest, to_rest);

@@ -35,6 +35,11 @@ trait Wiring {
         1
     }
 
+    /// Which of the ways from `a` to `b` to take so that all messages together load the links alike.
+    fn even_way(_n: u32, _a: u32, _b: u32) -> u32 {
+        0
+    }
+
     /// Links owned by the coordinates below `a`, which may be `n`.
     fn before(n: u32, a: u32) -> u64 {
         let down = u32::from(Self::PATHS == Paths::Switched && n > 1);
@@ -196,6 +201,13 @@ impl Block {
     #[inline]
     pub fn ways(self, n: u32, a: u32, b: u32) -> u32 {
         of!(self, ways(n, a, b))
+    }
+
+    /// Which of the equally short ways from `a` to `b`, which differ, a message takes so that those
+    /// of all pairs together load the links alike.
+    #[inline]
+    pub fn even_way(self, n: u32, a: u32, b: u32) -> u32 {
+        of!(self, even_way(n, a, b))
     }
 
     /// The slot from `a` to `b`, which differ, numbered alike by all `a` from which it leads the

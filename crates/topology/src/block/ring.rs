@@ -35,6 +35,14 @@ impl Wiring for Ring {
         1 + u32::from(n > 2 && a.abs_diff(b) == n - a.abs_diff(b))
     }
 
+    /// Opposite NPUs send to each other the same way round: together they load every link that way
+    /// once. Pairs go the one way or the other by the parity of the bits of their lower coordinate,
+    /// which splits neighbours as well as places a power of two apart.
+    #[inline]
+    fn even_way(n: u32, a: u32, b: u32) -> u32 {
+        if n > 2 && a.abs_diff(b) * 2 == n { a.min(b).count_ones() & 1 } else { 0 }
+    }
+
     #[inline]
     fn end(n: u32, a: u32, slot: u32) -> u32 {
         let next = if slot == 0 { a + 1 } else { a + n - 1 };

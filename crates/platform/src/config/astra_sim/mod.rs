@@ -17,10 +17,12 @@ mod tests;
 use super::file;
 use super::file::Load;
 use super::findings::Findings;
+use crate::config::native::network::Network;
 use crate::platform::{Like, Platform};
 use crate::profile::{AstraSimParameters, Profile};
 pub use args::AstraSimArgs;
 use graph::Problem;
+use topology::Routing;
 
 /// A platform and communicator groups (name, ranks in ring order) as ASTRA-sim's files give them.
 pub type AstraSimInputs = (Platform, Vec<(String, Vec<u32>)>);
@@ -70,7 +72,7 @@ pub fn read_from(args: &AstraSimArgs, load: &Load<'_>) -> Result<AstraSimInputs,
             name: network.name,
             source: format!("{}, {}", args.network, args.system),
             fabric: network.fabric,
-            network: Default::default(),
+            network: Network { routing: Routing::Lowest, ..Network::default() },
             logical,
             npu: system.npu,
             remote_memory: memory.map(|m| m.memory),

@@ -180,11 +180,11 @@ fn routing_is_a_policy_of_the_network() {
              network: {{routing: {routing}}}\n"
         )
     };
-    for routing in ["lowest", "d_mod_k", "hash", "hash(7)", "spray"] {
+    for routing in ["auto", "lowest", "d_mod_k", "hash", "hash(7)", "spray"] {
         let platform = read(&text(routing)).unwrap();
         assert_eq!(platform.network.routing.to_string(), routing);
         assert_eq!(read(&to_yaml(&platform)).unwrap().network, platform.network);
     }
     let refused = read(&text("ecmp")).unwrap_err();
-    assert!(refused[0].to_string().contains("allowed: lowest, d_mod_k, hash"), "{refused:?}");
+    assert!(refused[0].to_string().contains("allowed: auto, lowest, d_mod_k"), "{refused:?}");
 }
