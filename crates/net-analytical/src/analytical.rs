@@ -1,8 +1,7 @@
 //! The analytical backend: a message waits for nothing but the link it leaves its NPU by.
 //!
-//! On stacked blocks a message takes, summed over the dimensions it crosses, `hops * latency +
-//! bytes / bandwidth`, with the hops of the dimension's block. On an explicit graph it takes the
-//! sum of the latencies of its route plus `bytes / bandwidth` of the slowest link. An NPU sends one
+//! A message takes the latencies of its links plus `bytes / bandwidth` of the slowest one: nodes on
+//! its way send it on as it arrives. An NPU sends one
 //! message at a time on a link: the next one starts when the last has left, `bytes / bandwidth`
 //! later. Without that, messages sent at once would add up to more than the NPU's bandwidth.
 //! ASTRA-sim has none ([`Ports::Unlimited`]). Not modelled: links shared by messages of different
@@ -20,7 +19,7 @@ use units::{Span, Time};
 /// Which dimensions a message pays for when source and destination differ in several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crossing {
-    /// All of them.
+    /// All of them: each one's latencies, and the slowest one's bandwidth.
     Every,
     /// The innermost one only (ASTRA-sim).
     Innermost,
@@ -96,6 +95,27 @@ struct Memo {
     bytes: u64,
     span: Span,
     occupancy: Span,
+}
+
+/// What a message takes over the dimensions crossed so far.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    total: Span,
+    /// The longest that a link is busy with it; part of `total`.
+    slowest: Span,
+}
+
+impl Way {
+    /// Crosses one more dimension, which takes `span` alone and keeps its links for `occupancy`.
+    #[inline]
+    fn cross(&mut self, span: Span, occupancy: Span) {
+        self.total = if self.total == Span::ZERO {
+            span
+        } else {
+            self.total - self.slowest + (span - occupancy) + self.slowest.max(occupancy)
+        };
+        self.slowest = self.slowest.max(occupancy);
+    }
 }
 
 enum Paths {
@@ -222,11 +242,11 @@ impl Paths {
     fn span(&self, src: u32, dst: u32, bytes: u64) -> Span {
         match self {
             Paths::Stack { axes, crossing, .. } => {
-                let mut total = Span::ZERO;
+                let mut way = Way::default();
                 Paths::cross(axes, *crossing, src, dst, |_, axis, hops, _| {
-                    total += axis.cost.transit(hops, bytes)
+                    way.cross(axis.cost.transit(hops, bytes), axis.cost.occupancy(bytes));
                 });
-                total
+                way.total
             }
             Paths::Graph { graph, costs } => {
                 let cost = |hop: topology::Hop| costs[hop.link as usize];
@@ -310,7 +330,8 @@ impl Axis {
         (x, y): (u32, u32),
         turns: Option<&mut Turns>,
     ) -> usize {
-        if routing == Routing::Lowest {
+        // Both ways are alike; which NPU takes which would part NPUs that are.
+        if matches!(routing, Routing::Lowest | Routing::Auto) {
             return 0;
         }
         let ways = self.block.ways(self.size, x, y);
@@ -380,7 +401,7 @@ impl Backend for Analytical {
     #[inline]
     fn start(&mut self, now: Time, transfer: Transfer) {
         let Transfer { src, dst, bytes, token, weight } = transfer;
-        let (mut start, mut total) = (None, Span::ZERO);
+        let (mut start, mut way) = (None, Way::default());
         let volume = u128::from(bytes) * u128::from(weight);
         match &self.paths {
             Paths::Stack { axes, crossing, routing } => {
@@ -397,19 +418,19 @@ impl Backend for Analytical {
                         let way = axis.way(*routing, (src, dst), ends, Some(turns));
                         departures.depart(now, src, axis.port(ends) + way, memo.occupancy)
                     });
-                    total += memo.span;
+                    way.cross(memo.span, memo.occupancy);
                     carried[dim] += volume * axis.leaving(hops);
                 });
             }
             Paths::Graph { graph, costs } => {
                 let (departures, turns) = (&mut self.departures, &mut self.turns);
                 let (leaves, span) = over_graph((graph, costs), departures, turns, now, &transfer);
-                (start, total) = (leaves, span);
+                (start, way.total) = (leaves, span);
                 self.bytes[0] += volume;
             }
         }
         self.transfers += u128::from(weight);
-        self.agenda.push(start.unwrap_or(now) + total, token);
+        self.agenda.push(start.unwrap_or(now) + way.total, token);
         if self.sink.is_some() {
             self.report_start(now, transfer);
         }

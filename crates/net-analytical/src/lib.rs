@@ -9,4 +9,4 @@ mod analytical;
 mod link;
 
 pub use analytical::{Analytical, Crossing, Ports};
-pub use link::LinkQueues;
+pub use link::{LinkQueues, Switching};

@@ -1,10 +1,14 @@
 //! The link-queue backend: first-order contention. Every link sends one message at a time, first
-//! come first served; a message is stored whole at each node before it goes on.
+//! come first served; every node has room for all messages that wait.
 //!
-//! Model, a hop that starts at t: arrives at `t + latency + bytes / bandwidth`, link free at `t +
-//! bytes / bandwidth`. Not modelled: packets, finite buffers, loss, routing around congestion
-//! (`net-packet`, `net-flit`). Source: ASTRA-sim 2.0's congestion-aware analytical backend, on any
-//! stack and any explicit graph.
+//! A hop that starts at t keeps its link until `t + bytes / bandwidth`. With [`Switching::CutThrough`]
+//! the head is at the next node at `t + latency` and goes on at once if the next link is free. The
+//! tail leaves at `max(t + bytes / bandwidth, tail's arrival)`, so that no link is faster than the
+//! one before it. With [`Switching::StoreAndForward`] a message goes on when it is there as a whole.
+//! Not modelled: packets, finite buffers, loss, routing around congestion (`net-packet`,
+//! `net-flit`). Source: ASTRA-sim 2.0's congestion-aware analytical backend, which stores and
+//! forwards, on any stack and any explicit graph; cut-through: Kermani and Kleinrock, "Virtual
+//! cut-through", Computer Networks 3 (1979).
 
 use crate::agenda::Agenda;
 use network::{
@@ -16,9 +20,18 @@ use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
 /// Bytes kept for a message, a link and a link in use, rounded up for tables that grow by doubling.
-const MESSAGE: u64 = 40;
+const MESSAGE: u64 = 48;
 const LINK: u64 = 4;
 const USED_LINK: u64 = 96;
+
+/// When a node sends on a message that passes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switching {
+    /// As it arrives.
+    CutThrough,
+    /// When it is there as a whole (ASTRA-sim).
+    StoreAndForward,
+}
 
 #[derive(Clone, Copy)]
 enum Event {
@@ -32,6 +45,8 @@ struct Message {
     /// Next in the queue of the link it waits for.
     next: u32,
     since: Time,
+    /// When its tail is at the node where its head is.
+    tail: Time,
 }
 
 /// A link that a message leaves by.
@@ -80,6 +95,7 @@ pub struct LinkQueues {
     /// By dimension for a stack, by link for an explicit graph.
     costs: Vec<(LinkCost, Memo)>,
     by_link: bool,
+    stores: bool,
     /// Links that only one NPU ever sends over; empty when nothing is known.
     private: Vec<bool>,
     /// States of the links used so far, and for each link which of them is its own (`NONE` while
@@ -111,6 +127,7 @@ impl LinkQueues {
             bytes: vec![0; if by_link { 1 } else { costs.len() }],
             costs: costs.into_iter().map(memo).collect(),
             by_link,
+            stores: false,
             private: Vec::new(),
             prepares: has_keys(graph.routing()),
             graph,
@@ -123,6 +140,12 @@ impl LinkQueues {
             transfers: 0,
             stored: 0,
         }
+    }
+
+    /// The same network with another way to send messages on; cut-through is the default.
+    #[must_use]
+    pub fn with_switching(self, switching: Switching) -> LinkQueues {
+        LinkQueues { stores: switching == Switching::StoreAndForward, ..self }
     }
 
     /// The one link from `src` to `dst`, if there is one and nobody else uses it.
@@ -215,11 +238,21 @@ impl LinkQueues {
     fn serve(&mut self, now: Time, message: u32, out: Out) {
         let Out { link, at, dim, from, to } = out;
         let from_npu = from < self.graph.npus();
-        let Transfer { src, bytes, weight, token, .. } = self.messages[message as usize].transfer;
+        let stores = self.stores;
+        let entry = self.messages[message as usize];
+        let Transfer { src, dst, bytes, weight, token } = entry.transfer;
         let (transit, occupancy) = self.spans(link, dim, bytes);
-        if from != src {
-            self.stored += u128::from(occupancy.0) * u128::from(weight);
-        }
+        let arrival = if stores {
+            if from != src {
+                self.stored += u128::from(occupancy.0) * u128::from(weight);
+            }
+            now + transit
+        } else {
+            let latency = transit - occupancy;
+            let tail = (now + occupancy).max(entry.tail) + latency;
+            self.messages[message as usize].tail = tail;
+            if to == dst { tail } else { now + latency }
+        };
         let state = &mut self.states[at];
         state.free = now + occupancy;
         state.messages += 1;
@@ -230,7 +263,7 @@ impl LinkQueues {
             self.bytes[if self.by_link { 0 } else { dim as usize }] +=
                 u128::from(bytes) * u128::from(weight);
         }
-        self.agenda.push(now + transit, Event::Arrive { message, node: to });
+        self.agenda.push(arrival, Event::Arrive { message, node: to });
         if waiting {
             self.agenda.push(now + occupancy, Event::Free { link });
         }
@@ -265,7 +298,7 @@ fn has_keys(routing: Routing) -> bool {
 impl Backend for LinkQueues {
     #[inline]
     fn start(&mut self, now: Time, transfer: Transfer) {
-        let entry = Message { transfer, next: NONE, since: now };
+        let entry = Message { transfer, next: NONE, since: now, tail: now };
         let message = match self.free.pop() {
             Some(at) => {
                 self.messages[at as usize] = entry;
@@ -294,7 +327,17 @@ impl Backend for LinkQueues {
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        self.graph.least(src, dst, |hop| self.cost(hop).transit(1, bytes))
+        if self.stores {
+            return self.graph.least(src, dst, |hop| self.cost(hop).transit(1, bytes));
+        }
+        let occupancy = |hop: Hop| self.cost(hop).occupancy(bytes);
+        let slowest = match self.graph.routing() {
+            // Any of the first links may be taken; of what follows it is enough to count latency.
+            Routing::Spray => self.graph.choices(src, dst).into_iter().map(occupancy).min(),
+            _ => self.graph.route(src, dst).map(occupancy).max(),
+        };
+        let latency = self.graph.least(src, dst, |hop| self.cost(hop).transit(1, 0));
+        latency + slowest.unwrap_or_default()
     }
 
     fn usage(&self) -> Usage {

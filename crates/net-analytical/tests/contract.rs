@@ -1,11 +1,10 @@
 //! Both backends keep the contract of `network` on random traffic over random shapes, and take the
 //! time of their equation alone.
 //!
-//! Bound of one message alone: analytical `sum over dimensions (hops * latency + bytes /
-//! bandwidth)`, link queues `sum over hops (latency + bytes / bandwidth)`, both from the topology's
-//! own count of hops.
+//! Bound of one message alone: the latencies of its hops, and `bytes / bandwidth` of the slowest
+//! link, or of every link where nodes store messages. Hops are counted by the topology.
 
-use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
+use net_analytical::{Analytical, Crossing, LinkQueues, Ports, Switching};
 use network::{Backend, LinkCost, Transfer, conformance};
 use topology::{Dim, Fabric, GraphFabric, GraphLink, LinkGraph, Topology};
 use units::{Bandwidth, Span, Time};
@@ -85,24 +84,30 @@ fn stacks_keep_the_contract() {
         let dims = dims(shape, &mut random);
         let fabric = Fabric::Stacked(dims.clone());
         let (graph, transfers) = (links(&fabric), traffic(fabric.npus(), &mut random));
-        let alone = |transfer: &Transfer, per_hop: bool| -> Span {
-            let part = |(dim, hops): (&Dim, u64)| {
-                let times = if per_hop { hops } else { hops.min(1) };
-                dim.latency * hops + dim.bandwidth.span(units::Bytes(transfer.bytes)) * times
-            };
-            dims.iter().zip(hops(&graph, dims.len(), transfer.src, transfer.dst)).map(part).sum()
+        let alone = |transfer: &Transfer, stores: bool| -> Span {
+            let crossed = || dims.iter().zip(hops(&graph, dims.len(), transfer.src, transfer.dst));
+            let busy = |dim: &Dim| dim.bandwidth.span(units::Bytes(transfer.bytes));
+            let latency: Span = crossed().map(|(dim, hops)| dim.latency * hops).sum();
+            let each = crossed().filter(|&(_, hops)| hops > 0);
+            if stores {
+                return latency + each.map(|(dim, hops)| busy(dim) * hops).sum::<Span>();
+            }
+            latency + each.map(|(dim, _)| busy(dim)).max().unwrap_or_default()
         };
         for ports in [Ports::OneAtATime, Ports::Unlimited] {
             let result =
                 conformance::check(|| analytical(&dims, ports), &transfers, |_, t| alone(t, false));
             assert_eq!(result, Ok(()), "analytical, {ports:?}, on {shape}");
         }
-        let queues = || LinkQueues::new(links(&fabric), dims.iter().map(cost).collect(), false);
-        assert_eq!(
-            conformance::check(queues, &transfers, |_, t| alone(t, true)),
-            Ok(()),
-            "link queues on {shape}"
-        );
+        for switching in [Switching::CutThrough, Switching::StoreAndForward] {
+            let stores = switching == Switching::StoreAndForward;
+            let queues = || {
+                LinkQueues::new(links(&fabric), dims.iter().map(cost).collect(), false)
+                    .with_switching(switching)
+            };
+            let result = conformance::check(queues, &transfers, |_, t| alone(t, stores));
+            assert_eq!(result, Ok(()), "link queues, {switching:?}, on {shape}");
+        }
     }
 }
 
@@ -140,17 +145,22 @@ fn graphs_keep_the_contract() {
             links(&fabric).route(t.src, t.dst).map(|hop| hop.link as usize).collect::<Vec<_>>()
         };
         let busy = |t: &Transfer, link: usize| list[link].bandwidth.span(units::Bytes(t.bytes));
-        let slowest = |_: &Analytical, t: &Transfer| -> Span {
+        let slowest = |t: &Transfer| -> Span {
             let latency: Span = route(t).into_iter().map(|l| list[l].latency).sum();
             latency + route(t).into_iter().map(|l| busy(t, l)).max().unwrap_or_default()
         };
         let make = || Analytical::graph(links(&fabric), costs.clone());
-        assert_eq!(conformance::check(make, &transfers, slowest), Ok(()), "analytical");
+        assert_eq!(conformance::check(make, &transfers, |_, t| slowest(t)), Ok(()), "analytical");
         let every = |_: &LinkQueues, t: &Transfer| {
             route(t).into_iter().map(|l| list[l].latency + busy(t, l)).sum()
         };
+        let stores = || {
+            LinkQueues::new(links(&fabric), costs.clone(), true)
+                .with_switching(Switching::StoreAndForward)
+        };
+        assert_eq!(conformance::check(stores, &transfers, every), Ok(()), "stored whole");
         let make = || LinkQueues::new(links(&fabric), costs.clone(), true);
-        assert_eq!(conformance::check(make, &transfers, every), Ok(()), "link queues");
+        assert_eq!(conformance::check(make, &transfers, |_, t| slowest(t)), Ok(()), "link queues");
     }
 }
 

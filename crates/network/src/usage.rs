@@ -10,7 +10,7 @@ pub struct Usage {
     pub bytes: Vec<u128>,
     /// Transfers started, by weight.
     pub transfers: u128,
-    /// Time in which messages were sent on by nodes that had stored them on their way, ps, by
+    /// Time in which messages were sent on by nodes that had stored them whole on their way, ps, by
     /// weight.
     pub stored: u128,
     /// Every link that was used, in link order; empty for backends without links.

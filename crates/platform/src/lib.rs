@@ -10,7 +10,9 @@ pub mod library;
 mod platform;
 mod profile;
 
-pub use config::native::network::{Analytical, Flow, FlowWeights, Link, Network, NetworkModel};
+pub use config::native::network::{
+    Analytical, Flow, FlowWeights, Link, Network, NetworkModel, Switching,
+};
 pub use platform::{
     Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Exceeded,
     Hierarchy, Launch, Like, Npu, Platform, Policy, Scheduler,

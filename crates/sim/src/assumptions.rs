@@ -82,7 +82,7 @@ fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option
     })
 }
 
-/// A warning about messages that links receive whole before they send them on, if the step waits
+/// A warning about messages that nodes receive whole before they send them on, if the step waits
 /// for that.
 pub(crate) fn stored(parts: &Parts, usage: &Usage, step: Time) -> Option<String> {
     let one_at_a_time = parts.settings.queues_per_dim * parts.settings.per_queue == 1;
@@ -95,9 +95,9 @@ pub(crate) fn stored(parts: &Parts, usage: &Usage, step: Time) -> Option<String>
     let share = mean.as_ns() / step.as_ns().max(1e-3);
     (share >= STORED).then(|| {
         format!(
-            "every link received messages whole before it sent them on, which took {:.0} % of the \
-             step; real switches cut through. More and smaller messages come close to that: \
-             scheduler.chunks=64, scheduler.active_chunks=8 (docs/models/networks-link.md)",
+            "every node received messages whole before it sent them on \
+             (network.link.switching=store_and_forward), which took {:.0} % of the step; real \
+             switches cut through (docs/models/networks-link.md)",
             share * 100.0
         )
     })

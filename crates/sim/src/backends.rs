@@ -6,7 +6,7 @@
 //! (`net-*`), the contract (`network`).
 
 use graph::Problem;
-use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
+use net_analytical::{Analytical, Crossing, LinkQueues, Ports, Switching};
 use net_flow::{FairFlows, Limits, Weights};
 use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
@@ -274,7 +274,14 @@ fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
 
 fn link(platform: &Platform) -> Result<LinkQueues, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
-    Ok(LinkQueues::new(links(platform)?, costs(platform), by_link))
+    let settings = platform.network.link.clone().unwrap_or_default();
+    let switching = match (&platform.profile, settings.switching) {
+        (Profile::Native, platform::Switching::CutThrough) => Switching::CutThrough,
+        (Profile::Native, platform::Switching::StoreAndForward) | (Profile::AstraSim(_), _) => {
+            Switching::StoreAndForward
+        }
+    };
+    Ok(LinkQueues::new(links(platform)?, costs(platform), by_link).with_switching(switching))
 }
 
 fn flow(platform: &Platform) -> Result<FairFlows, Problem> {

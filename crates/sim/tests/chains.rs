@@ -100,13 +100,13 @@ fn a_late_member_is_waited_for() {
 
 #[test]
 fn a_root_that_is_crowded_congests_the_network() {
-    // Three NPUs send 1000 bytes to the first at once: each crosses to the switch in 1 us, then one
-    // after the other.
+    // Three NPUs send 1000 bytes to the first at once: each is at the switch after 0.5 us, then one
+    // takes 1 us after the other.
     let gather: &[(Op, &[u64])] = &[(collective(CollectiveKind::Gather, 1000, 0), &[])];
     let more = "collectives: { gather: direct }\n";
     let report = by_hand(&[gather; 4], more, BackendKind::Link);
     let row = &rows(&report)[0];
-    assert_eq!(row.max_ns, 2.0 * 500.0 + 2000.0 + 2000.0);
+    assert_eq!(row.max_ns, 2.0 * 500.0 + 3.0 * 1000.0);
     let free = by_hand(&[gather; 4], more, BackendKind::Analytical);
     assert_eq!(rows(&free)[0].terms[0].congestion_ns, 0.0);
     // The root waits for the third of three: two messages' time, the others not at all.

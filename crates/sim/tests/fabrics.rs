@@ -9,7 +9,7 @@ use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use std::sync::Arc;
 use units::{Bytes, Span};
 
-const ROUTINGS: [&str; 4] = ["lowest", "d_mod_k", "hash(7)", "spray"];
+const ROUTINGS: [&str; 5] = ["auto", "lowest", "d_mod_k", "hash(7)", "spray"];
 /// One of each generator; links of every kind at 50 GB/s and 1 us.
 const FABRICS: [&str; 16] = [
     "{generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 2}",
@@ -101,8 +101,7 @@ fn an_all_reduce_on_a_mesh_takes_what_its_wraps_take() {
         let (steps, back) = (f64::from(2 * (n - 1)), f64::from(2 * (n - 2)));
         let analytical = steps * (latency + message) + back * latency;
         assert_eq!(took(BackendKind::Analytical), analytical, "{n}");
-        // Link queues store the message at each NPU on the way back.
-        assert_eq!(took(BackendKind::Link), (steps + back) * (latency + message), "{n}");
+        assert_eq!(took(BackendKind::Link), analytical, "{n}");
     }
 }
 
@@ -114,8 +113,9 @@ fn a_shift_meets_nobody_by_d_mod_k() {
         let fabric = "{generator: fat_tree, radix: 4}";
         start(fabric, routing, half_shift, BackendKind::Link, false).report.step_time_ns
     };
-    let alone = 6.0 * 21_000.0;
+    let alone = 6.0 * 1_000.0 + 20_000.0;
     assert_eq!(took("d_mod_k"), alone);
+    assert_eq!(took("auto"), alone);
     assert!(took("lowest") > alone + 2.0 * 20_000.0, "{}", took("lowest"));
     assert!(took("spray") < took("lowest"));
     assert!(took("hash") < took("lowest"));
@@ -139,9 +139,45 @@ fn opposite_npus_of_a_ring_use_both_ways_when_sprayed() {
     let analytical = BackendKind::Analytical;
     assert_eq!(took("lowest", analytical.clone()), 2.0 * 20_000.0 + 2.0 * 1_000.0);
     assert_eq!(took("spray", analytical), 20_000.0 + 2.0 * 1_000.0);
-    // Stored once: each of the two links on a way carries one message of its own and one passing.
-    assert_eq!(took("spray", BackendKind::Link), 2.0 * 21_000.0);
+    // Each of the two links on a way carries one message of its own and one passing.
+    assert_eq!(took("spray", BackendKind::Link), 2.0 * 20_000.0 + 1_000.0);
     assert!(took("lowest", BackendKind::Link) > 2.0 * 21_000.0);
+}
+
+/// By `auto` one pair of opposite NPUs takes the one way, the other pair the other way.
+#[test]
+fn opposite_npus_of_a_ring_split_both_ways() {
+    let took = |routing| {
+        start("Ring(4)", routing, half_shift, BackendKind::Link, false).report.step_time_ns
+    };
+    assert_eq!(took("auto"), 20_000.0 + 2.0 * 1_000.0, "every link carries one message");
+    assert_eq!(took("lowest"), 2.0 * 20_000.0 + 1_000.0, "every link of one way carries two");
+}
+
+/// The link queues come close to what ports and the links between leaves and spines allow, with as
+/// many uplinks as NPUs and with fewer (the lowest route alone: 2 to 7 times as long).
+#[test]
+fn an_all_to_all_on_a_leaf_spine_is_near_its_bound() {
+    for (npus_per_leaf, leaves, spines) in [(4u32, 4u32, 4u32), (4, 4, 2), (8, 8, 8), (4, 4, 1)] {
+        let fabric = format!(
+            "{{generator: leaf_spine, npus_per_leaf: {npus_per_leaf}, leaves: {leaves}, spines: {spines}}}\n\
+             collectives: {{all_to_all: {{algorithm: direct, flat: true}}}}"
+        );
+        let npus = f64::from(npus_per_leaf * leaves);
+        let bytes = (1u64 << 20) * u64::from(npus_per_leaf * leaves);
+        let workload = collective(CollectiveKind::AllToAll, bytes);
+        let run = |routing| start(&fabric, routing, &workload, BackendKind::Link, true);
+        let message = f64::from(1 << 20) / 50.0;
+        let beyond = npus - f64::from(npus_per_leaf);
+        let uplinks = beyond * f64::from(npus_per_leaf) / f64::from(spines);
+        let bound = message * (npus - 1.0).max(uplinks);
+        let took = run("auto").report.step_time_ns;
+        assert!(took >= bound && took < 1.10 * bound, "{fabric}: {}", took / bound);
+        if spines > 1 {
+            let lowest = run("lowest").report.step_time_ns;
+            assert!(lowest > 1.9 * bound, "{fabric}: {}", lowest / bound);
+        }
+    }
 }
 
 /// Collectives run over the coordinates of a fabric on every backend, by every policy, and folding

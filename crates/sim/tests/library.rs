@@ -180,8 +180,7 @@ fn messages_take_what_the_library_takes() {
         assert!((found - expected).abs() < 1.0, "{name}: {found} {expected}");
         let bare = |backend| step(&[("library", "null")], backend);
         assert!(bare(BackendKind::Analytical) < 0.95 * expected);
-        // A network that stores messages whole is slower than the library, which then adds nothing.
-        assert_eq!(step(&[], BackendKind::Link), bare(BackendKind::Link));
+        assert_eq!(step(&[], BackendKind::Link), found, "nothing else is on its links");
     }
 }
 

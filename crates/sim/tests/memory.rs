@@ -345,8 +345,7 @@ fn switches_reduce() {
             .step_time_ns
     };
     assert_eq!(step("in_network", BackendKind::Analytical), 1_000.0 + 10_000.0);
-    // Link queues store and forward at the switch: m over each of the two links.
-    assert_eq!(step("in_network", BackendKind::Link), 1_000.0 + 2.0 * 10_000.0);
+    assert_eq!(step("in_network", BackendKind::Link), 1_000.0 + 10_000.0);
     let ends = step("halving_doubling", BackendKind::Analytical);
     assert!((ends - (8.0 * 1_000.0 + 2.0 * 15.0 / 16.0 * 10_000.0)).abs() < 1.0, "{ends}");
 }

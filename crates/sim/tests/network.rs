@@ -26,7 +26,7 @@ fn observed(report: &Report) -> &Network {
 }
 
 /// A direct all-to-all of 1 MB to each of three others through a switch: each link into the switch
-/// sends 3 x 20 us, and the step takes what the links out of it need, store and forward.
+/// sends 3 x 20 us, and the step takes what the links out of it need.
 #[test]
 fn links_over_time_sum_to_their_busy_time() {
     let op = collective(CollectiveKind::AllToAll, 4_000_000, 0);

@@ -46,18 +46,22 @@ def test_nothing_is_said_where_it_does_not_matter() -> None:
 
 
 def test_messages_stored_on_their_way_are_warned_about() -> None:
-    def warnings(backend: str, **settings: int) -> list[str]:
-        changes = {f"scheduler.{key}": value for key, value in settings.items()}
-        platform = arm.Platform("SW(8)", bandwidth="50 GB/s", latency="500 ns", settings=changes)
+    def warnings(backend: str, **changes: str) -> list[str]:
+        platform = arm.Platform(
+            "SW(8)",
+            bandwidth="50 GB/s",
+            latency="500 ns",
+            settings={f"network.{backend}.{key}": value for key, value in changes.items()},
+        )
         program = arm.workload.Program()
         program.collective("sum", [], "all_reduce", 2**30)
         workload = arm.Workload.mesh("w", [("all", 8)], {}, [], [program])
         return arm.simulate(workload, platform, backend=backend).warnings
 
-    [text] = warnings("link")
+    [text] = warnings("link", switching="store_and_forward")
     assert "received messages whole" in text
-    assert "scheduler.active_chunks=8" in text
-    assert warnings("link", chunks=64, active_chunks=8) == []
+    assert "network.link.switching=store_and_forward" in text
+    assert warnings("link") == []
     assert warnings("analytical") == []
 
 

@@ -15,7 +15,7 @@ mod link;
 
 pub use analytical::Analytical;
 pub use flow::{Flow, FlowWeights};
-pub use link::Link;
+pub use link::{Link, Switching};
 
 use crate::config::declared::{Setting, Shown, Words, section, words};
 use crate::config::findings::{At, Findings};
