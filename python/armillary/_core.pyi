@@ -103,6 +103,11 @@ class Platform:
         allowed."""
     def to_json(self) -> str:
         """Everything the simulator will use, defaults filled in."""
+    def picture(self) -> str | None:
+        """The network as pages draw it, as JSON; `None` for stacks that have blocks other
+        than rings and meshes."""
+    def wiring(self, most: int) -> str | None:
+        """Every node and cable of the network, as JSON; `None` above `most` one-way links."""
     def network_facts(self) -> str | None: ...
     def to_yaml(self) -> str:
         """A platform file that reads back to this platform."""

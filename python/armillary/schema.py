@@ -96,6 +96,8 @@ class Dimension(TypedDict):
     busy_ns: float
     """Time in which at least one chunk of the mean NPU was in a phase on this dimension. Sends and
     receives of the workload don't count. 0 with `logical` dimensions."""
+    link_busy_ns: float | None
+    """Time that its busiest link was sending. Null for a backend without links."""
 
 
 class Phase(TypedDict):
@@ -197,6 +199,75 @@ class Network(TypedDict):
     series: list[Series]
     """Links over time, those that send the longest first, equal ones in one row, at most 20 links.
     Empty for a backend without links."""
+
+
+class PictureCell(TypedDict):
+    """One or more nodes that are drawn as one."""
+
+    name: str
+    """Name of the first node."""
+    last: str
+    """Name of the last node."""
+    count: int
+    """Number of nodes."""
+    tier: int
+    """Row from the NPUs (0) outwards."""
+    at: list[int]
+    """Its place: with `tiers` the path of its group from the outermost inwards, else coordinates,
+    innermost first."""
+
+
+class PictureCable(TypedDict):
+    """The links between two cells, or inside one."""
+
+    a: int
+    """One cell, by its place in `cells`."""
+    b: int
+    """The other cell, or the same."""
+    links: int
+    """One-way links."""
+    slowest_gb_per_s: float
+    """Bandwidth of the slowest link, GB/s (1e9)."""
+    fastest_gb_per_s: float
+    """Bandwidth of the fastest link, GB/s (1e9)."""
+    least_latency_ns: float
+    """Latency of the nearest link."""
+    most_latency_ns: float
+    """Latency of the farthest link."""
+    busy_ns: float | None
+    """Time that the busiest link was sending. Null for a backend without links."""
+    bytes: int | None
+    """Bytes that the link with the most carried. Null likewise."""
+
+
+class PictureSort(TypedDict):
+    """The links of a kind."""
+
+    name: str
+    """The word for the kind, or the rows that its links join: `NPU - tier 1`."""
+    links: int
+    """One-way links."""
+    slowest_gb_per_s: float
+    """Bandwidth of the slowest link, GB/s (1e9)."""
+    fastest_gb_per_s: float
+    """Bandwidth of the fastest link, GB/s (1e9)."""
+    least_latency_ns: float
+    """Latency of the nearest link."""
+    most_latency_ns: float
+    """Latency of the farthest link."""
+
+
+class Picture(TypedDict):
+    """A graph made small enough to draw. Alike nodes in the middle of a long row share a cell."""
+
+    layout: str
+    """How the cells lie: `tiers`, `grid`, `groups` or `circle`."""
+    cells: list[PictureCell]
+    """What is drawn for its nodes, by tier and place."""
+    cables: list[PictureCable]
+    """What is drawn for its links."""
+    sorts: list[PictureSort]
+    """Its links by kind."""
 
 
 class Counts(TypedDict):
@@ -530,6 +601,9 @@ class Report(TypedDict):
     network: Network | None
     """Transfers by size, and links over time. Null unless asked for, as `detail`, and for a backend
     that observes nothing."""
+    picture: Picture | None
+    """The network as pages draw it. Null for stacks that have blocks other than rings and meshes,
+    which are drawn from `config`. Null for more than 64 nodes unless asked for, as `detail`."""
     counts: Counts
     """Work done, over all ranks."""
     detail: Detail | None

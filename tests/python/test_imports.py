@@ -236,8 +236,14 @@ def sources() -> list[Path]:
 
 
 def test_files_have_up_to_600_lines() -> None:
-    """A longer file has more than one subject."""
-    counted = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
+    """A longer file has more than one subject, but for the one that is written from Rust types."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sources()}
+    counted = {
+        path: len(text.splitlines())
+        for path, text in texts.items()
+        if "by `make generate`; do not edit" not in text[:400]
+    }
+    assert len(counted) == len(texts) - 2
     assert {path.name: count for path, count in counted.items() if count > 600} == {}
 
 

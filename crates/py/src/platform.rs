@@ -186,6 +186,17 @@ impl Platform {
         native::to_json(&self.0).to_string()
     }
 
+    /// The network as pages draw it, as JSON; nothing for stacks that are no grid.
+    fn picture(&self) -> Option<String> {
+        sim::picture_json(&self.0.fabric)
+    }
+
+    /// Every node and cable of the network, as JSON; nothing for one with more than `most` one-way
+    /// links.
+    fn wiring(&self, most: u32) -> Option<String> {
+        sim::wiring_json(&self.0.fabric, most)
+    }
+
     /// What the network is made of and what it can carry, as JSON; nothing for one without links.
     fn network_facts(&self) -> Option<String> {
         let facts = self.0.fabric.facts().ok()?;

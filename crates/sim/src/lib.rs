@@ -14,13 +14,17 @@ mod labels;
 mod names;
 mod network;
 mod parts;
+mod picture;
 mod report;
 mod run;
 mod symmetry;
 pub mod text;
+mod wiring;
 
 pub use backends::BackendKind;
 pub use config::{Config, Source, Watch};
 pub use error::Error;
 pub use parts::{ClassTimes, Outcome};
+pub use picture::picture_json;
 pub use run::{Foresee, check, read, run, run_foreseen, run_with};
+pub use wiring::wiring_json;

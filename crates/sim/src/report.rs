@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::labels::Labels;
 use crate::parts::{ClassTimes, Outcome, Parts};
 use crate::symmetry::Classes;
-use crate::{assumptions, bounds, names};
+use crate::{assumptions, bounds, names, picture};
 use engine::Digest;
 use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
@@ -84,6 +84,12 @@ pub(crate) fn outcome(
         operations,
         links: links(parts, &finished.usage.links),
         network,
+        picture: picture::picture(
+            &parts.platform.fabric,
+            &finished.usage.links,
+            symmetry.folding.representatives.len() < parts.settings.ranks as usize,
+            log.is_some(),
+        ),
         counts: Counts {
             operations: parts.workload.operations(),
             transfers: finished.usage.transfers,
@@ -269,6 +275,11 @@ fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> 
         };
         (0..ranks.len()).map(sum).sum::<u128>() as f64 / npus / PS_PER_NS as f64
     };
+    let links = &finished.usage.links;
+    let link_busy = |dim: usize| {
+        let of_dim = links.iter().filter(|link| link.dim as usize == dim);
+        (!links.is_empty()).then(|| of_dim.map(|link| link.busy).max().unwrap_or_default())
+    };
     let physical = parts.platform.logical.is_none() && all.len() == parts.platform.sizes().len();
     let row = |(dim, (name, link, npu)): (usize, (String, f64, f64))| {
         let capacity = npu * GIGA * seconds * npus;
@@ -281,6 +292,7 @@ fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> 
             utilisation: if capacity > 0.0 { bytes[dim] as f64 / capacity } else { 0.0 },
             bound_ns: if usable[dim] > 0.0 { bytes[dim] as f64 / usable[dim] / npus } else { 0.0 },
             busy_ns: if physical { busy(dim) } else { 0.0 },
+            link_busy_ns: link_busy(dim).map(Span::as_ns),
         }
     };
     capacities.into_iter().enumerate().map(row).collect()

@@ -253,3 +253,27 @@ fn a_rail_without_its_leaf_goes_through_other_rails() {
     assert!(failed.0 > all.0, "{failed:?} {all:?}");
     assert!((all.1, failed.1 > 1) == (1, true), "{failed:?} {all:?}");
 }
+
+/// An all-to-all of 16 MB of each of 16 NPUs at four leaves, first within leaves, then between them.
+/// In both phases an NPU sends three quarters of its data. With `lowest`, all that leaves a leaf
+/// passes spine 0. The picture has just that on its cables.
+#[test]
+fn the_picture_has_the_load_of_the_links() {
+    let topology = "{generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 2}";
+    let all_to_all = collective(CollectiveKind::AllToAll, 16_000_000);
+    let report = start(topology, "lowest", &all_to_all, BackendKind::Link, true).report;
+    let picture = report.picture.expect("a small graph has a picture");
+    let name = |cell: u32| picture.cells[cell as usize].name.as_str();
+    let load = |a: &str, b: &str| {
+        let ends = |c: &&stats::PictureCable| (name(c.a), name(c.b)) == (a, b);
+        let cable = picture.cables.iter().find(ends).expect("a cable");
+        (cable.bytes, cable.busy_ns)
+    };
+    assert_eq!(load("npu0", "leaf0"), (Some(24_000_000), Some(480_000.0)));
+    assert_eq!(load("leaf0", "spine0"), (Some(48_000_000), Some(960_000.0)));
+    assert_eq!(load("leaf0", "spine1"), (Some(0), Some(0.0)));
+    assert_eq!(report.dimensions[0].link_busy_ns, Some(960_000.0));
+    let report = start(topology, "lowest", &all_to_all, BackendKind::Analytical, true).report;
+    let picture = report.picture.expect("a small graph has a picture");
+    assert!(picture.cables.iter().all(|cable| cable.bytes.is_none()));
+}

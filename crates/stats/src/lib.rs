@@ -13,6 +13,7 @@ mod network;
 mod operations;
 mod part;
 mod path;
+mod picture;
 mod report;
 
 pub use classes::{Class, StepParts, Symmetry};
@@ -26,6 +27,7 @@ pub use part::{
     Part, PartActivity, PartBound, PartDeclaration, PartLane, PartSetting, PartStyle, PerPart,
 };
 pub use path::{CriticalPath, PathOperation, PathPart, PathSegment, PathSeries};
+pub use picture::{Picture, PictureCable, PictureCell, PictureSort};
 pub use report::{Config, Origin, Report};
 
 /// Name of the form of the report. It changes when a field changes its meaning.

@@ -40,6 +40,8 @@ pub struct Dimension {
     /// Time in which at least one chunk of the mean NPU was in a phase on this dimension. Sends and
     /// receives of the workload don't count. 0 with `logical` dimensions.
     pub busy_ns: f64,
+    /// Time that its busiest link was sending. Null for a backend without links.
+    pub link_busy_ns: Option<f64>,
 }
 
 /// One phase position of multi-phase collectives.

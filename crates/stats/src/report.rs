@@ -1,6 +1,8 @@
 //! The report as a whole, and what was asked for.
 
-use crate::{Bounds, Class, Counts, Detail, Dimension, Link, Network, Operation, Phase, Symmetry};
+use crate::{
+    Bounds, Class, Counts, Detail, Dimension, Link, Network, Operation, Phase, Picture, Symmetry,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -46,6 +48,9 @@ pub struct Report {
     /// Transfers by size, and links over time. Null unless asked for, as `detail`, and for a
     /// backend that observes nothing.
     pub network: Option<Network>,
+    /// The network as pages draw it. Null for stacks that have blocks other than rings and meshes,
+    /// which are drawn from `config`. Null for more than 64 nodes unless asked for, as `detail`.
+    pub picture: Option<Picture>,
     /// Work done, over all ranks.
     pub counts: Counts,
     /// Layers, activity over time and the critical path. Null unless asked for: `--json`,

@@ -19,6 +19,7 @@ mod links;
 mod notation;
 mod recipe;
 mod routing;
+mod sketch;
 mod stack;
 
 pub use block::{Block, NOTATION, Paths, Symmetry};
@@ -29,4 +30,5 @@ pub use link::{Hop, Link, LinkError};
 pub use links::LinkGraph;
 pub use notation::{NotationError, Topology};
 pub use routing::{Routing, Turns};
+pub use sketch::{Cable, Cell, Layout, Sketch};
 pub use stack::{coordinates, rank};

@@ -87,20 +87,54 @@ def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
     emit(output.console(), [table])
 
 
+Svg = Annotated[
+    str | None,
+    typer.Option("--svg", metavar="FILE", help="Draw the network; - for standard output."),
+]
+Dot = Annotated[
+    str | None,
+    typer.Option(
+        "--dot",
+        metavar="FILE",
+        help="Write all nodes and links for Graphviz; - for standard output.",
+    ),
+]
+
+
 @app.command()
-def show(name: Name, json: Json = None, npus: Npus = None, set_: Settings = None) -> None:
+def show(
+    name: Name,
+    json: Json = None,
+    svg: Svg = None,
+    dot: Dot = None,
+    npus: Npus = None,
+    set_: Settings = None,
+) -> None:
     """Show everything the simulator will use, defaults filled in, and where each value comes
     from."""
     with output.guard():
-        output.claim({"--json": json}, name)
+        output.claim({"--json": json, "--svg": svg, "--dot": dot}, name)
         platform, text = Platform.explain(name, settings(set_, npus))
         for warning in platform.warnings:
             output.log(f"warning: {warning}")
         output.write_json(json, json_text.dumps(platform.describe(), indent=2))
-        if json != "-":
+        _draw(platform, svg, dot)
+        if "-" not in (json, svg, dot):
             for line in _facts(platform.network_facts()):
                 typer.echo(f"# {line}")
             typer.echo(text, nl=False)
+
+
+def _draw(platform: Platform, svg: str | None, dot: str | None) -> None:
+    """The network of a platform as files for people."""
+    if svg is not None:
+        from ..report.platform_picture import of_platform
+
+        output.write_drawing(svg, of_platform(platform.describe(), platform.picture()))
+    if dot is not None:
+        from ..report import graphviz
+
+        output.write_drawing(dot, graphviz.dot(platform.name, platform.wiring()))
 
 
 def _facts(facts: dict[str, Any]) -> list[str]:

@@ -13,6 +13,8 @@ from ..errors import InputError, Problem
 from .presets import SYSTEMS
 
 _PRESETS = [str(SYSTEMS)]
+_MOST_LINKS = 2**18
+"""One-way links of a network that is written node by node."""
 
 
 class Platform:
@@ -136,6 +138,33 @@ class Platform:
         """
         facts: dict[str, Any] = json.loads(self._core.network_facts() or "{}")
         return facts
+
+    def picture(self) -> dict[str, Any] | None:
+        """The network small enough to draw, as `picture` of a report has it: `layout`, `cells`,
+        `cables`. `None` for stacks that have blocks other than rings and meshes."""
+        drawn: dict[str, Any] | None = json.loads(self._core.picture() or "null")
+        return drawn
+
+    def wiring(self) -> dict[str, Any]:
+        """Every node and cable of the network: `nodes`, each a name and a tier (0 for NPUs), and
+        `cables`, each with its `ends` (indices of nodes), the links `forth` from the first end and
+        `back`, the `bandwidth` of a link (bytes per second), `latency_ps` and `kind`.
+
+        Raises `InputError` for more than 262,144 one-way links."""
+        text = self._core.wiring(_MOST_LINKS)
+        if text is None:
+            raise InputError(
+                [
+                    Problem(
+                        self.name,
+                        "",
+                        "the network is too large to be written node by node",
+                        f"at most {_MOST_LINKS:,} one-way links, as with a smaller --npus",
+                    )
+                ]
+            )
+        wiring: dict[str, Any] = json.loads(text)
+        return wiring
 
     def to_yaml(self) -> str:
         """A platform file that reads back to this platform."""

@@ -19,10 +19,14 @@ _HELP = "a report as armillary run --json wrote it"
 def problems(report: Report, file: str = "") -> list[Problem]:
     """Everything in which a report contradicts itself, with its place; none for a report that a run
     wrote."""
-    found = [*_negative(report), *_dimensions(report)]
+    found = [*_negative(report), *_dimensions(report), *_picture(report)]
     if (detail := report["detail"]) is not None:
         found += [*_classes(report, detail), *_dims(report, detail), *_bins(detail)]
     return [Problem(file, place, message, allowed or _HELP) for place, message, allowed in found]
+
+
+LAYOUTS = {"tiers": 0, "grid": 2, "groups": 2, "circle": 1}
+"""How a fabric can be drawn, and the least number of coordinates that needs."""
 
 
 _Found = Iterator[tuple[str, str, str]]
@@ -35,6 +39,34 @@ def _negative(report: Report) -> _Found:
     for place, value in _numbers(parts, ""):
         if value < 0:
             yield place, f"is {value}", "a number that is not negative"
+
+
+def _picture(report: Report) -> _Found:
+    """A fabric is drawn in a known way, with cells that have places and cables that have ends."""
+    picture = report["picture"]
+    if picture is None:
+        return
+    cells, least = picture["cells"], LAYOUTS.get(picture["layout"])
+    if least is None or not any(cell["tier"] == 0 for cell in cells):
+        yield (
+            "picture.layout",
+            f"is {picture['layout']!r} of {len(cells)} cells",
+            ", ".join(LAYOUTS),
+        )
+        return
+    for at, cell in enumerate(cells):
+        wanted = len(cells[0]["at"])
+        if least and (len(cell["at"]) < least or len(cell["at"]) != wanted):
+            yield f"picture.cells[{at}].at", f"{len(cell['at'])} coordinates", f"{wanted}"
+        if len(cell["at"]) > _DEEPEST or any(place > _FARTHEST for place in cell["at"]):
+            yield f"picture.cells[{at}].at", "is too far out to be drawn", ""
+    for at, cable in enumerate(picture["cables"]):
+        if not (0 <= cable["a"] < len(cells) and 0 <= cable["b"] < len(cells)):
+            yield f"picture.cables[{at}]", "leads to no cell", f"cells 0 to {len(cells) - 1}"
+
+
+_DEEPEST, _FARTHEST = 64, 4096
+"""Coordinates of a cell, and the largest of them."""
 
 
 def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:  # noqa: ANN401

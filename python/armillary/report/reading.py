@@ -143,7 +143,7 @@ def parse(text: bytes | str, name: str = "") -> Report:
                     )
                 ]
             )
-        report = msgspec.convert({"detail": None, "network": None, **data}, Report)
+        report = msgspec.convert(_completed(data), Report)
         asked(report)
         documents.require_sound(report["config"], name)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -155,6 +155,18 @@ def parse(text: bytes | str, name: str = "") -> Report:
     if found := consistency.problems(report, name):
         raise InputError(found)
     return report
+
+
+def _completed(data: dict[str, Any]) -> dict[str, Any]:
+    """A report with what older ones leave out."""
+    filled = {"detail": None, "network": None, "picture": None, **data}
+    dims = filled.get("dimensions")
+    if isinstance(dims, list):
+        without = {"link_busy_ns": None}
+        filled["dimensions"] = [
+            {**without, **dim} if isinstance(dim, dict) else dim for dim in dims
+        ]
+    return filled
 
 
 def asked(report: Report) -> Asked:

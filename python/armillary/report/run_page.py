@@ -124,7 +124,9 @@ def _sections(report: Report, config: Asked, summary: Summary | None) -> Iterato
     if held:
         yield held
     assumed = [f"Assumed: {text}." for text in report["assumptions"]]
-    yield Section("Platform", [*assumed, picture(config["platform"]), _machine(config["platform"])])
+    busy = [dim["link_busy_ns"] for dim in report["dimensions"]]
+    drawn = picture(config["platform"], report["picture"], report["step_time_ns"], busy)
+    yield Section("Platform", [*assumed, drawn, _machine(config["platform"])])
 
 
 def _machine(machine: Machine) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import toy
@@ -97,3 +98,43 @@ def test_unknown_preset(armillary: Armillary) -> None:
     run = armillary("platform", "show", "dgx-h1000")
     assert run.returncode == 2
     assert "dgx-h1000" in run.stderr
+
+
+def test_show_draws(armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "fabric.yml").write_text(FAT_TREE)
+    run = armillary("platform", "show", "fabric.yml", "--svg", "fabric.svg", "--dot", "-")
+    assert run.returncode == 0, run.stderr
+    ElementTree.parse(tmp_path / "fabric.svg")
+    edges = [line for line in run.stdout.splitlines() if " -- " in line]
+    assert len(edges) == 48
+    assert '  "npu0" -- "leaf0" [label="50 GB/s", tooltip="1.000 us, npu", penwidth=3.00];' in edges
+    assert run.stdout.count("rank=same") == 4
+    same = armillary("platform", "show", "fabric.yml", "--svg", "x", "--dot", "x")
+    assert same.returncode == 2
+
+
+def test_dot_quotes_any_name(armillary: Armillary, tmp_path: Path) -> None:
+    graph = {
+        "npus": ['a"b', "c\\d"],
+        "switches": ["-- x;"],
+        "links": [
+            {"between": ['a"b', "-- x;"], "bandwidth": "1 GB/s", "latency": "1 us", "count": 4},
+            {"from": "c\\d", "to": "-- x;", "bandwidth": "1 GB/s", "latency": "1 us"},
+            {"from": "-- x;", "to": "c\\d", "bandwidth": "2 GB/s", "latency": "1 us"},
+        ],
+    }
+    (tmp_path / "odd.yml").write_text(json.dumps({"graph": graph}))
+    run = armillary("platform", "show", "odd.yml", "--dot", "-")
+    assert r'"a\"b" -- "-- x;" [label="4 x 1 GB/s"' in run.stdout
+    assert r'"c\\d" -- "-- x;" [label="1 GB/s"' in run.stdout
+    assert run.stdout.count("dir=forward") == run.stdout.count("dir=back") == 1
+
+
+def test_a_network_too_large_for_graphviz_is_refused(armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "large.yml").write_text(
+        "topology: R(200000)\nlinks: {bandwidth: 1 GB/s, latency: 1 us}\n"
+    )
+    run = armillary("platform", "show", "large.yml", "--dot", "large.dot")
+    assert run.returncode == 2
+    assert "too large" in run.stderr
+    assert not (tmp_path / "large.dot").exists()

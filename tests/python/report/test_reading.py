@@ -18,11 +18,48 @@ def test_a_report_reads_back(report: Report, tmp_path: Path) -> None:
     assert reading.read(file) == report
 
 
-@pytest.mark.parametrize("field", ["detail", "network"])
+@pytest.mark.parametrize("field", ["detail", "network", "picture"])
 def test_older_reports_are_read(report: Report, field: str) -> None:
     old: dict[str, Any] = dict(report)
     del old[field]
     assert reading.parse(json.dumps(old)).get(field, "missing") is None
+
+
+def test_older_dimensions_are_read(report: Report) -> None:
+    old: dict[str, Any] = copy.deepcopy(dict(report))
+    for dimension in old["dimensions"]:
+        del dimension["link_busy_ns"]
+    assert reading.parse(json.dumps(old)) == report
+
+
+CELL = {"name": "npu0", "last": "npu0", "count": 1, "tier": 0, "at": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("layout", "at", "ends", "word"),
+    [
+        ("spiral", [0, 0], [0, 0], "picture.layout is 'spiral'"),
+        ("grid", [0], [0, 0], "picture.cells[0].at 1 coordinates"),
+        ("grid", [0, 10**9], [0, 0], "picture.cells[0].at is too far out"),
+        ("grid", [0, 0], [0, 7], "picture.cables[0] leads to no cell"),
+    ],
+)
+def test_a_picture_that_can_t_be_drawn_is_refused(
+    report: Report, layout: str, at: list[int], ends: list[int], word: str
+) -> None:
+    cable = dict.fromkeys(
+        (
+            "links",
+            "slowest_gb_per_s",
+            "fastest_gb_per_s",
+            "least_latency_ns",
+            "most_latency_ns",
+        ),
+        1,
+    )
+    cable = {**cable, "a": ends[0], "b": ends[1], "busy_ns": None, "bytes": None}
+    picture = {"layout": layout, "cells": [{**CELL, "at": at}], "cables": [cable], "sorts": []}
+    assert word in said(json.dumps({**report, "picture": picture}))
 
 
 def said(text: str | bytes) -> str:
