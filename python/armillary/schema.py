@@ -212,6 +212,8 @@ class PictureCell(TypedDict):
     """Number of nodes."""
     tier: int
     """Row from the NPUs (0) outwards."""
+    failed: int
+    """Nodes that have failed."""
     at: list[int]
     """Its place: with `tiers` the path of its group from the outermost inwards, else coordinates,
     innermost first."""
@@ -225,7 +227,9 @@ class PictureCable(TypedDict):
     b: int
     """The other cell, or the same."""
     links: int
-    """One-way links."""
+    """One-way links, with those that have failed."""
+    failed: int
+    """One-way links that have failed."""
     slowest_gb_per_s: float
     """Bandwidth of the slowest link, GB/s (1e9)."""
     fastest_gb_per_s: float

@@ -37,6 +37,7 @@ pub(crate) fn picture(
         name: graph.nodes[cell.first as usize].name.clone(),
         last: graph.nodes[cell.last as usize].name.clone(),
         count: u64::from(cell.count),
+        failed: u64::from(cell.failed),
         tier: cell.tier,
         at: cell.at.clone(),
     };
@@ -93,6 +94,7 @@ fn cable(cable: &Cable, load: Option<Load>) -> PictureCable {
         a: cable.a,
         b: cable.b,
         links: u64::from(cable.links),
+        failed: u64::from(cable.failed),
         slowest_gb_per_s: cable.bandwidth.0.as_gb_per_s(),
         fastest_gb_per_s: cable.bandwidth.1.as_gb_per_s(),
         least_latency_ns: cable.latency.0.as_ns(),

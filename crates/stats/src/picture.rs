@@ -44,6 +44,8 @@ pub struct PictureCell {
     pub count: u64,
     /// Row from the NPUs (0) outwards.
     pub tier: u32,
+    /// Nodes that have failed.
+    pub failed: u64,
     /// Its place: with `tiers` the path of its group from the outermost inwards, else coordinates,
     /// innermost first.
     pub at: Vec<u32>,
@@ -56,8 +58,10 @@ pub struct PictureCable {
     pub a: u32,
     /// The other cell, or the same.
     pub b: u32,
-    /// One-way links.
+    /// One-way links, with those that have failed.
     pub links: u64,
+    /// One-way links that have failed.
+    pub failed: u64,
     /// Bandwidth of the slowest link, GB/s (1e9).
     pub slowest_gb_per_s: f64,
     /// Bandwidth of the fastest link, GB/s (1e9).

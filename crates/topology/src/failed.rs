@@ -45,6 +45,11 @@ impl Failed {
         Failed { links, nodes, gone: Vec::new() }
     }
 
+    /// The one-way links that are gone.
+    pub fn gone(&self) -> impl Iterator<Item = &GraphLink> {
+        self.gone.iter().map(|(_, link)| link)
+    }
+
     /// True where nothing has failed.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty() && self.nodes.is_empty()

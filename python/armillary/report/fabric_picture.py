@@ -21,6 +21,8 @@ _MARGIN = 116.0
 """Room at the left for the names of tiers."""
 _MANY = 90
 """Strokes from which on they are thinner."""
+_DASHES = "5 3"
+"""Strokes of links that have failed."""
 _CAPTIONS = 6
 """Sorts of links that are listed below a picture."""
 
@@ -81,9 +83,12 @@ def _strokes(picture: Picture, laid: Layout, step: float | None) -> Iterator[str
         part = None if step is None else (busiest["busy_ns"] or 0.0) / step
         width = thin + thick * max(cable["fastest_gb_per_s"] for cable in found) / most
         title = _hover(picture, found, busiest, step)
+        gone = all(cable["failed"] == cable["links"] for cable in found)
+        colour = load.FAILED if gone else load.colour(part)
+        dashes = f' stroke-dasharray="{_DASHES}"' if any(cable["failed"] for cable in found) else ""
         path = (
-            f'<path d="{stroke.path}" fill="none" stroke="{load.colour(part)}" '
-            f'stroke-width="{width:.1f}"><title>{title}</title></path>'
+            f'<path d="{stroke.path}" fill="none" stroke="{colour}" '
+            f'stroke-width="{width:.1f}"{dashes}><title>{title}</title></path>'
         )
         drawn.append((part or 0.0, path))
     drawn.sort(key=lambda each: each[0])
@@ -100,6 +105,8 @@ def _hover(
         said = f"{said} and {counted(len(found) - 1, 'more')}".replace("mores", "more")
     links = sum(cable["links"] for cable in found)
     said += f": {counted(links, 'one-way link')} of {_speed(found)}"
+    if failed := sum(cable["failed"] for cable in found):
+        said += f", {number(failed)} failed"
     if step is not None:
         busy = busiest["busy_ns"] or 0.0
         which = "the busiest sends" if links > 1 else "sends"
@@ -125,7 +132,8 @@ def _name(cell: PictureCell) -> str:
 
 def _boxes(picture: Picture, laid: Layout) -> Iterator[str]:
     for cell, spot in zip(picture["cells"], laid.boxes, strict=True):
-        yield titled("".join(_box(cell, spot)), _name(cell))
+        failed = f", {number(cell['failed'])} failed" if cell["failed"] else ""
+        yield titled("".join(_box(cell, spot)), _name(cell) + failed)
 
 
 def _box(cell: PictureCell, spot: Box) -> Iterator[str]:
@@ -135,6 +143,8 @@ def _box(cell: PictureCell, spot: Box) -> Iterator[str]:
     if cell["count"] > 1:
         # A second edge: several nodes behind one another.
         yield box(left + 3, top - 3, spot.width, spot.height, PAPER, round_, fill, 1)
+    if cell["failed"] == cell["count"]:
+        fill = load.FAILED
     yield box(left, top, spot.width, spot.height, fill, round_, PAPER, 1)
     if spot.named:
         said = f"x {number(cell['count'])}" if cell["count"] > 1 else cell["name"]
@@ -179,4 +189,6 @@ def _captions(picture: Picture) -> list[str]:
         lines.append(f"{counted(len(sorts) - _CAPTIONS, 'further sort')} of links")
     if any(cell["count"] > 1 for cell in picture["cells"]):
         lines.append("A double box stands for several nodes, its lines for the links of all")
+    if any(cable["failed"] for cable in picture["cables"]):
+        lines.append("Dashed links and magenta nodes have failed")
     return lines

@@ -154,7 +154,7 @@ def test_rails_cross_the_nodes(tmp_path: Path) -> None:
 
 def test_links_have_the_colour_of_their_load() -> None:
     cells: Any = [
-        {"name": name, "last": name, "count": 1, "tier": tier, "at": at}
+        {"name": name, "last": name, "count": 1, "failed": 0, "tier": tier, "at": at}
         for name, tier, at in (("a<b", 0, [0]), ("b", 0, [1]), ("s", 1, []))
     ]
     cables: Any = [
@@ -162,6 +162,7 @@ def test_links_have_the_colour_of_their_load() -> None:
             "a": npu,
             "b": 2,
             "links": 2,
+            "failed": 0,
             "slowest_gb_per_s": 50.0,
             "fastest_gb_per_s": 50.0,
             "least_latency_ns": 500.0,
@@ -196,3 +197,20 @@ def test_a_graph_without_a_picture_is_counted() -> None:
     _, texts = drawn(nodes, 900)
     assert texts == ["a graph of 900 NPUs, 100 switches and 0 links"]
     drawn({}, 1)
+
+
+def test_what_has_failed_is_dashed(tmp_path: Path) -> None:
+    file = tmp_path / "fabric.yml"
+    file.write_text(
+        "topology: {generator: leaf_spine, npus_per_leaf: 2, leaves: 2, spines: 2}\n"
+        "links: {bandwidth: 50 GB/s, latency: 1 us}\n"
+        "failed: {links: [leaf0-spine0]}\n"
+    )
+    svg = svg_of(Platform.load(file))
+    dashed = [
+        path
+        for path in ElementTree.fromstring(svg).iter(f"{SVG}path")
+        if path.get("stroke-dasharray")
+    ]
+    assert [path.get("stroke") for path in dashed] == [load.FAILED]
+    assert "leaf0 - spine0: 2 one-way links of 50 GB/s, 1.000 us, 2 failed" in titles(svg)

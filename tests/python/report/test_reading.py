@@ -32,7 +32,7 @@ def test_older_dimensions_are_read(report: Report) -> None:
     assert reading.parse(json.dumps(old)) == report
 
 
-CELL = {"name": "npu0", "last": "npu0", "count": 1, "tier": 0, "at": [0, 1]}
+CELL = {"name": "npu0", "last": "npu0", "count": 1, "failed": 0, "tier": 0, "at": [0, 1]}
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,7 @@ def test_a_picture_that_can_t_be_drawn_is_refused(
     cable = dict.fromkeys(
         (
             "links",
+            "failed",
             "slowest_gb_per_s",
             "fastest_gb_per_s",
             "least_latency_ns",

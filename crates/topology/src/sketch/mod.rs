@@ -6,37 +6,16 @@
 
 mod lattice;
 mod rows;
+mod spot;
 
-use crate::GraphFabric;
-use std::collections::BTreeMap;
+pub use spot::Layout;
+
+use crate::{GraphFabric, GraphLink};
+use spot::Spot;
+use std::borrow::Cow;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use units::{Bandwidth, Span};
-
-/// How the cells of a sketch lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// In tiers, the NPUs lowest. Places are paths in a tree of groups: a group is what hangs
-    /// together below a tier.
-    Tiers,
-    /// On a grid of coordinates.
-    Grid,
-    /// In groups by the last coordinate, which are joined to each other.
-    Groups,
-    /// On a circle.
-    Circle,
-}
-
-impl Layout {
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Layout::Tiers => "tiers",
-            Layout::Grid => "grid",
-            Layout::Groups => "groups",
-            Layout::Circle => "circle",
-        }
-    }
-}
 
 /// One or more nodes that are drawn as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +30,8 @@ pub struct Cell {
     pub tier: u32,
     /// Its place, as [`Layout`] says.
     pub at: Vec<u32>,
+    /// Nodes that have failed.
+    pub failed: u32,
 }
 
 /// The links between two cells, or inside one.
@@ -60,8 +41,10 @@ pub struct Cable {
     pub a: u32,
     /// The higher cell, or the same.
     pub b: u32,
-    /// One-way links.
+    /// One-way links, with those that have failed.
     pub links: u32,
+    /// One-way links that have failed.
+    pub failed: u32,
     /// Bandwidth of the slowest and of the fastest link.
     pub bandwidth: (Bandwidth, Bandwidth),
     /// Least and longest latency of a link.
@@ -83,12 +66,12 @@ pub struct Sketch {
     cell_of: Vec<u32>,
 }
 
-/// Where a node is drawn: tier, place, and number among the nodes of that tier and place.
-type Spot = (u32, Vec<u32>, u32);
-
 impl Sketch {
-    /// The sketch of a graph, which depends on nothing but the graph.
+    /// The sketch of a graph, which depends on nothing but the graph. What has failed is in its
+    /// place.
     pub fn new(graph: &GraphFabric) -> Sketch {
+        let dead: BTreeSet<&str> = graph.failed.nodes.iter().map(String::as_str).collect();
+        let graph = &*whole(graph);
         let (layout, spots) = lattice::spots(graph).unwrap_or_else(|| rows::spots(graph));
         let mut number: BTreeMap<&Spot, u32> = spots.iter().map(|spot| (spot, 0)).collect();
         number.values_mut().zip(0..).for_each(|(cell, i)| *cell = i);
@@ -101,6 +84,7 @@ impl Sketch {
                 count: 0,
                 tier: *tier,
                 at: at.clone(),
+                failed: 0,
             })
             .collect();
         for (node, &cell) in (0..).zip(&cell_of) {
@@ -108,8 +92,15 @@ impl Sketch {
             cell.first = cell.first.min(node);
             cell.last = cell.last.max(node);
             cell.count += 1;
+            cell.failed += u32::from(dead.contains(graph.nodes[node as usize].name.as_str()));
         }
-        let cables = cables(graph, &cell_of);
+        let mut cables = cables(graph, &cell_of);
+        for link in graph.failed.gone() {
+            let ends = cells_of(&cell_of, link);
+            if let Ok(at) = cables.binary_search_by_key(&ends, |cable| (cable.a, cable.b)) {
+                cables[at].failed += 1;
+            }
+        }
         Sketch { layout, cells, cables, cell_of }
     }
 
@@ -126,17 +117,31 @@ impl Sketch {
     }
 }
 
+/// The graph as it is when nothing has failed; what has failed is still named.
+fn whole(graph: &GraphFabric) -> Cow<'_, GraphFabric> {
+    if graph.failed.is_empty() {
+        return Cow::Borrowed(graph);
+    }
+    Cow::Owned(GraphFabric { links: graph.all_links(), ..graph.clone() })
+}
+
+/// The cells at the ends of a link, the lower first.
+fn cells_of(cell_of: &[u32], link: &GraphLink) -> (u32, u32) {
+    let (from, to) = (cell_of[link.from as usize], cell_of[link.to as usize]);
+    (from.min(to), from.max(to))
+}
+
 fn cables(graph: &GraphFabric, cell_of: &[u32]) -> Vec<Cable> {
     let mut found: BTreeMap<(u32, u32), Cable> = BTreeMap::new();
     for link in &graph.links {
-        let (from, to) = (cell_of[link.from as usize], cell_of[link.to as usize]);
-        let (a, b) = (from.min(to), from.max(to));
+        let (a, b) = cells_of(cell_of, link);
         let cable = match found.entry((a, b)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(Cable {
                 a,
                 b,
                 links: 0,
+                failed: 0,
                 bandwidth: (link.bandwidth, link.bandwidth),
                 latency: (link.latency, link.latency),
                 kinds: Vec::new(),
@@ -151,14 +156,4 @@ fn cables(graph: &GraphFabric, cell_of: &[u32]) -> Vec<Cable> {
         }
     }
     found.into_values().collect()
-}
-
-/// Where number `index` of `count` alike things is drawn when there is room for `room` (3 or more):
-/// its place, and whether it shares that place with others. All but the last share the last place
-/// but one when there are too many.
-fn place(index: u32, count: u32, room: u32) -> (u32, bool) {
-    if count <= room || index + 2 < room {
-        return (index, false);
-    }
-    if index + 1 == count { (room - 1, false) } else { (room - 2, true) }
 }
