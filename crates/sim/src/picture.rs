@@ -78,7 +78,7 @@ fn graph(fabric: &Fabric, asked: bool) -> Option<Cow<'_, GraphFabric>> {
             kind: link.dim,
         }
     };
-    let along = |dim: &Dim| GraphDim { name: "", size: dim.size, symmetry: dim.block.symmetry() };
+    let along = |dim: &Dim| GraphDim::new("", dim.size, dim.block.symmetry());
     Some(Cow::Owned(GraphFabric {
         npus,
         nodes: (0..npus).map(|npu| GraphNode::npu(names::node(fabric, npu))).collect(),
