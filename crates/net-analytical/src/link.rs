@@ -349,6 +349,7 @@ impl Backend for LinkQueues {
                 from: link.from,
                 to: link.to,
                 dim: link.dim,
+                count: None,
                 bytes: state.bytes,
                 messages: state.messages,
                 busy: state.sending,
@@ -467,5 +468,5 @@ impl ClosedForm for LinkQueues {
 /// Number, ends and dimension of a link.
 fn ends(graph: &LinkGraph, link: u32) -> LinkEnds {
     let topology::Link { from, to, dim, .. } = graph.link(link);
-    LinkEnds { link, from, to, dim }
+    LinkEnds { link, from, to, dim, count: None }
 }

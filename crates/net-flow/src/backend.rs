@@ -16,14 +16,13 @@
 
 use crate::fair::{Solver, Use, share};
 use crate::links::{Links, Member, RATE_BITS, Sent};
-use crate::route::Router;
 use engine::EventQueue;
 use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
     NetworkSink, Sending, Transfer, Usage,
 };
-use topology::LinkGraph;
-use units::{Bandwidth, Bytes, PS_PER_US, Ratio, Span, Time};
+use topology::{LinkGraph, Part, Splitter};
+use units::{Bandwidth, PS_PER_US, Ratio, Span, Time};
 
 /// Bytes kept for a flow, a link and a link in use, rounded up for tables that grow by doubling.
 const FLOW: u64 = 480;
@@ -68,6 +67,8 @@ struct Hop {
     used: Use,
     /// The flow's place among the members of the link.
     place: u32,
+    /// How often its route goes over links that this one stands for.
+    crossings: u32,
 }
 
 struct Flow {
@@ -90,7 +91,7 @@ struct Flow {
 pub struct FairFlows {
     links: Links,
     limits: Limits,
-    router: Router,
+    splitter: Splitter,
     flows: Vec<Flow>,
     free: Vec<u32>,
     queue: EventQueue<Event>,
@@ -113,13 +114,13 @@ pub struct FairFlows {
 impl FairFlows {
     /// A network over `graph`; `costs` by dimension, or by link when `by_link`.
     pub fn new(graph: LinkGraph, costs: Vec<LinkCost>, by_link: bool, limits: Limits) -> FairFlows {
-        let whole = Router::whole(&graph);
+        let whole = Splitter::whole(&graph);
         let links = Links::new(graph, costs, by_link, (limits.efficiency, whole));
         FairFlows {
             bytes: vec![0; links.dims()],
             links,
             limits,
-            router: Router::default(),
+            splitter: Splitter::default(),
             flows: Vec::new(),
             free: Vec::new(),
             queue: EventQueue::default(),
@@ -175,14 +176,14 @@ impl FairFlows {
     fn route(&mut self, at: u32) {
         let flow = &mut self.flows[at as usize];
         let Transfer { src, dst, bytes, weight, .. } = flow.transfer;
-        self.router.find(&self.links.graph, (src, dst));
-        let leading = self.router.found.iter().filter(|part| part.leads);
+        self.splitter.find(&self.links.graph, (src, dst));
+        let leading = self.splitter.found.iter().filter(|part| part.leads);
         flow.latency = leading.map(|part| self.links.cost(part.link, part.dim).1).sum();
         flow.weight = self.limits.weights.of(flow.latency);
         let times = if self.links.is_folded() { weight } else { 1 };
         let times = u128::from(times) * u128::from(flow.weight);
         let carried = u128::from(bytes) * u128::from(weight);
-        for part in &self.router.found {
+        for part in &self.splitter.found {
             if part.from_npu {
                 self.bytes[self.links.place(part.dim)] += carried * u128::from(part.parts);
             }
@@ -190,8 +191,14 @@ impl FairFlows {
             let demand = times * u128::from(part.parts);
             // In a folded run several links of a route can be one.
             match flow.hops.iter_mut().find(|hop| hop.used.link == link) {
-                Some(hop) => hop.used.demand += demand,
-                None => flow.hops.push(Hop { used: Use { link, demand }, place: 0 }),
+                Some(hop) => {
+                    hop.used.demand += demand;
+                    hop.crossings += 1;
+                }
+                None => {
+                    let used = Use { link, demand };
+                    flow.hops.push(Hop { used, place: 0, crossings: 1 });
+                }
             }
         }
     }
@@ -200,6 +207,7 @@ impl FairFlows {
     fn enter(&mut self, now: Time, at: u32) {
         let flow = &mut self.flows[at as usize];
         let limit = self.limits.level(flow.weight);
+        let copies = if self.links.is_folded() { flow.transfer.weight.into() } else { 1u128 };
         let (mut level, mut alone) = (limit.unwrap_or(u64::MAX), true);
         for (hop, entry) in (0..).zip(&mut flow.hops) {
             let state = &self.links.states[entry.used.link as usize];
@@ -211,9 +219,10 @@ impl FairFlows {
             };
             level = level.min(full);
             let member = Member { flow: at, hop };
-            let carried = entry.used.demand / u128::from(flow.weight);
-            let carried = carried * u128::from(flow.transfer.bytes);
-            entry.place = self.links.enter(now, entry.used.link, carried, member);
+            let bytes =
+                entry.used.demand / u128::from(flow.weight) * u128::from(flow.transfer.bytes);
+            let messages = copies * u128::from(entry.crossings);
+            entry.place = self.links.enter(now, entry.used.link, (messages, bytes), member);
         }
         if alone {
             flow.rate = rate(level, flow.weight);
@@ -451,21 +460,21 @@ impl Backend for FairFlows {
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        let mut router = Router::default();
-        router.find(&self.links.graph, (src, dst));
-        let latency: Span = router
+        let mut splitter = Splitter::default();
+        splitter.find(&self.links.graph, (src, dst));
+        let latency: Span = splitter
             .found
             .iter()
             .filter(|part| part.leads)
             .map(|p| self.links.cost(p.link, p.dim).1)
             .sum();
         let weight = self.limits.weights.of(latency);
-        let full = |part: &crate::route::Part| {
+        let full = |part: &Part| {
             let capacity = u128::from(self.links.cost(part.link, part.dim).0.0) << RATE_BITS;
             let demand = u128::from(part.parts) * u128::from(weight);
             share(capacity * u128::from(self.whole), demand)
         };
-        let level = router.found.iter().map(full).min().unwrap_or(u64::MAX);
+        let level = splitter.found.iter().map(full).min().unwrap_or(u64::MAX);
         let level = level.min(self.limits.level(weight).unwrap_or(u64::MAX));
         let left = (u128::from(bytes) * PS_PER_S) << RATE_BITS;
         let rate = rate(level, weight);
@@ -525,8 +534,8 @@ impl ClosedForm for FairFlows {
         self.links.graph.departure(src, dst)
     }
 
-    fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        let first = self.links.graph.route(src, dst).next();
-        first.map_or(Span::ZERO, |hop| self.links.cost(hop.link, hop.dim).0.span(Bytes(bytes)))
+    /// Nothing: the next flow starts at once and shares the link.
+    fn occupancy(&self, _: u32, _: u32, _: u64) -> Span {
+        Span::ZERO
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Member {
 pub(crate) struct LinkState {
     /// Number in the topology.
     pub id: u32,
+    /// Links that it stands for.
+    count: u64,
     /// Rate that its flows can have in all, in units of rate, times parts and links.
     pub capacity: u128,
     /// Demand of flows that go whole over each of the links that it stands for, and its rate alone.
@@ -35,7 +37,7 @@ pub(crate) struct LinkState {
     since: Time,
     carried: u128,
     bytes: u64,
-    messages: u64,
+    messages: u128,
     busy: Span,
     /// Whether its flows need new rates.
     pub is_dirty: bool,
@@ -129,7 +131,7 @@ impl Links {
 
     #[cold]
     fn make(&mut self, link: u32, dim: u32) -> u32 {
-        let (first, count) = self.classes.as_ref().map_or((link, 1), |classes| classes.of(link));
+        let (first, count) = self.classes.as_mut().map_or((link, 1), |classes| classes.of(link));
         if first != link {
             let at = self.state(first, dim);
             self.state_of[link as usize] = at;
@@ -140,6 +142,7 @@ impl Links {
         let unit = u128::from(self.whole) * u128::from(count);
         self.states.push(LinkState {
             id: link,
+            count,
             capacity: u128::from(full) * unit,
             unit,
             full,
@@ -158,16 +161,22 @@ impl Links {
         at
     }
 
-    /// Puts a flow that brings `bytes` (times parts and links) on a link; returns its place among
+    /// Puts a flow that brings messages and bytes (times links, bytes times parts) on a link; returns its place among
     /// the members.
     #[inline]
-    pub(crate) fn enter(&mut self, now: Time, link: u32, bytes: u128, member: Member) -> u32 {
+    pub(crate) fn enter(
+        &mut self,
+        now: Time,
+        link: u32,
+        (messages, bytes): (u128, u128),
+        member: Member,
+    ) -> u32 {
         let state = &mut self.states[link as usize];
         if state.members.is_empty() {
             state.since = now;
         }
         state.carried += bytes;
-        state.messages += 1;
+        state.messages += messages;
         state.members.push(member);
         state.members.len() as u32 - 1
     }
@@ -198,7 +207,8 @@ impl Links {
         let busy = full.span(Bytes(bytes)).min(now.since(state.since));
         state.busy += busy;
         let topology::Link { from, to, dim, .. } = self.graph.link(state.id);
-        let link = LinkEnds { link: state.id, from, to, dim };
+        let count = self.classes.is_some().then_some(state.count);
+        let link = LinkEnds { link: state.id, from, to, dim, count };
         Sent { link, begin: state.since, end: state.since + busy, bytes }
     }
 
@@ -212,8 +222,9 @@ impl Links {
                 from: link.from,
                 to: link.to,
                 dim: link.dim,
+                count: self.classes.is_some().then_some(state.count),
                 bytes: state.bytes,
-                messages: state.messages,
+                messages: (state.messages / u128::from(state.count)) as u64,
                 busy: state.busy,
                 waited: Span::ZERO,
                 longest_queue: 0,

@@ -34,7 +34,7 @@ pub enum Alike {
 /// for all of them.
 pub trait LinkClasses: Send {
     /// The link that stands for `link`, and how many links it stands for. It stands for itself.
-    fn of(&self, link: u32) -> (u32, u64);
+    fn of(&mut self, link: u32) -> (u32, u64);
 }
 
 /// Memory that a backend will take, for the estimate before a run.

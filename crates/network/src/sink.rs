@@ -14,6 +14,9 @@ pub struct LinkEnds {
     pub to: u32,
     /// Dimension, 0-based.
     pub dim: u32,
+    /// Links that it stands for by [`Backend::fold`](crate::Backend::fold); `None` where nothing
+    /// was passed there.
+    pub count: Option<u64>,
 }
 
 /// A link sends something of a transfer.

@@ -26,6 +26,9 @@ pub struct LinkUsage {
     pub to: u32,
     /// Dimension, 0-based.
     pub dim: u32,
+    /// Links that it stands for by [`Backend::fold`](crate::Backend::fold); `None` where nothing
+    /// was passed there.
+    pub count: Option<u64>,
     /// Bytes.
     pub bytes: u64,
     /// Messages.

@@ -65,7 +65,7 @@ fn wires(fault: Fault) -> Wires {
 }
 
 fn ends(src: u32, dst: u32) -> LinkEnds {
-    LinkEnds { link: src * 1000 + dst, from: src, to: dst, dim: 0 }
+    LinkEnds { link: src * 1000 + dst, from: src, to: dst, dim: 0, count: None }
 }
 
 impl Wires {

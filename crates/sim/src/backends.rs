@@ -300,5 +300,7 @@ fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
             FlowWeights::RoundTrip => Weights::RoundTrip,
         },
     };
-    Ok(FairFlows::new(links(platform)?, costs(platform), by_link, limits))
+    let routing = platform.fabric.splitting(platform.network.routing);
+    let links = links(platform)?.with_routing(routing);
+    Ok(FairFlows::new(links, costs(platform), by_link, limits))
 }

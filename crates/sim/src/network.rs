@@ -40,11 +40,13 @@ type Shape = (Reverse<u128>, u32, Vec<u128>, Vec<u128>);
 
 fn series(parts: &Parts, log: &NetworkLog, step: Time) -> Vec<Series> {
     let mut alike: BTreeMap<Shape, ((u32, u32), u64)> = BTreeMap::new();
-    for LinkOverTime { link: LinkEnds { from, to, dim, .. }, busy, waiting } in log.links(step) {
+    for LinkOverTime { link: LinkEnds { from, to, dim, count, .. }, busy, waiting } in
+        log.links(step)
+    {
         let row = alike
             .entry((Reverse(busy.iter().sum()), dim, busy, waiting))
             .or_insert(((from, to), 0));
-        *row = (row.0.min((from, to)), row.1 + parts.stands_for(from));
+        *row = (row.0.min((from, to)), row.1 + count.unwrap_or_else(|| parts.stands_for(from)));
     }
     let width = NetworkLog::width(step).0;
     let means = |sums: &[u128]| -> Vec<f64> {

@@ -362,7 +362,7 @@ fn links(parts: &Parts, usage: &[network::LinkUsage]) -> Vec<Link> {
         );
         let entry = alike.entry(key).or_insert(((link.from, link.to), 0));
         entry.0 = entry.0.min((link.from, link.to));
-        entry.1 += parts.stands_for(link.from);
+        entry.1 += link.count.unwrap_or_else(|| parts.stands_for(link.from));
     }
     let row = |((busy, dim, bytes, messages, waited, longest), (ends, count)): (
         Key,

@@ -89,8 +89,11 @@ fn simulate(
     };
     check::all(workload, &platform, unfit, &settings, lowering.as_ref())?;
     let mut network = network.expect("a backend that can't be made was refused");
-    let classes = symmetry::find(workload, &platform, &settings, lowering.as_ref(), &network);
+    let mut classes = symmetry::find(workload, &platform, &settings, lowering.as_ref(), &network);
     let folding = if config.fold { classes.folding.clone() } else { Folding::none(settings.ranks) };
+    if let Some(links) = classes.links.take().filter(|_| config.fold) {
+        network.fold(links);
+    }
     let parts = Parts {
         workload,
         platform: &platform,

@@ -6,9 +6,12 @@
 //! split colours whose members see different colours at some port, until nothing splits. A run over
 //! one rank of each colour is then the run over all (the quotient of a fibration: Boldi and Vigna,
 //! Discrete Math. 243, 2002). Where transfers of different NPUs can meet, ranks must also not share
-//! links: every transfer takes one link from NPU to NPU. Not here: how a folded run delivers a
+//! links: every transfer takes one link from NPU to NPU (`links.rs`), or links are found alike as well
+//! (`classes.rs`). Not here: how a folded run delivers a
 //! message (`executor`).
 
+mod classes;
+mod links;
 mod private_links;
 mod sight;
 
@@ -16,21 +19,22 @@ pub use private_links::private_links;
 
 use collective::To;
 use device::memory::Sharing;
-use executor::{Folding, Settings, SlotClass};
+use executor::{ANNOUNCEMENT, Folding, Settings, SlotClass};
 use graph::{Op, Workload};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes};
-use network::{Alike, Backend};
+use network::{Alike, Backend, LinkClasses};
 use platform::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sight::{Hash, Sight, find_root, join, messages, scripts, uses_memory};
 use std::rc::Rc;
-use topology::{Fabric, Paths, Routing, Symmetry};
+use topology::{Routing, Symmetry};
 
 /// The classes, and why there are more than one.
-#[derive(Clone, Debug)]
 pub struct Classes {
     /// What the executor needs of them.
     pub folding: Folding,
+    /// Which links are alike, where the backend needs to know.
+    pub links: Option<Box<dyn LinkClasses>>,
     /// One sentence; empty when all ranks are alike.
     pub reason: String,
 }
@@ -44,7 +48,7 @@ pub fn find(
     network: &dyn Backend,
 ) -> Classes {
     let ranks = workload.ranks.len() as u32;
-    let none = |reason: String| Classes { folding: Folding::none(ranks), reason };
+    let none = |reason: String| Classes { folding: Folding::none(ranks), links: None, reason };
     if ranks <= 1 {
         return none(String::new());
     }
@@ -53,7 +57,8 @@ pub fn find(
     {
         return none("ranks share remote memory and take turns".into());
     }
-    if platform.network.routing == Routing::Spray && platform.fabric.npus_choose() {
+    let in_turns = network.alike() != Alike::Classes && platform.network.routing == Routing::Spray;
+    if in_turns && platform.fabric.npus_choose() {
         return none("messages of an NPU take turns over its links".into());
     }
     let mut finder = Finder::new(workload, platform, settings, lowering, network);
@@ -65,7 +70,11 @@ pub fn find(
     if finder.count == ranks {
         return none(reason);
     }
-    Classes { folding: finder.folding(), reason }
+    let folding = finder.folding();
+    match finder.link_classes(&folding) {
+        Ok(links) => Classes { folding, links, reason },
+        Err(reason) => none(reason),
+    }
 }
 
 /// The phases of calls on one slot that see the same as long as the colours on their lines are
@@ -125,14 +134,16 @@ impl<'a> Finder<'a> {
         lowering: &'a dyn Lowering,
         network: &'a dyn Backend,
     ) -> Finder<'a> {
+        let splits = network.alike() == Alike::Classes
+            && platform.fabric.splitting(platform.network.routing) == Routing::Spray;
         Finder {
             workload,
             platform,
             settings,
             lowering,
             network,
-            merge: network.alike() == Alike::Departures,
-            routed: platform.fabric.parts_npus(platform.network.routing),
+            merge: network.alike() != Alike::OneLink,
+            routed: !splits && platform.fabric.parts_npus(platform.network.routing),
             shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
             ports: Vec::new(),
             first: Vec::new(),
@@ -237,70 +248,6 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Refuses networks and algorithms in which transfers meet what the backend does not call
-    /// alike.
-    fn check_links(&self) -> Result<(), String> {
-        match (self.network.alike(), &self.platform.fabric) {
-            (Alike::Departures, _) => Ok(()),
-            (Alike::Classes, _) => Err("transfers share links".into()),
-            (_, Fabric::Graph(_)) => Err("links of an explicit graph are shared".into()),
-            (Alike::OneLink, Fabric::Stacked(dims)) => self.check_one_link(dims),
-            (Alike::Nothing, _) => Err("the backend treats no links as alike".into()),
-        }
-    }
-
-    /// Refuses transfers that take more than one link, and links over which several ranks send.
-    fn check_one_link(&self, dims: &[topology::Dim]) -> Result<(), String> {
-        if self.settings.rendezvous {
-            return Err("announcements and messages share links".into());
-        }
-        for ports in self.ports.iter().flat_map(|p| p.iter()) {
-            let Geometry::Line { stride, size } = ports.geometry else {
-                return Err(
-                    "a communicator group that is not a line of the network may share links".into(),
-                );
-            };
-            let (dim, symmetry, full) = (self.platform.fabric.line(stride, size))
-                .ok_or("a collective crosses several dimensions and shares links")?;
-            let block = dims[dim].block;
-            let peers =
-                || ports.phases.iter().flat_map(|p| &p.scripts).flatten().flat_map(|s| &s.1);
-            let neighbour =
-                |to: &To| matches!(to, To::Shift(k) if full && (*k == 1 || *k + 1 == size));
-            let single = match block.paths() {
-                Paths::Direct => true,
-                Paths::Switched => false,
-                Paths::Relayed => {
-                    symmetry != Symmetry::None && peers().all(|(to, _)| neighbour(to))
-                }
-            };
-            if !single {
-                return Err(format!(
-                    "transfers share links in dimension {} ({block:?})",
-                    ports.phases[0].phase.dim + 1
-                ));
-            }
-        }
-        self.check_message_links(dims)
-    }
-
-    fn check_message_links(&self, dims: &[topology::Dim]) -> Result<(), String> {
-        for (rank, binding) in self.workload.ranks.iter().enumerate() {
-            for &(peer, _) in &self.messages[binding.program as usize] {
-                let (mut a, mut b, mut hops) =
-                    (rank as u32, (rank as u32).wrapping_add_signed(peer), 0);
-                for dim in dims {
-                    hops += dim.block.hops(dim.size, a % dim.size, b % dim.size);
-                    (a, b) = (a / dim.size, b / dim.size);
-                }
-                if hops > 1 {
-                    return Err(format!("messages of rank {rank} share links with others"));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Splits colours until nothing splits; returns why they split.
     fn refine(&mut self) -> Result<String, String> {
         let mut reason = self.first_reason();
@@ -390,11 +337,20 @@ impl<'a> Finder<'a> {
         u64::from(form.map_or(u32::MAX, |form| form.departure(src, dst)))
     }
 
+    /// How long a message takes, and over how many links of each dimension: the report counts
+    /// bytes by dimension.
     fn path(&self, src: u32, dst: u32, bytes: u64) -> u64 {
         if dst as usize >= self.colours.len() || src as usize >= self.colours.len() {
             return u64::MAX;
         }
-        self.network.physical_minimum(src, dst, bytes).0
+        let mut hash = Hash::default();
+        hash.add(self.network.physical_minimum(src, dst, bytes).0);
+        let (mut a, mut b) = (src, dst);
+        for dim in self.platform.fabric.dims() {
+            hash.add(dim.block.hops(dim.size, a % dim.size, b % dim.size).into());
+            (a, b) = (a / dim.size, b / dim.size);
+        }
+        hash.value().0
     }
 
     fn port_view(&mut self, rank: u32, port: &Ports, index: usize) -> (u64, u64) {
@@ -428,6 +384,13 @@ impl<'a> Finder<'a> {
                 let peer = at(to.position(position, plan.n));
                 let back = at(to.inverse(plan.n).position(position, plan.n));
                 hash.add(self.departure(rank, peer));
+                if self.settings.rendezvous {
+                    // Announcements go the other way. They may wait for messages, or these for
+                    // them.
+                    hash.add(self.departure(rank, back));
+                    hash.add(self.path(rank, back, ANNOUNCEMENT));
+                    hash.add(self.path(peer, rank, ANNOUNCEMENT));
+                }
                 for (src, dst, other) in [(rank, peer, peer), (back, rank, back)] {
                     hash.add(u64::from(self.colours[other as usize]));
                     hash.add(u64::from(self.slot(other, group)));

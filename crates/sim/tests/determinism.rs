@@ -84,7 +84,12 @@ fn cases_that_once_failed() {
     let odd = (Step::Odd { kind: AllReduce, bytes: 64, first: 2, step: 1, backward: false }, false);
     type Case<'a> = (&'a str, &'a str, &'a [u32], Vec<(Step, bool)>);
     let all = (Step::Odd { kind: AllReduce, bytes: 1, first: 0, step: 1, backward: false }, false);
-    let cases: [Case<'_>; 6] = [
+    let odd2 = (Step::Odd { kind: AllReduce, bytes: 1, first: 2, step: 1, backward: false }, false);
+    let back = (Step::Odd { kind: AllReduce, bytes: 0, first: 0, step: 2, backward: true }, false);
+    let across =
+        (Step::Odd { kind: AllReduce, bytes: 1, first: 4, step: 3, backward: false }, false);
+    let root = (Step::Odd { kind: Broadcast, bytes: 0, first: 0, step: 2, backward: true }, false);
+    let cases: [Case<'_>; 10] = [
         (
             "phases of one slot with different peers, folded",
             "Switch(4)_Ring(2)",
@@ -106,6 +111,10 @@ fn cases_that_once_failed() {
         ),
         ("a root that only sends, rendezvous", "Ring(2)", &[2], vec![world(Broadcast, 64)]),
         ("links of a folded run", "Ring(8)", &[8], vec![world(AllReduce, 1 << 20)]),
+        ("announcements of a folded run", "Ring(2)_FullyConnected(3)", &[2, 3], vec![root]),
+        ("part of two switches", "Switch(4)_Ring(2)", &[4, 2], vec![odd2]),
+        ("links of two dimensions", "Ring(5)_Ring(2)", &[5, 2], vec![across]),
+        ("a group in the opposite order", "Ring(4)_Ring(3)", &[4, 3], vec![back]),
     ];
     for (name, topology, sizes, steps) in cases {
         for (queues, rendezvous, backend) in [1, 2]

@@ -20,6 +20,7 @@ mod notation;
 mod recipe;
 mod routing;
 mod sketch;
+mod split;
 mod stack;
 
 pub use block::{Block, NOTATION, Paths, Symmetry};
@@ -31,4 +32,5 @@ pub use links::LinkGraph;
 pub use notation::{NotationError, Topology};
 pub use routing::{Routing, Turns};
 pub use sketch::{Cable, Cell, Layout, Sketch};
+pub use split::{Part, Splitter};
 pub use stack::{coordinates, rank};

@@ -101,6 +101,23 @@ impl LinkGraph {
         }
     }
 
+    /// On a stack, the NPU that owns a link: the link leaves it, or comes to it from a switch.
+    pub fn owner(&self, link: u32) -> Option<u32> {
+        match &self.kind {
+            Kind::Stack(stack) => Some(stack.owner(link)),
+            Kind::Graph(_) => None,
+        }
+    }
+
+    /// On a stack, the link that the NPU `npu(owner)` owns in the place that `link` has among those
+    /// of its owner; on a graph `link`.
+    pub fn same_place(&self, link: u32, npu: impl Fn(u32) -> u32) -> u32 {
+        match &self.kind {
+            Kind::Stack(stack) => stack.same_place(link, npu),
+            Kind::Graph(_) => link,
+        }
+    }
+
     /// The lowest next link from `node` (NPU or switch) towards NPU `dst`; `None` when `node` is
     /// `dst`.
     #[inline]
@@ -115,13 +132,21 @@ impl LinkGraph {
     /// the least latency; by next node, then by link on a graph, by slot on a stack. A stack
     /// crosses its dimensions in order. Empty when `node` is `dst`.
     pub fn choices(&self, node: u32, dst: u32) -> Vec<Hop> {
+        let mut all = Vec::new();
+        self.each_choice(node, dst, |hop| all.push(hop));
+        all
+    }
+
+    /// Calls `each` with every hop of [`LinkGraph::choices`].
+    #[inline]
+    pub(crate) fn each_choice(&self, node: u32, dst: u32, mut each: impl FnMut(Hop)) {
         match &self.kind {
             Kind::Stack(stack) => {
                 let ways = stack.ways(node, dst);
-                (0..ways).filter_map(|way| stack.next_by(node, dst, way)).collect()
+                (0..ways).filter_map(|way| stack.next_by(node, dst, way)).for_each(each);
             }
             Kind::Graph(graph) => {
-                graph.choices(node, dst).iter().map(|&link| graph.hop(link)).collect()
+                graph.choices(node, dst).iter().for_each(|&link| each(graph.hop(link)));
             }
         }
     }

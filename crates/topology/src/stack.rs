@@ -192,6 +192,20 @@ impl StackLinks {
         self.layers.iter().rposition(|l| l.links > 0 && l.first_link <= link).unwrap_or(0) as u32
     }
 
+    /// The link of NPU `npu` in the place that `link` has among those of its owner.
+    pub(crate) fn same_place(&self, link: u32, npu: impl Fn(u32) -> u32) -> u32 {
+        let layer = &self.layers[self.dim(link) as usize];
+        let (owner, _, slot) = layer.owner(link - layer.first_link);
+        let npu = npu(owner);
+        layer.link_id(npu, layer.coordinate(npu), slot)
+    }
+
+    /// The NPU that owns a link: it leaves the NPU, or comes to it from a switch.
+    pub(crate) fn owner(&self, link: u32) -> u32 {
+        let layer = &self.layers[self.dim(link) as usize];
+        layer.owner(link - layer.first_link).0
+    }
+
     pub(crate) fn link(&self, link: u32) -> Link {
         let dim = self.dim(link);
         let layer = &self.layers[dim as usize];

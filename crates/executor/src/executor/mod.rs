@@ -48,8 +48,8 @@ use units::{Span, Time};
 
 /// Events between two calls of the progress hook.
 const PROGRESS_EVERY: u64 = 1 << 16;
-/// Size of a receiver's announcement (ASTRA-sim).
-const ANNOUNCEMENT: u64 = 8192;
+/// Size of a receiver's announcement (ASTRA-sim), bytes.
+pub const ANNOUNCEMENT: u64 = 8192;
 
 /// Whose event was handled.
 enum Handled {

@@ -1,0 +1,107 @@
+//! Which links a transfer that can split uses, and how much of it goes over each.
+//!
+//! It goes over the route of its policy. With [`Routing::Spray`] it splits into equal parts over
+//! the equally near next hops of every node on its way. Parts are counted in [`WHOLE`]ths and
+//! rounded up, so that the parts on a link are never too few.
+
+use crate::{Fabric, Hop, LinkGraph, Routing};
+
+/// Parts of a whole transfer that splits: divisible by the numbers up to 16, and by powers of two up to 2^16.
+const WHOLE: u64 = (1 << 16) * 9 * 5 * 7 * 11 * 13;
+
+/// A link of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its number in the topology.
+    pub link: u32,
+    /// Its dimension; 0 in an explicit graph.
+    pub dim: u32,
+    /// Parts of the transfer that go over it.
+    pub parts: u64,
+    /// The first of the links at this distance from the source, which are all equally long.
+    pub leads: bool,
+    /// It leaves an NPU.
+    pub from_npu: bool,
+}
+
+impl Fabric {
+    /// What a policy means where transfers can split: on a stack, [`Routing::Auto`] is
+    /// [`Routing::Spray`].
+    pub fn splitting(&self, routing: Routing) -> Routing {
+        match (self, routing) {
+            (Fabric::Stacked(_), Routing::Auto) => Routing::Spray,
+            (_, routing) => routing,
+        }
+    }
+}
+
+impl Part {
+    fn of(graph: &LinkGraph, from: u32, hop: Hop) -> Part {
+        let from_npu = from < graph.npus();
+        Part { link: hop.link, dim: hop.dim, parts: 0, leads: false, from_npu }
+    }
+}
+
+/// Finds parts of transfers; buffers are reused.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    /// The route that was found last.
+    pub found: Vec<Part>,
+    /// Nodes at one distance from the destination with the part of the transfer that reaches them.
+    here: Vec<(u32, u64)>,
+    next: Vec<(u32, u64)>,
+}
+
+impl Splitter {
+    /// Parts in a whole transfer under the policy of `graph`.
+    pub fn whole(graph: &LinkGraph) -> u64 {
+        if graph.routing() == Routing::Spray { WHOLE } else { 1 }
+    }
+
+    /// Finds every link from `src` to `dst`, in the order of the way.
+    pub fn find(&mut self, graph: &LinkGraph, (src, dst): (u32, u32)) {
+        self.found.clear();
+        if graph.routing() != Routing::Spray {
+            let mut at = src;
+            self.found.extend(graph.route(src, dst).map(|hop| {
+                let from = std::mem::replace(&mut at, hop.to);
+                Part { parts: 1, leads: true, ..Part::of(graph, from, hop) }
+            }));
+            return;
+        }
+        self.here.clear();
+        self.here.push((src, WHOLE));
+        while self.here.iter().any(|&(node, _)| node != dst) {
+            let (mut leads, first) = (true, self.found.len());
+            for &(node, parts) in &self.here {
+                let start = self.found.len();
+                graph.each_choice(node, dst, |hop| {
+                    let leads = std::mem::replace(&mut leads, false);
+                    self.found.push(Part { parts, leads, ..Part::of(graph, node, hop) });
+                    self.next.push((hop.to, 0));
+                });
+                let ways = (self.found.len() - start) as u64;
+                let parts = parts.div_ceil(ways.max(1));
+                self.found[start..].iter_mut().for_each(|part| part.parts = parts);
+            }
+            let reached = self.next.iter_mut().zip(&self.found[first..]);
+            reached.for_each(|(next, part)| next.1 = part.parts);
+            self.merge();
+        }
+    }
+
+    /// Makes the nodes that were reached the ones to go on from.
+    fn merge(&mut self) {
+        self.here.clear();
+        if self.next.len() > 1 {
+            self.next.sort_unstable();
+        }
+        for &(node, parts) in &self.next {
+            match self.here.last_mut() {
+                Some((last, sum)) if *last == node => *sum += parts,
+                _ => self.here.push((node, parts)),
+            }
+        }
+        self.next.clear();
+    }
+}
