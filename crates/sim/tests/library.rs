@@ -216,3 +216,59 @@ fn an_algorithm_that_is_named_is_taken() {
     );
     assert_eq!(crossing("null").warnings, [""; 0]);
 }
+
+/// A DGX H100 with another network: topology, and links by dimension or kind.
+const NETWORKS: [(&str, &str); 7] = [
+    ("SW(8)_SW(4)_SW(4)", NODE_AND_TWO),
+    (
+        "{generator: rail_optimized, npus_per_node: 8, nodes: 8, nodes_per_leaf: 4, spines: 4}",
+        NODE_AND_TWO,
+    ),
+    ("{generator: rail_only, npus_per_node: 8, nodes: 8}", NODE_AND_ONE),
+    (
+        "{generator: nested, inner: {generator: nvlink_domain, npus: 8}, outer: {generator: leaf_spine, npus_per_leaf: 16, leaves: 4, spines: 16}}",
+        NODE_AND_TWO,
+    ),
+    (
+        "{generator: nested, inner: {generator: full_mesh, npus: 8}, outer: {generator: leaf_spine, npus_per_leaf: 2, leaves: 4, spines: 2}, rails: 8}",
+        "[{bandwidth: 64 GB/s, latency: 300 ns}, {bandwidth: 50 GB/s, latency: 1 us}, {bandwidth: 50 GB/s, latency: 1 us}]",
+    ),
+    (
+        "{generator: nested, inner: {generator: nvlink_domain, npus: 4}, outer: {generator: clos, down: [8, 4, 2], up: [4, 4]}}",
+        "[{bandwidth: 450 GB/s, latency: 300 ns}, {bandwidth: 50 GB/s, latency: 1 us}, {bandwidth: 50 GB/s, latency: 1 us}, {bandwidth: 50 GB/s, latency: 1 us}]",
+    ),
+    (
+        "{generator: leaf_spine, npus_per_leaf: 8, leaves: 4, spines: 8}",
+        "{bandwidth: 50 GB/s, latency: 1 us}",
+    ),
+];
+const NODE_AND_ONE: &str =
+    "[{bandwidth: 450 GB/s, latency: 300 ns}, {bandwidth: 50 GB/s, latency: 1 us}]";
+const NODE_AND_TWO: &str = "[{bandwidth: 450 GB/s, latency: 300 ns}, {bandwidth: 50 GB/s, latency: 1 us}, {bandwidth: 50 GB/s, latency: 1 us}]";
+
+/// On three levels and on generated fabrics a run takes what is predicted, folded or not.
+#[test]
+fn libraries_run_on_every_network_as_predicted() {
+    for (topology, links) in NETWORKS {
+        let platform = preset("dgx-h100-16n", &[("topology", topology), ("links", links)]);
+        for kind in CollectiveKind::ALL {
+            for bytes in [8, 100_000, 1 << 22, 1 << 28] {
+                let predicted = lowering::library::choice(&platform, kind, bytes)
+                    .expect("has a way")
+                    .time
+                    .as_ns();
+                let took = |fold| {
+                    time(&platform, &[collective(kind, bytes)], BackendKind::Analytical, fold)
+                        .report
+                };
+                let (folded, whole) = (took(true), took(false));
+                // Tiers that share a card keep each other waiting a little.
+                let shared = topology.contains("spine") || topology.contains("clos");
+                let allowed = if shared { 0.85..1.15 } else { 1.0 - 1e-6..1.0 + 1e-6 };
+                let ratio = folded.step_time_ns / predicted;
+                assert!(allowed.contains(&ratio), "{topology} {} {bytes}: {ratio}", kind.name());
+                assert_eq!(folded.digest, whole.digest, "{topology} {}", kind.name());
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! A shape together with bandwidth and latency.
 
 use crate::recipe::Recipe;
-use crate::{Block, Failed, Paths, Routing, Symmetry, Topology};
+use crate::{Block, Failed, Known, Paths, Reach, Routing, Symmetry, Topology};
 use std::borrow::Cow;
 use units::{Bandwidth, Span};
 
@@ -110,6 +110,8 @@ pub struct GraphFabric {
     pub recipe: Option<Box<Recipe>>,
     /// What has failed; `links` are without it.
     pub failed: Failed,
+    /// What an NPU has along each dimension: [`GraphFabric::reach`].
+    pub reach: Known<Vec<Reach>>,
 }
 
 /// A network: shape, bandwidth, latency.

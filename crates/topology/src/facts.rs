@@ -7,6 +7,7 @@
 use crate::generate::generator;
 use crate::{Fabric, LinkError, LinkGraph};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use units::Bandwidth;
 
 /// What a fabric is made of and what it can carry.
@@ -91,7 +92,12 @@ fn farthest(links: &LinkGraph) -> Option<u32> {
 
 /// The maximum flow from the lower half of the ranks to the upper half, bytes per second.
 fn bisection(links: &LinkGraph) -> u64 {
-    let (nodes, half) = (links.nodes() as usize, links.npus() / 2);
+    flow(links, 0..links.npus() / 2, links.npus() / 2..links.npus())
+}
+
+/// The maximum flow from some NPUs to others, bytes per second.
+pub(crate) fn flow(links: &LinkGraph, from: Range<u32>, to: Range<u32>) -> u64 {
+    let nodes = links.nodes() as usize;
     let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for link in (0..links.len()).map(|id| links.link(id)) {
         let sum = between.entry((link.from, link.to)).or_default();
@@ -99,10 +105,8 @@ fn bisection(links: &LinkGraph) -> u64 {
     }
     let mut flow = Flow { edges: Vec::new(), of: vec![Vec::new(); nodes + 2] };
     between.into_iter().for_each(|((a, b), room)| flow.add(a as usize, b as usize, room));
-    for npu in 0..links.npus() {
-        let (from, to) = if npu < half { (nodes, npu as usize) } else { (npu as usize, nodes + 1) };
-        flow.add(from, to, u64::MAX);
-    }
+    from.for_each(|npu| flow.add(nodes, npu as usize, u64::MAX));
+    to.for_each(|npu| flow.add(npu as usize, nodes + 1, u64::MAX));
     flow.most(nodes, nodes + 1)
 }
 

@@ -15,8 +15,8 @@ use crate::shape::{Line, Shape};
 use collective::is_rooted;
 use graph::{CollectiveKind, Problem};
 use platform::library::{Algorithm, Library};
-use topology::{Fabric, LinkGraph};
-use units::Span;
+use topology::{Block, Dim, Fabric, LinkGraph};
+use units::{Bandwidth, Span};
 
 /// The phases of a collective as the library does it.
 ///
@@ -55,7 +55,9 @@ pub fn lower(
     let phase = |at: usize| lowering.phase(at).map(|phase| vec![phase]);
     let shapes: Vec<Vec<PhaseSpec>> =
         (0..lowering.lines.len()).map(phase).collect::<Result<_, _>>()?;
-    Ok(Lowered { chunks: shapes.len() as u32, shapes, shape_of: Vec::new() })
+    let chunks = shapes.len() as u32;
+    let shape_of = if chunks > 2 { (0..chunks).collect() } else { Vec::new() };
+    Ok(Lowered { chunks, shapes, shape_of })
 }
 
 /// A collective over the lines of its group: one within the nodes, one between them, or only one.
@@ -74,20 +76,20 @@ impl Lines<'_> {
     fn phase(&self, at: usize) -> Result<PhaseSpec, Problem> {
         let Line { dim, stride, size } = self.lines[at];
         let (kind, bytes) = (self.request.kind, self.request.bytes);
-        let wires = match self.fabric {
-            Fabric::Stacked(dims) => Wires::Dim(&dims[dim as usize]),
-            Fabric::Graph(_) => {
-                let links = LinkGraph::new(self.fabric);
-                let links = links.map_err(|e| Problem::new("", "", e.to_string()))?;
-                Wires::Graph { links: Box::new(links), stride }
-            }
-        };
+        let wires = self.wires(dim, stride)?;
+        let far = self.is_far(at);
         let traffic = Traffic {
             library: self.library,
             place: self.place,
             prediction: self.prediction,
             kind,
-            far: dim > 0,
+            far,
+            positions: size,
+            bytes: if far {
+                (self.prediction.between as f64 * self.part(dim)) as u64
+            } else {
+                self.prediction.inside
+            },
             root: self.root(at),
         };
         let ready = traffic.rounds(&wires).ready(&wires, traffic.start(), self.prediction.time);
@@ -109,12 +111,59 @@ impl Lines<'_> {
         })
     }
 
+    /// Whether a line runs through nodes, not within one.
+    fn is_far(&self, at: usize) -> bool {
+        self.lines[at].dim as usize >= place::node_dims(self.fabric)
+    }
+
+    /// The part of what a member sends between nodes that goes along a dimension of the network.
+    fn part(&self, dim: u32) -> f64 {
+        let pairs = matches!(self.prediction.algorithm, Algorithm::Pairwise | Algorithm::Pxn);
+        let tiers = &self.place.tiers;
+        match tiers.iter().find(|tier| tier.dim == dim) {
+            Some(tier) if tiers.len() > 1 => {
+                if pairs {
+                    tier.pairs
+                } else {
+                    tier.ring
+                }
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// The links along a dimension. A card of a graph carries what goes along all dimensions of the
+    /// network at once, so each has its part of the card.
+    fn wires(&self, dim: u32, stride: u32) -> Result<Wires, Problem> {
+        let graph = match self.fabric {
+            Fabric::Stacked(dims) => return Ok(Wires::Dim(dims[dim as usize].clone())),
+            Fabric::Graph(graph) => graph,
+        };
+        let near = (dim as usize) < place::node_dims(self.fabric);
+        match graph.reach().get(dim as usize) {
+            Some(reach) if !near || self.place.rings.is_none() => {
+                let block =
+                    if near && self.place.mesh { Block::FullyConnected } else { Block::Switch };
+                let size = graph.dims[dim as usize].size;
+                let hops = block.hops(2, 0, 1);
+                let latency = Span(reach.latency.0 / u64::from(hops));
+                let part = (reach.stream.0 as f64 * self.part(dim)) as u64;
+                Ok(Wires::Dim(Dim { block, size, bandwidth: Bandwidth(part.max(1)), latency }))
+            }
+            _ => {
+                let links = LinkGraph::new(self.fabric);
+                let links = links.map_err(|e| Problem::new("", "", e.to_string()))?;
+                Ok(Wires::Graph { links: Box::new(links), stride })
+            }
+        }
+    }
+
     /// The root's position on a line.
     fn root(&self, at: usize) -> u32 {
         if !is_rooted(self.request.kind) {
             return 0;
         }
-        let within = if at == 0 { 1 } else { self.lines[0].size };
+        let within: u32 = self.lines[..at].iter().map(|line| line.size).product();
         self.request.root / within % self.lines[at].size
     }
 
@@ -122,11 +171,16 @@ impl Lines<'_> {
     /// or, with PXN, every rail.
     fn only(&self, at: usize) -> Vec<Filter> {
         let rooted = matches!(self.request.kind, CollectiveKind::Gather | CollectiveKind::Scatter);
-        let rails = at == 1 && self.prediction.algorithm == Algorithm::Pxn;
-        if !rooted || rails || self.lines.len() < 2 {
+        if !rooted {
             return Vec::new();
         }
-        let Line { stride, size, .. } = self.lines[1 - at];
-        vec![Filter { stride, size, at: self.root(1 - at) }]
+        let rails = self.is_far(at) && self.prediction.algorithm == Algorithm::Pxn;
+        let others =
+            (0..self.lines.len()).filter(|&other| other != at && (!rails || self.is_far(other)));
+        let filter = |other: usize| {
+            let Line { stride, size, .. } = self.lines[other];
+            Filter { stride, size, at: self.root(other) }
+        };
+        others.map(filter).collect()
     }
 }

@@ -25,6 +25,8 @@ mod rings;
 mod rounds;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tiers_tests;
 mod time;
 mod traffic;
 mod wires;

@@ -23,6 +23,7 @@
 //! Communication Library 2.12" (NVIDIA, 2022). When it is used: NVIDIA/nccl issues 918 and 1189.
 //! The rate of a single send: docs/models/libraries.md.
 
+use super::place;
 use super::time::{Call, Way};
 use graph::CollectiveKind;
 use platform::library::{Algorithm, Between, Library, Protocol};
@@ -31,18 +32,28 @@ use units::{Ratio, Span};
 
 /// The time of a message alone, from one rank to another whose outermost difference is in dimension
 /// `dim` of the fabric: `p2p_overhead + peer_latency + bytes / (efficiency bandwidth)`, with at
-/// most `p2p_bandwidth_max` between nodes. `None` where the dimension does not exist, and on an
-/// explicit graph, because only the network knows its routes.
+/// most `p2p_bandwidth_max` between nodes, and later by what its way is longer than to the nearest
+/// node. `None` where the dimension does not exist, and on a graph without dimensions, because only
+/// the network knows its routes.
 pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Option<Span> {
-    let (pair, efficiency, most) = match (dim, &library.network) {
-        (0, _) => (library.node.peer_latency, library.node.efficiency, None),
-        (_, Some(network)) => (network.peer_latency, network.efficiency, network.p2p_bandwidth_max),
+    let near = (dim as usize) < place::node_dims(fabric);
+    let (pair, efficiency, most) = match (near, &library.network) {
+        (true, _) => (library.node.peer_latency, library.node.efficiency, None),
+        (false, Some(network)) => {
+            (network.peer_latency, network.efficiency, network.p2p_bandwidth_max)
+        }
         _ => return None,
     };
-    let Fabric::Stacked(dims) = fabric else { return None };
-    let stream = dims.get(dim as usize)?.bandwidth.as_gb_per_s() * efficiency.as_f64();
+    let link = match fabric {
+        Fabric::Stacked(dims) => dims.get(dim as usize)?.bandwidth,
+        Fabric::Graph(graph) => graph.reach().get(dim as usize)?.stream,
+    };
+    let stream = link.as_gb_per_s() * efficiency.as_f64();
     let bandwidth = most.map_or(stream, |most| stream.min(most.as_gb_per_s()));
-    let time = library.p2p_overhead.as_us() + pair.as_us() + Call::carry(bytes as f64, bandwidth);
+    let time = library.p2p_overhead.as_us()
+        + pair.as_us()
+        + place::extra(fabric, dim as usize)
+        + Call::carry(bytes as f64, bandwidth);
     Some(Span::from_us(time))
 }
 
@@ -51,14 +62,17 @@ pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Opti
 /// step (LL) less that latency.
 pub fn transport(library: &Library, fabric: &Fabric, dim: u32) -> Span {
     let step = match &library.network {
-        Some(network) if dim > 0 => network.step_latency[0],
+        Some(network) if dim as usize >= place::node_dims(fabric) => network.step_latency[0],
         _ => library.node.step_latency[0],
     };
     let latency = match fabric {
         Fabric::Stacked(dims) => {
             dims.get(dim as usize).map(|d| d.latency * u64::from(d.block.hops(d.size, 0, 1)))
         }
-        Fabric::Graph(graph) => graph.links.iter().map(|link| link.latency).max(),
+        Fabric::Graph(graph) => match graph.reach().get(dim as usize) {
+            Some(reach) => Some(reach.latency),
+            None => graph.links.iter().map(|link| link.latency).max(),
+        },
     };
     step.saturating_sub(latency.unwrap_or_default())
 }
@@ -118,12 +132,13 @@ impl Call<'_> {
     fn across(&self, network: &Between) -> Far {
         let (g, _, n) = self.counts();
         let bytes = self.size * (n - g) / n;
-        let bandwidth = self.place.network * network.all_to_all_efficiency.as_f64();
+        let bandwidth = self.place.network_pairs * network.all_to_all_efficiency.as_f64();
         let crossing = network.cross_rail_efficiency.map_or(1.0, Ratio::as_f64);
         let carried = Call::carry(bytes, bandwidth)
             .max(Call::carry(bytes * (g - 1.0) / g, bandwidth * crossing));
         Far {
-            waits: (n - g) * (network.peer_latency.as_us() + shortness(network, self.size / n)),
+            waits: (n - g) * (network.peer_latency.as_us() + shortness(network, self.size / n))
+                + self.place.farthest_extra(),
             carried,
             handed: 0.0,
         }
@@ -138,11 +153,15 @@ impl Call<'_> {
         let each =
             network.peer_latency.as_us() + shortness(network, self.size / n * g.min(together));
         let cards = if self.kind == CollectiveKind::Scatter { g } else { 1.0 };
-        let carried =
-            Call::carry(bytes, self.place.network * network.all_to_all_efficiency.as_f64() * cards);
+        let carried = Call::carry(
+            bytes,
+            self.place.network_pairs * network.all_to_all_efficiency.as_f64() * cards,
+        );
         // A message is handed on while others are sent: one pair more, not each.
         Far {
-            waits: self.library.node.peer_latency.as_us() + messages * each,
+            waits: self.library.node.peer_latency.as_us()
+                + messages * each
+                + self.place.farthest_extra(),
             carried,
             handed: bytes * (g - 1.0) / g,
         }

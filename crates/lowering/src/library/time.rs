@@ -216,8 +216,8 @@ impl Call<'_> {
         let rooted = matches!(self.kind, CollectiveKind::Broadcast | CollectiveKind::Reduce);
         let wire = if rooted { 1.0 } else { rounds * (n - 1.0) / n };
         let (steps, outside) = (rounds * (n - 1.0), rounds * (nodes - 1.0));
-        let network_step =
-            self.library.network.as_ref().map_or(0.0, |b| of(&b.step_latency, protocol));
+        let step = |b: &Between| of(&b.step_latency, protocol) + self.place.step_extra();
+        let network_step = self.library.network.as_ref().map_or(0.0, step);
         let (inside, far) = (
             (steps - outside) * of(&self.library.node.step_latency, protocol),
             outside * network_step,
@@ -245,6 +245,11 @@ impl Call<'_> {
         self.network_bandwidth(protocol) * part_of
     }
 
+    /// Microseconds of a level of a tree between nodes.
+    fn level(&self, network: &Between, protocol: Protocol) -> f64 {
+        of(&network.tree_level_latency, protocol) + self.place.level_extra()
+    }
+
     fn levels(&self) -> f64 {
         f64::from(self.place.between.next_power_of_two().trailing_zeros())
     }
@@ -267,8 +272,7 @@ impl Call<'_> {
         if nodes > 1.0 {
             bandwidth = bandwidth.min(self.trees(protocol));
         }
-        let level =
-            self.library.network.as_ref().map_or(0.0, |b| of(&b.tree_level_latency, protocol));
+        let level = self.library.network.as_ref().map_or(0.0, |b| self.level(b, protocol));
         let waits = 2.0
             * ((g - 1.0) * of(&self.library.node.step_latency, protocol) + self.levels() * level);
         let us = self.start(protocol) + waits + Call::carry(self.size, bandwidth);
@@ -287,7 +291,7 @@ impl Call<'_> {
         if nodes > 1.0 {
             let network = self.library.network.as_ref()?;
             carried = carried.max(Call::carry(self.size, self.trees(Protocol::Simple)));
-            waits += 2.0 * self.levels() * of(&network.tree_level_latency, Protocol::Simple);
+            waits += 2.0 * self.levels() * self.level(network, Protocol::Simple);
             algorithm = Algorithm::NvlsTree;
         }
         let us = self.library.call_overhead.as_us() + waits + carried;

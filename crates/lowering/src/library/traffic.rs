@@ -55,6 +55,10 @@ pub(super) struct Traffic<'a> {
     pub kind: CollectiveKind,
     /// The line runs through nodes, not within one.
     pub far: bool,
+    /// Positions of the line.
+    pub positions: u32,
+    /// Bytes that a member sends along the line, without what the protocol adds.
+    pub bytes: u64,
     /// Position of the root on the line.
     pub root: u32,
 }
@@ -85,13 +89,12 @@ impl Traffic<'_> {
 
     /// Positions of the line.
     pub fn positions(&self) -> u32 {
-        if self.far { self.place.between } else { self.place.inside }
+        self.positions
     }
 
     /// Bytes that an NPU puts on the wires of the line.
     fn bytes(&self) -> u64 {
-        let prediction = self.prediction;
-        prediction.protocol.wire(if self.far { prediction.between } else { prediction.inside })
+        self.prediction.protocol.wire(self.bytes)
     }
 
     fn pairs(&self) -> bool {

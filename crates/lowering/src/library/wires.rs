@@ -22,9 +22,9 @@ pub(super) struct Message {
 }
 
 /// The links between the positions of a line.
-pub(super) enum Wires<'a> {
+pub(super) enum Wires {
     /// A line of a dimension whose blocks are switches or full meshes.
-    Dim(&'a Dim),
+    Dim(Dim),
     /// An explicit graph; position p is NPU `p * stride`.
     Graph {
         /// Its links.
@@ -34,7 +34,7 @@ pub(super) enum Wires<'a> {
     },
 }
 
-impl Wires<'_> {
+impl Wires {
     /// When each of `messages`, all ready at once, arrives.
     pub fn arrivals(&self, messages: &[Message]) -> Vec<Span> {
         let mut free: FxHashMap<(u32, u32), Span> = FxHashMap::default();

@@ -47,6 +47,10 @@ pub trait Generator: Sync {
     fn dims(&self, values: &Values) -> Vec<GraphDim>;
     /// The kinds of links, from the NPUs outwards.
     fn kinds(&self, values: &Values) -> Vec<Cow<'static, str>>;
+    /// Of the innermost dimensions and kinds of links, how many are inside a machine.
+    fn machine(&self, _: &Values) -> (usize, usize) {
+        (0, 0)
+    }
     /// Links between the two NPUs that are farthest apart; `None` without a formula.
     fn diameter(&self, values: &Values) -> Option<u32>;
     /// Adds switches and links; kinds are places in [`Generator::kinds`].

@@ -212,6 +212,13 @@ impl Generator for Nested {
         Numbers::of(values).map_or(Vec::new(), |numbers| numbers.kinds())
     }
 
+    fn machine(&self, values: &Values) -> (usize, usize) {
+        Numbers::of(values).map_or((0, 0), |numbers| {
+            let (inner, values) = numbers.inner;
+            (inner.dims(values).len(), inner.kinds(values).len())
+        })
+    }
+
     fn diameter(&self, _: &Values) -> Option<u32> {
         None
     }

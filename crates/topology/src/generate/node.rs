@@ -54,6 +54,10 @@ impl Generator for NvlinkDomain {
         words(&["nvlink"])
     }
 
+    fn machine(&self, _: &Values) -> (usize, usize) {
+        (1, 1)
+    }
+
     fn diameter(&self, values: &Values) -> Option<u32> {
         Some(2 * u32::from(values.one("npus") > 1))
     }
@@ -104,6 +108,10 @@ impl Generator for FullMesh {
 
     fn kinds(&self, _: &Values) -> Vec<Cow<'static, str>> {
         words(&["mesh"])
+    }
+
+    fn machine(&self, _: &Values) -> (usize, usize) {
+        (1, 1)
     }
 
     fn diameter(&self, values: &Values) -> Option<u32> {
@@ -184,6 +192,10 @@ impl Generator for CubeMesh {
 
     fn kinds(&self, _: &Values) -> Vec<Cow<'static, str>> {
         words(&["nvlink"])
+    }
+
+    fn machine(&self, _: &Values) -> (usize, usize) {
+        (1, 1)
     }
 
     fn diameter(&self, _: &Values) -> Option<u32> {

@@ -129,6 +129,10 @@ impl Generator for RailNetwork {
         words(&all[..if Rails::of(values).spines > 0 { 3 } else { 2 }])
     }
 
+    fn machine(&self, _: &Values) -> (usize, usize) {
+        (1, 1)
+    }
+
     fn diameter(&self, values: &Values) -> Option<u32> {
         let rails = Rails::of(values);
         Some(match (rails.npus > 1, rails.nodes > 1) {

@@ -33,20 +33,26 @@ fn suits(library: &Library, at: &At<'_>, fabric: &Fabric, logical: bool, finding
             "\"library\" without \"logical\"",
         );
     }
-    let Fabric::Stacked(dims) = fabric else {
-        if fabric.sizes().len() > 1 {
-            let allowed = "Switch(n)_Switch(m), or no library";
-            findings.refuse(at, "the library does not know generated fabrics", allowed);
+    let networked = match fabric {
+        Fabric::Stacked(dims) => {
+            let relayed = dims.iter().any(|d| d.block.paths() == Paths::Relayed);
+            let switched = |d: &topology::Dim| d.block.paths() == Paths::Switched;
+            if relayed || !dims.iter().skip(1).all(switched) {
+                let allowed = "Switch(n) or FullyConnected(n) as the node, and Switch(m) for each dimension of the network if there is one";
+                findings.refuse(at, "the library has no rings for this topology", allowed);
+            }
+            dims.len() > 1
         }
-        return;
+        Fabric::Graph(graph) => {
+            let (inside, _) = graph.machine();
+            if inside > 1 || !graph.dims.is_empty() && graph.relays_outside() {
+                let allowed = "nodes of one dimension, joined by switches";
+                findings.refuse(at, "the library has no rings for this fabric", allowed);
+            }
+            graph.dims.len() > inside
+        }
     };
-    let relayed = dims.iter().any(|d| d.block.paths() == Paths::Relayed);
-    let switched = |d: &topology::Dim| d.block.paths() == Paths::Switched;
-    if relayed || dims.len() > 2 || dims.get(1).is_some_and(|d| !switched(d)) {
-        let allowed = "Switch(n) or FullyConnected(n) as the node, and Switch(m) as the network if there is one";
-        findings.refuse(at, "the library has no rings for this topology", allowed);
-    }
-    if dims.len() == 2 && library.network.is_none() {
+    if networked && library.network.is_none() {
         findings.missing(at, Library::network, &Between::example());
     }
 }

@@ -1,0 +1,93 @@
+//! What a generated fabric offers an NPU along each dimension: the way to its neighbour, and its
+//! share of what leaves the block below.
+
+use crate::generate::generator;
+use crate::{Fabric, GraphFabric, LinkGraph};
+use std::sync::OnceLock;
+use units::{Bandwidth, Span};
+
+/// What an NPU has along one dimension of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Links to the next NPU along the dimension.
+    pub hops: u32,
+    /// Their latency together.
+    pub latency: Span,
+    /// The bandwidth of the slowest of them.
+    pub stream: Bandwidth,
+    /// An NPU's share of what the block of the dimensions below can send along this one: the
+    /// maximum flow to the rest of the dimension, over the NPUs of the block.
+    pub share: Bandwidth,
+}
+
+/// Something that follows from a graph and is computed when it is first asked for.
+#[derive(Clone, Debug)]
+pub struct Known<T>(OnceLock<T>);
+
+impl<T> Default for Known<T> {
+    fn default() -> Known<T> {
+        Known(OnceLock::new())
+    }
+}
+
+/// What follows from equal graphs is equal.
+impl<T> PartialEq for Known<T> {
+    fn eq(&self, _: &Known<T>) -> bool {
+        true
+    }
+}
+
+impl<T> Eq for Known<T> {}
+
+impl<T> std::hash::Hash for Known<T> {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
+}
+
+impl GraphFabric {
+    /// Of the innermost dimensions and kinds of links, how many are inside a machine.
+    pub fn machine(&self) -> (usize, usize) {
+        let recipe = self.recipe.as_ref();
+        let of = |r: &crate::generate::Recipe| Some(generator(r.generator)?.machine(&r.values));
+        recipe.and_then(|recipe| of(recipe)).unwrap_or_default()
+    }
+
+    /// What an NPU's links of the machine carry one way together.
+    pub fn machine_bandwidth(&self) -> Bandwidth {
+        let kinds = self.machine().1;
+        let inside = |l: &&crate::GraphLink| l.from == 0 && (l.kind as usize) < kinds;
+        Bandwidth(self.links.iter().filter(inside).map(|l| l.bandwidth.0).sum())
+    }
+
+    /// Whether NPUs are joined to each other outside of machines, and so pass messages on.
+    pub fn relays_outside(&self) -> bool {
+        let kinds = self.machine().1;
+        self.links
+            .iter()
+            .any(|l| l.from < self.npus && l.to < self.npus && l.kind as usize >= kinds)
+    }
+
+    /// What an NPU has along each dimension; empty without dimensions.
+    pub fn reach(&self) -> &[Reach] {
+        self.reach.0.get_or_init(|| self.find_reach().unwrap_or_default())
+    }
+
+    fn find_reach(&self) -> Option<Vec<Reach>> {
+        // Routes and flows see the graph as it is, without what was computed of it.
+        let links = LinkGraph::new(&Fabric::Graph(self.clone())).ok()?;
+        let mut block = 1;
+        let along = |dim: &crate::GraphDim| {
+            let (inner, outer) = (block, block * dim.size);
+            block = outer;
+            let next = if dim.size > 1 { inner } else { 0 };
+            let route = || links.route(0, next).map(|hop| links.link(hop.link));
+            let flow = crate::facts::flow(&links, 0..inner, inner..outer);
+            Reach {
+                hops: route().count() as u32,
+                latency: route().map(|link| link.latency).sum(),
+                stream: route().map(|link| link.bandwidth).min().unwrap_or(Bandwidth(1)),
+                share: Bandwidth((flow / u64::from(inner)).max(1)),
+            }
+        };
+        Some(self.dims.iter().map(along).collect())
+    }
+}
