@@ -139,6 +139,38 @@ def wafer_scaling() -> Facts:
     return facts
 
 
+def dlrm() -> Facts:
+    topology, injection = "dlrm-topology", "dlrm-injection"
+    facts = {}
+    for key, system in (
+        ("f1", "flat100"),
+        ("f8", "flat800"),
+        ("h", "hier100"),
+        ("o", "hierOpt100"),
+    ):
+        facts[key] = ours(topology, f"{system}, whole")
+        facts[f"{key}b"] = ours(topology, f"{system}, to the last computation")
+        facts[f"{key}4"] = ours(topology, f"{system}, 4 chunks")
+        facts[f"{key}16"] = ours(topology, f"{system}, 16 chunks")
+    bound = rows(topology)["flat100: least time of two iterations' reductions"]
+    line = "flat800, 100 us over 10 ns, extended to 1,024 chunks"
+    return {
+        **facts,
+        "flat": ours(topology, "flat800 over flat100"),
+        "hier": ours(topology, "hierOpt100 over hier100"),
+        "floor": bound.ours,
+        "left": bound.reference.value or 0,
+        "slower": ours(injection, "hierOpt100, 100 us over 10 ns"),
+        "share": ours(injection, "hierOpt100, 10 ns: compute"),
+        "slow_share": ours(injection, "hierOpt100, 100 us: compute"),
+        "eight": ours(injection, "hierOpt100, 100 us over 10 ns, 8 chunks"),
+        "slower_f": ours(injection, "flat800, 100 us over 10 ns"),
+        "line": ours(injection, line),
+        "range_f": ours("dlrm-chunks", "flat800, exposed, most over least"),
+        "range_o": ours("dlrm-chunks", "hierOpt100, exposed, most over least"),
+    }
+
+
 def multidim() -> Facts:
     def pair(name: str, setup: str) -> tuple[float, float]:
         return ours(name, f"{setup}, mean"), ours(name, f"{setup}, most")
@@ -241,6 +273,28 @@ SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
             "GPT-3 takes {gs1024:.2f}, {gs2048:.2f}, {gs4096:.2f} of the time",
         ],
     ),
+    "C": (
+        dlrm,
+        [
+            "| 73.1 % | {f1:.1f} % | {f1b:.1f} % |",
+            "| 20 % | {f8:.1f} % | {f8b:.1f} % |",
+            "| 73.2 % | {h:.1f} % | {hb:.1f} % |",
+            "| 22.1 % | {o:.1f} % | {ob:.1f} % |",
+            "| 2.97x | | {flat:.2f}x |",
+            "| 2.91x | | {hier:.2f}x |",
+            "need {floor:.1f} ms on flat100's links. With our computation, 73.1 % exposed means "
+            "{left:.1f} ms in all",
+            "are {f14:.1f}, {f84:.1f}, {h4:.1f} and {o4:.1f} %, with 16 they are {f116:.1f}, "
+            "{f816:.1f}, {h16:.1f} and {o16:.1f} %",
+            "becomes {slower:.2f}x slower (paper: 4.53x), and its share of computation falls from "
+            "{share:.1f} to {slow_share:.1f} % (77.8 to 17.5 %)",
+            "with 8 chunks it is {eight:.2f}x",
+            "and becomes {slower_f:.2f}x slower",
+            "reaches {line:.0f}x at the paper's 1,024 (paper: around 50x)",
+            "varies {range_f:.2f}x on flat800 (paper: 8.89x), and {range_o:.2f}x on hierOpt100 "
+            "(1.54x)",
+        ],
+    ),
     "B": (
         multidim,
         [
@@ -268,6 +322,7 @@ SECTIONS = {
     "A5 and A6": ("A5", "A6"),
     "A7": ("A7",),
     "B1 to B6": ("B",),
+    "C2, C3 and C5": ("C",),
 }
 NOT_OURS = {
     "A1 to A4": (
@@ -278,6 +333,7 @@ NOT_OURS = {
         'count from 1 %, and "equal" is within 6 %',
     ),
     "A7": ("ASTRA-sim 2.0",),
+    "C2, C3 and C5": (),
     "A5 and A6": ("ASTRA-sim 2.0", "within 5 % of its best"),
     "B1 to B6": (
         "arXiv:2109.11762",

@@ -1,0 +1,60 @@
+"""DLRM with other numbers of chunks, and of chunks under way (HOTI 2020, Fig. 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..study import Study, StudyRow, drawn, printed
+from .hoti import PAPER, SETUP, Loop, loop
+
+COUNTS = {"flat800": (4, 8, 32), "hierOpt100": (8, 32, 128)}
+ON_FLOW = (2, 4, 8)
+AT_ONCE = (64, 128)
+EXPOSED = {"flat800": 8.89, "hierOpt100": 1.54}
+"""The longest exposed communication over the shortest."""
+STEP = {"flat800": 21.5, "hierOpt100": 7.4}
+"""Percent by which the longest iteration is longer than the shortest."""
+WHERE = "section IV-E, observation 11"
+
+FEW = (
+    "fewer chunks overlap less of a tree's levels. More of them under way make the paper's network "
+    "lose packets, which no backend here does"
+)
+RANGE = (
+    "the paper's range also has congestion and lost packets in it; ours has the pipeline alone, "
+    "over the numbers of chunks above"
+)
+
+
+def rows(backends: Sequence[str]) -> list[StudyRow]:
+    """The share of each combination, then how far they are apart."""
+    return [row for backend in backends for row in _rows(backend)]
+
+
+def _rows(backend: str) -> Iterator[StudyRow]:
+    for system, exposed in EXPOSED.items():
+        found: list[Loop] = []
+        for count in ON_FLOW if backend == "flow" else COUNTS[system]:
+            for limit in AT_ONCE:
+                run = loop(system, backend, chunks=count, active_chunks=limit)
+                found.append(run)
+                setup = f"{system}, {count} chunks, {limit} under way"
+                share = run.exposed_before_last
+                yield StudyRow(setup, backend, drawn("Fig. 16"), share, "%", FEW)
+        waits = [run.computed - run.compute for run in found]
+        times = [run.computed for run in found]
+        ratio = max(waits) / min(waits)
+        reference = printed(exposed, WHERE)
+        yield StudyRow(f"{system}, exposed, most over least", backend, reference, ratio, "x", RANGE)
+        longer = 100 * (max(times) / min(times) - 1)
+        reference = printed(STEP[system], WHERE)
+        yield StudyRow(f"{system}, time, most over least", backend, reference, longer, "%", RANGE)
+
+
+STUDY = Study(
+    "DLRM: chunks and chunks under way",
+    f"{PAPER}, Fig. 16, section IV-E",
+    SETUP + "4 to 32 on flat systems, 8 to 128 on hierarchical ones, and 2 to 8 on `flow`, because "
+    "of the time to run. Shares are until the last computation.",
+    rows,
+)
