@@ -8,6 +8,8 @@ use graph::CollectiveKind;
 pub enum Algorithm {
     /// Neighbour to neighbour (pipelined chain for rooted kinds).
     Ring,
+    /// To both neighbours at once, each block the shorter way round; kinds without a root.
+    BidirectionalRing,
     /// Everybody to everybody at once; with a window, that many messages in flight.
     Direct {
         /// Messages in flight, `None` for all.
@@ -27,6 +29,7 @@ impl std::fmt::Display for Algorithm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Algorithm::Ring => f.write_str("ring"),
+            Algorithm::BidirectionalRing => f.write_str("bidirectional ring"),
             Algorithm::Direct { window: None } => f.write_str("direct"),
             Algorithm::Direct { window: Some(w) } => write!(f, "direct (window {w})"),
             Algorithm::HalvingDoubling => f.write_str("halving-doubling"),

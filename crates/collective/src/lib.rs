@@ -7,6 +7,7 @@
 //! arrives (`executor`, `net-*`).
 
 mod algorithm;
+pub mod bidirectional_ring;
 pub mod binomial;
 mod content;
 pub mod custom;

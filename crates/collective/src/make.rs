@@ -1,8 +1,8 @@
 //! From a request to its plan: which algorithm makes it, and what it refuses.
 
 use crate::{
-    Algorithm, Plan, PlanError, PlanRequest, direct, double_binary_tree, halving_doubling,
-    in_network, is_rooted, ring,
+    Algorithm, Plan, PlanError, PlanRequest, bidirectional_ring, direct, double_binary_tree,
+    halving_doubling, in_network, is_rooted, ring,
 };
 use graph::CollectiveKind;
 
@@ -58,6 +58,10 @@ impl PlanRequest {
             Algorithm::HalvingDoubling if !halving_doubling::fits(self.kind, self.n) => {
                 Err(PlanError::NotPowerOfTwo { algorithm, kind, n: self.n })
             }
+            Algorithm::BidirectionalRing if !bidirectional_ring::fits(self.kind) => {
+                let allowed = "kinds without a root, or another algorithm";
+                Err(PlanError::Unsupported { algorithm, kind, allowed })
+            }
             Algorithm::DoubleBinaryTree if !double_binary_tree::fits(self.kind) => {
                 let allowed = "all_reduce, reduce, broadcast and barrier, or another algorithm";
                 Err(PlanError::Unsupported { algorithm, kind, allowed })
@@ -93,6 +97,7 @@ impl PlanRequest {
         }
         Ok(match self.algorithm {
             Algorithm::Ring => ring::make(self),
+            Algorithm::BidirectionalRing => bidirectional_ring::make(self),
             Algorithm::Direct { window } => direct::make(self, window),
             Algorithm::HalvingDoubling => halving_doubling::make(self),
             Algorithm::DoubleBinaryTree => double_binary_tree::make(self),

@@ -18,8 +18,8 @@ use crate::{library, lowered};
 use collective::is_rooted;
 use collective::phases::{Phase, phases, takes_part};
 use graph::{CollectiveKind, Problem};
-use platform::{Algorithm, Choice, Platform};
-use topology::{Fabric, Paths};
+use platform::{Algorithm, Choice, Platform, Rings};
+use topology::{Fabric, Paths, Symmetry};
 use units::{Bytes, Span};
 
 /// Lowers by our own semantics.
@@ -62,11 +62,14 @@ impl<'a> NativeLowering<'a> {
 
     /// The algorithm chosen for a kind on a dimension, or the one that suits how messages pass
     /// along it.
-    fn algorithm(&self, kind: CollectiveKind, dim: u32, size: u32) -> Algorithm {
+    fn algorithm(&self, kind: CollectiveKind, dim: u32, at: Geometry, size: u32) -> Algorithm {
         let choice = self.platform.collectives.choices[kind as usize].as_ref();
         let chosen =
             choice.and_then(|c: &Choice| c.per_dim.get(dim as usize).or(c.per_dim.last()).copied());
         chosen.unwrap_or(match self.paths(dim) {
+            Some(Paths::Relayed) if !is_rooted(kind) && self.runs_both_ways(at) => {
+                Algorithm::BidirectionalRing
+            }
             Some(Paths::Relayed) | None => Algorithm::Ring,
             // Rooted kinds and the barrier have a binomial tree for any number: direct would crowd
             // the root's port.
@@ -78,6 +81,14 @@ impl<'a> NativeLowering<'a> {
             }
             Some(Paths::Switched | Paths::Direct) => Algorithm::Direct { window: None },
         })
+    }
+
+    /// Whether a ring runs both ways round: it is closed, and both ways are not one link.
+    fn runs_both_ways(&self, at: Geometry) -> bool {
+        let Geometry::Line { stride, size } = at else { return false };
+        let closed =
+            matches!(self.platform.fabric.line(stride, size), Some((_, Symmetry::Rotation, true)));
+        closed && size > 2 && self.platform.collectives.rings == Rings::BothWays
     }
 
     /// What passes before the first send and after each reception: the scheduler's delay and, where
@@ -157,12 +168,13 @@ impl<'a> NativeLowering<'a> {
                 size: lines[d as usize].size,
                 at: roots[d as usize],
             };
+            let geometry = Geometry::Line { stride: line.stride, size: line.size };
             self.phase(&Named {
                 dim: line.dim,
                 kind: phase.kind,
                 bytes: phase.bytes,
-                algorithm: self.algorithm(request.kind, line.dim, line.size),
-                geometry: Geometry::Line { stride: line.stride, size: line.size },
+                algorithm: self.algorithm(request.kind, line.dim, geometry, line.size),
+                geometry,
                 size: line.size,
                 root: roots[index],
                 lane: lanes[at],
@@ -180,7 +192,7 @@ impl<'a> NativeLowering<'a> {
         dim: u32,
         geometry: Geometry,
     ) -> Result<Vec<PhaseSpec>, Problem> {
-        let algorithm = self.algorithm(request.kind, dim, count);
+        let algorithm = self.algorithm(request.kind, dim, geometry, count);
         let (kind, root) = (request.kind, request.root);
         let named = Named {
             dim,
@@ -298,9 +310,9 @@ impl Lowering for NativeLowering<'_> {
             let shapes = sizes.iter().map(|&bytes| self.undivided(request, shape, bytes));
             return shapes.collect::<Result<_, _>>().map(alike);
         };
-        let orders = self.orders(request, &lines, chunks)?;
-        if !orders.is_empty() {
-            return self.by_order(request, &lines, chunks, &orders);
+        let ordered = self.orders(request, &lines, chunks, members)?;
+        if !ordered.is_empty() {
+            return self.by_order(request, &lines, &ordered);
         }
         let order: Order = (0..lines.len() as u32).collect();
         let shapes = sizes.iter().map(|&bytes| self.over_lines(request, bytes, &lines, &order));

@@ -30,11 +30,14 @@ pub struct Choice {
 /// Collective settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Collectives {
-    /// By `CollectiveKind as usize`; `None`: chosen by block (Ring: ring; FullyConnected: direct;
-    /// Switch: halving-doubling for powers of two, rooted kinds and the barrier, else direct).
+    /// By `CollectiveKind as usize`; `None`: chosen by block (Ring: bidirectional ring, or ring for
+    /// rooted kinds and parts of it; Mesh: ring; FullyConnected: direct; Switch: halving-doubling
+    /// for powers of two, rooted kinds and the barrier, else direct).
     pub choices: [Option<Choice>; CollectiveKind::ALL.len()],
     /// All-reduce over several dimensions.
     pub hierarchy: Hierarchy,
+    /// How the rings run that are chosen by block.
+    pub rings: Rings,
     /// By `CollectiveKind as usize`: an algorithm read from a file, which overrides `choices`.
     pub custom: [Option<CustomAlgorithm>; CollectiveKind::ALL.len()],
     /// By workload node id: stronger than `custom`.
@@ -86,6 +89,16 @@ pub enum Policy {
     SmallestFirst,
 }
 
+/// How the rings run that nobody names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rings {
+    /// Both ways at once, where the ring is closed.
+    #[default]
+    BothWays,
+    /// One way.
+    OneWay,
+}
+
 /// How the order of dimensions is chosen for each chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DimensionOrder {
@@ -96,6 +109,8 @@ pub enum DimensionOrder {
     Themis,
     /// Greedy by bytes over bandwidth, as ASTRA-sim's scheduler of that name.
     OfflineGreedy,
+    /// A share of the bytes begins on each dimension.
+    AllAtOnce,
 }
 
 words!(
@@ -107,10 +122,16 @@ words!(
     "smallest_first" = Policy::SmallestFirst,
 );
 words!(
+    Rings:
+    "both_ways" = Rings::BothWays,
+    "one_way" = Rings::OneWay,
+);
+words!(
     DimensionOrder:
     "baseline" = DimensionOrder::Baseline,
     "themis" = DimensionOrder::Themis,
     "offline_greedy" = DimensionOrder::OfflineGreedy,
+    "all_at_once" = DimensionOrder::AllAtOnce,
 );
 
 section! {

@@ -51,7 +51,8 @@ proptest! {
         let bytes = fragment * u64::from(n);
         let text = format!(
             "topology: Ring({n})\nlinks: [{{ bandwidth: 4 GB/s, latency: {latency} ns }}]\n\
-             npu: {{ memory: {{ bandwidth: 100 GB/s }} }}\nscheduler: {{ endpoint_delay: {delay} ns }}\n"
+             npu: {{ memory: {{ bandwidth: 100 GB/s }} }}\nscheduler: {{ endpoint_delay: {delay} ns }}\n\
+             collectives: {{ all_reduce: ring }}\n"
         );
         let program: &[(Op, &[u64])] = &[(collective(CollectiveKind::AllReduce, bytes, 0), &[])];
         let programs = vec![program; n as usize];

@@ -128,7 +128,8 @@ fn time_to_simulate_a_torus() {
     for (n, paper) in printed {
         let topology = format!("Ring({n})_Ring({n})_Ring({n})");
         let text = format!(
-            "topology: {topology}\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\nscheduler: {{chunks: 1}}\n"
+            "topology: {topology}\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\n\
+             collectives: {{rings: one_way}}\nscheduler: {{chunks: 1}}\n"
         );
         for backend in [BackendKind::Analytical, BackendKind::Link] {
             let platform = native::from_yaml(&text, "torus.yml", &[]).expect("a sound platform");

@@ -15,7 +15,8 @@ use trace::text::{Layers, parse, recover};
 
 const BACKENDS: [BackendKind; 3] = BackendKind::ALL;
 /// 1 byte a ns and a direction, 100 ns a link.
-const RING: &str = "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 100 ns}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n";
+const RING: &str = "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, latency: 100 ns}\n\
+    collectives: {rings: one_way}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n";
 
 fn config(path: &str, platform: &str, backend: BackendKind, fold: bool) -> Config {
     let platform = native::from_yaml(platform, "p.yml", &[])

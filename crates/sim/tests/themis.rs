@@ -196,7 +196,7 @@ proptest! {
 
     /// All members of a collective choose alike, simulated each by itself or one for all.
     #[test]
-    fn folded_schedules_are_unfolded_ones(random in random(), order in prop_oneof![Just("themis"), Just("offline_greedy")]) {
+    fn folded_schedules_are_unfolded_ones(random in random(), order in prop_oneof![Just("themis"), Just("offline_greedy"), Just("all_at_once")]) {
         let report = |fold| serde_json::to_string(&random.run(order, random.chunks.min(8), random.bytes, fold).report).unwrap();
         prop_assume!(random.run("baseline", 1, 1, true).report.ranks <= 100);
         prop_assert_eq!(report(true), report(false));

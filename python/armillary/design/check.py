@@ -23,6 +23,10 @@ TOLERANCE = 0.02
 _FINER = 16
 
 
+_ONE_WAY = {"collectives.rings": "one_way"}
+"""The model of a step counts one link of a ring."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One workload on one design."""
@@ -56,7 +60,7 @@ def platform(
         bandwidth=[f"{max(1, int(each))} B/s" for each in design.bandwidth],
         latency=latency or timing.latencies(task, design.topology),
         per=per,
-        settings={**task.settings, **(settings or {})},
+        settings={**_ONE_WAY, **task.settings, **(settings or {})},
     )
 
 

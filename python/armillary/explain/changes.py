@@ -20,7 +20,7 @@ from .rows import detail, term
 _MORE = 1.1
 _LESS = 0.9
 _HIERARCHIES = ("baseline", "enhanced", "hierarchical", "hierarchical_optimal")
-_ALGORITHMS = ("ring", "direct", "halving_doubling")
+_ALGORITHMS = ("ring", "bidirectional_ring", "direct", "halving_doubling")
 _BY_PATHS = {"relayed": "ring", "direct": "direct", "switched": "halving_doubling"}
 _FAR = ("direct", "halving_doubling")
 """Algorithms whose messages go to ranks that are not neighbours on a ring."""
@@ -226,7 +226,8 @@ def _algorithms(report: Report, kind: str, row: Collective) -> Iterator[Change]:
     for at in sorted(now):
         far = not judged and network[at].relays and network[at].size > _MESH
         for word in _ALGORITHMS:
-            if word not in (now[at], words[at]) and not (far and word in _FAR):
+            pointless = word == "bidirectional_ring" and not network[at].relays
+            if word not in (now[at], words[at]) and not (far and word in _FAR) and not pointless:
                 listed = ", ".join([*words[:at], word, *words[at + 1 :]])
                 what = f"{word} instead of {words[at]} for {kind} on {network[at].name}"
                 yield Change(

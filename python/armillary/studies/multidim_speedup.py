@@ -109,7 +109,12 @@ def _step(each: PaperCase, scheme: str, backend: str) -> float:
         bandwidth=[f"{int(part)} B/s" for part in each.shares[scheme]],
         latency="0 ns",
         per=["link" if name.startswith("R") else "npu" for name in blocks],
-        settings={**NPU, "scheduler.chunks": 64, "scheduler.endpoint_delay": "0 ns"},
+        settings={
+            **NPU,
+            "collectives.rings": "one_way",
+            "scheduler.chunks": 64,
+            "scheduler.endpoint_delay": "0 ns",
+        },
     )
     return simulate(workload(each.workload), network, backend=backend).step_time_ns
 

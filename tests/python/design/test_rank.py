@@ -33,7 +33,8 @@ JOBS: list[tuple[str, dict[str, Any]]] = [
 def simulated(workload: Workload, net: topology.Topology, bandwidth: list[float]) -> float:
     per = ["link" if each == "Ring" else "npu" for each in net.blocks]
     given = [f"{int(each)} B/s" for each in bandwidth]
-    platform = arm.Platform(str(net), bandwidth=given, latency="0 ns", per=per, settings=SETTINGS)
+    settings = {**SETTINGS, "collectives.rings": "one_way"}
+    platform = arm.Platform(str(net), bandwidth=given, latency="0 ns", per=per, settings=settings)
     return arm.simulate(workload, platform).step_time_ns / 1e9
 
 

@@ -28,7 +28,11 @@ def test_derivatives_of_a_ring_are_its_formulas(
 ) -> None:
     """T = e + 2 (n-1) (L + f/B + e) + (n-1) 3f/M, docs/models/collectives.md: what a tenth of each
     term is worth."""
-    chosen = {"npu.memory.bandwidth": "800 GB/s", "scheduler.endpoint_delay": f"{delay} ns"}
+    chosen = {
+        "npu.memory.bandwidth": "800 GB/s",
+        "scheduler.endpoint_delay": f"{delay} ns",
+        "collectives.all_reduce": "ring",
+    }
     platform = arm.Platform(
         f"R({n})", bandwidth=f"{bandwidth} GB/s", latency=f"{latency} ns", settings=chosen
     )

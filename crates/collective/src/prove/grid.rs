@@ -159,16 +159,20 @@ fn blocks(
     before: &[Held],
 ) -> BTreeMap<u64, Vec<u64>> {
     let (n, total) = (u64::from(request.n), u64::from(grid.total()));
-    let cut = promise::cut(request);
+    // The pieces of a block have all been through the same, as its plan is proved: the first one
+    // stands for them.
+    let (cut, parts) = (promise::cut(request), promise::parts(request));
     let mut blocks: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for (position, held) in before.iter().enumerate() {
         let p = position as u64;
         for (index, &element) in held.keys().enumerate() {
             let owner = u64::from(grid.coordinate(element % total, dim));
             let block = match request.kind {
-                CollectiveKind::ReduceScatter | CollectiveKind::Scatter => owner,
-                CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Barrier => p,
-                CollectiveKind::AllToAll => p * n + owner,
+                CollectiveKind::ReduceScatter | CollectiveKind::Scatter => owner * parts,
+                CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Barrier => {
+                    p * parts
+                }
+                CollectiveKind::AllToAll => (p * n + owner) * parts,
                 CollectiveKind::AllReduce | CollectiveKind::Broadcast | CollectiveKind::Reduce => {
                     index as u64 % cut
                 }

@@ -2,7 +2,9 @@
 
 use crate::algorithm::PlanRequest;
 use crate::content::Content;
-use crate::{Algorithm, direct, double_binary_tree, halving_doubling, in_network, ring};
+use crate::{
+    Algorithm, bidirectional_ring, direct, double_binary_tree, halving_doubling, in_network, ring,
+};
 use graph::CollectiveKind;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -65,6 +67,7 @@ impl Rules for PlanRequest {
 fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     match request.algorithm {
         Algorithm::Ring => ring::content(request, position, step),
+        Algorithm::BidirectionalRing => bidirectional_ring::content(request, position, step),
         Algorithm::Direct { .. } => direct::content(request, position, step),
         Algorithm::HalvingDoubling => halving_doubling::content(request, position, step),
         Algorithm::DoubleBinaryTree => double_binary_tree::content(request, position, step),
@@ -76,11 +79,20 @@ fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
 pub(super) fn cut(request: &PlanRequest) -> u64 {
     u64::from(match request.algorithm {
         Algorithm::Ring => ring::cut(request),
+        Algorithm::BidirectionalRing => bidirectional_ring::cut(request),
         Algorithm::Direct { .. } => direct::cut(request),
         Algorithm::HalvingDoubling => halving_doubling::cut(request),
         Algorithm::DoubleBinaryTree => double_binary_tree::cut(request),
         Algorithm::InNetwork => 1,
     })
+}
+
+/// Pieces of the block that belongs to one position, or to one pair of positions.
+pub(super) fn parts(request: &PlanRequest) -> u64 {
+    match request.algorithm {
+        Algorithm::BidirectionalRing => u64::from(bidirectional_ring::parts(request)),
+        _ => 1,
+    }
 }
 
 /// Bytes of the message of step `step` that carries `blocks` blocks.
@@ -94,7 +106,9 @@ fn message_bytes(request: &PlanRequest, step: u32, blocks: u64) -> u64 {
 /// Bytes of one block.
 pub(super) fn block_bytes(request: &PlanRequest) -> u64 {
     match request.kind {
-        CollectiveKind::AllGather | CollectiveKind::Gather => request.bytes,
+        CollectiveKind::AllGather | CollectiveKind::Gather => {
+            request.bytes.div_ceil(parts(request))
+        }
         CollectiveKind::Barrier => 0,
         _ => request.bytes.div_ceil(cut(request)),
     }
@@ -104,6 +118,7 @@ pub(super) fn block_bytes(request: &PlanRequest) -> u64 {
 pub(super) fn volume(request: &PlanRequest) -> u128 {
     match request.algorithm {
         Algorithm::Ring => ring::volume(request),
+        Algorithm::BidirectionalRing => bidirectional_ring::volume(request),
         Algorithm::Direct { .. } => direct::volume(request),
         Algorithm::HalvingDoubling => halving_doubling::volume(request),
         Algorithm::DoubleBinaryTree => double_binary_tree::volume(request),
@@ -116,12 +131,15 @@ pub(super) fn inputs(request: &PlanRequest, position: u32) -> Held {
     let n = u64::from(request.n);
     let own: Set = 1 << position;
     let (p, is_root) = (u64::from(position), position == request.root);
+    let parts = parts(request);
     let blocks = match request.kind {
         CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce => {
             0..cut(request)
         }
-        CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Barrier => p..p + 1,
-        CollectiveKind::AllToAll => p * n..(p + 1) * n,
+        CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Barrier => {
+            p * parts..(p + 1) * parts
+        }
+        CollectiveKind::AllToAll => p * n * parts..(p + 1) * n * parts,
         CollectiveKind::Broadcast | CollectiveKind::Scatter if is_root => 0..cut(request),
         CollectiveKind::Broadcast | CollectiveKind::Scatter => 0..0,
     };
@@ -134,16 +152,20 @@ pub(super) fn promise(request: &PlanRequest, position: u32) -> Held {
     let all: Set = Set::MAX >> (MAX_POSITIONS - request.n);
     let root: Set = 1 << request.root.min(request.n - 1);
     let (p, is_root) = (u64::from(position), position == request.root);
-    let each = |blocks: Range<u64>| blocks.map(|b| (b, 1 << b)).collect();
+    let parts = parts(request);
+    let pieces = |block: u64| block * parts..(block + 1) * parts;
+    let each = |blocks: Range<u64>| blocks.flat_map(|b| pieces(b).map(move |p| (p, 1 << b)));
     match request.kind {
         CollectiveKind::AllReduce => (0..cut(request)).map(|b| (b, all)).collect(),
-        CollectiveKind::ReduceScatter => [(p, all)].into(),
-        CollectiveKind::AllGather | CollectiveKind::Barrier => each(0..n),
-        CollectiveKind::AllToAll => (0..n).map(|s| (s * n + p, 1 << s)).collect(),
+        CollectiveKind::ReduceScatter => pieces(p).map(|b| (b, all)).collect(),
+        CollectiveKind::AllGather | CollectiveKind::Barrier => each(0..n).collect(),
+        CollectiveKind::AllToAll => {
+            (0..n).flat_map(|s| pieces(s * n + p).map(move |b| (b, 1 << s))).collect()
+        }
         CollectiveKind::Broadcast => (0..cut(request)).map(|b| (b, root)).collect(),
         CollectiveKind::Scatter => [(p, root)].into(),
         CollectiveKind::Reduce if is_root => (0..cut(request)).map(|b| (b, all)).collect(),
-        CollectiveKind::Gather if is_root => each(0..n),
+        CollectiveKind::Gather if is_root => each(0..n).collect(),
         CollectiveKind::Reduce | CollectiveKind::Gather => Held::new(),
     }
 }

@@ -23,6 +23,7 @@ fn kinds() -> impl Strategy<Value = CollectiveKind> {
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     prop_oneof![
         Just(Algorithm::Ring),
+        Just(Algorithm::BidirectionalRing),
         Just(Algorithm::HalvingDoubling),
         Just(Algorithm::DoubleBinaryTree),
         Just(DIRECT),
@@ -42,7 +43,8 @@ proptest! {
             Ok(plan) => { prove(&plan, &request).map_err(TestCaseError::fail)?; }
             Err(PlanError::NotPowerOfTwo { .. }) => prop_assert!(!n.is_power_of_two()),
             Err(PlanError::Unsupported { .. }) => {
-                prop_assert!([Algorithm::DoubleBinaryTree, Algorithm::InNetwork].contains(&algorithm));
+                let some = [Algorithm::DoubleBinaryTree, Algorithm::InNetwork, Algorithm::BidirectionalRing];
+                prop_assert!(some.contains(&algorithm));
             }
             Err(e) => return Err(TestCaseError::fail(e.to_string())),
         }
@@ -65,6 +67,7 @@ proptest! {
             Algorithm::HalvingDoubling if !s.is_power_of_two() => Algorithm::Ring,
             Algorithm::DoubleBinaryTree if kind != CollectiveKind::Barrier && kind != CollectiveKind::Broadcast => DIRECT,
             Algorithm::InNetwork if kind != CollectiveKind::Barrier => DIRECT,
+            Algorithm::BidirectionalRing if crate::is_rooted(kind) => Algorithm::Ring,
             other => other,
         };
         let choices: Vec<_> = choices.iter().zip(&sizes).map(|(&a, &s)| fits(a, s)).collect();
@@ -83,7 +86,8 @@ fn volumes_and_rounds_of_the_literature() {
     use CollectiveKind::*;
     let (ring, hd, tree) =
         (Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::DoubleBinaryTree);
-    let table: [(CollectiveKind, Algorithm, u32, u128, u32); 29] = [
+    let both = Algorithm::BidirectionalRing;
+    let table: [(CollectiveKind, Algorithm, u32, u128, u32); 38] = [
         (AllReduce, ring, 7, 2 * 6 * 120, 12), // Patarasuk and Yuan: 2 (n-1)/n m bytes, 2 (n-1) rounds
         (ReduceScatter, ring, 7, 6 * 120, 6),  // Thakur 4.2
         (AllGather, ring, 7, 6 * 840, 6),      // Thakur 4.1: (n-1)/n of the result
@@ -93,6 +97,15 @@ fn volumes_and_rounds_of_the_literature() {
         (Gather, ring, 7, 6 * 840, 6), // the link into the root carries everybody else's block
         (Scatter, ring, 7, 6 * 120, 6),
         (Barrier, ring, 7, 0, 6),
+        (AllReduce, both, 7, 2 * 6 * 120, 6), // as much as one way round, half of it each way
+        (AllReduce, both, 10, 2 * 9 * 84, 10),
+        (ReduceScatter, both, 7, 6 * 120, 3),
+        (ReduceScatter, both, 10, 9 * 84, 5),
+        (AllGather, both, 7, 6 * 840, 3),
+        (AllGather, both, 10, 9 * 840, 5),
+        (AllToAll, both, 7, 2 * (1 + 2 + 3) * 120, 3), // every block the shorter way
+        (AllToAll, both, 10, 5 * 5 * 84, 5), // 5 x 5 blocks go each way between two halves, by 2 links
+        (Barrier, both, 7, 0, 3),
         (AllReduce, DIRECT, 7, 2 * 6 * 120, 2), // HOTI 2020, Table II: one step each way
         (ReduceScatter, DIRECT, 7, 6 * 120, 1),
         (AllGather, DIRECT, 7, 6 * 840, 1),
@@ -205,8 +218,13 @@ proptest! {
 /// For few positions every order there is, not a sample.
 #[test]
 fn every_order_of_small_groups() {
-    let algorithms =
-        [Algorithm::Ring, DIRECT, Algorithm::HalvingDoubling, Algorithm::DoubleBinaryTree];
+    let algorithms = [
+        Algorithm::Ring,
+        Algorithm::BidirectionalRing,
+        DIRECT,
+        Algorithm::HalvingDoubling,
+        Algorithm::DoubleBinaryTree,
+    ];
     let mut states = 0;
     for (kind, algorithm) in
         CollectiveKind::ALL.into_iter().flat_map(|k| algorithms.map(|a| (k, a)))

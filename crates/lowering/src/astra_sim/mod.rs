@@ -132,6 +132,9 @@ impl<'a> AstraSimLowering<'a> {
             Algorithm::InNetwork => {
                 return Err(unsupported("in-network reduction", "native platform files"));
             }
+            Algorithm::BidirectionalRing => {
+                return Err(unsupported("bidirectional ring", "native platform files"));
+            }
             Algorithm::DoubleBinaryTree => {
                 power("doubleBinaryTree")?;
                 let tree = |t| self.directed(plans::double_binary_tree(n, bytes, t));

@@ -4,15 +4,15 @@
 //! Not here: the schedulers (`scheduler`), the phases of one chunk (`native.rs`).
 
 use super::{Chunks, NativeLowering};
-use crate::lowered::{Lowered, PhaseSpec, Request};
+use crate::lowered::{Geometry, Lowered, PhaseSpec, Request};
 use crate::scheduler::predict::{self, Cost, Wire};
-use crate::scheduler::{self, Costs, Job, Order};
+use crate::scheduler::{self, Costs, Job, Order, Share};
 use crate::shape::Line;
-use collective::Phase;
+use collective::{Phase, is_rooted};
 use graph::{CollectiveKind, Problem};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
-use platform::{DimensionOrder, Policy};
+use platform::{Algorithm, DimensionOrder, Policy};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use topology::Fabric;
@@ -23,36 +23,61 @@ impl NativeLowering<'_> {
         &self,
         request: &Request,
         lines: &[Line],
-        chunks: Chunks,
-        orders: &[Order],
+        chunks: &[(Order, u64)],
     ) -> Result<Lowered, Problem> {
         let mut known: IndexMap<(&Order, u64), Vec<PhaseSpec>> = IndexMap::new();
-        let mut shape_of = Vec::with_capacity(orders.len());
-        for (chunk, order) in (0..).zip(orders) {
-            let bytes = chunks.size(chunk);
+        let mut shape_of = Vec::with_capacity(chunks.len());
+        for &(ref order, bytes) in chunks {
             let entry = known.entry((order, bytes));
             shape_of.push(entry.index() as u32);
             if let Entry::Vacant(vacant) = entry {
                 vacant.insert(self.over_lines(request, bytes, lines, order)?);
             }
         }
-        Ok(Lowered { shapes: known.into_values().collect(), chunks: chunks.count, shape_of })
+        let count = chunks.len() as u32;
+        Ok(Lowered { shapes: known.into_values().collect(), chunks: count, shape_of })
     }
 
-    /// The order of dimensions of each chunk; empty: that of the lines, for all.
+    /// The order of dimensions of each chunk, and its bytes; empty: the order of the lines, for all.
     pub(super) fn orders(
         &self,
         request: &Request,
         lines: &[Line],
         chunks: Chunks,
-    ) -> Result<Vec<Order>, Problem> {
+        members: u64,
+    ) -> Result<Vec<(Order, u64)>, Problem> {
         let policy = self.platform.scheduler.dimension_order;
-        if policy == DimensionOrder::Baseline {
-            return Ok(Vec::new());
+        match policy {
+            DimensionOrder::Baseline => return Ok(Vec::new()),
+            DimensionOrder::AllAtOnce => return self.all_at_once(request, lines, members),
+            DimensionOrder::Themis | DimensionOrder::OfflineGreedy => {}
         }
         let chosen = self
             .with_job(request, lines, chunks, |job, costs| scheduler::orders(policy, job, costs));
-        chosen.unwrap_or_else(|| Ok(Vec::new()))
+        let orders = chosen.unwrap_or_else(|| Ok(Vec::new()))?;
+        Ok((0..).zip(orders).map(|(chunk, order)| (order, chunks.size(chunk))).collect())
+    }
+
+    /// The chunks of a collective that uses all dimensions at once: those of its shares in turn.
+    fn all_at_once(
+        &self,
+        request: &Request,
+        lines: &[Line],
+        members: u64,
+    ) -> Result<Vec<(Order, u64)>, Problem> {
+        let &Request { kind, bytes, .. } = request;
+        let dims = lines.len() as u64;
+        // An all-gather counts what one member brings.
+        let members = if kind == CollectiveKind::AllGather { 1 } else { members };
+        if lines.len() < 2 || !is_divisible(kind) || bytes < dims.saturating_mul(members) {
+            return Ok(Vec::new());
+        }
+        let whole = Chunks { full: bytes, count: 1, last: bytes };
+        let shares = self.with_job(request, lines, whole, |job, costs| {
+            scheduler::shares(lines.len(), Some((job, costs)))
+        });
+        let shares = shares.unwrap_or_else(|| scheduler::shares(lines.len(), None))?;
+        Ok(cut(&shares, bytes, members, self.platform.scheduler.chunks))
     }
 
     /// Shows a collective to `look` as schedulers see it; `None` where its lines are not those of
@@ -67,7 +92,11 @@ impl NativeLowering<'_> {
         let wires = self.wires(lines)?;
         let dims: Vec<(u32, u32)> = (0..).zip(lines).map(|(i, l)| (i, l.size)).collect();
         let sizes: Vec<u64> = (0..chunks.count).map(|chunk| chunks.size(chunk)).collect();
-        let directions: Vec<bool> = wires.iter().map(Wire::has_directions).collect();
+        let one_way = |(line, wire): (&Line, &Wire)| {
+            wire.has_directions()
+                && self.of_line(request.kind, line) != Algorithm::BidirectionalRing
+        };
+        let directions: Vec<bool> = lines.iter().zip(&wires).map(one_way).collect();
         let whole: Vec<bool> = lines.iter().map(|l| self.is_whole(request.kind, l)).collect();
         let setup = &self.platform.scheduler;
         let job = Job {
@@ -93,9 +122,15 @@ impl NativeLowering<'_> {
         Some(look(&job, &costs))
     }
 
+    /// The algorithm of a line.
+    fn of_line(&self, kind: CollectiveKind, line: &Line) -> Algorithm {
+        let at = Geometry::Line { stride: line.stride, size: line.size };
+        self.algorithm(kind, line.dim, at, line.size)
+    }
+
     /// Whether a line's algorithm does all-reduces, and neither reduce-scatter nor all-gather.
     fn is_whole(&self, kind: CollectiveKind, line: &Line) -> bool {
-        let algorithm = self.algorithm(kind, line.dim, line.size);
+        let algorithm = self.of_line(kind, line);
         let can = |kind| {
             collective::PlanRequest { kind, algorithm, n: line.size, bytes: 0, root: 0, chunk: 0 }
                 .check()
@@ -117,10 +152,43 @@ impl NativeLowering<'_> {
         line: &Line,
         wire: &Wire,
     ) -> Result<Cost, Problem> {
-        let algorithm = self.algorithm(kind, line.dim, line.size);
+        let algorithm = self.of_line(kind, line);
         let plans = self.plans(phase.kind, algorithm, line.size, phase.bytes, 0)?;
         Ok(predict::cost(&plans[0].forward, wire, self.platform.scheduler.endpoint_delay))
     }
+}
+
+/// Kinds whose chunks may take the dimensions in any order, without a root to start or end at.
+fn is_divisible(kind: CollectiveKind) -> bool {
+    !is_rooted(kind) && kind != CollectiveKind::Barrier
+}
+
+/// Cuts each of the shares of `bytes` into `chunks` chunks or fewer, of at least one byte a member.
+/// Large ones divide into halves of fragments without a rest, where `bytes` do.
+fn cut(shares: &[Share], bytes: u64, members: u64, chunks: u32) -> Vec<(Order, u64)> {
+    let grains: u64 = shares.iter().map(|share| u64::from(share.grains)).sum();
+    let unit = Some(2 * members).filter(|&unit| bytes / unit >= grains).unwrap_or(1);
+    let mut before = 0;
+    let mut rows: Vec<Vec<(Order, u64)>> = Vec::new();
+    for share in shares {
+        // Up to where this share goes; the last one ends with the bytes.
+        let end = |grain: u64| match grain == grains {
+            true => bytes,
+            false => {
+                (u128::from(bytes) * u128::from(grain) / u128::from(grains)) as u64 / unit * unit
+            }
+        };
+        let (from, to) = (end(before), end(before + u64::from(share.grains)));
+        before += u64::from(share.grains);
+        let each = u64::from(chunks.min(share.chunks));
+        let chunk = (to - from).div_ceil(each).next_multiple_of(unit).max(members.min(to - from));
+        let starts = (from..to).step_by(usize::try_from(chunk.max(1)).unwrap_or(usize::MAX));
+        for (row, start) in starts.enumerate() {
+            rows.resize_with(rows.len().max(row + 1), Vec::new);
+            rows[row].push((share.order.clone(), chunk.min(to - start)));
+        }
+    }
+    rows.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

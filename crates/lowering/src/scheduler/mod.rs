@@ -2,7 +2,7 @@
 //! for each chunk.
 //!
 //! Here: the contract, and what schedulers share. Each scheduler has a file (`baseline.rs`,
-//! `themis.rs`, `offline_greedy.rs`). `predict.rs` gives the time of one phase by itself,
+//! `themis.rs`, `offline_greedy.rs`, `all_at_once.rs`). `predict.rs` gives the time of one phase by itself,
 //! `pipeline.rs` that of a whole collective. Not here: how phases follow from an order
 //! (`collective::phases`), who goes first within a dimension (`Policy`), and when a chunk starts
 //! (`executor/phases.rs`).
@@ -11,6 +11,7 @@
 //! the run is folded or not. For a chunk of `m` bytes on `N` NPUs an NPU sends `2 m (1 - 1/N)`
 //! bytes in any order: orders only move load between dimensions.
 
+mod all_at_once;
 mod baseline;
 mod job;
 mod offline_greedy;
@@ -20,6 +21,7 @@ pub mod predict;
 mod tests;
 mod themis;
 
+pub use all_at_once::Share;
 pub use job::{Costs, Job, Order};
 
 use graph::Problem;
@@ -34,9 +36,21 @@ use units::Span;
 pub fn orders(policy: DimensionOrder, job: &Job, costs: &Costs) -> Result<Vec<Order>, Problem> {
     match policy {
         _ if !job.has_choice() => Ok(Vec::new()),
-        DimensionOrder::Baseline => Ok(Vec::new()),
+        DimensionOrder::Baseline | DimensionOrder::AllAtOnce => Ok(Vec::new()),
         DimensionOrder::Themis => themis::orders(job, costs),
         DimensionOrder::OfflineGreedy => offline_greedy::orders(job, costs),
+    }
+}
+
+/// The shares of a collective that uses `dims` dimensions at once; `job` is one chunk of it, if its
+/// dimensions are those of the network.
+///
+/// # Errors
+/// Those of `costs`.
+pub fn shares(dims: usize, job: Option<(&Job, &Costs)>) -> Result<Vec<Share>, Problem> {
+    match job {
+        Some((job, costs)) => all_at_once::shares(job, costs),
+        None => Ok(all_at_once::equal(dims)),
     }
 }
 

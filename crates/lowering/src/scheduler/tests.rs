@@ -143,3 +143,20 @@ fn a_pipeline_ends_after_its_slowest_stage() {
     // the third's for those.
     assert_eq!(end(&[vec![0, 1], vec![1, 0], vec![0, 1]]), Span::from_ns(48 + 12 + 12));
 }
+
+/// On alike dimensions all shares are equal. Of 64 bytes, 48 are sent on the first dimension of an
+/// order and 12 on the other. With dimension 1 twice as fast, its load is `24 w + 6 v` and that of
+/// dimension 2 `12 w + 48 v` for shares w and v. They are equal at w = 7 / 9 of 128 grains.
+#[test]
+fn shares_level_the_loads() {
+    let grains = |speeds: &[u64]| -> Vec<(Order, u32)> {
+        let costs = costs(&SQUARE, speeds);
+        let job = job(CollectiveKind::ReduceScatter, &SQUARE, &[64]);
+        let shares = shares(2, Some((&job, &costs))).unwrap();
+        shares.into_iter().map(|share| (share.order, share.grains)).collect()
+    };
+    assert_eq!(grains(&[1, 1]), [(vec![0, 1], 64), (vec![1, 0], 64)]);
+    assert_eq!(grains(&[2, 1]), [(vec![0, 1], 100), (vec![1, 0], 28)]);
+    let unknown: Vec<u32> = shares(3, None).unwrap().iter().map(|share| share.grains).collect();
+    assert_eq!(unknown, [64; 3]);
+}

@@ -38,8 +38,8 @@ fn scheduler() -> impl Strategy<Value = String> {
         Just("all_to_all_first"),
         Just("smallest_first")
     ];
-    let order =
-        prop_oneof![2 => Just("baseline"), 2 => Just("themis"), 1 => Just("offline_greedy")];
+    let order = prop_oneof![2 => Just("baseline"), 2 => Just("themis"), 1 => Just("offline_greedy"),
+        2 => Just("all_at_once")];
     ((policy, order), 1u32..6, 1u32..4, 1u32..4, 0u32..20, 0u32..3, prop::bool::weighted(0.2)).prop_map(
         |((policy, order), chunks, active, queues, delay, streams, rendezvous)| {
             let streams = if streams == 0 { "unlimited".to_string() } else { streams.to_string() };

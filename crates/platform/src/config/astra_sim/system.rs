@@ -8,7 +8,7 @@ use crate::config::parse;
 use crate::config::tree::{Tree, Value};
 use crate::platform::{
     Algorithm, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Npu, Policy,
-    Scheduler,
+    Rings, Scheduler,
 };
 use crate::profile::{AstraSimParameters, SharedBus};
 use device::compute::{Compute, Roofline};
@@ -299,6 +299,7 @@ fn collectives(root: &At<'_>, dims: Option<usize>, findings: &mut Findings) -> C
     Collectives {
         choices,
         hierarchy,
+        rings: Rings::OneWay,
         custom: std::array::from_fn(|_| None),
         custom_nodes: Default::default(),
     }

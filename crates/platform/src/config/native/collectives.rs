@@ -3,7 +3,7 @@
 use crate::config::declared::{Absent, Key, Setting, Shown, section, words};
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::tree::Value;
-use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy};
+use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy, Rings};
 use collective::{Phase, PlanError, PlanRequest};
 use graph::CollectiveKind;
 use std::path::Path;
@@ -19,8 +19,9 @@ words!(
 );
 
 /// The words of algorithms without a parameter. `direct(W)` is [`window`].
-const ALGORITHMS: [(&str, Algorithm); 5] = [
+const ALGORITHMS: [(&str, Algorithm); 6] = [
     ("ring", Algorithm::Ring),
+    ("bidirectional_ring", Algorithm::BidirectionalRing),
     ("direct", Algorithm::Direct { window: None }),
     ("halving_doubling", Algorithm::HalvingDoubling),
     ("double_binary_tree", Algorithm::DoubleBinaryTree),
@@ -36,7 +37,14 @@ pub(super) const HIERARCHY: Key = Key::plain(
     "How an all-reduce goes over several dimensions ([hierarchies](../models/hierarchies.md)).",
 );
 
-/// `hierarchy`, and each kind of collective.
+const RINGS: Key = Key::plain(
+    "rings",
+    Rings::kind,
+    Absent::Text("`both_ways`"),
+    "How the rings run that `auto` chooses: `both_ways` at once, or `one_way`.",
+);
+
+/// `hierarchy`, `rings`, and each kind of collective.
 static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let key = |kind: CollectiveKind| Key {
         inner: Entry::keys,
@@ -48,15 +56,15 @@ static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
             "Algorithm of each dimension: one for all, or a list.",
         )
     };
-    [HIERARCHY].into_iter().chain(CollectiveKind::ALL.map(key)).collect()
+    [HIERARCHY, RINGS].into_iter().chain(CollectiveKind::ALL.map(key)).collect()
 });
 
 section! {
     /// What runs a kind of collectives.
     #[derive(Clone, Debug)]
     pub(super) struct Entry short algorithm {
-        /// `ring`, `direct`, `direct(W)` with W messages in flight, `halving_doubling`,
-        /// `double_binary_tree`, `in_network`, `auto`.
+        /// `ring`, `bidirectional_ring`, `direct`, `direct(W)` with W messages in flight,
+        /// `halving_doubling`, `double_binary_tree`, `in_network`, `auto`.
         pub algorithm: Option<PerDim>, default None, says "required with `flat`";
         /// One group over all NPUs in the order of ranks, instead of dimension by dimension.
         pub flat: bool, default false;
@@ -155,6 +163,7 @@ fn word(algorithm: Algorithm) -> String {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Given {
     hierarchy: Option<Hierarchy>,
+    rings: Option<Rings>,
     /// By `CollectiveKind as usize`.
     entries: [Option<Entry>; CollectiveKind::ALL.len()],
 }
@@ -179,6 +188,9 @@ impl Setting for Given {
         if let Some(at) = at.get(HIERARCHY.name) {
             given.hierarchy = Hierarchy::read(&at, findings);
         }
+        if let Some(at) = at.get(RINGS.name) {
+            given.rings = Rings::read(&at, findings);
+        }
         for kind in CollectiveKind::ALL {
             if let Some(at) = at.get(kind.name()) {
                 given.entries[kind as usize] = Entry::read(&at, findings);
@@ -192,13 +204,15 @@ impl Setting for Given {
         let entries = CollectiveKind::ALL
             .into_iter()
             .filter_map(|kind| Some((kind.name(), self.entries[kind as usize].as_ref()?.show()?)));
-        Some(Shown::Map(hierarchy.into_iter().chain(entries).collect()))
+        let rings = self.rings.and_then(|found| Some((RINGS.name, found.show()?)));
+        Some(Shown::Map(hierarchy.into_iter().chain(rings).chain(entries).collect()))
     }
 
     fn json(&self) -> serde_json::Value {
         let mut out = serde_json::Map::new();
         let hierarchy = self.hierarchy.unwrap_or(Hierarchy::Enhanced);
         out.insert(HIERARCHY.name.into(), hierarchy.json());
+        out.insert(RINGS.name.into(), self.rings.unwrap_or_default().json());
         for kind in CollectiveKind::ALL {
             out.insert(kind.name().into(), self.entries[kind as usize].json());
         }
@@ -219,6 +233,7 @@ pub(super) fn resolve(
     let mut collectives = Collectives {
         choices: std::array::from_fn(|_| None),
         hierarchy: given.hierarchy.unwrap_or(Hierarchy::Enhanced),
+        rings: given.rings.unwrap_or_default(),
         custom: std::array::from_fn(|_| None),
         custom_nodes: Default::default(),
     };
@@ -347,7 +362,7 @@ pub(super) fn keys(collectives: &Collectives, paths: &CustomPaths) -> Given {
         })
     };
     let entries = CollectiveKind::ALL.map(entry);
-    Given { hierarchy: Some(collectives.hierarchy), entries }
+    Given { hierarchy: Some(collectives.hierarchy), rings: Some(collectives.rings), entries }
 }
 
 /// The algorithms of a choice that its file gives.

@@ -156,6 +156,9 @@ fn keeps_order(
     fabric: &Fabric,
     logical: bool,
 ) -> Option<&'static str> {
+    if scheduler.dimension_order == DimensionOrder::AllAtOnce {
+        return None;
+    }
     let reasons = [
         (scheduler.chunks == 1, "on a single chunk: set scheduler.chunks"),
         (

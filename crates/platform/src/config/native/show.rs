@@ -64,6 +64,7 @@ fn settings(platform: &Platform) -> Value {
         },
         "remote_memory": platform.remote_memory,
         "hierarchy": platform.collectives.hierarchy.word(),
+        "rings": platform.collectives.rings.word(),
         "collectives": collectives,
         "library": platform.library.json(),
         "custom_by_node": platform.custom_paths.nodes,

@@ -122,6 +122,7 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
                 let fits = match algorithm {
                     Algorithm::HalvingDoubling => kind == CollectiveKind::AllReduce && even,
                     Algorithm::DoubleBinaryTree => kind == CollectiveKind::AllReduce && flat,
+                    Algorithm::BidirectionalRing => !collective::is_rooted(kind),
                     _ => true,
                 };
                 *algorithm = if fits { *algorithm } else { Algorithm::Ring };

@@ -38,7 +38,7 @@ pub(super) fn changed(from: &str, to: &str) -> String {
 
 pub(super) const BANDWIDTH: &str = "(allowed: a number above zero with B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, or bits: \
                          kb/s, Mb/s, Gb/s, Tb/s, such as \"50 GB/s\")";
-pub(super) const NAMES: &str = "(allowed: ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network)";
+pub(super) const NAMES: &str = "(allowed: ring, bidirectional_ring, direct, direct(W) with W messages in flight, halving_doubling, double_binary_tree, in_network)";
 
 pub(super) fn set(key: &str, value: &str) -> Result<Platform, Vec<Problem>> {
     from_yaml(FULL, "p.yml", &[(key.to_string(), value.to_string())])
