@@ -2,7 +2,8 @@
 //! every backend, folding.
 
 use graph::{
-    CollectiveKind, Group, Members, Node, Op, Program, ProgramBuilder, RankBinding, Workload,
+    CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding,
+    Workload,
 };
 use platform::config::native;
 use sim::{BackendKind, Config, Outcome, Source, Watch, run};
@@ -276,4 +277,84 @@ fn the_picture_has_the_load_of_the_links() {
     let report = start(topology, "lowest", &all_to_all, BackendKind::Analytical, true).report;
     let picture = report.picture.expect("a small graph has a picture");
     assert!(picture.cables.iter().all(|cable| cable.bytes.is_none()));
+}
+
+/// Two dimensions that share a card of 50 GB/s: sending along both at once takes what both take one
+/// after the other. With cards of their own it takes the longer of the two.
+#[test]
+fn dimensions_that_share_a_card_share_its_bandwidth() {
+    let both = |npus: u32| {
+        let send = |peer| Op::Send { peer, bytes: Bytes(50_000_000), tag: 0 };
+        let receive = |peer| Op::Recv { peer, bytes: Bytes(50_000_000), tag: 0 };
+        let idle = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
+        let of = |rank| match rank {
+            0 => program(&[send(1), send(4)]),
+            1 => program(&[receive(-1)]),
+            4 => program(&[receive(-4)]),
+            _ => program(&[idle]),
+        };
+        let programs = vec![of(0), of(1), of(4), of(2)];
+        let number = |rank| match rank {
+            0 => 0,
+            1 => 1,
+            4 => 2,
+            _ => 3,
+        };
+        let binding = |rank| RankBinding { program: number(rank), slots: 0 };
+        Workload {
+            programs: programs.into_iter().map(Arc::new).collect(),
+            ranks: (0..npus).map(binding).collect(),
+            groups: vec![Group { name: "world".into(), members: Members::All }],
+            ..Workload::default()
+        }
+    };
+    let took = |nic: &str, nics: &str, backend| {
+        shared_card(nic, nics, both(16), backend, false).report.step_time_ns
+    };
+    for backend in BackendKind::ALL {
+        let own = took("", "", backend.clone());
+        let nics = "nics: [{name: a, bandwidth: 50 GB/s}]\n";
+        let shared = took(", nic: a", nics, backend.clone());
+        // 1 ms a message, over two links of a switch or one of the ring.
+        assert_eq!(own, 1_002_000.0, "{backend}");
+        assert!((2_001_000.0..=2_002_000.0).contains(&shared), "{backend}: {shared}");
+    }
+}
+
+/// A run on two dimensions, whose links may name the card of `nics`.
+fn shared_card(
+    nic: &str,
+    nics: &str,
+    workload: Workload,
+    backend: BackendKind,
+    fold: bool,
+) -> Outcome {
+    let link = format!("{{bandwidth: 50 GB/s, latency: 1 us{nic}}}");
+    let text = format!(
+        "topology: SW(4)_R(4)\nlinks: [{link}, {link}]\n{nics}scheduler: {{endpoint_delay: 0 ns}}\n"
+    );
+    let platform = native::from_yaml(&text, "p.yml", &[]).expect("a platform");
+    let workload = Source::Built(Box::new(workload));
+    let watch = Watch::default();
+    let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0, watch };
+    run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Collectives over dimensions that share a card: no slower than one dimension after the other,
+/// no faster than with a card for each, and folded as unfolded.
+#[test]
+fn collectives_over_a_shared_card_fold() {
+    let nics = "nics: [{name: a, bandwidth: 50 GB/s}]\n";
+    for (kind, backend) in [CollectiveKind::AllReduce, CollectiveKind::AllToAll]
+        .into_iter()
+        .flat_map(|kind| BackendKind::ALL.map(|backend| (kind, backend)))
+    {
+        let took = |nic, nics, fold| {
+            shared_card(nic, nics, collective(kind, 1 << 26)(16), backend.clone(), fold).report
+        };
+        let (own, shared) = (took("", "", true), took(", nic: a", nics, true));
+        assert!(shared.step_time_ns >= own.step_time_ns, "{backend}");
+        let json = |report| serde_json::to_string(report).expect("a report is JSON");
+        assert!(json(&shared) == json(&took(", nic: a", nics, false)), "{} {backend}", kind.name());
+    }
 }

@@ -1,7 +1,7 @@
 //! A shape together with bandwidth and latency.
 
 use crate::recipe::Recipe;
-use crate::{Block, Failed, Known, Paths, Reach, Routing, Symmetry, Topology};
+use crate::{Block, Failed, Known, Paths, Reach, Routing, SharedStack, Symmetry, Topology};
 use std::borrow::Cow;
 use units::{Bandwidth, Span};
 
@@ -108,6 +108,8 @@ pub struct GraphFabric {
     pub kinds: Vec<String>,
     /// How it was made, if a generator made it.
     pub recipe: Option<Box<Recipe>>,
+    /// The stack whose dimensions share network cards, if it was made of one.
+    pub stack: Option<Box<SharedStack>>,
     /// What has failed; `links` are without it.
     pub failed: Failed,
     /// What an NPU has along each dimension: [`GraphFabric::reach`].

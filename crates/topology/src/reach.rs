@@ -46,6 +46,10 @@ impl<T> std::hash::Hash for Known<T> {
 impl GraphFabric {
     /// Of the innermost dimensions and kinds of links, how many are inside a machine.
     pub fn machine(&self) -> (usize, usize) {
+        if let Some(stack) = &self.stack {
+            let inside = usize::from(stack.of.first() == Some(&None));
+            return (inside, inside);
+        }
         let recipe = self.recipe.as_ref();
         let of = |r: &crate::generate::Recipe| Some(generator(r.generator)?.machine(&r.values));
         recipe.and_then(|recipe| of(recipe)).unwrap_or_default()

@@ -1,12 +1,12 @@
 //! The network of a platform: `topology` with `links`, or `graph`.
 
-use super::explicit;
 use super::links::{Link, Links, Per};
 use super::root::Root;
 use super::shape::{MOST_NPUS, Shape};
+use super::{explicit, nics};
 use crate::config::declared::{Setting, Tried, Words};
 use crate::config::findings::{At, Findings};
-use topology::{Block, Dim, Fabric, GraphFabric, NOTATION, Paths, Topology};
+use topology::{Block, Dim, Fabric, GraphFabric, NOTATION, Paths, SharedStack, Topology};
 use units::Bandwidth;
 
 /// The fabric of a file, or nothing and at least one problem.
@@ -24,10 +24,25 @@ pub(super) fn resolve(at: &At<'_>, file: &Root, findings: &mut Findings) -> Opti
     let links_at = at.get(Root::links)?;
     match shape {
         Shape::Stack(shape) => {
-            stacked(shape, &links, &links_at, at, file, findings).map(Fabric::Stacked)
+            let dims = stacked(shape, &links, &links_at, at, file, findings)?;
+            match (file.nics.clone(), at.get(Root::nics)) {
+                (Tried::Absent, _) | (_, None) => {
+                    nics::unused(&links, &links_at, findings)?;
+                    Some(Fabric::Stacked(dims))
+                }
+                (given, Some(nics_at)) => {
+                    let given = (given.value()?, &nics_at);
+                    nics::resolve(dims, (&links, &links_at), given, findings).map(Fabric::Graph)
+                }
+            }
         }
         Shape::Generated(generated) => {
             let npus = at.get(Root::npus).map(|place| (file.npus.clone().value(), place));
+            if let Some(place) = at.get(Root::nics) {
+                let allowed = "blocks, or the generator nested with its own nics";
+                findings.refuse(&place, "a generated fabric has no cards to share", allowed);
+            }
+            nics::unused(&links, &links_at, findings)?;
             let topology_at = at.get(Root::topology)?;
             generated.draw(&topology_at, (&links, &links_at), npus, findings).map(Fabric::Graph)
         }
@@ -145,9 +160,24 @@ fn dim(block: Block, size: u32, link: &Link, at: &At<'_>, findings: &mut Finding
     Some(Dim { block, size, bandwidth: Bandwidth(bandwidth.0 / share), latency })
 }
 
+/// The keys that read back to a stack whose dimensions share cards.
+pub(super) fn shared_keys(stack: &SharedStack) -> (Shape, Links) {
+    let dims = stack.dims.iter().map(|dim| (dim.block, dim.size)).collect();
+    let (shape, links) = stack_keys(Topology { dims }, &stack.dims);
+    let named = |(link, of): (&Link, &Option<usize>)| Link {
+        nic: of.map(|nic| stack.nics[nic].name.clone()),
+        ..link.clone()
+    };
+    (shape, Links::Each(links.each().iter().zip(&stack.of).map(named).collect()))
+}
+
 /// The keys that read back to a stack.
 pub(super) fn stack_keys(topology: Topology, dims: &[Dim]) -> (Shape, Links) {
-    let link =
-        |dim: &Dim| Link { bandwidth: dim.bandwidth, latency: dim.latency, per: Some(Per::Link) };
+    let link = |dim: &Dim| Link {
+        bandwidth: dim.bandwidth,
+        latency: dim.latency,
+        per: Some(Per::Link),
+        nic: None,
+    };
     (Shape::Stack(topology), Links::Each(dims.iter().map(link).collect()))
 }

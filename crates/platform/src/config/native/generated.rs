@@ -289,7 +289,7 @@ fn wires(
         return None;
     };
     let mut wires = Vec::new();
-    for (Link { bandwidth, latency, per }, at) in entries {
+    for (Link { bandwidth, latency, per, .. }, at) in entries {
         if per == Some(Per::Npu) {
             let place = at.get(Link::per).unwrap_or(at);
             let message = "in a generated fabric a bandwidth is that of one link";
@@ -304,7 +304,12 @@ fn wires(
 /// The keys that read back to a fabric.
 pub(super) fn keys(recipe: &Recipe) -> Option<(Generated, Links)> {
     let generator = generate::generator(recipe.generator)?;
-    let link = |wire: &Wire| Link { bandwidth: wire.bandwidth, latency: wire.latency, per: None };
+    let link = |wire: &Wire| Link {
+        bandwidth: wire.bandwidth,
+        latency: wire.latency,
+        per: None,
+        nic: None,
+    };
     let links = Links::Each(recipe.wires.iter().map(link).collect());
     Some((Generated { generator, values: recipe.values.clone() }, links))
 }

@@ -28,6 +28,9 @@ section! {
         /// NPU in that dimension together (`n-1` of a FullyConnected, 2 of a Ring, 1 of a Switch).
         /// Generated fabrics have `link` only.
         pub per: Option<Per>, default None, says "`link`; FullyConnected must say it";
+        /// The card of `nics` at which the links of this dimension start
+        /// ([shared cards](../models/topologies.md#dimensions-that-share-a-card)).
+        pub nic: Option<String>, default None;
     }
 }
 
@@ -48,6 +51,14 @@ impl Links {
                 Some(links.iter().cloned().zip(at.items()).collect())
             }
             Links::Each(_) => None,
+        }
+    }
+
+    /// All entries.
+    pub(super) fn each(&self) -> &[Link] {
+        match self {
+            Links::All(link) => std::slice::from_ref(link),
+            Links::Each(links) => links,
         }
     }
 

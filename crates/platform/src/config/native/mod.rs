@@ -36,6 +36,9 @@ mod links;
 #[cfg(test)]
 mod memory_tests;
 pub(crate) mod network;
+mod nics;
+#[cfg(test)]
+mod nics_tests;
 mod npu;
 mod origins;
 #[cfg(test)]

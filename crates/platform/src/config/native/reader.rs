@@ -4,7 +4,7 @@ use super::fabric;
 use super::network::Network;
 use super::root::Root;
 use super::shape::Shape;
-use super::{collectives, explicit, failed, generated, library, npu, remote};
+use super::{collectives, explicit, failed, generated, library, nics, npu, remote};
 use crate::config::declared::{Setting, Tried, Words, absent};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Tree;
@@ -175,6 +175,7 @@ fn keeps_order(
 /// The keys that read back to a platform.
 pub(super) fn keys(platform: &Platform) -> Root {
     let (mut topology, mut links, mut graph, mut lost) = (None, None, None, None);
+    let mut cards = None;
     match &platform.fabric {
         Fabric::Stacked(dims) => {
             if let Some(shape) = platform.fabric.topology() {
@@ -184,10 +185,16 @@ pub(super) fn keys(platform: &Platform) -> Root {
         }
         Fabric::Graph(found) => {
             lost = failed::keys(found);
+            if let Some(stack) = &found.stack {
+                let keys = fabric::shared_keys(stack);
+                (topology, links) = (Some(keys.0), Some(keys.1));
+                cards = Some(nics::keys(stack));
+            }
             match found.recipe.as_ref().and_then(|recipe| generated::keys(recipe)) {
                 Some(keys) => {
                     (topology, links) = (Some(Shape::Generated(keys.0)), Some(keys.1));
                 }
+                None if found.stack.is_some() => {}
                 None => graph = Some(explicit::keys(found)),
             }
         }
@@ -201,6 +208,7 @@ pub(super) fn keys(platform: &Platform) -> Root {
         npus: Tried::Absent,
         graph: graph.into(),
         links: links.into(),
+        nics: cards.into(),
         failed: lost.into(),
         network: Tried::Read(platform.network.clone()),
         npu: Tried::Read(npu::keys(&platform.npu)),

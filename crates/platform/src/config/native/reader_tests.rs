@@ -136,7 +136,7 @@ fn broken_text_gives_its_message() {
         (
             ("latency: 300", "latecny: 300"),
             "line 6, links[0].latecny: unknown key \"latecny\"; did you mean \"latency\"? \
-                                            (allowed: bandwidth, latency, per)|line 6, links[0]: \"latency\" is missing \
+                                            (allowed: bandwidth, latency, per, nic)|line 6, links[0]: \"latency\" is missing \
                                             (allowed: a time, such as \"500 ns\")"
                 .into(),
         ),
@@ -266,7 +266,7 @@ fn broken_text_gives_its_message() {
         (
             ("logical", "logicl"),
             "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, \
-             source, extends, topology, npus, graph, links, failed, network, npu, remote_memory, \
+             source, extends, topology, npus, graph, links, nics, failed, network, npu, remote_memory, \
              collectives, library, scheduler, logical)"
                 .into(),
         ),

@@ -6,6 +6,7 @@ use super::explicit::Graph;
 use super::failed::Failed;
 use super::links::Links;
 use super::network::Network;
+use super::nics::Nic;
 use super::npu::Npu;
 use super::remote::Remote;
 use super::shape::Shape;
@@ -35,6 +36,8 @@ section! {
         /// One mapping for each dimension, or one for all. For a generated fabric, one for each kind
         /// of link.
         pub links: Tried<Links>, default Tried::Absent, says "required with `topology`";
+        /// Network cards that dimensions of `topology` share, which `links` name.
+        pub nics: Tried<Vec<Nic>>, default Tried::Absent, says "none: every dimension has its own";
         /// Links and nodes of a graph or a generated fabric that have failed
         /// ([topologies](../models/topologies.md#failed-links-and-nodes)).
         pub failed: Tried<Failed>, default Tried::Absent, says "nothing";
