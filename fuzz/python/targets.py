@@ -329,6 +329,23 @@ def _measured(folder: Path, files: Files) -> object:
     return refused
 
 
+def _networks() -> list[Files]:
+    folder = ROOT / "tests/python/wiring/data"
+    files = [path for path in sorted(folder.iterdir()) if path.suffix != ".md"]
+    return [{path.name: path.read_bytes()} for path in files]
+
+
+def _network(folder: Path, files: Files) -> object:
+    from armillary import wiring
+
+    given = {} if "closfabric.yaml" not in files else {"nvlink": "1 GB/s", "pcie": "1 GB/s"}
+    nodes = 1 if given else 2
+    found = wiring.import_file(
+        folder / next(iter(files)), name="x", assumed=wiring.Assumed(given, "A100"), nodes=nodes
+    )
+    return arm.Platform.parse(found.text).picture()
+
+
 TARGETS = (
     Target("kineto", _kineto, _import),
     Target("host_trace", _host, _import),
@@ -342,4 +359,5 @@ TARGETS = (
     Target("design", _designs, _design),
     Target("costs", _costs, _cost),
     Target("measurements", _measurements, _measured),
+    Target("network", _networks, _network),
 )

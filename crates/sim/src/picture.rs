@@ -104,16 +104,21 @@ fn cable(cable: &Cable, load: Option<Load>) -> PictureCable {
     }
 }
 
-/// The links of a graph by rows and kind, from the NPUs outwards.
+/// The links of a graph by kind, else by the rows that they join, from the NPUs outwards.
 fn sorts(graph: &GraphFabric, sketch: &Sketch) -> Vec<PictureSort> {
     let word = |row: u32| if row == 0 { "NPU".to_string() } else { format!("tier {row}") };
+    let mut rows_of: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
     let mut found: BTreeMap<(u32, u32, u32), PictureSort> = BTreeMap::new();
     for link in &graph.links {
         let (from, to) = (sketch.tier(link.from), sketch.tier(link.to));
         let (near, far) = (from.min(to), from.max(to));
         let named = graph.kinds.get(link.kind as usize).filter(|name| !name.is_empty());
         let (speed, latency) = (link.bandwidth.as_gb_per_s(), link.latency.as_ns());
-        let sort = found.entry((near, far, link.kind)).or_insert_with(|| PictureSort {
+        let rows = match named {
+            Some(_) => *rows_of.entry(link.kind).or_insert((near, far)),
+            None => (near, far),
+        };
+        let sort = found.entry((rows.0, rows.1, link.kind)).or_insert_with(|| PictureSort {
             name: named.map_or_else(|| format!("{} - {}", word(near), word(far)), String::clone),
             links: 0,
             slowest_gb_per_s: speed,

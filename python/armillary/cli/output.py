@@ -246,6 +246,11 @@ def write_csv(path: str, text: str) -> None:
     _write(path, text, "table")
 
 
+def write_platform(path: str, text: str) -> None:
+    """Writes a platform file to `path`, or to stdout when it is `-`."""
+    _write(path, text, "platform")
+
+
 def write_drawing(path: str, text: str) -> None:
     """Writes a drawing to `path`, or to stdout when it is `-`."""
     _write(path, text if text.endswith("\n") else text + "\n", "drawing")

@@ -1,14 +1,16 @@
-"""`armillary platform`: lists presets, shows what a platform is resolved to, and imports tables."""
+"""`armillary platform`: lists presets, shows what a platform is resolved to, imports networks and
+tables."""
 
 from __future__ import annotations
 
 import json as json_text
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .. import __version__
+from .. import __version__, wiring
 from ..blocks import BLOCKS
 from ..files import write_text
 from ..platform import Platform, presets, read_gemm_table
@@ -18,10 +20,11 @@ from .options import Json, Npus, Settings, key_values, settings
 
 SCHEMA = "armillary.platforms/1"
 TABLE_SCHEMA = "armillary.gemm_table/1"
+IMPORT_SCHEMA = "armillary.platform_import/1"
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List or show platforms, or import measured kernels.",
+    help="List or show platforms, import networks or measured kernels.",
     rich_markup_mode=None,
 )
 
@@ -154,6 +157,92 @@ def _facts(facts: dict[str, Any]) -> list[str]:
     if facts["bisection"] is not None:
         lines.append(f"bisection, lower to upper ranks: {bandwidth(facts['bisection'] / GB)}")
     return lines
+
+
+class Format(StrEnum):
+    """What is imported."""
+
+    nccl = "nccl"
+    smi = "nvidia-smi"
+    infragraph = "infragraph"
+
+
+@app.command("import")
+def import_(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="NCCL's topology, nvidia-smi topo -m, or an InfraGraph."
+        ),
+    ],
+    out: Annotated[
+        str, typer.Option("-o", "--output", metavar="PLATFORM", help="Platform file; - for stdout.")
+    ],
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="Format of FILE (default: by its content).")
+    ] = None,
+    nodes: Annotated[
+        int, typer.Option("--nodes", min=1, max=4096, help="Nodes like the one in FILE.")
+    ] = 1,
+    rails: Annotated[
+        bool, typer.Option("--rails", help="Join cards of one number, instead of all cards.")
+    ] = False,
+    cards: Annotated[
+        str | None,
+        typer.Option(
+            "--cards", metavar="NAME,...", help="Network cards to use (default: near GPUs)."
+        ),
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", metavar="NAME", help="GPU, where FILE does not say it: H100."),
+    ] = None,
+    assume: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assume", metavar="NAME=VALUE", help="A value that FILE lacks: nvlink='25 GB/s'."
+        ),
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Turn a network that another program describes into a platform file."""
+    with output.guard():
+        output.claim({"--json": json, "--output": out}, str(file))
+        given = key_values("--assume", assume, "nvlink='25 GB/s'")
+        imported = wiring.import_file(
+            file,
+            name=Path(out).stem if out != "-" else file.stem,
+            assumed=wiring.Assumed(given, gpu),
+            format_=format_,
+            nodes=nodes,
+            rails=rails,
+            cards=[card for card in (cards or "").split(",") if card],
+        )
+        # It must read back before it is written.
+        Platform.parse(imported.text, str(file))
+        _show_import(imported, out, json)
+
+
+def _show_import(imported: wiring.Imported, out: str, json: str | None) -> None:
+    for remark in imported.remarks:
+        output.log(f"note: {remark}")
+    for name, value, source in imported.assumed:
+        output.log(f"assumed: {name} = {value} ({source})")
+    output.write_platform(out, imported.text)
+    assumed = [
+        dict(zip(("name", "value", "source"), each, strict=True)) for each in imported.assumed
+    ]
+    found = {
+        "format": imported.format,
+        "npus": imported.npus,
+        "links": imported.links,
+        "remarks": list(imported.remarks),
+        "assumed": assumed,
+    }
+    head = {"schema": IMPORT_SCHEMA, "version": __version__, "platform": out}
+    output.write_json(json, json_text.dumps({**head, **found}, indent=2))
+    if "-" not in (out, json):
+        typer.echo(f"{out}: {imported.npus} NPUs, {imported.links} links, from {imported.format}")
 
 
 @app.command("import-gemm")

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..schema import Picture, PictureCell
+from ..schema import Picture, PictureCable, PictureCell
 
 WIDEST = 960.0
 """Width of the part with nodes, in pixels."""
@@ -86,8 +86,9 @@ def in_tiers(picture: Picture) -> Layout:
     factor = min(1.0, WIDEST / natural)
     width = natural * factor
     ranks = {tier: place for place, tier in enumerate(sorted(by_tier))}
-    arcs = any(_is_level(picture, cable["a"], cable["b"]) for cable in picture["cables"])
-    bottom = 30 + _ROW * (len(ranks) - 1)
+    level = {cells[cable["a"]]["tier"] for cable in picture["cables"] if _is_level(picture, cable)}
+    top = max(ranks, default=0)
+    bottom = (62 if top > 0 and top in level else 30) + _ROW * (len(ranks) - 1)
     boxes = []
     for index, cell in enumerate(cells):
         wide, high = size_of(cell, named[cell["tier"]])
@@ -100,7 +101,7 @@ def in_tiers(picture: Picture) -> Layout:
         Stroke(_path(picture, boxes, cable["a"], cable["b"], len(ranks) - 1), (i,))
         for i, cable in enumerate(picture["cables"])
     ]
-    return Layout(width, bottom + (70 if arcs else 24), boxes, strokes, (), rows)
+    return Layout(width, bottom + (70 if 0 in level else 24), boxes, strokes, (), rows)
 
 
 def _wide(group: _Group, widths: Sequence[float]) -> float:
@@ -137,10 +138,10 @@ class _Placing:
             left += spare + self.widths[cell]
 
 
-def _is_level(picture: Picture, a: int, b: int) -> bool:
-    """Whether a cable stays in the row of NPUs."""
-    cells = picture["cells"]
-    return a != b and cells[a]["tier"] == 0 and cells[b]["tier"] == 0
+def _is_level(picture: Picture, cable: PictureCable) -> bool:
+    """Whether a cable stays in its row."""
+    cells, a, b = picture["cells"], cable["a"], cable["b"]
+    return a != b and cells[a]["tier"] == cells[b]["tier"]
 
 
 def _path(picture: Picture, boxes: Sequence[Box], a: int, b: int, top: int) -> str:

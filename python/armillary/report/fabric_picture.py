@@ -153,6 +153,8 @@ def _box(cell: PictureCell, spot: Box) -> Iterator[str]:
 
 def _short(name: str, room: int) -> str:
     """The name, or its beginning and its number."""
+    while len(name) > room and re.match(r"\w+\.\D", name):
+        name = name.split(".", 1)[1]
     if len(name) <= room:
         return name
     digits = re.search(r"\d*$", name)
@@ -173,9 +175,13 @@ def _sort(cells: Sequence[PictureCell]) -> str:
     """What the nodes of a tier are called, without their numbers."""
     if cells[0]["tier"] == 0:
         return "NPUs"
-    names = {re.sub(r"[\W_]*\d+$", "", each[end]) for each in cells for end in ("name", "last")}
-    found = names.pop() if len(names) == 1 else ""
-    return found[:14] if found else f"tier {cells[0]['tier']}"
+    words = {
+        " ".join(re.findall(r"[^\W\d_]{3,}", each[end]))
+        for each in cells
+        for end in ("name", "last")
+    }
+    found = words.pop() if len(words) == 1 else ""
+    return found[-14:] if found else f"tier {cells[0]['tier']}"
 
 
 def _captions(picture: Picture) -> list[str]:

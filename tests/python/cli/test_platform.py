@@ -138,3 +138,21 @@ def test_a_network_too_large_for_graphviz_is_refused(armillary: Armillary, tmp_p
     assert run.returncode == 2
     assert "too large" in run.stderr
     assert not (tmp_path / "large.dot").exists()
+
+
+def test_import_writes_a_platform(armillary: Armillary, tmp_path: Path) -> None:
+    matrix = "\tGPU0\tGPU1\nGPU0\t X \tNV12\nGPU1\tNV12\t X \n"
+    (tmp_path / "topo.txt").write_text(matrix)
+    arguments = ("platform", "import", "topo.txt", "-o", "own.yml", "--json", "own.json")
+    refused = armillary(*arguments)
+    assert refused.returncode == 2
+    assert "--gpu" in refused.stderr
+    assert not (tmp_path / "own.yml").exists()
+    run = armillary(*arguments, "--gpu", "a100", "--assume", "nvlink=25 GB/s")
+    assert run.returncode == 0, run.stderr
+    found = json.loads((tmp_path / "own.json").read_text())
+    assert (found["format"], found["npus"]) == ("nvidia-smi", 2)
+    assert "nvlink" not in {each["name"] for each in found["assumed"]}
+    shown = armillary("platform", "show", "own.yml").stdout
+    assert "bandwidth: 300 GB/s" in shown
+    assert 'name: "own"' in shown

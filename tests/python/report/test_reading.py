@@ -58,8 +58,8 @@ def test_a_picture_that_can_t_be_drawn_is_refused(
         ),
         1,
     )
-    cable = {**cable, "a": ends[0], "b": ends[1], "busy_ns": None, "bytes": None}
-    picture = {"layout": layout, "cells": [{**CELL, "at": at}], "cables": [cable], "sorts": []}
+    drawn: dict[str, Any] = {**cable, "a": ends[0], "b": ends[1], "busy_ns": None, "bytes": None}
+    picture = {"layout": layout, "cells": [{**CELL, "at": at}], "cables": [drawn], "sorts": []}
     assert word in said(json.dumps({**report, "picture": picture}))
 
 

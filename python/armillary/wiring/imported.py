@@ -1,0 +1,116 @@
+"""A file of another program as a platform file: which format it is, and what is made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import documents
+from ..errors import InputError, Problem
+from . import infragraph, nccl_xml, nvidia_smi
+from .assumed import Assumed
+from .node import Node
+from .trimmed import without_cards, without_dead_ends
+from .written import platform_file
+
+FORMATS = {
+    "nccl": nccl_xml.HELP,
+    "nvidia-smi": nvidia_smi.HELP,
+    "infragraph": infragraph.HELP,
+}
+"""Formats by name, with what each is."""
+MOST_NODES = 4096
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An imported network: the text of its platform file, format, numbers, and what was assumed:
+    name, value, source."""
+
+    text: str
+    format: str
+    npus: int
+    links: int
+    remarks: Sequence[str]
+    assumed: Sequence[tuple[str, str, str]]
+
+
+def import_file(
+    path: str | os.PathLike[str],
+    *,
+    name: str,
+    assumed: Assumed,
+    format_: str | None = None,
+    nodes: int = 1,
+    rails: bool = False,
+    cards: Sequence[str] = (),
+) -> Imported:
+    """Reads a file and makes the platform `name` of it, with `nodes` of the node that it describes.
+
+    The network cards of nodes are joined by one switch, or with `rails` by one for each card;
+    `cards` names those that are used. Raises `InputError` listing every problem."""
+    file = os.fspath(path)
+    content = documents.read_bytes(path, _allowed())
+    node, found = _read(content, file, format_, assumed)
+    if problems := [*_several(node, file, found, nodes), *_cards(node, cards)]:
+        raise InputError(problems)
+    if cards:
+        without_cards(node, {port.name for port in node.ports} - set(cards))
+    elif node.far and nodes > 1:
+        left_out = ", ".join(node.far)
+        node.remarks.append(f"Left out, for they share no PCIe switch with a GPU: {left_out}.")
+        without_cards(node, node.far)
+    without_dead_ends(node, {port.name for port in node.ports} if nodes > 1 else ())
+    made = f"Imported by Armillary from {Path(file).name}"
+    text = platform_file(node, name, made, assumed, nodes, rails)
+    if problems := assumed.problems():
+        raise InputError(problems)
+    values = [(key, value, source) for key, (value, source) in assumed.used.items()]
+    return Imported(
+        text, found, nodes * len(node.npus), text.count("- {between:"), node.remarks, values
+    )
+
+
+def _read(content: bytes, file: str, format_: str | None, assumed: Assumed) -> tuple[Node, str]:
+    if format_ == "nccl" or (format_ is None and nccl_xml.is_nccl(content)):
+        return nccl_xml.read(content, file, assumed), "nccl"
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = f"byte {error.start}"
+        raise InputError([Problem(file, place, "is not UTF-8 text", _allowed())]) from None
+    if format_ == "nvidia-smi" or (format_ is None and nvidia_smi.is_topo(text)):
+        return nvidia_smi.read(text, file, assumed), "nvidia-smi"
+    if format_ == "infragraph" or (format_ is None and infragraph.is_infragraph(text)):
+        return infragraph.read(text, file, assumed), "infragraph"
+    raise InputError([Problem(file, "", "is in no format that can be imported", _allowed())])
+
+
+def _allowed() -> str:
+    return "; ".join(FORMATS.values())
+
+
+def _several(node: Node, file: str, found: str, nodes: int) -> list[Problem]:
+    if nodes == 1:
+        return []
+    if found == "infragraph":
+        return [Problem(file, f"--nodes {nodes}", "an InfraGraph has all nodes", "--nodes 1")]
+    if not node.ports:
+        message = "the file has no network card that could join nodes"
+        return [Problem(file, f"--nodes {nodes}", message, "--nodes 1")]
+    if nodes * len(node.npus) > 1 << 17:
+        return [Problem(file, f"--nodes {nodes}", "too many NPUs", f"{1 << 17:,} NPUs")]
+    return []
+
+
+def _cards(node: Node, cards: Sequence[str]) -> list[Problem]:
+    known = [port.name for port in node.ports]
+    return [
+        Problem(
+            "", f"--cards {card}", "no such network card", ", ".join(known) or "none: leave it out"
+        )
+        for card in cards
+        if card not in known
+    ]
