@@ -38,6 +38,8 @@ STUDIES = (
     Entry("multidim-equal-bandwidth", "b4", "studies.multidim_equal_bandwidth"),
     Entry("multidim-performance-per-cost", "b5", "studies.multidim_performance_per_cost"),
     Entry("multidim-last-dimension", "b6", "studies.multidim_last_dimension"),
+    Entry("multidim-allocation", "b7", "studies.multidim_allocation"),
+    Entry("multidim-communication", "b8", "studies.multidim_communication"),
     Entry("dlrm-topology", "c2", "studies.dlrm_topology"),
     Entry("dlrm-injection", "c3", "studies.dlrm_injection"),
     Entry("dlrm-chunks", "c5", "studies.dlrm_chunks"),

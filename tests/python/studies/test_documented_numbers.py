@@ -139,6 +139,22 @@ def wafer_scaling() -> Facts:
     return facts
 
 
+def pictures() -> Facts:
+    names = {"a": "dimension 1 has too little", "b": "dimension 2 has too little", "c": "ideal"}
+    facts = {}
+    for key, words in names.items():
+        facts[key] = ours("multidim-allocation", f"({key}) {words}")
+        for dim in (1, 2, 3):
+            facts[f"{key}{dim}"] = ours("multidim-allocation", f"({key}) busy, dimension {dim}")
+    sizes = {
+        "vgg": "VGG-16 (2014)",
+        "small": "Transformer-17B (2020)",
+        "gpt": "GPT-3 (2020)",
+        "large": "Transformer-1T (2021)",
+    }
+    return facts | {key: ours("multidim-communication", each) for key, each in sizes.items()}
+
+
 def dlrm() -> Facts:
     topology, injection = "dlrm-topology", "dlrm-injection"
     facts = {}
@@ -273,6 +289,16 @@ SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
             "GPT-3 takes {gs1024:.2f}, {gs2048:.2f}, {gs4096:.2f} of the time",
         ],
     ),
+    "B7": (
+        pictures,
+        [
+            "{a:.1f} ms | {a1:.0f}, {a2:.0f}, {a3:.0f} % |",
+            "{b:.1f} ms | {b1:.0f}, {b2:.0f}, {b3:.0f} % |",
+            "{c:.1f} ms | {c1:.0f}, {c2:.0f}, {c3:.0f} % |",
+            "VGG-16 gives {vgg:.2f} GB to collectives in a step, one of Transformer-17B "
+            "{small:.0f} GB, of GPT-3 {gpt:.0f} GB, and of Transformer-1T {large:.0f} GB",
+        ],
+    ),
     "C": (
         dlrm,
         [
@@ -322,6 +348,7 @@ SECTIONS = {
     "A5 and A6": ("A5", "A6"),
     "A7": ("A7",),
     "B1 to B6": ("B",),
+    "B7 and B8": ("B7",),
     "C2, C3 and C5": ("C",),
 }
 NOT_OURS = {
@@ -333,6 +360,7 @@ NOT_OURS = {
         'count from 1 %, and "equal" is within 6 %',
     ),
     "A7": ("ASTRA-sim 2.0",),
+    "B7 and B8": (),
     "C2, C3 and C5": (),
     "A5 and A6": ("ASTRA-sim 2.0", "within 5 % of its best"),
     "B1 to B6": (

@@ -78,3 +78,29 @@ def test_b3_says_that_two_schemes_are_in_the_other_order() -> None:
     assert found["MessageBW over SmartBW"].verdict == "fails"
     assert found["MessageBW over SmartBW"].why.startswith("reversed")
     assert found["the same without GPT-3 on 3D"].verdict == "holds"
+
+
+def test_b7_allocations_as_figure_9_draws_them() -> None:
+    """Too little in a dimension makes it the one that is always busy; the ideal is the fastest,
+    with all dimensions equally busy."""
+    found = {row.setup: row for row in rows("multidim-allocation")}
+    assert [row.verdict for row in found.values() if row.verdict] == ["holds"] * 4
+    assert found["(a) busy, dimension 1"].ours == pytest.approx(100, abs=0.1)
+    ideal = [found[f"(c) busy, dimension {dim}"].ours for dim in (1, 2, 3)]
+    assert ideal == pytest.approx([ideal[0]] * 3, abs=0.1)
+
+
+def test_b8_grows() -> None:
+    """Gradients of a convolutional network are its parameters of 32 bits: VGG-16 has 138 M."""
+    found = {row.setup: row for row in rows("multidim-communication")}
+    assert found["VGG-16 (2014)"].ours == pytest.approx(4 * 138_357_544 / 1e9)
+    assert [row.verdict for row in found.values() if row.verdict] == ["holds"] * 3
+
+
+@pytest.mark.parametrize("name", ["multidim-allocation", "multidim-communication"])
+def test_pictures_draw(name: str) -> None:
+    found = study(name)
+    assert found.charts is not None
+    [chart] = found.charts(rows(name))
+    assert chart.records()
+    assert chart.svg().startswith("<svg")
