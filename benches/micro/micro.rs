@@ -70,6 +70,7 @@ fn exchange(backend: &mut impl Backend) -> usize {
             src,
             dst: (src + 33) % 1024,
             bytes: 65_536,
+            paced: 65_536,
             token: u64::from(src),
             weight: 1,
         };

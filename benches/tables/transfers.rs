@@ -63,6 +63,7 @@ fn drive(mut backend: impl Backend, rounds: u64, spread: u64) -> u64 {
             dst,
             bytes: 65_536 + u64::from(src) * spread,
             token: round * u64::from(NPUS) + u64::from(src),
+            paced: 65_536 + u64::from(src) * spread,
             weight: 1,
         }
     };

@@ -11,6 +11,7 @@ pub mod loopback;
 mod lowered;
 pub mod memory;
 mod native;
+mod pattern;
 pub mod scheduler;
 pub mod shape;
 

@@ -49,19 +49,19 @@ pub struct Followed {
     pub in_first_round: bool,
 }
 
-/// Follows a script to its end. `send(now, to, bytes)` is the time at which a message arrives; it
+/// Follows a script to its end. `send(now, step, to, bytes)` is the time at which a message arrives; it
 /// gives up where it returns `None`.
 #[inline]
 pub fn follow<W: Fn(u32) -> Span>(
     script: &Loopback<'_, W>,
-    mut send: impl FnMut(Span, To, u64) -> Option<Span>,
+    mut send: impl FnMut(Span, u32, To, u64) -> Option<Span>,
 ) -> Option<Followed> {
     let receives = script.steps.iter().filter(|step| step.from.is_some()).count() as u32;
     let mut run = Run::new(script);
     loop {
-        while let Some(Fired { step, posts, .. }) = run.follower.fire(script.steps) {
+        while let Some(Fired { index, step, posts }) = run.follower.fire(script.steps) {
             if let Some(to) = step.to {
-                run.push(send(run.now, to, step.bytes)?, 0, Event::Arrives(step.slot));
+                run.push(send(run.now, index, to, step.bytes)?, 0, Event::Arrives(step.slot));
             }
             if posts.is_some_and(|slot| run.early.remove(&slot)) {
                 run.receive(run.round + 1);
@@ -173,7 +173,7 @@ mod tests {
     ) -> (Vec<u64>, Option<Followed>) {
         let mut sent = Vec::new();
         let wait = |j: u32| Span(waits[j as usize]);
-        let followed = follow(&Loopback { steps, start: Span(100), wait, ties }, |now, _, _| {
+        let followed = follow(&Loopback { steps, start: Span(100), wait, ties }, |now, _, _, _| {
             sent.push(now.0);
             Some(now + Span(transits[sent.len() - 1]))
         });
@@ -250,6 +250,6 @@ mod tests {
             wait: |_| Span::ZERO,
             ties: Ties::Rounds,
         };
-        assert_eq!(follow(&script, |_, _, _| None), None);
+        assert_eq!(follow(&script, |_, _, _, _| None), None);
     }
 }

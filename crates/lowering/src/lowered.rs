@@ -5,7 +5,7 @@
 
 use crate::shape::Shape;
 use collective::custom::Custom;
-use collective::{Plan, Step, To, is_rooted};
+use collective::{Plan, Script, Step, To, is_rooted};
 use graph::{CollectiveKind, Node, Op, Problem};
 use platform::CustomAlgorithm;
 use std::sync::Arc;
@@ -107,6 +107,9 @@ pub struct ReadyPlan {
     pub charges: Vec<Vec<Span>>,
     /// For each script, the number of receives.
     pub receives: Vec<u32>,
+    /// For each script and step, for how many bytes its message keeps the link by which it leaves,
+    /// where messages wait nowhere else: at least its own (`pattern.rs`).
+    pub paced: Vec<Vec<u64>>,
 }
 
 impl ReadyPlan {
@@ -119,7 +122,9 @@ impl ReadyPlan {
         let charges = priced.map(Iterator::collect).collect();
         let count = |steps: &[Step]| steps.iter().filter(|s| s.from.is_some()).count() as u32;
         let receives = plan.scripts.iter().map(|s| count(&s.steps)).collect();
-        ReadyPlan { plan, charges, receives }
+        let bytes = |s: &Script| s.steps.iter().map(|step| step.bytes).collect();
+        let paced = plan.scripts.iter().map(bytes).collect();
+        ReadyPlan { plan, charges, receives, paced }
     }
 
     /// The step of the script at position `from` whose message goes to receive `slot` of position
@@ -167,6 +172,20 @@ impl Directed {
         let backward = directed.then(|| Arc::new(plan.mirrored()));
         let forward = Arc::new(plan);
         Directed { backward: backward.unwrap_or_else(|| forward.clone()), forward }
+    }
+}
+
+impl Directed {
+    /// Both directions, changed.
+    #[must_use]
+    pub fn map(mut self, change: impl Fn(&mut ReadyPlan)) -> Directed {
+        let same = Arc::ptr_eq(&self.forward, &self.backward);
+        change(Arc::make_mut(&mut self.forward));
+        if same {
+            return Directed { backward: self.forward.clone(), forward: self.forward };
+        }
+        change(Arc::make_mut(&mut self.backward));
+        self
     }
 }
 

@@ -12,6 +12,7 @@ use crate::lowered::{
     Directed, Filter, Geometry, Lane, Lowered, Lowering, PhaseSpec, ReadyPlan, Request, buffer,
     regular,
 };
+use crate::pattern::Patterns;
 use crate::scheduler::Order;
 use crate::shape::{Line, Shape};
 use crate::{library, lowered};
@@ -27,12 +28,13 @@ pub struct NativeLowering<'a> {
     platform: &'a Platform,
     /// Sizes of the dimensions collectives run over.
     sizes: Vec<u32>,
+    patterns: Patterns<'a>,
 }
 
 impl<'a> NativeLowering<'a> {
     /// For any platform.
     pub fn new(platform: &'a Platform, sizes: Vec<u32>) -> NativeLowering<'a> {
-        NativeLowering { platform, sizes }
+        NativeLowering { platform, sizes, patterns: Patterns::new(platform) }
     }
 
     fn chunks(&self, kind: CollectiveKind, bytes: u64, members: u64) -> Result<Chunks, Problem> {
@@ -105,8 +107,8 @@ impl<'a> NativeLowering<'a> {
 
     fn plans(
         &self,
-        kind: CollectiveKind,
-        algorithm: Algorithm,
+        (kind, algorithm): (CollectiveKind, Algorithm),
+        geometry: Geometry,
         n: u32,
         bytes: u64,
         root: u32,
@@ -115,6 +117,7 @@ impl<'a> NativeLowering<'a> {
         let plan = |chunk| {
             let plan = collective::plan(kind, algorithm, n, bytes, root, chunk);
             plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b))))
+                .map(|directed| self.patterns.pace(directed, geometry))
                 .map_err(|e| Problem::new("", "", e.message()).help(e.allowed()))
         };
         (0..turns).map(plan).collect()
@@ -122,7 +125,7 @@ impl<'a> NativeLowering<'a> {
 
     fn phase(&self, phase: &Named) -> Result<PhaseSpec, Problem> {
         let Named { dim, kind, bytes, algorithm, geometry, size, root, lane, ref only } = *phase;
-        let plans = self.plans(kind, algorithm, size, bytes, root)?;
+        let plans = self.plans((kind, algorithm), geometry, size, bytes, root)?;
         Ok(PhaseSpec {
             dim,
             lane,

@@ -362,7 +362,7 @@ fn over_graph(
     departures: &mut Departures,
     turns: &mut Turns,
     now: Time,
-    &Transfer { src, dst, bytes, .. }: &Transfer,
+    &Transfer { src, dst, bytes, paced, .. }: &Transfer,
 ) -> (Option<Time>, Span) {
     let (mut at, mut key) = (src, graph.routing().key(src, dst));
     let (mut start, mut latency, mut slowest) = (None, Span::ZERO, Span::ZERO);
@@ -378,8 +378,10 @@ fn over_graph(
         if at == src {
             let free = &mut departures.free[hop.link as usize];
             let leaves = now.max(*free);
-            *free = leaves + occupancy;
+            let kept = costs[hop.link as usize].occupancy(paced.max(bytes));
+            *free = leaves + kept;
             start = Some(leaves);
+            slowest = kept;
         }
         latency += costs[hop.link as usize].transit(1, 0);
         slowest = slowest.max(occupancy);
@@ -400,11 +402,12 @@ impl Analytical {
 impl Backend for Analytical {
     #[inline]
     fn start(&mut self, now: Time, transfer: Transfer) {
-        let Transfer { src, dst, bytes, token, weight } = transfer;
+        let Transfer { src, dst, bytes, paced, token, weight } = transfer;
         let (mut start, mut way) = (None, Way::default());
         let volume = u128::from(bytes) * u128::from(weight);
         match &self.paths {
             Paths::Stack { axes, crossing, routing } => {
+                let mut kept = Span::ZERO;
                 let (memo, carried, departures, turns) =
                     (&mut self.memo, &mut self.bytes, &mut self.departures, &mut self.turns);
                 Paths::cross(axes, *crossing, src, dst, |dim, axis, hops, ends| {
@@ -416,11 +419,18 @@ impl Backend for Analytical {
                     }
                     start.get_or_insert_with(|| {
                         let way = axis.way(*routing, (src, dst), ends, Some(turns));
-                        departures.depart(now, src, axis.port(ends) + way, memo.occupancy)
+                        let kept = if paced > bytes {
+                            kept = axis.cost.occupancy(paced);
+                            kept
+                        } else {
+                            memo.occupancy
+                        };
+                        departures.depart(now, src, axis.port(ends) + way, kept)
                     });
                     way.cross(memo.span, memo.occupancy);
                     carried[dim] += volume * axis.leaving(hops);
                 });
+                way.total = way.total.max(way.total - way.slowest + kept);
             }
             Paths::Graph { graph, costs } => {
                 let (departures, turns) = (&mut self.departures, &mut self.turns);

@@ -20,7 +20,7 @@ use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
 /// Bytes kept for a message, a link and a link in use, rounded up for tables that grow by doubling.
-const MESSAGE: u64 = 48;
+const MESSAGE: u64 = 56;
 const LINK: u64 = 4;
 const USED_LINK: u64 = 96;
 
@@ -240,7 +240,7 @@ impl LinkQueues {
         let from_npu = from < self.graph.npus();
         let stores = self.stores;
         let entry = self.messages[message as usize];
-        let Transfer { src, dst, bytes, weight, token } = entry.transfer;
+        let Transfer { src, dst, bytes, weight, token, .. } = entry.transfer;
         let (transit, occupancy) = self.spans(link, dim, bytes);
         let arrival = if stores {
             if from != src {

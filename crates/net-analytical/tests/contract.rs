@@ -65,7 +65,8 @@ fn traffic(npus: u32, random: &mut Random) -> Vec<(Time, Transfer)> {
         let src = random.below(npus.into()) as u32;
         let dst = (src + 1 + random.below(u64::from(npus) - 1) as u32) % npus;
         let bytes = [0, 1, 4096, 1_000_003][random.below(4) as usize];
-        (Time(now), Transfer { src, dst, bytes, token, weight: 1 + random.below(3) })
+        let weight = 1 + random.below(3);
+        (Time(now), Transfer { src, dst, bytes, paced: bytes, token, weight })
     };
     (0..60).map(transfer).collect()
 }

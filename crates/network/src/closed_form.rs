@@ -33,6 +33,17 @@ pub trait ClosedForm {
     /// How long a transfer keeps that link from the next one.
     fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span;
 
+    /// As [`ClosedForm::uncontended`], for a transfer of (bytes, [`Transfer::paced`]).
+    fn paced(&self, src: u32, dst: u32, (bytes, paced): (u64, u64)) -> Option<Alone> {
+        let alone = self.uncontended(src, dst, bytes)?;
+        if paced <= bytes {
+            return Some(alone);
+        }
+        let occupancy = self.occupancy(src, dst, paced);
+        let latency = self.uncontended(src, dst, 0)?.transit;
+        Some(Alone { transit: alone.transit.max(latency + occupancy), occupancy })
+    }
+
     /// Learns of every link (by its number in the topology) whether only one NPU ever sends over
     /// it. [`ClosedForm::uncontended`] may then answer for more transfers.
     fn set_private_links(&mut self, _private: Vec<bool>) {}

@@ -11,6 +11,10 @@ pub struct Transfer {
     pub dst: u32,
     /// Size; zero is allowed and costs latency only.
     pub bytes: u64,
+    /// Bytes for which it keeps the link by which it leaves: at least its own, more where the
+    /// traffic that it belongs to loads a link behind that one more. Means something only where
+    /// transfers meet nowhere else ([`Contention::Departures`](crate::Contention)).
+    pub paced: u64,
     /// The caller's name for it, returned with the delivery. Unique among transfers under way.
     pub token: u64,
     /// Number of equal transfers it stands for: 1, or more in a folded run. Counts in

@@ -208,7 +208,8 @@ fn traffic() -> Vec<(Time, Transfer)> {
     let pairs = [(0, 1), (1, 0), (1, 2), (0, 2), (2, 1), (2, 0)];
     let all = pairs.iter().chain(&pairs).zip(0..);
     let transfer = |(&(src, dst), token): (&(u32, u32), u64)| {
-        let transfer = Transfer { src, dst, bytes: 100 + token % 3, token, weight: 1 + token % 2 };
+        let (bytes, weight) = (100 + token % 3, 1 + token % 2);
+        let transfer = Transfer { src, dst, bytes, paced: bytes, token, weight };
         (Time(token / 4 * 500), transfer)
     };
     all.map(transfer).collect()

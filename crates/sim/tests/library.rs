@@ -99,9 +99,9 @@ fn folding_changes_nothing() {
     }
 }
 
-/// A network that stores messages whole loses an eighth of their time on links at most.
+/// Queues on links cost nothing where a collective runs alone.
 #[test]
-fn queues_on_links_cost_an_eighth_at_most() {
+fn queues_on_links_cost_nothing_alone() {
     for (name, npus) in [("dgx-h100", "8"), ("dgx-a100-16n", "32"), ("mi300x-8", "8")] {
         let platform = preset(name, &[("npus", npus)]);
         for bytes in [8, 1 << 22, 1 << 28] {
@@ -111,7 +111,7 @@ fn queues_on_links_cost_an_eighth_at_most() {
                     .step_time_ns
             };
             let ratio = of(BackendKind::Link) / of(BackendKind::Analytical);
-            assert!((0.999..1.126).contains(&ratio), "{name}, {bytes} bytes: {ratio}");
+            assert!((0.999..1.001).contains(&ratio), "{name}, {bytes} bytes: {ratio}");
         }
     }
 }

@@ -18,7 +18,10 @@ fn traffic() -> Vec<(Time, Transfer)> {
         let src = (token % 4) as u32;
         let dst = (src + 1 + (token / 4 % 3) as u32) % 4;
         let bytes = [0, 1, 4096, 1_000_003][(token / 2 % 4) as usize];
-        (Time(token / 3 * 700_000), Transfer { src, dst, bytes, token, weight: 1 + token % 2 })
+        (
+            Time(token / 3 * 700_000),
+            Transfer { src, dst, bytes, paced: bytes, token, weight: 1 + token % 2 },
+        )
     };
     (0..24).map(transfer).collect()
 }

@@ -14,11 +14,13 @@ def one(kind: str, size: int, platform: arm.Platform, backend: str = "analytical
 
 
 def switch(algorithm: str) -> arm.Platform:
-    """Eight NPUs as in ASTRA-sim's issue 296: 50 GB/s, 10 ns, eight chunks one after another."""
+    """Eight NPUs as in ASTRA-sim's issue 296: 50 GB/s, 10 ns, eight chunks one after another, and
+    messages that the switch stores whole."""
     settings = {
         "collectives.all_reduce": algorithm,
         "scheduler.chunks": 8,
         "scheduler.active_chunks": 1,
+        "network.link.switching": "store_and_forward",
     }
     return arm.Platform("SW(8)", bandwidth="50 GB/s", latency="10 ns", settings=settings)
 

@@ -235,7 +235,8 @@ def test_contention_is_waiting_for_others() -> None:
 
 
 def test_the_network_model_is_a_cause() -> None:
-    target = arm.Platform("SW(8)", bandwidth="50 GB/s", latency="10 ns")
+    stores = {"network.link.switching": "store_and_forward"}
+    target = arm.Platform("SW(8)", bandwidth="50 GB/s", latency="10 ns", settings=stores)
     found = pair(one("all_reduce", 10**8, target), one("all_reduce", 10**8, target, "link"))
     causes = found["causes"]
     assert isinstance(causes, dict)

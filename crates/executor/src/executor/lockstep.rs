@@ -99,7 +99,7 @@ impl<B: Backend> Executor<'_, B> {
         let weight = self.folding.multiplicity[state.rank as usize];
         for &(to, bytes, count) in &form.sends {
             let dst = self.rank_at(&state.seat(), &script, to.position(state.position, script.n));
-            self.carry(Transfer { src, dst, bytes, token: 0, weight }, count);
+            self.carry(Transfer { src, dst, bytes, paced: bytes, token: 0, weight }, count);
         }
         self.register(
             state.rank,
@@ -174,7 +174,7 @@ impl<B: Backend> Executor<'_, B> {
         let mut sends: IndexMap<(To, u64), u64, FxBuildHasher> = IndexMap::default();
         // When the link to each peer is free again.
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
-        let send = |now: Span, to: To, bytes: u64| {
+        let send = |now: Span, _: u32, to: To, bytes: u64| {
             let peer = self.rank_at(&state.seat(), script, to.position(state.position, script.n));
             let alone = self.uncontended(src, peer, bytes)?;
             let free = free.entry(peer).or_default();

@@ -337,7 +337,7 @@ impl<'a, B: Backend> Executor<'a, B> {
 
     #[cold]
     fn report_departure(&mut self, sender: Sender, rank: u32, transfer: Transfer, handling: Span) {
-        let Transfer { src, dst, bytes, token, .. } = transfer;
+        let Transfer { src, dst, bytes, paced, token, .. } = transfer;
         let latency = self.backend.physical_minimum(src, dst, 0);
         let form = self.backend.closed_form();
         let departure = Departure {
@@ -349,7 +349,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             bytes,
             latency,
             transfer: self.backend.physical_minimum(src, dst, bytes).saturating_sub(latency),
-            occupancy: form.map_or(Span::ZERO, |form| form.occupancy(src, dst, bytes)),
+            occupancy: form.map_or(Span::ZERO, |form| form.occupancy(src, dst, paced)),
             handling,
         };
         let now = self.now;

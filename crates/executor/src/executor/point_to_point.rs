@@ -49,7 +49,8 @@ impl<B: Backend> Executor<'_, B> {
         let src = self.folding.representatives[owner.rank as usize];
         let weight = self.folding.multiplicity[owner.rank as usize];
         let (dst, token) = (src.wrapping_add_signed(offset), token.pack());
-        let transfer = Transfer { src, dst, bytes: ANNOUNCEMENT, token, weight };
+        let transfer =
+            Transfer { src, dst, bytes: ANNOUNCEMENT, paced: ANNOUNCEMENT, token, weight };
         let sender = Sender::Beside(owner.graph().is_none().then_some(owner.node));
         self.depart(sender, owner.rank, transfer, Span::ZERO);
     }
@@ -64,7 +65,7 @@ impl<B: Backend> Executor<'_, B> {
         }
         let weight = self.folding.multiplicity[owner.rank as usize];
         let token = Token::Message { channel: at, ordinal }.pack();
-        let transfer = Transfer { src, dst, bytes, token, weight };
+        let transfer = Transfer { src, dst, bytes, paced: bytes, token, weight };
         let sender = match owner.graph() {
             None => Sender::Node(owner.node),
             Some(_) => Sender::Beside(None),

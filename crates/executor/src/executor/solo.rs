@@ -94,7 +94,8 @@ impl<B: Backend> Executor<'_, B> {
         for form in std::mem::take(&mut self.closed_forms.solos.forms) {
             let (src, weight) = form.from;
             for ((dst, bytes), times) in form.sends {
-                self.carry(Transfer { src, dst, bytes, token: 0, weight }, times * form.phases);
+                let transfer = Transfer { src, dst, bytes, paced: bytes, token: 0, weight };
+                self.carry(transfer, times * form.phases);
             }
         }
     }
@@ -209,9 +210,11 @@ impl<B: Backend> Executor<'_, B> {
         let weight = self.folding.multiplicity[state.rank as usize];
         let mut free: FxHashMap<u32, Span> = FxHashMap::default();
         let mut sends: FxIndexMap<(u32, u64), u64> = FxIndexMap::default();
-        let send = |now: Span, to: To, bytes: u64| {
+        let send = |now: Span, step: u32, to: To, bytes: u64| {
             let dst = self.rank_at(&state.seat(), script, to.position(state.position, script.n));
-            let alone = self.uncontended(src, dst, bytes).filter(|a| a.transit > Span::ZERO)?;
+            let paced = self.scripts.paced(script, step);
+            let form = self.backend.closed_form()?;
+            let alone = form.paced(src, dst, (bytes, paced)).filter(|a| a.transit > Span::ZERO)?;
             let free = free.entry(self.departure(src, dst)?).or_default();
             let leaves = now.max(*free);
             *free = leaves + alone.occupancy;

@@ -17,6 +17,8 @@ struct ToMember<T> {
     sender: Sender,
     position: u32,
     bytes: u64,
+    /// See [`Transfer::paced`].
+    paced: u64,
     token: T,
 }
 
@@ -61,7 +63,9 @@ impl<B: Backend> Executor<'_, B> {
                 let position = to.position(seat.position, script.n);
                 let token = |to| Token::Step { run: to, phase: seat.phase, slot: step.slot };
                 let (sender, bytes) = (Sender::Chunk(run), step.bytes);
-                self.start_transfer(run, seat, script, ToMember { sender, position, bytes, token });
+                let paced = self.scripts.paced(script, index);
+                let message = ToMember { sender, position, bytes, paced, token };
+                self.start_transfer(run, seat, script, message);
             }
         }
         if let Some(slot) = posts {
@@ -83,14 +87,15 @@ impl<B: Backend> Executor<'_, B> {
         script: &FlatScript,
         message: ToMember<impl FnOnce(u32) -> Token>,
     ) {
-        let ToMember { sender, position, bytes, token } = message;
+        let ToMember { sender, position, bytes, paced, token } = message;
         let row = run - seat.member;
         let src = self.folding.representatives[seat.rank as usize];
         let dst = self.rank_at(seat, script, position);
         let member = self.member_at(seat, script, position, dst);
         let token = token(row + member).pack();
         let weight = self.folding.multiplicity[seat.rank as usize];
-        self.depart(sender, seat.rank, Transfer { src, dst, bytes, token, weight }, Span::ZERO);
+        let transfer = Transfer { src, dst, bytes, paced, token, weight };
+        self.depart(sender, seat.rank, transfer, Span::ZERO);
     }
 
     /// Index among the simulated members of `rank`, which is at `position` of a line.
@@ -137,7 +142,8 @@ impl<B: Backend> Executor<'_, B> {
         let step = plan.sender_step(position, seat.position, slot);
         let token = |to| Token::Clear { run: to, phase: seat.phase, step };
         let (sender, bytes) = (Sender::Chunk(run), ANNOUNCEMENT);
-        self.start_transfer(run, seat, script, ToMember { sender, position, bytes, token });
+        let message = ToMember { sender, position, bytes, paced: bytes, token };
+        self.start_transfer(run, seat, script, message);
     }
 
     /// The announcement of a receiver has arrived for `step`.
@@ -164,7 +170,9 @@ impl<B: Backend> Executor<'_, B> {
         let token = |to| Token::Step { run: to, phase, slot: step.slot };
         let sender = Sender::Cleared(Token::Clear { run, phase, step: index }.pack());
         let (position, bytes) = (to.position(seat.position, script.n), step.bytes);
-        self.start_transfer(run, &seat, &script, ToMember { sender, position, bytes, token });
+        let paced = self.scripts.paced(&script, index);
+        let message = ToMember { sender, position, bytes, paced, token };
+        self.start_transfer(run, &seat, &script, message);
     }
 
     /// A message for receive `slot` of `phase` has arrived.

@@ -44,6 +44,8 @@ pub(crate) struct Scripts<'a> {
     lowered: FxHashMap<Request, LaidOut>,
     scripts: Vec<FlatScript>,
     steps: Vec<Step>,
+    /// By step, for how many bytes its message keeps the link by which it leaves.
+    paced: Vec<u64>,
     charges: Vec<Span>,
 }
 
@@ -55,6 +57,7 @@ impl<'a> Scripts<'a> {
             lowered: FxHashMap::default(),
             scripts: Vec::new(),
             steps: Vec::new(),
+            paced: Vec::new(),
             charges: Vec::new(),
         }
     }
@@ -97,9 +100,8 @@ impl<'a> Scripts<'a> {
         let stride = if let Geometry::Line { stride, .. } = phase.geometry { stride } else { 0 };
         let plans = phase.plans.iter().flat_map(|d| [d.forward.clone(), d.backward.clone()]);
         for plan in plans {
-            for (script, (charges, &receives)) in
-                plan.plan.scripts.iter().zip(plan.charges.iter().zip(&plan.receives))
-            {
+            let prices = plan.charges.iter().zip(&plan.receives).zip(&plan.paced);
+            for (script, ((charges, &receives), paced)) in plan.plan.scripts.iter().zip(prices) {
                 let steps = self.steps.len() as u32;
                 self.scripts.push(FlatScript {
                     first: steps,
@@ -113,6 +115,7 @@ impl<'a> Scripts<'a> {
                     lockstep,
                 });
                 self.steps.extend_from_slice(&script.steps);
+                self.paced.extend_from_slice(paced);
                 self.charges.extend_from_slice(charges);
             }
         }
@@ -127,6 +130,12 @@ impl<'a> Scripts<'a> {
     #[inline]
     pub(crate) fn steps(&self, script: &FlatScript) -> &[Step] {
         &self.steps[script.first as usize..script.last as usize]
+    }
+
+    /// For how many bytes the message of a step keeps the link by which it leaves.
+    #[inline]
+    pub(crate) fn paced(&self, script: &FlatScript, step: u32) -> u64 {
+        self.paced[(script.first + step) as usize]
     }
 
     /// Time charged on the j-th reception of a script, in order of arrival.

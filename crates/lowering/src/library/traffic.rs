@@ -27,7 +27,7 @@
 //! steps runs that many rounds with larger messages. Trees and NVLS send over every link in every
 //! round, which leaves out how pipelines fill and drain. Beyond [`PARTNERS`] partners an all-to-all
 //! sends more to fewer, evenly spread partners. Bytes of every link and the neighbours in rings are
-//! exact. A small collective sends one message per channel where a large one sends [`PIECES`].
+//! exact.
 
 use super::Prediction;
 use super::place::Placement;
@@ -36,12 +36,14 @@ use super::wires::{Message, Wires};
 use graph::CollectiveKind;
 use platform::library::{Algorithm, Library, Protocol};
 use topology::{Dim, Paths};
-use units::{Bytes, Span};
+use units::Span;
 
 /// Most rounds that rings, trees and NVLS take.
 pub(super) const ROUNDS: u32 = 16;
-/// Most messages by one link in a round: what stores them whole loses an eighth at most.
-const PIECES: u32 = 8;
+/// Messages by one link in a round: one up and one down a tree.
+const EACH: u32 = 2;
+/// Partners that an all-to-all, a gather or a scatter serves at a time.
+const AT_ONCE: u32 = 8;
 /// Most messages of an NPU in an all-to-all along a line.
 const PARTNERS: u32 = 512;
 /// Most rounds of an all-to-all.
@@ -121,27 +123,11 @@ impl Traffic<'_> {
         waits * (time / least).clamp(1, u128::from(ROUNDS / waits)) as u32
     }
 
-    /// Messages of a round by one link, so that one that is stored whole on its way makes no more
-    /// than an eighth of the time.
-    fn pieces(&self, dim: &Dim) -> u32 {
-        let busy = u128::from(dim.bandwidth.span(Bytes(self.bytes())).0);
-        let time = u128::from(self.prediction.time.0.max(1));
-        (busy * u128::from(PIECES)).div_ceil(time).clamp(1, u128::from(PIECES)) as u32
-    }
-
     /// Rings, trees and NVLS: every link at work in every round.
     fn pipelined(&self, rounds: &mut Rounds, dim: &Dim, count: u32) {
         let others = self.positions() - 1;
         let mesh = mesh(dim);
-        let pieces = self.pieces(dim);
-        let each = match () {
-            () if mesh => others,
-            // Every hop of a ring through several nodes as often as every other.
-            () if !self.far && self.place.between > 1 && pieces > others => {
-                pieces - pieces % others
-            }
-            () => pieces,
-        };
+        let each = if mesh { others } else { EACH };
         let share = Share { bytes: self.bytes(), rounds: count, each };
         for round in 0..count {
             let next = |at: u32| if mesh { 1 + at % others } else { self.next(round, at) };
@@ -169,11 +155,10 @@ impl Traffic<'_> {
     /// or one for all members whose messages travel as one.
     fn pairwise(&self, rounds: &mut Rounds, dim: &Dim) {
         let others = self.positions() - 1;
-        let pieces = if mesh(dim) { 1 } else { self.pieces(dim) };
         let together = self.library.network.as_ref().and_then(|n| n.pxn).unwrap_or(1).max(1);
         let members = if self.far { self.place.inside.div_ceil(together) } else { 1 };
-        let partners = Partners::new(others, members.max(pieces.div_ceil(others)));
-        let at_once = if mesh(dim) { others } else { PIECES };
+        let partners = Partners::new(others, members);
+        let at_once = if mesh(dim) { others } else { AT_ONCE };
         let count = partners.count.div_ceil(at_once).min(EXCHANGES);
         for round in 0..count {
             rounds.push(partners.messages(round, count, self.bytes()));
@@ -194,7 +179,7 @@ impl Traffic<'_> {
         };
         let all = u128::from(self.bytes()) * u128::from(self.place.members());
         let each = (all / u128::from(cards * (n - 1))).min(u128::from(u64::MAX)) as u64;
-        let together = if mesh(dim) { others.len() } else { PIECES as usize };
+        let together = if mesh(dim) { others.len() } else { AT_ONCE as usize };
         for group in others.chunks(together) {
             let down = |bytes| move |&to: &u32| Message { from: self.root, to, bytes };
             let up = |bytes| move |&from: &u32| Message { from, to: self.root, bytes };
@@ -211,7 +196,7 @@ impl Traffic<'_> {
         let cycles = self.place.rings.as_ref().map_or(&[][..], |rings| &rings.cycles);
         // Two members have one cycle, whose two ways are the same.
         let ways = if n == 2 { 0 } else { 2 * cycles.len() as u32 };
-        let each = if ways == 0 { PIECES } else { ways };
+        let each = if ways == 0 { EACH } else { ways };
         let share = Share { bytes: self.bytes(), rounds: count, each };
         for round in 0..count {
             let next = |from: u32, message: &Message| match message.to {

@@ -153,7 +153,8 @@ impl NativeLowering<'_> {
         wire: &Wire,
     ) -> Result<Cost, Problem> {
         let algorithm = self.of_line(kind, line);
-        let plans = self.plans(phase.kind, algorithm, line.size, phase.bytes, 0)?;
+        let geometry = Geometry::Line { stride: line.stride, size: line.size };
+        let plans = self.plans((phase.kind, algorithm), geometry, line.size, phase.bytes, 0)?;
         Ok(predict::cost(&plans[0].forward, wire, self.platform.scheduler.endpoint_delay))
     }
 }

@@ -47,6 +47,11 @@ impl<'a> Wire<'a> {
         None
     }
 
+    /// Distance between positions along the dimension.
+    pub fn stride(&self) -> u32 {
+        self.stride
+    }
+
     /// Whether what runs backwards leaves by other links.
     pub fn has_directions(&self) -> bool {
         self.dim.block.has_ways_round(self.dim.size)
@@ -95,7 +100,7 @@ pub fn cost(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
         sent: sent(script),
         alone: follow(plan, wire, Crossing::TakesLatency, first, wait),
         serial: bytes_alone(plan, wire),
-        link: busiest(script, wire),
+        link: busiest(script, &plan.paced[0], wire),
     }
 }
 
@@ -125,7 +130,7 @@ pub fn rate(plan: &ReadyPlan, wire: &Wire) -> Option<Rate> {
     let serial = bytes_alone(plan, wire);
     let gb_per_s =
         |time: Span| if time == Span::ZERO { 0.0 } else { sent(script) as f64 / time.as_ns() };
-    let (alone, links) = (gb_per_s(serial), gb_per_s(busiest(script, wire)));
+    let (alone, links) = (gb_per_s(serial), gb_per_s(busiest(script, &plan.paced[0], wire)));
     Some(Rate { alone, links, has_directions: wire.dim.block.paths() != Paths::Switched })
 }
 
@@ -139,10 +144,11 @@ fn sent(script: &Script) -> u64 {
 }
 
 /// For how long position 0 of a uniform plan keeps its busiest link.
-fn busiest(script: &Script, wire: &Wire) -> Span {
+fn busiest(script: &Script, paced: &[u64], wire: &Wire) -> Span {
     let n = wire.size;
     let mut by_link: FxHashMap<u32, Span> = FxHashMap::default();
-    for (to, bytes) in script.steps.iter().filter_map(|s| s.to.map(|to| (to, s.bytes))) {
+    let sends = script.steps.iter().zip(paced).filter_map(|(s, &bytes)| Some((s.to?, bytes)));
+    for (to, bytes) in sends {
         *by_link.entry(wire.way(to, n).0).or_default() += wire.dim.bandwidth.span(Bytes(bytes));
     }
     by_link.into_values().max().unwrap_or_default()
@@ -176,10 +182,10 @@ fn follow(
 ) -> Span {
     let (dim, n) = (wire.dim, plan.plan.n);
     let mut free: FxHashMap<u32, Span> = FxHashMap::default();
-    let send = |now: Span, to: To, bytes: u64| {
+    let send = |now: Span, step: u32, to: To, _: u64| {
         let (link, hops) = wire.way(to, n);
         let free = free.entry(link).or_default();
-        *free = now.max(*free) + dim.bandwidth.span(Bytes(bytes));
+        *free = now.max(*free) + dim.bandwidth.span(Bytes(plan.paced[0][step as usize]));
         Some(match crossing {
             Crossing::TakesLatency => *free + dim.latency * u64::from(hops),
             Crossing::IsInstant => *free,

@@ -78,7 +78,8 @@ fn alike<B: Backend>(
             comparable(one, other) && minima(one, one.bytes) == minima(other, one.bytes)
         });
         for other in others {
-            let theirs = suite.burst(Transfer { bytes: one.bytes, ..*other }, BURST)?;
+            let theirs =
+                suite.burst(Transfer { bytes: one.bytes, paced: one.paced, ..*other }, BURST)?;
             if times != theirs {
                 return Err(format!(
                     "links of {one:?} and {other:?} are called alike, {BURST} at once take {times:?} and {theirs:?}"
