@@ -67,6 +67,7 @@ def _straight(picture: Picture, boxes: Sequence[Box]) -> Iterator[Stroke]:
     """Cables within a slice."""
     cells = picture["cells"]
     longest = _longest(picture)
+    widest = max(cell["at"][0] for cell in cells)
     for i, cable in enumerate(picture["cables"]):
         a, b = cells[cable["a"]], cells[cable["b"]]
         one, other = boxes[cable["a"]], boxes[cable["b"]]
@@ -75,12 +76,14 @@ def _straight(picture: Picture, boxes: Sequence[Box]) -> Iterator[Stroke]:
             continue
         if a["at"][2:] != b["at"][2:]:
             continue
-        dim = next((d for d in (0, 1) if a["at"][d] != b["at"][d]), None)
-        if dim is None:
-            yield Stroke(_line(one.x, one.y, other.x, other.y), (i,))
-            continue
-        apart = abs(a["at"][dim] - b["at"][dim])
-        if apart > 1 and apart == longest[dim] and not longest[dim + 2]:
+        steps = [abs(a["at"][d] - b["at"][d]) for d in (0, 1)]
+        dim = steps.index(max(steps))
+        apart = steps[dim]
+        if all(steps):
+            # A twisted wrap-around: it leaves the grid here and comes back elsewhere.
+            across = 0 if steps[0] == widest else 1
+            yield Stroke(_stubs(one, other, across), (i,))
+        elif apart > 1 and apart == longest[dim] and not longest[dim + 2]:
             yield Stroke(_stubs(one, other, dim), (i,))
         elif apart > 1:
             off = 9.0 + 5 * apart
@@ -97,8 +100,9 @@ def _longest(picture: Picture) -> list[int]:
     cells, apart = picture["cells"], [set[int](), set[int]()]
     for cable in picture["cables"]:
         a, b = cells[cable["a"]]["at"], cells[cable["b"]]["at"]
-        for dim in (0, 1):
-            apart[dim].add(abs(a[dim] - b[dim]))
+        steps = [abs(a[dim] - b[dim]) for dim in (0, 1)]
+        for dim in (0, 1) if not all(steps) else ():
+            apart[dim].add(steps[dim])
     most = [max(found, default=0) for found in apart]
     between = [
         sum(1 < each < far for each in found) for found, far in zip(apart, most, strict=True)

@@ -88,7 +88,7 @@ def in_tiers(picture: Picture) -> Layout:
     ranks = {tier: place for place, tier in enumerate(sorted(by_tier))}
     level = {cells[cable["a"]]["tier"] for cable in picture["cables"] if _is_level(picture, cable)}
     top = max(ranks, default=0)
-    bottom = (62 if top > 0 and top in level else 30) + _ROW * (len(ranks) - 1)
+    bottom = (80 if top > 0 and top in level else 30) + _ROW * (len(ranks) - 1)
     boxes = []
     for index, cell in enumerate(cells):
         wide, high = size_of(cell, named[cell["tier"]])

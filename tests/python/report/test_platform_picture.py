@@ -128,6 +128,10 @@ def test_a_large_fabric_is_small_to_look_at(tmp_path: Path) -> None:
         ),
         ("{generator: rail_optimized, npus_per_node: 8, nodes: 512, spines: 8}", "tiers"),
         ("R(4)_M(5)_R(6)", "grid"),
+        ("{generator: twisted_torus, sizes: [4, 8]}", "grid"),
+        ("{generator: hyperx, npus_per_switch: 4, sizes: [4, 4]}", "grid"),
+        ("{generator: cube_mesh}", "circle"),
+        ("{generator: nvlink_domain, npus: 72, switches: 18}", "tiers"),
     ],
 )
 def test_every_fabric_has_a_layout(tmp_path: Path, topology: str, layout: str) -> None:

@@ -73,7 +73,8 @@ fn of_routers(graph: &GraphFabric) -> Option<Lattice> {
     (joined && alone).then_some(Lattice { at, dims: sizes.len() - 1 })
 }
 
-/// A grid where every link changes one coordinate; with one coordinate a circle.
+/// NPUs stand on a grid, and routers where every link changes one coordinate; with one coordinate
+/// all stand on a circle.
 fn layout(graph: &GraphFabric, lattice: &Lattice) -> Layout {
     if lattice.dims < 2 {
         return Layout::Circle;
@@ -82,7 +83,8 @@ fn layout(graph: &GraphFabric, lattice: &Lattice) -> Layout {
         let (a, b) = (&lattice.at[a as usize], &lattice.at[b as usize]);
         a.iter().zip(b).filter(|(a, b)| a != b).count()
     };
-    let straight = graph.links.iter().all(|link| changed(link.from, link.to) <= 1);
+    let npus = graph.nodes.len() == graph.npus as usize;
+    let straight = npus || graph.links.iter().all(|link| changed(link.from, link.to) <= 1);
     if straight { Layout::Grid } else { Layout::Groups }
 }
 

@@ -3,13 +3,13 @@
 //! and a node's place is its path in that tree.
 
 use super::spot::{Layout, Spot, place};
-use crate::GraphFabric;
+use crate::{GraphFabric, GraphLink};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many members of a group may be drawn one by one; the first that fits is taken.
 const ROOMS: [u32; 12] = [64, 48, 32, 24, 16, 12, 10, 8, 6, 5, 4, 3];
-/// Most cells in the row of NPUs, and in all rows.
-const MOST: (usize, usize) = (72, 300);
+/// Most cells in the row of NPUs and in all rows, and most cables.
+const MOST: (usize, usize, usize) = (72, 300, 400);
 
 /// The spot of each node.
 pub(super) fn spots(graph: &GraphFabric) -> (Layout, Vec<Spot>) {
@@ -20,11 +20,25 @@ pub(super) fn spots(graph: &GraphFabric) -> (Layout, Vec<Spot>) {
         spots = tree.spots(&tiers, room);
         let cells: BTreeSet<&Spot> = spots.iter().collect();
         let npus = cells.iter().filter(|(tier, ..)| *tier == 0).count();
-        if npus <= MOST.0 && cells.len() <= MOST.1 {
+        if npus <= MOST.0 && cells.len() <= MOST.1 && cables(graph, &spots) <= MOST.2 {
             break;
         }
     }
     (Layout::Tiers, spots)
+}
+
+/// Pairs of spots that are joined.
+fn cables(graph: &GraphFabric, spots: &[Spot]) -> usize {
+    let known: BTreeMap<&Spot, u32> = {
+        let all: BTreeSet<&Spot> = spots.iter().collect();
+        all.into_iter().zip(0..).collect()
+    };
+    let number: Vec<u32> = spots.iter().map(|spot| known[spot]).collect();
+    let ends = |link: &GraphLink| {
+        let (a, b) = (number[link.from as usize], number[link.to as usize]);
+        (a.min(b), a.max(b))
+    };
+    graph.links.iter().map(ends).collect::<BTreeSet<_>>().len()
 }
 
 /// The row of each node. The tiers of the switches decide; where all are alike, how far they are
