@@ -15,6 +15,6 @@ pub use config::native::network::{
 };
 pub use platform::{
     Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Exceeded,
-    Hierarchy, Launch, Like, Npu, Platform, Policy, Rings, Scheduler,
+    Hierarchy, Launch, Like, Measured, Npu, Platform, Policy, Rings, Scheduler,
 };
 pub use profile::{AstraSimParameters, Profile, SharedBus};

@@ -279,6 +279,40 @@ pub struct CustomPaths {
     pub nodes: std::collections::BTreeMap<u64, String>,
 }
 
+/// What a platform says of measurements of its collectives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Measured {
+    /// Nothing.
+    #[default]
+    NotSaid,
+    /// There are none.
+    Nothing,
+    /// Where they are from.
+    By(String),
+}
+
+impl Measured {
+    const NOTHING: &str = "none";
+
+    /// What a file says.
+    pub(crate) fn of(said: Option<String>) -> Measured {
+        match said {
+            None => Measured::NotSaid,
+            Some(text) if text == Measured::NOTHING => Measured::Nothing,
+            Some(text) => Measured::By(text),
+        }
+    }
+
+    /// What a file would say.
+    pub fn said(&self) -> Option<&str> {
+        match self {
+            Measured::NotSaid => None,
+            Measured::Nothing => Some(Measured::NOTHING),
+            Measured::By(text) => Some(text),
+        }
+    }
+}
+
 /// Everything but the workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Platform {
@@ -286,6 +320,8 @@ pub struct Platform {
     pub name: String,
     /// Where the numbers are from, free text; possibly empty.
     pub source: String,
+    /// Measurements of collectives that it was compared with.
+    pub measured: Measured,
     /// Network.
     pub fabric: Fabric,
     /// How the network is simulated: backend, routes, settings of backends.

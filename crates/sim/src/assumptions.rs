@@ -6,8 +6,9 @@
 
 use crate::parts::Parts;
 use device::compute::{Compute, Efficiency};
-use graph::CollectiveKind;
+use graph::{CollectiveKind, Op};
 use network::Usage;
+use platform::Measured;
 use stats::Operation;
 use units::{Span, Time};
 
@@ -24,7 +25,19 @@ pub(crate) fn of_run(parts: &Parts, operations: &[Operation], step: Time) -> Vec
     if !parts.platform.profile.is_native() {
         return Vec::new();
     }
-    full_speed(parts).into_iter().chain(small_messages(parts, operations, step)).collect()
+    let all = [full_speed(parts), small_messages(parts, operations, step)];
+    all.into_iter().flatten().chain(unmeasured(parts)).collect()
+}
+
+/// Nobody has compared collectives of this preset with measured ones.
+fn unmeasured(parts: &Parts) -> Option<String> {
+    let communicates = || {
+        let nodes = || parts.workload.programs.iter().flat_map(|program| program.nodes());
+        nodes().any(|node| matches!(node.op, Op::Collective { .. }))
+    };
+    let platform = parts.platform;
+    (platform.measured == Measured::Nothing && communicates())
+        .then(|| format!("no measurement of a collective supports {}", platform.name))
 }
 
 /// Kernels reach the peak of a roofline without efficiencies.

@@ -47,7 +47,7 @@ def list_(
     with output.guard():
         output.claim({"--json": json})
         rows = [_row(name) for name in presets(papers=all_)]
-        keys = ("name", "npus", "topology", "source")
+        keys = ("name", "npus", "topology", "source", "measured")
         head = {"schema": SCHEMA, "version": __version__}
         output.write_json(
             json,
@@ -59,13 +59,15 @@ def list_(
             _show_list(rows)
 
 
-def _row(name: str) -> tuple[str, int, str, str]:
+def _row(name: str) -> tuple[str, int, str, str, str]:
     platform = Platform.load(name)
+    described = platform.describe()
     return (
         name,
         platform.npus,
-        _topology(platform.describe()["fabric"]),
+        _topology(described["fabric"]),
         platform.source,
+        described["measured"] or "none",
     )
 
 
@@ -73,7 +75,7 @@ def _topology(fabric: dict[str, Any]) -> str:
     return str(fabric.get("topology") or fabric.get("generator") or "graph")
 
 
-def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
+def _show_list(rows: list[tuple[str, int, str, str, str]]) -> None:
     from rich.table import Table
 
     from ..report.terminal import emit
@@ -81,12 +83,13 @@ def _show_list(rows: list[tuple[str, int, str, str]]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("Name", no_wrap=True)
     table.add_column("NPUs", justify="right", no_wrap=True)
+    table.add_column("Measured", no_wrap=True)
     table.add_column("Topology", overflow="fold")
-    for name, npus, topology, _ in rows:
+    for name, npus, topology, _, measured in rows:
         short = topology
         for block in BLOCKS.values():
             short = short.replace(f"{block.name}(", f"{block.short}(")
-        table.add_row(name, f"{npus:,}", short)
+        table.add_row(name, f"{npus:,}", "no" if measured == "none" else "yes", short)
     emit(output.console(), [table])
 
 

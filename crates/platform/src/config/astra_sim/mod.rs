@@ -18,7 +18,7 @@ use super::file;
 use super::file::Load;
 use super::findings::Findings;
 use crate::config::native::network::Network;
-use crate::platform::{Like, Platform};
+use crate::platform::{Like, Measured, Platform};
 use crate::profile::{AstraSimParameters, Profile};
 pub use args::AstraSimArgs;
 use graph::Problem;
@@ -71,6 +71,7 @@ pub fn read_from(args: &AstraSimArgs, load: &Load<'_>) -> Result<AstraSimInputs,
         let platform = Platform {
             name: network.name,
             source: format!("{}, {}", args.network, args.system),
+            measured: Measured::NotSaid,
             fabric: network.fabric,
             network: Network { routing: Routing::Lowest, ..Network::default() },
             logical,

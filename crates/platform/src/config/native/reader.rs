@@ -9,7 +9,9 @@ use crate::config::declared::{Setting, Tried, Words, absent};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Tree;
 use crate::library::Library;
-use crate::platform::{Collectives, DimensionOrder, Hierarchy, Like, Platform, Scheduler};
+use crate::platform::{
+    Collectives, DimensionOrder, Hierarchy, Like, Measured, Platform, Scheduler,
+};
 use crate::profile::Profile;
 use topology::Fabric;
 
@@ -55,6 +57,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     Some(Platform {
         name: file.name.or(|| name.to_string())?,
         source: file.source.or(String::new)?,
+        measured: Measured::of(file.measured.value()),
         fabric,
         network: file.network.or(Network::default)?,
         logical,
@@ -203,6 +206,7 @@ pub(super) fn keys(platform: &Platform) -> Root {
     Root {
         name: Tried::Read(platform.name.clone()),
         source: source.into(),
+        measured: platform.measured.said().map(str::to_string).into(),
         extends: Tried::Absent,
         topology: topology.into(),
         npus: Tried::Absent,

@@ -21,6 +21,9 @@ section! {
         pub name: Tried<String>, default Tried::Absent, says "the file's name";
         /// Where the numbers are from; free text, kept.
         pub source: Tried<String>, default Tried::Absent, says "empty";
+        /// Measurements of collectives that this platform was compared with; `none` makes reports say
+        /// that there are none.
+        pub measured: Tried<String>, default Tried::Absent, says "not said";
         /// Presets or files that this one starts from ([extending](#extending-a-platform)).
         pub extends: Tried<String> as parents, default Tried::Absent;
         /// Blocks, innermost first: `Ring(4)_FullyConnected(8)_Switch(16)`, short

@@ -46,6 +46,7 @@ fn settings(platform: &Platform) -> Value {
     json!({
         "name": platform.name,
         "source": platform.source,
+        "measured": platform.measured.said(),
         "profile": platform.profile.name(),
         "npus": platform.fabric.npus(),
         "fabric": fabric(&platform.fabric),
