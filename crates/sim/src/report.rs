@@ -151,7 +151,7 @@ fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Ve
     let text = |d: &Dimension| {
         let (name, times) = (&d.name, d.utilisation);
         format!(
-            "{name} carried {times:.2} times what its links can carry: messages share links, which only --backend link models"
+            "{name} carried {times:.2} times what its links can carry: operations share links, which --backend flow and --backend link model"
         )
     };
     let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();

@@ -62,7 +62,7 @@ fn rings_on_a_switch_are_proved() {
             let messages = plan.script(0).steps.len() as u32 - opening;
             let rounds = waits * (16 / waits);
             let each = messages / rounds;
-            assert!(messages.is_multiple_of(rounds) && each == 2, "{n} {kind:?}");
+            assert!(messages.is_multiple_of(rounds) && each == 1, "{n} {kind:?}");
             let channels = each * rounds / waits;
             let carries = |position: u32, step: u32| {
                 let Some(at) = step.checked_sub(opening) else { return (Vec::new(), false) };

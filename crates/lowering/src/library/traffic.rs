@@ -40,8 +40,6 @@ use units::Span;
 
 /// Most rounds that rings, trees and NVLS take.
 pub(super) const ROUNDS: u32 = 16;
-/// Messages by one link in a round: one up and one down a tree.
-const EACH: u32 = 2;
 /// Partners that an all-to-all, a gather or a scatter serves at a time.
 const AT_ONCE: u32 = 8;
 /// Most messages of an NPU in an all-to-all along a line.
@@ -127,7 +125,13 @@ impl Traffic<'_> {
     fn pipelined(&self, rounds: &mut Rounds, dim: &Dim, count: u32) {
         let others = self.positions() - 1;
         let mesh = mesh(dim);
-        let each = if mesh { others } else { EACH };
+        let each = match self.prediction.algorithm {
+            _ if mesh => others,
+            Algorithm::Ring => 1,
+            Algorithm::Nvls | Algorithm::NvlsTree if !self.far => 1,
+            // Up and down a tree.
+            _ => 2,
+        };
         let share = Share { bytes: self.bytes(), rounds: count, each };
         for round in 0..count {
             let next = |at: u32| if mesh { 1 + at % others } else { self.next(round, at) };
@@ -196,7 +200,7 @@ impl Traffic<'_> {
         let cycles = self.place.rings.as_ref().map_or(&[][..], |rings| &rings.cycles);
         // Two members have one cycle, whose two ways are the same.
         let ways = if n == 2 { 0 } else { 2 * cycles.len() as u32 };
-        let each = if ways == 0 { EACH } else { ways };
+        let each = if ways == 0 { 1 } else { ways };
         let share = Share { bytes: self.bytes(), rounds: count, each };
         for round in 0..count {
             let next = |from: u32, message: &Message| match message.to {
