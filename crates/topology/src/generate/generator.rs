@@ -181,6 +181,15 @@ impl Draft<'_> {
         }));
     }
 
+    /// Joins two nodes by one cable with the bandwidth of `count`: links that act as one.
+    pub(super) fn bond(&mut self, a: u32, b: u32, kind: u32, count: u32) {
+        let first = self.links.len();
+        self.cables(a, b, kind, 1);
+        for link in &mut self.links[first..] {
+            link.bandwidth.0 = link.bandwidth.0.saturating_mul(u64::from(count));
+        }
+    }
+
     /// Joins two nodes by `count` cables of a kind, each a link both ways.
     pub(super) fn cables(&mut self, a: u32, b: u32, kind: u32, count: u32) {
         if self.links.len() + 2 * count as usize > MOST_LINKS {

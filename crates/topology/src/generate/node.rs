@@ -8,6 +8,8 @@
 //! - Cube mesh: 8 NPUs in two quads. A quad is a full mesh, and NPU i is joined to its twin in the
 //!   other quad. With 6 NVLinks an NPU (V100) four of an NPU's neighbours share two more links.
 //!
+//! Links between the same two nodes act as one, as NVLinks do.
+//!
 //! Sources: NVIDIA, "DGX-1 with Tesla V100 system architecture", WP-08437-002 (2017), figure 4; links
 //! of pairs as `nvidia-smi topo -m` prints them (NVIDIA/nccl issue 671); NVIDIA, "GB200 NVL72" data
 //! sheet; AMD, "CDNA 3" white paper (2023), figure 10.
@@ -33,7 +35,7 @@ impl Generator for NvlinkDomain {
         const KEYS: [Key; 3] = [
             Key::one("npus", "NPUs"),
             Key::one("switches", "switches").or("1"),
-            Key::one("cables", "cables from each NPU to each switch").or("1"),
+            Key::one("cables", "cables from each NPU to each switch, which act as one").or("1"),
         ];
         &KEYS
     }
@@ -66,7 +68,7 @@ impl Generator for NvlinkDomain {
         let switches = values.one("switches");
         let first = draft.switches("nvswitch", switches, 1);
         for npu in 0..values.one("npus") {
-            (0..switches).for_each(|s| draft.cables(npu, first + s, 0, values.one("cables")));
+            (0..switches).for_each(|s| draft.bond(npu, first + s, 0, values.one("cables")));
         }
     }
 }
@@ -84,8 +86,10 @@ impl Generator for FullMesh {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 2] =
-            [Key::one("npus", "NPUs"), Key::one("cables", "cables between every two NPUs").or("1")];
+        const KEYS: [Key; 2] = [
+            Key::one("npus", "NPUs"),
+            Key::one("cables", "cables between every two NPUs, which act as one").or("1"),
+        ];
         &KEYS
     }
 
@@ -121,7 +125,7 @@ impl Generator for FullMesh {
     fn wire(&self, values: &Values, draft: &mut Draft) {
         let npus = values.one("npus");
         for (a, b) in (0..npus).flat_map(|a| (a + 1..npus).map(move |b| (a, b))) {
-            draft.cables(a, b, 0, values.one("cables"));
+            draft.bond(a, b, 0, values.one("cables"));
         }
     }
 }
@@ -204,7 +208,7 @@ impl Generator for CubeMesh {
 
     fn wire(&self, values: &Values, draft: &mut Draft) {
         for (a, b, four, six) in CUBE {
-            draft.cables(a, b, 0, if values.one("ports") == 6 { six } else { four });
+            draft.bond(a, b, 0, if values.one("ports") == 6 { six } else { four });
         }
     }
 }
