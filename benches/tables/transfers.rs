@@ -4,6 +4,7 @@
 use crate::{Wish, cells, digits, head, ms};
 use benches::inputs::{Folder, Shape, all_reduce, built, configure};
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
+use net_flow::{FairFlows, Limits};
 use network::{Backend, Delivery, LinkCost, Transfer};
 use sim::{BackendKind, run_with};
 use std::io;
@@ -48,6 +49,8 @@ fn alone(wish: &Wish) {
             wish.effort()
                 .least(|| drive(LinkQueues::new(graph(), vec![cost; 3], false), rounds, spread)),
         );
+        let flows = || FairFlows::new(graph(), vec![cost; 3], false, Limits::default());
+        row(what, "flow", wish.effort().least(|| drive(flows(), rounds, spread)));
     }
 }
 

@@ -8,8 +8,9 @@
 //! on. Not modelled: packets, headers, buffers, loss and the reaction time of congestion control
 //! (`net-packet`).
 //!
-//! Arithmetic. Rates are integers in 1 / 2^16 bytes per second, rounded down; what a flow has left
-//! is exact; the instant at which it drains is rounded up to the picosecond once.
+//! Arithmetic. Rates are integers in 1 / 2^16 bytes per second. Where one was rounded down, less
+//! than a unit is missing, and a flow drains at the first picosecond at which it can have sent
+//! everything. So times are those of exact rates, rounded up to the picosecond once.
 //!
 //! Source: max-min fairness as a model of flows in networks: Casanova et al., "Versatile, scalable,
 //! and accurate simulation of distributed applications and platforms", JPDC 74 (2014), section 3.
@@ -78,8 +79,12 @@ struct Flow {
     weight: u64,
     /// In units of rate.
     rate: u64,
+    /// The rate was rounded down.
+    rounded: bool,
     /// In units of rate times picoseconds, at the instant `at`.
     left: u128,
+    /// What it may have sent in addition, had no rate been rounded.
+    slack: u64,
     at: Time,
     /// Which of its drain events counts.
     schedule: u32,
@@ -152,7 +157,9 @@ impl FairFlows {
             latency: Span::ZERO,
             weight: 1,
             rate: 0,
+            rounded: false,
             left,
+            slack: 0,
             at: now,
             schedule: 0,
             seen: 0,
@@ -226,7 +233,8 @@ impl FairFlows {
         }
         if alone {
             flow.rate = rate(level, flow.weight);
-            self.schedule(at);
+            let (time, event) = flow.drains(at);
+            self.push(time, event);
             return;
         }
         for hop in 0..self.flows[at as usize].hops.len() {
@@ -241,17 +249,6 @@ impl FairFlows {
             self.dirty.push(link);
             self.dirty_at = now;
         }
-    }
-
-    /// Schedules when a flow drains at its rate.
-    #[inline]
-    fn schedule(&mut self, at: u32) {
-        let flow = &mut self.flows[at as usize];
-        let span = flow.left.div_ceil(u128::from(flow.rate));
-        let time = flow.at + Span(u64::try_from(span).unwrap_or(u64::MAX));
-        flow.schedule = flow.schedule.wrapping_add(1);
-        let event = Event::Drain { flow: at, schedule: flow.schedule };
-        self.push(time, event);
     }
 
     /// The flow has sent its last byte. Those that shared links with it can go faster.
@@ -299,19 +296,14 @@ impl FairFlows {
         let levels = self.solver.solve();
         for (&at, &level) in self.reached_flows.iter().zip(levels) {
             let flow = &mut self.flows[at as usize];
-            let rate = rate(level, flow.weight);
-            if rate == flow.rate {
+            let rate = rate(level.value, flow.weight);
+            if (rate, level.exact) == (flow.rate, !flow.rounded) {
                 continue;
             }
-            let sent = u128::from(flow.rate) * u128::from(now.since(flow.at).0);
-            flow.left = flow.left.saturating_sub(sent);
-            flow.at = now;
-            flow.rate = rate;
-            let span = flow.left.div_ceil(u128::from(rate));
-            let time = now + Span(u64::try_from(span).unwrap_or(u64::MAX));
-            flow.schedule = flow.schedule.wrapping_add(1);
+            flow.change(now, rate, !level.exact);
+            let (time, event) = flow.drains(at);
             self.order += 1;
-            self.queue.push(time, self.order, Event::Drain { flow: at, schedule: flow.schedule });
+            self.queue.push(time, self.order, event);
         }
     }
 
@@ -371,6 +363,32 @@ impl FairFlows {
     #[inline]
     fn due(&self) -> Option<Time> {
         (!self.dirty.is_empty()).then_some(self.dirty_at)
+    }
+}
+
+impl Flow {
+    /// Goes on at another rate.
+    #[inline]
+    fn change(&mut self, now: Time, rate: u64, rounded: bool) {
+        let span = now.since(self.at).0;
+        let sent = u128::from(self.rate) * u128::from(span);
+        self.left = self.left.saturating_sub(sent);
+        if self.rounded {
+            self.slack = self.slack.saturating_add(span.saturating_mul(self.weight));
+        }
+        (self.at, self.rate, self.rounded) = (now, rate, rounded);
+    }
+
+    /// When the flow drains at its rate: the first picosecond at which it can have sent everything.
+    /// A rate that was rounded down is less than a unit of its weight too low.
+    #[inline]
+    fn drains(&mut self, at: u32) -> (Time, Event) {
+        let left = self.left.saturating_sub(self.slack.into());
+        let missing = if self.rounded { self.weight } else { 0 };
+        let span = left.div_ceil(u128::from(self.rate) + u128::from(missing));
+        let time = self.at + Span(u64::try_from(span).unwrap_or(u64::MAX));
+        self.schedule = self.schedule.wrapping_add(1);
+        (time, Event::Drain { flow: at, schedule: self.schedule })
     }
 }
 

@@ -25,6 +25,15 @@ pub struct Use {
     pub demand: u128,
 }
 
+/// A flow's rate for one unit of weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Rounded down.
+    pub value: u64,
+    /// Not rounded: the level is this value.
+    pub exact: bool,
+}
+
 /// Links and flows, and the level of each flow. It is made once and used for many problems.
 #[derive(Debug, Default)]
 pub struct Solver {
@@ -32,11 +41,13 @@ pub struct Solver {
     left: Vec<u128>,
     demand: Vec<u128>,
     share: Vec<u64>,
+    /// By link: some of its flows have levels that were rounded.
+    rough: Vec<bool>,
     /// By flow: where its uses start, its limit, its level.
     starts: Vec<u32>,
     uses: Vec<Use>,
     limits: Vec<u64>,
-    levels: Vec<u64>,
+    levels: Vec<Level>,
     /// Flows by link.
     first: Vec<u32>,
     users: Vec<u32>,
@@ -46,6 +57,8 @@ pub struct Solver {
     /// Level at which a link is full (its number) or a flow has its limit (links, then its number).
     stops: BinaryHeap<Reverse<(u64, u32)>>,
     round: Vec<u32>,
+    /// By link, while it stops flows: whether its share is exact.
+    is_exact: Vec<bool>,
 }
 
 impl Solver {
@@ -79,7 +92,7 @@ impl Solver {
 
     /// The level of every flow, in the order in which they were added. A flow without links and
     /// without a limit has `u64::MAX`.
-    pub fn solve(&mut self) -> &[u64] {
+    pub fn solve(&mut self) -> &[Level] {
         self.prepare();
         while let Some(&Reverse((level, _))) = self.stops.peek() {
             self.collect(level);
@@ -103,9 +116,13 @@ impl Solver {
     fn prepare(&mut self) {
         let links = self.left.len();
         self.levels.clear();
-        self.levels.resize(self.flows(), OPEN);
+        self.levels.resize(self.flows(), Level { value: OPEN, exact: false });
+        self.rough.clear();
+        self.rough.resize(links, false);
         self.is_touched.clear();
         self.is_touched.resize(links, false);
+        self.is_exact.clear();
+        self.is_exact.resize(links, false);
         self.first.clear();
         self.first.resize(links + 1, 0);
         for one in &self.uses {
@@ -152,36 +169,47 @@ impl Solver {
             let link = who as usize;
             let stale =
                 link < self.left.len() && (self.demand[link] == 0 || self.share[link] != level);
-            if !stale {
-                self.round.push(who);
+            if stale {
+                continue;
+            }
+            self.round.push(who);
+            if link < self.left.len() {
+                let used = self.demand[link] * u128::from(level);
+                self.is_exact[link] = !self.rough[link] && used == self.left[link];
             }
         }
     }
 
-    /// The flows over the links of this round, and those at their limit, stay at `level`.
-    fn stop(&mut self, level: u64) {
+    /// The flows over the links of this round, and those at their limit, stay at `level`. It is
+    /// exact for flows that an exact stop holds back, so these go first.
+    fn stop(&mut self, value: u64) {
         let round = std::mem::take(&mut self.round);
-        for &who in &round {
-            if let Some(flow) = who.checked_sub(self.left.len() as u32) {
-                self.fix(flow, level);
-                continue;
+        let links = self.left.len() as u32;
+        for exact in [true, false] {
+            let level = Level { value, exact };
+            for &who in &round {
+                if let Some(flow) = who.checked_sub(links) {
+                    self.fix(flow, level);
+                } else if self.is_exact[who as usize] == exact {
+                    let (from, to) = (self.first[who as usize], self.first[who as usize + 1]);
+                    (from..to).for_each(|at| self.fix(self.users[at as usize], level));
+                }
             }
-            let (from, to) = (self.first[who as usize], self.first[who as usize + 1]);
-            (from..to).for_each(|at| self.fix(self.users[at as usize], level));
         }
         self.round = round;
     }
 
-    fn fix(&mut self, flow: u32, level: u64) {
-        if self.levels[flow as usize] != OPEN {
+    fn fix(&mut self, flow: u32, level: Level) {
+        if self.levels[flow as usize].value != OPEN {
             return;
         }
         self.levels[flow as usize] = level;
         for at in self.uses_of(flow) {
             let Use { link, demand } = self.uses[at];
             let link = link as usize;
-            self.left[link] -= demand * u128::from(level);
+            self.left[link] -= demand * u128::from(level.value);
             self.demand[link] -= demand;
+            self.rough[link] |= !level.exact;
             if !std::mem::replace(&mut self.is_touched[link], true) {
                 self.touched.push(link as u32);
             }
