@@ -38,8 +38,9 @@ fn fabric(name: &str, numbers: &[(&'static str, &[u32])]) -> GraphFabric {
 /// link.
 fn all_to_all(mut backend: FairFlows, npus: u32) -> f64 {
     let pairs = (0..npus).flat_map(|src| (0..npus).map(move |dst| (src, dst)));
-    let transfer =
-        |(token, (src, dst))| (Time::ZERO, Transfer { src, dst, bytes: MESSAGE, token, weight: 1 });
+    let transfer = |(token, (src, dst))| {
+        (Time::ZERO, Transfer { src, dst, bytes: MESSAGE, paced: MESSAGE, token, weight: 1 })
+    };
     let transfers: Vec<_> = (0..).zip(pairs.filter(|(a, b)| a != b)).map(transfer).collect();
     let done = conformance::run(&mut backend, &transfers).expect("it ends");
     let end = done.last().expect("something arrives").time;
@@ -104,7 +105,7 @@ fn dragonfly() {
 }
 
 fn send(token: u64, src: u32, dst: u32, bytes: u64) -> (Time, Transfer) {
-    (Time::ZERO, Transfer { src, dst, bytes, token, weight: 1 })
+    (Time::ZERO, Transfer { src, dst, bytes, token, weight: 1, paced: bytes })
 }
 
 fn arrivals(backend: &mut FairFlows, transfers: &[(Time, Transfer)]) -> Vec<u64> {
