@@ -11,6 +11,7 @@ from conftest import ROOT
 from armillary.report import study_page
 from armillary.report.chart import Chart
 from armillary.studies import StudyRow, astra2_nccl, study
+from armillary.studies.themis import step
 from armillary.study import drawn, printed
 
 DATA = ROOT / "../shared/measurements/dev.json"
@@ -98,6 +99,18 @@ def test_themis_claims_of_the_text(themis: list[StudyRow]) -> None:
     counts = [row.ours for row in themis if row.unit == "claims"]
     print(counts, thin)
     assert [sum(counts[at : at + 3]) for at in (0, 3, 6)] == [44] * 3
+
+
+def test_backends_agree_where_no_transfers_share_a_link(themis: list[StudyRow]) -> None:
+    """All-reduces of the study: hierarchical rings, direct exchanges and halving-doubling."""
+    ours = {row.setup: row.ours for row in themis}
+    for workload in ("All-Reduce", "Transformer-1T"):
+        for name in ("W-1D-600", "W-2D", "Conv-3D", "Conv-4D"):
+            for order in (False, True):
+                setup = f"{workload}, {name}{', Themis' if order else ''}"
+                assert step(workload, name, order, "flow").total == ours[setup], setup
+                if workload == "All-Reduce":
+                    assert step(workload, name, order, "link").total == ours[setup], setup
 
 
 def test_themis_times_of_a_wafer_are_its_bandwidths(themis: list[StudyRow]) -> None:
