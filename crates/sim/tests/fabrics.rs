@@ -155,8 +155,8 @@ fn opposite_npus_of_a_ring_split_both_ways() {
     assert_eq!(took("lowest"), 2.0 * 20_000.0 + 1_000.0, "every link of one way carries two");
 }
 
-/// The link queues come close to what ports and the links between leaves and spines allow, with an uplink for each
-/// NPU or with fewer (the lowest route alone: 2 to 7 times as long).
+/// The link queues come close to what ports and the links between leaves and spines allow, with an
+/// uplink for each NPU or with fewer (the lowest route alone: 2 to 7 times as long).
 #[test]
 fn an_all_to_all_on_a_leaf_spine_is_near_its_bound() {
     for (npus_per_leaf, leaves, spines) in [(4u32, 4u32, 4u32), (4, 4, 2), (8, 8, 8), (4, 4, 1)] {
