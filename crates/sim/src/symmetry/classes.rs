@@ -175,10 +175,16 @@ impl Finder<'_> {
             }
             hops <= HOPS
         })?;
-        let mut known: FxHashMap<(Sum, u32, u64, u64), (u32, u64)> = FxHashMap::default();
+        // Links of different tiers stay apart, as in reports and pictures.
+        let tier = |node: u32| match &self.platform.fabric {
+            Fabric::Graph(graph) => graph.nodes[node as usize].tier,
+            Fabric::Stacked(_) => u32::from(node >= graph.npus()),
+        };
+        let mut known: FxHashMap<_, (u32, u64)> = FxHashMap::default();
         let key = |id: u32| {
             let link = graph.link(id);
-            (met[id as usize], link.dim, link.bandwidth.0, link.latency.0)
+            let tiers = (tier(link.from), tier(link.to));
+            (met[id as usize], link.dim, tiers, link.bandwidth.0, link.latency.0)
         };
         for id in 0..graph.len() {
             let (first, count) = known.entry(key(id)).or_insert((id, 0));
