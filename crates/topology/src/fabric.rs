@@ -1,97 +1,10 @@
 //! A shape together with bandwidth and latency.
 
 use crate::recipe::Recipe;
-use crate::{Block, Failed, Known, Paths, Reach, Routing, SharedStack, Symmetry, Topology};
-use std::borrow::Cow;
-use units::{Bandwidth, Span};
-
-/// One dimension of a stacked fabric.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Dim {
-    /// Building block.
-    pub block: Block,
-    /// NPUs along the dimension, at least 1.
-    pub size: u32,
-    /// Bandwidth of one link in one direction.
-    pub bandwidth: Bandwidth,
-    /// Latency of one link (a switch is crossed by two).
-    pub latency: Span,
-}
-
-impl Dim {
-    /// Links that leave an NPU along the dimension, for the NPU that has most.
-    pub fn leaving(&self) -> u32 {
-        self.block.leaving(self.size)
-    }
-
-    /// Links that leave an NPU along the dimension, on average.
-    pub fn mean_leaving(&self) -> f64 {
-        self.block.links_out(self.size) as f64 / f64::from(self.size)
-    }
-}
-
-/// A one-way link of an explicit graph.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct GraphLink {
-    /// Node it leaves.
-    pub from: u32,
-    /// Node it enters.
-    pub to: u32,
-    /// Bandwidth.
-    pub bandwidth: Bandwidth,
-    /// Latency.
-    pub latency: Span,
-    /// Kind of link: a place in [`GraphFabric::kinds`].
-    pub kind: u32,
-}
-
-/// A node of an explicit graph.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct GraphNode {
-    /// Its name.
-    pub name: String,
-    /// How far from the NPUs it stands: 0 for NPUs, from 1 for switches.
-    pub tier: u32,
-    /// Ports that it has; `None`: as many as are needed.
-    pub radix: Option<u32>,
-}
-
-impl GraphNode {
-    /// An NPU.
-    pub fn npu(name: String) -> GraphNode {
-        GraphNode { name, tier: 0, radix: None }
-    }
-
-    /// A switch of a tier, from 1.
-    pub fn switch(name: String, tier: u32) -> GraphNode {
-        GraphNode { name, tier, radix: None }
-    }
-}
-
-/// A dimension of an explicit graph: a coordinate of its NPUs that collectives run along.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct GraphDim {
-    /// Its name.
-    pub name: Cow<'static, str>,
-    /// NPUs along it.
-    pub size: u32,
-    /// Which places along it see the same paths.
-    pub symmetry: Symmetry,
-    /// By what messages pass along it.
-    pub paths: Paths,
-}
-
-impl GraphDim {
-    /// A dimension along which messages pass switches where all places look alike, else NPUs or
-    /// routers in between.
-    pub fn new(name: &'static str, size: u32, symmetry: Symmetry) -> GraphDim {
-        let paths = match symmetry {
-            Symmetry::Full => Paths::Switched,
-            Symmetry::Rotation | Symmetry::None => Paths::Relayed,
-        };
-        GraphDim { name: name.into(), size, symmetry, paths }
-    }
-}
+use crate::{
+    Dim, Failed, GraphDim, GraphLink, GraphNode, Known, Paths, Reach, Routing, SharedStack,
+    Symmetry, Topology,
+};
 
 /// An explicit graph: nodes `0..npus` are NPUs, the rest pass messages on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]

@@ -5,19 +5,8 @@
 //! with all its links. What is left has no symmetry that the whole fabric had, so no place along a
 //! dimension is taken for another ([`Fabric::line`](crate::Fabric::line)).
 
-use crate::{GraphFabric, GraphLink};
+use crate::{Failed, GraphFabric, GraphLink};
 use std::collections::{BTreeMap, VecDeque};
-
-/// What has failed in a graph.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Failed {
-    /// Links, by the names of the nodes they join: `leaf0-spine3`.
-    pub links: Vec<String>,
-    /// Nodes by name.
-    pub nodes: Vec<String>,
-    /// The one-way links that are gone, with their places among all links.
-    gone: Vec<(u32, GraphLink)>,
-}
 
 /// Which entry of a list of failures is wrong, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,23 +26,6 @@ pub enum FailedEntry {
     Link(usize),
     /// Of [`Failed::nodes`].
     Node(usize),
-}
-
-impl Failed {
-    /// What `links` and `nodes` name.
-    pub fn named(links: Vec<String>, nodes: Vec<String>) -> Failed {
-        Failed { links, nodes, gone: Vec::new() }
-    }
-
-    /// The one-way links that are gone.
-    pub fn gone(&self) -> impl Iterator<Item = &GraphLink> {
-        self.gone.iter().map(|(_, link)| link)
-    }
-
-    /// True where nothing has failed.
-    pub fn is_empty(&self) -> bool {
-        self.links.is_empty() && self.nodes.is_empty()
-    }
 }
 
 impl GraphFabric {

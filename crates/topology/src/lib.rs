@@ -9,6 +9,7 @@
 
 mod block;
 mod divide;
+mod element;
 mod fabric;
 mod facts;
 mod failed;
@@ -26,15 +27,14 @@ mod split;
 mod stack;
 
 pub use block::{Block, NOTATION, Paths, Symmetry};
-pub use fabric::{Dim, Fabric, GraphDim, GraphFabric, GraphLink, GraphNode};
+pub use element::{Dim, Failed, GraphDim, GraphLink, GraphNode, Known, Nic, Reach, SharedStack};
+pub use fabric::{Fabric, GraphFabric};
 pub use facts::Facts;
-pub use failed::{Failed, FailedEntry, WrongFailure};
+pub use failed::{FailedEntry, WrongFailure};
 pub use link::{Hop, Link, LinkError};
 pub use links::LinkGraph;
 pub use notation::{NotationError, Topology};
-pub use reach::{Known, Reach};
 pub use routing::{Routing, Turns};
-pub use shared::{Nic, SharedStack};
 pub use sketch::{Cable, Cell, Layout, Sketch};
 pub use split::{Part, Splitter};
 pub use stack::{coordinates, rank};

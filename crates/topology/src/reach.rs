@@ -2,46 +2,8 @@
 //! share of what leaves the block below.
 
 use crate::generate::generator;
-use crate::{Fabric, GraphFabric, LinkGraph};
-use std::sync::OnceLock;
-use units::{Bandwidth, Span};
-
-/// What an NPU has along one dimension of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
-    /// Links to the next NPU along the dimension.
-    pub hops: u32,
-    /// Their latency together.
-    pub latency: Span,
-    /// The bandwidth of the slowest of them.
-    pub stream: Bandwidth,
-    /// An NPU's share of what the block of the dimensions below can send along this one: the
-    /// maximum flow to the rest of the dimension, over the NPUs of the block.
-    pub share: Bandwidth,
-}
-
-/// Something that follows from a graph and is computed when it is first asked for.
-#[derive(Clone, Debug)]
-pub struct Known<T>(OnceLock<T>);
-
-impl<T> Default for Known<T> {
-    fn default() -> Known<T> {
-        Known(OnceLock::new())
-    }
-}
-
-/// What follows from equal graphs is equal.
-impl<T> PartialEq for Known<T> {
-    fn eq(&self, _: &Known<T>) -> bool {
-        true
-    }
-}
-
-impl<T> Eq for Known<T> {}
-
-impl<T> std::hash::Hash for Known<T> {
-    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
-}
+use crate::{Fabric, GraphFabric, LinkGraph, Reach};
+use units::Bandwidth;
 
 impl GraphFabric {
     /// Of the innermost dimensions and kinds of links, how many are inside a machine.

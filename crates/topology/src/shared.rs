@@ -5,30 +5,9 @@
 //! along these dimensions together passes one link, on every backend. Messages that an NPU passes on
 //! go from card to card.
 
-use crate::{Dim, Fabric, GraphDim, GraphFabric, GraphLink, GraphNode, LinkError, LinkGraph};
-use units::{Bandwidth, Span};
-
-/// A network card that every NPU has.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Nic {
-    /// Its name.
-    pub name: String,
-    /// Bandwidth between an NPU and its card, one way.
-    pub bandwidth: Bandwidth,
-    /// Latency between them.
-    pub latency: Span,
-}
-
-/// A stack whose dimensions share cards.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SharedStack {
-    /// The dimensions, innermost first.
-    pub dims: Vec<Dim>,
-    /// The cards.
-    pub nics: Vec<Nic>,
-    /// By dimension: the card that its links start at, a place in `nics`.
-    pub of: Vec<Option<usize>>,
-}
+use crate::{
+    Dim, Fabric, GraphDim, GraphFabric, GraphLink, GraphNode, LinkError, LinkGraph, SharedStack,
+};
 
 impl SharedStack {
     /// The stack as a graph, with the dimensions as coordinates.

@@ -15,7 +15,7 @@ use crate::shape::{Line, Shape};
 use collective::is_rooted;
 use graph::{CollectiveKind, Problem};
 use platform::library::{Algorithm, Library};
-use topology::{Block, Dim, Fabric, LinkGraph};
+use topology::{Block, Dim, Fabric, LinkGraph, Paths};
 use units::{Bandwidth, Span};
 
 /// The phases of a collective as the library does it.
@@ -142,8 +142,9 @@ impl Lines<'_> {
         let near = (dim as usize) < place::node_dims(self.fabric);
         match graph.reach().get(dim as usize) {
             Some(reach) if !near || self.place.rings.is_none() => {
-                let block =
-                    if near && self.place.mesh { Block::FullyConnected } else { Block::Switch };
+                let paths = if near && self.place.mesh { Paths::Direct } else { Paths::Switched };
+                let block = Block::with_paths(paths)
+                    .ok_or_else(|| Problem::new("", "", format!("no block has {paths:?} paths")))?;
                 let size = graph.dims[dim as usize].size;
                 let hops = block.hops(2, 0, 1);
                 let latency = Span(reach.latency.0 / u64::from(hops));

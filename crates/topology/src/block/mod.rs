@@ -138,6 +138,11 @@ impl Block {
         Block::ALL.iter().copied().find(same)
     }
 
+    /// The first block on which messages between two NPUs pass by `paths`.
+    pub fn with_paths(paths: Paths) -> Option<Block> {
+        Block::ALL.iter().copied().find(|block| block.paths() == paths)
+    }
+
     /// By what messages get from one NPU to another.
     #[inline]
     pub const fn paths(self) -> Paths {
