@@ -52,6 +52,8 @@ pub struct Limits {
     pub efficiency: Ratio,
     /// How flows share.
     pub weights: Weights,
+    /// A flow that splits is no faster than on one of its routes.
+    pub one_route: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -77,6 +79,8 @@ struct Flow {
     hops: Vec<Hop>,
     latency: Span,
     weight: u64,
+    /// Its highest level.
+    limit: Option<u64>,
     /// In units of rate.
     rate: u64,
     /// The rate was rounded down.
@@ -156,6 +160,7 @@ impl FairFlows {
             hops,
             latency: Span::ZERO,
             weight: 1,
+            limit: None,
             rate: 0,
             rounded: false,
             left,
@@ -187,6 +192,8 @@ impl FairFlows {
         let leading = self.splitter.found.iter().filter(|part| part.leads);
         flow.latency = leading.map(|part| self.links.cost(part.link, part.dim).1).sum();
         flow.weight = self.limits.weights.of(flow.latency);
+        flow.limit =
+            self.limits.level(flow.weight, || one_route(&self.links, &self.splitter.found));
         let times = if self.links.is_folded() { weight } else { 1 };
         let times = u128::from(times) * u128::from(flow.weight);
         let carried = u128::from(bytes) * u128::from(weight);
@@ -213,9 +220,8 @@ impl FairFlows {
     /// Puts a routed flow on its links. It gets its rate at once if it has all of them to itself.
     fn enter(&mut self, now: Time, at: u32) {
         let flow = &mut self.flows[at as usize];
-        let limit = self.limits.level(flow.weight);
         let copies = if self.links.is_folded() { flow.transfer.weight.into() } else { 1u128 };
-        let (mut level, mut alone) = (limit.unwrap_or(u64::MAX), true);
+        let (mut level, mut alone) = (flow.limit.unwrap_or(u64::MAX), true);
         for (hop, entry) in (0..).zip(&mut flow.hops) {
             let state = &self.links.states[entry.used.link as usize];
             alone &= state.members.is_empty();
@@ -355,7 +361,7 @@ impl FairFlows {
                 link: states[hop.used.link as usize].local,
                 demand: hop.used.demand,
             };
-            self.solver.flow(self.limits.level(flow.weight), flow.hops.iter().map(local));
+            self.solver.flow(flow.limit, flow.hops.iter().map(local));
         }
     }
 
@@ -409,13 +415,25 @@ impl Weights {
 }
 
 impl Limits {
-    /// The highest level of a flow of this weight.
+    /// The highest level of a flow of this weight, whose slowest link has the rate `slowest`.
     #[inline]
-    fn level(&self, weight: u64) -> Option<u64> {
-        let flow = self.flow?;
-        let most = u64::try_from(u128::from(flow.0) << RATE_BITS).unwrap_or(u64::MAX);
+    fn level(&self, weight: u64, slowest: impl FnOnce() -> u64) -> Option<u64> {
+        let stream = self.flow.map(units_of);
+        let route = self.one_route.then(slowest);
+        let most = stream.into_iter().chain(route).min()?;
         Some((most / weight).max(1))
     }
+}
+
+/// Units of rate of a bandwidth.
+fn units_of(bandwidth: Bandwidth) -> u64 {
+    u64::try_from(u128::from(bandwidth.0) << RATE_BITS).unwrap_or(u64::MAX)
+}
+
+/// Units of rate of the slowest of these links.
+fn one_route(links: &Links, parts: &[Part]) -> u64 {
+    let rate = |part: &Part| units_of(links.cost(part.link, part.dim).0);
+    parts.iter().map(rate).min().unwrap_or(u64::MAX)
 }
 
 impl Backend for FairFlows {
@@ -493,7 +511,8 @@ impl Backend for FairFlows {
             share(capacity * u128::from(self.whole), demand)
         };
         let level = splitter.found.iter().map(full).min().unwrap_or(u64::MAX);
-        let level = level.min(self.limits.level(weight).unwrap_or(u64::MAX));
+        let limit = self.limits.level(weight, || one_route(&self.links, &splitter.found));
+        let level = level.min(limit.unwrap_or(u64::MAX));
         let left = (u128::from(bytes) * PS_PER_S) << RATE_BITS;
         let rate = rate(level, weight);
         latency + Span(u64::try_from(left.div_ceil(rate.into())).unwrap_or(u64::MAX))

@@ -78,6 +78,7 @@ fn limits_keep_the_contract() {
             flow: Some(Bandwidth(2_000_000_000)),
             efficiency: units::Ratio(949_284),
             weights: Weights::RoundTrip,
+            one_route: true,
         };
         let make = || stack(&dims, Routing::Lowest, limits);
         let bound = |backend: &FairFlows, t: &Transfer| {

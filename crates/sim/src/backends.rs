@@ -15,7 +15,7 @@ use network::{
 use platform::{FlowWeights, NetworkModel, Platform, Profile};
 use std::fmt;
 use std::str::FromStr;
-use topology::{Fabric, LinkGraph};
+use topology::{Fabric, LinkGraph, Routing};
 use units::{GIGA, Ratio, Span, Time};
 
 /// A network backend as users name it.
@@ -293,6 +293,7 @@ fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
         return Err(Problem::new(&platform.name, key, text).help("above 0, at most 1 (100 %)"));
     }
     let limits = Limits {
+        one_route: platform.network.routing == Routing::Auto,
         flow: settings.stream_bandwidth_max,
         efficiency: settings.efficiency,
         weights: match settings.weights {

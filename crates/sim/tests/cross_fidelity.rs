@@ -127,14 +127,14 @@ proptest! {
         let (text, workload) = (platform_text(&dims, ""), message(npus, src, dst, bytes));
         // Whoever neither sends nor receives computes for 1 ns.
         let idle = if npus > 2 { 1_000 } else { 0 };
-        for backend in [BackendKind::Analytical, BackendKind::Link] {
+        for backend in BackendKind::ALL {
             prop_assert_eq!(step_time(&text, &workload, backend), (latencies + slowest).max(idle));
         }
         let text = platform_text(&dims, STORES);
         prop_assert_eq!(step_time(&text, &workload, BackendKind::Link), stored.max(idle));
     }
 
-    /// One chunk, nothing in the way: the formula, on both backends.
+    /// One chunk, nothing in the way: the formula, on every backend.
     #[test]
     fn one_chunk((kind, algorithm) in kind_and_algorithm(), n in 2u32..17, bytes in 0u64..5_000_000, e in 0u64..50,
                  gb_per_s in prop::sample::select(vec![1u64, 7, 50, 450]), latency in 0u64..2_000) {
@@ -145,7 +145,7 @@ proptest! {
         let rounds: u64 = round_sizes(kind, algorithm, u64::from(n), bytes).iter()
             .map(|&bytes| latency * 1_000 + span(bytes, gb_per_s) + e * 1_000).sum();
         let workload = collective(kind, n, bytes);
-        for backend in [BackendKind::Analytical, BackendKind::Link] {
+        for backend in BackendKind::ALL {
             prop_assert_eq!(step_time(&text, &workload, backend.clone()), e * 1_000 + rounds, "{:?} {}", backend, text);
         }
     }
@@ -247,7 +247,7 @@ fn phases_of_two_dimensions_add_up() {
     let ring = e + 3 * (200_000 + span(m / 4, 100) + e);
     let direct = e + 2 * (900_000 + span(m / 4 / 8, 25) + e);
     let workload = collective(CollectiveKind::AllReduce, 32, m);
-    for backend in [BackendKind::Analytical, BackendKind::Link] {
+    for backend in BackendKind::ALL {
         assert_eq!(step_time(&text, &workload, backend.clone()), 2 * ring + direct, "{backend:?}");
     }
 }
