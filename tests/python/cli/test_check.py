@@ -42,7 +42,8 @@ def test_what_the_run_would_refuse(armillary: Armillary, tmp_path: Path) -> None
     words of `run`."""
     links = "links: {bandwidth: 50 GB/s, latency: 500 ns}\n"
     (tmp_path / "big.yml").write_text(
-        f"topology: R(5000)\n{links}collectives: {{all_reduce: {{custom: none.xml}}}}\n"
+        f"topology: R(5000)\n{links}"
+        "collectives: {all_reduce: {custom: none.xml}, all_to_all: ring}\n"
     )
     all_to_all = 6
     et.write(tmp_path / "calls", [[et.collective(0, 64), et.collective(1, 64, kind=all_to_all)]])

@@ -13,11 +13,13 @@ from conftest import Armillary
 
 @pytest.fixture
 def results(armillary: Armillary, tmp_path: Path) -> Path:
-    """A run on both networks, beside its traces and platform."""
+    """A run on two networks that differ, with its traces and platform."""
     toy.platform(tmp_path), toy.traces(tmp_path)
-    for backend in ("analytical", "link"):
+    stored = ("--set", "network.link.switching=store_and_forward")
+    for backend, settings in (("analytical", ()), ("link", stored)):
         run = armillary(
-            "run", "traces", "-p", "toy.yml", "--backend", backend, "--json", f"{backend}.json"
+            *("run", "traces", "-p", "toy.yml", "--backend", backend, "--json", f"{backend}.json"),
+            *settings,
         )
         assert run.returncode == 0, run.stderr
     return tmp_path

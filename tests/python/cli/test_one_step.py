@@ -210,7 +210,7 @@ def test_nothing_known_of_a_workload_is_no_rate(tmp_path: Path) -> None:
         None,
         None,
     )
-    assert repr(result).endswith("on toy, 8 ranks, step time 2.233 ms>")
+    assert repr(result).endswith("on toy, 8 ranks, step time 1.701 ms>")
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_wafers_scale_as_in_table_4() -> None:
         assert found[f"Transformer-1T: Conv-{n} over Base-512"].verdict == "holds"
         assert found[f"Transformer-1T: W-{n} over Conv-{n}"].verdict == "holds"
         assert found[f"GPT-3: W-{n} over Conv-{n}, Switch as dimension 2"].ours < 0.96
-    assert found["Transformer-1T: W-4096 over W-2048"].verdict != "fails"
+    assert 0.98 < (found["Transformer-1T: W-4096 over W-2048"].ours or 0) < 1.02
 
 
 @pytest.mark.parametrize("name", ["astra2-nccl", "themis", "wafer-scaling"])

@@ -163,7 +163,7 @@ fn broken_graphs_and_files_give_their_message() {
         ),
         (
             String::new(),
-            "line 1: the file is empty (allowed: a mapping with name, source, extends, topology, npus, graph, links, nics, failed, network, npu, remote_memory, \
+            "line 1: the file is empty (allowed: a mapping with name, source, measured, extends, topology, npus, graph, links, nics, failed, network, npu, remote_memory, \
                          collectives, library, scheduler, logical)",
         ),
     ];
