@@ -266,7 +266,8 @@ fn broken_text_gives_its_message() {
         (
             ("logical", "logicl"),
             "line 18, logicl: unknown key \"logicl\"; did you mean \"logical\"? (allowed: name, \
-             source, extends, topology, npus, graph, links, nics, failed, network, npu, remote_memory, \
+             source, measured, extends, topology, npus, graph, links, nics, failed, network, npu, \
+             remote_memory, \
              collectives, library, scheduler, logical)"
                 .into(),
         ),
