@@ -28,7 +28,7 @@ const HOPS: u64 = 1 << 23;
 /// Parts of a byte, so that it can be split over 2, 3, 4, 5 or 6 links.
 const SHARES: u128 = 60;
 
-/// Messages of one position in a round: to whom, and how many bytes.
+/// Messages of one position in a round: the receiver and the bytes of each.
 type Round = Vec<(To, u64)>;
 
 /// A line in the network it is in, and the rounds that were looked at: by stride, size and messages.

@@ -86,8 +86,8 @@ pub trait Backend: Send {
     }
 
     /// Learns which links are alike, before the first start of a folded run. Called where
-    /// [`Backend::alike`] is [`Alike::Classes`]; from then on a transfer stands for as many as its
-    /// weight says on the links as well.
+    /// [`Backend::alike`] is [`Alike::Classes`]; from then on the weight of a
+    /// transfer counts on the links as well.
     fn fold(&mut self, _classes: Box<dyn LinkClasses>) {}
 
     /// Memory that grows with the network or with the transfers under way.
