@@ -9,7 +9,7 @@
 //!
 //! A round: the steps that wait for equally many receptions, in a plan that looks the same from
 //! every position; the whole phase, in any other. If several rounds load one link by turns, their
-//! ratios grow until the phase takes what that link needs. Not here: groups that are no lines, and
+//! ratios grow until the phase takes what that link needs. Not here: groups that are not lines, and
 //! patterns of more than [`HOPS`] hops, whose messages keep their own time.
 
 use crate::lowered::{Directed, Geometry, ReadyPlan};

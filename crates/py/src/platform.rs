@@ -186,7 +186,7 @@ impl Platform {
         native::to_json(&self.0).to_string()
     }
 
-    /// The network as pages draw it, as JSON; nothing for stacks that are no grid.
+    /// The network as pages draw it, as JSON; nothing for stacks that are not grids.
     fn picture(&self) -> Option<String> {
         sim::picture_json(&self.0.fabric)
     }

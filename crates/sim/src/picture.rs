@@ -49,7 +49,7 @@ pub(crate) fn picture(
     })
 }
 
-/// The picture of a platform's network as JSON; nothing for stacks that are no grid.
+/// The picture of a platform's network as JSON; nothing for stacks that are not grids.
 pub fn picture_json(fabric: &Fabric) -> Option<String> {
     serde_json::to_string(&picture(fabric, &[], false, true)?).ok()
 }

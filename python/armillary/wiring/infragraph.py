@@ -72,7 +72,7 @@ def read(text: str, file: str, assumed: Assumed) -> Node:
     if isinstance(value, dict) and isinstance(value.get("infrastructure"), dict):
         value, root = value["infrastructure"], ("infrastructure",)
     if not isinstance(value, dict):
-        raise InputError([Problem(file, "", "is no mapping", HELP)])
+        raise InputError([Problem(file, "", "is not a mapping", HELP)])
     if "connections" in value and "edges" not in value:
         message = "`connections` is the form of InfraGraph before its edges"
         raise InputError([Problem(file, _place(reader, (*root, "connections")), message, "edges")])
@@ -139,7 +139,7 @@ def _edges(
     for index, edge in enumerate(_list(reader, holder, path, "edges")):
         at = (*path, "edges", index)
         if not isinstance(edge, dict):
-            _refuse(reader, at, "is no mapping", ["ep1, ep2, link, scheme"])
+            _refuse(reader, at, "is not a mapping", ["ep1, ep2, link, scheme"])
             continue
         scheme = edge.get("scheme", "many2many" if edge.get("many2many") else "one2one")
         if scheme not in _SCHEMES:
@@ -192,7 +192,9 @@ def _ends(
 ) -> list[str]:
     """The vertices that an end of an edge names, instance by instance."""
     if not isinstance(end, dict):
-        _refuse(reader, at, "is no end of an edge", ["component, and instance between devices"])
+        _refuse(
+            reader, at, "is not a valid end of an edge", ["component, and instance between devices"]
+        )
         return []
     if owner is None and instances is not None:
         named = _sliced(reader, end.get("instance"), (*at, "instance"), instances, "instance")

@@ -7,7 +7,7 @@
 use super::{Finder, Ports};
 use crate::parts::Parts;
 use lowering::Geometry;
-use network::{Backend, Contention};
+use network::{Alike, Backend, Contention};
 use topology::{LinkGraph, Routing};
 
 /// Of every link whether only one NPU ever sends over it; empty where the closed form that needs it
@@ -15,6 +15,7 @@ use topology::{LinkGraph, Routing};
 pub fn private_links(parts: &Parts<'_>, network: &dyn Backend) -> Vec<bool> {
     let Parts { workload, platform, settings, lowering, .. } = *parts;
     if network.contention() != Contention::Links
+        || network.alike() == Alike::Classes
         || settings.canonical
         || !settings.closed_form
         || settings.ranks > RANKS
