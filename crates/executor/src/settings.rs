@@ -28,6 +28,8 @@ pub struct Settings {
     pub memory_is_communication: bool,
     /// Order among collectives.
     pub policy: Policy,
+    /// All-to-alls before all others.
+    pub all_to_all_first: bool,
     /// Receivers announce themselves first.
     pub rendezvous: bool,
     /// Every operation takes its recorded duration.
@@ -77,6 +79,7 @@ impl Settings {
             comm_streams: if native { scheduler.comm_streams } else { 1 },
             memory_is_communication: !native,
             policy: scheduler.policy,
+            all_to_all_first: scheduler.all_to_all_first,
             rendezvous: scheduler.rendezvous,
             replay_only: scheduler.replay_only,
             match_bytes: !native,

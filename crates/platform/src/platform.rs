@@ -83,8 +83,6 @@ pub enum Policy {
     Fifo,
     /// By the node's priority, larger first; then earlier first.
     Explicit,
-    /// All-to-all before everything else, then earlier first (HOTI 2020).
-    AllToAllFirst,
     /// By the buffer of the chunk's phase, smaller first; then entered earlier (Themis, ISCA 2022).
     SmallestFirst,
 }
@@ -118,7 +116,6 @@ words!(
     "lifo" = Policy::Lifo,
     "fifo" = Policy::Fifo,
     "explicit" = Policy::Explicit,
-    "all_to_all_first" = Policy::AllToAllFirst,
     "smallest_first" = Policy::SmallestFirst,
 );
 words!(
@@ -141,6 +138,8 @@ section! {
         /// In which order collectives get a free slot of a dimension
         /// ([scheduling](../models/scheduling.md)).
         pub policy: Policy, default Policy::Fifo;
+        /// All-to-alls before all other collectives. `policy` orders those of either kind.
+        pub all_to_all_first: bool, default false;
         /// The order of dimensions of each chunk
         /// ([scheduling](../models/scheduling.md#order-of-dimensions)).
         pub dimension_order: DimensionOrder, default DimensionOrder::Baseline;

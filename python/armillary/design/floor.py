@@ -40,6 +40,7 @@ _SYMMETRIC = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
 _NEUTRAL = (
     "npu",
     "scheduler.policy",
+    "scheduler.all_to_all_first",
     "scheduler.chunks",
     "scheduler.active_chunks",
     "scheduler.queues_per_dim",

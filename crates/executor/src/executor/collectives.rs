@@ -6,6 +6,7 @@
 
 use super::Executor;
 use crate::folding::SlotClass;
+use crate::parts::chunks::Priority;
 use crate::parts::collectives::{Left, Member, Slot};
 use crate::parts::dealt::Dealt;
 use graph::{CollectiveKind, Members, Node, Op, Problem};
@@ -176,17 +177,17 @@ impl<B: Backend> Executor<'_, B> {
         self.fail(problem);
     }
 
-    fn priority(&mut self, rank: u32, kind: CollectiveKind, explicit: i32) -> i64 {
+    fn priority(&mut self, rank: u32, kind: CollectiveKind, explicit: i32) -> Priority {
         let ordinal = self.ranks.count_collective(rank);
-        match self.settings.policy {
+        let is_urgent = self.settings.all_to_all_first && kind == CollectiveKind::AllToAll;
+        let order = match self.settings.policy {
             Policy::Lifo => ordinal,
             // By phase, see `phases.rs`.
             Policy::SmallestFirst => 0,
             Policy::Fifo => -ordinal,
             Policy::Explicit => i64::from(explicit),
-            Policy::AllToAllFirst if kind == CollectiveKind::AllToAll => (1 << 40) - ordinal,
-            Policy::AllToAllFirst => -ordinal,
-        }
+        };
+        (is_urgent, order)
     }
 
     pub(super) fn chunk_done(&mut self, instance: u32, member: u32) {

@@ -9,7 +9,7 @@
 use super::Executor;
 use crate::observe::{ChunkPhase, Observer};
 use crate::parts::agenda::Callback;
-use crate::parts::chunks::{CUSTOM, ChunkRun};
+use crate::parts::chunks::{CUSTOM, ChunkRun, Priority};
 use crate::parts::scripts::FlatScript;
 use collective::Follower;
 use lowering::{Geometry, PhaseSpec};
@@ -54,12 +54,13 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Larger goes first.
-    fn priority_of(&self, state: &ChunkRun) -> i64 {
+    fn priority_of(&self, state: &ChunkRun) -> Priority {
         let (instance, phase) = self.collectives.phase_of(state);
+        let (is_urgent, order) = instance.members[state.member as usize].priority;
         if self.settings.policy == Policy::SmallestFirst {
-            return -i64::try_from(phase.bytes).unwrap_or(i64::MAX);
+            return (is_urgent, -i64::try_from(phase.bytes).unwrap_or(i64::MAX));
         }
-        instance.members[state.member as usize].priority
+        (is_urgent, order)
     }
 
     fn enqueue(&mut self, run: u32) -> u32 {

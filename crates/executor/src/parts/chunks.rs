@@ -14,6 +14,9 @@ const NONE: u32 = u32::MAX;
 /// In the place of a script: an algorithm from a file runs.
 pub(crate) const CUSTOM: u32 = u32::MAX - 1;
 
+/// Larger goes first: whether it goes before the others, then by the policy.
+pub(crate) type Priority = (bool, i64);
+
 /// One chunk of one collective on one rank.
 #[derive(Clone, Copy)]
 pub(crate) struct ChunkRun {
@@ -166,7 +169,7 @@ impl IndexMut<u32> for ChunkRuns {
 #[derive(Default)]
 struct Queue {
     /// Priority and run, in order.
-    waiting: VecDeque<(i64, u32)>,
+    waiting: VecDeque<(Priority, u32)>,
     running: u32,
 }
 
@@ -191,7 +194,7 @@ impl Queues {
     }
 
     /// Adds a run behind every waiting one of the same or higher priority.
-    pub(crate) fn add(&mut self, rank: u32, queue: u32, priority: i64, run: u32) {
+    pub(crate) fn add(&mut self, rank: u32, queue: u32, priority: Priority, run: u32) {
         let waiting = &mut self.queue(rank, queue).waiting;
         let behind = waiting.iter().rposition(|&(p, _)| p >= priority).map_or(0, |i| i + 1);
         waiting.insert(behind, (priority, run));
@@ -239,7 +242,7 @@ mod tests {
     fn a_queue_runs_the_highest_priority_first_and_equal_ones_in_order() {
         let mut queues = Queues::new(1, 2, 1);
         for (priority, run) in [(0, 10), (5, 11), (0, 12), (5, 13)] {
-            queues.add(0, 1, priority, run);
+            queues.add(0, 1, (false, priority), run);
         }
         let mut order = Vec::new();
         while let Some(run) = queues.start_next(0, 1) {
@@ -253,8 +256,8 @@ mod tests {
     #[test]
     fn a_run_may_start_before_its_turn() {
         let mut queues = Queues::new(2, 1, 1);
-        queues.add(1, 0, 0, 7);
-        queues.add(1, 0, 0, 8);
+        queues.add(1, 0, (false, 0), 7);
+        queues.add(1, 0, (false, 0), 8);
         assert!(queues.start(1, 0, 8), "it waits");
         assert!(!queues.start(1, 0, 8), "it runs");
         assert_eq!(queues.first_waiting(), [7]);

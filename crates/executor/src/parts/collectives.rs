@@ -4,7 +4,7 @@
 //! they are one *instance*. Here: slots, instances and their members. Not here: what members do
 //! (`executor/collectives.rs`), and chunks (`chunks.rs`).
 
-use super::chunks::ChunkRun;
+use super::chunks::{ChunkRun, Priority};
 use super::dealt::{Dealt, TREES};
 use super::scripts::LaidOut;
 use lowering::{Lowered, PhaseSpec, ReadyPlan, Request};
@@ -68,7 +68,7 @@ pub(crate) struct Member {
     rank: u32,
     pub(crate) node: u32,
     pub(crate) chunks_left: u32,
-    pub(crate) priority: i64,
+    pub(crate) priority: Priority,
     /// What was dealt on the rank's queues and trees before this collective; `None` where it is
     /// counted on the group.
     pub(crate) dealt: Option<Dealt>,
@@ -79,7 +79,7 @@ impl Member {
         rank: u32,
         node: u32,
         chunks: u32,
-        priority: i64,
+        priority: Priority,
         dealt: Option<Dealt>,
     ) -> Member {
         Member { rank, node, chunks_left: chunks, priority, dealt }
@@ -204,7 +204,7 @@ impl Collectives {
         let open = self.open.get_mut(&class).expect("set up with the slots");
         open.instances.push_back(self.instances.len() as u32);
         let (lowered, scripts) = laid_out;
-        let members = vec![Member::new(NONE, 0, 0, 0, None); open.members as usize];
+        let members = vec![Member::new(NONE, 0, 0, (false, 0), None); open.members as usize];
         let left = open.members;
         self.instances.push(Instance {
             lowered,

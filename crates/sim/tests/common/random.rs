@@ -31,20 +31,14 @@ fn dimension() -> impl Strategy<Value = (&'static str, u32, &'static str, u32)> 
 }
 
 fn scheduler() -> impl Strategy<Value = String> {
-    let policy = prop_oneof![
-        Just("fifo"),
-        Just("lifo"),
-        Just("explicit"),
-        Just("all_to_all_first"),
-        Just("smallest_first")
-    ];
+    let policy = prop_oneof![Just("fifo"), Just("lifo"), Just("explicit"), Just("smallest_first")];
     let order = prop_oneof![2 => Just("baseline"), 2 => Just("themis"), 1 => Just("offline_greedy"),
         2 => Just("all_at_once")];
-    ((policy, order), 1u32..6, 1u32..4, 1u32..4, 0u32..20, 0u32..3, prop::bool::weighted(0.2)).prop_map(
-        |((policy, order), chunks, active, queues, delay, streams, rendezvous)| {
+    ((policy, order, prop::bool::ANY), 1u32..6, 1u32..4, 1u32..4, 0u32..20, 0u32..3, prop::bool::weighted(0.2)).prop_map(
+        |((policy, order, first), chunks, active, queues, delay, streams, rendezvous)| {
             let streams = if streams == 0 { "unlimited".to_string() } else { streams.to_string() };
             format!(
-                "scheduler: {{policy: {policy}, dimension_order: {order}, chunks: {chunks}, active_chunks: {active}, queues_per_dim: {queues}, \
+                "scheduler: {{policy: {policy}, all_to_all_first: {first}, dimension_order: {order}, chunks: {chunks}, active_chunks: {active}, queues_per_dim: {queues}, \
                  endpoint_delay: {delay} ns, comm_streams: {streams}, rendezvous: {rendezvous}}}\n"
             )
         },

@@ -64,8 +64,8 @@ fn every_key_means_what_it_says() {
     assert_eq!(platform.collectives.hierarchy, Hierarchy::HierarchicalOptimal);
     let s = &platform.scheduler;
     assert_eq!(
-        (s.policy, s.chunks, s.active_chunks, s.queues_per_dim),
-        (Policy::AllToAllFirst, 64, 2, 3)
+        (s.policy, s.all_to_all_first, s.chunks, s.active_chunks, s.queues_per_dim),
+        (Policy::Lifo, true, 64, 2, 3)
     );
     assert_eq!(s.dimension_order, DimensionOrder::Themis);
     assert_eq!(
@@ -237,9 +237,9 @@ fn broken_text_gives_its_message() {
         (("algorithm: ring, ", ""), format!("line 14, collectives.all_gather: \"algorithm\" is missing {NAMES}")),
         (("chunks: 64, ", "chunks: 0, "), "line 17, scheduler.chunks: 0 is not allowed (allowed: a whole number from 1)".into()),
         (
-            ("policy: all_to_all_first", "policy: LIFO"),
+            ("policy: lifo", "policy: LIFO"),
             "line 17, scheduler.policy: \"LIFO\" is not allowed; did you mean \"lifo\"? \
-                                                        (allowed: lifo, fifo, explicit, all_to_all_first, smallest_first)"
+                                                        (allowed: lifo, fifo, explicit, smallest_first)"
                 .into(),
         ),
         (

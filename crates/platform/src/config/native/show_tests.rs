@@ -136,6 +136,7 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     platform.collectives.hierarchy = Hierarchy::WORDS[hierarchy].1;
     platform.scheduler = crate::platform::Scheduler {
         policy: Policy::WORDS[s.0].1,
+        all_to_all_first: s.6,
         dimension_order: DimensionOrder::WORDS[s.0 % DimensionOrder::WORDS.len()].1,
         chunks: s.1,
         active_chunks: s.2,
