@@ -6,8 +6,9 @@ mod built;
 use built::{collective, config, workload};
 use graph::{CollectiveKind, Kernel, Op};
 use sim::{BackendKind, run};
+use units::Bytes;
 
-/// The step of four collectives that every rank calls at once, of which the `urgent`-th is followed
+/// The step of four collectives that every rank calls at once. The `urgent`-th is followed
 /// by a computation of one second, far longer than the four together.
 fn step(scheduler: &str, urgent: u64) -> f64 {
     use CollectiveKind::{AllReduce, AllToAll};
@@ -15,7 +16,7 @@ fn step(scheduler: &str, urgent: u64) -> f64 {
     let after = [urgent];
     let second = Op::Compute {
         operations: Some(1_000_000_000_000),
-        bytes: None,
+        bytes: Some(Bytes(0)),
         cpu: false,
         kernel: Kernel::Other,
     };
@@ -24,7 +25,7 @@ fn step(scheduler: &str, urgent: u64) -> f64 {
     let built = workload(&[&calls, &calls], &[]);
     let platform = format!(
         "topology: Ring(2)\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\n\
-         npu: {{compute: roofline, peak: 1 TFLOPS}}\n\
+         npu: {{peak: 1 TFLOPS, memory: {{bandwidth: 1 TB/s}}}}\n\
          scheduler: {{{scheduler}, chunks: 1}}\n"
     );
     let outcome = run(&config(&platform, built, BackendKind::Analytical), &mut |_| true);
