@@ -142,7 +142,7 @@ impl Settings {
         let one_at_a_time = self.per_queue == 1 && self.queues_per_dim == 1;
         self.closed_form
             && self.canonical
-            && self.contention == Contention::Departures
+            && self.contention != Contention::None
             && one_at_a_time
             && !self.rendezvous
     }

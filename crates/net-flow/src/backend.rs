@@ -16,48 +16,26 @@
 //! and accurate simulation of distributed applications and platforms", JPDC 74 (2014), section 3.
 
 use crate::fair::{Solver, Use, share};
+use crate::limits::{Limits, rate};
 use crate::links::{Links, Member, RATE_BITS, Sent};
+use crate::route::Routes;
 use engine::EventQueue;
 use network::{
-    Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
+    Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
     NetworkSink, Sending, Transfer, Usage,
 };
 use topology::{LinkGraph, Part, Splitter};
-use units::{Bandwidth, PS_PER_US, Ratio, Span, Time};
+use units::{PS_PER_US, Span, Time};
 
 /// Bytes kept for a flow, a link and a link in use, rounded up for tables that grow by doubling.
 const FLOW: u64 = 480;
 const LINK: u64 = 4;
 const USED_LINK: u64 = 256;
 
-const PS_PER_MS: u64 = PS_PER_US * 1_000;
-const PS_PER_S: u128 = PS_PER_MS as u128 * 1_000;
-
-/// How flows share a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Weights {
-    /// All alike.
-    #[default]
-    Equal,
-    /// In inverse proportion to the latency of their route there and back, as TCP does.
-    RoundTrip,
-}
-
-/// What limits flows besides the links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Most that one flow gets; `None`: what its links give.
-    pub flow: Option<Bandwidth>,
-    /// The part of a link's bandwidth that flows can use.
-    pub efficiency: Ratio,
-    /// How flows share.
-    pub weights: Weights,
-    /// A flow that splits is no faster than on one of its routes.
-    pub one_route: bool,
-}
+const PS_PER_S: u128 = PS_PER_US as u128 * 1_000_000;
 
 #[derive(Clone, Copy)]
-enum Event {
+pub(crate) enum Event {
     /// The flow has sent its last byte, unless its rates have changed since.
     Drain { flow: u32, schedule: u32 },
     /// The flow has arrived.
@@ -66,25 +44,23 @@ enum Event {
 
 /// A link of a flow's route.
 #[derive(Clone, Copy)]
-struct Hop {
+pub(crate) struct Hop {
     used: Use,
     /// The flow's place among the members of the link.
     place: u32,
-    /// How often its route goes over links that this one stands for.
-    crossings: u32,
 }
 
-struct Flow {
+pub(crate) struct Flow {
     transfer: Transfer,
     hops: Vec<Hop>,
     latency: Span,
-    weight: u64,
+    pub weight: u64,
     /// Its highest level.
     limit: Option<u64>,
     /// In units of rate.
-    rate: u64,
+    pub rate: u64,
     /// The rate was rounded down.
-    rounded: bool,
+    pub rounded: bool,
     /// In units of rate times picoseconds, at the instant `at`.
     left: u128,
     /// What it may have sent in addition, had no rate been rounded.
@@ -98,9 +74,9 @@ struct Flow {
 
 /// The fair-flow backend.
 pub struct FairFlows {
-    links: Links,
-    limits: Limits,
-    splitter: Splitter,
+    pub(crate) links: Links,
+    pub(crate) limits: Limits,
+    pub(crate) routes: Routes,
     flows: Vec<Flow>,
     free: Vec<u32>,
     queue: EventQueue<Event>,
@@ -115,8 +91,8 @@ pub struct FairFlows {
     reached_flows: Vec<u32>,
     sink: Option<Box<dyn NetworkSink>>,
     /// By dimension, on links that leave an NPU, by weight, times parts.
-    bytes: Vec<u128>,
-    transfers: u128,
+    pub(crate) bytes: Vec<u128>,
+    pub(crate) transfers: u128,
     whole: u64,
 }
 
@@ -129,7 +105,7 @@ impl FairFlows {
             bytes: vec![0; links.dims()],
             links,
             limits,
-            splitter: Splitter::default(),
+            routes: Routes::default(),
             flows: Vec::new(),
             free: Vec::new(),
             queue: EventQueue::default(),
@@ -154,94 +130,51 @@ impl FairFlows {
 
     /// A place for `transfer`, not yet on its route.
     fn admit(&mut self, now: Time, transfer: Transfer) -> u32 {
-        let left = (u128::from(transfer.bytes) * PS_PER_S) << RATE_BITS;
-        let new = |hops| Flow {
-            transfer,
-            hops,
-            latency: Span::ZERO,
-            weight: 1,
-            limit: None,
-            rate: 0,
-            rounded: false,
-            left,
-            slack: 0,
-            at: now,
-            schedule: 0,
-            seen: 0,
-        };
         match self.free.pop() {
             Some(at) => {
                 let flow = &mut self.flows[at as usize];
                 let (schedule, mut hops) = (flow.schedule, std::mem::take(&mut flow.hops));
                 hops.clear();
-                *flow = Flow { schedule, ..new(hops) };
+                *flow = Flow { schedule, ..Flow::new(transfer, now, hops) };
                 at
             }
             None => {
-                self.flows.push(new(Vec::new()));
+                self.flows.push(Flow::new(transfer, now, Vec::new()));
                 self.flows.len() as u32 - 1
             }
         }
     }
 
-    /// Finds the links, the latency and the weight of a flow that has just been admitted.
-    fn route(&mut self, at: u32) {
-        let flow = &mut self.flows[at as usize];
-        let Transfer { src, dst, bytes, weight, .. } = flow.transfer;
-        self.splitter.find(&self.links.graph, (src, dst));
-        let leading = self.splitter.found.iter().filter(|part| part.leads);
-        flow.latency = leading.map(|part| self.links.cost(part.link, part.dim).1).sum();
-        flow.weight = self.limits.weights.of(flow.latency);
-        flow.limit =
-            self.limits.level(flow.weight, || one_route(&self.links, &self.splitter.found));
-        let times = if self.links.is_folded() { weight } else { 1 };
-        let times = u128::from(times) * u128::from(flow.weight);
-        let carried = u128::from(bytes) * u128::from(weight);
-        for part in &self.splitter.found {
-            if part.from_npu {
-                self.bytes[self.links.place(part.dim)] += carried * u128::from(part.parts);
-            }
-            let link = self.links.state(part.link, part.dim);
-            let demand = times * u128::from(part.parts);
-            // In a folded run several links of a route can be one.
-            match flow.hops.iter_mut().find(|hop| hop.used.link == link) {
-                Some(hop) => {
-                    hop.used.demand += demand;
-                    hop.crossings += 1;
-                }
-                None => {
-                    let used = Use { link, demand };
-                    flow.hops.push(Hop { used, place: 0, crossings: 1 });
-                }
-            }
-        }
-    }
-
-    /// Puts a routed flow on its links. It gets its rate at once if it has all of them to itself.
+    /// Puts an admitted flow on its links. It gets its rate at once if it has all of them to
+    /// itself.
     fn enter(&mut self, now: Time, at: u32) {
         let flow = &mut self.flows[at as usize];
-        let copies = if self.links.is_folded() { flow.transfer.weight.into() } else { 1u128 };
-        let (mut level, mut alone) = (flow.limit.unwrap_or(u64::MAX), true);
-        for (hop, entry) in (0..).zip(&mut flow.hops) {
-            let state = &self.links.states[entry.used.link as usize];
-            alone &= state.members.is_empty();
-            let full = if entry.used.demand == state.unit {
-                state.full
-            } else {
-                share(state.capacity, entry.used.demand)
-            };
-            level = level.min(full);
-            let member = Member { flow: at, hop };
-            let bytes =
-                entry.used.demand / u128::from(flow.weight) * u128::from(flow.transfer.bytes);
-            let messages = copies * u128::from(entry.crossings);
-            entry.place = self.links.enter(now, entry.used.link, (messages, bytes), member);
+        let Transfer { src, dst, bytes, weight, .. } = flow.transfer;
+        let route = self.routes.of(&mut self.links, &self.limits, (src, dst));
+        flow.latency = route.latency;
+        let carried = u128::from(bytes) * u128::from(weight);
+        route.leaving.iter().for_each(|&(place, parts)| self.bytes[place] += carried * parts);
+        if bytes == 0 {
+            let arrival = now + flow.latency;
+            return self.push(arrival, Event::Arrive { flow: at });
+        }
+        (flow.weight, flow.limit) = (route.weight, route.limit);
+        let copies = if self.links.is_folded() { weight.into() } else { 1u128 };
+        let mut alone = true;
+        for (hop, crossed) in (0..).zip(&route.crossed) {
+            alone &= self.links.states[crossed.link as usize].members.is_empty();
+            let brings = (
+                copies * u128::from(crossed.crossings),
+                copies * crossed.parts * u128::from(bytes),
+            );
+            let place = self.links.enter(now, crossed.link, brings, Member { flow: at, hop });
+            flow.hops.push(Hop { used: route.used(crossed, copies), place });
         }
         if alone {
-            flow.rate = rate(level, flow.weight);
+            let level = route.alone(&self.links.states, copies);
+            (flow.rate, flow.rounded) = (rate(level.value, flow.weight), !level.exact);
             let (time, event) = flow.drains(at);
-            self.push(time, event);
-            return;
+            return self.push(time, event);
         }
         for hop in 0..self.flows[at as usize].hops.len() {
             self.soil(now, self.flows[at as usize].hops[hop].used.link);
@@ -373,6 +306,24 @@ impl FairFlows {
 }
 
 impl Flow {
+    /// A flow without a route or a rate.
+    pub(crate) fn new(transfer: Transfer, now: Time, hops: Vec<Hop>) -> Flow {
+        Flow {
+            transfer,
+            hops,
+            latency: Span::ZERO,
+            weight: 1,
+            limit: None,
+            rate: 0,
+            rounded: false,
+            left: (u128::from(transfer.bytes) * PS_PER_S) << RATE_BITS,
+            slack: 0,
+            at: now,
+            schedule: 0,
+            seen: 0,
+        }
+    }
+
     /// Goes on at another rate.
     #[inline]
     fn change(&mut self, now: Time, rate: u64, rounded: bool) {
@@ -388,7 +339,7 @@ impl Flow {
     /// When the flow drains at its rate: the first picosecond at which it can have sent everything.
     /// A rate that was rounded down is less than a unit of its weight too low.
     #[inline]
-    fn drains(&mut self, at: u32) -> (Time, Event) {
+    pub(crate) fn drains(&mut self, at: u32) -> (Time, Event) {
         let left = self.left.saturating_sub(self.slack.into());
         let missing = if self.rounded { self.weight } else { 0 };
         let span = left.div_ceil(u128::from(self.rate) + u128::from(missing));
@@ -396,44 +347,6 @@ impl Flow {
         self.schedule = self.schedule.wrapping_add(1);
         (time, Event::Drain { flow: at, schedule: self.schedule })
     }
-}
-
-/// Units of rate of a flow.
-#[inline]
-fn rate(level: u64, weight: u64) -> u64 {
-    level.saturating_mul(weight).max(1)
-}
-
-impl Weights {
-    /// The weight of a flow whose route has this latency.
-    fn of(self, latency: Span) -> u64 {
-        match self {
-            Weights::Equal => 1,
-            Weights::RoundTrip => (PS_PER_MS / latency.0.max(1)).clamp(1, 1 << 20),
-        }
-    }
-}
-
-impl Limits {
-    /// The highest level of a flow of this weight, whose slowest link has the rate `slowest`.
-    #[inline]
-    fn level(&self, weight: u64, slowest: impl FnOnce() -> u64) -> Option<u64> {
-        let stream = self.flow.map(units_of);
-        let route = self.one_route.then(slowest);
-        let most = stream.into_iter().chain(route).min()?;
-        Some((most / weight).max(1))
-    }
-}
-
-/// Units of rate of a bandwidth.
-fn units_of(bandwidth: Bandwidth) -> u64 {
-    u64::try_from(u128::from(bandwidth.0) << RATE_BITS).unwrap_or(u64::MAX)
-}
-
-/// Units of rate of the slowest of these links.
-fn one_route(links: &Links, parts: &[Part]) -> u64 {
-    let rate = |part: &Part| units_of(links.cost(part.link, part.dim).0);
-    parts.iter().map(rate).min().unwrap_or(u64::MAX)
 }
 
 impl Backend for FairFlows {
@@ -447,13 +360,7 @@ impl Backend for FairFlows {
             sink.starts(now, &transfer);
         }
         let at = self.admit(now, transfer);
-        self.route(at);
-        if transfer.bytes == 0 {
-            let arrival = now + self.flows[at as usize].latency;
-            self.push(arrival, Event::Arrive { flow: at });
-        } else {
-            self.enter(now, at);
-        }
+        self.enter(now, at);
     }
 
     #[inline]
@@ -511,7 +418,7 @@ impl Backend for FairFlows {
             share(capacity * u128::from(self.whole), demand)
         };
         let level = splitter.found.iter().map(full).min().unwrap_or(u64::MAX);
-        let limit = self.limits.level(weight, || one_route(&self.links, &splitter.found));
+        let limit = self.limits.level(weight, || self.links.slowest(&splitter.found));
         let level = level.min(limit.unwrap_or(u64::MAX));
         let left = (u128::from(bytes) * PS_PER_S) << RATE_BITS;
         let rate = rate(level, weight);
@@ -553,26 +460,8 @@ impl Backend for FairFlows {
     fn closed_form(&self) -> Option<&dyn ClosedForm> {
         Some(self)
     }
-}
 
-/// Flows of one NPU share its links instead of waiting, so no time is known beforehand.
-impl ClosedForm for FairFlows {
-    fn uncontended(&self, _: u32, _: u32, _: u64) -> Option<Alone> {
-        None
-    }
-
-    fn is_idle(&self, _: u32, _: u32, _: Time) -> bool {
-        false
-    }
-
-    fn carry(&mut self, _: Transfer, _: u64) {}
-
-    fn departure(&self, src: u32, dst: u32) -> u32 {
-        self.links.graph.departure(src, dst)
-    }
-
-    /// Nothing: the next flow starts at once and shares the link.
-    fn occupancy(&self, _: u32, _: u32, _: u64) -> Span {
-        Span::ZERO
+    fn closed_form_mut(&mut self) -> Option<&mut dyn ClosedForm> {
+        Some(self)
     }
 }

@@ -1,10 +1,15 @@
 //! The fair-flow backend: transfers are fluid flows that share links max-min fairly.
 //!
 //! Here: [`FairFlows`] (`backend.rs`), the rates (`fair.rs`), the links and what they carry
-//! (`links.rs`). Not here: queues of messages (`net-analytical`).
+//! (`links.rs`), routes (`route.rs`), what limits flows besides links (`limits.rs`), flows that meet no
+//! other (`alone.rs`). Not here: queues of messages (`net-analytical`).
 
+mod alone;
 mod backend;
 pub mod fair;
+mod limits;
 mod links;
+mod route;
 
-pub use backend::{FairFlows, Limits, Weights};
+pub use backend::FairFlows;
+pub use limits::{Limits, Weights};

@@ -5,7 +5,7 @@
 //! says.
 
 use network::{LinkClasses, LinkCost, LinkEnds, LinkUsage};
-use topology::LinkGraph;
+use topology::{LinkGraph, Part};
 use units::{Bandwidth, Bytes, Ratio, Span, Time};
 
 /// Rates are counted in 1 / 2^16 bytes per second.
@@ -52,6 +52,11 @@ pub(crate) struct Sent {
     pub begin: Time,
     pub end: Time,
     pub bytes: u64,
+}
+
+/// Units of rate of a bandwidth.
+pub(crate) fn units_of(bandwidth: Bandwidth) -> u64 {
+    u64::try_from(u128::from(bandwidth.0) << RATE_BITS).unwrap_or(u64::MAX)
 }
 
 /// All links of a network.
@@ -117,6 +122,12 @@ impl Links {
         }
     }
 
+    /// Units of rate of the slowest of these links.
+    pub(crate) fn slowest(&self, parts: &[Part]) -> u64 {
+        let rate = |part: &Part| units_of(self.cost(part.link, part.dim).0);
+        parts.iter().map(rate).min().unwrap_or(u64::MAX)
+    }
+
     /// Where the state of a link is, made on first use.
     #[inline]
     pub(crate) fn state(&mut self, link: u32, dim: u32) -> u32 {
@@ -137,8 +148,7 @@ impl Links {
             self.state_of[link as usize] = at;
             return at;
         }
-        let full =
-            u64::try_from(u128::from(self.cost(link, dim).0.0) << RATE_BITS).unwrap_or(u64::MAX);
+        let full = units_of(self.cost(link, dim).0);
         let unit = u128::from(self.whole) * u128::from(count);
         self.states.push(LinkState {
             id: link,
@@ -210,6 +220,23 @@ impl Links {
         let count = self.classes.is_some().then_some(state.count);
         let link = LinkEnds { link: state.id, from, to, dim, count };
         Sent { link, begin: state.since, end: state.since + busy, bytes }
+    }
+
+    /// Accounts for flows that had the link to themselves, each for this long: their messages and
+    /// their bytes (times parts and links), a whole number on every link.
+    pub(crate) fn carry(
+        &mut self,
+        link: u32,
+        (messages, bytes): (u128, u128),
+        lasts: Span,
+        times: u64,
+    ) {
+        let state = &mut self.states[link as usize];
+        let bytes = u64::try_from(bytes / state.unit).unwrap_or(u64::MAX);
+        let busy = Bandwidth(state.full >> RATE_BITS).span(Bytes(bytes)).min(lasts);
+        state.bytes = state.bytes.saturating_add(bytes.saturating_mul(times));
+        state.messages += messages * u128::from(times);
+        state.busy += Span(busy.0.saturating_mul(times));
     }
 
     pub(crate) fn usage(&self) -> Vec<LinkUsage> {

@@ -44,6 +44,18 @@ pub trait ClosedForm {
         Some(Alone { transit: alone.transit.max(latency + occupancy), occupancy })
     }
 
+    /// Time of a transfer that has all of its [`ClosedForm::links`] to itself for as long as it
+    /// occupies them; `None` where that depends on more than the transfer.
+    fn unshared(&mut self, transfer: &Transfer) -> Option<Alone> {
+        self.paced(transfer.src, transfer.dst, (transfer.bytes, transfer.paced))
+    }
+
+    /// Adds to `links` numbers of the links on which a transfer may meet others. Links that are
+    /// alike in a folded run have one number.
+    fn links(&mut self, src: u32, dst: u32, links: &mut Vec<u32>) {
+        links.push(self.departure(src, dst));
+    }
+
     /// Learns of every link (by its number in the topology) whether only one NPU ever sends over
     /// it. [`ClosedForm::uncontended`] may then answer for more transfers.
     fn set_private_links(&mut self, _private: Vec<bool>) {}

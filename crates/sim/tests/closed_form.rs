@@ -104,10 +104,11 @@ proptest! {
         if narrow {
             native.scheduler = Scheduler { active_chunks: 1, queues_per_dim: 1, rendezvous: false, ..native.scheduler };
         }
-        let backend = BackendKind::Analytical;
-        let closed = report(&native, &workload, backend.clone(), true, true);
-        let events = report(&native, &workload, backend, true, false);
-        prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{}", platform.text);
+        for backend in BackendKind::ALL {
+            let closed = report(&native, &workload, backend.clone(), true, true);
+            let events = report(&native, &workload, backend.clone(), true, false);
+            prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{} {}", backend, platform.text);
+        }
     }
 }
 
@@ -182,13 +183,15 @@ fn saves_events_natively() {
     let platform = RandomPlatform { text, sizes: vec![8, 16] };
     let kind = CollectiveKind::AllReduce;
     let lines = |dim| (Step::Lines { kind, bytes: 1 << 24, dim }, true);
-    let events = |steps: &[(Step, bool)], closed_form| {
-        let workload = workload(&platform.sizes, steps);
-        report(&native(&platform), &workload, BackendKind::Analytical, true, closed_form)
-            .expect("it runs")
-    };
-    let ((closed, few), (stepwise, many)) =
-        (events(&[lines(0), lines(1)], true), events(&[lines(0), lines(1)], false));
-    assert_eq!(closed, stepwise);
-    assert!(few * 8 < many, "{few} events in closed form, {many} without");
+    for backend in [BackendKind::Analytical, BackendKind::Flow] {
+        let events = |steps: &[(Step, bool)], closed_form| {
+            let workload = workload(&platform.sizes, steps);
+            report(&native(&platform), &workload, backend.clone(), true, closed_form)
+                .expect("it runs")
+        };
+        let ((closed, few), (stepwise, many)) =
+            (events(&[lines(0), lines(1)], true), events(&[lines(0), lines(1)], false));
+        assert_eq!(closed, stepwise);
+        assert!(few * 8 < many, "{backend}: {few} events in closed form, {many} without");
+    }
 }

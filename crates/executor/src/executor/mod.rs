@@ -21,6 +21,7 @@ mod nodes;
 mod pace;
 mod phases;
 mod point_to_point;
+mod quiet;
 mod solo;
 mod stall;
 mod steps;

@@ -14,7 +14,31 @@ pub(super) fn check<B: Backend>(suite: &Suite<'_, B>) -> Result<(), String> {
         .filter(|t| form.uncontended(t.src, t.dst, t.bytes).is_some())
         .collect();
     known.iter().try_for_each(|transfer| alone(suite, *transfer))?;
-    carried(suite, &known)
+    let mut backend = (suite.make)();
+    let mut unshared = Vec::new();
+    for &(_, transfer) in suite.transfers {
+        if backend.closed_form_mut().and_then(|form| form.unshared(&transfer)).is_some() {
+            unshared.push(transfer);
+            quiet(suite, transfer)?;
+        }
+    }
+    carried(suite, &unshared)
+}
+
+/// A transfer that has its links to itself takes its time, and leaves them when it says.
+fn quiet<B: Backend>(suite: &Suite<'_, B>, transfer: Transfer) -> Result<(), String> {
+    let mut backend = (suite.make)();
+    let form = backend.closed_form_mut().ok_or("the closed form has gone")?;
+    let Some(said) = form.unshared(&transfer) else { return Ok(()) };
+    let next = Time::ZERO + said.occupancy;
+    let done = run(&mut backend, &[(Time::ZERO, transfer), (next, transfer)])?;
+    let times: Vec<Time> = done.iter().map(|delivery| delivery.time).collect();
+    if times != [Time::ZERO + said.transit, next + said.transit] {
+        return Err(format!(
+            "two of {transfer:?} one after the other arrived at {times:?}, by the closed form {said:?}"
+        ));
+    }
+    Ok(())
 }
 
 /// One transfer takes its time, keeps the next one waiting as long as it says, and no longer.

@@ -1,0 +1,56 @@
+//! What limits flows besides the links, and how they share them.
+
+use crate::links::units_of;
+use units::{Bandwidth, PS_PER_US, Ratio, Span};
+
+const PS_PER_MS: u64 = PS_PER_US * 1_000;
+
+/// How flows share a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Weights {
+    /// All alike.
+    #[default]
+    Equal,
+    /// In inverse proportion to the latency of their route there and back, as TCP does.
+    RoundTrip,
+}
+
+/// What limits flows besides the links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Most that one flow gets; `None`: what its links give.
+    pub flow: Option<Bandwidth>,
+    /// The part of a link's bandwidth that flows can use.
+    pub efficiency: Ratio,
+    /// How flows share.
+    pub weights: Weights,
+    /// A flow that splits is no faster than on one of its routes.
+    pub one_route: bool,
+}
+
+/// Units of rate of a flow.
+#[inline]
+pub(crate) fn rate(level: u64, weight: u64) -> u64 {
+    level.saturating_mul(weight).max(1)
+}
+
+impl Weights {
+    /// The weight of a flow whose route has this latency.
+    pub(crate) fn of(self, latency: Span) -> u64 {
+        match self {
+            Weights::Equal => 1,
+            Weights::RoundTrip => (PS_PER_MS / latency.0.max(1)).clamp(1, 1 << 20),
+        }
+    }
+}
+
+impl Limits {
+    /// The highest level of a flow of this weight, whose slowest link has the rate `slowest`.
+    #[inline]
+    pub(crate) fn level(&self, weight: u64, slowest: impl FnOnce() -> u64) -> Option<u64> {
+        let stream = self.flow.map(units_of);
+        let route = self.one_route.then(slowest);
+        let most = stream.into_iter().chain(route).min()?;
+        Some((most / weight).max(1))
+    }
+}
