@@ -41,11 +41,13 @@ impl Lane {
         (queue, queue >= half)
     }
 
-    /// The lane of each phase: an all-reduce comes back on the second.
+    /// The lane of each phase: an all-reduce that comes back does so on the second, and goes there
+    /// on the first. All-reduces in between have nothing that comes back, so they use all.
     pub fn of(kind: CollectiveKind, phases: &[collective::Phase]) -> Vec<Lane> {
         let all_reduce = kind == CollectiveKind::AllReduce;
         let up = phases.iter().position(|p| all_reduce && p.kind == CollectiveKind::AllGather);
         let lane = |at: usize| match up {
+            Some(_) if phases[at].kind == CollectiveKind::AllReduce => Lane::All,
             Some(up) if at >= up => Lane::Second,
             Some(_) => Lane::First,
             None => Lane::All,
