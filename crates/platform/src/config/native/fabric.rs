@@ -149,7 +149,7 @@ fn dim(block: Block, size: u32, link: &Link, at: &At<'_>, findings: &mut Finding
         Some(Per::Npu) => u64::from(block.leaving(size).max(1)),
         Some(Per::Link) | None => 1,
     };
-    let Link { bandwidth, latency, .. } = *link;
+    let bandwidth = link.together(at, findings)?;
     if bandwidth.0 < share {
         let message =
             format!("{bandwidth} over {share} links leaves less than 1 B/s for each link");
@@ -157,7 +157,7 @@ fn dim(block: Block, size: u32, link: &Link, at: &At<'_>, findings: &mut Finding
         findings.refuse(at, message, allowed);
         return None;
     }
-    Some(Dim { block, size, bandwidth: Bandwidth(bandwidth.0 / share), latency })
+    Some(Dim { block, size, bandwidth: Bandwidth(bandwidth.0 / share), latency: link.latency })
 }
 
 /// The keys that read back to a stack whose dimensions share cards.
@@ -173,11 +173,6 @@ pub(super) fn shared_keys(stack: &SharedStack) -> (Shape, Links) {
 
 /// The keys that read back to a stack.
 pub(super) fn stack_keys(topology: Topology, dims: &[Dim]) -> (Shape, Links) {
-    let link = |dim: &Dim| Link {
-        bandwidth: dim.bandwidth,
-        latency: dim.latency,
-        per: Some(Per::Link),
-        nic: None,
-    };
+    let link = |dim: &Dim| Link::one(dim.bandwidth, dim.latency, Some(Per::Link));
     (Shape::Stack(topology), Links::Each(dims.iter().map(link).collect()))
 }

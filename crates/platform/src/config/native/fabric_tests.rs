@@ -188,3 +188,34 @@ fn routing_is_a_policy_of_the_network() {
     let refused = read(&text("ecmp")).unwrap_err();
     assert!(refused[0].to_string().contains("allowed: auto, lowest, d_mod_k"), "{refused:?}");
 }
+
+/// Table IV of ASTRA-SIM (ISPASS 2020): two rings of both ways with links of 25 GB/s, 94 % of which
+/// is data, are four links by which an NPU sends.
+#[test]
+fn links_side_by_side_carry_together_what_headers_leave() {
+    let bandwidths = |link: &str| {
+        let text = format!("topology: Ring(4)\nlinks: {{latency: 200 ns, {link}}}\n");
+        let Fabric::Stacked(dims) = read(&text).unwrap().fabric else { unreachable!() };
+        dims.iter().map(|dim| dim.bandwidth).collect::<Vec<_>>()
+    };
+    let of = |gb: u64| vec![Bandwidth(gb * 1_000_000_000)];
+    assert_eq!(bandwidths("bandwidth: 25 GB/s, count: 2, efficiency: 94 %"), of(47));
+    assert_eq!(bandwidths("bandwidth: 25 GB/s, count: 4, per: npu, efficiency: 0.94"), of(47));
+    assert_eq!(bandwidths("bandwidth: 25 GB/s, count: 4"), of(100));
+    let faults = |link: &str| {
+        let text = format!("topology: R(4)\nlinks: {{bandwidth: 1 GB/s, latency: 0 ns, {link}}}\n");
+        read(&text).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        faults("efficiency: 1.2"),
+        [
+            "p.yml: line 2, links.efficiency: 1.2 is more than the whole link (allowed: a ratio up to 1, such as 0.94 or 94 %)"
+        ]
+    );
+    assert_eq!(
+        faults("count: 0"),
+        [
+            "p.yml: line 2, links.count: 0 is not allowed (allowed: a whole number from 1 to 65536)"
+        ]
+    );
+}

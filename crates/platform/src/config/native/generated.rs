@@ -289,14 +289,14 @@ fn wires(
         return None;
     };
     let mut wires = Vec::new();
-    for (Link { bandwidth, latency, per, .. }, at) in entries {
-        if per == Some(Per::Npu) {
+    for (link, at) in entries {
+        if link.per == Some(Per::Npu) {
             let place = at.get(Link::per).unwrap_or(at);
             let message = "in a generated fabric a bandwidth is that of one link";
             findings.refuse(&place, message, "per: link, or no per");
             return None;
         }
-        wires.push(Wire { bandwidth, latency });
+        wires.push(Wire { bandwidth: link.together(&at, findings)?, latency: link.latency });
     }
     Some(wires)
 }
@@ -304,12 +304,7 @@ fn wires(
 /// The keys that read back to a fabric.
 pub(super) fn keys(recipe: &Recipe) -> Option<(Generated, Links)> {
     let generator = generate::generator(recipe.generator)?;
-    let link = |wire: &Wire| Link {
-        bandwidth: wire.bandwidth,
-        latency: wire.latency,
-        per: None,
-        nic: None,
-    };
+    let link = |wire: &Wire| Link::one(wire.bandwidth, wire.latency, None);
     let links = Links::Each(recipe.wires.iter().map(link).collect());
     Some((Generated { generator, values: recipe.values.clone() }, links))
 }

@@ -1,9 +1,9 @@
 //! `links`: bandwidth and latency, by dimension or by kind.
 
-use crate::config::declared::{Key, Setting, Shown, section, words};
+use crate::config::declared::{Key, Setting, Shown, counts, section, words};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
-use units::{Bandwidth, Span};
+use units::{Bandwidth, Ratio, Span};
 
 /// What a bandwidth is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +28,40 @@ section! {
         /// NPU in that dimension together (`n-1` of a FullyConnected, 2 of a Ring, 1 of a Switch).
         /// Generated fabrics have `link` only.
         pub per: Option<Per>, default None, says "`link`; FullyConnected must say it";
+        /// Links side by side, each with `bandwidth`: rings of a Ring, cables to a Switch. A message
+        /// uses them all. With `per: npu`, all links that leave an NPU in that dimension.
+        pub count: Option<u32> as parallel, default None, says "1";
+        /// The part of the bandwidth that data can use. The rest is packet headers.
+        pub efficiency: Option<Ratio>, default None, says "1";
         /// The card of `nics` at which the links of this dimension start
         /// ([shared cards](../models/topologies.md#dimensions-that-share-a-card)).
         pub nic: Option<String>, default None;
+    }
+}
+
+counts! {
+    /// Links side by side.
+    parallel: 1 to 65_536;
+}
+
+impl Link {
+    /// One link.
+    pub(super) fn one(bandwidth: Bandwidth, latency: Span, per: Option<Per>) -> Link {
+        Link { bandwidth, latency, per, count: None, efficiency: None, nic: None }
+    }
+
+    /// What `count` of them carry together, headers left out; nothing and a problem where more than
+    /// the whole is for data.
+    pub(super) fn together(&self, at: &At<'_>, findings: &mut Findings) -> Option<Bandwidth> {
+        let efficiency = self.efficiency.unwrap_or_default();
+        if efficiency > Ratio::ONE {
+            let place = at.get(Link::efficiency).unwrap_or_else(|| at.clone());
+            let message = format!("{} is more than the whole link", efficiency);
+            findings.refuse(&place, message, "a ratio up to 1, such as 0.94 or 94 %");
+            return None;
+        }
+        let all = self.bandwidth.0.saturating_mul(u64::from(self.count.unwrap_or(1)));
+        Some(Bandwidth(all).times(efficiency))
     }
 }
 

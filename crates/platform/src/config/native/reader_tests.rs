@@ -136,7 +136,7 @@ fn broken_text_gives_its_message() {
         (
             ("latency: 300", "latecny: 300"),
             "line 6, links[0].latecny: unknown key \"latecny\"; did you mean \"latency\"? \
-                                            (allowed: bandwidth, latency, per, nic)|line 6, links[0]: \"latency\" is missing \
+                                            (allowed: bandwidth, latency, per, count, efficiency, nic)|line 6, links[0]: \"latency\" is missing \
                                             (allowed: a time, such as \"500 ns\")"
                 .into(),
         ),
