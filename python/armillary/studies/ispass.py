@@ -21,8 +21,8 @@ PASSES = 2
 
 SETUP = (
     "Data-parallel ResNet-50, two iterations, enhanced (4-phase) all-reduce, LIFO, Table IV; a "
-    "cycle is 1 ns, rings of a dimension are one link of their sum, 4 chunks a set (the authors' "
-    "own torus file), 16 in flight (section V-F). `published` runs the layers' cycles as the "
+    "cycle is 1 ns, rings of a dimension that run one way are one link of their sum, 4 chunks a set "
+    "(the authors' own torus file), 16 in flight (section V-F). `published` runs the layers' cycles as the "
     "authors published them, `array` 32 samples on our 256 x 256 weight-stationary array."
 )
 

@@ -20,22 +20,42 @@ def bandwidths(preset: str) -> list[float]:
     return [float(each) for each in found]
 
 
-@pytest.mark.parametrize("preset", ["torus-2x2x2", "torus-2x4x4", "torus-4x4x4", "resnet"])
-def test_a_link_stands_for_all_rings_of_its_dimension(preset: str) -> None:
-    """Table IV: 2 one-way rings within a package, 2 of both ways in each dimension between them."""
+@pytest.mark.parametrize(
+    ("preset", "ways"),
+    [
+        ("torus-2x2x2", (1, 1, 1)),
+        ("torus-2x4x4", (1, 2, 2)),
+        ("torus-4x4x4", (2, 2, 2)),
+        ("resnet", (1, 2, 2)),
+    ],
+)
+def test_an_npu_sends_on_all_rings_of_a_dimension(preset: str, ways: tuple[int, ...]) -> None:
+    """Table IV: 2 one-way rings within a package, 2 of both ways in each dimension between them.
+    They lead to `ways` neighbours."""
     between = 2 * 2 * PACKAGE * EFFICIENCY
-    assert bandwidths(f"paper-ispass-{preset}") == [2 * LOCAL * EFFICIENCY, between, between]
+    links = bandwidths(f"paper-ispass-{preset}")
+    sent = [way * link for way, link in zip(ways, links, strict=True)]
+    assert sent == [2 * LOCAL * EFFICIENCY, between, between]
 
 
 def test_symmetric_rings_within_a_package_are_as_fast_as_one_link_between_packages() -> None:
-    """Section V-C: local links at 1x the speed of the others."""
-    assert bandwidths("paper-ispass-torus-4x4x4-symmetric")[0] == 2 * PACKAGE * EFFICIENCY
+    """Section V-C: local links at 1x the speed of the others, one ring each way round."""
+    assert bandwidths("paper-ispass-torus-4x4x4-symmetric")[0] == PACKAGE * EFFICIENCY
 
 
 def test_the_ring_of_eight_uses_all_eight_links_of_an_npu() -> None:
     """Section V-A: four links to each neighbour, against one to each of seven peers."""
-    assert bandwidths("paper-ispass-torus-1x8x1") == [8 * PACKAGE * EFFICIENCY]
+    assert bandwidths("paper-ispass-torus-1x8x1") == [4 * PACKAGE * EFFICIENCY]
     assert bandwidths("paper-ispass-alltoall-1x8") == [PACKAGE * EFFICIENCY]
+
+
+def test_chunks_run_round_the_rings_both_ways() -> None:
+    """Section IV-B: a ring of both ways has a scheduling queue for each way. An all-reduce of four
+    chunks on a ring of eight sends half of them each way, so both links of an NPU are as busy."""
+    platform = Platform.load("paper-ispass-torus-1x8x1")
+    both = collective_us("all_reduce", 64 << 20, platform, backend="link")
+    one_way = Platform.load("paper-ispass-torus-1x8x1", settings={"scheduler.queues_per_dim": 1})
+    assert 1.9 < collective_us("all_reduce", 64 << 20, one_way, backend="link") / both < 2
 
 
 @pytest.mark.parametrize("backend", ["analytical", "link"])
