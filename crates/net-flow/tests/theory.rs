@@ -104,6 +104,32 @@ fn dragonfly() {
     }
 }
 
+/// Dragonflies with several cables between two groups: those limit the first four, by the cut
+/// between two groups: `(p a)^2 / cables` messages each. In the last one local links do: the router
+/// with both cables to a group gets what 3 routers with 4 NPUs send to 16, for 3 groups and 4
+/// routers 36 * 4, and a linear program over the routes with one global link finds nothing better.
+#[test]
+fn dragonflies_with_several_cables_between_groups() {
+    let cases: [([u32; 4], f64); 5] = [
+        ([2, 8, 1, 4], 128.0),
+        ([8, 4, 1, 2], 256.0),
+        ([4, 8, 2, 4], 204.8),
+        ([8, 4, 2, 2], 128.0),
+        ([4, 4, 2, 4], 144.0),
+    ];
+    for ([p, a, h, g], optimum) in cases {
+        let numbers: [(_, &[u32]); 4] = [
+            ("npus_per_router", &[p]),
+            ("routers_per_group", &[a]),
+            ("global_links", &[h]),
+            ("groups", &[g]),
+        ];
+        let fabric = fabric("dragonfly", &numbers);
+        let backend = graph(&fabric, Routing::Spray, Limits::default());
+        near(&format!("{numbers:?}"), all_to_all(backend, p * a * g), optimum);
+    }
+}
+
 fn send(token: u64, src: u32, dst: u32, bytes: u64) -> (Time, Transfer) {
     (Time::ZERO, Transfer { src, dst, bytes, token, weight: 1, paced: bytes })
 }

@@ -7,10 +7,13 @@
 //! breadth-first search from them, backwards, when it is first asked for; it holds a row for each
 //! of the same nodes. Memory grows with the square of the switches, not of the NPUs. Tori and meshes
 //! have no tables: a formula says how far any two NPUs are from each other.
+//!
+//! The routes of a dragonfly are minimal by kind of link instead ([`groups`], `minimal.rs`).
 
 use crate::GraphFabric;
-use crate::generate::{Metric, metric};
+use crate::generate::{Metric, groups, metric};
 use crate::link::{Hop, Link, LinkError};
+use crate::minimal::spread;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
@@ -87,6 +90,8 @@ pub(crate) struct GraphLinks {
     tables: Box<[OnceLock<Table>]>,
     /// Distances by formula, where there are some: then no node has a row.
     metric: Option<Box<Metric>>,
+    /// By node: its group, where routes take one link between two groups.
+    groups: Option<Box<[u32]>>,
 }
 
 impl GraphLinks {
@@ -111,6 +116,7 @@ impl GraphLinks {
         let into = ByNode::new(&links, nodes, |l| l.to, |l| l.from);
         let whole = fabric.recipe.as_ref().filter(|_| fabric.failed.is_empty());
         let metric = whole.and_then(|recipe| metric(recipe)).map(Box::new);
+        let groups = whole.and_then(|recipe| groups(recipe));
         let (row, rows) = match metric {
             Some(_) => (vec![NONE; nodes as usize], 0),
             None => rows(fabric.npus, nodes, &links),
@@ -125,6 +131,7 @@ impl GraphLinks {
             row,
             rows,
             metric,
+            groups,
         };
         graph.alike = graph.number_alike().into();
         graph.connected()?;
@@ -280,7 +287,43 @@ impl GraphLinks {
 
     /// The ways to a node with a row.
     fn table(&self, dst: u32) -> &Table {
-        self.tables[self.row[dst as usize] as usize].get_or_init(|| self.search(dst))
+        let table = || match &self.groups {
+            Some(groups) => self.minimal(dst, groups),
+            None => self.search(dst),
+        };
+        self.tables[self.row[dst as usize] as usize].get_or_init(table)
+    }
+
+    /// The ways to `dst`: within its `group` the shortest; from elsewhere over one cable to its
+    /// group. A link is there once for each part of what its node sends.
+    fn minimal(&self, dst: u32, group: &[u32]) -> Table {
+        let shortest = self.search(dst);
+        let home = group[dst as usize];
+        let of = |id: &u32| group[self.links[*id as usize].to as usize];
+        let cables =
+            |&node: &u32| self.out.of(node).iter().filter(|id| of(id) == home).count() as u32;
+        let switches: Vec<u32> =
+            (0..self.nodes()).filter(|&node| self.row[node as usize] != NONE).collect();
+        let (mut rows, mut links) = (Vec::with_capacity(switches.len()), Vec::new());
+        for members in switches.chunk_by(|&a, &b| group[a as usize] == group[b as usize]) {
+            let cables: Vec<u32> = members.iter().map(cables).collect();
+            for (at, &node) in members.iter().enumerate() {
+                let row = self.row[node as usize];
+                rows.push((shortest.far(row), links.len() as u32));
+                if group[node as usize] == home {
+                    links.extend(shortest.next(row));
+                    continue;
+                }
+                let spread = spread(&cables, at);
+                for id in self.out.of(node) {
+                    let to = self.links[*id as usize].to;
+                    let over = members.binary_search(&to).map_or(0, |to| spread.over[to]);
+                    let parts = if of(id) == home { spread.own } else { over };
+                    links.extend(std::iter::repeat_n(*id, parts as usize));
+                }
+            }
+        }
+        Table { rows: rows.into(), links: links.into() }
     }
 
     /// Breadth first from `dst`, backwards. A node is popped after every node nearer to `dst`, so

@@ -17,6 +17,7 @@ pub mod generate;
 mod graph;
 mod link;
 mod links;
+mod minimal;
 mod notation;
 mod reach;
 mod recipe;

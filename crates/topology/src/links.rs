@@ -130,7 +130,8 @@ impl LinkGraph {
 
     /// All next links from `node` towards NPU `dst` on routes of the fewest links and, on a graph,
     /// the least latency; by next node, then by link on a graph, by slot on a stack. A stack
-    /// crosses its dimensions in order. Empty when `node` is `dst`.
+    /// crosses its dimensions in order. A dragonfly has minimal routes, and a link is there once for
+    /// each part of what the node sends. Empty when `node` is `dst`.
     pub fn choices(&self, node: u32, dst: u32) -> Vec<Hop> {
         let mut all = Vec::new();
         self.each_choice(node, dst, |hop| all.push(hop));

@@ -18,7 +18,8 @@ pub struct Part {
     pub dim: u32,
     /// Parts of the transfer that go over it.
     pub parts: u64,
-    /// The first of the links at this distance from the source, which are all equally long.
+    /// One of the links at this distance from the source, which are all equally long; where some
+    /// routes end here and others go on, one that goes on.
     pub leads: bool,
     /// It leaves an NPU.
     pub from_npu: bool,
@@ -72,17 +73,26 @@ impl Splitter {
         self.here.clear();
         self.here.push((src, WHOLE));
         while self.here.iter().any(|&(node, _)| node != dst) {
-            let (mut leads, first) = (true, self.found.len());
+            let first = self.found.len();
             for &(node, parts) in &self.here {
-                let start = self.found.len();
+                let (start, mut ways) = (self.found.len(), 0);
                 graph.each_choice(node, dst, |hop| {
-                    let leads = std::mem::replace(&mut leads, false);
-                    self.found.push(Part { parts, leads, ..Part::of(graph, node, hop) });
-                    self.next.push((hop.to, 0));
+                    ways += 1;
+                    // A link that is there several times takes that many parts.
+                    match self.found[start..].last_mut() {
+                        Some(last) if last.link == hop.link => last.parts += 1,
+                        _ => {
+                            self.found.push(Part { parts: 1, ..Part::of(graph, node, hop) });
+                            self.next.push((hop.to, 0));
+                        }
+                    }
                 });
-                let ways = (self.found.len() - start) as u64;
-                let parts = parts.div_ceil(ways.max(1));
-                self.found[start..].iter_mut().for_each(|part| part.parts = parts);
+                let of = |part: &mut Part| part.parts = (parts * part.parts).div_ceil(ways);
+                self.found[start..].iter_mut().for_each(of);
+            }
+            let goes_on = self.next.iter().position(|&(node, _)| node != dst);
+            if let Some(leading) = self.found.get_mut(first + goes_on.unwrap_or(0)) {
+                leading.leads = true;
             }
             let reached = self.next.iter_mut().zip(&self.found[first..]);
             reached.for_each(|(next, part)| next.1 = part.parts);

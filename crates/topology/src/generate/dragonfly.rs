@@ -5,14 +5,18 @@
 //! groups. Every pair of groups has `floor(a h / (g - 1))` cables. Cable k from group i to group j
 //! leaves by global port `(d - 1) c + k` of group i, `d = (j - i) mod g`; port q belongs to router
 //! `q / h`. Turning all groups by one leaves the wiring as it is, but how far two groups are from
-//! each other depends on the routers. Routes are the shortest:
-//! at most a local, a global and a local link between routers.
+//! each other depends on the routers.
+//!
+//! Routes are the minimal ones of the paper's section 4.1 ([`groups`]): between two groups a message
+//! takes one global link, and at most one local link before and after it. Its router's own cable goes
+//! first where there is one (`minimal.rs`). A route over two global links through a third group is
+//! not taken, even where it has fewer links.
 //!
 //! Source: Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA
 //! 2008; the order of ports is that of Camarero, Vallejo, Beivide, TACO 11 (2014), "palmtree".
 
 use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS, words};
-use crate::recipe::Values;
+use crate::recipe::{Recipe, Values};
 use crate::{GraphDim, Symmetry};
 use std::borrow::Cow;
 
@@ -23,6 +27,16 @@ fn numbers(values: &Values) -> (u32, u32, u32, u32) {
     let (a, h) = (values.one("routers_per_group"), values.one("global_links"));
     let all = a.saturating_mul(h).saturating_add(1);
     (values.one("npus_per_router"), a, h, values.given("groups").unwrap_or(all))
+}
+
+/// By node: its group, where the fabric of `recipe` is a dragonfly.
+pub(crate) fn groups(recipe: &Recipe) -> Option<Box<[u32]>> {
+    if recipe.generator != Dragonfly.name() {
+        return None;
+    }
+    let (p, a, _, g) = numbers(&recipe.values);
+    let npus = (0..p * a * g).map(|npu| npu / (p * a));
+    Some(npus.chain((0..a * g).map(|router| router / a)).collect())
 }
 
 /// Cables between two groups.

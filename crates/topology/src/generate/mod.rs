@@ -16,6 +16,7 @@ mod node;
 mod rails;
 
 pub use crate::recipe::{Part, Recipe, Values, Wire};
+pub(crate) use dragonfly::groups;
 pub use generator::{Draft, Fault, Generator, Key};
 pub(crate) use grid::{Metric, metric};
 
