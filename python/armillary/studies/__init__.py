@@ -43,6 +43,7 @@ STUDIES = (
     Entry("dlrm-topology", "c2", "studies.dlrm_topology"),
     Entry("dlrm-injection", "c3", "studies.dlrm_injection"),
     Entry("dlrm-chunks", "c5", "studies.dlrm_chunks"),
+    Entry("ispass-layers", "d5", "studies.ispass_layers"),
     Entry("resnet50-scaling", "d6", "studies.resnet50_scaling"),
     Entry("resnet50-compute-power", "d7", "studies.resnet50_compute_power"),
     Entry("validate-collectives", "v1", "validation.collectives"),

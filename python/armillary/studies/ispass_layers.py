@@ -1,0 +1,184 @@
+"""Communication by layer of a Transformer and of ResNet-50 (ISPASS 2020, Figs. 13 to 16)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ..api import simulate
+from ..platform import Platform
+from ..study import Study, StudyRow, claimed, drawn, unreferenced
+from ..units import NS_PER_US
+from ..workload import layerwise
+from .ispass import PASSES, Torus
+
+if TYPE_CHECKING:
+    from ..report.chart import Chart
+
+PAPER = "Rashidi et al., ASTRA-SIM, ISPASS 2020"
+TRANSFORMER, RESNET = Torus(2, 2, 2), Torus(2, 4, 4)
+BLOCKS = 6
+"""Layers of the Transformer that are built alike."""
+POLICIES = ("lifo", "fifo")
+UNIFORM, ALIKE = 0.05, 0.05
+"""Relative differences that count as equal: the paper prints none."""
+
+STRICT = (
+    "each layer waits for the activations of the one before it, so the layers do the same at "
+    "different times"
+)
+DRAWN = "the figure draws bars for each layer and prints no number"
+ORDER = "a chunk's order in the ready queue matters only where the local rings keep chunks waiting"
+QUEUE = "the local rings are 8 times as fast, so chunks wait for the first ring between packages"
+CHUNKS = "what the paper does not print: with more chunks a set, LIFO and FIFO differ more or less"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the studies read from a run."""
+
+    time: float
+    """Two iterations, us."""
+    layers: dict[str, tuple[float, float]]
+    """Communication and its exposed part of the first rank by layer, us."""
+    waits: dict[str, float]
+    """Mean wait of a chunk in the queue of each phase, us."""
+
+
+@cache
+def run(model: str, backend: str, policy: str = "lifo", chunks: int | None = None) -> Run:
+    """Two iterations of `transformer` on 2x2x2 or of `resnet` on 2x4x4."""
+    if model == "transformer":
+        torus = TRANSFORMER
+        # Data-parallel across the local and the horizontal dimension, model-parallel across the
+        # vertical one (section V-E).
+        workload = layerwise("ispass-transformer", dp=4, mp=2, inner_dp=2, passes=PASSES)
+    else:
+        torus = RESNET
+        workload = layerwise("ispass-resnet-50", dp=torus.npus, passes=PASSES)
+    settings: dict[str, object] = {"topology": torus.topology, "scheduler.policy": policy}
+    if chunks is not None:
+        settings["scheduler.chunks"] = chunks
+    platform = Platform.load("paper-ispass-resnet", settings=settings)
+    result = simulate(workload, platform, backend=backend, detail=True)
+    detail = result.report["detail"]
+    assert detail is not None, "the run was logged"
+    layers = {
+        layer["layer"]: (layer["comm_ns"] / NS_PER_US, layer["exposed_comm_ns"] / NS_PER_US)
+        for layer in detail["layers"]
+        if layer["rank_class"] == 0
+    }
+    waits: dict[str, float] = {}
+    for phase in result.report["phases"]:
+        queue = phase["name"].partition(" ")[0]
+        waits[queue] = waits.get(queue, 0.0) + phase["queue_ns"] / NS_PER_US
+    return Run(result.step_time_ns / NS_PER_US, layers, waits)
+
+
+def blocks(found: Run) -> list[float]:
+    """Communication of each of the Transformer's layers, us."""
+    sums = [0.0] * BLOCKS
+    for name, (communication, _) in found.layers.items():
+        if number := re.search(r"\d", name):
+            sums[int(number.group()) - 1] += communication
+    return sums
+
+
+def rows(backends: Sequence[str]) -> list[StudyRow]:
+    """Claims on each backend, the bars of Figs. 13 to 15, then what the chunks do."""
+    found = [row for backend in backends for row in _claims(backend)]
+    backend = backends[0]
+    found += _bars(backend)
+    found += [
+        StudyRow(
+            f"ResNet-50, {chunks} chunks: FIFO over LIFO",
+            backend,
+            unreferenced(),
+            run("resnet", backend, "fifo", chunks).time
+            / run("resnet", backend, "lifo", chunks).time,
+            "x",
+            CHUNKS,
+        )
+        for chunks in (1, 16, 64)
+    ]
+    return found
+
+
+def _claims(backend: str) -> list[StudyRow]:
+    layers = blocks(run("transformer", backend))
+    uniform = claimed(1.0, "section V-E and Fig. 13", "=", UNIFORM)
+    alike = claimed(1.0, "section V-F and Fig. 16", "=", ALIKE)
+    lifo, fifo = (run("resnet", backend, policy) for policy in POLICIES)
+    others = max(wait for queue, wait in lifo.waits.items() if queue != "P2")
+    first = claimed(1.0, "section V-F", ">", 0.1)
+    name = "Transformer: communication, most of layers 1 to 6 over the least"
+    return [
+        StudyRow(name, backend, uniform, max(layers) / min(layers), "x", STRICT),
+        StudyRow(
+            "ResNet-50: time, FIFO over LIFO", backend, alike, fifo.time / lifo.time, "x", ORDER
+        ),
+        StudyRow(
+            "ResNet-50: wait in queue P2 over the longest other",
+            backend,
+            first,
+            lifo.waits["P2"] / others,
+            "x",
+            QUEUE,
+        ),
+    ]
+
+
+def _bars(backend: str) -> list[StudyRow]:
+    found = [
+        StudyRow(
+            f"Transformer, layer {i}: communication", backend, drawn("Fig. 13"), time, "us", DRAWN
+        )
+        for i, time in enumerate(blocks(run("transformer", backend)), 1)
+    ]
+    for name, (communication, exposed) in run("resnet", backend).layers.items():
+        for what, time, figure in (
+            ("communication", communication, "Fig. 14"),
+            ("exposed", exposed, "Fig. 15"),
+        ):
+            setup = f"ResNet-50, {name}: {what}"
+            found.append(StudyRow(setup, backend, drawn(figure), time, "us", DRAWN))
+    return found
+
+
+def charts(rows: Sequence[StudyRow]) -> list[Chart]:
+    """Figs. 13 to 15: bars by layer."""
+    from ..report.chart import Chart
+
+    found = []
+    for model, figure in (("Transformer", "Fig. 13"), ("ResNet-50", "Figs. 14 and 15")):
+        records = []
+        for row in rows:
+            label = re.fullmatch(rf"{model}, (?:layer )?(\S+): (communication|exposed)", row.setup)
+            if label:
+                records.append({"layer": label[1], "part": label[2], "us": row.ours})
+        spec = {
+            "mark": {"type": "bar", "tooltip": True},
+            "encoding": {
+                "x": {"field": "layer", "type": "nominal", "title": None, "sort": None},
+                "y": {"field": "us", "type": "quantitative", "title": "us", "stack": None},
+                "color": {"field": "part", "type": "nominal", "title": None},
+            },
+        }
+        name = f"ispass-layers-{model.lower()}"
+        found.append(Chart(name, f"{model}: communication by layer ({figure})", records, spec))
+    return found
+
+
+STUDY = Study(
+    "Transformer and ResNet-50: communication by layer",
+    f"{PAPER}, Figs. 13 to 16, sections V-E and V-F",
+    "Two iterations with the layers and cycles that the authors published, a cycle is 1 ns. The "
+    "Transformer runs on 2x2x2, data-parallel across the local and the horizontal dimension and "
+    "model-parallel across the vertical one; ResNet-50 runs on 2x4x4, data-parallel. LIFO. "
+    "Settings of Tables III and IV.",
+    rows,
+    charts,
+)
