@@ -1,39 +1,9 @@
 //! `extends`: what merges, what is refused and where, and presets that stay what they were.
 
+use super::testing::Folder;
 use super::{from_yaml, load, load_with, presets};
-use crate::platform::Platform;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use units::{Bytes, Flops};
-
-/// A folder of platform files.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str, files: &[(&str, &str)]) -> Folder {
-        let folder =
-            std::env::temp_dir().join(format!("armillary-extends-{}-{name}", std::process::id()));
-        for (file, text) in files {
-            let path = folder.join(file);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-            std::fs::write(path, text).expect("a file");
-        }
-        Folder(folder)
-    }
-
-    fn load(&self, file: &str) -> Result<Platform, Vec<String>> {
-        let path = self.0.join(file).to_string_lossy().into_owned();
-        let shown = |problem: &graph::Problem| {
-            problem.to_string().replace(&format!("{}/", self.0.to_string_lossy()), "")
-        };
-        load(&path, std::slice::from_ref(&self.0)).map_err(|all| all.iter().map(shown).collect())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 const BASE: &str = "name: base
 source: a data sheet

@@ -25,7 +25,9 @@ mod failed_tests;
 mod generated;
 #[cfg(test)]
 mod generated_tests;
-
+mod graph_file;
+#[cfg(test)]
+mod graph_file_tests;
 mod inline;
 #[cfg(test)]
 mod inline_tests;
@@ -198,11 +200,15 @@ fn build(
     for (key, value) in set {
         overrides::apply(&mut tree, key, value, &mut findings);
     }
+    let graph = graph_file::insert(&mut tree, &mut findings);
     let platform = if findings.problems.is_empty() {
         reader::platform(&tree, name, &mut findings)
     } else {
         None
     };
+    if let Some(graph) = graph {
+        graph.name_in(&mut findings);
+    }
     match platform {
         Some(platform) if findings.problems.is_empty() => Ok((platform, Source { tree, findings })),
         _ => Err(findings.problems),

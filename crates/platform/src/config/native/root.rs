@@ -28,7 +28,8 @@ section! {
         pub extends: Tried<String> as parents, default Tried::Absent;
         /// Blocks, innermost first: `Ring(4)_FullyConnected(8)_Switch(16)`, short
         /// `R(4)_FC(8)_SW(16)`; 1 to 32 dimensions; or a mapping with a `generator`
-        /// ([topologies](../models/topologies.md#generators)).
+        /// ([topologies](../models/topologies.md#generators)) or with a `file`
+        /// ([graphs](../models/topologies.md#graphs)).
         pub topology: Tried<Shape>, default Tried::Absent, says "this or `graph`";
         /// Number of NPUs: resizes the outermost dimension (`1024` makes `SW(8)_SW(16)` an
         /// `SW(8)_SW(128)`; `--npus 1024`). With a `library` whose only dimension is the node it

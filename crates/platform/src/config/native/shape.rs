@@ -1,12 +1,26 @@
-//! `topology`: blocks in notation, or a generator with its parameters.
+//! `topology`: blocks in notation, a generator with its parameters, or a file with a graph.
 
 use super::generated::Generated;
-use crate::config::declared::{Key, Setting, Shown};
+use crate::config::declared::{Absent, Key, Setting, Shown};
 use crate::config::findings::{At, Findings};
+use std::sync::LazyLock;
 use topology::{NOTATION, Topology};
 
 /// Most NPUs of a platform: what ranks cost in memory stays below a few gigabytes.
 pub(super) const MOST_NPUS: u32 = 1 << 24;
+
+/// The key that names a file with a graph. `graph_file.rs` puts the graph in its place.
+pub(super) const FILE: Key = Key::plain(
+    "file",
+    || "path".to_string(),
+    Absent::Text("none"),
+    "A file with a `graph`, as `armillary platform import` writes it, seen from the platform's \
+     file; alone, without a generator.",
+);
+
+/// The keys of a mapping.
+static KEYS: LazyLock<Vec<Key>> =
+    LazyLock::new(|| std::iter::once(FILE).chain(Generated::keys().iter().copied()).collect());
 
 /// `topology`.
 #[derive(Clone)]
@@ -19,7 +33,7 @@ pub(super) enum Shape {
 
 impl Setting for Shape {
     fn keys() -> &'static [Key] {
-        Generated::keys()
+        &KEYS
     }
 
     fn kind() -> String {

@@ -47,3 +47,41 @@ pub(super) fn set(key: &str, value: &str) -> Result<Platform, Vec<Problem>> {
 pub(super) fn systems() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../systems")
 }
+
+/// A folder of platform files.
+pub(super) struct Folder(pub PathBuf);
+
+impl Folder {
+    pub(super) fn new(name: &str, files: &[(&str, &str)]) -> Folder {
+        let folder = std::env::temp_dir().join(format!("armillary-{}-{name}", std::process::id()));
+        for (file, text) in files {
+            let path = folder.join(file);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        }
+        Folder(folder)
+    }
+
+    pub(super) fn load(&self, file: &str) -> Result<Platform, Vec<String>> {
+        self.load_with(file, &[])
+    }
+
+    pub(super) fn load_with(
+        &self,
+        file: &str,
+        set: &[(String, String)],
+    ) -> Result<Platform, Vec<String>> {
+        let path = self.0.join(file).to_string_lossy().into_owned();
+        let shown = |problem: &graph::Problem| {
+            problem.to_string().replace(&format!("{}/", self.0.to_string_lossy()), "")
+        };
+        load_with(&path, std::slice::from_ref(&self.0), set)
+            .map_err(|all| all.iter().map(shown).collect())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
