@@ -6,6 +6,7 @@
 //! write). A group that fills lines of the network is treated as a machine of its own; any other
 //! group runs one phase in list order. The order of dimensions is the scheduler's (`scheduler`).
 
+mod choice;
 mod orders;
 
 use crate::lowered::{
@@ -64,7 +65,8 @@ impl<'a> NativeLowering<'a> {
 
     /// The algorithm chosen for a kind on a dimension, or the one that suits how messages pass
     /// along it.
-    fn algorithm(&self, kind: CollectiveKind, dim: u32, at: Geometry, size: u32) -> Algorithm {
+    fn algorithm(&self, does: &Does, dim: u32, at: Geometry, size: u32) -> Algorithm {
+        let kind = does.within;
         let choice = self.platform.collectives.choices[kind as usize].as_ref();
         let chosen =
             choice.and_then(|c: &Choice| c.per_dim.get(dim as usize).or(c.per_dim.last()).copied());
@@ -72,7 +74,7 @@ impl<'a> NativeLowering<'a> {
             Some(Paths::Relayed) if !is_rooted(kind) && self.runs_both_ways(at) => {
                 Algorithm::BidirectionalRing
             }
-            Some(Paths::Relayed) | None => Algorithm::Ring,
+            Some(Paths::Relayed) | None => self.cheapest(does, dim, at, size),
             // Rooted kinds and the barrier have a binomial tree for any number: direct would crowd
             // the root's port.
             Some(Paths::Switched) if is_rooted(kind) || kind == CollectiveKind::Barrier => {
@@ -172,14 +174,20 @@ impl<'a> NativeLowering<'a> {
                 at: roots[d as usize],
             };
             let geometry = Geometry::Line { stride: line.stride, size: line.size };
+            let root = roots[index];
             self.phase(&Named {
                 dim: line.dim,
                 kind: phase.kind,
                 bytes: phase.bytes,
-                algorithm: self.algorithm(request.kind, line.dim, geometry, line.size),
+                algorithm: self.algorithm(
+                    &Does { within: request.kind, kind: phase.kind, bytes: phase.bytes, root },
+                    line.dim,
+                    geometry,
+                    line.size,
+                ),
                 geometry,
                 size: line.size,
-                root: roots[index],
+                root,
                 lane: lanes[at],
                 only: (0..lines.len() as u32).filter(needed).map(filter).collect(),
             })
@@ -195,8 +203,9 @@ impl<'a> NativeLowering<'a> {
         dim: u32,
         geometry: Geometry,
     ) -> Result<Vec<PhaseSpec>, Problem> {
-        let algorithm = self.algorithm(request.kind, dim, geometry, count);
         let (kind, root) = (request.kind, request.root);
+        let does = Does { within: kind, kind, bytes, root };
+        let algorithm = self.algorithm(&does, dim, geometry, count);
         let named = Named {
             dim,
             kind,
@@ -268,6 +277,18 @@ impl Chunks {
     fn size(&self, chunk: u32) -> u64 {
         if chunk + 1 == self.count { self.last } else { self.full }
     }
+}
+
+/// What a phase does.
+struct Does {
+    /// The kind of the collective that it belongs to.
+    within: CollectiveKind,
+    /// Its own kind.
+    kind: CollectiveKind,
+    /// As `graph::Op::Collective` means them for its kind.
+    bytes: u64,
+    /// The position of its root.
+    root: u32,
 }
 
 /// What a phase is made of.

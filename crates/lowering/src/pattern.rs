@@ -21,6 +21,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use topology::{Block, Dim, Fabric, LinkGraph, Paths, Routing, Symmetry};
+use units::{Bandwidth, Bytes, Span};
 
 /// Most hops that are gone over for a round.
 const HOPS: u64 = 1 << 23;
@@ -52,6 +53,8 @@ struct Loads {
     /// Parts of bytes of each link, and of those that leave an NPU by it.
     all: Vec<u128>,
     leaving: Vec<u128>,
+    /// The latency of the longest route.
+    latency: Span,
 }
 
 impl<'a> Patterns<'a> {
@@ -129,29 +132,68 @@ impl<'a> Patterns<'a> {
         let mut all: Vec<(Rc<Loads>, u128)> = Vec::new();
         let mut which: BTreeMap<u32, usize> = BTreeMap::new();
         for (round, messages) in rounds(&plan.scripts[0].steps) {
-            let unit = messages.iter().fold(0, |unit, m| gcd(unit, m.1.into())).max(1) as u64;
-            let scaled: Round = messages.iter().map(|&(to, bytes)| (to, bytes / unit)).collect();
-            let key = (line.stride, line.size, scaled);
-            let found = self.known.borrow().get(&key).cloned();
-            let found = found.unwrap_or_else(|| {
-                let steps: Vec<Step> =
-                    key.2.iter().map(|&(to, bytes)| Step::send(to, bytes, 0, 0)).collect();
-                loads(links, line, |_| &steps).map(Rc::new)
-            });
-            self.known.borrow_mut().insert(key, found.clone());
-            let found = found?;
+            let (found, unit) = self.round(links, line, messages)?;
             let at = all.iter().position(|(loads, _)| Rc::ptr_eq(loads, &found));
             let at = at.unwrap_or_else(|| {
                 all.push((found, 0));
                 all.len() - 1
             });
-            all[at].1 += u128::from(unit);
+            all[at].1 += unit;
             which.insert(round, at);
         }
         let ratios: Vec<Quotient> = all.iter().map(|(loads, _)| loads.ratio()).collect();
         let more = if all.len() > 1 { missing(links, &all, &ratios) } else { Quotient::ONE };
         let ratios = which.into_iter().map(|(round, at)| (round, ratios[at].times(more))).collect();
         Some(paced(plan, &ratios))
+    }
+}
+
+impl Patterns<'_> {
+    /// What a round loads on `links` where every message is a number of units, and the bytes of a
+    /// unit; `None` for too many hops.
+    fn round(&self, links: &Rc<LinkGraph>, line: Lines, round: Round) -> Option<(Rc<Loads>, u128)> {
+        let unit = round.iter().fold(0, |unit, m| gcd(unit, m.1.into())).max(1) as u64;
+        let scaled: Round = round.iter().map(|&(to, bytes)| (to, bytes / unit)).collect();
+        let key = (line.stride, line.size, scaled);
+        let found = self.known.borrow().get(&key).cloned();
+        let found = found.unwrap_or_else(|| {
+            let steps: Vec<Step> =
+                key.2.iter().map(|&(to, bytes)| Step::send(to, bytes, 0, 0)).collect();
+            loads(links, line, |_| &steps).map(Rc::new)
+        });
+        self.known.borrow_mut().insert(key, found.clone());
+        Some((found?, u128::from(unit)))
+    }
+
+    /// What a plan takes on all lines of a geometry at once, by latency and bandwidth: in each round
+    /// the latency of its longest route, `delay`, and the time of its busiest link. A plan whose
+    /// positions differ counts as one load; its longest chain of messages has `chain` messages and
+    /// bytes. `None` for too many hops, and for lines of a full connection.
+    pub(crate) fn time(
+        &self,
+        plan: &Plan,
+        geometry: Geometry,
+        chain: (u64, u64),
+        delay: Span,
+    ) -> Option<Span> {
+        let Geometry::Line { stride, size } = geometry else { return None };
+        let (around, within) = self.around(stride, size)?;
+        let links = match around {
+            Around::Dim(dim) => self.links(Some(dim))?,
+            Around::Links(links) => links,
+        };
+        let line = Lines { stride, size, within };
+        if !plan.is_uniform() {
+            let loads = loads(&links, line, |p| &plan.script(p).steps)?;
+            let (messages, bytes) = chain;
+            let bytes = loads.slowest().span(Bytes(bytes));
+            return Some((loads.latency + delay) * messages + loads.time(1).max(bytes));
+        }
+        let one = |round| {
+            let (loads, unit) = self.round(&links, line, round)?;
+            Some(loads.latency + delay + loads.time(unit))
+        };
+        rounds(&plan.scripts[0].steps).into_values().map(one).sum()
     }
 }
 
@@ -241,7 +283,8 @@ fn loads<'s>(
     steps: impl Fn(u32) -> &'s [Step],
 ) -> Option<Loads> {
     let empty = || vec![0; links.len() as usize];
-    let mut loads = Loads { links: links.clone(), all: empty(), leaving: empty() };
+    let mut loads =
+        Loads { links: links.clone(), all: empty(), leaving: empty(), latency: Span::ZERO };
     let mut hops = 0;
     let bases = (0..links.npus()).filter(|rank| (rank / stride).is_multiple_of(size));
     for (base, position) in bases.flat_map(|base| (0..size).map(move |p| (base, p))) {
@@ -251,10 +294,13 @@ fn loads<'s>(
             let dst = base + to.position(position, size) * stride;
             let parts = u128::from(step.bytes) * SHARES;
             loads.leave(links, (src, dst), parts);
+            let mut latency = Span::ZERO;
             for hop in links.route(src, dst) {
                 loads.all[hop.link as usize] += parts;
+                latency += links.link(hop.link).latency;
                 hops += 1;
             }
+            loads.latency = loads.latency.max(latency);
             if hops > HOPS {
                 return None;
             }
@@ -284,6 +330,21 @@ impl Loads {
     fn ratio(&self) -> Quotient {
         let (all, leaving) = (self.longest(&self.all), self.longest(&self.leaving));
         Quotient::at_least_one(all.0.saturating_mul(leaving.1), all.1.saturating_mul(leaving.0))
+    }
+
+    /// The bandwidth of the slowest link that is used.
+    fn slowest(&self) -> Bandwidth {
+        let used = (0..).zip(&self.all).filter(|&(_, &parts)| parts > 0);
+        let slowest = used.map(|(link, _)| self.links.link(link).bandwidth).min();
+        slowest.unwrap_or(Bandwidth(u64::MAX))
+    }
+
+    /// The time of the busiest link, where a unit has `unit` bytes.
+    fn time(&self, unit: u128) -> Span {
+        const PS_PER_S: u128 = 1_000_000_000_000;
+        let Quotient(parts, bandwidth) = self.longest(&self.all);
+        let ps = parts.saturating_mul(unit).saturating_mul(PS_PER_S) / (SHARES * bandwidth.max(1));
+        Span(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
     fn longest(&self, bytes: &[u128]) -> Quotient {

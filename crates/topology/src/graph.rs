@@ -14,6 +14,7 @@ use crate::GraphFabric;
 use crate::generate::{Metric, groups, metric};
 use crate::link::{Hop, Link, LinkError};
 use crate::minimal::spread;
+use crate::recipe::Recipe;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
@@ -74,6 +75,21 @@ impl Table {
     }
 }
 
+/// What the generator of a fabric knows of its routes.
+#[derive(Clone, Debug)]
+enum Drawn {
+    /// Distances by formula; then no node has a row.
+    Distances(Metric),
+    /// By node: its group, where routes take one link between two groups.
+    Groups(Box<[u32]>),
+}
+
+impl Drawn {
+    fn of(recipe: &Recipe) -> Option<Drawn> {
+        metric(recipe).map(Drawn::Distances).or_else(|| groups(recipe).map(Drawn::Groups))
+    }
+}
+
 /// The links of an explicit graph.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphLinks {
@@ -88,10 +104,8 @@ pub(crate) struct GraphLinks {
     alike: Box<[u32]>,
     /// By row.
     tables: Box<[OnceLock<Table>]>,
-    /// Distances by formula, where there are some: then no node has a row.
-    metric: Option<Box<Metric>>,
-    /// By node: its group, where routes take one link between two groups.
-    groups: Option<Box<[u32]>>,
+    /// What its generator knows of its routes.
+    drawn: Option<Box<Drawn>>,
 }
 
 impl GraphLinks {
@@ -115,11 +129,10 @@ impl GraphLinks {
         let out = ByNode::new(&links, nodes, |l| l.from, |l| l.to);
         let into = ByNode::new(&links, nodes, |l| l.to, |l| l.from);
         let whole = fabric.recipe.as_ref().filter(|_| fabric.failed.is_empty());
-        let metric = whole.and_then(|recipe| metric(recipe)).map(Box::new);
-        let groups = whole.and_then(|recipe| groups(recipe));
-        let (row, rows) = match metric {
-            Some(_) => (vec![NONE; nodes as usize], 0),
-            None => rows(fabric.npus, nodes, &links),
+        let drawn = whole.and_then(|recipe| Drawn::of(recipe)).map(Box::new);
+        let (row, rows) = match drawn.as_deref() {
+            Some(Drawn::Distances(_)) => (vec![NONE; nodes as usize], 0),
+            _ => rows(fabric.npus, nodes, &links),
         };
         let mut graph = GraphLinks {
             npus: fabric.npus,
@@ -130,8 +143,7 @@ impl GraphLinks {
             into,
             row,
             rows,
-            metric,
-            groups,
+            drawn,
         };
         graph.alike = graph.number_alike().into();
         graph.connected()?;
@@ -274,7 +286,7 @@ impl GraphLinks {
 
     /// Distance between two nodes.
     fn far(&self, node: u32, dst: u32) -> Far {
-        if let Some(metric) = &self.metric {
+        if let Some(Drawn::Distances(metric)) = self.drawn.as_deref() {
             return metric.far(node, dst);
         }
         match (self.row[node as usize], self.row[dst as usize]) {
@@ -287,9 +299,9 @@ impl GraphLinks {
 
     /// The ways to a node with a row.
     fn table(&self, dst: u32) -> &Table {
-        let table = || match &self.groups {
-            Some(groups) => self.minimal(dst, groups),
-            None => self.search(dst),
+        let table = || match self.drawn.as_deref() {
+            Some(Drawn::Groups(groups)) => self.minimal(dst, groups),
+            _ => self.search(dst),
         };
         self.tables[self.row[dst as usize] as usize].get_or_init(table)
     }

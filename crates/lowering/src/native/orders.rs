@@ -3,7 +3,7 @@
 //!
 //! Not here: the schedulers (`scheduler`), the phases of one chunk (`native.rs`).
 
-use super::{Chunks, NativeLowering};
+use super::{Chunks, Does, NativeLowering};
 use crate::lowered::{Geometry, Lowered, PhaseSpec, Request};
 use crate::scheduler::predict::{self, Cost, Wire};
 use crate::scheduler::{self, Costs, Job, Order, Share};
@@ -125,7 +125,9 @@ impl NativeLowering<'_> {
     /// The algorithm of a line.
     fn of_line(&self, kind: CollectiveKind, line: &Line) -> Algorithm {
         let at = Geometry::Line { stride: line.stride, size: line.size };
-        self.algorithm(kind, line.dim, at, line.size)
+        // On a dimension of a stack the choice does not depend on the bytes.
+        let does = Does { within: kind, kind, bytes: 0, root: 0 };
+        self.algorithm(&does, line.dim, at, line.size)
     }
 
     /// Whether a line's algorithm does all-reduces, and neither reduce-scatter nor all-gather.
