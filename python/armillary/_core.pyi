@@ -14,6 +14,7 @@ __all__ = [
     "Script",
     "Workload",
     "astra_sim",
+    "astra_sim_1",
     "backends",
     "blocks",
     "check",
@@ -428,3 +429,7 @@ def astra_sim(arguments: Sequence[str]) -> tuple[int, str | None, str | None]:
 
     Returns the exit code, the path given with `--json`, and the report for it.
     """
+
+def astra_sim_1(network: str, system: str) -> tuple[str, list[str]]:
+    """The platform file that says what a network file and a system file of ASTRA-sim 1.0 say, and
+    what of them has no effect. Raises `InputError`."""

@@ -8,11 +8,13 @@
 use crate::errors;
 use crate::simulate::foreseen;
 use graph::Problem;
+use platform::Platform;
 use platform::config::astra_sim::{self as files, AstraSimArgs};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sim::{BackendKind, Config, Outcome, Source, Watch};
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 const PS_PER_CYCLE: u64 = 1000;
 
@@ -22,15 +24,17 @@ Usage: armillary astra-sim FLAGS
 Reads the files of ASTRA-sim's analytical front ends and prints what they print.
 
   --workload-configuration=PREFIX        rank i runs PREFIX.i.et
-  --system-configuration=FILE            system.json
-  --network-configuration=FILE           network.yml
-  --remote-memory-configuration=FILE     remote_memory.json
+  --system-configuration=FILE            system.json, or a system file of ASTRA-sim 1.0
+  --network-configuration=FILE           network.yml, or a network file of ASTRA-sim 1.0
+  --remote-memory-configuration=FILE     remote_memory.json; not with files of ASTRA-sim 1.0
   --comm-group-configuration=FILE        communicator groups
   --logical-topology-configuration=FILE  logical dimensions
   --num-queues-per-dim=N                 1
   --rendezvous-protocol=BOOL             false
   --injection-scale=X                    1
-  --comm-scale, --compute-scale, --logging-configuration, --logging-folder: accepted, without effect
+  --num-passes=N                         1; how often a text workload runs
+  --comm-scale, --compute-scale, --logging-configuration, --logging-folder, --total-stat-rows,
+  --stat-row, --path, --run-name: accepted, without effect
 
 Flags that ASTRA-sim does not have:
   --backend=analytical|link              congestion-unaware (default) or congestion-aware
@@ -121,7 +125,7 @@ fn configure(ours: &Ours, theirs: &[String]) -> Result<Config, Vec<Problem>> {
         .and_then(|args| files::read(&args).map(|inputs| (args, inputs)));
     match read {
         Ok((args, (platform, groups))) if problems.is_empty() => {
-            let workload = Source::Traces(args.workload.into());
+            let workload = workload(&args, &platform, &groups)?;
             Ok(Config {
                 workload,
                 groups,
@@ -138,6 +142,30 @@ fn configure(ours: &Ours, theirs: &[String]) -> Result<Config, Vec<Problem>> {
             Err(problems)
         }
     }
+}
+
+/// The traces, or a text workload that runs several times.
+fn workload(
+    args: &AstraSimArgs,
+    platform: &Platform,
+    groups: &[(String, Vec<u32>)],
+) -> Result<Source, Vec<Problem>> {
+    let path = PathBuf::from(&args.workload);
+    if args.num_passes == 1 {
+        return Ok(Source::Traces(path));
+    }
+    let (sizes, options) = (platform.sizes(), platform.read_options());
+    let read = trace::read(&path, Some(&sizes), groups, args.num_passes, &options)?;
+    Ok(Source::Built(Box::new(read)))
+}
+
+/// The text of the platform file that says what a network and a system file of ASTRA-sim 1.0 say,
+/// and warnings.
+#[pyfunction]
+pub fn astra_sim_1(py: Python<'_>, network: &str, system: &str) -> PyResult<(String, Vec<String>)> {
+    let converted = files::one::convert(network, system);
+    let converted = converted.map_err(|problems| errors::input(py, &problems))?;
+    Ok((converted.text, converted.warnings))
 }
 
 fn warn(outcome: &Outcome) -> io::Result<()> {

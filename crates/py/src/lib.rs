@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::astra_sim::astra_sim;
+    use super::astra_sim::{astra_sim, astra_sim_1};
     #[pymodule_export]
     use super::platform::{Platform, blocks, platform_keys};
     #[pymodule_export]

@@ -12,8 +12,9 @@ import typer
 
 from .. import __version__, wiring
 from ..blocks import BLOCKS
+from ..errors import InputError, Problem
 from ..files import write_text
-from ..platform import Platform, presets, read_gemm_table
+from ..platform import Platform, from_astra_sim, presets, read_gemm_table
 from ..units import GB
 from . import completion, output
 from .options import Json, Npus, Settings, key_values, settings
@@ -175,7 +176,8 @@ def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="NCCL's topology, nvidia-smi topo -m, or an InfraGraph."
+            metavar="FILE",
+            help="NCCL's topology, nvidia-smi topo -m, InfraGraph, or ASTRA-sim 1.0 (--system).",
         ),
     ],
     out: Annotated[
@@ -183,6 +185,12 @@ def import_(
     ],
     format_: Annotated[
         Format | None, typer.Option("--format", help="Format of FILE (default: by its content).")
+    ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system", metavar="FILE", help="ASTRA-sim 1.0's system file; FILE is its network."
+        ),
     ] = None,
     nodes: Annotated[
         int, typer.Option("--nodes", min=1, max=4096, help="Nodes like the one in FILE.")
@@ -212,6 +220,13 @@ def import_(
     with output.guard():
         output.claim({"--json": json, "--output": out}, str(file))
         given = key_values("--assume", assume, "nvlink='25 GB/s'")
+        if system is not None:
+            _only_system(format_, nodes, rails, cards, gpu, assume)
+            made = from_astra_sim(file, system)
+            counts = (made.platform.npus, made.platform.network_facts()["links"])
+            found = wiring.Imported(made.text, "astra-sim-1.0", *counts, made.warnings, ())
+            _show_import(found, out, json)
+            return
         imported = wiring.import_file(
             file,
             name=Path(out).stem if out != "-" else file.stem,
@@ -224,6 +239,31 @@ def import_(
         # It must read back before it is written.
         Platform.parse(imported.text, str(file))
         _show_import(imported, out, json)
+
+
+def _only_system(
+    format_: Format | None,
+    nodes: int,
+    rails: bool,
+    cards: str | None,
+    gpu: str | None,
+    assume: list[str] | None,
+) -> None:
+    """Refuses options of other formats next to `--system`."""
+    given = {
+        "--format": format_,
+        "--nodes": nodes > 1,
+        "--rails": rails,
+        "--cards": cards,
+        "--gpu": gpu,
+        "--assume": assume,
+    }
+    message = "has no meaning with --system"
+    problems = [
+        Problem("", flag, message, "leave it out") for flag, is_set in given.items() if is_set
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 def _show_import(imported: wiring.Imported, out: str, json: str | None) -> None:

@@ -1,7 +1,8 @@
 """Platforms: what the workload runs on."""
 
+from .astra_sim import from_astra_sim
 from .gemm_table import GemmTable, read_gemm_table
 from .platform import Platform
 from .presets import presets
 
-__all__ = ["GemmTable", "Platform", "presets", "read_gemm_table"]
+__all__ = ["GemmTable", "Platform", "from_astra_sim", "presets", "read_gemm_table"]

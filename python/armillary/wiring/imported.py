@@ -89,7 +89,7 @@ def _read(content: bytes, file: str, format_: str | None, assumed: Assumed) -> t
 
 
 def _allowed() -> str:
-    return "; ".join(FORMATS.values())
+    return "; ".join([*FORMATS.values(), "with --system a network file of ASTRA-sim 1.0"])
 
 
 def _several(node: Node, file: str, found: str, nodes: int) -> list[Problem]:

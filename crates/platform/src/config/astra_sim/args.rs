@@ -12,7 +12,7 @@ pub struct AstraSimArgs {
     pub system: String,
     /// `--network-configuration`.
     pub network: String,
-    /// `--remote-memory-configuration`.
+    /// `--remote-memory-configuration`; files of version 1.0 need none.
     pub memory: String,
     /// `--comm-group-configuration`; any path containing `empty` means none, as in the peer.
     pub comm_group: Option<String>,
@@ -24,6 +24,8 @@ pub struct AstraSimArgs {
     pub rendezvous: bool,
     /// `--injection-scale`: multiplies `endpoint-delay`.
     pub injection_scale: f64,
+    /// `--num-passes` of version 1.0: how often a text workload runs.
+    pub num_passes: u32,
     /// Flags given that do nothing here or in the peer.
     pub without_effect: Vec<String>,
 }
@@ -40,13 +42,14 @@ impl Default for AstraSimArgs {
             num_queues_per_dim: 1,
             rendezvous: false,
             injection_scale: 1.0,
+            num_passes: 1,
             without_effect: Vec::new(),
         }
     }
 }
 
 /// Flags with a meaning here, then those the peer parses to no effect on the result.
-const FLAGS: [&str; 13] = [
+const FLAGS: [&str; 18] = [
     "workload-configuration",
     "system-configuration",
     "network-configuration",
@@ -56,18 +59,23 @@ const FLAGS: [&str; 13] = [
     "num-queues-per-dim",
     "rendezvous-protocol",
     "injection-scale",
+    "num-passes",
     "comm-scale",
     "compute-scale",
     "logging-configuration",
     "logging-folder",
+    "total-stat-rows",
+    "stat-row",
+    "path",
+    "run-name",
 ];
 
 /// Flags of our own, which are taken out before these are read.
 const OURS: [&str; 3] = ["backend", "json", "no-fold"];
 
 impl AstraSimArgs {
-    /// Reads `--flag=value` and `--flag value`; the four files are required, a flag without meaning
-    /// is refused.
+    /// Reads `--flag=value` and `--flag value`; the files are required, but memory only by
+    /// files of version 2; a flag without meaning is refused.
     ///
     /// # Errors
     /// Every fault of the command line.
@@ -103,15 +111,19 @@ impl AstraSimArgs {
         if problems.is_empty() { Ok(args) } else { Err(problems) }
     }
 
+    /// A warning about flags that do nothing.
+    pub(super) fn ignored(&self) -> Option<String> {
+        let flags = &self.without_effect;
+        (!flags.is_empty()).then(|| format!("flags without effect, ignored: {}", flags.join(", ")))
+    }
+
     fn required(&self, problems: &mut Vec<Problem>) {
         let files = [&self.workload, &self.system, &self.network, &self.memory];
-        for (flag, file) in FLAGS.iter().zip(files) {
-            if file.is_empty() {
-                problems.push(
-                    Problem::new("", format!("--{flag}"), "the flag is missing")
-                        .help(format!("--{flag}=PATH")),
-                );
-            }
+        let absent: Vec<&str> =
+            FLAGS.into_iter().zip(files).filter(|(_, file)| file.is_empty()).map(|f| f.0).collect();
+        // Files of version 1.0 need no memory, which only their content shows.
+        if absent != [FLAGS[3]] {
+            problems.extend(absent.into_iter().map(missing));
         }
     }
 
@@ -123,11 +135,8 @@ impl AstraSimArgs {
             "remote-memory-configuration" => self.memory = value,
             "comm-group-configuration" => self.comm_group = Some(value),
             "logical-topology-configuration" => self.logical_topology = Some(value),
-            "num-queues-per-dim" => {
-                let parsed = value.parse().ok().filter(|&n| n > 0);
-                self.num_queues_per_dim =
-                    parsed.ok_or_else(|| refused(name, &value, "a whole number from 1"))?;
-            }
+            "num-queues-per-dim" => self.num_queues_per_dim = count(name, &value)?,
+            "num-passes" => self.num_passes = count(name, &value)?,
             "rendezvous-protocol" => {
                 self.rendezvous =
                     truth(&value).ok_or_else(|| refused(name, &value, "true, false"))?;
@@ -141,6 +150,16 @@ impl AstraSimArgs {
         }
         Ok(())
     }
+}
+
+/// A flag that is required.
+pub(super) fn missing(flag: &str) -> Problem {
+    Problem::new("", format!("--{flag}"), "the flag is missing").help(format!("--{flag}=PATH"))
+}
+
+fn count(name: &str, value: &str) -> Result<u32, Problem> {
+    let parsed = value.parse().ok().filter(|&n| n > 0);
+    parsed.ok_or_else(|| refused(name, value, "a whole number from 1"))
 }
 
 fn truth(value: &str) -> Option<bool> {

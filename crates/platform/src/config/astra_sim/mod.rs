@@ -3,12 +3,14 @@
 //! Units are the peer's: network GB/s of 2^30 bytes, `local-mem-bw` and remote memory GB/s of 1e9,
 //! latencies in ns, peak in TFLOP/s. The raw numbers are kept in [`AstraSimParameters`]; the
 //! platform's integers are the nearest they can be. Keys the peer does not know are ignored with a
-//! warning, as it ignores them; what it would crash or hang on is a problem.
+//! warning, as it ignores them; what it would crash or hang on is a problem. Files of version 1.0
+//! are recognised by their content ([`one`]).
 
 mod args;
 mod groups;
 mod memory;
 mod network;
+pub mod one;
 mod syntax;
 mod system;
 #[cfg(test)]
@@ -23,6 +25,7 @@ use crate::profile::{AstraSimParameters, Profile};
 pub use args::AstraSimArgs;
 use graph::Problem;
 use topology::Routing;
+use units::Span;
 
 /// A platform and communicator groups (name, ranks in ring order) as ASTRA-sim's files give them.
 pub type AstraSimInputs = (Platform, Vec<(String, Vec<u32>)>);
@@ -50,12 +53,21 @@ pub fn read(args: &AstraSimArgs) -> Result<AstraSimInputs, Vec<Problem>> {
 /// # Errors
 /// Every fault of every file.
 pub fn read_from(args: &AstraSimArgs, load: &Load<'_>) -> Result<AstraSimInputs, Vec<Problem>> {
+    if one::is_first(&args.network, &args.system, load) {
+        return first_version(args, load);
+    }
     let mut all = Findings::new("");
+    if args.memory.is_empty() {
+        all.problems.push(args::missing("remote-memory-configuration"));
+    }
     let network = network::read(&args.network, load, &mut all);
     let npus = network.as_ref().map(|n| n.fabric.npus());
     let dims = network.as_ref().map(|n| n.latency.len());
     let system = system::read(args, dims, load, &mut all);
-    let memory = memory::read(&args.memory, npus, load, &mut all);
+    let memory = match args.memory.is_empty() {
+        false => memory::read(&args.memory, npus, load, &mut all),
+        true => None,
+    };
     let groups = groups::read(args.comm_group.as_deref(), npus, load, &mut all);
     let logical = groups::logical(args.logical_topology.as_deref(), npus, load, &mut all);
     if let (Some(network), Some(system), Some(memory), Some(groups), Some(logical), true) =
@@ -88,4 +100,29 @@ pub fn read_from(args: &AstraSimArgs, load: &Load<'_>) -> Result<AstraSimInputs,
         return Ok((platform, groups));
     }
     Err(all.problems)
+}
+
+/// Files of version 1.0, which are run natively.
+fn first_version(args: &AstraSimArgs, load: &Load<'_>) -> Result<AstraSimInputs, Vec<Problem>> {
+    let mut platform = one::platform(&args.network, &args.system, load)?;
+    let delay = platform.scheduler.endpoint_delay.0 as f64 * args.injection_scale;
+    platform.scheduler.endpoint_delay = Span(delay as u64);
+    platform.scheduler.rendezvous = args.rendezvous;
+    if args.num_queues_per_dim > 1 {
+        platform.scheduler.queues_per_dim = args.num_queues_per_dim;
+    }
+    let mut all = Findings::new("");
+    let npus = Some(platform.fabric.npus());
+    let groups = groups::read(args.comm_group.as_deref(), npus, load, &mut all);
+    platform.logical =
+        groups::logical(args.logical_topology.as_deref(), npus, load, &mut all).unwrap_or_default();
+    platform.warnings.extend(args.ignored());
+    if !args.memory.is_empty() {
+        let text = "--remote-memory-configuration has no effect: ASTRA-sim 1.0 has no memory";
+        platform.warnings.push(text.into());
+    }
+    match groups {
+        Some(groups) if all.problems.is_empty() => Ok((platform, groups)),
+        _ => Err(all.problems),
+    }
 }

@@ -77,10 +77,7 @@ pub(super) fn read(
     let system = parse(args, dims, load, &mut findings);
     let fine = findings.problems.is_empty();
     all.merge(findings);
-    if !args.without_effect.is_empty() {
-        all.warnings
-            .push(format!("flags without effect, ignored: {}", args.without_effect.join(", ")));
-    }
+    all.warnings.extend(args.ignored());
     system.filter(|_| fine)
 }
 

@@ -214,8 +214,6 @@ fn links_side_by_side_carry_together_what_headers_leave() {
     );
     assert_eq!(
         faults("count: 0"),
-        [
-            "p.yml: line 2, links.count: 0 is not allowed (allowed: a whole number from 1 to 65536)"
-        ]
+        ["p.yml: line 2, links.count: 0 is not allowed (allowed: a whole number from 1 to 65536)"]
     );
 }
