@@ -242,6 +242,36 @@ def multidim() -> Facts:
     }
 
 
+def topologies() -> Facts:
+    ends, verdicts = ("64 KiB", "64 MiB"), rows("ispass-dimensions")
+    pairs = {"line": ("1x64x1", "1x8x8"), "flat": ("2x8x4", "1x8x8"), "cube": ("2x8x4", "4x4x4")}
+    found = {
+        f"{name}_{end}": verdicts[f"{slow} over {fast} at {size}"].ours
+        for name, (slow, fast) in pairs.items()
+        for end, size in zip(("small", "large"), ends, strict=True)
+    }
+    beats = "4x4x4 beats 1x8x8 up to"
+    gaps = [
+        row.ours
+        for setup, row in rows("ispass-topology").items()
+        if "ring over switches at" in setup and "hardware" not in setup
+    ]
+    faster = rows("ispass-hierarchy")
+    return {
+        **found,
+        "square_small": verdicts["1x8x8 over 4x4x4 at 64 KiB"].ours,
+        "square_large": 1 / verdicts["4x4x4 over 1x8x8 at 64 MiB"].ours,
+        "even": verdicts[beats].ours,
+        "slow": verdicts[f"endpoint delay 10 us: {beats}"].ours,
+        "gap_small": max(gaps),
+        "gap_large": min(gaps),
+        "limit": ours("ispass-topology", "all-reduce, switches over ring at 64 MiB"),
+        "asymmetric": faster["all-reduce, symmetric over asymmetric at 64 MiB"].ours,
+        "enhanced": faster["all-reduce, baseline over enhanced at 64 MiB"].ours,
+        "chunks": faster["all-reduce, 16 chunks, baseline over enhanced at 64 MiB"].ours,
+    }
+
+
 SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
     "A1": (table4, ["ours are {least:.2f} to {most:.2f} % shorter than all seven times"]),
     "A2": (nccl, ["the error is {bare:.1f} %", "on 8 GPUs) it is {one:.1f} %"]),
@@ -340,6 +370,22 @@ SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
             "it gains less: {run2D:.2f}x, {run3D:.2f}x, {run4D:.2f}x for Transformer-1T",
         ],
     ),
+    "D1": (
+        topologies,
+        [
+            "by {gap_large:.1f}x to {gap_small:.1f}x here",
+            "all-reduce of 64 MiB by {limit:.3f}x",
+            "| 1x8x8 beats 1x64x1 | {line_small:.2f}x | {line_large:.2f}x |",
+            "| 2x8x4 is worse than 1x8x8 | {flat_small:.2f}x | {flat_large:.2f}x |",
+            "| 4x4x4 beats 2x8x4 | {cube_small:.2f}x | {cube_large:.2f}x |",
+            "| {square_small:.2f}x | {square_large:.2f}x |",
+            "are even at {even:.2f} MiB instead of 4 MB",
+            "are even at {slow:.1f} MiB",
+            "baseline all-reduce {asymmetric:.1f}x faster",
+            "the enhanced one is {enhanced:.1f}x faster still",
+            "raise the second gain to {chunks:.1f}x",
+        ],
+    ),
 }
 
 
@@ -350,6 +396,7 @@ SECTIONS = {
     "B1 to B6": ("B",),
     "B7 and B8": ("B7",),
     "C2, C3 and C5": ("C",),
+    "D1 to D3": ("D1",),
 }
 NOT_OURS = {
     "A1 to A4": (
@@ -362,6 +409,7 @@ NOT_OURS = {
     "A7": ("ASTRA-sim 2.0",),
     "B7 and B8": (),
     "C2, C3 and C5": (),
+    "D1 to D3": (),
     "A5 and A6": ("ASTRA-sim 2.0", "within 5 % of its best"),
     "B1 to B6": (
         "arXiv:2109.11762",
