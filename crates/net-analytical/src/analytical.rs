@@ -131,6 +131,9 @@ pub struct Analytical {
     turns: Turns,
     agenda: Agenda<u64>,
     bytes: Vec<u128>,
+    /// Sizes of the dimensions of a graph, and the bytes of [`Usage::outermost`].
+    sizes: Vec<u32>,
+    outermost: Vec<u128>,
     transfers: u128,
     sink: Option<Box<dyn NetworkSink>>,
 }
@@ -186,6 +189,19 @@ impl Analytical {
         Analytical::new(Paths::Graph { graph, costs }, Vec::new(), departures)
     }
 
+    /// The same network on a graph whose NPUs have coordinates: it also counts bytes by dimension.
+    #[must_use]
+    pub fn with_sizes(self, sizes: Vec<u32>) -> Analytical {
+        Analytical { outermost: vec![0; sizes.len()], sizes, ..self }
+    }
+
+    /// Counts bytes by the outermost dimension in which their ends differ.
+    fn count(&mut self, src: u32, dst: u32, bytes: u128) {
+        if let Some(dim) = topology::outermost(&self.sizes, src, dst) {
+            self.outermost[dim] += bytes;
+        }
+    }
+
     fn new(paths: Paths, memo: Vec<Memo>, departures: Departures) -> Analytical {
         let bytes = vec![0; memo.len().max(1)];
         Analytical {
@@ -195,6 +211,8 @@ impl Analytical {
             turns: Turns::default(),
             agenda: Agenda::default(),
             bytes,
+            sizes: Vec::new(),
+            outermost: Vec::new(),
             transfers: 0,
             sink: None,
         }
@@ -437,6 +455,7 @@ impl Backend for Analytical {
                 let (leaves, span) = over_graph((graph, costs), departures, turns, now, &transfer);
                 (start, way.total) = (leaves, span);
                 self.bytes[0] += volume;
+                self.count(src, dst, volume);
             }
         }
         self.transfers += u128::from(weight);
@@ -469,7 +488,8 @@ impl Backend for Analytical {
     }
 
     fn usage(&self) -> Usage {
-        Usage { bytes: self.bytes.clone(), transfers: self.transfers, ..Usage::default() }
+        let (bytes, outermost) = (self.bytes.clone(), self.outermost.clone());
+        Usage { bytes, outermost, transfers: self.transfers, ..Usage::default() }
     }
 
     fn contention(&self) -> Contention {
@@ -544,7 +564,10 @@ impl ClosedForm for Analytical {
                     carried[dim] += bytes * axis.leaving(hops);
                 });
             }
-            Paths::Graph { .. } => self.bytes[0] += bytes,
+            Paths::Graph { .. } => {
+                self.bytes[0] += bytes;
+                self.count(transfer.src, transfer.dst, bytes);
+            }
         }
         self.transfers += started;
     }

@@ -357,7 +357,13 @@ impl Backend for LinkQueues {
                 longest_queue: state.longest,
             });
         }
-        Usage { bytes: self.bytes.clone(), transfers: self.transfers, stored: self.stored, links }
+        Usage {
+            bytes: self.bytes.clone(),
+            outermost: Vec::new(),
+            transfers: self.transfers,
+            stored: self.stored,
+            links,
+        }
     }
 
     fn contention(&self) -> Contention {

@@ -428,6 +428,7 @@ impl Backend for FairFlows {
     fn usage(&self) -> Usage {
         let whole = u128::from(self.whole);
         Usage {
+            outermost: Vec::new(),
             bytes: self.bytes.iter().map(|bytes| bytes.div_ceil(whole)).collect(),
             transfers: self.transfers,
             stored: 0,

@@ -8,6 +8,9 @@ pub struct Usage {
     /// Bytes by dimension on links that leave an NPU (a ring counts every hop). An explicit graph
     /// has one dimension.
     pub bytes: Vec<u128>,
+    /// On a graph with dimensions, bytes by the outermost dimension in which source and destination
+    /// differ; empty for backends that model what shares a link.
+    pub outermost: Vec<u128>,
     /// Transfers started, by weight.
     pub transfers: u128,
     /// Time in which messages were sent on by nodes that had stored them whole on their way, ps, by

@@ -7,9 +7,12 @@
 use crate::parts::Parts;
 use device::compute::{Compute, Efficiency};
 use graph::{CollectiveKind, Op};
+use lowering::{Line, Shape};
 use network::Usage;
 use platform::Measured;
 use stats::Operation;
+use std::collections::BTreeSet;
+use topology::{Fabric, Paths};
 use units::{Span, Time};
 
 /// Most bytes per rank of a small collective, where the costs of a library other than sending bytes
@@ -26,7 +29,47 @@ pub(crate) fn of_run(parts: &Parts, operations: &[Operation], step: Time) -> Vec
         return Vec::new();
     }
     let all = [full_speed(parts), small_messages(parts, operations, step)];
-    all.into_iter().flatten().chain(unmeasured(parts)).collect()
+    all.into_iter().flatten().chain(idle_links(parts)).chain(unmeasured(parts)).collect()
+}
+
+/// Groups that are a part of a full connection use the links between their members only. So does
+/// NCCL: the path between two GPUs that have a link is that link (NVIDIA/nccl,
+/// src/graph/paths.cc, `ncclTopoSetPaths`).
+fn idle_links(parts: &Parts) -> Vec<String> {
+    let Fabric::Stacked(dims) = &parts.platform.fabric else { return Vec::new() };
+    if parts.platform.library.is_some() || parts.platform.logical.is_some() {
+        return Vec::new();
+    }
+    let sizes = &parts.settings.sizes;
+    let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
+    for &rank in &parts.folding.representatives {
+        for node in parts.workload.program(rank).nodes() {
+            let Op::Collective { slot, bytes, .. } = node.op else { continue };
+            let group = parts.workload.group_of(rank, slot);
+            if bytes.0 == 0 || !seen.insert(group) {
+                continue;
+            }
+            let members = &parts.workload.groups[group as usize].members;
+            let Shape::Lines(lines) = Shape::of(members, sizes, true) else { continue };
+            let part = |line: &Line| {
+                let dim = dims.get(line.dim as usize)?;
+                let partial = 1 < line.size && line.size < dim.size;
+                (dim.block.paths() == Paths::Direct && partial).then_some((line.dim, line.size))
+            };
+            found.extend(lines.iter().filter_map(part));
+        }
+    }
+    let text = |(dim, size): (u32, u32)| {
+        let all = dims[dim as usize].size;
+        format!(
+            "collectives of {size} of the {all} NPUs of dimension {} use {} of an NPU's {} links \
+             there: between two NPUs with a link, messages take only that link",
+            dim + 1,
+            size - 1,
+            all - 1
+        )
+    };
+    found.into_iter().map(text).collect()
 }
 
 /// Nobody has compared collectives of this preset with measured ones.

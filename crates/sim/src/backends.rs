@@ -268,7 +268,10 @@ fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
                 dims.iter().zip(costs(platform)).map(|(d, cost)| (d.block, d.size, cost)).collect();
             Ok(Analytical::stacked(&axes, crossing, ports).with_routing(platform.network.routing))
         }
-        Fabric::Graph(_) => Ok(Analytical::graph(links(platform)?, costs(platform))),
+        Fabric::Graph(graph) => {
+            let sizes = graph.dims.iter().map(|dim| dim.size).collect();
+            Ok(Analytical::graph(links(platform)?, costs(platform)).with_sizes(sizes))
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use units::{Bytes, GIGA, PS_PER_NS, Span, Time};
 
 /// Operations listed, by total time.
 const OPERATIONS: usize = 1000;
+const PS_PER_S: u128 = 1_000_000_000_000;
 /// Links listed, by busy time.
 const LINKS: usize = 20;
 
@@ -66,6 +67,7 @@ pub(crate) fn outcome(
         digest: digest(parts, &finished.ranks),
         warnings: warnings(parts, &finished.ranks, &dimensions)
             .into_iter()
+            .chain(crowded(parts, &finished.usage.outermost, step))
             .chain(stored)
             .chain(parts.platform.network.idle(config.backend.name()))
             .chain(unused_seed(config.seed))
@@ -165,6 +167,27 @@ fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Ve
     let shared = declared.chain(shared).chain(too_large(parts, ranks));
     let compute = lowering::compute::warnings(parts.workload, parts.platform);
     shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
+}
+
+/// Warnings about dimensions of a graph that carried more than they can: several operations or
+/// phases together, since one by itself takes its time (`lowering/src/pattern.rs`).
+fn crowded(parts: &Parts, outermost: &[u128], step: Time) -> Vec<String> {
+    let Fabric::Graph(graph) = &parts.platform.fabric else { return Vec::new() };
+    let (npus, ps) = (u128::from(parts.settings.ranks), u128::from(step.0));
+    let crowded = |dim: usize| {
+        let carried = outermost[dim..].iter().sum::<u128>();
+        let (block, leaving) = (carried > 0).then(|| graph.leaving(dim)).flatten()?;
+        let most = u128::from(leaving.0) * (npus / u128::from(block)) * ps / PS_PER_S;
+        (carried > most).then(|| {
+            let (name, times) = (dimension_name(parts, dim as u32), carried as f64 / most as f64);
+            format!(
+                "what {name} and the dimensions outside it carried is {times:.2} times what its \
+                 links can carry: operations share links, which --backend flow and --backend link \
+                 model"
+            )
+        })
+    };
+    (1..outermost.len()).filter_map(crowded).collect()
 }
 
 /// The program that needs the most memory, where that is more than an NPU has.

@@ -27,7 +27,7 @@ use platform::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sight::{Hash, Sight, find_root, join, messages, scripts, uses_memory};
 use std::rc::Rc;
-use topology::{Routing, Symmetry};
+use topology::{Fabric, Routing, Symmetry};
 
 /// The classes, and why there are more than one.
 pub struct Classes {
@@ -349,6 +349,13 @@ impl<'a> Finder<'a> {
         for dim in self.platform.fabric.dims() {
             hash.add(dim.block.hops(dim.size, a % dim.size, b % dim.size).into());
             (a, b) = (a / dim.size, b / dim.size);
+        }
+        if let Fabric::Graph(graph) = &self.platform.fabric
+            && graph.dims.len() > 1
+        {
+            let sizes: Vec<u32> = graph.dims.iter().map(|dim| dim.size).collect();
+            let outermost = topology::outermost(&sizes, src, dst);
+            hash.add(outermost.map_or(u64::MAX, |dim| dim as u64));
         }
         hash.value().0
     }

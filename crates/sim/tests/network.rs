@@ -4,8 +4,8 @@
 #[path = "common/built.rs"]
 mod built;
 
-use built::collective;
-use graph::{CollectiveKind, Op};
+use built::{WORK, collective, config, recv, send, workload};
+use graph::{CollectiveKind, Members, Op};
 use sim::{BackendKind, Config, run};
 use stats::{Network, Report};
 
@@ -15,8 +15,8 @@ fn report(topology: &str, ranks: usize, op: Op, backend: BackendKind, fold: bool
     let rest = "collectives: {all_to_all: direct}\nscheduler: {chunks: 1, endpoint_delay: 0 ns}\n";
     let text = format!("topology: {topology}\n{LINKS}{rest}");
     let program: &[(Op, &[u64])] = &[(op, &[])];
-    let workload = built::workload(&vec![program; ranks], &[]);
-    let mut config = Config { fold, ..built::config(&text, workload, backend) };
+    let workload = workload(&vec![program; ranks], &[]);
+    let mut config = Config { fold, ..config(&text, workload, backend) };
     config.watch.detail = true;
     run(&config, &mut |_| true).expect("a sound run").report
 }
@@ -78,7 +78,62 @@ fn the_section_is_the_same_folded_or_not() {
 fn a_run_that_is_not_watched_observes_nothing() {
     let text = format!("topology: Ring(4)\n{LINKS}");
     let program: &[(Op, &[u64])] = &[(collective(CollectiveKind::AllReduce, 1000, 0), &[])];
-    let workload = built::workload(&[program; 4], &[]);
-    let config = built::config(&text, workload, BackendKind::Link);
+    let workload = workload(&[program; 4], &[]);
+    let config = config(&text, workload, BackendKind::Link);
     assert!(run(&config, &mut |_| true).expect("a sound run").report.network.is_none());
+}
+
+const FABRIC: &str = "topology: {generator: leaf_spine, npus_per_leaf: 4, leaves: 2, spines: 1}\n\
+                      links: {bandwidth: 50 GB/s, latency: 0 ns}\n";
+
+/// Four NPUs of a leaf send over its one uplink: it carries four times what it can in the time that
+/// `analytical` counts. A collective takes the time of its busiest link, so it says nothing.
+#[test]
+fn analytical_says_where_messages_together_are_too_much_for_links() {
+    let none: &[u64] = &[];
+    let exchange = |peer| [(send(peer, 1 << 20), none), (recv(peer, 1 << 20), none)];
+    let (up, down) = (exchange(4), exchange(-4));
+    let sends: Vec<&[(Op, &[u64])]> =
+        (0..8).map(|rank| if rank < 4 { &up[..] } else { &down[..] }).collect();
+    let all_reduce = [(collective(CollectiveKind::AllReduce, 1 << 20, 0), none)];
+    let warnings = |programs: &[&[(Op, &[u64])]], backend, fold| {
+        let config = Config { fold, ..config(FABRIC, workload(programs, &[]), backend) };
+        run(&config, &mut |_| true).unwrap().report.warnings
+    };
+    for fold in [true, false] {
+        let text = "what spine(2) and the dimensions outside it carried is 4.00 times what its \
+                    links can carry: operations share links, which --backend flow and --backend \
+                    link model";
+        assert_eq!(warnings(&sends, BackendKind::Analytical, fold), [text]);
+    }
+    assert_eq!(warnings(&sends, BackendKind::Flow, true), [""; 0]);
+    assert_eq!(warnings(&[&all_reduce[..]; 8], BackendKind::Analytical, true), [""; 0]);
+}
+
+/// A group of 4 of the 8 NPUs of a full connection has 3 of 7 links: the report says so.
+#[test]
+fn the_report_says_which_links_of_a_full_connection_a_group_leaves_idle() {
+    let says = |members: &[u32]| {
+        let program: &[(Op, &[u64])] = &[(collective(CollectiveKind::AllReduce, 1 << 20, 1), &[])];
+        let idle: &[(Op, &[u64])] = &[(WORK, &[])];
+        let programs: Vec<_> =
+            (0..16).map(|rank| if members.contains(&rank) { program } else { idle }).collect();
+        let platform =
+            "topology: Ring(2)_FC(8)\nlinks: {bandwidth: 50 GB/s, per: link, latency: 0 ns}\n";
+        let mut workload = workload(&programs, &[members]);
+        let (first, count, step) = (members[0], members.len() as u32, members[1] - members[0]);
+        workload.groups[1].members = Members::Strided { first, count, step };
+        let config = config(platform, workload, BackendKind::Analytical);
+        let report = run(&config, &mut |_| true).unwrap().report;
+        report
+            .assumptions
+            .into_iter()
+            .filter(|text| text.contains("links there"))
+            .collect::<Vec<_>>()
+    };
+    let text = "collectives of 4 of the 8 NPUs of dimension 2 use 3 of an NPU's 7 links there: \
+                between two NPUs with a link, messages take only that link";
+    assert_eq!(says(&[0, 2, 4, 6]), [text]);
+    assert_eq!(says(&[0, 4, 8, 12]), [text]);
+    assert_eq!(says(&[0, 2, 4, 6, 8, 10, 12, 14]), [""; 0]);
 }

@@ -38,4 +38,4 @@ pub use notation::{NotationError, Topology};
 pub use routing::{Routing, Turns};
 pub use sketch::{Cable, Cell, Layout, Sketch};
 pub use split::{Part, Splitter};
-pub use stack::{coordinates, rank};
+pub use stack::{coordinates, outermost, rank};

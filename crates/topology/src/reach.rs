@@ -2,7 +2,7 @@
 //! share of what leaves the block below.
 
 use crate::generate::generator;
-use crate::{Fabric, GraphFabric, LinkGraph, Reach};
+use crate::{Fabric, GraphFabric, LinkGraph, Paths, Reach};
 use units::Bandwidth;
 
 impl GraphFabric {
@@ -35,6 +35,20 @@ impl GraphFabric {
     /// What an NPU has along each dimension; empty without dimensions.
     pub fn reach(&self) -> &[Reach] {
         self.reach.0.get_or_init(|| self.find_reach().unwrap_or_default())
+    }
+
+    /// NPUs that differ in the dimensions below `dim` only, and what they can send to all others
+    /// together, where all such blocks are alike. `None` where they are not, or where something has
+    /// failed, or for more than 65,536 links.
+    pub fn leaving(&self, dim: usize) -> Option<(u32, Bandwidth)> {
+        const MOST: usize = 1 << 16;
+        let alike = self.dims[dim..].iter().all(|dim| dim.paths == Paths::Switched);
+        if !alike || !self.failed.is_empty() || self.links.len() > MOST {
+            return None;
+        }
+        let links = LinkGraph::new(&Fabric::Graph(self.clone())).ok()?;
+        let block: u32 = self.dims[..dim].iter().map(|dim| dim.size).product();
+        Some((block, Bandwidth(crate::facts::flow(&links, 0..block, block..self.npus))))
     }
 
     fn find_reach(&self) -> Option<Vec<Reach>> {

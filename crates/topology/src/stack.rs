@@ -21,6 +21,18 @@ pub fn coordinates(rank: u32, sizes: &[u32]) -> Vec<u32> {
     sizes.iter().map(&mut next).collect()
 }
 
+/// The outermost of dimensions of `sizes` in which two ranks differ; `None` where they are the same.
+pub fn outermost(sizes: &[u32], a: u32, b: u32) -> Option<usize> {
+    let (mut a, mut b, mut found) = (a, b, None);
+    for (dim, &size) in sizes.iter().enumerate() {
+        if a % size != b % size {
+            found = Some(dim);
+        }
+        (a, b) = (a / size, b / size);
+    }
+    found
+}
+
 /// The rank at `coordinates` in a stack of these sizes, innermost first.
 pub fn rank(coordinates: &[u32], sizes: &[u32]) -> u32 {
     coordinates.iter().zip(sizes).rev().fold(0, |rank, (&at, &size)| rank * size + at)
