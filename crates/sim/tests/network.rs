@@ -110,6 +110,26 @@ fn analytical_says_where_messages_together_are_too_much_for_links() {
     assert_eq!(warnings(&[&all_reduce[..]; 8], BackendKind::Analytical, true), [""; 0]);
 }
 
+/// A group that forms no line: nobody counts its busiest link beforehand, so the report has to warn.
+/// 3 NPUs of a leaf send to 3 of the other, 9 messages over one uplink while an NPU sends 5.
+#[test]
+fn analytical_says_where_a_group_without_lines_is_too_fast() {
+    let members: &[u32] = &[0, 1, 3, 4, 6, 7];
+    let works: &[(Op, &[u64])] = &[(collective(CollectiveKind::AllToAll, 6 << 24, 1), &[])];
+    let idle: &[(Op, &[u64])] = &[(WORK, &[])];
+    let programs: Vec<_> =
+        (0..8).map(|rank| if members.contains(&rank) { works } else { idle }).collect();
+    let text = format!("{FABRIC}scheduler: {{endpoint_delay: 0 ns}}\n");
+    let report = |backend| {
+        let config = config(&text, workload(&programs, &[members]), backend);
+        run(&config, &mut |_| true).unwrap().report
+    };
+    let (fast, real) = (report(BackendKind::Analytical), report(BackendKind::Flow));
+    let times = "what spine(2) and the dimensions outside it carried is 1.80 times";
+    assert!(fast.warnings.iter().any(|text| text.starts_with(times)), "{:?}", fast.warnings);
+    assert!((real.step_time_ns / fast.step_time_ns - 1.8).abs() < 0.01);
+}
+
 /// A group of 4 of the 8 NPUs of a full connection has 3 of 7 links: the report says so.
 #[test]
 fn the_report_says_which_links_of_a_full_connection_a_group_leaves_idle() {
