@@ -52,7 +52,8 @@ pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<Vec<Dim>>
     let sizes = if root.get("units-count").is_some() { "units-count" } else { "nodes-per-dim" };
     let size = |at: &At<'_>, findings: &mut Findings| findings.whole(at, 1, 1 << 24);
     let sizes = list(&root, sizes, blocks.len(), true, size, findings);
-    let links = list(&root, "links-count", blocks.len(), false, size, findings);
+    let count = |at: &At<'_>, findings: &mut Findings| findings.whole(at, 1, 1 << 16);
+    let links = list(&root, "links-count", blocks.len(), false, count, findings);
     let rate = |at: &At<'_>, findings: &mut Findings| {
         let inside = |x: f64| (1e-9..=1e9).contains(&x);
         number(at, inside, "a number above 0, at most 1e9, in GB/s", findings)

@@ -35,6 +35,8 @@ const KEYS: [&str; 21] = [
     "local-link-efficiency",
 ];
 const LAST: &str = "package-link-efficiency";
+/// Switches, as files and as Table III call them.
+const LINKS: [&str; 2] = ["links-per-tile", "global-switches"];
 /// What a network of flits would need.
 const FLITS: [&str; 6] = [
     "flit-width",
@@ -48,6 +50,8 @@ const WHY: &str = "no network here has flits, virtual channels or buffers, and m
 /// B/s of one bit in a cycle of 1 ns.
 const BIT: u64 = 125_000_000;
 const MOST: u32 = 1 << 24;
+/// Most rings or switches: rings of both ways are twice the links.
+const MOST_RINGS: u32 = 1 << 15;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
@@ -106,16 +110,14 @@ pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<Vec<Dim>>
                 divided(&root, ("num-packages", packages), ("package-rows", rows), findings);
             let vertical = rings("vertical", rows, findings);
             let horizontal = rings("horizontal", columns, findings);
-            let idle = ["links-per-tile", "global-switches"];
-            without_effect(&root, &idle, "a torus has no switches", findings);
+            without_effect(&root, &LINKS, "a torus has no switches", findings);
             let both = |size, rings: u32| {
                 Some(dim(RING, size, far?, rings.saturating_mul(2), rings.saturating_mul(2)))
             };
             vec![both(rows?, vertical?)?, both(columns?, horizontal?)?]
         }
         Shape::Switches => {
-            let key =
-                ["links-per-tile", "global-switches"].into_iter().find(|k| root.get(k).is_some());
+            let key = LINKS.into_iter().find(|k| root.get(k).is_some());
             let links = count(&root, key.unwrap_or("links-per-tile"), None, findings);
             let idle = ["vertical-rings", "horizontal-rings"];
             without_effect(&root, &idle, "packages around switches have no rings", findings);
@@ -128,9 +130,10 @@ pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<Vec<Dim>>
 
 /// A whole number from 1, or `missing` where the key is left out; without that it is a problem.
 fn count(root: &At<'_>, key: &str, missing: Option<u32>, findings: &mut Findings) -> Option<u32> {
+    let is_links = key.ends_with("-rings") || LINKS.contains(&key);
     match (root.get(key), missing) {
         (None, Some(missing)) => Some(missing),
-        (Some(at), _) => findings.whole(&at, 1, MOST),
+        (Some(at), _) => findings.whole(&at, 1, if is_links { MOST_RINGS } else { MOST }),
         (None, None) => {
             findings.missing(root, key, "a whole number from 1");
             None

@@ -3,6 +3,7 @@
 use super::*;
 use crate::platform::{Algorithm, Hierarchy, Policy};
 use graph::CollectiveKind;
+use proptest::prelude::*;
 use topology::{Block, Fabric};
 use units::{Bandwidth, Span};
 
@@ -206,4 +207,23 @@ fn lists_of_algorithms_fit_the_dimensions() {
             "system.txt: line 2, all-gather-implementation: \"oneRing\" is for all dimensions together (allowed: the only algorithm, or one for each dimension)"
         ]
     );
+}
+
+proptest! {
+    /// Whatever a letter becomes: a platform file that reads, or problems.
+    #[test]
+    fn damaged_files_are_read_or_refused(
+        at in any::<prop::sample::Index>(),
+        letter in "[ -~\\n]",
+        which in 0..3usize,
+    ) {
+        let mut texts = [TORUS, SYSTEM, LISTS].map(String::from);
+        let place = at.index(texts[which].len());
+        texts[which].replace_range(place..=place, &letter);
+        let network = if which == 2 { &texts[2] } else { &texts[0] };
+        if let Ok(converted) = converted(network, &texts[1]) {
+            let read = native::from_yaml(&converted.text, "one.yml", &[]);
+            prop_assert!(read.is_ok(), "{read:?}");
+        }
+    }
 }
