@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..api import collective_us
+from ..platform import Platform
 from ..report.quantity import counted
 from ..study import Study, StudyRow, claimed, drawn, evaluated, unreferenced
 from .ispass_collectives import (
@@ -52,12 +54,17 @@ HARDWARE = (
     "Table III has hardware routing: routers pass messages on, so the steps of the ring's "
     "all-to-all no longer wait for NPUs"
 )
+APART = (
+    "a chunk then has one ring: 4 chunks leave half of the 8 one-way rings idle, 8 or more fill "
+    "them as links of their sum do"
+)
 
 
 def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Times and claims on each backend, then what the paper's open parameters do."""
     found = [row for backend in backends for row in (*_times(backend), *_claims(backend))]
-    return [*found, *_sensitivity(backends[0])]
+    found += _sensitivity(backends[0])
+    return [*found, *_separate()] if "link" in backends else found
 
 
 def _times(backend: str) -> Iterator[StudyRow]:
@@ -112,6 +119,37 @@ def _sensitivity(backend: str) -> Iterator[StudyRow]:
         ratio = routed / time("all_to_all", size, SWITCHES, backend)
         setup = f"all-to-all, hardware routing, ring over switches at {size_of(size)}"
         yield StudyRow(setup, backend, none, ratio, "x", HARDWARE)
+
+
+def separate(kind: str, size: int, chunks: int, rings: int = 4) -> float:
+    """Time on the ring, us, where each ring of either way is a link of its own: messages take the
+    links to a neighbour in turn, and each has a queue."""
+    links = ", ".join(
+        f"{{between: [npu{npu}, npu{(npu + 1) % 8}], count: {rings}, bandwidth: 23.5 GB/s, "
+        "latency: 200 ns}"
+        for npu in range(8)
+    )
+    queues = 2 * rings
+    apart = Platform.parse(
+        f"graph: {{npus: 8, links: [{links}]}}\n"
+        "logical: [8]\n"
+        "network: {routing: spray}\n"
+        "collectives: {all_reduce: ring, all_to_all: ring}\n"
+        f"scheduler: {{policy: lifo, queues_per_dim: {queues}, active_chunks: {4 * queues}, "
+        f"chunks: {chunks}, endpoint_delay: 10 ns}}\n"
+    )
+    return collective_us(kind, size, apart, backend="link")
+
+
+def _separate() -> Iterator[StudyRow]:
+    around = time("all_reduce", LARGE, SWITCHES, "link")
+    for chunks in (4, 8, 16):
+        gain = around / separate("all_reduce", LARGE, chunks)
+        setup = (
+            f"all-reduce, {chunks} chunks, each ring its own links, switches over ring at "
+            f"{size_of(LARGE)}"
+        )
+        yield StudyRow(setup, "link", unreferenced(), gain, "x", APART)
 
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:

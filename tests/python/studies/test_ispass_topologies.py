@@ -8,7 +8,7 @@ from armillary.studies import study
 from armillary.studies.ispass_collectives import LARGE, MIB, SIZES, SMALL, time
 from armillary.studies.ispass_dimensions import CUBE, EIGHT, LINE, SQUARE, TABLE, took
 from armillary.studies.ispass_hierarchy import SYSTEMS, between, gain
-from armillary.studies.ispass_topology import RING, SWITCHES, slower
+from armillary.studies.ispass_topology import RING, SWITCHES, separate, slower
 
 BACKENDS = ("analytical", "link", "flow")
 RATE = 25e3 * 0.94
@@ -45,6 +45,14 @@ def test_rounds_decide_small_messages_and_bytes_large_ones(backend: str) -> None
     assert took(LINE, SMALL, backend) > 2 * took(SQUARE, SMALL, backend)
     assert took(SQUARE, SMALL, backend) > took(CUBE, SMALL, backend)
     assert took(CUBE, LARGE, backend) > took(SQUARE, LARGE, backend) > took(LINE, LARGE, backend)
+
+
+def test_rings_as_links_of_their_own_take_the_same_time_once_all_are_used() -> None:
+    """Eight one-way rings carry eight chunks; four chunks use four of them."""
+    together = time("all_reduce", LARGE, RING, "link")
+    assert separate("all_reduce", LARGE, 16) == pytest.approx(together, rel=0.01)
+    assert separate("all_reduce", LARGE, 8) == pytest.approx(together, rel=0.01)
+    assert separate("all_reduce", LARGE, 4) == pytest.approx(2 * together, rel=0.01)
 
 
 def test_splits_of_links_share_out_what_they_say() -> None:
