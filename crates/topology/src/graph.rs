@@ -6,12 +6,14 @@
 //! those of its switches. So only switches (and NPUs joined to NPUs) have a table, made by a
 //! breadth-first search from them, backwards, when it is first asked for; it holds a row for each
 //! of the same nodes. Memory grows with the square of the switches, not of the NPUs. Tori and meshes
-//! have no tables: a formula says how far any two NPUs are from each other.
+//! have no tables: a formula says how far any two NPUs are from each other. Neither do trees, whose
+//! next hops follow from their numbers.
 //!
 //! The routes of a dragonfly are minimal by kind of link instead ([`groups`], `minimal.rs`).
 
 use crate::GraphFabric;
-use crate::generate::{Metric, groups, metric};
+use crate::Routing;
+use crate::generate::{Climb, Metric, Rotation, groups, metric, tree};
 use crate::link::{Hop, Link, LinkError};
 use crate::minimal::spread;
 use crate::recipe::Recipe;
@@ -80,13 +82,17 @@ impl Table {
 enum Drawn {
     /// Distances by formula; then no node has a row.
     Distances(Metric),
+    /// Next hops of a tree by formula; then no node has a row.
+    Tree(Climb),
     /// By node: its group, where routes take one link between two groups.
     Groups(Box<[u32]>),
 }
 
 impl Drawn {
     fn of(recipe: &Recipe) -> Option<Drawn> {
-        metric(recipe).map(Drawn::Distances).or_else(|| groups(recipe).map(Drawn::Groups))
+        let tree = || tree(recipe).map(|tree| Drawn::Tree(Climb::new(tree)));
+        let groups = || groups(recipe).map(Drawn::Groups);
+        metric(recipe).map(Drawn::Distances).or_else(tree).or_else(groups)
     }
 }
 
@@ -131,7 +137,7 @@ impl GraphLinks {
         let whole = fabric.recipe.as_ref().filter(|_| fabric.failed.is_empty());
         let drawn = whole.and_then(|recipe| Drawn::of(recipe)).map(Box::new);
         let (row, rows) = match drawn.as_deref() {
-            Some(Drawn::Distances(_)) => (vec![NONE; nodes as usize], 0),
+            Some(Drawn::Distances(_) | Drawn::Tree(_)) => (vec![NONE; nodes as usize], 0),
             _ => rows(fabric.npus, nodes, &links),
         };
         let mut graph = GraphLinks {
@@ -221,11 +227,22 @@ impl GraphLinks {
         self.alike[link as usize]
     }
 
+    /// A turn of the fabric that takes routes to routes, if one is known.
+    pub(crate) fn rotation(&self, routing: Routing) -> Option<Rotation> {
+        match self.drawn.as_deref() {
+            Some(Drawn::Tree(climb)) => climb.rotation(routing),
+            _ => None,
+        }
+    }
+
     /// The equally near next links from `node` to `dst`, by next node, then by id; none when they
     /// are the same.
     pub(crate) fn choices(&self, node: u32, dst: u32) -> Cow<'_, [u32]> {
         if node == dst {
             return Cow::Borrowed(&[]);
+        }
+        if let Some(Drawn::Tree(climb)) = self.drawn.as_deref() {
+            return Cow::Borrowed(climb.choices(self.out.of(node), node, dst));
         }
         if self.row[node as usize] == NONE {
             let out = self.out.of(node);

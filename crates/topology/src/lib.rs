@@ -32,6 +32,7 @@ pub use element::{Dim, Failed, GraphDim, GraphLink, GraphNode, Known, Nic, Reach
 pub use fabric::{Fabric, GraphFabric};
 pub use facts::Facts;
 pub use failed::{FailedEntry, WrongFailure};
+pub use generate::Rotation;
 pub use link::{Hop, Link, LinkError};
 pub use links::LinkGraph;
 pub use notation::{NotationError, Topology};

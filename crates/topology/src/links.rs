@@ -9,7 +9,7 @@ use crate::graph::GraphLinks;
 use crate::link::{Hop, Link, LinkError};
 use crate::routing::digit;
 use crate::stack::StackLinks;
-use crate::{Fabric, GraphFabric, Routing, Turns};
+use crate::{Fabric, GraphFabric, Rotation, Routing, Turns};
 use std::collections::BTreeMap;
 use units::Span;
 
@@ -247,6 +247,15 @@ impl LinkGraph {
             }
         }
         known.get(&src).copied().unwrap_or_default()
+    }
+
+    /// A turn of a generated fabric that takes every route of the policy to a route, if one is
+    /// known.
+    pub fn rotation(&self) -> Option<Rotation> {
+        match &self.kind {
+            Kind::Stack(_) => None,
+            Kind::Graph(graph) => graph.rotation(self.routing),
+        }
     }
 
     /// Number of links from NPU `src` to NPU `dst`.

@@ -11,81 +11,21 @@
 //! tiers).
 
 use super::generator::{Draft, Fault, Generator, Key, words};
-use crate::recipe::Values;
-use crate::{GraphDim, Symmetry};
+use super::tree::{KINDS, Tree};
+use crate::GraphDim;
+use crate::recipe::{Recipe, Values};
 use std::borrow::Cow;
 
-/// The numbers of a tree: by tier, from the NPUs outwards.
-struct Tree {
-    /// Children of a switch.
-    down: Vec<u32>,
-    /// Parents of a node of the tier below.
-    up: Vec<u32>,
-    /// Cables to each parent.
-    cables: Vec<u32>,
+/// The tree of `recipe`, where it is one.
+pub(crate) fn tree(recipe: &Recipe) -> Option<Tree> {
+    let tree: fn(&Values) -> Tree = match recipe.generator {
+        name if name == LeafSpine.name() => LeafSpine::tree,
+        name if name == FatTree.name() => FatTree::tree,
+        name if name == Clos.name() => Clos::tree,
+        _ => return None,
+    };
+    Some(tree(&recipe.values))
 }
-
-impl Tree {
-    fn wire(&self, draft: &mut Draft) {
-        let mut first = 0;
-        for tier in 0..self.down.len() {
-            let parents = self.count(tier + 1);
-            let next = draft.switches(name(tier + 1, self.down.len()), parents, tier as u32 + 1);
-            // A node of the tier below is (b, a, rest): b of `wide`, a of `down`.
-            let wide: u32 = self.up[..tier].iter().product();
-            for child in 0..self.count(tier) {
-                let (b, rest) = (child % wide, child / wide / self.down[tier]);
-                for up in 0..self.up[tier] {
-                    let parent = b + wide * (up + self.up[tier] * rest);
-                    draft.cables(first + child, next + parent, tier as u32, self.cables[tier]);
-                }
-            }
-            first = next;
-        }
-    }
-
-    /// Nodes of a tier; tier 0 are the NPUs.
-    fn count(&self, tier: usize) -> u32 {
-        self.down[tier..].iter().product::<u32>() * self.up[..tier].iter().product::<u32>()
-    }
-
-    fn dims(&self, names: &[&'static str]) -> Vec<GraphDim> {
-        let dim = |(&size, &name): (&u32, &&'static str)| GraphDim::new(name, size, Symmetry::Full);
-        self.down.iter().zip(names).map(dim).collect()
-    }
-
-    fn diameter(&self) -> u32 {
-        2 * self.down.iter().rposition(|&m| m > 1).map_or(0, |tier| tier as u32 + 1)
-    }
-
-    fn faults(&self, key: &'static str) -> Vec<Fault> {
-        let most = u128::from(u32::MAX >> 4);
-        let product = |all: &[u32]| all.iter().map(|&m| u128::from(m)).product::<u128>();
-        let counts =
-            (0..=self.down.len()).map(|l| product(&self.down[l..]) * product(&self.up[..l]));
-        match counts.max().filter(|&nodes| nodes > most) {
-            Some(nodes) => {
-                let allowed = format!("at most {most}");
-                vec![Fault::new(key, format!("a tier of {nodes} nodes"), allowed)]
-            }
-            None => Vec::new(),
-        }
-    }
-}
-
-/// What the switches of a tier are called.
-fn name(tier: usize, tiers: usize) -> &'static str {
-    match tier {
-        1 => "leaf",
-        _ if tier == tiers && tiers > 2 => "core",
-        _ if tier == tiers => "spine",
-        2 => "aggregation",
-        _ => "tier",
-    }
-}
-
-/// What the links of a tree are called, from the NPUs outwards.
-const KINDS: [&str; 6] = ["npu", "leaf", "aggregation", "tier3", "tier4", "tier5"];
 
 /// The tree several times over, each with a link to every NPU.
 const PLANES: Key =

@@ -14,11 +14,15 @@ mod hyperx;
 mod nested;
 mod node;
 mod rails;
+mod tree;
 
 pub use crate::recipe::{Part, Recipe, Values, Wire};
+pub(crate) use clos::tree;
 pub(crate) use dragonfly::groups;
 pub use generator::{Draft, Fault, Generator, Key};
 pub(crate) use grid::{Metric, metric};
+pub(crate) use tree::Climb;
+pub use tree::Rotation;
 
 use crate::GraphFabric;
 use generator::{MOST_LINKS, MOST_NPUS};
