@@ -54,14 +54,16 @@ def is_given() -> bool:
     return bool(os.environ.get(VARIABLE))
 
 
-def warn_of_long_run(ranks: int, events: int) -> None:
-    """Warns before a run that takes minutes or more."""
+def warn_of_long_run(ranks: int, events: int, reason: str) -> None:
+    """Warns before a run of more than a minute. `reason`: why one rank does not do for all."""
     seconds = events / _PACE
     amount = f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.0f} hours"
     text = (
         f"this run simulates {ranks:,} ranks and handles at least {events:,} events, which "
         f"takes about {amount}"
     )
+    if reason:
+        text += f"; one rank can't stand for all: {reason}"
     warnings.warn(
         f"{text}; fewer chunks, the analytical backend or a smaller machine take less", stacklevel=2
     )

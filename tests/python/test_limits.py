@@ -62,3 +62,12 @@ def test_long_runs_are_foretold() -> None:
             match=r"32,768 ranks and handles at least 2,147,\d+,\d+ events, .* 12 minutes",
         ):
             _core.collective("all_reduce", 2**20, ring(32768)._core, "link", False, 0, None)
+
+
+def test_long_runs_say_why_one_rank_does_not_do() -> None:
+    """A pace of 3 million events a second: 900 million take five minutes."""
+    with pytest.warns(
+        UserWarning,
+        match=r"100,000 ranks .* 5 minutes; one rank can't stand for all: ranks 0 and 1 differ;",
+    ):
+        machine.warn_of_long_run(100_000, 900_000_000, "ranks 0 and 1 differ")

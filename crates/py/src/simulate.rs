@@ -176,8 +176,8 @@ pub fn foreseen(
     ended.map_err(|error| errors::run(py, error, raised))
 }
 
-/// Events from which a run takes minutes.
-const LONG: u128 = 1_000_000_000;
+/// Events from which a run takes more than a minute.
+const LONG: u128 = 200_000_000;
 
 /// Tells Python of a run that will take long.
 fn warn(estimate: &Estimate) -> PyResult<()> {
@@ -185,7 +185,7 @@ fn warn(estimate: &Estimate) -> PyResult<()> {
         return Ok(());
     }
     Python::attach(|py| {
-        let expected = (estimate.ranks, estimate.events);
+        let expected = (estimate.ranks, estimate.events, estimate.reason.as_str());
         py.import("armillary.machine")?.call_method1("warn_of_long_run", expected).map(|_| ())
     })
 }

@@ -14,7 +14,7 @@ use executor::Settings;
 use executor::observe::LINK_BYTES;
 use graph::{Node, Problem, RankBinding};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shapes};
-use network::Backend;
+use network::{Backend, Contention};
 use rustc_hash::FxHashMap;
 
 /// Bytes of what a run keeps one of for each simulated rank, queue, operation, chunk, message. What
@@ -36,6 +36,8 @@ const STEP: u64 = 150;
 pub struct Estimate {
     /// Ranks simulated, the others behave like one of them.
     pub ranks: u64,
+    /// Why there are several; empty where one does for all, or where folding is off.
+    pub reason: String,
     /// Events at least.
     pub events: u128,
     /// Bytes by what holds them.
@@ -163,8 +165,10 @@ impl<'a> Sums<'a> {
             };
         }
         // In closed form a phase is over in one event, whatever it sends.
-        let events =
-            if self.parts.settings.runs_alone() { nodes.len() as u128 + phases } else { events };
+        // Where transfers share links, most phases meet others.
+        let settings = self.parts.settings;
+        let alone = settings.runs_alone() && settings.contention == Contention::Departures;
+        let events = if alone { nodes.len() as u128 + phases } else { events };
         self.rank = (nodes.len() as u64, phases, events, most);
     }
 
@@ -229,7 +233,8 @@ impl<'a> Sums<'a> {
                 + self.phases * u128::from(LOGGED_PHASE);
             held.push(("the log behind the report's details".to_string(), log));
         }
-        Estimate { ranks, events: self.events, held, network: self.network.links > 0 }
+        let (reason, network) = (String::new(), self.network.links > 0);
+        Estimate { ranks, reason, events: self.events, held, network }
     }
 }
 
@@ -290,6 +295,7 @@ mod tests {
 
     fn of(bytes: u128, network: bool) -> Estimate {
         Estimate {
+            reason: String::new(),
             ranks: 8,
             events: 5,
             network,

@@ -101,7 +101,8 @@ fn simulate(
         folding: &folding,
         lowering: lowering.as_ref(),
     };
-    foresee(&estimate(&parts, &network, config.watch.detail))?;
+    let reason = if config.fold { classes.reason.clone() } else { String::new() };
+    foresee(&Estimate { reason, ..estimate(&parts, &network, config.watch.detail) })?;
     let ear = observed.then(NetworkEar::default);
     let ear = ear.filter(|ear| network.observe(Box::new(ear.clone())));
     let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));

@@ -14,6 +14,7 @@ mod classes;
 mod links;
 mod private_links;
 mod sight;
+mod turns;
 
 pub use private_links::private_links;
 

@@ -227,6 +227,23 @@ fn even_workloads_fold_to_one_rank() {
     }
 }
 
+/// In a double binary tree every place has a task of its own, on all backends. Trees side by side
+/// are alike, also where they share links.
+#[test]
+fn places_of_a_double_binary_tree_are_all_different() {
+    let tree = "collectives: {all_reduce: {algorithm: double_binary_tree, flat: true}}\n";
+    let lines = Step::Lines { kind: CollectiveKind::AllReduce, bytes: 1 << 20, dim: 1 };
+    let steps = [(lines, false)];
+    for backend in [BackendKind::Analytical, BackendKind::Flow] {
+        let plain = even("Switch(4)_Switch(8)", &[4, 8]);
+        let platform = RandomPlatform { text: plain.text + tree, ..plain };
+        let once = |fold| answer(&config(&platform, &steps, backend.clone(), fold));
+        let ((plain, _), (folded, simulated)) = (once(false), once(true));
+        assert_eq!(difference(&plain, &folded), None, "{backend:?}");
+        assert_eq!(simulated, 8, "{backend:?}");
+    }
+}
+
 /// What sets ranks apart is seen, and named.
 #[test]
 fn lopsided_workloads_unfold_and_say_why() {

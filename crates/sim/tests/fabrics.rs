@@ -214,6 +214,17 @@ fn symmetric_fabrics_fold_to_one_rank() {
     assert_eq!(outcome.simulated_ranks, 1);
 }
 
+/// A tree whose routes are too many to compare one by one folds all the same: a turn by one of its
+/// outermost blocks takes routes to routes.
+#[test]
+fn large_trees_fold_on_fair_flows() {
+    let large = "{generator: clos, down: [16, 16, 128], up: [16, 16]}";
+    for kind in [CollectiveKind::AllReduce, CollectiveKind::AllToAll] {
+        let outcome = start(large, "d_mod_k", collective(kind, 1 << 30), BackendKind::Flow, true);
+        assert_eq!(outcome.simulated_ranks, 1, "{kind:?}: {:?}", outcome.report.symmetry);
+    }
+}
+
 /// Fabrics with failures that leave a way to everybody, but break their symmetry.
 const FAILED: [&str; 5] = [
     "{generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 2}\nfailed: {links: [leaf0-spine1]}",

@@ -9,7 +9,9 @@
 //!
 //! Where every message stays within a dimension of a stack, that holds without looking: a link
 //! belongs to the NPU that it leaves or that it enters from a switch, and refinement has compared
-//! what those send and receive. Everything else is checked, route by route.
+//! what those send and receive. Everything else is checked, route by route. Where a turn of a
+//! generated fabric takes flows to flows and routes to routes (`turns.rs`), only the ranks of one
+//! turn are looked at: links to which turns take a link carry the same.
 
 use super::sight::Hash;
 use super::{Finder, Peers, Ports};
@@ -167,11 +169,14 @@ impl Finder<'_> {
         let mut splitter = Splitter::default();
         let mut met = vec![Sum::default(); graph.len() as usize];
         let mut hops = 0;
-        self.each_flow(&mut |(colour, src, dst)| {
+        let turn = graph.rotation().filter(|turn| self.turns(turn.npus));
+        let ranks = turn.as_ref().map_or(self.workload.ranks.len() as u32, |turn| turn.npus);
+        let lowest = |link: u32| turn.as_ref().map_or(link, |turn| turn.lowest(link)) as usize;
+        self.each_flow(ranks, &mut |(colour, src, dst)| {
             splitter.find(graph, (src, dst));
             hops += splitter.found.len() as u64;
             for part in &splitter.found {
-                met[part.link as usize].add(&[colour.0, colour.1, part.parts]);
+                met[lowest(part.link)].add(&[colour.0, colour.1, part.parts]);
             }
             hops <= HOPS
         })?;
@@ -184,7 +189,7 @@ impl Finder<'_> {
         let key = |id: u32| {
             let link = graph.link(id);
             let tiers = (tier(link.from), tier(link.to));
-            (met[id as usize], link.dim, tiers, link.bandwidth.0, link.latency.0)
+            (met[lowest(id)], link.dim, tiers, link.bandwidth.0, link.latency.0)
         };
         for id in 0..graph.len() {
             let (first, count) = known.entry(key(id)).or_insert((id, 0));
@@ -196,7 +201,7 @@ impl Finder<'_> {
         let listed: Vec<(u32, u64)> = (0..graph.len()).map(|id| known[&key(id)]).collect();
         let mut routes: FxHashMap<(u64, u64), Sum> = FxHashMap::default();
         let mut differ = false;
-        self.each_flow(&mut |(colour, src, dst)| {
+        self.each_flow(ranks, &mut |(colour, src, dst)| {
             let mut route = Sum::default();
             splitter.find(graph, (src, dst));
             for part in &splitter.found {
@@ -209,10 +214,11 @@ impl Finder<'_> {
         Ok(Listed(listed))
     }
 
-    /// Calls `each` with every flow that the ranks may send; it stops the walk by returning false.
-    fn each_flow(&self, each: &mut impl FnMut(Flow) -> bool) -> Result<(), String> {
-        let all = (0..self.workload.ranks.len() as u32).all(|rank| self.flows_of(rank, each));
-        all.then_some(()).ok_or_else(|| "too many routes to compare".into())
+    /// Calls `each` with every flow that the first `ranks` may send; it stops the walk by returning
+    /// false.
+    fn each_flow(&self, ranks: u32, each: &mut impl FnMut(Flow) -> bool) -> Result<(), String> {
+        let all = (0..ranks).all(|rank| self.flows_of(rank, each));
+        all.then_some(()).ok_or_else(|| "there are too many routes to compare".into())
     }
 
     fn flows_of(&self, rank: u32, each: &mut impl FnMut(Flow) -> bool) -> bool {
