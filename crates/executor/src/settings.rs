@@ -4,7 +4,7 @@ use device::memory::{Pipeline, Sharing};
 use graph::{CollectiveKind, Node, Op, Workload};
 use lowering::{PhaseSpec, Request, compute, memory};
 use network::Contention;
-use platform::{Exceeded, Launch, Platform, Policy};
+use platform::{Dispatch, Exceeded, Launch, Platform, Policy};
 use units::{Bandwidth, Bytes, Span};
 
 /// The settings that the executor itself acts on.
@@ -22,6 +22,8 @@ pub struct Settings {
     pub queues_per_dim: u32,
     /// Chunk phases at once in a queue.
     pub per_queue: u32,
+    /// When chunks leave the ready queue; `None`: at once.
+    pub dispatch: Option<Dispatch>,
     /// Communication operations at once on a rank; 0 for no limit.
     pub comm_streams: u32,
     /// Memory operations take a communication slot (ASTRA-sim).
@@ -76,6 +78,7 @@ impl Settings {
             custom_nodes: platform.collectives.custom_nodes.keys().copied().collect(),
             queues_per_dim: scheduler.queues().0,
             per_queue: scheduler.queues().1,
+            dispatch: scheduler.dispatch(),
             comm_streams: if native { scheduler.comm_streams } else { 1 },
             memory_is_communication: !native,
             policy: scheduler.policy,

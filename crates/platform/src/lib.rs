@@ -14,7 +14,7 @@ pub use config::native::network::{
     Analytical, Flow, FlowWeights, Link, Network, NetworkModel, Switching,
 };
 pub use platform::{
-    Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Exceeded,
-    Hierarchy, Launch, Like, Measured, Npu, Platform, Policy, Rings, Scheduler,
+    Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Dispatch,
+    Exceeded, Hierarchy, Launch, Like, Measured, Npu, Platform, Policy, Rings, Scheduler,
 };
 pub use profile::{AstraSimParameters, Profile, SharedBus};

@@ -145,6 +145,11 @@ section! {
         pub dimension_order: DimensionOrder, default DimensionOrder::Baseline;
         /// Chunks that a collective is cut into. On a single dimension the default is 1.
         pub chunks: u32, default 16;
+        /// A chunk of an NPU waits in its ready queue while so many of its chunks have not ended
+        /// their first phase ([scheduling](../models/scheduling.md#the-ready-queue)).
+        pub dispatch_below: u32 as limit, default 0;
+        /// Chunks that leave the ready queue at a time. Counts with `dispatch_below` only.
+        pub dispatch_chunks: u32, default 1;
         /// Chunk phases that may run at once on a dimension of an NPU.
         pub active_chunks: u32, default 1;
         /// Queues of a dimension. Chunk phases are spread over them.
@@ -152,7 +157,7 @@ section! {
         /// Delay before the first send of a phase and after every reception.
         pub endpoint_delay: Span, default Span::from_ns(10);
         /// Collectives and sends that may run at once on an NPU (0 inside: no limit).
-        pub comm_streams: u32 as streams, default 0;
+        pub comm_streams: u32 as limit, default 0;
         /// Receivers announce themselves before a message starts.
         pub rendezvous: bool, default false;
         /// Every node takes its recorded duration; nothing is sent.
@@ -161,7 +166,7 @@ section! {
 }
 
 /// A count, or `unlimited` (0 inside).
-mod streams {
+mod limit {
     use crate::config::declared::{Setting, Shown};
     use crate::config::findings::{At, Findings};
     use crate::config::tree::Value;
@@ -197,7 +202,22 @@ mod streams {
     }
 }
 
+/// When chunks leave the ready queue of an NPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// Only while fewer chunks than this are in their first phase.
+    pub below: u32,
+    /// So many at a time.
+    pub chunks: u32,
+}
+
 impl Scheduler {
+    /// When chunks leave the ready queue; `None`: at once.
+    pub fn dispatch(&self) -> Option<Dispatch> {
+        let Scheduler { dispatch_below: below, dispatch_chunks: chunks, .. } = *self;
+        (below > 0).then_some(Dispatch { below, chunks: chunks.max(1) })
+    }
+
     /// Queues of a dimension, and chunk phases at once in each of them.
     pub fn queues(&self) -> (u32, u32) {
         let queues = self.queues_per_dim.max(1);

@@ -82,7 +82,10 @@ pub(crate) fn outcome(
         },
         bounds: bounds::bounds(&dimensions, f64::from(parts.settings.ranks)),
         dimensions,
-        phases: finished.phases.iter().map(|p| phase(parts, p)).collect(),
+        phases: ready(finished.ready)
+            .into_iter()
+            .chain(finished.phases.iter().map(|p| phase(parts, p)))
+            .collect(),
         operations,
         links: links(parts, &finished.usage.links),
         network,
@@ -356,6 +359,13 @@ pub(crate) fn dimension_name(parts: &Parts, dim: u32) -> String {
         (None, Some(name)) => name,
         _ => format!("dimension {}", dim + 1),
     }
+}
+
+/// The wait before the first phase, where there is a ready queue (ISPASS 2020, Fig. 12).
+fn ready((count, total): (u128, u128)) -> Option<Phase> {
+    let mean = total as f64 / count as f64 / PS_PER_NS as f64;
+    let name = "P0 ready queue".into();
+    (count > 0).then(|| Phase { name, count, queue_ns: mean, network_ns: 0.0 })
 }
 
 fn phase(parts: &Parts, totals: &executor::PhaseTotals) -> Phase {

@@ -47,7 +47,8 @@ pub struct Dimension {
 /// One phase position of multi-phase collectives.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Phase {
-    /// `P1 reduce_scatter Ring(4)`: the first phase of its chunk.
+    /// `P1 reduce_scatter Ring(4)`: the first phase of its chunk; `P0 ready queue`: the wait before
+    /// it, where the scheduler has a ready queue.
     pub name: String,
     /// Chunk phases over all ranks.
     pub count: u128,

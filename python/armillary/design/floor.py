@@ -42,6 +42,8 @@ _NEUTRAL = (
     "scheduler.policy",
     "scheduler.all_to_all_first",
     "scheduler.chunks",
+    "scheduler.dispatch_below",
+    "scheduler.dispatch_chunks",
     "scheduler.active_chunks",
     "scheduler.queues_per_dim",
     "scheduler.endpoint_delay",

@@ -83,6 +83,7 @@ impl<B: Backend> Executor<'_, B> {
         for chunk in 0..chunks {
             self.enter(first + chunk * members, rank, slot, member);
         }
+        self.dispatch(rank);
     }
 
     /// Counts the turns of a collective on queues and trees. Returns the counts before it; `None`

@@ -92,10 +92,14 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// Starts a chunk that waits in its queue, whether there is room or not.
+    /// Starts a chunk that waits in its queue or in the ready queue, whether there is room or not.
     fn start_waiting(&mut self, run: u32) {
-        let state = self.runs[run];
-        if self.queues.start(state.rank, state.queue, run) {
+        let rank = self.runs[run].rank;
+        if self.ready.take(rank, run) {
+            self.dispatched(run);
+        }
+        let queue = self.runs[run].queue;
+        if self.queues.start(rank, queue, run) {
             self.start_phase(run);
         }
     }
@@ -108,7 +112,8 @@ impl<B: Backend> Executor<'_, B> {
         }
         // All are chosen before one begins and draws others in, so that ranks that are alike do
         // alike.
-        let first = self.queues.first_waiting();
+        let mut first = self.queues.first_waiting();
+        first.extend(self.ready.first_waiting());
         first.iter().for_each(|&run| self.start_waiting(run));
         !first.is_empty()
     }

@@ -36,6 +36,7 @@ use crate::parts::chunks::{ChunkRuns, Queues};
 use crate::parts::collectives::Collectives;
 use crate::parts::messages::Messages;
 use crate::parts::ranks::Ranks;
+use crate::parts::ready::ReadyQueues;
 use crate::parts::recorder::Recorder;
 use crate::parts::rendezvous::Rendezvous;
 use crate::parts::scripts::Scripts;
@@ -97,6 +98,7 @@ pub struct Executor<'a, B> {
     scripts: Scripts<'a>,
     runs: ChunkRuns,
     queues: Queues,
+    ready: ReadyQueues,
     invitations: invitations::Invitations,
     rendezvous: Rendezvous,
     closed_forms: solo::ClosedForms,
@@ -136,6 +138,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             scripts: Scripts::new(settings, lowering),
             runs: ChunkRuns::default(),
             queues: Queues::new(ranks, per_rank, settings.per_queue),
+            ready: ReadyQueues::new(ranks, settings.dispatch),
             invitations: invitations::Invitations::default(),
             rendezvous: Rendezvous::default(),
             closed_forms: solo::ClosedForms::default(),
@@ -191,6 +194,7 @@ impl<'a, B: Backend> Executor<'a, B> {
         Ok(Finished {
             ranks: self.recorder.finish(),
             phases: self.recorder.phases(),
+            ready: self.recorder.ready(),
             operations: self.recorder.operations(self.workload),
             lowered: self.scripts.into_lowered(),
             events,
@@ -430,6 +434,8 @@ pub struct Finished {
     pub ranks: Vec<RankTotals>,
     /// Per phase label.
     pub phases: Vec<PhaseTotals>,
+    /// Chunks that left ready queues, and the sum of their waits there, ps.
+    pub ready: (u128, u128),
     /// Per (name, kind), largest total first.
     pub operations: Vec<stats::Operation>,
     /// What the collectives became: one entry for each kind of call, in no order.

@@ -18,7 +18,7 @@ use platform::Policy;
 use units::Time;
 
 impl<B: Backend> Executor<'_, B> {
-    /// Brings a chunk into the queue of its first phase.
+    /// Brings a chunk into the queue of its first phase, or into the ready queue before it.
     pub(super) fn enter(&mut self, run: u32, rank: u32, slot: u32, member: u32) {
         let state = &mut self.runs[run];
         (state.rank, state.slot, state.member) = (rank, slot, member);
@@ -26,7 +26,45 @@ impl<B: Backend> Executor<'_, B> {
             let instance = self.runs[run].instance;
             return self.chunk_done(instance, member);
         }
+        if !self.ready.are_used() {
+            return self.wait_for_phase(run);
+        }
+        self.runs[run].entered = self.now;
+        let priority = self.priority_of(&self.runs[run]);
+        self.ready.add(rank, priority, run);
+        self.tell(run, |observer, chunk, now| observer.chunk_waits(chunk, now));
+        self.join(run);
+    }
+
+    /// Lets chunks out of the ready queue of a rank, as long as its limits allow.
+    pub(super) fn dispatch(&mut self, rank: u32) {
+        loop {
+            let batch = self.ready.batch(rank);
+            if batch.is_empty() {
+                return;
+            }
+            for run in batch {
+                let queue = self.dispatched(run);
+                self.join(run);
+                self.fill(rank, queue);
+            }
+        }
+    }
+
+    /// A chunk has left the ready queue and waits for its first phase.
+    pub(super) fn dispatched(&mut self, run: u32) -> u32 {
+        let state = &mut self.runs[run];
+        state.is_first = true;
+        self.recorder.dispatched(state.rank, self.now.since(state.entered));
+        self.enqueue(run)
+    }
+
+    /// Brings a chunk into the queue of its phase.
+    fn wait_for_phase(&mut self, run: u32) {
+        self.runs[run].entered = self.now;
+        let rank = self.runs[run].rank;
         let queue = self.enqueue(run);
+        self.tell(run, |observer, chunk, now| observer.chunk_waits(chunk, now));
         self.join(run);
         self.fill(rank, queue);
     }
@@ -68,9 +106,8 @@ impl<B: Backend> Executor<'_, B> {
         let priority = self.priority_of(&state);
         let (queue, backward) = self.queue_of(&state);
         let waiting = &mut self.runs[run];
-        (waiting.entered, waiting.queue, waiting.backward) = (self.now, queue, backward);
+        (waiting.dispatched, waiting.queue, waiting.backward) = (self.now, queue, backward);
         self.queues.add(state.rank, queue, priority, run);
-        self.tell(run, |observer, chunk, now| observer.chunk_waits(chunk, now));
         queue
     }
 
@@ -181,21 +218,31 @@ impl<B: Backend> Executor<'_, B> {
         let old = state.queue;
         let (_, phase) = self.collectives.phase_of(&state);
         let label = (state.phase, phase.dim, phase.kind);
-        let waited = state.started.since(state.entered);
+        let waited = state.started.since(state.dispatched);
         let took = self.now.since(state.started);
         self.recorder.phase_ended(state.rank, label, waited, took, self.now);
         self.runs[run].leave_phase();
+        if state.is_first {
+            self.runs[run].is_first = false;
+            self.ready.first_ended(state.rank);
+        }
         if self.skip_phases(run) {
             self.chunk_done(state.instance, state.member);
             self.queues.leave(state.rank, old);
-            return self.fill(state.rank, old);
+            self.fill(state.rank, old);
+        } else {
+            self.queues.leave(state.rank, old);
+            self.runs[run].entered = self.now;
+            let new = self.enqueue(run);
+            self.tell(run, |observer, chunk, now| observer.chunk_waits(chunk, now));
+            self.join(run);
+            self.fill(state.rank, old);
+            if new != old {
+                self.fill(state.rank, new);
+            }
         }
-        self.queues.leave(state.rank, old);
-        let new = self.enqueue(run);
-        self.join(run);
-        self.fill(state.rank, old);
-        if new != old {
-            self.fill(state.rank, new);
+        if state.is_first {
+            self.dispatch(state.rank);
         }
     }
 }

@@ -44,8 +44,12 @@ pub(crate) struct ChunkRun {
     pub(crate) early: u32,
     /// Bit p: a member of its line has begun phase p.
     begun: u64,
+    /// When it came to its phase, left the ready queue if that was its first, and began it.
     pub(crate) entered: Time,
+    pub(crate) dispatched: Time,
     pub(crate) started: Time,
+    /// It has left the ready queue and not ended the first phase that its rank enters.
+    pub(crate) is_first: bool,
 }
 
 /// Where a chunk run stands in its phase. It does not change while the phase lasts, so it can be
@@ -85,7 +89,9 @@ impl ChunkRun {
             early: 0,
             begun: 0,
             entered: Time::ZERO,
+            dispatched: Time::ZERO,
             started: Time::ZERO,
+            is_first: false,
         }
     }
 
@@ -165,11 +171,25 @@ impl IndexMut<u32> for ChunkRuns {
     }
 }
 
+/// Runs that wait, with their priorities, in order.
+pub(crate) type Waiting = VecDeque<(Priority, u32)>;
+
+/// Adds a run behind every waiting one of the same or higher priority.
+pub(crate) fn add(waiting: &mut Waiting, priority: Priority, run: u32) {
+    let behind = waiting.iter().rposition(|&(p, _)| p >= priority).map_or(0, |i| i + 1);
+    waiting.insert(behind, (priority, run));
+}
+
+/// Takes out this very run; false if it does not wait.
+pub(crate) fn take(waiting: &mut Waiting, run: u32) -> bool {
+    let at = waiting.iter().position(|&(_, other)| other == run);
+    at.and_then(|at| waiting.remove(at)).is_some()
+}
+
 /// One queue of one dimension of one rank.
 #[derive(Default)]
 struct Queue {
-    /// Priority and run, in order.
-    waiting: VecDeque<(Priority, u32)>,
+    waiting: Waiting,
     running: u32,
 }
 
@@ -195,9 +215,7 @@ impl Queues {
 
     /// Adds a run behind every waiting one of the same or higher priority.
     pub(crate) fn add(&mut self, rank: u32, queue: u32, priority: Priority, run: u32) {
-        let waiting = &mut self.queue(rank, queue).waiting;
-        let behind = waiting.iter().rposition(|&(p, _)| p >= priority).map_or(0, |i| i + 1);
-        waiting.insert(behind, (priority, run));
+        add(&mut self.queue(rank, queue).waiting, priority, run);
     }
 
     /// Takes the next waiting run, if the queue has room for it.
@@ -215,12 +233,9 @@ impl Queues {
     /// Takes this very run, whether the queue has room or not; false if it does not wait.
     pub(crate) fn start(&mut self, rank: u32, queue: u32, run: u32) -> bool {
         let queue = self.queue(rank, queue);
-        let Some(at) = queue.waiting.iter().position(|&(_, other)| other == run) else {
-            return false;
-        };
-        queue.waiting.remove(at);
-        queue.running += 1;
-        true
+        let waits = take(&mut queue.waiting, run);
+        queue.running += u32::from(waits);
+        waits
     }
 
     /// A run leaves a queue at the end of its phase.

@@ -10,6 +10,7 @@ pub(crate) mod dealt;
 mod flight;
 pub(crate) mod messages;
 pub(crate) mod ranks;
+pub(crate) mod ready;
 pub(crate) mod recorder;
 pub(crate) mod rendezvous;
 pub(crate) mod scripts;

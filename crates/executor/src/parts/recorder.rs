@@ -69,6 +69,8 @@ pub(crate) struct Recorder<'a> {
     ranks: Vec<State>,
     multiplicity: Vec<u64>,
     phases: Vec<PhaseTotals>,
+    /// Chunks that left ready queues, and the sum of their waits there, ps.
+    ready: (u128, u128),
     /// Start of every node of every simulated rank; `Time::MAX` while not running.
     starts: Vec<Time>,
     operations: Operations,
@@ -124,6 +126,7 @@ impl<'a> Recorder<'a> {
             ranks,
             multiplicity,
             phases: Vec::new(),
+            ready: (0, 0),
             starts,
             operations,
             replay_only,
@@ -233,6 +236,18 @@ impl<'a> Recorder<'a> {
         for observer in &mut self.observers {
             what(*observer);
         }
+    }
+
+    /// A chunk leaves the ready queue of a rank.
+    pub(crate) fn dispatched(&mut self, rank: u32, waited: Span) {
+        let ranks = u128::from(self.multiplicity[rank as usize]);
+        self.ready.0 += ranks;
+        self.ready.1 += u128::from(waited.0) * ranks;
+    }
+
+    /// See [`Finished::ready`](crate::Finished::ready).
+    pub(crate) fn ready(&self) -> (u128, u128) {
+        self.ready
     }
 
     #[inline]

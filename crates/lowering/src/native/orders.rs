@@ -105,6 +105,7 @@ impl NativeLowering<'_> {
             chunks: &sizes,
             hierarchy: self.platform.collectives.hierarchy,
             queues: setup.queues(),
+            dispatch: setup.dispatch(),
             smallest_first: setup.policy == Policy::SmallestFirst,
             directions: &directions,
             whole: &whole,

@@ -3,6 +3,7 @@
 use super::predict::Cost;
 use collective::{Hierarchy, Phase, phases};
 use graph::{CollectiveKind, Problem};
+use platform::Dispatch;
 use units::Span;
 
 /// Indices into the dimensions of a collective: those of a reduce-scatter in order; an all-gather
@@ -21,6 +22,8 @@ pub struct Job<'a> {
     pub hierarchy: Hierarchy,
     /// Queues a dimension, and chunk phases at once in each.
     pub queues: (u32, u32),
+    /// When chunks leave the ready queue; `None`: at once.
+    pub dispatch: Option<Dispatch>,
     /// Smaller chunks go first within a dimension.
     pub smallest_first: bool,
     /// Of each dimension, whether what runs backwards leaves by other links.

@@ -8,6 +8,7 @@
 use super::job::{Costs, Job, Order};
 use crate::lowered::{Lane, buffer};
 use graph::Problem;
+use platform::Dispatch;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -94,6 +95,10 @@ struct Pipeline {
     free: Vec<Span>,
     slots: u32,
     smallest_first: bool,
+    /// Chunks in the ready queue, how many are in their first stage, and when they leave.
+    ready: VecDeque<usize>,
+    first: u32,
+    dispatch: Option<Dispatch>,
     /// Ends of stages; at one instant by chunk.
     ends: BinaryHeap<Reverse<(Span, usize)>>,
 }
@@ -110,6 +115,9 @@ impl Pipeline {
             free,
             slots,
             smallest_first: job.smallest_first,
+            ready: VecDeque::new(),
+            first: 0,
+            dispatch: job.dispatch,
             ends: BinaryHeap::new(),
         }
     }
@@ -117,8 +125,13 @@ impl Pipeline {
     fn run(mut self) -> Span {
         let mut now = Span::ZERO;
         for chunk in 0..self.chunks.len() {
-            self.enter(chunk, now);
+            if self.dispatch.is_some() {
+                self.wait(chunk);
+            } else {
+                self.enter(chunk, now);
+            }
         }
+        self.dispatch(now);
         while let Some(Reverse((time, chunk))) = self.ends.pop() {
             now = time;
             let old = self.chunks[chunk][self.at[chunk]].queue;
@@ -126,8 +139,31 @@ impl Pipeline {
             self.at[chunk] += 1;
             self.enter(chunk, now);
             self.fill(old, now);
+            if self.at[chunk] == 1 && self.dispatch.is_some() {
+                self.first -= 1;
+                self.dispatch(now);
+            }
         }
         now
+    }
+
+    /// Brings a chunk into the ready queue.
+    fn wait(&mut self, chunk: usize) {
+        let bytes = |chunk: usize| self.chunks[chunk].first().map(|stage| stage.bytes);
+        let ahead = |&other: &usize| !self.smallest_first || bytes(other) <= bytes(chunk);
+        let behind = self.ready.iter().rposition(ahead).map_or(0, |i| i + 1);
+        self.ready.insert(behind, chunk);
+    }
+
+    /// Lets chunks out of the ready queue, as long as its limits allow.
+    fn dispatch(&mut self, now: Span) {
+        let Some(Dispatch { below, chunks }) = self.dispatch else { return };
+        while self.first < below && !self.ready.is_empty() {
+            let count = self.ready.len().min(chunks as usize);
+            self.first += count as u32;
+            let batch: Vec<usize> = self.ready.drain(..count).collect();
+            batch.into_iter().for_each(|chunk| self.enter(chunk, now));
+        }
     }
 
     /// Brings a chunk into the queue of its stage, and starts it if there is room; nothing when it

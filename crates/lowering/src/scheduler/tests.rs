@@ -34,6 +34,7 @@ fn job<'a>(kind: CollectiveKind, dims: &'a [(u32, u32)], chunks: &'a [u64]) -> J
         chunks,
         hierarchy: Hierarchy::Enhanced,
         queues,
+        dispatch: None,
         smallest_first,
         directions,
         whole,

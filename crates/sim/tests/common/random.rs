@@ -30,16 +30,23 @@ fn dimension() -> impl Strategy<Value = (&'static str, u32, &'static str, u32)> 
         .prop_map(|((block, n), bandwidth, latency)| (block, n, bandwidth, latency))
 }
 
+/// Limits of the ready queue, in half of the cases.
+fn dispatch() -> impl Strategy<Value = String> {
+    let limits = (1u32..4, 1u32..4)
+        .prop_map(|(t, p)| format!(", dispatch_below: {t}, dispatch_chunks: {p}"));
+    prop_oneof![Just(String::new()), limits]
+}
+
 fn scheduler() -> impl Strategy<Value = String> {
     let policy = prop_oneof![Just("fifo"), Just("lifo"), Just("explicit"), Just("smallest_first")];
     let order = prop_oneof![2 => Just("baseline"), 2 => Just("themis"), 1 => Just("offline_greedy"),
         2 => Just("all_at_once")];
-    ((policy, order, prop::bool::ANY), 1u32..6, 1u32..4, 1u32..4, 0u32..20, 0u32..3, prop::bool::weighted(0.2)).prop_map(
-        |((policy, order, first), chunks, active, queues, delay, streams, rendezvous)| {
+    ((policy, order, prop::bool::ANY), 1u32..6, 1u32..4, 1u32..4, 0u32..20, 0u32..3, prop::bool::weighted(0.2), dispatch()).prop_map(
+        |((policy, order, first), chunks, active, queues, delay, streams, rendezvous, dispatch)| {
             let streams = if streams == 0 { "unlimited".to_string() } else { streams.to_string() };
             format!(
                 "scheduler: {{policy: {policy}, all_to_all_first: {first}, dimension_order: {order}, chunks: {chunks}, active_chunks: {active}, queues_per_dim: {queues}, \
-                 endpoint_delay: {delay} ns, comm_streams: {streams}, rendezvous: {rendezvous}}}\n"
+                 endpoint_delay: {delay} ns, comm_streams: {streams}, rendezvous: {rendezvous}{dispatch}}}\n"
             )
         },
     )

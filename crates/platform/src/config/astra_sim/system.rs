@@ -195,6 +195,8 @@ fn scheduler(
     Some(Scheduler {
         policy,
         all_to_all_first: false,
+        dispatch_below: 0,
+        dispatch_chunks: 1,
         dimension_order: dimension_order(root, findings),
         chunks: integer(&splits, 1, MANY, findings).and_then(|i| u32::try_from(i).ok())?,
         active_chunks,

@@ -53,7 +53,7 @@ fn broken_overrides_give_their_message() {
         (
             "scheduler.chunk",
             "1",
-            "--set scheduler.chunk: unknown key \"chunk\"; did you mean \"chunks\"? (allowed: policy, all_to_all_first, dimension_order, chunks, active_chunks, \
+            "--set scheduler.chunk: unknown key \"chunk\"; did you mean \"chunks\"? (allowed: policy, all_to_all_first, dimension_order, chunks, dispatch_below, dispatch_chunks, active_chunks, \
                                   queues_per_dim, endpoint_delay, comm_streams, rendezvous, replay_only)"
                 .into(),
         ),

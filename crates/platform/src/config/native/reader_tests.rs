@@ -67,6 +67,7 @@ fn every_key_means_what_it_says() {
         (s.policy, s.all_to_all_first, s.chunks, s.active_chunks, s.queues_per_dim),
         (Policy::Lifo, true, 64, 2, 3)
     );
+    assert_eq!((s.dispatch_below, s.dispatch_chunks), (8, 16));
     assert_eq!(s.dimension_order, DimensionOrder::Themis);
     assert_eq!(
         (s.endpoint_delay, s.comm_streams, s.rendezvous, s.replay_only),

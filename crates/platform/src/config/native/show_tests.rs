@@ -137,6 +137,8 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     platform.scheduler = crate::platform::Scheduler {
         policy: Policy::WORDS[s.0].1,
         all_to_all_first: s.6,
+        dispatch_below: s.3,
+        dispatch_chunks: s.2,
         dimension_order: DimensionOrder::WORDS[s.0 % DimensionOrder::WORDS.len()].1,
         chunks: s.1,
         active_chunks: s.2,

@@ -18,7 +18,7 @@ collectives:
   all_gather: {algorithm: ring, flat: true}
   reduce_scatter: {custom: rs.xml}
   broadcast: auto
-scheduler: {policy: lifo, all_to_all_first: true, dimension_order: themis, chunks: 64, active_chunks: 2, queues_per_dim: 3, endpoint_delay: 5 ns, comm_streams: 2, rendezvous: true}
+scheduler: {policy: lifo, all_to_all_first: true, dimension_order: themis, chunks: 64, dispatch_below: 8, dispatch_chunks: 16, active_chunks: 2, queues_per_dim: 3, endpoint_delay: 5 ns, comm_streams: 2, rendezvous: true}
 logical: [16, 8]
 "#;
 
