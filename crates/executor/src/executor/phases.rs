@@ -103,7 +103,10 @@ impl<B: Backend> Executor<'_, B> {
 
     fn enqueue(&mut self, run: u32) -> u32 {
         let state = self.runs[run];
-        let priority = self.priority_of(&state);
+        // A ready queue orders chunks before their first phase. Then they come in turn, unless their
+        // phases have an order.
+        let in_turn = self.ready.are_used() && self.settings.policy != Policy::SmallestFirst;
+        let priority = if in_turn { Priority::default() } else { self.priority_of(&state) };
         let (queue, backward) = self.queue_of(&state);
         let waiting = &mut self.runs[run];
         (waiting.dispatched, waiting.queue, waiting.backward) = (self.now, queue, backward);
