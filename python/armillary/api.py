@@ -14,7 +14,7 @@ from .platform import Platform
 from .repeat import Again, Unrepeatable
 from .result import Result, columns
 from .schema import Report
-from .units import NS_PER_US, PS_PER_US
+from .units import NS_PER_US
 from .workload import Workload, build, is_model, load
 from .workload.frameworks import settings_of
 
@@ -245,11 +245,18 @@ def collective_row(
     )
 
 
-def collective_us(kind: str, size: int, platform: Platform, *, backend: str | None = None) -> float:
-    """How long the collective `kind` takes over all NPUs, us; `size` as nccl-tests printed it, of
-    any alignment."""
+def collective_result(
+    kind: str, size: int, platform: Platform, *, backend: str | None = None
+) -> Result:
+    """One collective `kind` over all NPUs with its whole report; `size` as nccl-tests printed it,
+    of any alignment."""
     moved = nccl.measured_bytes(kind, size, platform.npus)
-    return _core.collective(kind, moved, platform._core, backend, True, 0, None).step_ps / PS_PER_US
+    return Result(_core.collective(kind, moved, platform._core, backend, True, 0, None))
+
+
+def collective_us(kind: str, size: int, platform: Platform, *, backend: str | None = None) -> float:
+    """How long the collective of `collective_result` takes, us."""
+    return collective_result(kind, size, platform, backend=backend).step_time_ns / NS_PER_US
 
 
 def _with_bounds(row: nccl.CollectiveRow, report: Report) -> nccl.CollectiveRow:

@@ -104,7 +104,8 @@ class Phase(TypedDict):
     """One phase position of multi-phase collectives."""
 
     name: str
-    """`P1 reduce_scatter Ring(4)`: the first phase of its chunk."""
+    """`P1 reduce_scatter Ring(4)`: the first phase of its chunk; `P0 ready queue`: the wait before
+    it, where the scheduler has a ready queue."""
     count: Large
     """Chunk phases over all ranks."""
     queue_ns: float

@@ -46,6 +46,7 @@ STUDIES = (
     Entry("ispass-topology", "d1", "studies.ispass_topology"),
     Entry("ispass-dimensions", "d2", "studies.ispass_dimensions"),
     Entry("ispass-hierarchy", "d3", "studies.ispass_hierarchy"),
+    Entry("ispass-breakdown", "d4", "studies.ispass_breakdown"),
     Entry("ispass-layers", "d5", "studies.ispass_layers"),
     Entry("resnet50-scaling", "d6", "studies.resnet50_scaling"),
     Entry("resnet50-compute-power", "d7", "studies.resnet50_compute_power"),

@@ -10,6 +10,7 @@ samples by our own model of the array."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..api import simulate
@@ -21,9 +22,9 @@ PASSES = 2
 
 SETUP = (
     "Data-parallel ResNet-50, two iterations, enhanced (4-phase) all-reduce, LIFO, Tables III and "
-    "IV; a cycle is 1 ns, 4 chunks a set (the authors' own torus file), 16 in flight (section "
-    "V-F). `published` runs the layers' cycles as the authors published them, `array` 32 samples "
-    "on our 256 x 256 weight-stationary array."
+    "IV; a cycle is 1 ns, 4 chunks a set (the authors' own torus file), T = 8 and P = 16 "
+    "(section V-F). `published` runs the layers' cycles as the authors published them, `array` 32 "
+    "samples on our 256 x 256 weight-stationary array."
 )
 
 
@@ -56,11 +57,17 @@ def workload(kind: str, npus: int) -> Workload:
     return cnn("resnet-50", dp=npus, local_batch=32, passes=PASSES, elementwise=False)
 
 
-def exposed(kind: str, torus: Torus, backend: str, scale: float = 1.0) -> float:
+def exposed(
+    kind: str,
+    torus: Torus,
+    backend: str,
+    scale: float = 1.0,
+    settings: Mapping[str, object] | None = None,
+) -> float:
     """Share of the time, in percent, in which compute waits for communication; compute power times
-    `scale`."""
-    settings: dict[str, object] = {"topology": torus.topology, "npu.compute.speedup": scale}
-    platform = Platform.load("paper-ispass-resnet", settings=settings)
+    `scale`, and `settings` of the platform changed."""
+    shape = {"topology": torus.topology, "npu.compute.speedup": scale}
+    platform = Platform.load("paper-ispass-resnet", settings=shape | dict(settings or {}))
     result = simulate(workload(kind, torus.npus), platform, backend=backend)
     classes = result.report["classes"]
     waited = sum(each["exposed_comm_ns"] * each["count"] for each in classes)

@@ -55,7 +55,7 @@ def test_chunks_run_round_the_rings_both_ways() -> None:
     platform = Platform.load("paper-ispass-torus-1x8x1")
     both = collective_us("all_reduce", 64 << 20, platform, backend="link")
     one_way = Platform.load("paper-ispass-torus-1x8x1", settings={"scheduler.queues_per_dim": 1})
-    assert 1.9 < collective_us("all_reduce", 64 << 20, one_way, backend="link") / both < 2
+    assert 1.9 < collective_us("all_reduce", 64 << 20, one_way, backend="link") / both < 2.1
 
 
 @pytest.mark.parametrize("backend", ["analytical", "link"])

@@ -272,6 +272,48 @@ def topologies() -> Facts:
     }
 
 
+def waits() -> Facts:
+    found = {setup: row.ours for setup, row in rows("ispass-breakdown").items()}
+    times = [found[f"{shape}: time"] for shape in ("2x4x2", "2x4x4", "2x4x8")]
+    return {
+        "slow": 100 * (times[1] / times[0] - 1),
+        "jump": 100 * (times[2] / times[1] - 1),
+        "p2": found["2x4x4: queue P2"],
+        "over": found["2x4x4: wait in queue P2 over the longest other"],
+        "p3": found["2x4x2: queue P3"],
+        "slow4": found["growth 2x4x2 to 2x4x4, 4 chunks, 16 MiB"],
+        "jump4": found["growth 2x4x4 to 2x4x8, 4 chunks, 16 MiB"],
+        "slow16": found["growth 2x4x2 to 2x4x4, 16 chunks, 16 MiB"],
+        "jump16": found["growth 2x4x4 to 2x4x8, 16 chunks, 16 MiB"],
+    }
+
+
+def layers() -> Facts:
+    found = rows("ispass-layers")
+    assert found["ResNet-50: time, FIFO over LIFO"].ours == 1, "the page says: to the picosecond"
+    every = found["ResNet-50, LIFO in every queue: time, FIFO over LIFO"].ours
+    return {"every": 100 * (every - 1)}
+
+
+def scaling() -> Facts:
+    found = {setup: row.ours for setup, row in rows("resnet50-scaling").items()}
+    shared = study("resnet50-scaling").rows(("flow",))
+    whole = "2x8x8 (128 NPUs), published"
+    return {
+        "least": found["2x2x2 (8 NPUs), published"],
+        "whole": found[whole],
+        "every": found["2x8x8, published, LIFO in every queue"],
+        "one": found["2x8x8, published, 1 chunk"],
+        "many": found["2x8x8, published, 64 chunks"],
+        "flow": next(row.ours for row in shared if row.setup == whole),
+        "half": next(
+            row.ours
+            for setup, row in rows("resnet50-compute-power").items()
+            if setup.startswith("0.5x") and setup.endswith("published")
+        ),
+    }
+
+
 SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
     "A1": (table4, ["ours are {least:.2f} to {most:.2f} % shorter than all seven times"]),
     "A2": (nccl, ["the error is {bare:.1f} %", "on 8 GPUs) it is {one:.1f} %"]),
@@ -386,6 +428,28 @@ SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
             "raise the second gain to {chunks:.1f}x",
         ],
     ),
+    "D4": (
+        waits,
+        [
+            "grows by {slow:.1f} %, from 2x4x4 to 2x4x8 by {jump:.1f} %",
+            "waits {p2:.1f} us there, {over:.1f} times as long",
+            "it waits {p3:.1f} us in P3",
+            "two growths are {slow4:.1f} and {jump4:.1f} %",
+            "they are {slow16:.1f} and {jump16:.1f} %",
+        ],
+    ),
+    "D5": (layers, ["FIFO would take {every:.1f} % longer"]),
+    "D6": (
+        scaling,
+        [
+            "| 4.1 % | {least:.1f} % |",
+            "| 25.2 % | {whole:.1f} % |",
+            "| below 1 % | {half:.1f} % |",
+            "from {every:.1f} % (LIFO in every queue) over {one:.1f} % (1 chunk) to "
+            "{many:.1f} % (64 chunks)",
+            "share its links, it is {flow:.1f} %",
+        ],
+    ),
 }
 
 
@@ -397,6 +461,8 @@ SECTIONS = {
     "B7 and B8": ("B7",),
     "C2, C3 and C5": ("C",),
     "D1 to D3": ("D1",),
+    "D4": ("D4",),
+    "D5": ("D5",),
 }
 NOT_OURS = {
     "A1 to A4": (
@@ -410,6 +476,13 @@ NOT_OURS = {
     "B7 and B8": (),
     "C2, C3 and C5": (),
     "D1 to D3": (),
+    "D4": (
+        "here they are 16 MiB and 64",
+        "With 4 chunks",
+        "With 16 they are",
+        "`T = 8` and `P = 16`",
+    ),
+    "D5": (),
     "A5 and A6": ("ASTRA-sim 2.0", "within 5 % of its best"),
     "B1 to B6": (
         "arXiv:2109.11762",
