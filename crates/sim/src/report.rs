@@ -365,7 +365,7 @@ pub(crate) fn dimension_name(parts: &Parts, dim: u32) -> String {
 fn ready((count, total): (u128, u128)) -> Option<Phase> {
     let mean = total as f64 / count as f64 / PS_PER_NS as f64;
     let name = "P0 ready queue".into();
-    (count > 0).then(|| Phase { name, count, queue_ns: mean, network_ns: 0.0 })
+    (count > 0).then_some(Phase { name, count, queue_ns: mean, network_ns: 0.0 })
 }
 
 fn phase(parts: &Parts, totals: &executor::PhaseTotals) -> Phase {

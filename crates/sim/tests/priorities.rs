@@ -94,11 +94,13 @@ fn chunks_wait_in_the_ready_queue() {
     assert!((p0 + p1 - first_in_p1).abs() < 0.01, "{p0} and {p1} ns, {first_in_p1} without");
 }
 
-/// Last in, first out overtakes what has not been dispatched, and nothing else.
+/// Last in, first out overtakes what has not been dispatched. What has comes in turn.
 #[test]
 fn a_later_collective_overtakes_chunks_of_the_ready_queue() {
-    let step = |limits: &str| step(&format!("policy: lifo{limits}"), 3);
-    let (free, dispatched) = (step(""), step(", dispatch_below: 100, dispatch_chunks: 100"));
-    assert_eq!(free, dispatched, "all are in the queue of their first phase");
-    assert!(step(", dispatch_below: 1") <= free);
+    let last = |scheduler: &str| step(scheduler, 3);
+    let (fifo, lifo) = (last("policy: fifo"), last("policy: lifo"));
+    assert!(lifo < fifo, "{lifo} against {fifo} ns");
+    let dispatched = last("policy: lifo, dispatch_below: 100, dispatch_chunks: 100");
+    assert_eq!(dispatched, fifo, "all were dispatched at once");
+    assert_eq!(last("policy: lifo, dispatch_below: 1"), lifo, "all but the first were not");
 }
