@@ -55,6 +55,7 @@ STUDIES = (
     Entry("validate-memory", "v3", "validation.peak_memory"),
     Entry("deepseek-v3", "v4", "studies.deepseek_v3"),
     Entry("llama-405b", "v5", "studies.llama_405b"),
+    Entry("validate-fabrics", "v6", "validation.fabrics"),
 )
 """Every study, in the order in which they are listed."""
 

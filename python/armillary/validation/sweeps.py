@@ -35,6 +35,9 @@ class MeasuredSweep:
     collective: str
     preset: str
     settings: tuple[tuple[str, str], ...]
+    fabric: str
+    """The preset that draws the real links of the machine."""
+    fabric_settings: tuple[tuple[str, str], ...]
     source: str
     points: tuple[tuple[int, float], ...]
 
@@ -42,6 +45,11 @@ class MeasuredSweep:
     def platform(self) -> Platform:
         """The preset, resized."""
         return Platform.load(self.preset, dict(self.settings))
+
+    @property
+    def real_fabric(self) -> Platform:
+        """The preset with the real links, resized."""
+        return Platform.load(self.fabric, dict(self.fabric_settings))
 
     @property
     def fair(self) -> bool:
@@ -96,7 +104,6 @@ def _table(name: str) -> Iterator[dict[str, str]]:
 
 
 def _sweep(row: dict[str, str], points: list[tuple[int, float]]) -> MeasuredSweep:
-    pairs = [part.partition("=") for part in row["settings"].split(";") if part]
     return MeasuredSweep(
         row["sweep"],
         row["grade"],
@@ -105,7 +112,14 @@ def _sweep(row: dict[str, str], points: list[tuple[int, float]]) -> MeasuredSwee
         int(row["nodes"]),
         row["collective"],
         row["preset"],
-        tuple((key, value) for key, _, value in pairs),
+        _pairs(row["settings"]),
+        row["fabric"],
+        _pairs(row["fabric_settings"]),
         row["source"],
         tuple(points),
     )
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    parts = (part.partition("=") for part in text.split(";") if part)
+    return tuple((key, value) for key, _, value in parts)

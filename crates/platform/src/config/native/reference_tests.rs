@@ -22,11 +22,17 @@ fn paths(tree: &Tree, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
+/// The keys of a text. Those of a fabric inside another one are those of `topology`.
 fn keys_of(text: &str) -> BTreeSet<String> {
     let tree = parse::yaml(text, &mut Findings::default()).expect("valid YAML");
     let mut found = BTreeSet::new();
     paths(&tree, "", &mut found);
-    found
+    let parts = ["topology.inner.", "topology.outer."];
+    let outermost = |path: String| match parts.iter().find_map(|part| path.strip_prefix(part)) {
+        Some(rest) => format!("topology.{rest}"),
+        None => path,
+    };
+    found.into_iter().map(outermost).collect()
 }
 
 /// Files of presets, with the parts that they extend.
