@@ -9,6 +9,7 @@
 //! for the links out of an NPU, and that a message pays for every dimension it crosses.
 
 use crate::agenda::Agenda;
+use crate::carried::Carried;
 use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered,
     Sequence, Stamp, Transfer, Usage,
@@ -131,9 +132,7 @@ pub struct Analytical {
     turns: Turns,
     agenda: Agenda<u64>,
     bytes: Vec<u128>,
-    /// Sizes of the dimensions of a graph, and the bytes of [`Usage::outermost`].
-    sizes: Vec<u32>,
-    outermost: Vec<u128>,
+    carried: Carried,
     transfers: u128,
     sink: Option<Box<dyn NetworkSink>>,
 }
@@ -186,20 +185,17 @@ impl Analytical {
         let free = vec![Time::ZERO; costs.len()];
         let departures =
             Departures { ports: Ports::OneAtATime, width: costs.len(), row_of: Vec::new(), free };
-        Analytical::new(Paths::Graph { graph, costs }, Vec::new(), departures)
+        // Sprayed messages are spread over links of which only the first is chosen here.
+        let known = if graph.routing() == Routing::Spray { 0 } else { costs.len() };
+        let made = Analytical::new(Paths::Graph { graph, costs }, Vec::new(), departures);
+        Analytical { carried: Carried::of_links(known), ..made }
     }
 
     /// The same network on a graph whose NPUs have coordinates: it also counts bytes by dimension.
     #[must_use]
-    pub fn with_sizes(self, sizes: Vec<u32>) -> Analytical {
-        Analytical { outermost: vec![0; sizes.len()], sizes, ..self }
-    }
-
-    /// Counts bytes by the outermost dimension in which their ends differ.
-    fn count(&mut self, src: u32, dst: u32, bytes: u128) {
-        if let Some(dim) = topology::outermost(&self.sizes, src, dst) {
-            self.outermost[dim] += bytes;
-        }
+    pub fn with_sizes(mut self, sizes: Vec<u32>) -> Analytical {
+        self.carried.count_by(sizes);
+        self
     }
 
     fn new(paths: Paths, memo: Vec<Memo>, departures: Departures) -> Analytical {
@@ -211,8 +207,7 @@ impl Analytical {
             turns: Turns::default(),
             agenda: Agenda::default(),
             bytes,
-            sizes: Vec::new(),
-            outermost: Vec::new(),
+            carried: Carried::default(),
             transfers: 0,
             sink: None,
         }
@@ -377,7 +372,7 @@ impl Axis {
 #[inline(never)]
 fn over_graph(
     (graph, costs): (&LinkGraph, &[LinkCost]),
-    departures: &mut Departures,
+    (departures, carried): (&mut Departures, &mut Carried),
     turns: &mut Turns,
     now: Time,
     &Transfer { src, dst, bytes, paced, .. }: &Transfer,
@@ -393,6 +388,7 @@ fn over_graph(
         };
         let Some(hop) = hop else { break };
         let occupancy = costs[hop.link as usize].occupancy(bytes);
+        carried.add(hop.link, bytes.into());
         if at == src {
             let free = &mut departures.free[hop.link as usize];
             let leaves = now.max(*free);
@@ -451,11 +447,11 @@ impl Backend for Analytical {
                 way.total = way.total.max(way.total - way.slowest + kept);
             }
             Paths::Graph { graph, costs } => {
-                let (departures, turns) = (&mut self.departures, &mut self.turns);
-                let (leaves, span) = over_graph((graph, costs), departures, turns, now, &transfer);
+                self.carried.start((src, dst), volume, weight);
+                let (state, turns) = ((&mut self.departures, &mut self.carried), &mut self.turns);
+                let (leaves, span) = over_graph((graph, costs), state, turns, now, &transfer);
                 (start, way.total) = (leaves, span);
                 self.bytes[0] += volume;
-                self.count(src, dst, volume);
             }
         }
         self.transfers += u128::from(weight);
@@ -488,8 +484,12 @@ impl Backend for Analytical {
     }
 
     fn usage(&self) -> Usage {
-        let (bytes, outermost) = (self.bytes.clone(), self.outermost.clone());
-        Usage { bytes, outermost, transfers: self.transfers, ..Usage::default() }
+        let (bytes, outermost) = (self.bytes.clone(), self.carried.outermost.clone());
+        let busiest = match &self.paths {
+            Paths::Graph { costs, .. } => self.carried.busiest(costs),
+            Paths::Stack { .. } => None,
+        };
+        Usage { bytes, outermost, busiest, transfers: self.transfers, ..Usage::default() }
     }
 
     fn contention(&self) -> Contention {
@@ -564,9 +564,11 @@ impl ClosedForm for Analytical {
                     carried[dim] += bytes * axis.leaving(hops);
                 });
             }
-            Paths::Graph { .. } => {
+            Paths::Graph { graph, .. } => {
+                let Transfer { src, dst, weight, .. } = transfer;
+                self.carried.start((src, dst), bytes, weight);
+                graph.route(src, dst).for_each(|hop| self.carried.add(hop.link, bytes));
                 self.bytes[0] += bytes;
-                self.count(transfer.src, transfer.dst, bytes);
             }
         }
         self.transfers += started;

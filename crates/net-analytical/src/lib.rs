@@ -6,6 +6,7 @@
 
 mod agenda;
 mod analytical;
+mod carried;
 mod link;
 
 pub use analytical::{Analytical, Crossing, Ports};

@@ -360,6 +360,7 @@ impl Backend for LinkQueues {
         Usage {
             bytes: self.bytes.clone(),
             outermost: Vec::new(),
+            busiest: None,
             transfers: self.transfers,
             stored: self.stored,
             links,

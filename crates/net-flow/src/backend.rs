@@ -429,6 +429,7 @@ impl Backend for FairFlows {
         let whole = u128::from(self.whole);
         Usage {
             outermost: Vec::new(),
+            busiest: None,
             bytes: self.bytes.iter().map(|bytes| bytes.div_ceil(whole)).collect(),
             transfers: self.transfers,
             stored: 0,

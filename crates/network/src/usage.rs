@@ -11,6 +11,9 @@ pub struct Usage {
     /// On a graph with dimensions, bytes by the outermost dimension in which source and destination
     /// differ; empty for backends that model what shares a link.
     pub outermost: Vec<u128>,
+    /// On a graph, the link whose bytes take longest, and how long; `None` for backends that model
+    /// what shares a link, and where one rank stood for several.
+    pub busiest: Option<(u32, Span)>,
     /// Transfers started, by weight.
     pub transfers: u128,
     /// Time in which messages were sent on by nodes that had stored them whole on their way, ps, by

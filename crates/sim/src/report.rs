@@ -11,6 +11,7 @@ use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
 use graph::ranges;
 use indexmap::IndexMap;
+use network::Usage;
 use platform::Exceeded;
 use platform::config::native;
 use stats::{
@@ -18,7 +19,7 @@ use stats::{
     StepParts, Symmetry,
 };
 use std::collections::BTreeMap;
-use topology::Fabric;
+use topology::{Fabric, GraphFabric};
 use units::{Bytes, GIGA, PS_PER_NS, Span, Time};
 
 /// Operations listed, by total time.
@@ -67,7 +68,7 @@ pub(crate) fn outcome(
         digest: digest(parts, &finished.ranks),
         warnings: warnings(parts, &finished.ranks, &dimensions)
             .into_iter()
-            .chain(crowded(parts, &finished.usage.outermost, step))
+            .chain(crowded(parts, &finished.usage, step))
             .chain(stored)
             .chain(parts.platform.network.idle(config.backend.name()))
             .chain(unused_seed(config.seed))
@@ -174,8 +175,9 @@ fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Ve
 
 /// Warnings about dimensions of a graph that carried more than they can: several operations or
 /// phases together, since one by itself takes its time (`lowering/src/pattern.rs`).
-fn crowded(parts: &Parts, outermost: &[u128], step: Time) -> Vec<String> {
+fn crowded(parts: &Parts, usage: &Usage, step: Time) -> Vec<String> {
     let Fabric::Graph(graph) = &parts.platform.fabric else { return Vec::new() };
+    let outermost = &usage.outermost;
     let (npus, ps) = (u128::from(parts.settings.ranks), u128::from(step.0));
     let crowded = |dim: usize| {
         let carried = outermost[dim..].iter().sum::<u128>();
@@ -190,7 +192,20 @@ fn crowded(parts: &Parts, outermost: &[u128], step: Time) -> Vec<String> {
             )
         })
     };
-    (1..outermost.len()).filter_map(crowded).collect()
+    let found: Vec<String> = (1..outermost.len()).filter_map(crowded).collect();
+    if found.is_empty() { crowded_link(graph, usage, step).into_iter().collect() } else { found }
+}
+
+/// A warning about a link whose bytes take longer than the step.
+fn crowded_link(graph: &GraphFabric, usage: &Usage, step: Time) -> Option<String> {
+    let (link, needed) = usage.busiest.filter(|(_, needed)| needed.0 > step.0)?;
+    let link = &graph.links[link as usize];
+    let [from, to] = [link.from, link.to].map(|node| &graph.nodes[node as usize].name);
+    let times = needed.as_ns() / step.as_ns();
+    Some(format!(
+        "the link from {from} to {to} carried {times:.2} times what it can in the time of the step: \
+         operations share links, which --backend flow and --backend link model"
+    ))
 }
 
 /// The program that needs the most memory, where that is more than an NPU has.

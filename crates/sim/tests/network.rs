@@ -110,6 +110,40 @@ fn analytical_says_where_messages_together_are_too_much_for_links() {
     assert_eq!(warnings(&[&all_reduce[..]; 8], BackendKind::Analytical, true), [""; 0]);
 }
 
+/// The same without coordinates: two NPUs send at once over the one link between two switches. Where
+/// one rank stands for several, nobody knows what each link carried.
+#[test]
+fn analytical_names_the_link_that_carries_too_much() {
+    let ends = [
+        ("npu0", "left"),
+        ("npu1", "left"),
+        ("left", "right"),
+        ("right", "npu2"),
+        ("right", "npu3"),
+    ];
+    let links: String = ends
+        .iter()
+        .map(|(a, b)| format!("  - {{between: [{a}, {b}], bandwidth: 50 GB/s, latency: 0 ns}}\n"))
+        .collect();
+    let platform = format!("graph:\n  npus: 4\n  switches: [left, right]\n  links:\n{links}");
+    let none: &[u64] = &[];
+    let first = [(send(2, 1 << 20), none)];
+    let second = [(recv(-2, 1 << 20), none)];
+    let third = [(send(1, 1 << 20), none)];
+    let idle: &[(Op, &[u64])] = &[(WORK, &[])];
+    let apart = [&third[..], &[(recv(-1, 1 << 20), none)], idle, idle];
+    let together = [&first[..], &first[..], &second[..], &second[..]];
+    let warnings = |programs: &[&[(Op, &[u64])]], backend| {
+        let config = Config { fold: false, ..config(&platform, workload(programs, &[]), backend) };
+        run(&config, &mut |_| true).unwrap().report.warnings
+    };
+    let text = "the link from left to right carried 2.00 times what it can in the time of the step: \
+                operations share links, which --backend flow and --backend link model";
+    assert_eq!(warnings(&together, BackendKind::Analytical), [text]);
+    assert_eq!(warnings(&together, BackendKind::Flow), [""; 0]);
+    assert_eq!(warnings(&apart, BackendKind::Analytical), [""; 0]);
+}
+
 /// A group that forms no line: nobody counts its busiest link beforehand, so the report has to warn.
 /// 3 NPUs of a leaf send to 3 of the other, 9 messages over one uplink while an NPU sends 5.
 #[test]
