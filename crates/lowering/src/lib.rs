@@ -23,12 +23,16 @@ pub use native::NativeLowering;
 pub use shape::{Line, Shape, Shapes};
 
 use astra_sim::AstraSimLowering;
+use graph::Workload;
 use platform::{Platform, Profile};
 
-/// The lowering of the platform's profile.
-pub fn of(platform: &Platform) -> Box<dyn Lowering + '_> {
+/// The lowering of the platform's profile, for a workload.
+pub fn of<'a>(platform: &'a Platform, workload: &'a Workload) -> Box<dyn Lowering + 'a> {
     match &platform.profile {
-        Profile::Native => Box::new(NativeLowering::new(platform, platform.sizes())),
+        Profile::Native => {
+            let native = NativeLowering::new(platform, platform.sizes());
+            Box::new(native.of_workload(workload))
+        }
         Profile::AstraSim(parameters) => {
             Box::new(AstraSimLowering::new(platform, parameters, platform.sizes()))
         }

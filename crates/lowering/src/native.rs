@@ -19,7 +19,7 @@ use crate::shape::{Line, Shape};
 use crate::{library, lowered};
 use collective::is_rooted;
 use collective::phases::{Phase, phases, takes_part};
-use graph::{CollectiveKind, Problem};
+use graph::{CollectiveKind, Problem, Workload};
 use platform::{Algorithm, Choice, Platform, Rings};
 use topology::{Fabric, Paths, Symmetry};
 use units::{Bytes, Span};
@@ -36,6 +36,13 @@ impl<'a> NativeLowering<'a> {
     /// For any platform.
     pub fn new(platform: &'a Platform, sizes: Vec<u32>) -> NativeLowering<'a> {
         NativeLowering { platform, sizes, patterns: Patterns::new(platform) }
+    }
+
+    /// The same for `workload`, whose groups that are not lines run at once.
+    #[must_use]
+    pub fn of_workload(mut self, workload: &'a Workload) -> NativeLowering<'a> {
+        self.patterns.add_groups(workload, &self.sizes);
+        self
     }
 
     fn chunks(&self, kind: CollectiveKind, bytes: u64, members: u64) -> Result<Chunks, Problem> {
@@ -111,7 +118,7 @@ impl<'a> NativeLowering<'a> {
         &self,
         (kind, algorithm): (CollectiveKind, Algorithm),
         geometry: Geometry,
-        n: u32,
+        (dim, n): (u32, u32),
         bytes: u64,
         root: u32,
     ) -> Result<Vec<Directed>, Problem> {
@@ -119,15 +126,15 @@ impl<'a> NativeLowering<'a> {
         let plan = |chunk| {
             let plan = collective::plan(kind, algorithm, n, bytes, root, chunk);
             plan.map(|p| Directed::new(ReadyPlan::new(p, |b| self.charge(b))))
-                .map(|directed| self.patterns.pace(directed, geometry))
                 .map_err(|e| Problem::new("", "", e.message()).help(e.allowed()))
         };
-        (0..turns).map(plan).collect()
+        let plans: Result<Vec<Directed>, Problem> = (0..turns).map(plan).collect();
+        plans.map(|plans| self.patterns.pace(plans, geometry, (dim, n)))
     }
 
     fn phase(&self, phase: &Named) -> Result<PhaseSpec, Problem> {
         let Named { dim, kind, bytes, algorithm, geometry, size, root, lane, ref only } = *phase;
-        let plans = self.plans((kind, algorithm), geometry, size, bytes, root)?;
+        let plans = self.plans((kind, algorithm), geometry, (dim, size), bytes, root)?;
         Ok(PhaseSpec {
             dim,
             lane,

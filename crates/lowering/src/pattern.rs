@@ -9,12 +9,15 @@
 //!
 //! A round: the steps that wait for equally many receptions, in a plan that looks the same from
 //! every position; the whole phase, in any other. If several rounds load one link by turns, their
-//! ratios grow until the phase takes what that link needs. Not here: groups that are not lines, and
-//! patterns of more than [`HOPS`] hops, whose messages keep their own time.
+//! ratios grow until the phase takes what that link needs. Groups that are not lines count the same
+//! way: all lists of one length in a workload run a phase at once. Not here: patterns of more than
+//! [`HOPS`] hops, whose messages keep their own time.
 
 use crate::lowered::{Directed, Geometry, ReadyPlan};
 use crate::scheduler::predict::Wire;
+use crate::shape::Shape;
 use collective::{Plan, Step, To};
+use graph::{Group, Members, Workload};
 use platform::Platform;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -41,6 +44,8 @@ pub(crate) struct Patterns<'a> {
     /// The links of the whole fabric, when they are needed.
     whole: RefCell<Option<Option<Rc<LinkGraph>>>>,
     known: RefCell<Known>,
+    /// Groups that are not lines, by innermost dimension and length.
+    lists: FxHashMap<(u32, u32), Vec<&'a Members>>,
 }
 
 /// A quotient of two numbers.
@@ -60,15 +65,69 @@ struct Loads {
 impl<'a> Patterns<'a> {
     pub(crate) fn new(platform: &'a Platform) -> Patterns<'a> {
         let (whole, known) = (RefCell::default(), RefCell::default());
-        Patterns { platform, whole, known }
+        Patterns { platform, whole, known, lists: FxHashMap::default() }
     }
 
-    /// Finds for how many bytes the messages of a phase keep the link by which they leave.
-    pub(crate) fn pace(&self, directed: Directed, geometry: Geometry) -> Directed {
-        let Geometry::Line { stride, size } = geometry else { return directed };
-        let Some((around, within)) = self.around(stride, size) else { return directed };
-        let line = Lines { stride, size, within };
-        directed.map(|ready| self.pace_one(ready, &around, line))
+    /// Counts the groups of `workload` that are not lines on dimensions of `sizes`.
+    pub(crate) fn add_groups(&mut self, workload: &'a Workload, sizes: &[u32]) {
+        for Group { members, .. } in &workload.groups {
+            if let Shape::List { count, dim } = Shape::of(members, sizes, true) {
+                self.lists.entry((dim, count)).or_default().push(members);
+            }
+        }
+    }
+
+    /// Finds for how many bytes the messages of a phase of `size` positions keep the link by which
+    /// they leave; `dim` is its dimension. Chunks take the plans in turn.
+    pub(crate) fn pace(
+        &self,
+        plans: Vec<Directed>,
+        geometry: Geometry,
+        (dim, size): (u32, u32),
+    ) -> Vec<Directed> {
+        let found = match geometry {
+            Geometry::Line { stride, size } => self
+                .around(stride, size)
+                .map(|(around, within)| (around, Places { stride, size, within, lists: &[] })),
+            Geometry::Group => self.lists.get(&(dim, size)).and_then(|lists| {
+                // No line has this stride.
+                let stride = u32::MAX - dim;
+                Some((self.everywhere()?, Places { stride, size, within: 0, lists }))
+            }),
+        };
+        let Some((around, places)) = found else { return plans };
+        let more = self.together(&plans, &around, places);
+        let one = |ready: &mut ReadyPlan| {
+            self.pace_one(ready, &around, places);
+            if more != Quotient::ONE {
+                ready.paced.iter_mut().flatten().for_each(|bytes| *bytes = more.of(*bytes));
+            }
+        };
+        plans.into_iter().map(|plan| plan.map(one)).collect()
+    }
+
+    /// What plans that run side by side still have to be slowed down by, because they load links
+    /// together.
+    fn together(&self, plans: &[Directed], around: &Around, places: Places<'_>) -> Quotient {
+        let links = match around {
+            Around::Dim(dim) => self.links(Some(dim)),
+            Around::Links(links) => Some(links.clone()),
+        };
+        let (Some(links), true) = (links, plans.len() > 1) else { return Quotient::ONE };
+        let load = |plan: &Directed| {
+            let plan = &plan.forward.plan;
+            Some((Rc::new(loads(&links, places, |p| &plan.script(p).steps)?), 1))
+        };
+        let all: Option<Vec<(Rc<Loads>, u128)>> = plans.iter().map(load).collect();
+        let Some(all) = all else { return Quotient::ONE };
+        let ratios: Vec<Quotient> = all.iter().map(|(loads, _)| loads.ratio()).collect();
+        missing(&links, &all, &ratios)
+    }
+
+    /// The whole fabric.
+    fn everywhere(&self) -> Option<Around<'a>> {
+        let whole = self.whole.borrow_mut().get_or_insert_with(|| self.links(None)).clone();
+        whole.map(Around::Links)
     }
 
     /// The network that holds lines, and their stride in it; `None` where none can be slower than
@@ -81,8 +140,7 @@ impl<'a> Patterns<'a> {
             let direct = dim.block.paths() == Paths::Direct || dim.size < 3;
             return (!direct).then(|| (Around::Dim(dim), wire.stride()));
         }
-        let whole = self.whole.borrow_mut().get_or_insert_with(|| self.links(None)).clone();
-        whole.map(|links| (Around::Links(links), stride))
+        self.everywhere().map(|around| (around, stride))
     }
 
     fn links(&self, dim: Option<&Dim>) -> Option<Rc<LinkGraph>> {
@@ -93,7 +151,7 @@ impl<'a> Patterns<'a> {
         links.ok().map(|links| Rc::new(links.with_routing(self.platform.network.routing)))
     }
 
-    fn pace_one(&self, ready: &mut ReadyPlan, around: &Around, line: Lines) {
+    fn pace_one(&self, ready: &mut ReadyPlan, around: &Around, line: Places<'_>) {
         let plan = &ready.plan;
         let paced = match around {
             Around::Dim(dim) if plan.is_uniform() && dim.block.paths() == Paths::Switched => return,
@@ -120,7 +178,7 @@ impl<'a> Patterns<'a> {
 
     /// Bytes by script and step, by going over the routes on `links`; `None` where there are too
     /// many.
-    fn over(&self, plan: &Plan, links: &Rc<LinkGraph>, line: Lines) -> Option<Vec<Vec<u64>>> {
+    fn over(&self, plan: &Plan, links: &Rc<LinkGraph>, line: Places<'_>) -> Option<Vec<Vec<u64>>> {
         if !plan.is_uniform() {
             let loads = loads(links, line, |p| &plan.script(p).steps)?;
             let ratio = loads.ratio();
@@ -151,7 +209,12 @@ impl<'a> Patterns<'a> {
 impl Patterns<'_> {
     /// What a round loads on `links` where every message is a number of units, and the bytes of a
     /// unit; `None` for too many hops.
-    fn round(&self, links: &Rc<LinkGraph>, line: Lines, round: Round) -> Option<(Rc<Loads>, u128)> {
+    fn round(
+        &self,
+        links: &Rc<LinkGraph>,
+        line: Places<'_>,
+        round: Round,
+    ) -> Option<(Rc<Loads>, u128)> {
         let unit = round.iter().fold(0, |unit, m| gcd(unit, m.1.into())).max(1) as u64;
         let scaled: Round = round.iter().map(|&(to, bytes)| (to, bytes / unit)).collect();
         let key = (line.stride, line.size, scaled);
@@ -182,7 +245,7 @@ impl Patterns<'_> {
             Around::Dim(dim) => self.links(Some(dim))?,
             Around::Links(links) => links,
         };
-        let line = Lines { stride, size, within };
+        let line = Places { stride, size, within, lists: &[] };
         if !plan.is_uniform() {
             let loads = loads(&links, line, |p| &plan.script(p).steps)?;
             let (messages, bytes) = chain;
@@ -197,12 +260,33 @@ impl Patterns<'_> {
     }
 }
 
-/// Lines of one stride and size; `within`: their stride in the network around them.
+/// Lines of one stride and size (`within`: their stride in the network around them), or lists of one
+/// length.
 #[derive(Clone, Copy)]
-struct Lines {
+struct Places<'p> {
     stride: u32,
     size: u32,
     within: u32,
+    /// Empty for lines.
+    lists: &'p [&'p Members],
+}
+
+impl Places<'_> {
+    /// A number for each line among `npus` NPUs, or for each list.
+    fn numbers(&self, npus: u32) -> Vec<u32> {
+        if !self.lists.is_empty() {
+            return (0..self.lists.len() as u32).collect();
+        }
+        (0..npus).filter(|rank| (rank / self.within).is_multiple_of(self.size)).collect()
+    }
+
+    /// The NPU at a position of the line or list with this number.
+    fn npu(&self, number: u32, position: u32) -> u32 {
+        match self.lists.get(number as usize) {
+            Some(list) => list.rank(position),
+            None => number + position * self.within,
+        }
+    }
 }
 
 /// Where a line is.
@@ -234,7 +318,7 @@ fn paced(plan: &Plan, ratios: &BTreeMap<u32, Quotient>) -> Vec<Vec<u64>> {
 }
 
 /// Whether a plan only shifts, and its line is a whole ring.
-fn shifts_on_ring(plan: &Plan, dim: &Dim, line: Lines) -> bool {
+fn shifts_on_ring(plan: &Plan, dim: &Dim, line: Places<'_>) -> bool {
     let shift = |step: &Step| matches!(step.to, None | Some(To::Shift(_)));
     plan.is_uniform()
         && dim.block.symmetry() == Symmetry::Rotation
@@ -279,19 +363,20 @@ fn ring_ratio(round: &Round, block: Block, n: u32, routing: Routing) -> Quotient
 /// too many hops.
 fn loads<'s>(
     links: &Rc<LinkGraph>,
-    Lines { size, within: stride, .. }: Lines,
+    places: Places<'_>,
     steps: impl Fn(u32) -> &'s [Step],
 ) -> Option<Loads> {
     let empty = || vec![0; links.len() as usize];
     let mut loads =
         Loads { links: links.clone(), all: empty(), leaving: empty(), latency: Span::ZERO };
     let mut hops = 0;
-    let bases = (0..links.npus()).filter(|rank| (rank / stride).is_multiple_of(size));
-    for (base, position) in bases.flat_map(|base| (0..size).map(move |p| (base, p))) {
-        let src = base + position * stride;
+    let size = places.size;
+    let numbers = places.numbers(links.npus()).into_iter();
+    for (number, position) in numbers.flat_map(|number| (0..size).map(move |p| (number, p))) {
+        let src = places.npu(number, position);
         for step in steps(position) {
             let Some(to) = step.to else { continue };
-            let dst = base + to.position(position, size) * stride;
+            let dst = places.npu(number, to.position(position, size));
             let parts = u128::from(step.bytes) * SHARES;
             loads.leave(links, (src, dst), parts);
             let mut latency = Span::ZERO;

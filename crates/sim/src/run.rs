@@ -75,7 +75,7 @@ fn simulate(
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
     let (platform, mut unfit) = custom_files::load(&config.platform, workload);
-    let lowering = lowering::of(&platform);
+    let lowering = lowering::of(&platform, workload);
     let network = make(&config.backend, &platform, &mut unfit);
     let contention = network.as_ref().map_or(Contention::Links, |network| network.contention());
     // A timeline shows links where transfers meet.
@@ -189,7 +189,8 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
 pub fn check(workload: &Workload, platform: &Platform, backend: &BackendKind) -> Result<(), Error> {
     let (platform, mut unfit) = custom_files::load(platform, workload);
     make(backend, &platform, &mut unfit);
-    let (lowering, settings) = (lowering::of(&platform), Settings::of(&platform, workload));
+    let (lowering, settings) =
+        (lowering::of(&platform, workload), Settings::of(&platform, workload));
     check::all(workload, &platform, unfit, &settings, lowering.as_ref())
 }
 

@@ -6,6 +6,9 @@
 //! together send at least `2 (n - 1) m` (Patarasuk and Yuan, JPDC 2009). Fabrics are random: graphs
 //! of NPUs and switches with links of all speeds, generated ones, stacks of all blocks.
 
+#[path = "common/built.rs"]
+mod built;
+
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use platform::config::native;
 use sim::{BackendKind, Config, Source, Watch, run};
@@ -180,4 +183,82 @@ fn no_backend_is_faster_than_the_network() {
         }
     }
     assert!(tight > 250, "only {tight} runs came within a tenth of their bound: it is too loose");
+}
+
+/// Two groups of NPUs that form no line, together half of the NPUs or all of them.
+fn two_lists(npus: u32, random: &mut Random) -> [Vec<u32>; 2] {
+    let mut order: Vec<u32> = (0..npus).collect();
+    for last in (1..npus as usize).rev() {
+        order.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    let size = (npus / 2).min(2 + random.below(u64::from(npus)) as u32) as usize;
+    [order[..size].to_vec(), order[size..2 * size].to_vec()]
+}
+
+/// Picoseconds that collectives of groups need for what passes between the halves of the NPUs.
+fn bound_of_lists(
+    fabric: &Fabric,
+    kind: CollectiveKind,
+    bytes: u64,
+    lists: &[Vec<u32>; 2],
+) -> u128 {
+    let bisection = fabric.facts().expect("a connected fabric").bisection.expect("a small fabric");
+    let half = fabric.npus() / 2;
+    let across = |list: &Vec<u32>| {
+        let low = list.iter().filter(|&&npu| npu < half).count() as u128;
+        let high = list.len() as u128 - low;
+        match kind {
+            CollectiveKind::AllToAll => low * high * u128::from(bytes / list.len() as u64),
+            _ => u128::from(low > 0 && high > 0) * u128::from(bytes),
+        }
+    };
+    lists.iter().map(across).sum::<u128>() * PS_PER_S / u128::from(bisection.0)
+}
+
+#[test]
+fn no_group_is_faster_than_the_network() {
+    let mut random = Random(16);
+    let mut tight = 0;
+    for case in 0..CASES {
+        let (platform, text) = platform(&mut random);
+        let npus = platform.fabric.npus();
+        if npus < 4 {
+            continue;
+        }
+        let lists = two_lists(npus, &mut random);
+        let bytes = lists[0].len() as u64 * (1 + random.below(1 << 20));
+        for kind in [CollectiveKind::AllToAll, CollectiveKind::AllReduce] {
+            let least = bound_of_lists(&platform.fabric, kind, bytes, &lists);
+            let programs: Vec<Vec<(Op, &[u64])>> = (0..npus)
+                .map(|npu| match lists.iter().position(|list| list.contains(&npu)) {
+                    Some(list) => vec![(built::collective(kind, bytes, 1 + list as u32), &[][..])],
+                    None => vec![(built::WORK, &[][..])],
+                })
+                .collect();
+            let programs: Vec<&[(Op, &[u64])]> = programs.iter().map(Vec::as_slice).collect();
+            let groups: Vec<&[u32]> = lists.iter().map(Vec::as_slice).collect();
+            for backend in BackendKind::ALL {
+                let config = Config {
+                    workload: Source::Built(Box::new(built::workload(&programs, &groups))),
+                    groups: Vec::new(),
+                    platform: platform.clone(),
+                    backend: backend.clone(),
+                    fold: case % 2 == 0,
+                    seed: 0,
+                    watch: Watch::default(),
+                };
+                let outcome = run(&config, &mut |_| true);
+                let outcome = outcome.unwrap_or_else(|error| panic!("{text}\n{error}"));
+                let took = (0..npus).map(|r| u128::from(outcome.finish(r).0)).max().unwrap_or(0);
+                assert!(
+                    took >= least,
+                    "case {case}, {backend}: {kind:?} of {bytes} bytes on {lists:?} took {took} ps, \
+                     at least {least} are needed\n{text}\n{:?}",
+                    platform.fabric
+                );
+                tight += u32::from(took * 10 < least * 11);
+            }
+        }
+    }
+    assert!(tight > 50, "only {tight} runs came within a tenth of their bound: it is too loose");
 }

@@ -157,7 +157,8 @@ impl NativeLowering<'_> {
     ) -> Result<Cost, Problem> {
         let algorithm = self.of_line(kind, line);
         let geometry = Geometry::Line { stride: line.stride, size: line.size };
-        let plans = self.plans((phase.kind, algorithm), geometry, line.size, phase.bytes, 0)?;
+        let plans =
+            self.plans((phase.kind, algorithm), geometry, (line.dim, line.size), phase.bytes, 0)?;
         Ok(predict::cost(&plans[0].forward, wire, self.platform.scheduler.endpoint_delay))
     }
 }
