@@ -41,7 +41,7 @@ pub struct GraphLink {
     pub bandwidth: Bandwidth,
     /// Latency.
     pub latency: Span,
-    /// Kind of link: a place in [`GraphFabric::kinds`].
+    /// Kind of link: a place in [`GraphFabric::kinds`](crate::GraphFabric::kinds).
     pub kind: u32,
 }
 

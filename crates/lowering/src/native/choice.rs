@@ -2,7 +2,7 @@
 //! without switched dimensions, logical dimensions, a part of a ring or mesh.
 //!
 //! On links of a graph every algorithm that can run is priced by latency and bandwidth
-//! ([`Patterns::time`]): in each round the longest route's latency and endpoint delay, and the time
+//! (`Patterns::time`): in each round the longest route's latency and endpoint delay, and the time
 //! of the busiest link when all groups of the dimension run the phase at once. The cheapest one is
 //! taken. Model: Thakur, Rabenseifner, Gropp, IJHPCA 2005, section 3, with the bytes of the busiest
 //! link in the place of an NPU's own.
