@@ -185,7 +185,7 @@ impl Analytical {
         let free = vec![Time::ZERO; costs.len()];
         let departures =
             Departures { ports: Ports::OneAtATime, width: costs.len(), row_of: Vec::new(), free };
-        // Sprayed messages are spread over links of which only the first is chosen here.
+        // Only the first link of a sprayed message is chosen here.
         let known = if graph.routing() == Routing::Spray { 0 } else { costs.len() };
         let made = Analytical::new(Paths::Graph { graph, costs }, Vec::new(), departures);
         Analytical { carried: Carried::of_links(known), ..made }

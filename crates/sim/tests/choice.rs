@@ -79,7 +79,7 @@ fn an_all_to_all_on_one_dimension_of_a_graph_is_direct() {
     let bytes = 1 << 30;
     let sent = (bytes - bytes / 1024) as f64 / 50.0;
     let took = time(network, CollectiveKind::AllToAll, bytes, "auto").expect("it runs");
-    assert!((sent..1.05 * sent).contains(&took), "{took} ns, of which the bytes take {sent}");
+    assert!((sent..1.05 * sent).contains(&took), "{took} ns, and the bytes take {sent}");
 }
 
 /// An all-to-all of NPUs that are a part of a ring or a mesh: direct, as messages take the shorter

@@ -64,7 +64,7 @@ fn phases(scheduler: &str) -> (f64, Vec<stats::Phase>) {
     (report.step_time_ns, report.phases)
 }
 
-/// ISPASS 2020, section IV-B: chunks wait in the ready queue (P0) while as many as the threshold
+/// ISPASS 2020, section IV-B: chunks wait in the ready queue (P0) while T chunks
 /// are in their first phase.
 #[test]
 fn chunks_wait_in_the_ready_queue() {

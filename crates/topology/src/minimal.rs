@@ -4,7 +4,7 @@
 //! Every switch of a group sends alike, and each cable should carry the same. A switch whose cables
 //! have room for all that it sends uses only them. One with fewer cables, or none, fills its own and
 //! sends the rest to the switches whose cables have room left, in proportion to that room. So what
-//! comes to a switch for its cables can use all of them, and nothing takes more links than it must.
+//! enters a switch for its cables can use all of them, and nothing takes more links than it must.
 
 /// How a switch spreads what it sends to another group.
 #[derive(Clone, Debug, PartialEq, Eq)]

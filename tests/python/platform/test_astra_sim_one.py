@@ -51,7 +51,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 def test_a_ring_takes_the_time_of_its_equation(files: dict[str, Path]) -> None:
     """All-reduce of m on n NPUs: 2 (n - 1) rounds of m / 4 / n bytes. Of four chunks two run each
-    way round, on two rings of 25 GB/s of which 94 % is data, and share them."""
+    way round, on two rings of 25 GB/s, 94 % of it data, and share them."""
     found = from_astra_sim(files["network"], files["system"])
     assert found.platform.npus == 16
     m, n, rate = 64 << 20, 16, 2 * 25e9 * 0.94

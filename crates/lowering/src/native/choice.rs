@@ -21,7 +21,7 @@ use platform::{Algorithm, Rings};
 use topology::Fabric;
 use units::Span;
 
-/// Most positions for which direct exchange, with its n (n - 1) messages, is tried beside
+/// Most positions for which direct exchange, with its n (n - 1) messages, is tried with
 /// halving-doubling, where an NPU has one link.
 const MOST_DIRECT: u32 = 64;
 

@@ -189,8 +189,8 @@ fn routing_is_a_policy_of_the_network() {
     assert!(refused[0].to_string().contains("allowed: auto, lowest, d_mod_k"), "{refused:?}");
 }
 
-/// Table IV of ASTRA-SIM (ISPASS 2020): two rings of both ways with links of 25 GB/s, 94 % of which
-/// is data, are four links by which an NPU sends.
+/// Table IV of ASTRA-SIM (ISPASS 2020): two rings of both ways are four links by which an NPU sends.
+/// Each has 25 GB/s, 94 % of it data.
 #[test]
 fn links_side_by_side_carry_together_what_headers_leave() {
     let bandwidths = |link: &str| {

@@ -52,7 +52,7 @@ fn dims(platform: &Platform) -> Vec<(Block, u32, Bandwidth, Span)> {
 const GB: u64 = 1_000_000_000;
 
 /// 256 bits a cycle are 32 GB/s. Two one-way rings of 4 are one link each way; two rings of both
-/// ways two, at 16 GB/s of which half is data; between two NPUs both ways of one ring are one link.
+/// ways two, at 16 GB/s, half of it data; between two NPUs both ways of one ring are one link.
 #[test]
 fn a_torus_has_its_rings_as_links() {
     let found = platform(TORUS, SYSTEM);
