@@ -52,7 +52,7 @@ pub struct GraphNode {
     pub name: String,
     /// How far from the NPUs it stands: 0 for NPUs, from 1 for switches.
     pub tier: u32,
-    /// Ports that it has; `None`: as many as are needed.
+    /// Ports that it has; `None`: no limit.
     pub radix: Option<u32>,
 }
 

@@ -101,7 +101,7 @@ impl LinkGraph {
         }
     }
 
-    /// On a stack, the NPU that owns a link: the link leaves it, or comes to it from a switch.
+    /// On a stack, the NPU that owns a link: the link leaves it, or enters it from a switch.
     pub fn owner(&self, link: u32) -> Option<u32> {
         match &self.kind {
             Kind::Stack(stack) => Some(stack.owner(link)),

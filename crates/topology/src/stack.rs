@@ -212,7 +212,7 @@ impl StackLinks {
         layer.link_id(npu, layer.coordinate(npu), slot)
     }
 
-    /// The NPU that owns a link: it leaves the NPU, or comes to it from a switch.
+    /// The NPU that owns a link: it leaves the NPU, or enters it from a switch.
     pub(crate) fn owner(&self, link: u32) -> u32 {
         let layer = &self.layers[self.dim(link) as usize];
         layer.owner(link - layer.first_link).0

@@ -37,7 +37,7 @@ def book_us(kind: str, size: int, preset: str, sizes: tuple[int, ...]) -> float:
     """Time of a collective whose larger buffer has `size` bytes, us."""
     both = 2 * LINK[preset] * 1e3
     if kind == "all_to_all":
-        # V = N size bytes in all, of which the longest axis carries the share of its lines.
+        # V = N size bytes in all. The longest axis carries the share of its lines.
         return max(sizes) * size / (4 * both)
     return FACTORS[kind] * size / (both * len(sizes))
 

@@ -101,7 +101,7 @@ def test_pcie_only(tmp_path: Path) -> None:
 
 
 def test_a_topology_for_nccl_to_read(tmp_path: Path) -> None:
-    """As clouds ship them: bare PCI devices, of which class 0x03 are GPUs, and no NVLinks."""
+    """As clouds ship them: bare PCI devices and no NVLinks. Those of class 0x03 are GPUs."""
     gpus = "".join(
         f'<pci busid="000{i}:00:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"/>'
         f'<pci busid="010{i}:00:00.0" class="0x020700" link_speed="16 GT/s" link_width="16"/>'

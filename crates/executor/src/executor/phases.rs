@@ -27,7 +27,8 @@ impl<B: Backend> Executor<'_, B> {
             return self.chunk_done(instance, member);
         }
         if !self.ready.are_used() {
-            return self.wait_for_phase(run);
+            let queue = self.wait_for_phase(run);
+            return self.fill(rank, queue);
         }
         self.runs[run].entered = self.now;
         let priority = self.priority_of(&self.runs[run]);
@@ -51,7 +52,7 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// A chunk has left the ready queue and waits for its first phase.
+    /// A chunk has left the ready queue and waits in the queue of its first phase, which is returned.
     pub(super) fn dispatched(&mut self, run: u32) -> u32 {
         let state = &mut self.runs[run];
         state.is_first = true;
@@ -59,14 +60,13 @@ impl<B: Backend> Executor<'_, B> {
         self.enqueue(run)
     }
 
-    /// Brings a chunk into the queue of its phase.
-    fn wait_for_phase(&mut self, run: u32) {
+    /// Brings a chunk into the queue of its phase, which is returned.
+    fn wait_for_phase(&mut self, run: u32) -> u32 {
         self.runs[run].entered = self.now;
-        let rank = self.runs[run].rank;
         let queue = self.enqueue(run);
         self.tell(run, |observer, chunk, now| observer.chunk_waits(chunk, now));
         self.join(run);
-        self.fill(rank, queue);
+        queue
     }
 
     /// Goes past the phases that this rank does not enter; true when none is left.
@@ -235,10 +235,7 @@ impl<B: Backend> Executor<'_, B> {
             self.fill(state.rank, old);
         } else {
             self.queues.leave(state.rank, old);
-            self.runs[run].entered = self.now;
-            let new = self.enqueue(run);
-            self.tell(run, |observer, chunk, now| observer.chunk_waits(chunk, now));
-            self.join(run);
+            let new = self.wait_for_phase(run);
             self.fill(state.rank, old);
             if new != old {
                 self.fill(state.rank, new);
