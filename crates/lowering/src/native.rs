@@ -239,7 +239,8 @@ impl<'a> NativeLowering<'a> {
             Shape::List { .. } => return None,
         };
         let involved = |l: &Line| l.size > 1 && (l.dim >= 32 || request.dims >> l.dim & 1 == 1);
-        Some(lines.into_iter().filter(involved).collect())
+        let lines: Vec<Line> = lines.into_iter().filter(involved).collect();
+        Some(self.at_once(request, &lines).map_or(lines, |line| vec![line]))
     }
 
     fn all_lines(&self) -> Vec<Line> {

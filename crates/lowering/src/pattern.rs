@@ -228,6 +228,22 @@ impl Patterns<'_> {
         Some((found?, u128::from(unit)))
     }
 
+    /// The time that the busiest link of a graph needs for uniform plans, each on all lines of its
+    /// geometry. `None` for too many hops.
+    pub(crate) fn busiest(&self, plans: &[(Plan, Geometry)]) -> Option<Span> {
+        let Around::Links(links) = self.everywhere()? else { return None };
+        let mut all = vec![0; links.len() as usize];
+        for (plan, geometry) in plans {
+            let &Geometry::Line { stride, size } = geometry else { return None };
+            let line = Places { stride, size, within: stride, lists: &[] };
+            for round in rounds(&plan.scripts[0].steps).into_values() {
+                let (loads, unit) = self.round(&links, line, round)?;
+                all.iter_mut().zip(&loads.all).for_each(|(sum, parts)| *sum += parts * unit);
+            }
+        }
+        Some(time(longest(&links, &all)))
+    }
+
     /// What a plan takes on all lines of a geometry at once, by latency and bandwidth: in each round
     /// the latency of its longest route, `delay`, and the time of its busiest link. A plan whose
     /// positions differ counts as one load; its longest chain of messages has `chain` messages and
@@ -426,10 +442,8 @@ impl Loads {
 
     /// The time of the busiest link, where a unit has `unit` bytes.
     fn time(&self, unit: u128) -> Span {
-        const PS_PER_S: u128 = 1_000_000_000_000;
         let Quotient(parts, bandwidth) = self.longest(&self.all);
-        let ps = parts.saturating_mul(unit).saturating_mul(PS_PER_S) / (SHARES * bandwidth.max(1));
-        Span(u64::try_from(ps).unwrap_or(u64::MAX))
+        time(Quotient(parts.saturating_mul(unit), bandwidth))
     }
 
     fn longest(&self, bytes: &[u128]) -> Quotient {
@@ -443,6 +457,13 @@ fn longest(links: &LinkGraph, bytes: &[u128]) -> Quotient {
     let time =
         |(link, &bytes): (u32, &u128)| Quotient(bytes, u128::from(links.link(link).bandwidth.0));
     used.map(time).fold(Quotient(0, 1), |most, time| if time.exceeds(most) { time } else { most })
+}
+
+/// The time of parts of bytes over bytes per second.
+fn time(Quotient(parts, bandwidth): Quotient) -> Span {
+    const PS_PER_S: u128 = 1_000_000_000_000;
+    let ps = parts.saturating_mul(PS_PER_S) / (SHARES * bandwidth.max(1));
+    Span(u64::try_from(ps).unwrap_or(u64::MAX))
 }
 
 /// What all rounds still have to be slowed down by, so that some link out of an NPU is kept as long

@@ -29,7 +29,35 @@ pub(crate) fn of_run(parts: &Parts, operations: &[Operation], step: Time) -> Vec
         return Vec::new();
     }
     let all = [full_speed(parts), small_messages(parts, operations, step)];
-    all.into_iter().flatten().chain(idle_links(parts)).chain(unmeasured(parts)).collect()
+    let paths = idle_links(parts).into_iter().chain(relayed_blocks(parts));
+    all.into_iter().flatten().chain(paths).chain(unmeasured(parts)).collect()
+}
+
+/// An all-to-all on a graph runs along one dimension after the other.
+fn relayed_blocks(parts: &Parts) -> Option<String> {
+    let kind = CollectiveKind::AllToAll;
+    let platform = parts.platform;
+    let is_open = platform.collectives.choices[kind as usize].is_none()
+        && platform.library.is_none()
+        && matches!(platform.fabric, Fabric::Graph(_));
+    let by_dimension = |&rank: &u32| {
+        let program = parts.workload.program(rank);
+        program.nodes().iter().filter(|_| is_open).find_map(|node| {
+            let Op::Collective { kind: this, slot, .. } = node.op else { return None };
+            let group = &parts.workload.groups[parts.workload.group_of(rank, slot) as usize];
+            let shape = Shape::of(&group.members, &parts.settings.sizes, true);
+            let request = parts.settings.request(node, 0).filter(|_| this == kind)?;
+            let lowered = parts.lowering.lower(&request, &shape).ok()?;
+            let dims: BTreeSet<u32> = lowered.shapes.first()?.iter().map(|p| p.dim).collect();
+            (dims.len() > 1).then(|| shape.members(&parts.settings.sizes))
+        })
+    };
+    let members = parts.folding.representatives.iter().find_map(by_dimension)?;
+    Some(format!(
+        "all_to_all of {members} NPUs runs along one dimension after the other, so a block can leave \
+         several NPUs on its way; collectives.all_to_all: {{algorithm: direct, flat: true}} sends \
+         each block straight to its receiver"
+    ))
 }
 
 /// Groups that are a part of a full connection use the links between their members only. So does

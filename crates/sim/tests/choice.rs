@@ -82,6 +82,32 @@ fn an_all_to_all_on_one_dimension_of_a_graph_is_direct() {
     assert!((sent..1.05 * sent).contains(&took), "{took} ns, and the bytes take {sent}");
 }
 
+/// Networks with coordinates, on which all dimensions share an NPU's port, or do not. An all-to-all
+/// over all of them takes at most what it takes straight from NPU to NPU, and on the non-blocking one
+/// what an NPU's port needs.
+#[test]
+fn an_all_to_all_over_dimensions_of_a_graph_is_as_fast_as_a_direct_one() {
+    let networks = [
+        "topology: {generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 4}",
+        "topology: {generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 1}",
+        "topology: {generator: clos, down: [4, 2, 3], up: [4, 2]}",
+        "topology: {generator: dragonfly, npus_per_router: 2, routers_per_group: 4, global_links: 1}",
+        "topology: {generator: twisted_torus, sizes: [4, 8]}",
+    ];
+    let bytes = 1 << 26;
+    let times = networks.map(|network| {
+        let time = |algorithm| time(network, CollectiveKind::AllToAll, bytes, algorithm).unwrap();
+        let (auto, straight) = (time("auto"), time("{algorithm: direct, flat: true}"));
+        assert!(auto <= 1.001 * straight, "{network}: {auto} ns, straight {straight}");
+        auto
+    });
+    let sent = (bytes - bytes / 16) as f64 / 50.0;
+    assert!((sent..1.02 * sent).contains(&times[0]), "{} ns, sent {sent}", times[0]);
+    // 12 of the 15 blocks of each NPU leave its leaf, whose four NPUs share one link.
+    let crossing = 4.0 * sent * 12.0 / 15.0;
+    assert!((crossing..1.02 * crossing).contains(&times[1]), "{} ns, {crossing}", times[1]);
+}
+
 /// An all-to-all of NPUs that are a part of a ring or a mesh: direct, as messages take the shorter
 /// way, and a ring relays them.
 #[test]

@@ -8,14 +8,19 @@
 //! link in the place of an NPU's own.
 //!
 //! An all-to-all is always direct. A ring relays each block past every NPU on the way, so it loads
-//! no link less than messages that take the shortest route. Not here: groups whose ranks form no
-//! line. They take rings, because lowering does not know their members.
+//! no link less than messages that take the shortest route. Over several dimensions of a graph, an
+//! all-to-all sends each block straight to its receiver, unless one dimension after the other loads
+//! the busiest link less: where the dimensions share an NPU's port, each block would leave by it
+//! once per dimension. Not here: groups whose ranks form no line. They take rings, because lowering
+//! does not know their members.
 
 use super::{Does, NativeLowering};
-use crate::lowered::Geometry;
+use crate::lowered::{Geometry, Request};
 use crate::scheduler::predict::Wire;
+use crate::shape::Line;
 use collective::PlanRequest;
 use collective::is_rooted;
+use collective::phases::phases;
 use graph::CollectiveKind;
 use platform::{Algorithm, Rings};
 use topology::Fabric;
@@ -71,6 +76,35 @@ impl NativeLowering<'_> {
             all.push(Algorithm::Direct { window: None });
         }
         all
+    }
+
+    /// The line of all members of an all-to-all over `lines`, where they send to each other at once;
+    /// `None` where it runs along one line after the other.
+    ///
+    /// Chunks in different dimensions overlap, so what one line after the other takes is at least
+    /// the time of the link that is busiest in all its phases together.
+    pub(super) fn at_once(&self, request: &Request, lines: &[Line]) -> Option<Line> {
+        const DIRECT: Algorithm = Algorithm::Direct { window: None };
+        let &Request { kind, bytes, .. } = request;
+        let is_open = kind == CollectiveKind::AllToAll
+            && self.platform.collectives.choices[kind as usize].is_none()
+            && self.platform.logical.is_none()
+            && matches!(self.platform.fabric, Fabric::Graph(_))
+            && lines.windows(2).all(|l| l[0].stride * l[0].size == l[1].stride);
+        let (first, true) = (lines.first()?, is_open && lines.len() > 1) else { return None };
+        let line = Line { size: lines.iter().map(|l| l.size).product(), ..*first };
+        let plan = |line: Line, bytes| {
+            let Line { stride, size, .. } = line;
+            let request =
+                PlanRequest { kind, algorithm: DIRECT, n: size, bytes, root: 0, chunk: 0 };
+            Some((request.plan().ok()?, Geometry::Line { stride, size }))
+        };
+        let dims: Vec<(u32, u32)> = (0..).zip(lines).map(|(i, l)| (i, l.size)).collect();
+        let split = phases(kind, bytes, &dims, self.platform.collectives.hierarchy);
+        let each = split.iter().map(|phase| plan(lines[phase.dim? as usize], phase.bytes));
+        let each: Option<Vec<_>> = each.collect();
+        let at_once = self.patterns.busiest(&[plan(line, bytes)?])?;
+        (at_once <= self.patterns.busiest(&each?)?).then_some(line)
     }
 
     fn time(
