@@ -377,7 +377,7 @@ fn over_graph(
     now: Time,
     &Transfer { src, dst, bytes, paced, .. }: &Transfer,
 ) -> (Option<Time>, Span) {
-    let (mut at, mut key) = (src, graph.routing().key(src, dst));
+    let (mut at, mut key) = (src, graph.key(src, dst));
     let (mut start, mut latency, mut slowest) = (None, Span::ZERO, Span::ZERO);
     loop {
         // Turns are those of the NPU: which links a message takes later must not hang on what

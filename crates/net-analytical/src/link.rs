@@ -221,7 +221,7 @@ impl LinkQueues {
         let transfer = self.messages[message as usize].transfer;
         if has_keys(self.graph.routing()) {
             self.keys.resize(self.messages.len(), 0);
-            self.keys[message as usize] = self.graph.routing().key(transfer.src, transfer.dst);
+            self.keys[message as usize] = self.graph.key(transfer.src, transfer.dst);
         }
         if let Some(sink) = &mut self.sink {
             sink.starts(now, &transfer);

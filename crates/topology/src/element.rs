@@ -116,6 +116,8 @@ pub struct Reach {
     pub hops: u32,
     /// Their latency together.
     pub latency: Span,
+    /// The bandwidth of the first of them, which leaves the NPU.
+    pub first: Bandwidth,
     /// The bandwidth of the slowest of them.
     pub stream: Bandwidth,
     /// An NPU's share of what the block of the dimensions below can send along this one: the

@@ -104,7 +104,7 @@ pub(crate) struct GraphLinks {
     out: ByNode,
     into: ByNode,
     /// By node: its row in tables; none for hosts.
-    row: Vec<u32>,
+    row: Box<[u32]>,
     rows: u32,
     /// By link: its place among the links of its node and its kind, numbered alike at every node.
     alike: Box<[u32]>,
@@ -112,6 +112,8 @@ pub(crate) struct GraphLinks {
     tables: Box<[OnceLock<Table>]>,
     /// What its generator knows of its routes.
     drawn: Option<Box<Drawn>>,
+    /// By NPU: its number leaf by leaf; empty where that is its id.
+    numbers: Box<[u32]>,
 }
 
 impl GraphLinks {
@@ -147,11 +149,13 @@ impl GraphLinks {
             links,
             out,
             into,
-            row,
+            row: row.into(),
             rows,
             drawn,
+            numbers: Box::default(),
         };
         graph.alike = graph.number_alike().into();
+        graph.numbers = graph.number_by_leaf(fabric).into();
         graph.connected()?;
         Ok(graph)
     }
@@ -168,6 +172,38 @@ impl GraphLinks {
             }
         }
         alike
+    }
+
+    /// NPUs in the order of the switches above them, the highest first: those at one leaf follow one
+    /// another, as the hosts of a fat tree do.
+    fn number_by_leaf(&self, fabric: &GraphFabric) -> Vec<u32> {
+        let tier = |node: u32| fabric.nodes[node as usize].tier;
+        let above = |node: u32| {
+            let next = self.out.of(node).iter().map(|&id| self.links[id as usize].to);
+            let next = next.filter(|&to| to >= self.npus);
+            next.filter(|&to| node < self.npus || tier(to) > tier(node))
+                .max_by_key(|&to| (tier(to), to))
+        };
+        let path = |npu: u32| {
+            let mut path: Vec<u32> =
+                std::iter::successors(Some(npu), |&node| above(node)).collect();
+            path.reverse();
+            path
+        };
+        let mut order: Vec<u32> = (0..self.npus).collect();
+        order.sort_by_cached_key(|&npu| path(npu));
+        if order.is_sorted() {
+            return Vec::new();
+        }
+        let mut numbers = vec![0; order.len()];
+        (0..).zip(&order).for_each(|(number, &npu)| numbers[npu as usize] = number);
+        numbers
+    }
+
+    /// The number of an NPU by which routes to it are spread.
+    #[inline]
+    pub(crate) fn number(&self, npu: u32) -> u32 {
+        self.numbers.get(npu as usize).copied().unwrap_or(npu)
     }
 
     /// Every NPU reaches every other: enough that all reach NPU 0 and NPU 0 reaches all.

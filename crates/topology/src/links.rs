@@ -152,7 +152,16 @@ impl LinkGraph {
         }
     }
 
-    /// The next link of a message by the routing policy. `key` starts as [`Routing::key`] and goes
+    /// The key with which a message from `src` to `dst` starts. On a graph NPUs count leaf by leaf.
+    #[inline]
+    pub fn key(&self, src: u32, dst: u32) -> u64 {
+        match &self.kind {
+            Kind::Stack(_) => self.routing.key(src, dst),
+            Kind::Graph(graph) => self.routing.key(src, graph.number(dst)),
+        }
+    }
+
+    /// The next link of a message by the routing policy. `key` starts as [`LinkGraph::key`] and goes
     /// on with the message; `turns` belongs to the network.
     #[inline]
     pub fn take(&self, node: u32, dst: u32, key: &mut u64, turns: &mut Turns) -> Option<Hop> {
@@ -192,7 +201,7 @@ impl LinkGraph {
     /// The route from NPU `src` to NPU `dst` by the routing policy, link by link; with
     /// [`Routing::Spray`] that of the first message. Empty when they are the same.
     pub fn route(&self, src: u32, dst: u32) -> impl Iterator<Item = Hop> + '_ {
-        let (mut at, mut key) = (src, self.routing.key(src, dst));
+        let (mut at, mut key) = (src, self.key(src, dst));
         std::iter::from_fn(move || {
             let hop = match self.routing {
                 Routing::Lowest | Routing::Spray => self.next(at, dst)?,

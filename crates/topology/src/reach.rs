@@ -64,6 +64,7 @@ impl GraphFabric {
             Reach {
                 hops: route().count() as u32,
                 latency: route().map(|link| link.latency).sum(),
+                first: route().next().map_or(Bandwidth(1), |link| link.bandwidth),
                 stream: route().map(|link| link.bandwidth).min().unwrap_or(Bandwidth(1)),
                 share: Bandwidth((flow / u64::from(inner)).max(1)),
             }

@@ -47,7 +47,7 @@ impl Routing {
         }
     }
 
-    /// The key with which a message from `src` to `dst` starts.
+    /// The key with which a message from `src` to destination number `dst` starts.
     #[inline]
     pub fn key(self, src: u32, dst: u32) -> u64 {
         match self {
