@@ -266,9 +266,9 @@ fn a_rail_without_its_leaf_goes_through_other_rails() {
     assert!((all.1, failed.1 > 1) == (1, true), "{failed:?} {all:?}");
 }
 
-/// An all-to-all of 16 MB of each of 16 NPUs at four leaves, first within leaves, then between them.
-/// In both phases an NPU sends three quarters of its data. With `lowest`, all that leaves a leaf
-/// passes spine 0. The picture has just that on its cables.
+/// An all-to-all of 16 MB of each of 16 NPUs at four leaves. An NPU sends 15 MB, 12 MB of them to
+/// other leaves. With `lowest`, all that leaves a leaf passes spine 0. The picture has just that on
+/// its cables.
 #[test]
 fn the_picture_has_the_load_of_the_links() {
     let topology = "{generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 2}";
@@ -281,7 +281,7 @@ fn the_picture_has_the_load_of_the_links() {
         let cable = picture.cables.iter().find(ends).expect("a cable");
         (cable.bytes, cable.busy_ns)
     };
-    assert_eq!(load("npu0", "leaf0"), (Some(24_000_000), Some(480_000.0)));
+    assert_eq!(load("npu0", "leaf0"), (Some(15_000_000), Some(300_000.0)));
     assert_eq!(load("leaf0", "spine0"), (Some(48_000_000), Some(960_000.0)));
     assert_eq!(load("leaf0", "spine1"), (Some(0), Some(0.0)));
     assert_eq!(report.dimensions[0].link_busy_ns, Some(960_000.0));

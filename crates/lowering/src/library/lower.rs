@@ -5,17 +5,18 @@
 //! queue of its dimension, and the collective ends with the later one. In a rooted collective only
 //! the root's node, or its rails, take part.
 
+use super::place::Tier;
 use super::traffic::Traffic;
 use super::wires::Wires;
 use super::{Placement, Prediction, place, predict};
 use crate::lowered::{
-    Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, Request, buffer, regular,
+    Directed, Filter, Geometry, Lane, Lowered, PhaseSpec, ReadyPlan, Request, buffer, regular,
 };
 use crate::shape::{Line, Shape};
 use collective::is_rooted;
 use graph::{CollectiveKind, Problem};
 use platform::library::{Algorithm, Library};
-use topology::{Block, Dim, Fabric, LinkGraph, Paths};
+use topology::{Block, Dim, Fabric, LinkGraph, Paths, Reach};
 use units::{Bandwidth, Span};
 
 /// The phases of a collective as the library does it.
@@ -92,7 +93,8 @@ impl Lines<'_> {
             },
             root: self.root(at),
         };
-        let ready = traffic.rounds(&wires).ready(&wires, traffic.start(), self.prediction.time);
+        let mut ready = traffic.rounds(&wires).ready(&wires, traffic.start(), self.prediction.time);
+        self.pace(&mut ready, dim);
         let plans = vec![Directed::new(ready)];
         let geometry = if self.group { Geometry::Group } else { Geometry::Line { stride, size } };
         let only = self.only(at);
@@ -113,33 +115,63 @@ impl Lines<'_> {
 
     /// Whether a line runs through nodes, not within one.
     fn is_far(&self, at: usize) -> bool {
-        self.lines[at].dim as usize >= place::node_dims(self.fabric)
+        !self.is_near(self.lines[at].dim)
+    }
+
+    /// Whether a dimension is within nodes.
+    fn is_near(&self, dim: u32) -> bool {
+        (dim as usize) < place::node_dims(self.fabric)
     }
 
     /// The part of what a member sends between nodes that goes along a dimension of the network.
     fn part(&self, dim: u32) -> f64 {
-        let pairs = matches!(self.prediction.algorithm, Algorithm::Pairwise | Algorithm::Pxn);
         let tiers = &self.place.tiers;
-        match tiers.iter().find(|tier| tier.dim == dim) {
-            Some(tier) if tiers.len() > 1 => {
-                if pairs {
-                    tier.pairs
-                } else {
-                    tier.ring
-                }
-            }
-            _ => 1.0,
+        let tier = tiers.iter().find(|tier| tier.dim == dim && tiers.len() > 1);
+        tier.map_or(1.0, |tier| self.part_along(tier))
+    }
+
+    fn part_along(&self, tier: &Tier) -> f64 {
+        let pairs = matches!(self.prediction.algorithm, Algorithm::Pairwise | Algorithm::Pxn);
+        if pairs { tier.pairs } else { tier.ring }
+    }
+
+    /// What a member can send along a dimension of a graph while all send along all dimensions of the
+    /// network. What goes farther passes the nearer tiers, so each dimension has its part of a
+    /// member's card, and of the links that leave each block.
+    fn shared(&self, dim: u32, along: &Reach) -> Bandwidth {
+        const GB: f64 = 1e9;
+        let (tiers, part) = (&self.place.tiers, self.part(dim));
+        let passing = |at: usize| match tiers.len() {
+            1 => 1.0,
+            _ => tiers[at..].iter().map(|tier| self.part_along(tier)).sum::<f64>(),
+        };
+        let nearer = (0..tiers.len()).filter(|&at| tiers[at].dim <= dim && !self.is_near(dim));
+        let shares = nearer.map(|at| tiers[at].bandwidth * GB * part / passing(at));
+        let least = shares.fold(along.stream.0 as f64 * part, f64::min);
+        Bandwidth((least as u64).max(1))
+    }
+
+    /// Where messages wait at their own NPU only, they keep its link for as long as they need what
+    /// they share with others.
+    fn pace(&self, ready: &mut ReadyPlan, dim: u32) {
+        let Fabric::Graph(graph) = self.fabric else { return };
+        let Some(along) = graph.reach().get(dim as usize) else { return };
+        let part = |of: Bandwidth| of.0 as f64 * self.part(dim);
+        let shared = self.shared(dim, along).0 as f64;
+        if shared < part(along.stream) - 1.0 {
+            let ratio = (part(along.first) / shared).max(1.0);
+            let longer = |bytes: &mut u64| *bytes = (*bytes as f64 * ratio) as u64;
+            ready.paced.iter_mut().flatten().for_each(longer);
         }
     }
 
-    /// The links along a dimension. A card of a graph carries what goes along all dimensions of the
-    /// network at once, so each has its part of the card.
+    /// The links along a dimension.
     fn wires(&self, dim: u32, stride: u32) -> Result<Wires, Problem> {
         let graph = match self.fabric {
             Fabric::Stacked(dims) => return Ok(Wires::Dim(dims[dim as usize].clone())),
             Fabric::Graph(graph) => graph,
         };
-        let near = (dim as usize) < place::node_dims(self.fabric);
+        let near = self.is_near(dim);
         match graph.reach().get(dim as usize) {
             Some(reach) if !near || self.place.rings.is_none() => {
                 let paths = if near && self.place.mesh { Paths::Direct } else { Paths::Switched };
@@ -148,8 +180,8 @@ impl Lines<'_> {
                 let size = graph.dims[dim as usize].size;
                 let hops = block.hops(2, 0, 1);
                 let latency = Span(reach.latency.0 / u64::from(hops));
-                let part = (reach.stream.0 as f64 * self.part(dim)) as u64;
-                Ok(Wires::Dim(Dim { block, size, bandwidth: Bandwidth(part.max(1)), latency }))
+                let bandwidth = self.shared(dim, reach);
+                Ok(Wires::Dim(Dim { block, size, bandwidth, latency }))
             }
             _ => {
                 let links = LinkGraph::new(self.fabric);

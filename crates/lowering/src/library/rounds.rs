@@ -3,7 +3,8 @@
 //! In every round each position sends its messages at once. It begins the next round when
 //! everything that it receives in this one is usable. The last reception of a round is charged the
 //! time that the library spends on the round beyond the wires, so that all positions end at the
-//! same instant:
+//! same instant. With a root, all receptions are charged the same: the root waits for the last one,
+//! and which one that is depends on how messages share its link.
 //!
 //! ```text
 //! time of a round = its messages alone on their links + its charge
@@ -29,6 +30,8 @@ pub(super) struct Rounds {
     pub n: u32,
     /// Every position sends what position 0 sends, turned to where it stands.
     pub alike: bool,
+    /// One position sends or receives every message after the opening.
+    pub rooted: bool,
     /// Rounds that open the plan.
     pub opening: usize,
     /// Messages of every round, in the order in which they leave.
@@ -52,7 +55,7 @@ impl Rounds {
         };
         let distances = (0..32).map(|k| 1 << k).take_while(|&d: &u32| d < n);
         let rounds: Vec<Vec<Message>> = distances.map(round).collect();
-        Rounds { n, alike, opening: rounds.len(), rounds }
+        Rounds { n, alike, rooted: false, opening: rounds.len(), rounds }
     }
 
     /// Adds a round, unless nothing is sent in it.
@@ -65,7 +68,7 @@ impl Rounds {
     /// The plan that takes `time` when nothing else uses the links; bytes move after `start`.
     pub fn ready(&self, wires: &Wires, start: Span, time: Span) -> ReadyPlan {
         let prices = self.prices(wires, start, time);
-        if self.alike { self.uniform(&prices) } else { self.by_position(&prices) }
+        if self.alike { self.uniform(&prices) } else { self.by_position(wires, &prices) }
     }
 
     fn prices(&self, wires: &Wires, start: Span, time: Span) -> Vec<Price> {
@@ -114,21 +117,26 @@ impl Rounds {
     }
 
     /// A script for each position.
-    fn by_position(&self, prices: &[Price]) -> ReadyPlan {
-        let mut scripts = vec![(Vec::new(), Vec::new()); self.n as usize];
-        for (messages, price) in self.rounds.iter().zip(prices) {
+    fn by_position(&self, wires: &Wires, prices: &[Price]) -> ReadyPlan {
+        let mut scripts = vec![(Vec::new(), Vec::new(), Vec::new()); self.n as usize];
+        for (round, (messages, price)) in self.rounds.iter().zip(prices).enumerate() {
             let mut active: BTreeMap<u32, Part> = BTreeMap::new();
-            for (message, &arrival) in messages.iter().zip(&price.arrivals) {
+            let last = price.arrivals.iter().copied().max().filter(|_| self.rooted);
+            let arrivals = price.arrivals.iter().zip(wires.entering(messages));
+            for (message, (&arrival, entering)) in messages.iter().zip(arrivals) {
                 let before = scripts[message.to as usize].1.len();
                 let receiver = active.entry(message.to).or_default();
                 let slot = (before + receiver.receives.len()) as u32;
                 receiver.receives.push(message.from);
-                receiver.last = receiver.last.max(arrival);
-                active.entry(message.from).or_default().sends.push((*message, slot));
+                receiver.last = receiver.last.max(last.unwrap_or(arrival));
+                let paced = if round < self.opening { message.bytes } else { entering };
+                active.entry(message.from).or_default().sends.push((*message, slot, paced));
             }
             for (position, part) in active {
-                let (steps, charges) = &mut scripts[position as usize];
+                let (steps, charges, paced) = &mut scripts[position as usize];
                 steps.extend(part.steps(charges.len() as u32));
+                paced.extend(part.sends.iter().map(|&(_, _, paced)| paced));
+                paced.resize(steps.len(), 0);
                 charges.resize(charges.len() + part.receives.len(), Span::ZERO);
                 if let (Some(last), false) = (charges.last_mut(), part.receives.is_empty()) {
                     *last = price.total.saturating_sub(part.last);
@@ -137,16 +145,16 @@ impl Rounds {
         }
         let script = |p: u32| Script::plain(scripts[p as usize].0.clone());
         let plan = Plan::by_role(self.n, |p| p, script);
-        let charges = scripts.iter().map(|s| s.1.clone()).collect();
-        ReadyPlan { charges, ..ReadyPlan::new(plan, |_| Span::ZERO) }
+        let (charges, paced) = scripts.into_iter().map(|s| (s.1, s.2)).unzip();
+        ReadyPlan { charges, paced, ..ReadyPlan::new(plan, |_| Span::ZERO) }
     }
 }
 
 /// What one position does in a round.
 #[derive(Default)]
 struct Part {
-    /// Messages, and which receive of the receiver takes each.
-    sends: Vec<(Message, u32)>,
+    /// Messages, which receive of the receiver takes each, and for how many bytes it keeps its link.
+    sends: Vec<(Message, u32, u64)>,
     /// Positions that it receives from.
     receives: Vec<u32>,
     /// When the last of those arrives.
@@ -158,7 +166,7 @@ impl Part {
     fn steps(&self, before: u32) -> Vec<Step> {
         let step = |at: usize| {
             let from = self.receives.get(at).map(|&from| To::At(from));
-            let send = |&(message, slot): &(Message, u32)| {
+            let send = |&(message, slot, _): &(Message, u32, u64)| {
                 Step::send(To::At(message.to), message.bytes, slot, before)
             };
             let nothing = Step::receive(To::At(0), before);

@@ -171,6 +171,7 @@ impl Traffic<'_> {
 
     /// The root and one group of members after the other.
     fn rooted(&self, rounds: &mut Rounds, dim: &Dim) {
+        rounds.rooted = true;
         let n = self.positions();
         let others: Vec<u32> = (1..n).map(|k| (self.root + k) % n).collect();
         let gather = self.kind == CollectiveKind::Gather;

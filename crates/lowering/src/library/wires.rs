@@ -4,7 +4,8 @@
 //! A message leaves an NPU when its first link is free, and arrives after `hops * latency +
 //! bytes / bandwidth`. On a graph it arrives after the sum of the latencies plus
 //! `bytes / bandwidth` of the slowest link. That is the analytical backend's rule
-//! (`net-analytical/src/analytical.rs`); tests compare runs with it.
+//! (`net-analytical/src/analytical.rs`). A port to a switch also receives one message at a time, as
+//! where messages share links. Tests compare runs with both.
 
 use rustc_hash::FxHashMap;
 use topology::{Dim, Hop, LinkGraph, Paths};
@@ -38,14 +39,36 @@ impl Wires {
     /// When each of `messages`, all ready at once, arrives.
     pub fn arrivals(&self, messages: &[Message]) -> Vec<Span> {
         let mut free: FxHashMap<(u32, u32), Span> = FxHashMap::default();
+        let mut received: FxHashMap<u32, Span> = FxHashMap::default();
         let arrival = |message: &Message| {
             let way = self.way(message);
             let leaves = free.entry(way.port).or_default();
-            let arrival = *leaves + way.transit;
+            let alone = *leaves + way.transit;
+            let latency = way.transit - way.occupied;
             *leaves += way.occupied;
-            arrival
+            if !self.has_one_port() {
+                return alone;
+            }
+            let before = received.entry(message.to).or_default();
+            *before += way.occupied;
+            alone.max(*before + latency)
         };
         messages.iter().map(arrival).collect()
+    }
+
+    /// The bytes that go to the receiver of each of `messages` by the port that takes it.
+    pub fn entering(&self, messages: &[Message]) -> Vec<u64> {
+        if !self.has_one_port() {
+            return messages.iter().map(|message| message.bytes).collect();
+        }
+        let mut bytes: FxHashMap<u32, u64> = FxHashMap::default();
+        messages.iter().for_each(|message| *bytes.entry(message.to).or_default() += message.bytes);
+        messages.iter().map(|message| bytes[&message.to]).collect()
+    }
+
+    /// Whether all messages to a position enter it by one link.
+    fn has_one_port(&self) -> bool {
+        matches!(self, Wires::Dim(dim) if dim.block.paths() != Paths::Direct)
     }
 
     fn way(&self, message: &Message) -> Way {
