@@ -82,6 +82,10 @@ impl<'a> NativeLowering<'a> {
                 Algorithm::BidirectionalRing
             }
             Some(Paths::Relayed) | None => self.cheapest(does, dim, at, size),
+            // One message at a time uses one of an NPU's links.
+            Some(Paths::Switched) if self.platform.fabric.npus_choose() && !is_rooted(kind) => {
+                self.cheapest(does, dim, at, size)
+            }
             // Rooted kinds and the barrier have a binomial tree for any number: direct would crowd
             // the root's port.
             Some(Paths::Switched) if is_rooted(kind) || kind == CollectiveKind::Barrier => {

@@ -200,6 +200,12 @@ impl GraphLinks {
         numbers
     }
 
+    /// How many equally near next links an NPU has to another one; at least 1.
+    #[inline]
+    pub(crate) fn ways(&self, src: u32, dst: u32) -> u32 {
+        if self.out.of(src).len() < 2 { 1 } else { (self.choices(src, dst).len() as u32).max(1) }
+    }
+
     /// The number of an NPU by which routes to it are spread.
     #[inline]
     pub(crate) fn number(&self, npu: u32) -> u32 {

@@ -152,12 +152,18 @@ impl LinkGraph {
         }
     }
 
-    /// The key with which a message from `src` to `dst` starts. On a graph NPUs count leaf by leaf.
+    /// The key with which a message from `src` to `dst` starts. On a graph NPUs count leaf by leaf,
+    /// and the first digit of [`Routing::DModK`] counts the source too: where NPUs have several
+    /// links, each then also receives by all of them.
     #[inline]
     pub fn key(&self, src: u32, dst: u32) -> u64 {
-        match &self.kind {
-            Kind::Stack(_) => self.routing.key(src, dst),
-            Kind::Graph(graph) => self.routing.key(src, graph.number(dst)),
+        match (&self.kind, self.routing) {
+            (Kind::Graph(graph), Routing::DModK) => {
+                let (ways, number) =
+                    (u64::from(graph.ways(src, dst)), u64::from(graph.number(dst)));
+                number * ways + (u64::from(graph.number(src)) + number) % ways
+            }
+            (_, routing) => routing.key(src, dst),
         }
     }
 
