@@ -133,8 +133,11 @@ impl GraphFabric {
             .collect();
         (!lost.is_empty()).then(|| {
             let are = if lost.len() == 1 { "is" } else { "are" };
-            let others = if most == 1 { "other NPU" } else { "other NPUs" };
-            format!("{} {are} cut off: no way is left to the {most} {others}", some(&lost))
+            let others = match most {
+                1 => "the other NPU".to_string(),
+                _ => format!("the {most} other NPUs"),
+            };
+            format!("{} {are} cut off: no way is left to {others}", some(&lost))
         })
     }
 

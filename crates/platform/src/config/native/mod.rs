@@ -185,10 +185,25 @@ fn parse(
     set: &[(String, String)],
     mut findings: Findings,
 ) -> Result<(Platform, Source), Vec<Problem>> {
-    match extends::resolve(text, search, &mut findings) {
+    let file = findings.file.clone();
+    let built = match extends::resolve(text, search, &mut findings) {
         Some(tree) => build(tree, name, set, findings),
         None => Err(findings.problems),
+    };
+    built.map_err(|problems| foreign(&file, problems))
+}
+
+/// Says what a file is whose keys are those of another program's.
+fn foreign(file: &str, problems: Vec<Problem>) -> Vec<Problem> {
+    const KEYS: [&str; 2] = ["num-npus", "topology-name"];
+    let is = |problem: &Problem| {
+        KEYS.iter().any(|key| problem.message == format!("unknown key \"{key}\""))
+    };
+    if !problems.iter().any(is) {
+        return problems;
     }
+    let help = "a platform file, such as armillary platform import NETWORK --system SYSTEM -o PLATFORM makes";
+    vec![Problem::new(file, "", "is a network file of ASTRA-sim 1.0").help(help)]
 }
 
 fn build(

@@ -44,6 +44,11 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         findings,
     );
     let scheduler = scheduler(&file, &root, sizes.len())?;
+    if scheduler.dispatch_below == 0 && scheduler.dispatch_chunks != 1 {
+        let key = |field: &str| path(Root::scheduler, field);
+        let (given, needed) = (key(Scheduler::dispatch_chunks), key(Scheduler::dispatch_below));
+        findings.warnings.push(format!("{given} has no effect without {needed}"));
+    }
     let library = library(&file, &root, &fabric, logical.is_some(), findings);
     if library.is_some() {
         unused(&collectives, &scheduler, sizes.len(), findings);

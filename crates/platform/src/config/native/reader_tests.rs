@@ -110,6 +110,29 @@ fn an_order_of_dimensions_that_changes_nothing_gives_a_warning() {
 }
 
 #[test]
+fn chunks_that_nothing_dispatches_give_a_warning() {
+    let warnings = |scheduler: &str| {
+        let text = format!(
+            "topology: R(4)_R(4)\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\nscheduler: {scheduler}"
+        );
+        read(&text).unwrap().warnings
+    };
+    let without = "scheduler.dispatch_chunks has no effect without scheduler.dispatch_below";
+    assert_eq!(warnings("{dispatch_chunks: 4}"), [without]);
+    assert_eq!(warnings("{dispatch_chunks: 4, dispatch_below: 2}"), [""; 0]);
+}
+
+#[test]
+fn a_network_of_astra_sim_1_is_named() {
+    for text in ["num-npus: 32\ntopology: Torus3D\n", "{\"topology-name\": \"Hierarchical\"}"] {
+        let problems = read(text).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert_eq!(problems[0].message, "is a network file of ASTRA-sim 1.0");
+        assert!(problems[0].to_string().contains("armillary platform import NETWORK"));
+    }
+}
+
+#[test]
 fn broken_text_gives_its_message() {
     let cases = [
         (("450 GB/s", "-450 GB/s"), format!("line 6, links[0].bandwidth: bandwidth \"-450 GB/s\" is negative {BANDWIDTH}")),
