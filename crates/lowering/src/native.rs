@@ -83,7 +83,7 @@ impl<'a> NativeLowering<'a> {
             }
             Some(Paths::Relayed) | None => self.cheapest(does, dim, at, size),
             // One message at a time uses one of an NPU's links.
-            Some(Paths::Switched) if self.platform.fabric.npus_choose() && !is_rooted(kind) => {
+            Some(Paths::Switched) if !is_rooted(kind) && self.has_several_ports() => {
                 self.cheapest(does, dim, at, size)
             }
             // Rooted kinds and the barrier have a binomial tree for any number: direct would crowd
@@ -96,6 +96,12 @@ impl<'a> NativeLowering<'a> {
             }
             Some(Paths::Switched | Paths::Direct) => Algorithm::Direct { window: None },
         })
+    }
+
+    /// Whether an NPU of a graph has several links.
+    fn has_several_ports(&self) -> bool {
+        let fabric = &self.platform.fabric;
+        matches!(fabric, Fabric::Graph(_)) && fabric.npus_choose()
     }
 
     /// Whether a ring runs both ways round: it is closed, and both ways are not one link.
