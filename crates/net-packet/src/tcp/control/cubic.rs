@@ -1,0 +1,133 @@
+//! CUBIC (RFC 9438), in integers: windows in bytes, times in nanoseconds.
+
+use super::{Acked, Window};
+use units::Time;
+
+const NS_PER_S: u128 = 1_000_000_000;
+const PS_PER_NS: u64 = 1_000;
+
+/// The state of CUBIC.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cubic {
+    /// Window before the last reduction (`W_max`), 0 before any.
+    most: u64,
+    /// Start of the present congestion avoidance, and the window then.
+    epoch: Option<(Time, u64)>,
+    /// Nanoseconds from its start until the window is `most` again (`K`).
+    until: u64,
+    /// Window of Reno since then (`W_est`).
+    reno: u64,
+    /// Parts of a segment by which `reno` will grow, bytes acknowledged times 17ths.
+    part: u64,
+}
+
+impl Cubic {
+    /// Sections 4.2 to 4.5.
+    pub(super) fn avoid(&mut self, window: &mut Window, acked: &Acked) {
+        let (start, _) = *self.epoch.get_or_insert_with(|| {
+            self.reno = window.size;
+            self.part = 0;
+            self.most = self.most.max(window.size);
+            // K = cbrt((W_max - cwnd_epoch) / C), windows in segments, C = 0.4.
+            let lack = u128::from(self.most - window.size) * 10;
+            let cube = lack * NS_PER_S.pow(3) / (4 * u128::from(window.segment));
+            self.until = cube_root(cube);
+            (acked.now, window.size)
+        });
+        // The window one round trip from now (section 4.2), between the present one and 1.5 times
+        // it.
+        let t = (acked.now.since(start) + acked.round_trip).0 / PS_PER_NS;
+        let target = self.curve(t, window.segment).clamp(window.size, window.size * 3 / 2);
+        window.size += (target - window.size) * window.segment / window.size;
+        // Section 4.3: alpha = 3 (1 - beta) / (1 + beta) = 9 / 17 until W_max, 1 from then on.
+        self.part += if self.reno < self.most { 9 * acked.bytes } else { 17 * acked.bytes };
+        let grown = u128::from(self.part) * u128::from(window.segment)
+            / (17 * u128::from(window.size));
+        if grown > 0 {
+            self.reno += grown as u64;
+            self.part = 0;
+        }
+        window.size = window.size.max(self.reno);
+    }
+
+    /// `C (t - K)^3 + W_max` with C = 0.4 segments per cubic second.
+    fn curve(&self, t: u64, segment: u64) -> u64 {
+        let off = u128::from(t.abs_diff(self.until)).min(60 * NS_PER_S);
+        let bytes = 4 * u128::from(segment) * off.pow(3) / (10 * NS_PER_S.pow(3));
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        if t < self.until {
+            self.most.saturating_sub(bytes)
+        } else {
+            self.most.saturating_add(bytes)
+        }
+    }
+
+    /// Section 4.6: 0.7 of what is under way. Section 4.7: a flow that is reduced before it has
+    /// its window again leaves more to others.
+    pub(super) fn reduced(&mut self, window: &Window, flight: u64) -> u64 {
+        self.epoch = None;
+        self.most =
+            if window.size < self.most { window.size * 17 / 20 } else { window.size };
+        (flight * 7 / 10).max(2 * window.segment)
+    }
+
+    /// Section 4.8.
+    pub(super) fn timed_out(&mut self) {
+        self.epoch = None;
+    }
+}
+
+/// The largest integer whose cube is at most `value`.
+fn cube_root(value: u128) -> u64 {
+    let (mut low, mut high) = (0u128, 1u128 << 42);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if middle.pow(3) <= value { low = middle } else { high = middle - 1 }
+    }
+    low as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+
+    #[test]
+    fn cube_roots_are_exact() {
+        for (value, root) in [(0, 0), (1, 1), (7, 1), (8, 2), (26, 2), (27, 3)] {
+            assert_eq!(cube_root(value), root);
+        }
+        let large = 1u128 << 41;
+        assert_eq!(cube_root(large.pow(3)), 1 << 41);
+        assert_eq!(cube_root(large.pow(3) - 1), (1 << 41) - 1);
+    }
+
+    /// RFC 9438, section 4.2: at 0 the window is 0.7 W_max, at K it is W_max, and the curve is
+    /// symmetric about K.
+    #[test]
+    fn the_window_follows_the_cubic_function() {
+        let segment = 1000;
+        let mut cubic = Cubic { most: 100 * segment, ..Cubic::default() };
+        let mut window = Window { size: 70 * segment, threshold: 0, segment };
+        let round_trip = Span(100_000_000_000);
+        let mut now = Time(0);
+        let mut at = Vec::new();
+        // A window of segments each 100 ms, for 6 s.
+        for _ in 0..60 {
+            at.push(window.size);
+            let (begin, segments) = (now, window.size / segment);
+            for i in 0..segments {
+                now = begin + Span(100_000_000_000 * i / segments);
+                let acked = Acked { now, bytes: segment, upto: 0, sent: 0, marked: false, round_trip };
+                cubic.avoid(&mut window, &acked);
+            }
+            now = begin + Span(100_000_000_000);
+        }
+        // K = cbrt(30 / 0.4) = 4.217 s.
+        let expected = |t: f64| 0.4 * (t - 4.217f64).powi(3) + 100.0;
+        for (i, &size) in at.iter().enumerate().skip(1) {
+            let (got, want) = (size as f64 / 1000.0, expected(i as f64 * 0.1 + 0.1));
+            assert!((got / want - 1.0).abs() < 0.03, "at {i}: {got} against {want}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! TCP: one connection for each ordered pair of NPUs that talks, set up before the run.
+//!
+//! Here: the sending side (`sender.rs`), its timeout (`rtt.rs`) and window (`control/`), and the
+//! receiving side (`receiver.rs`). Not here: packets and ports.
+
+mod control;
+mod receiver;
+mod rtt;
+mod sender;
+
+pub(crate) use receiver::{Answer, Receiver, Sack};
+pub use sender::Losses;
+pub(crate) use sender::Sender;
+
+use crate::settings::{Control, Reduction, Tcp};
