@@ -21,6 +21,9 @@ const RESENT: u8 = 4;
 /// Sent more than once, so it measures no round trip (Karn).
 const TWICE: u8 = 8;
 
+/// Most that a handshake can offer: its window is not scaled (RFC 7323, section 2.2).
+const UNSCALED: u64 = 65_535;
+
 /// Duplicate acknowledgements that mean a loss (RFC 5681).
 const DUPLICATES: u32 = 3;
 
@@ -89,6 +92,8 @@ pub(crate) struct Sender {
     pub next: u64,
     pub written: u64,
     window: Window,
+    /// What the receiver can take, as it last said.
+    offered: u64,
     algorithm: Algorithm,
     flight: VecDeque<Segment>,
     /// Bytes held to be in the network.
@@ -122,6 +127,7 @@ impl Sender {
             next: 0,
             written: 0,
             window,
+            offered: tcp.window.0.min(UNSCALED),
             algorithm: Algorithm::new(tcp.control),
             flight: VecDeque::new(),
             pipe: 0,
@@ -165,7 +171,7 @@ impl Sender {
             return None;
         }
         let len = left.min(self.window.segment);
-        let within = self.next + len <= self.una + tcp.window.0 || self.una == self.next;
+        let within = self.next + len <= self.una + self.offered || self.una == self.next;
         if !within || self.pipe + len > allowed {
             return None;
         }
@@ -226,6 +232,7 @@ impl Sender {
         if upto > self.next || upto < self.una {
             return None;
         }
+        self.offered = tcp.window.0;
         let bytes = upto - self.una;
         let mut delivered = bytes;
         let mut round_trip = None;

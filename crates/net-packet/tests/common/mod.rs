@@ -59,7 +59,7 @@ pub enum Order {
 }
 
 impl Order {
-    fn of(self, hosts: u32, host: u32) -> Vec<u32> {
+    pub fn of(self, hosts: u32, host: u32) -> Vec<u32> {
         let mut all: Vec<u32> = match self {
             Order::Rotation => (1..hosts).map(|i| (host + i) % hosts).collect(),
             _ => (0..hosts).filter(|&other| other != host).collect(),
