@@ -6,6 +6,8 @@
 mod control;
 mod receiver;
 mod rtt;
+#[cfg(test)]
+mod scenario;
 mod sender;
 
 pub(crate) use receiver::{Answer, Receiver, Sack};

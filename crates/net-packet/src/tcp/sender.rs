@@ -145,8 +145,15 @@ impl Sender {
     }
 
     /// The congestion window, bytes.
+    #[cfg(test)]
     pub(crate) fn window(&self) -> u64 {
         self.window.size
+    }
+
+    /// Whether everything was acknowledged and nothing is held to be under way.
+    #[cfg(test)]
+    pub(crate) fn is_settled(&self) -> bool {
+        (self.flight.len(), self.pipe, self.holes, self.deadline) == (0, 0, 0, None)
     }
 
     /// `bytes` more to send.

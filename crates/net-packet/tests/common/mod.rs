@@ -65,7 +65,7 @@ impl Order {
             _ => (0..hosts).filter(|&other| other != host).collect(),
         };
         if let Order::Random(seed) = self {
-            let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(host.into()));
+            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(host.into()));
             for i in (1..all.len()).rev() {
                 all.swap(i, random.below(i as u64 + 1) as usize);
             }
