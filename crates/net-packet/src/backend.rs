@@ -412,6 +412,7 @@ impl Backend for Packets {
         };
         Usage {
             bytes: self.bytes.clone(),
+            outermost: Vec::new(),
             transfers: self.transfers,
             stored: 0,
             links: used.map(usage).collect(),

@@ -133,7 +133,11 @@ impl Port {
         self.counters.busy += span;
         self.free = start + span;
         self.line.push_back(Entry { packet, start });
-        if self.line.len() == 1 { Outcome::First(self.free + self.latency) } else { Outcome::Behind }
+        if self.line.len() == 1 {
+            Outcome::First(self.free + self.latency)
+        } else {
+            Outcome::Behind
+        }
     }
 
     /// The first packet of the line arrives at the far end. Returns it, when it began to leave, and

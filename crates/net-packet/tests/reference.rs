@@ -56,8 +56,14 @@ fn table() {
         let s = begin.elapsed().as_secs_f64();
         println!(
             "{bytes:>9} {buffer:>8} {mtu:>5} {order:?} {us:>12.3} {expected:>12.3} {:>7.2}% drops {} retx {} rto {} rec {} q {} | {:.2} M hops/s {} hops",
-            (us / expected - 1.0) * 100.0, t.drops, t.losses.retransmits, t.losses.timeouts,
-            t.losses.recoveries, t.longest_queue, t.hops as f64 / 1e6 / s, t.hops
+            (us / expected - 1.0) * 100.0,
+            t.drops,
+            t.losses.retransmits,
+            t.losses.timeouts,
+            t.losses.recoveries,
+            t.longest_queue,
+            t.hops as f64 / 1e6 / s,
+            t.hops
         );
     }
 }

@@ -87,8 +87,7 @@ impl<F: FnMut(usize, Emit) -> Fate> Path<F> {
 
     fn answer(&mut self) {
         self.receiver.acknowledge();
-        let sack =
-            if self.tcp.sack { self.receiver.sack() } else { Sack::default() };
+        let sack = if self.tcp.sack { self.receiver.sack() } else { Sack::default() };
         self.push(self.now + Span(TRIP.0 / 2), Event::Ack(self.receiver.next, sack));
     }
 
@@ -209,9 +208,13 @@ fn a_burst_takes_one_round_trip_with_sack_and_one_for_each_loss_without() {
     let lost = [5, 6, 7, 8];
     for (sack, last) in [(true, 20), (false, 40)] {
         let tcp = Tcp { sack, initial_window: 30, ..settings() };
-        let mut path = Path::new(tcp, |number, _| {
-            if lost.contains(&number) { Fate::Lost } else { Fate::Arrives }
-        });
+        let mut path =
+            Path::new(
+                tcp,
+                |number, _| {
+                    if lost.contains(&number) { Fate::Lost } else { Fate::Arrives }
+                },
+            );
         path.write(100);
         path.run(500);
         let again = path.again();
@@ -252,8 +255,7 @@ fn little_reordering_is_no_loss() {
         // the path reorders it behind as many as were sent with it.
         let tcp = Tcp { initial_window: 1 + behind, ..settings() };
         let late = Fate::Late(Span(1));
-        let mut path =
-            Path::new(tcp, |number, _| if number == 0 { late } else { Fate::Arrives });
+        let mut path = Path::new(tcp, |number, _| if number == 0 { late } else { Fate::Arrives });
         path.write(u64::from(1 + behind));
         path.run(100);
         assert_eq!(path.sender.losses.retransmits, expected, "behind {behind}");

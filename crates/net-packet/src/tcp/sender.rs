@@ -375,7 +375,8 @@ impl Sender {
             let before = self.holes;
             self.find_lost();
             let is_lost = self.holes > before
-                || self.duplicates >= DUPLICATES && self.flight.front().is_some_and(|s| s.state == 0);
+                || self.duplicates >= DUPLICATES
+                    && self.flight.front().is_some_and(|s| s.state == 0);
             if self.recovery.is_none() && is_lost && self.una >= self.recover {
                 self.enter();
                 if self.holes == 0 {
@@ -420,13 +421,8 @@ impl Sender {
         self.window.threshold = self.algorithm.reduced(&self.window, flight);
         self.window.size = self.window.threshold;
         self.recover = self.next;
-        self.recovery = Some(Recovery {
-            point: self.next,
-            by_timeout: false,
-            flight,
-            delivered: 0,
-            out: 0,
-        });
+        self.recovery =
+            Some(Recovery { point: self.next, by_timeout: false, flight, delivered: 0, out: 0 });
     }
 
     /// Holds the first segment to be lost.
@@ -487,13 +483,8 @@ impl Sender {
         self.rtt.back_off();
         self.deadline = Some(now + self.rtt.timeout(tcp));
         self.recover = self.next;
-        self.recovery = Some(Recovery {
-            point: self.next,
-            by_timeout: true,
-            flight,
-            delivered: 0,
-            out: 0,
-        });
+        self.recovery =
+            Some(Recovery { point: self.next, by_timeout: true, flight, delivered: 0, out: 0 });
         (self.duplicates, self.inflated, self.scan) = (0, 0, 0);
         (self.pipe, self.holes) = (0, 0);
         for segment in &mut self.flight {

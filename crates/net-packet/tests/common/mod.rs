@@ -3,7 +3,7 @@
 
 use net_packet::{Packets, Settings};
 use network::{Backend, LinkCost, Transfer};
-use topology::{Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph};
+use topology::{Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology};
 use units::{Bandwidth, Span, Time};
 
 /// A small generator of our own (Steele, Lea, Flood 2014, SplitMix64): the cases are the same on
@@ -36,15 +36,34 @@ pub fn flat(hosts: u32, settings: Settings) -> Packets {
         nodes: (0..=hosts).map(|n| GraphNode::npu(format!("n{n}"))).collect(),
         ..GraphFabric::default()
     };
-    graph(&fabric, settings)
+    graph(&fabric, Routing::DModK, settings)
+}
+
+/// The dimensions of a shape in the notation, with odd bandwidths and latencies.
+pub fn dims(shape: &str, random: &mut Random) -> Vec<Dim> {
+    let shape: Topology = shape.parse().expect("a shape");
+    let dim = |&(block, size): &(topology::Block, u32)| Dim {
+        block,
+        size,
+        bandwidth: Bandwidth(1_000_000_007 * (1 + random.below(400))),
+        latency: Span(random.below(3_000_000)),
+    };
+    shape.dims.iter().map(dim).collect()
+}
+
+/// A backend on stacked blocks.
+pub fn stack(dims: &[Dim], routing: Routing, settings: Settings) -> Packets {
+    let cost = |d: &Dim| LinkCost::Exact { bandwidth: d.bandwidth, latency: d.latency };
+    let links = LinkGraph::new(&Fabric::Stacked(dims.to_vec())).expect("a network");
+    Packets::new(links.with_routing(routing), dims.iter().map(cost).collect(), false, settings)
 }
 
 /// A backend on an explicit graph.
-pub fn graph(fabric: &GraphFabric, settings: Settings) -> Packets {
+pub fn graph(fabric: &GraphFabric, routing: Routing, settings: Settings) -> Packets {
     let cost = |l: &GraphLink| LinkCost::Exact { bandwidth: l.bandwidth, latency: l.latency };
     let costs = fabric.links.iter().map(cost).collect();
     let links = LinkGraph::new(&Fabric::Graph(fabric.clone())).expect("a connected network");
-    Packets::new(links, costs, true, settings)
+    Packets::new(links.with_routing(routing), costs, true, settings)
 }
 
 /// In which order a host opens its messages.
@@ -65,7 +84,8 @@ impl Order {
             _ => (0..hosts).filter(|&other| other != host).collect(),
         };
         if let Order::Random(seed) = self {
-            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(host.into()));
+            let mut random =
+                Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(host.into()));
             for i in (1..all.len()).rev() {
                 all.swap(i, random.below(i as u64 + 1) as usize);
             }
@@ -81,7 +101,8 @@ pub fn all_reduce(network: &mut Packets, hosts: u32, bytes: u64, order: Order) -
     let orders: Vec<Vec<u32>> = (0..hosts).map(|host| order.of(hosts, host)).collect();
     let step = |network: &mut Packets, now: Time, step: u64, host: u32| {
         for &dst in &orders[host as usize] {
-            let token = (step * u64::from(hosts) + u64::from(host)) * u64::from(hosts) + u64::from(dst);
+            let token =
+                (step * u64::from(hosts) + u64::from(host)) * u64::from(hosts) + u64::from(dst);
             let transfer = Transfer { src: host, dst, bytes: part, paced: part, token, weight: 1 };
             network.start(now, transfer);
         }
@@ -91,7 +112,8 @@ pub fn all_reduce(network: &mut Packets, hosts: u32, bytes: u64, order: Order) -
     }
     let square = u64::from(hosts) * u64::from(hosts);
     let mut missing = vec![hosts - 1; hosts as usize];
-    let (mut finished, mut last, mut left) = (Vec::new(), Time::ZERO, 2 * square - 2 * u64::from(hosts));
+    let (mut finished, mut last, mut left) =
+        (Vec::new(), Time::ZERO, 2 * square - 2 * u64::from(hosts));
     while left > 0 {
         let next = network.next_event().expect("messages are under way");
         network.advance(next, &mut finished);
@@ -107,4 +129,35 @@ pub fn all_reduce(network: &mut Packets, hosts: u32, bytes: u64, order: Order) -
         }
     }
     last
+}
+
+/// Transfers in bursts, so that many start at one instant and many meet.
+pub fn traffic(npus: u32, random: &mut Random) -> Vec<(Time, Transfer)> {
+    let mut now = 0;
+    let transfer = |token| {
+        now += [0, 0, 0, 50_000, 40_000_000][random.below(5) as usize];
+        let src = random.below(npus.into()) as u32;
+        let dst = (src + 1 + random.below(u64::from(npus) - 1) as u32) % npus;
+        let bytes = [0, 1, 4096, 1_000_003][random.below(4) as usize];
+        let weight = 1 + random.below(3);
+        (Time(now), Transfer { src, dst, bytes, paced: bytes, token, weight })
+    };
+    (0..60).map(transfer).collect()
+}
+
+/// A tree of two switches with four NPUs, and a shortcut.
+pub fn tree(random: &mut Random) -> GraphFabric {
+    let ends = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5), (1, 2)];
+    let both = ends.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]);
+    let link = |(from, to)| {
+        let (bandwidth, latency) =
+            (Bandwidth(1_000_000_000 + random.below(1 << 38)), Span(random.below(2_000_000)));
+        GraphLink { from, to, bandwidth, latency, kind: 0 }
+    };
+    GraphFabric {
+        npus: 4,
+        links: both.map(link).collect(),
+        nodes: (0..6).map(|n| GraphNode::npu(format!("n{n}"))).collect(),
+        ..GraphFabric::default()
+    }
 }

@@ -41,8 +41,8 @@ impl Cubic {
         window.size += (target - window.size) * window.segment / window.size;
         // Section 4.3: alpha = 3 (1 - beta) / (1 + beta) = 9 / 17 until W_max, 1 from then on.
         self.part += if self.reno < self.most { 9 * acked.bytes } else { 17 * acked.bytes };
-        let grown = u128::from(self.part) * u128::from(window.segment)
-            / (17 * u128::from(window.size));
+        let grown =
+            u128::from(self.part) * u128::from(window.segment) / (17 * u128::from(window.size));
         if grown > 0 {
             self.reno += grown as u64;
             self.part = 0;
@@ -66,8 +66,7 @@ impl Cubic {
     /// its window again leaves more to others.
     pub(super) fn reduced(&mut self, window: &Window, flight: u64) -> u64 {
         self.epoch = None;
-        self.most =
-            if window.size < self.most { window.size * 17 / 20 } else { window.size };
+        self.most = if window.size < self.most { window.size * 17 / 20 } else { window.size };
         (flight * 7 / 10).max(2 * window.segment)
     }
 
@@ -118,7 +117,8 @@ mod tests {
             let (begin, segments) = (now, window.size / segment);
             for i in 0..segments {
                 now = begin + Span(100_000_000_000 * i / segments);
-                let acked = Acked { now, bytes: segment, upto: 0, sent: 0, marked: false, round_trip };
+                let acked =
+                    Acked { now, bytes: segment, upto: 0, sent: 0, marked: false, round_trip };
                 cubic.avoid(&mut window, &acked);
             }
             now = begin + Span(100_000_000_000);

@@ -1,0 +1,72 @@
+//! The backend keeps the contract of `network` on random traffic over random shapes.
+
+mod common;
+
+use common::{Random, dims, graph, stack, traffic, tree};
+use net_packet::{Packets, Settings};
+use network::{Transfer, conformance};
+use topology::{Fabric, LinkGraph, Routing};
+use units::{Bytes, Span};
+
+const SHAPES: [&str; 9] = [
+    "R(2)",
+    "R(7)",
+    "FC(6)",
+    "SW(5)",
+    "R(4)_R(4)",
+    "R(3)_FC(4)_SW(2)",
+    "SW(4)_R(5)",
+    "FC(3)_FC(3)",
+    "M(5)_SW(3)",
+];
+
+const ROUTINGS: [Routing; 3] = [Routing::Lowest, Routing::DModK, Routing::Hash { seed: 3 }];
+
+/// Longest that a transfer alone may take: its packets one after the other over every link of the
+/// way, a round trip for each window, and the longest delay of an acknowledgement.
+fn alone(links: &LinkGraph, settings: &Settings, transfer: &Transfer) -> Span {
+    let payload = u64::from(settings.mtu - settings.header);
+    let packets = transfer.bytes.div_ceil(payload).max(1);
+    let wire = packets * u64::from(settings.mtu + settings.framing);
+    let hops = links.route(transfer.src, transfer.dst).map(|hop| links.link(hop.link));
+    let there: Span = hops.map(|link| link.latency + link.bandwidth.span(Bytes(wire))).sum();
+    Span(there.0 * 40) + settings.tcp.ack_delay
+}
+
+#[test]
+fn stacks_keep_the_contract() {
+    let mut random = Random(1);
+    for shape in SHAPES.into_iter().cycle().take(27) {
+        let dims = dims(shape, &mut random);
+        let fabric = Fabric::Stacked(dims.clone());
+        let transfers = traffic(fabric.npus(), &mut random);
+        for routing in ROUTINGS {
+            let settings = Settings::default();
+            let links = LinkGraph::new(&fabric).unwrap().with_routing(routing);
+            let result = conformance::check(
+                || stack(&dims, routing, settings),
+                &transfers,
+                |_: &Packets, transfer| alone(&links, &settings, transfer),
+            );
+            assert_eq!(result, Ok(()), "{routing} on {shape}");
+        }
+    }
+}
+
+#[test]
+fn graphs_keep_the_contract() {
+    let mut random = Random(2);
+    for case in 0..32 {
+        let fabric = tree(&mut random);
+        let transfers = traffic(4, &mut random);
+        let routing = ROUTINGS[case % 3];
+        let settings = Settings { buffer: Some(Bytes(100_000)), ..Settings::default() };
+        let links = LinkGraph::new(&Fabric::Graph(fabric.clone())).unwrap().with_routing(routing);
+        let result = conformance::check(
+            || graph(&fabric, routing, settings),
+            &transfers,
+            |_: &Packets, transfer| alone(&links, &settings, transfer),
+        );
+        assert_eq!(result, Ok(()), "{routing}");
+    }
+}
