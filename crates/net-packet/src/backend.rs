@@ -8,7 +8,7 @@
 use crate::connection::{Connection, Message};
 use crate::packet::{ACK, AGAIN, CE, ECE, NO_SACK, Packet};
 use crate::port::{Counters, Outcome, Port};
-use crate::settings::Settings;
+use crate::settings::{Buffer, Settings, Tcp, Transport};
 use crate::tcp::{Answer, Losses, Sack};
 use engine::EventQueue;
 use network::{Backend, Delivery, LinkCost, LinkUsage, Transfer, Usage};
@@ -54,6 +54,7 @@ pub struct Totals {
 pub struct Packets {
     graph: LinkGraph,
     settings: Settings,
+    tcp: Tcp,
     ports: Vec<Port>,
     /// Ports of all routes, each ended by [`END`].
     routes: Vec<u32>,
@@ -84,15 +85,22 @@ impl Packets {
             let ends = graph.link(link);
             let cost = costs[if by_link { link } else { ends.dim } as usize];
             // Packets of an NPU wait in its memory.
-            let buffer = settings.buffer.filter(|_| ends.from >= npus);
-            let mark_above = settings.mark_above.map_or(u64::MAX, |bytes| bytes.0);
-            Port::new(cost, buffer.map_or(u64::MAX, |bytes| bytes.0), mark_above)
+            let buffer = match settings.switch.buffer {
+                Buffer::Port(bytes) if ends.from >= npus => bytes.0,
+                _ => u64::MAX,
+            };
+            let mark_above = settings.switch.marking.map_or(u64::MAX, |marking| marking.to.0);
+            Port::new(cost, buffer, mark_above)
         };
         Packets {
             ports: (0..graph.len()).map(port).collect(),
             bytes: vec![0; if by_link { 1 } else { costs.len() }],
             graph,
             settings,
+            tcp: match settings.transport {
+                Transport::Tcp(tcp) => tcp,
+                Transport::Rdma(_) => Tcp::default(),
+            },
             routes: Vec::new(),
             known: FxHashMap::default(),
             connections: Vec::new(),
@@ -151,7 +159,12 @@ impl Packets {
         let cost = |hop: topology::Hop| self.ports[hop.link as usize].cost().transit(1, wire);
         let ways = self.graph.route(src, dst).chain(self.graph.route(dst, src));
         let round_trip = ways.map(cost).sum();
-        self.connections.push(Connection::new((there, back), round_trip, &self.settings));
+        self.connections.push(Connection::new(
+            (there, back),
+            round_trip,
+            &self.settings,
+            &self.tcp,
+        ));
         self.known.insert((src, dst), at);
         at
     }
@@ -162,7 +175,7 @@ impl Packets {
         let around = u64::from(self.settings.header) + u64::from(self.settings.framing);
         loop {
             let connection = &mut self.connections[at as usize];
-            let Some(emit) = connection.sender.take(now, &self.settings.tcp) else { break };
+            let Some(emit) = connection.sender.take(now, &self.tcp) else { break };
             let packet = Packet {
                 seq: emit.seq,
                 connection: at,
@@ -229,7 +242,7 @@ impl Packets {
     fn data(&mut self, now: Time, packet: Packet, finished: &mut Vec<Delivery>) {
         let around = self.settings.header + self.settings.framing;
         let len = u64::from(packet.wire - around);
-        let tcp = &self.settings.tcp;
+        let tcp = &self.tcp;
         let connection = &mut self.connections[packet.connection as usize];
         let receiver = &mut connection.receiver;
         // RFC 8257, section 3.2: a change of marks is acknowledged at once.
@@ -266,7 +279,7 @@ impl Packets {
         let flags = ACK | if receiver.marked { ECE } else { 0 };
         let (seq, route) = (receiver.next, connection.back);
         let mut sack = NO_SACK;
-        if self.settings.tcp.sack && receiver.has_gap() {
+        if self.tcp.sack && receiver.has_gap() {
             let ranges = receiver.sack();
             sack = self.free_sacks.pop().unwrap_or_else(|| {
                 self.sacks.push(Sack::default());
@@ -286,7 +299,7 @@ impl Packets {
         self.forget(packet.sack);
         let connection = &mut self.connections[packet.connection as usize];
         let news = (packet.seq, sack.as_ref(), packet.is(ECE));
-        connection.sender.acknowledged(now, news, &self.settings.tcp);
+        connection.sender.acknowledged(now, news, &self.tcp);
         self.pump(now, packet.connection);
     }
 
@@ -301,7 +314,7 @@ impl Packets {
                 connection.timeout_at = None;
                 match connection.sender.deadline {
                     Some(deadline) if deadline <= now => {
-                        connection.sender.timed_out(now, &self.settings.tcp);
+                        connection.sender.timed_out(now, &self.tcp);
                         self.pump(now, at);
                     }
                     Some(deadline) => {
@@ -347,7 +360,7 @@ impl Backend for Packets {
         }
         let connection = &mut self.connections[at as usize];
         // A stream has no empty messages: one byte stands for the header of an empty one.
-        connection.sender.write(now, bytes.max(1), &self.settings.tcp);
+        connection.sender.write(now, bytes.max(1), &self.tcp);
         let end = connection.sender.written;
         connection.messages.push_back(Message { end, token });
         self.pump(now, at);
@@ -413,6 +426,7 @@ impl Backend for Packets {
         Usage {
             bytes: self.bytes.clone(),
             outermost: Vec::new(),
+            busiest: None,
             transfers: self.transfers,
             stored: 0,
             links: used.map(usage).collect(),

@@ -1,6 +1,6 @@
 //! A connection between two NPUs and the messages on it.
 
-use crate::settings::Settings;
+use crate::settings::{Settings, Tcp};
 use crate::tcp::{Receiver, Sender};
 use std::collections::VecDeque;
 use units::{Span, Time};
@@ -32,12 +32,12 @@ impl Connection {
         (there, back): (u32, u32),
         round_trip: Span,
         settings: &Settings,
+        tcp: &Tcp,
     ) -> Connection {
-        let segment = u64::from(settings.mtu - settings.header);
         Connection {
             there,
             back,
-            sender: Sender::new(&settings.tcp, segment, round_trip),
+            sender: Sender::new(tcp, settings.payload(), round_trip),
             receiver: Receiver::default(),
             messages: VecDeque::new(),
             timeout_at: None,

@@ -13,5 +13,8 @@ mod tcp;
 
 pub use backend::{Packets, Totals};
 pub use port::Counters;
-pub use settings::{Control, Reduction, Settings, Tcp};
+pub use settings::{
+    Buffer, Control, Dcqcn, Marking, Pause, Rdma, Recovery, Reduction, Settings, Switch, Tcp,
+    Transport,
+};
 pub use tcp::Losses;

@@ -1,6 +1,6 @@
 //! How packets are made, queued and controlled.
 
-use units::{Bytes, Span};
+use units::{Bandwidth, Bytes, Ratio, Span};
 
 /// Settings of the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,12 +11,76 @@ pub struct Settings {
     pub header: u16,
     /// What a link carries around each packet: Ethernet's header, checksum, preamble and gap, bytes.
     pub framing: u16,
-    /// Buffer of each port of a switch. `None`: nothing is dropped.
-    pub buffer: Option<Bytes>,
-    /// Queue, in bytes, from which a port marks packets (a step). `None`: it marks none.
-    pub mark_above: Option<Bytes>,
+    /// From the start of a message until its first packet may leave.
+    pub injection: Span,
+    /// The ports of switches.
+    pub switch: Switch,
+    /// What carries messages.
+    pub transport: Transport,
+}
+
+/// How ports of switches queue packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switch {
+    /// Where packets wait.
+    pub buffer: Buffer,
+    /// When packets are marked. `None`: never.
+    pub marking: Option<Marking>,
+    /// Acknowledgements and reports of congestion leave before data.
+    pub control_first: bool,
+    /// Messages of at most so many bytes leave before larger ones. `None`: all wait alike.
+    pub small_first: Option<Bytes>,
+    /// Priority flow control (IEEE 802.1Qbb). `None`: a full buffer drops.
+    pub pause: Option<Pause>,
+}
+
+/// Where the packets of a switch wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Buffer {
+    /// There is always room.
+    #[default]
+    Unlimited,
+    /// Each port has so much.
+    Port(Bytes),
+    /// All ports of a switch share `total`; each takes at most `alpha` times what is free
+    /// (Choudhury and Hahne, IEEE/ACM ToN 6, 1998).
+    Shared {
+        /// Of the whole switch.
+        total: Bytes,
+        /// Part of what is free that one port may take.
+        alpha: Ratio,
+    },
+}
+
+/// When a port marks packets: with a probability that rises from 0 at `from` to `most` at `to`,
+/// and always above (RED: Floyd and Jacobson, 1993, on the current queue). A step where both are
+/// equal (RFC 8257).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marking {
+    /// Queue from which some packets are marked.
+    pub from: Bytes,
+    /// Queue from which all are marked.
+    pub to: Bytes,
+    /// Probability just below `to`.
+    pub most: Ratio,
+}
+
+/// When a switch stops those that send to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Bytes that came over one link and wait, above which it is paused.
+    pub above: Bytes,
+    /// Bytes at which it is resumed.
+    pub below: Bytes,
+}
+
+/// What carries messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
     /// TCP.
-    pub tcp: Tcp,
+    Tcp(Tcp),
+    /// RDMA over converged Ethernet (RoCEv2).
+    Rdma(Rdma),
 }
 
 /// Settings of TCP.
@@ -45,7 +109,7 @@ pub struct Tcp {
     pub restart: bool,
 }
 
-/// Congestion control.
+/// Congestion control of TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Control {
     /// RFC 5681 with RFC 6582.
@@ -67,16 +131,95 @@ pub enum Reduction {
     Half,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
+/// Settings of RDMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rdma {
+    /// Most bytes of a connection under way.
+    pub window: Bytes,
+    /// Packets for each acknowledgement.
+    pub ack_every: u32,
+    /// What is sent again after a loss.
+    pub recovery: Recovery,
+    /// How long a sender waits for an acknowledgement before it sends again.
+    pub timeout: Span,
+    /// Congestion control. `None`: connections send as fast as their link.
+    pub dcqcn: Option<Dcqcn>,
+}
+
+/// What RDMA sends again after a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// Everything from the lost packet on (InfiniBand specification, volume 1, section 9.7.5.2).
+    #[default]
+    GoBackN,
+    /// The lost packets (Mittal et al., SIGCOMM 2018).
+    Selective,
+}
+
+/// Settings of DCQCN (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM
+/// 2015, section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dcqcn {
+    /// Least time between two reports of congestion of a connection.
+    pub report_interval: Span,
+    /// The gain g of the estimate of congestion.
+    pub gain: Ratio,
+    /// After so long without a report the estimate falls.
+    pub alpha_interval: Span,
+    /// The rate rises after so long, and after so many bytes.
+    pub rate_interval: Span,
+    /// See `rate_interval`.
+    pub rate_bytes: Bytes,
+    /// Steps of fast recovery before the target rate rises.
+    pub recovery_steps: u32,
+    /// What a step adds to the target rate.
+    pub additive: Bandwidth,
+    /// What a step adds when both counters are past `recovery_steps`.
+    pub hyper: Bandwidth,
+    /// Least rate.
+    pub least: Bandwidth,
+}
+
+impl Settings {
+    /// With a transport: headers are IPv4's and its own.
+    pub fn with(transport: Transport) -> Settings {
+        let header = match transport {
+            // IPv4 20, TCP 20.
+            Transport::Tcp(_) => 40,
+            // IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
+            Transport::Rdma(_) => 44,
+        };
         Settings {
             mtu: 1500,
-            header: 40,
+            header,
             framing: 38,
-            buffer: None,
-            mark_above: None,
-            tcp: Tcp::default(),
+            injection: Span::ZERO,
+            switch: Switch::default(),
+            transport,
         }
+    }
+
+    /// Bytes that a link carries for a packet without data.
+    pub(crate) fn around(&self) -> u16 {
+        self.header + self.framing
+    }
+
+    /// Most bytes of data in a packet.
+    pub(crate) fn payload(&self) -> u64 {
+        u64::from(self.mtu - self.header)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings::with(Transport::Tcp(Tcp::default()))
+    }
+}
+
+impl Marking {
+    /// All packets from a queue of `bytes` on.
+    pub fn step(bytes: Bytes) -> Marking {
+        Marking { from: bytes, to: bytes, most: Ratio::ONE }
     }
 }
 
@@ -93,6 +236,34 @@ impl Default for Tcp {
             rto_max: Span(60_000_000_000_000),
             reduction: Reduction::Proportional,
             restart: true,
+        }
+    }
+}
+
+impl Default for Rdma {
+    fn default() -> Self {
+        Rdma {
+            window: Bytes(1 << 20),
+            ack_every: 4,
+            recovery: Recovery::GoBackN,
+            timeout: Span(4_000_000_000),
+            dcqcn: Some(Dcqcn::default()),
+        }
+    }
+}
+
+impl Default for Dcqcn {
+    fn default() -> Self {
+        Dcqcn {
+            report_interval: Span(50_000_000),
+            gain: Ratio(Ratio::ONE.0 / 256),
+            alpha_interval: Span(55_000_000),
+            rate_interval: Span(55_000_000),
+            rate_bytes: Bytes(10_000_000),
+            recovery_steps: 5,
+            additive: Bandwidth(5_000_000),
+            hyper: Bandwidth(50_000_000),
+            least: Bandwidth(5_000_000),
         }
     }
 }

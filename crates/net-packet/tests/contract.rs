@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Random, dims, graph, stack, traffic, tree};
-use net_packet::{Packets, Settings};
+use net_packet::{Buffer, Packets, Settings, Switch, Transport};
 use network::{Transfer, conformance};
 use topology::{Fabric, LinkGraph, Routing};
 use units::{Bytes, Span};
@@ -30,7 +30,9 @@ fn alone(links: &LinkGraph, settings: &Settings, transfer: &Transfer) -> Span {
     let wire = packets * u64::from(settings.mtu + settings.framing);
     let hops = links.route(transfer.src, transfer.dst).map(|hop| links.link(hop.link));
     let there: Span = hops.map(|link| link.latency + link.bandwidth.span(Bytes(wire))).sum();
-    Span(there.0 * 40) + settings.tcp.ack_delay
+    // What is lost when two messages meet is sent again after a timeout.
+    let Transport::Tcp(tcp) = settings.transport else { return Span::ZERO };
+    Span(there.0 * 40) + tcp.ack_delay + Span(tcp.rto_min.0 * 2)
 }
 
 #[test]
@@ -60,7 +62,8 @@ fn graphs_keep_the_contract() {
         let fabric = tree(&mut random);
         let transfers = traffic(4, &mut random);
         let routing = ROUTINGS[case % 3];
-        let settings = Settings { buffer: Some(Bytes(100_000)), ..Settings::default() };
+        let switch = Switch { buffer: Buffer::Port(Bytes(100_000)), ..Switch::default() };
+        let settings = Settings { switch, ..Settings::default() };
         let links = LinkGraph::new(&Fabric::Graph(fabric.clone())).unwrap().with_routing(routing);
         let result = conformance::check(
             || graph(&fabric, routing, settings),

@@ -3,25 +3,20 @@
 mod common;
 
 use common::{Order, all_reduce, flat};
-use net_packet::{Control, Settings, Tcp};
+use net_packet::{Buffer, Control, Settings, Switch, Tcp, Transport};
 use units::{Bytes, Span};
 
 /// The settings of the reference runs.
 fn reference(mtu: u16, buffer: u64) -> Settings {
-    Settings {
-        mtu,
-        header: 40,
-        framing: 2,
-        buffer: Some(Bytes(buffer)),
-        mark_above: None,
-        tcp: Tcp {
-            control: Control::NewReno,
-            window: Bytes(500_000),
-            rto_min: Span(50_000_000_000),
-            ack_delay: Span(1_000_000_000),
-            ..Tcp::default()
-        },
-    }
+    let tcp = Tcp {
+        control: Control::NewReno,
+        window: Bytes(500_000),
+        rto_min: Span(50_000_000_000),
+        ack_delay: Span(1_000_000_000),
+        ..Tcp::default()
+    };
+    let switch = Switch { buffer: Buffer::Port(Bytes(buffer)), ..Switch::default() };
+    Settings { mtu, framing: 2, switch, ..Settings::with(Transport::Tcp(tcp)) }
 }
 
 #[test]
