@@ -248,7 +248,7 @@ impl Packets {
         // RFC 8257, section 3.2: a change of marks is acknowledged at once.
         let marked = packet.is(CE);
         let changed = marked != receiver.marked;
-        let answer = receiver.data((packet.seq, len), tcp.ack_every);
+        let answer = receiver.data((packet.seq, len), tcp);
         receiver.marked = marked;
         while let Some(&Message { end, token }) = connection.messages.front()
             && end <= receiver.next

@@ -94,6 +94,9 @@ pub struct Tcp {
     pub window: Bytes,
     /// Segments for each acknowledgement (RFC 1122: 2).
     pub ack_every: u32,
+    /// First segments of a connection that are acknowledged at once, so that slow start gets going
+    /// (ns-3: 1; Linux: up to 16 in its quick mode; RFC 1122 allows any number).
+    pub prompt_acks: u32,
     /// Longest that an acknowledgement waits for another segment (RFC 1122: below 500 ms).
     pub ack_delay: Span,
     /// Selective acknowledgements (RFC 2018).
@@ -230,6 +233,7 @@ impl Default for Tcp {
             initial_window: 10,
             window: Bytes(4 << 20),
             ack_every: 2,
+            prompt_acks: 1,
             ack_delay: Span(40_000_000_000),
             sack: true,
             rto_min: Span(200_000_000_000),

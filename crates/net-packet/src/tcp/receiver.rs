@@ -4,6 +4,7 @@
 //! for a segment out of order and for one that fills a gap); RFC 2018 (selective
 //! acknowledgements).
 
+use super::Tcp;
 use units::Time;
 
 /// Most blocks of a selective acknowledgement without timestamps (RFC 2018, section 3).
@@ -39,6 +40,8 @@ pub(crate) struct Receiver {
     /// Ranges beyond it that have arrived, ascending, and the clock of their last change.
     beyond: Vec<(u64, u64, u64)>,
     clock: u64,
+    /// Segments that were acknowledged at once because the connection was new.
+    prompt: u32,
     /// Segments not yet acknowledged.
     pending: u32,
     /// When an acknowledgement must leave, if any is pending.
@@ -50,12 +53,14 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// `len` bytes from `seq` on have arrived.
     #[inline]
-    pub(crate) fn data(&mut self, (seq, len): (u64, u64), every: u32) -> Answer {
+    pub(crate) fn data(&mut self, (seq, len): (u64, u64), tcp: &Tcp) -> Answer {
         let end = seq + len;
         if seq == self.next && self.beyond.is_empty() {
             self.next = end;
             self.pending += 1;
-            return if self.pending >= every { Answer::Now } else { Answer::Delay };
+            let at_once = self.pending >= tcp.ack_every || self.prompt < tcp.prompt_acks;
+            self.prompt += u32::from(self.prompt < tcp.prompt_acks);
+            return if at_once { Answer::Now } else { Answer::Delay };
         }
         self.out_of_order(seq, end);
         Answer::Now

@@ -109,8 +109,7 @@ impl<F: FnMut(usize, Emit) -> Fate> Path<F> {
             let Some((_, event)) = self.events.pop_first() else { return };
             match event {
                 Event::Data(emit) => {
-                    let every = self.tcp.ack_every;
-                    match self.receiver.data((emit.seq, emit.len.into()), every) {
+                    match self.receiver.data((emit.seq, emit.len.into()), &self.tcp) {
                         Answer::Now => self.answer(),
                         Answer::Delay if self.receiver.due.is_none() => {
                             let due = time + self.tcp.ack_delay;
