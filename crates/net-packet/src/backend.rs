@@ -1,36 +1,55 @@
 //! The backend: messages become segments, segments packets, packets cross links.
 //!
 //! Model. Every message goes over the connection of its two NPUs; its bytes follow those of earlier
-//! messages. A segment leaves when the window allows, stands in the queue of each port on its way
-//! (store and forward), and is acknowledged. A message is delivered when the receiver has all of it
-//! in order. A packet costs one event for each link.
+//! messages. A segment leaves when the window or the rate allows, stands in the queue of each port
+//! on its way (store and forward), and is acknowledged. A message is delivered when the receiver has
+//! all of it in order. A packet costs one event for each link. Where ports of a switch share a
+//! buffer, pause, or somebody watches, it costs a second one, when it begins to leave.
+//!
+//! Here: the order of events, and packets on their way. Not here: what NPUs do (`hosts.rs`).
 
-use crate::connection::{Connection, Message};
-use crate::packet::{ACK, AGAIN, CE, ECE, NO_SACK, Packet};
-use crate::port::{Counters, Outcome, Port};
-use crate::settings::{Buffer, Settings, Tcp, Transport};
-use crate::tcp::{Answer, Losses, Sack};
+use crate::connection::Connection;
+use crate::histogram::Histogram;
+use crate::packet::{ACK, NO_SACK, Packet};
+use crate::paths::{END, Paths};
+use crate::port::{Counters, Marks, Outcome, Port};
+use crate::random::Random;
+use crate::settings::Settings;
+use crate::switches::Switches;
+use crate::tcp::{Losses, Sack};
 use engine::EventQueue;
-use network::{Backend, Delivery, LinkCost, LinkUsage, Transfer, Usage};
+use network::{
+    Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Sending,
+    Stuck, Transfer, Usage,
+};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use topology::LinkGraph;
 use units::{Span, Time};
 
-/// The end of a route.
-const END: u32 = u32::MAX;
+/// Bytes of a frame that pauses, with preamble and gap (IEEE 802.1Qbb).
+const PAUSE_FRAME: u64 = 84;
 
 #[derive(Clone, Copy)]
 enum Event {
     /// The first packet on the link of a port arrives.
     Arrive { port: u32 },
+    /// A packet that waited begins to leave.
+    Begin { port: u32 },
+    /// A port stops or goes on.
+    Pause { port: u32, on: bool },
 }
 
 #[derive(Clone, Copy)]
-enum Timer {
+pub(crate) enum Timer {
     /// The retransmission timer of a connection.
     Retransmit { connection: u32 },
     /// A delayed acknowledgement of a connection.
     Acknowledge { connection: u32 },
+    /// The rate of a connection lets its next packet leave.
+    Send { connection: u32 },
+    /// The next message enters the network.
+    Inject,
 }
 
 /// What a run has sent and lost.
@@ -38,38 +57,81 @@ enum Timer {
 pub struct Totals {
     /// Packets with data.
     pub data: u64,
-    /// Acknowledgements.
+    /// Acknowledgements and reports of congestion.
     pub acks: u64,
     /// Links crossed by packets.
     pub hops: u64,
     /// Packets dropped.
     pub drops: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Times that a port was paused.
+    pub pauses: u64,
     /// What senders have been through.
     pub losses: Losses,
     /// Most bytes in any queue of a switch.
     pub longest_queue: u64,
+    /// Round trips that were measured: their number.
+    pub round_trips: u64,
+    /// Their mean.
+    pub round_trip_mean: Span,
+    /// Their median and 99th percentile, to 1.6 %.
+    pub round_trip_p50: Span,
+    /// See `round_trip_p50`.
+    pub round_trip_p99: Span,
+}
+
+/// What a connection has carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// From this NPU.
+    pub src: u32,
+    /// To this one.
+    pub dst: u32,
+    /// Data that has arrived, bytes, each once.
+    pub bytes: u64,
+    /// When its first message started.
+    pub first: Time,
+    /// When its last data arrived.
+    pub last: Time,
+    /// What its sender has been through.
+    pub losses: Losses,
+    /// Round trips that it measured: their number, mean and longest.
+    pub round_trips: u64,
+    /// See `round_trips`.
+    pub round_trip_mean: Span,
+    /// See `round_trips`.
+    pub round_trip_max: Span,
 }
 
 /// The packet backend.
 pub struct Packets {
-    graph: LinkGraph,
-    settings: Settings,
-    tcp: Tcp,
-    ports: Vec<Port>,
-    /// Ports of all routes, each ended by [`END`].
-    routes: Vec<u32>,
-    known: FxHashMap<(u32, u32), u32>,
-    connections: Vec<Connection>,
-    sacks: Vec<Sack>,
-    free_sacks: Vec<u32>,
+    pub(crate) paths: Paths,
+    pub(crate) settings: Settings,
+    pub(crate) ports: Vec<Port>,
+    switches: Switches,
+    random: Random,
+    pub(crate) known: FxHashMap<(u32, u32), u32>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) sacks: Vec<Sack>,
+    pub(crate) free_sacks: Vec<u32>,
     queue: EventQueue<Event>,
     timers: EventQueue<Timer>,
     order: u64,
+    /// Messages that wait for the latency of injection.
+    pub(crate) injected: VecDeque<Transfer>,
+    /// Packets in lines, and messages that have not arrived.
+    standing: u64,
+    pub(crate) under_way: u64,
+    /// Somebody has to know when packets begin to leave.
+    watched: bool,
+    sink: Option<Box<dyn NetworkSink>>,
     /// By dimension, on links that leave an NPU, by weight.
     bytes: Vec<u128>,
     transfers: u128,
     by_link: bool,
-    totals: Totals,
+    pub(crate) totals: Totals,
+    pub(crate) round_trips: Histogram,
 }
 
 impl Packets {
@@ -80,28 +142,21 @@ impl Packets {
         by_link: bool,
         settings: Settings,
     ) -> Packets {
-        let npus = graph.npus();
+        let marks = Marks::new(settings.switch.marking);
         let port = |link: u32| {
-            let ends = graph.link(link);
-            let cost = costs[if by_link { link } else { ends.dim } as usize];
-            // Packets of an NPU wait in its memory.
-            let buffer = match settings.switch.buffer {
-                Buffer::Port(bytes) if ends.from >= npus => bytes.0,
-                _ => u64::MAX,
-            };
-            let mark_above = settings.switch.marking.map_or(u64::MAX, |marking| marking.to.0);
-            Port::new(cost, buffer, mark_above)
+            let place = if by_link { link } else { graph.link(link).dim };
+            Port::new(costs[place as usize], marks)
         };
+        let from = (0..graph.len()).map(|link| graph.link(link).from);
+        let switches = Switches::new(&settings.switch, from, graph.npus());
         Packets {
             ports: (0..graph.len()).map(port).collect(),
             bytes: vec![0; if by_link { 1 } else { costs.len() }],
-            graph,
+            paths: Paths::new(graph, settings.spraying),
+            watched: switches.counts(),
+            switches,
+            random: Random(0),
             settings,
-            tcp: match settings.transport {
-                Transport::Tcp(tcp) => tcp,
-                Transport::Rdma(_) => Tcp::default(),
-            },
-            routes: Vec::new(),
             known: FxHashMap::default(),
             connections: Vec::new(),
             sacks: Vec::new(),
@@ -109,9 +164,14 @@ impl Packets {
             queue: EventQueue::default(),
             timers: EventQueue::default(),
             order: 0,
+            injected: VecDeque::new(),
+            standing: 0,
+            under_way: 0,
+            sink: None,
             transfers: 0,
             by_link,
             totals: Totals::default(),
+            round_trips: Histogram::default(),
         }
     }
 
@@ -119,19 +179,26 @@ impl Packets {
     pub fn totals(&self) -> Totals {
         let mut totals = self.totals;
         for connection in &self.connections {
-            let Losses { retransmits, recoveries, timeouts } = connection.sender.losses;
+            let Losses { retransmits, recoveries, timeouts } = connection.losses();
             totals.losses.retransmits += retransmits;
             totals.losses.recoveries += recoveries;
             totals.losses.timeouts += timeouts;
         }
-        let npus = self.graph.npus();
+        let graph = self.paths.graph();
         for (link, port) in (0..).zip(&self.ports) {
-            totals.hops += port.counters.packets;
-            totals.drops += port.counters.drops;
-            if self.graph.link(link).from >= npus {
-                totals.longest_queue = totals.longest_queue.max(port.counters.longest);
+            let Counters { packets, drops, marks, pauses, longest, .. } = port.counters;
+            totals.hops += packets;
+            totals.drops += drops;
+            totals.marks += marks;
+            totals.pauses += pauses;
+            if graph.link(link).from >= graph.npus() {
+                totals.longest_queue = totals.longest_queue.max(longest);
             }
         }
+        totals.round_trips = self.round_trips.count;
+        totals.round_trip_mean = self.round_trips.mean();
+        totals.round_trip_p50 = self.round_trips.percentile(50);
+        totals.round_trip_p99 = self.round_trips.percentile(99);
         totals
     }
 
@@ -140,82 +207,144 @@ impl Packets {
         (0..).zip(self.ports.iter().map(|port| port.counters))
     }
 
-    fn route(&mut self, src: u32, dst: u32) -> u32 {
-        let start = self.routes.len() as u32;
-        self.routes.extend(self.graph.route(src, dst).map(|hop| hop.link));
-        self.routes.push(END);
-        start
+    /// What each connection has carried, in the order in which they were first used.
+    pub fn flows(&self) -> impl Iterator<Item = Flow> + '_ {
+        self.connections.iter().map(|connection| {
+            let (count, sum, longest) = connection.round_trips;
+            Flow {
+                src: connection.src,
+                dst: connection.dst,
+                bytes: connection.carried,
+                first: connection.first,
+                last: connection.last,
+                losses: connection.losses(),
+                round_trips: count,
+                round_trip_mean: Span(sum.0 / count.max(1)),
+                round_trip_max: longest,
+            }
+        })
     }
 
-    /// The connection from `src` to `dst`, made on first use.
-    fn connection(&mut self, src: u32, dst: u32) -> u32 {
-        if let Some(&known) = self.known.get(&(src, dst)) {
-            return known;
-        }
-        let (there, back) = (self.route(src, dst), self.route(dst, src));
-        let at = self.connections.len() as u32;
-        // The handshake crossed the empty network.
-        let wire = u64::from(self.settings.header) + u64::from(self.settings.framing);
-        let cost = |hop: topology::Hop| self.ports[hop.link as usize].cost().transit(1, wire);
-        let ways = self.graph.route(src, dst).chain(self.graph.route(dst, src));
-        let round_trip = ways.map(cost).sum();
-        self.connections.push(Connection::new(
-            (there, back),
-            round_trip,
-            &self.settings,
-            &self.tcp,
-        ));
-        self.known.insert((src, dst), at);
-        at
-    }
-
-    /// Sends what the window of a connection allows.
+    /// Puts a packet into the queue of the next port on its way from `node`.
     #[inline]
-    fn pump(&mut self, now: Time, at: u32) {
-        let around = u64::from(self.settings.header) + u64::from(self.settings.framing);
-        loop {
-            let connection = &mut self.connections[at as usize];
-            let Some(emit) = connection.sender.take(now, &self.tcp) else { break };
-            let packet = Packet {
-                seq: emit.seq,
-                connection: at,
-                route: connection.there,
-                wire: (u64::from(emit.len) + around) as u16,
-                flags: if emit.again { AGAIN } else { 0 },
-                sack: NO_SACK,
-            };
-            self.totals.data += 1;
-            self.forward(now, packet);
-        }
-        let connection = &mut self.connections[at as usize];
-        if let Some(deadline) = connection.sender.deadline
-            && connection.timeout_at.is_none_or(|armed| deadline < armed)
-        {
-            connection.timeout_at = Some(deadline);
-            self.order += 1;
-            self.timers.push(deadline, self.order, Timer::Retransmit { connection: at });
-        }
-    }
-
-    /// Puts a packet into the queue of the next port on its route.
-    #[inline]
-    fn forward(&mut self, now: Time, mut packet: Packet) {
-        let port = self.routes[packet.route as usize];
+    pub(crate) fn forward(&mut self, now: Time, node: u32, mut packet: Packet) {
+        let port = if self.paths.vary() {
+            self.choose(node, &packet)
+        } else {
+            self.paths.link(packet.route)
+        };
         packet.route += 1;
-        match self.ports[port as usize].accept(now, packet) {
-            Outcome::First(arrival) => self.push(arrival, port),
+        if self.watched {
+            return self.forward_watched(now, port, packet);
+        }
+        let at = &mut self.ports[port as usize];
+        at.begin(now, |_, _| {});
+        let room = self.switches.room(port, 0);
+        match at.accept(now, packet, room, &mut self.random) {
+            Outcome::First(arrival) => self.push(arrival, Event::Arrive { port }),
             Outcome::Behind => {}
             Outcome::Dropped => self.forget(packet.sack),
         }
     }
 
-    #[inline]
-    fn push(&mut self, time: Time, port: u32) {
-        self.order += 1;
-        self.queue.push(time, self.order, Event::Arrive { port });
+    /// The link that a packet takes where each packet takes a way of its own.
+    #[cold]
+    fn choose(&mut self, node: u32, packet: &Packet) -> u32 {
+        let Connection { src, dst, .. } = self.connections[packet.connection as usize];
+        let to = if packet.is(ACK) { src } else { dst };
+        self.paths.next(node, to, |link| self.ports[link as usize].queued())
     }
 
-    fn forget(&mut self, sack: u32) {
+    /// The same where switches share buffers or pause, or where somebody watches.
+    fn forward_watched(&mut self, now: Time, port: u32, packet: Packet) {
+        self.begin(now, port);
+        let at = &mut self.ports[port as usize];
+        let queued = at.queued();
+        let room = self.switches.room(port, queued);
+        let outcome = at.accept(now, packet, room, &mut self.random);
+        let waits = at.queued() > queued;
+        if outcome == Outcome::Dropped {
+            return self.forget(packet.sack);
+        }
+        self.standing += 1;
+        if let Outcome::First(arrival) = outcome {
+            self.push(arrival, Event::Arrive { port });
+        }
+        if !waits {
+            self.report_sending(now, port, &packet);
+        } else if self.switches.enters(port, &packet) {
+            self.push_pause(now, packet.via, true);
+        }
+        self.watch(port);
+    }
+
+    /// Accounts for the packets of a port that have begun to leave.
+    fn begin(&mut self, now: Time, port: u32) {
+        let mut left: Vec<(Packet, Time)> = Vec::new();
+        self.ports[port as usize].begin(now, |packet, start| left.push((packet, start)));
+        for (packet, start) in left {
+            self.report_sending(start, port, &packet);
+            if self.switches.leaves(port, &packet) {
+                self.push_pause(now, packet.via, false);
+            }
+        }
+    }
+
+    /// Waits for the next packet of a port to begin to leave.
+    fn watch(&mut self, port: u32) {
+        let at = &mut self.ports[port as usize];
+        let next = at.next_begin().unwrap_or(Time::MAX);
+        if next != at.begins {
+            at.begins = next;
+            if next != Time::MAX {
+                self.push(next, Event::Begin { port });
+            }
+        }
+    }
+
+    /// Tells the sender of a link to stop or to go on.
+    fn push_pause(&mut self, now: Time, link: u32, on: bool) {
+        let delay = self.ports[link as usize].cost().transit(1, PAUSE_FRAME);
+        self.push(now + delay, Event::Pause { port: link, on });
+    }
+
+    fn pause(&mut self, now: Time, port: u32, on: bool) {
+        self.begin(now, port);
+        if let Some(arrival) = self.ports[port as usize].pause(now, on) {
+            self.push(arrival, Event::Arrive { port });
+        }
+        self.watch(port);
+    }
+
+    #[cold]
+    fn report_sending(&mut self, begin: Time, port: u32, packet: &Packet) {
+        let Some(sink) = &mut self.sink else { return };
+        let ends = self.paths.graph().link(port);
+        let connection = &self.connections[packet.connection as usize];
+        let messages = &connection.messages;
+        let message = messages.partition_point(|message| message.end <= packet.seq);
+        let token = messages.get(message).map_or(connection.latest, |message| message.token);
+        let span = self.ports[port as usize].cost().occupancy(packet.wire.into());
+        let link =
+            LinkEnds { link: port, dim: ends.dim, from: ends.from, to: ends.to, count: None };
+        let bytes = packet.wire.into();
+        sink.sends(&Sending { link, token, begin, end: begin + span, bytes });
+    }
+
+    #[inline]
+    fn push(&mut self, time: Time, event: Event) {
+        self.order += 1;
+        self.queue.push(time, self.order, event);
+    }
+
+    /// Sets a timer.
+    #[inline]
+    pub(crate) fn set(&mut self, time: Time, timer: Timer) {
+        self.order += 1;
+        self.timers.push(time, self.order, timer);
+    }
+
+    pub(crate) fn forget(&mut self, sack: u32) {
         if sack != NO_SACK {
             self.free_sacks.push(sack);
         }
@@ -224,149 +353,99 @@ impl Packets {
     /// The first packet on the link of `port` is at its end.
     #[inline]
     fn arrive(&mut self, now: Time, port: u32, finished: &mut Vec<Delivery>) {
-        let Some((packet, _, next)) = self.ports[port as usize].arrive() else { return };
-        if let Some(next) = next {
-            self.push(next, port);
+        if self.watched {
+            self.begin(now, port);
+        } else {
+            self.ports[port as usize].begin(now, |_, _| {});
         }
-        if self.routes[packet.route as usize] != END {
-            self.forward(now, packet);
-        } else if packet.is(ACK) {
+        let Some((mut packet, next)) = self.ports[port as usize].arrive(now) else { return };
+        if let Some(next) = next {
+            self.push(next, Event::Arrive { port });
+        }
+        if self.watched {
+            self.standing -= 1;
+            self.watch(port);
+        }
+        packet.via = port;
+        let vary = self.paths.vary();
+        if !vary && self.paths.link(packet.route) != END {
+            return self.forward(now, 0, packet);
+        }
+        if vary {
+            let node = self.paths.graph().link(port).to;
+            let Connection { src, dst, .. } = self.connections[packet.connection as usize];
+            if node != if packet.is(ACK) { src } else { dst } {
+                return self.forward(now, node, packet);
+            }
+        }
+        if packet.is(ACK) {
             self.acknowledged(now, packet);
         } else {
             self.data(now, packet, finished);
         }
     }
 
-    /// Data has arrived.
-    #[inline]
-    fn data(&mut self, now: Time, packet: Packet, finished: &mut Vec<Delivery>) {
-        let around = self.settings.header + self.settings.framing;
-        let len = u64::from(packet.wire - around);
-        let tcp = &self.tcp;
-        let connection = &mut self.connections[packet.connection as usize];
-        let receiver = &mut connection.receiver;
-        // RFC 8257, section 3.2: a change of marks is acknowledged at once.
-        let marked = packet.is(CE);
-        let changed = marked != receiver.marked;
-        let answer = receiver.data((packet.seq, len), tcp);
-        receiver.marked = marked;
-        while let Some(&Message { end, token }) = connection.messages.front()
-            && end <= receiver.next
-        {
-            connection.messages.pop_front();
-            finished.push(Delivery { token, time: now });
-        }
-        if answer == Answer::Now || changed {
-            self.acknowledge(now, packet.connection);
-        } else if receiver.due.is_none() {
-            let due = now + tcp.ack_delay;
-            receiver.due = Some(due);
-            if connection.ack_at.is_none() {
-                connection.ack_at = Some(due);
-                let timer = Timer::Acknowledge { connection: packet.connection };
-                self.order += 1;
-                self.timers.push(due, self.order, timer);
-            }
-        }
+    /// Packets stand before paused ports, and nothing moves that could let them go on.
+    fn is_stuck(&self) -> bool {
+        self.settings.switch.pause.is_some()
+            && self.standing > 0
+            && self.queue.is_empty()
+            && self.injected.is_empty()
     }
 
-    /// Sends an acknowledgement.
-    #[inline]
-    fn acknowledge(&mut self, now: Time, at: u32) {
-        let connection = &mut self.connections[at as usize];
-        let receiver = &mut connection.receiver;
-        receiver.acknowledge();
-        let flags = ACK | if receiver.marked { ECE } else { 0 };
-        let (seq, route) = (receiver.next, connection.back);
-        let mut sack = NO_SACK;
-        if self.tcp.sack && receiver.has_gap() {
-            let ranges = receiver.sack();
-            sack = self.free_sacks.pop().unwrap_or_else(|| {
-                self.sacks.push(Sack::default());
-                self.sacks.len() as u32 - 1
+    /// Paused ports, each of which waits for the next.
+    fn circle(&self) -> Vec<u32> {
+        let stands = |link: u32| self.ports[link as usize].held().next().is_some();
+        let links = self.ports.len() as u32;
+        let Some(mut at) = (0..links).find(|&link| stands(link) && self.switches.is_paused(link))
+        else {
+            return Vec::new();
+        };
+        let mut path: Vec<u32> = Vec::new();
+        loop {
+            if let Some(first) = path.iter().position(|&seen| seen == at) {
+                return path.split_off(first);
+            }
+            path.push(at);
+            // What came over this link stands before that one.
+            let next = (0..links).find(|&link| {
+                stands(link) && self.ports[link as usize].held().any(|via| via == at)
             });
-            self.sacks[sack as usize] = ranges;
-        }
-        let wire = self.settings.header + self.settings.framing;
-        self.totals.acks += 1;
-        self.forward(now, Packet { seq, connection: at, route, wire, flags, sack });
-    }
-
-    /// An acknowledgement has arrived.
-    #[inline]
-    fn acknowledged(&mut self, now: Time, packet: Packet) {
-        let sack = (packet.sack != NO_SACK).then(|| self.sacks[packet.sack as usize]);
-        self.forget(packet.sack);
-        let connection = &mut self.connections[packet.connection as usize];
-        let news = (packet.seq, sack.as_ref(), packet.is(ECE));
-        connection.sender.acknowledged(now, news, &self.tcp);
-        self.pump(now, packet.connection);
-    }
-
-    /// A timer of a connection expires, unless it was put off.
-    fn expire(&mut self, now: Time, timer: Timer) {
-        match timer {
-            Timer::Retransmit { connection: at } => {
-                let connection = &mut self.connections[at as usize];
-                if connection.timeout_at != Some(now) {
-                    return;
-                }
-                connection.timeout_at = None;
-                match connection.sender.deadline {
-                    Some(deadline) if deadline <= now => {
-                        connection.sender.timed_out(now, &self.tcp);
-                        self.pump(now, at);
-                    }
-                    Some(deadline) => {
-                        connection.timeout_at = Some(deadline);
-                        self.order += 1;
-                        let timer = Timer::Retransmit { connection: at };
-                        self.timers.push(deadline, self.order, timer);
-                    }
-                    None => {}
-                }
-            }
-            Timer::Acknowledge { connection: at } => {
-                let connection = &mut self.connections[at as usize];
-                connection.ack_at = None;
-                match connection.receiver.due {
-                    Some(due) if due <= now => self.acknowledge(now, at),
-                    Some(due) => {
-                        connection.ack_at = Some(due);
-                        self.order += 1;
-                        let timer = Timer::Acknowledge { connection: at };
-                        self.timers.push(due, self.order, timer);
-                    }
-                    None => {}
-                }
-            }
+            let Some(next) = next else { return Vec::new() };
+            at = next;
         }
     }
 }
 
 impl Backend for Packets {
     fn start(&mut self, now: Time, transfer: Transfer) {
-        let Transfer { src, dst, bytes, token, weight, .. } = transfer;
+        let Transfer { src, dst, bytes, weight, .. } = transfer;
         self.transfers += u128::from(weight);
-        let at = self.connection(src, dst);
+        self.under_way += 1;
         let carried = u128::from(bytes) * u128::from(weight);
         let mut from = src;
-        for hop in self.graph.route(src, dst) {
-            if from < self.graph.npus() {
+        for hop in self.paths.graph().route(src, dst) {
+            if from < self.paths.graph().npus() {
                 let place = if self.by_link { 0 } else { hop.dim as usize };
                 self.bytes[place] += carried;
             }
             from = hop.to;
         }
-        let connection = &mut self.connections[at as usize];
-        // A stream has no empty messages: one byte stands for the header of an empty one.
-        connection.sender.write(now, bytes.max(1), &self.tcp);
-        let end = connection.sender.written;
-        connection.messages.push_back(Message { end, token });
-        self.pump(now, at);
+        if let Some(sink) = &mut self.sink {
+            sink.starts(now, &transfer);
+        }
+        if self.settings.injection > Span::ZERO {
+            self.injected.push_back(transfer);
+            self.set(now + self.settings.injection, Timer::Inject);
+        } else {
+            self.write(now, transfer);
+        }
     }
 
     fn next_event(&self) -> Option<Time> {
+        if self.is_stuck() {
+            return None;
+        }
         let packet = self.queue.peek().map(|(time, _)| time);
         let timer = self.timers.peek().map(|(time, _)| time);
         match (packet, timer) {
@@ -381,36 +460,43 @@ impl Backend for Packets {
             let (packet, timer) = (self.queue.peek(), self.timers.peek());
             let is_timer = match (packet, timer) {
                 (Some(packet), Some(timer)) => timer < packet,
-                (None, None) => return,
+                (None, None) => break,
                 (packet, _) => packet.is_none(),
             };
             let next = if is_timer { timer } else { packet };
-            let Some((time, _)) = next.filter(|&(time, _)| time <= until) else { return };
-            if finished.get(before).is_some_and(|first| first.time < time) {
-                return;
+            let Some((time, _)) = next.filter(|&(time, _)| time <= until) else { break };
+            if finished.get(before).is_some_and(|first| first.time < time) || self.is_stuck() {
+                break;
             }
             if is_timer {
                 if let Some((time, timer)) = self.timers.pop() {
                     self.expire(time, timer);
                 }
-            } else if let Some((time, Event::Arrive { port })) = self.queue.pop() {
-                self.arrive(time, port, finished);
+                continue;
             }
+            match self.queue.pop() {
+                Some((time, Event::Arrive { port })) => self.arrive(time, port, finished),
+                Some((time, Event::Begin { port })) => {
+                    self.begin(time, port);
+                    self.watch(port);
+                }
+                Some((time, Event::Pause { port, on })) => self.pause(time, port, on),
+                None => {}
+            }
+        }
+        if let Some(sink) = &mut self.sink {
+            finished[before..].iter().for_each(|delivery| sink.arrives(delivery));
         }
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        // Payload alone: every packet but the last may overlap on the links of the way.
-        let cost = |hop: topology::Hop| self.ports[hop.link as usize].cost();
-        let latency: Span = self.graph.route(src, dst).map(|hop| cost(hop).transit(1, 0)).sum();
-        let slowest = self.graph.route(src, dst).map(|hop| cost(hop).occupancy(bytes)).max();
-        latency + slowest.unwrap_or_default()
+        self.least(src, dst, bytes)
     }
 
     fn usage(&self) -> Usage {
         let used = self.counters().filter(|(_, counters)| counters.packets > 0);
         let usage = |(link, counters): (u32, Counters)| {
-            let ends = self.graph.link(link);
+            let ends = self.paths.graph().link(link);
             LinkUsage {
                 from: ends.from,
                 to: ends.to,
@@ -431,5 +517,33 @@ impl Backend for Packets {
             stored: 0,
             links: used.map(usage).collect(),
         }
+    }
+
+    fn footprint(&self) -> Footprint {
+        let link = size_of::<Port>() as u64;
+        Footprint {
+            transfer: size_of::<Connection>() as u64,
+            links: self.ports.len() as u64,
+            link,
+            used_link: 0,
+        }
+    }
+
+    fn stalled(&self) -> Option<Stuck> {
+        if !self.is_stuck() {
+            return None;
+        }
+        let blocked = |link: u32| {
+            let ends = self.paths.graph().link(link);
+            BlockedPort { from: ends.from, to: ends.to, channel: None, waits_for: "paused".into() }
+        };
+        let cycle = self.circle().into_iter().map(blocked).collect();
+        Some(Stuck { transfers: self.under_way, cycle })
+    }
+
+    fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {
+        self.sink = Some(sink);
+        self.watched = true;
+        true
     }
 }

@@ -1,9 +1,9 @@
 //! A connection between two NPUs and the messages on it.
 
-use crate::settings::{Settings, Tcp};
-use crate::tcp::{Receiver, Sender};
+use crate::settings::{Settings, Transport};
+use crate::{rdma, tcp};
 use std::collections::VecDeque;
-use units::{Span, Time};
+use units::{Bandwidth, Span, Time};
 
 /// A message that has not arrived whole.
 #[derive(Clone, Copy, Debug)]
@@ -11,37 +11,101 @@ pub(crate) struct Message {
     /// Where it ends in the stream.
     pub end: u64,
     pub token: u64,
+    /// The class of its packets.
+    pub class: u8,
+}
+
+/// Both sides of a transport.
+#[derive(Clone, Debug)]
+pub(crate) enum Sides {
+    Tcp(Box<(tcp::Sender, tcp::Receiver)>),
+    Rdma(Box<(rdma::Sender, rdma::Receiver)>),
 }
 
 /// A connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
+    pub src: u32,
+    pub dst: u32,
     /// Its ways there and back in the table of routes.
     pub there: u32,
     pub back: u32,
-    pub sender: Sender,
-    pub receiver: Receiver,
+    pub sides: Sides,
+    /// Those that have not arrived, in order.
     pub messages: VecDeque<Message>,
+    /// The token of the latest message.
+    pub latest: u64,
     /// Which events of its timers count.
     pub timeout_at: Option<Time>,
     pub ack_at: Option<Time>,
+    pub send_at: Option<Time>,
+    /// Round trips that were measured: their number and sum, and the longest.
+    pub round_trips: (u64, Span, Span),
+    /// Data that has arrived, and when its first message was written and its last one arrived.
+    pub carried: u64,
+    pub first: Time,
+    pub last: Time,
 }
 
 impl Connection {
+    /// `round_trip` of an empty network; `line`: the bandwidth of the NPU's link.
     pub(crate) fn new(
+        (src, dst): (u32, u32),
         (there, back): (u32, u32),
-        round_trip: Span,
-        settings: &Settings,
-        tcp: &Tcp,
+        (round_trip, line): (Span, Bandwidth),
+        (now, settings): (Time, &Settings),
     ) -> Connection {
+        let segment = settings.payload();
+        let sides = match &settings.transport {
+            Transport::Tcp(tcp) => {
+                let sender = tcp::Sender::new(tcp, segment, round_trip);
+                Sides::Tcp(Box::new((sender, tcp::Receiver::default())))
+            }
+            Transport::Rdma(rdma) => {
+                let sender = rdma::Sender::new(rdma, segment, line);
+                Sides::Rdma(Box::new((sender, rdma::Receiver::default())))
+            }
+        };
         Connection {
+            src,
+            dst,
             there,
             back,
-            sender: Sender::new(tcp, settings.payload(), round_trip),
-            receiver: Receiver::default(),
+            sides,
             messages: VecDeque::new(),
+            latest: 0,
             timeout_at: None,
             ack_at: None,
+            send_at: None,
+            round_trips: (0, Span::ZERO, Span::ZERO),
+            carried: 0,
+            first: now,
+            last: now,
         }
+    }
+
+    /// What the sender has been through.
+    pub(crate) fn losses(&self) -> tcp::Losses {
+        match &self.sides {
+            Sides::Tcp(sides) => sides.0.losses,
+            Sides::Rdma(sides) => sides.0.losses,
+        }
+    }
+
+    /// When the retransmission timer expires.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        match &self.sides {
+            Sides::Tcp(sides) => sides.0.deadline,
+            Sides::Rdma(sides) => sides.0.deadline,
+        }
+    }
+
+    /// A round trip was measured.
+    #[inline]
+    pub(crate) fn measured(&mut self, round_trip: Span) {
+        let (count, sum, longest) = &mut self.round_trips;
+        *count += 1;
+        *sum += round_trip;
+        *longest = (*longest).max(round_trip);
     }
 }

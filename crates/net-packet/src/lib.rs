@@ -1,20 +1,26 @@
-//! The packet backend: TCP over switches with buffers.
+//! The packet backend: TCP and RDMA over switches with buffers.
 //!
-//! Here: [`Packets`] (`backend.rs`), its [`Settings`] (`settings.rs`), the ports and their queues
-//! (`port.rs`), connections (`connection.rs`) and TCP (`tcp/`). Not here: fluid flows
-//! (`net-flow`), flits.
+//! Here: [`Packets`] (`backend.rs`, `hosts.rs`), its [`Settings`] (`settings.rs`), ports and their
+//! queues (`port.rs`), what ports of a switch share (`switches.rs`), ways (`paths.rs`), connections
+//! (`connection.rs`), TCP (`tcp/`) and RDMA (`rdma/`). Not here: fluid flows (`net-flow`), flits.
 
 mod backend;
 mod connection;
+mod histogram;
+mod hosts;
 mod packet;
+mod paths;
 mod port;
+mod random;
+mod rdma;
 mod settings;
+mod switches;
 mod tcp;
 
-pub use backend::{Packets, Totals};
+pub use backend::{Flow, Packets, Totals};
 pub use port::Counters;
 pub use settings::{
-    Buffer, Control, Dcqcn, Marking, Pause, Rdma, Recovery, Reduction, Settings, Switch, Tcp,
-    Transport,
+    Buffer, Control, Dcqcn, Marking, Pause, Rdma, Recovery, Reduction, Settings, Spraying, Switch,
+    Tcp, Transport,
 };
 pub use tcp::Losses;

@@ -8,6 +8,10 @@ pub(crate) const CE: u8 = 2;
 pub(crate) const ECE: u8 = 4;
 /// The data was sent before.
 pub(crate) const AGAIN: u8 = 8;
+/// The receiver of RDMA misses something before what has come.
+pub(crate) const NAK: u8 = 16;
+/// A report of congestion (DCQCN), and no acknowledgement.
+pub(crate) const CNP: u8 = 32;
 
 /// No selective acknowledgements.
 pub(crate) const NO_SACK: u32 = u32::MAX;
@@ -19,13 +23,17 @@ pub(crate) struct Packet {
     pub seq: u64,
     /// The connection.
     pub connection: u32,
-    /// Where in the table of routes its next link stands.
+    /// Where in the table of routes its next link stands, if it has a route of its own.
     pub route: u32,
+    /// The link by which it came to where it is.
+    pub via: u32,
+    /// ACK: its selective acknowledgements, or [`NO_SACK`].
+    pub sack: u32,
     /// Bytes on a link, headers and framing included.
     pub wire: u16,
     pub flags: u8,
-    /// ACK: its selective acknowledgements, or [`NO_SACK`].
-    pub sack: u32,
+    /// Its priority: packets of a lower class leave first.
+    pub class: u8,
 }
 
 impl Packet {

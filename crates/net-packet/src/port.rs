@@ -1,15 +1,20 @@
 //! A port: the queue before a link, and the link.
 //!
-//! The queue is first in, first out, so the moment at which a packet leaves is known when it comes:
-//! when the one before it has left. A packet costs one event, its arrival at the far end; packets
-//! that wait and packets on the link stand in one line, in the order in which they arrive there.
-//! The queue holds what has not begun to leave: a buffer limits that (tail drop), and marks look
-//! at it.
+//! The queue is first in, first out within a class, so the moment at which a packet leaves is known
+//! when it comes: when the one before it has left. A packet costs one event, its arrival at the far
+//! end; packets that wait and packets on the link stand in one line, in the order in which they
+//! arrive there. A packet of a lower class goes before others that wait, and a pause stops those
+//! that have not begun to leave: their times are then computed again. The queue holds what has not
+//! begun to leave: a buffer limits that (tail drop), and marks look at it.
 
 use crate::packet::{ACK, CE, Packet};
+use crate::random::Random;
 use network::LinkCost;
 use std::collections::VecDeque;
-use units::{Span, Time};
+use units::{Ratio, Span, Time};
+
+/// A packet that is paused begins then.
+const NEVER: Time = Time::MAX;
 
 /// A packet that waits or is on the link.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +54,40 @@ pub struct Counters {
     pub waited: Span,
     /// Time sending.
     pub busy: Span,
+    /// How often it was paused, and for how long.
+    pub pauses: u64,
+    /// See `pauses`.
+    pub paused: Span,
+}
+
+/// When a port marks packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marks {
+    from: u64,
+    to: u64,
+    most: Ratio,
+}
+
+impl Marks {
+    pub(crate) fn new(marking: Option<crate::Marking>) -> Marks {
+        marking.map_or(Marks { from: u64::MAX, to: u64::MAX, most: Ratio::ONE }, |marking| Marks {
+            from: marking.from.0,
+            to: marking.to.0,
+            most: marking.most,
+        })
+    }
+
+    /// Whether a packet is marked that finds `queued` bytes.
+    #[inline]
+    fn apply(&self, queued: u64, random: &mut Random) -> bool {
+        queued >= self.from && (queued >= self.to || self.draw(queued, random))
+    }
+
+    fn draw(&self, queued: u64, random: &mut Random) -> bool {
+        let span = u128::from(self.to - self.from) * u128::from(Ratio::ONE.0);
+        let reached = u128::from(queued - self.from) * u128::from(self.most.0);
+        u128::from(random.below(1 << 32)) * span < reached << 32
+    }
 }
 
 /// A port.
@@ -58,20 +97,27 @@ pub(crate) struct Port {
     /// Sizes met last and how long the link takes for them.
     known: [(u16, Span); 2],
     latency: Span,
-    /// When the link is free.
+    /// When the link is free of all that stands in line.
     free: Time,
     line: VecDeque<Entry>,
     /// How many of the line have begun to leave.
     begun: usize,
     /// Bytes of the others.
     queued: u64,
-    buffer: u64,
-    mark_above: u64,
+    marks: Marks,
+    /// When the first of the line arrives; the event of that time counts.
+    due: Time,
+    /// When the next packet begins, where somebody waits for that.
+    pub begins: Time,
+    /// Until when waits were counted.
+    since: Time,
+    /// Since when packets of a class above 0 stand still.
+    paused: Option<Time>,
     pub counters: Counters,
 }
 
 impl Port {
-    pub(crate) fn new(cost: LinkCost, buffer: u64, mark_above: u64) -> Port {
+    pub(crate) fn new(cost: LinkCost, marks: Marks) -> Port {
         Port {
             known: [(0, Span::ZERO); 2],
             latency: cost.transit(1, 0),
@@ -80,8 +126,11 @@ impl Port {
             line: VecDeque::new(),
             begun: 0,
             queued: 0,
-            buffer,
-            mark_above,
+            marks,
+            due: NEVER,
+            begins: NEVER,
+            since: Time::ZERO,
+            paused: None,
             counters: Counters::default(),
         }
     }
@@ -99,23 +148,57 @@ impl Port {
         self.known[0].1
     }
 
-    /// A packet comes.
+    /// Hands over the packets that have begun to leave, and when they did.
     #[inline]
-    pub(crate) fn accept(&mut self, now: Time, mut packet: Packet) -> Outcome {
-        while let Some(entry) = self.line.get(self.begun)
+    pub(crate) fn begin(&mut self, now: Time, mut leaves: impl FnMut(Packet, Time)) {
+        while let Some(&entry) = self.line.get(self.begun)
             && entry.start <= now
         {
+            self.wait_until(entry.start);
             self.queued -= u64::from(entry.packet.wire);
             self.begun += 1;
+            leaves(entry.packet, entry.start);
         }
+    }
+
+    /// Counts how long packets have waited.
+    #[inline]
+    fn wait_until(&mut self, time: Time) {
+        let waiting = (self.line.len() - self.begun) as u64;
+        self.counters.waited += Span(time.since(self.since).0.saturating_mul(waiting));
+        self.since = time;
+    }
+
+    /// Bytes that wait, as of the last [`Port::begin`].
+    #[inline]
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// When the next waiting packet begins to leave; `None` where none waits or all stand still.
+    pub(crate) fn next_begin(&self) -> Option<Time> {
+        self.line.get(self.begun).map(|entry| entry.start).filter(|&start| start != NEVER)
+    }
+
+    /// A packet comes; [`Port::begin`] was called. It waits only if no more than `room` bytes do
+    /// then.
+    #[inline]
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        mut packet: Packet,
+        room: u64,
+        random: &mut Random,
+    ) -> Outcome {
         let wire = u64::from(packet.wire);
-        let start = self.free.max(now);
-        if start > now {
-            if self.queued + wire > self.buffer {
+        self.wait_until(now);
+        let waits = self.free > now || self.begun < self.line.len() || self.stops(&packet);
+        if waits {
+            if self.queued + wire > room {
                 self.counters.drops += 1;
                 return Outcome::Dropped;
             }
-            if self.queued >= self.mark_above && !packet.is(ACK) {
+            if !packet.is(ACK) && self.marks.apply(self.queued, random) {
                 packet.flags |= CE;
                 self.counters.marks += 1;
             }
@@ -123,7 +206,6 @@ impl Port {
             self.counters.longest = self.counters.longest.max(self.queued);
             let waiting = self.line.len() - self.begun + 1;
             self.counters.most = self.counters.most.max(waiting as u32);
-            self.counters.waited += start.since(now);
         } else {
             self.begun += 1;
         }
@@ -131,33 +213,112 @@ impl Port {
         self.counters.packets += 1;
         self.counters.bytes += wire;
         self.counters.busy += span;
+        if waits && (self.free == NEVER || self.stops(&packet) || self.overtakes(&packet)) {
+            return self.insert(now, packet);
+        }
+        let start = self.free.max(now);
         self.free = start + span;
         self.line.push_back(Entry { packet, start });
-        if self.line.len() == 1 {
-            Outcome::First(self.free + self.latency)
-        } else {
-            Outcome::Behind
-        }
+        self.first(self.line.len() == 1)
     }
 
-    /// The first packet of the line arrives at the far end. Returns it, when it began to leave, and
-    /// when the next one arrives.
     #[inline]
-    pub(crate) fn arrive(&mut self) -> Option<(Packet, Time, Option<Time>)> {
-        let Entry { packet, start } = self.line.pop_front()?;
-        if self.begun == 0 {
-            // It has begun since a packet came last.
-            self.queued -= u64::from(packet.wire);
-        } else {
-            self.begun -= 1;
+    fn first(&mut self, is_first: bool) -> Outcome {
+        if !is_first {
+            return Outcome::Behind;
         }
+        self.due = self.free + self.latency;
+        Outcome::First(self.due)
+    }
+
+    /// Whether a pause holds the packet up.
+    #[inline]
+    fn stops(&self, packet: &Packet) -> bool {
+        self.paused.is_some() && packet.class > 0
+    }
+
+    /// Whether the packet goes before the last of the line.
+    #[inline]
+    fn overtakes(&self, packet: &Packet) -> bool {
+        self.begun < self.line.len()
+            && self.line.back().is_some_and(|last| last.packet.class > packet.class)
+    }
+
+    /// Puts a packet before those of higher classes that wait.
+    #[cold]
+    fn insert(&mut self, now: Time, packet: Packet) -> Outcome {
+        let waiting = self.line.range(self.begun..);
+        let before = waiting.take_while(|entry| entry.packet.class <= packet.class).count();
+        self.line.insert(self.begun + before, Entry { packet, start: NEVER });
+        self.plan(now).map_or(Outcome::Behind, Outcome::First)
+    }
+
+    /// Computes anew when the waiting packets leave. Returns when the first of the line arrives, if
+    /// that has changed.
+    fn plan(&mut self, now: Time) -> Option<Time> {
+        let begun = self.begun.checked_sub(1).and_then(|last| self.line.get(last)).copied();
+        // What has begun and arrived has left the link.
+        let mut free = begun.map_or(Time::ZERO, |entry| entry.start + self.span(entry.packet.wire));
+        for at in self.begun..self.line.len() {
+            let packet = self.line[at].packet;
+            let start = if free == NEVER || self.stops(&packet) { NEVER } else { free.max(now) };
+            self.line[at].start = start;
+            free = if start == NEVER { NEVER } else { start + self.span(packet.wire) };
+        }
+        self.free = free;
+        if self.begun > 0 {
+            return None;
+        }
+        let first = self.line.front().copied();
+        let due = first.filter(|entry| entry.start != NEVER).map(|entry| {
+            let span = self.span(entry.packet.wire);
+            entry.start + span + self.latency
+        });
+        let changed = due.filter(|&due| due != self.due);
+        self.due = due.unwrap_or(NEVER);
+        changed
+    }
+
+    /// Stops or resumes packets of classes above 0. Returns when the first of the line arrives, if
+    /// that has changed.
+    pub(crate) fn pause(&mut self, now: Time, on: bool) -> Option<Time> {
+        match (self.paused, on) {
+            (None, true) => {
+                self.paused = Some(now);
+                self.counters.pauses += 1;
+            }
+            (Some(since), false) => {
+                self.paused = None;
+                self.counters.paused += now.since(since);
+            }
+            _ => return None,
+        }
+        self.plan(now)
+    }
+
+    /// The first packet of the line arrives at the far end, if it is due; [`Port::begin`] was
+    /// called. Returns it and when the next one arrives.
+    #[inline]
+    pub(crate) fn arrive(&mut self, now: Time) -> Option<(Packet, Option<Time>)> {
+        if self.due != now {
+            return None;
+        }
+        let Entry { packet, .. } = self.line.pop_front()?;
+        self.begun -= 1;
         let next = self.line.front().map(|entry| (entry.packet.wire, entry.start));
+        let next = next.filter(|&(_, start)| start != NEVER);
         let next = next.map(|(wire, start)| start + self.span(wire) + self.latency);
-        Some((packet, start, next))
+        self.due = next.unwrap_or(NEVER);
+        Some((packet, next))
     }
 
     /// The link's bandwidth and latency.
     pub(crate) fn cost(&self) -> LinkCost {
         self.cost
+    }
+
+    /// Links by which packets came that stand still here.
+    pub(crate) fn held(&self) -> impl Iterator<Item = u32> + '_ {
+        self.line.range(self.begun..).filter(|entry| entry.start == NEVER).map(|e| e.packet.via)
     }
 }

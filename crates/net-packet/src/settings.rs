@@ -13,10 +13,22 @@ pub struct Settings {
     pub framing: u16,
     /// From the start of a message until its first packet may leave.
     pub injection: Span,
+    /// Which of equally short ways a packet takes with [`topology::Routing::Spray`].
+    pub spraying: Spraying,
     /// The ports of switches.
     pub switch: Switch,
     /// What carries messages.
     pub transport: Transport,
+}
+
+/// Which of equally short ways a packet takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spraying {
+    /// A node sends one packet after the other to its next hops in turn.
+    #[default]
+    InTurns,
+    /// The one before which the fewest bytes wait (adaptive routing).
+    ShortestQueue,
 }
 
 /// How ports of switches queue packets.
@@ -143,6 +155,9 @@ pub struct Rdma {
     pub ack_every: u32,
     /// What is sent again after a loss.
     pub recovery: Recovery,
+    /// Packets that may come after a missing one before that one counts as lost; with
+    /// [`Recovery::Selective`]. More than 0 where packets of a connection take different ways.
+    pub reordering: u32,
     /// How long a sender waits for an acknowledgement before it sends again.
     pub timeout: Span,
     /// Congestion control. `None`: connections send as fast as their link.
@@ -197,6 +212,7 @@ impl Settings {
             header,
             framing: 38,
             injection: Span::ZERO,
+            spraying: Spraying::default(),
             switch: Switch::default(),
             transport,
         }
@@ -250,6 +266,7 @@ impl Default for Rdma {
             window: Bytes(1 << 20),
             ack_every: 4,
             recovery: Recovery::GoBackN,
+            reordering: 0,
             timeout: Span(4_000_000_000),
             dcqcn: Some(Dcqcn::default()),
         }

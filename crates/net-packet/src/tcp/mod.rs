@@ -12,6 +12,6 @@ mod sender;
 
 pub(crate) use receiver::{Answer, Receiver, Sack};
 pub use sender::Losses;
-pub(crate) use sender::Sender;
+pub(crate) use sender::{Emit, Sender};
 
 use crate::settings::{Control, Reduction, Tcp};

@@ -20,19 +20,45 @@ impl Random {
     }
 }
 
+/// A link of 100 Gb/s and 0.5 us.
+pub fn link(from: u32, to: u32) -> GraphLink {
+    GraphLink { from, to, bandwidth: Bandwidth(12_500_000_000), latency: Span(500_000), kind: 0 }
+}
+
+/// A transfer of weight 1.
+pub fn transfer(src: u32, dst: u32, bytes: u64, token: u64) -> Transfer {
+    Transfer { src, dst, bytes, paced: bytes, token, weight: 1 }
+}
+
+/// Starts transfers (source, destination, bytes, start in picoseconds; in order of their starts)
+/// and returns when each arrives.
+pub fn transfers(network: &mut Packets, all: &[(u32, u32, u64, u64)]) -> Vec<Time> {
+    let mut ends = vec![Time::ZERO; all.len()];
+    let mut finished = Vec::new();
+    let mut open = (0u64..).zip(all).peekable();
+    loop {
+        let next = network.next_event();
+        if let Some(&(token, &(src, dst, bytes, start))) = open.peek()
+            && next.is_none_or(|next| next.0 >= start)
+        {
+            open.next();
+            network.start(Time(start), transfer(src, dst, bytes, token));
+            continue;
+        }
+        let Some(next) = next else { return ends };
+        network.advance(next, &mut finished);
+        for delivery in finished.drain(..) {
+            ends[delivery.token as usize] = delivery.time;
+        }
+    }
+}
+
 /// `hosts` on one switch, by links of 100 Gb/s and 0.5 us each way.
 pub fn flat(hosts: u32, settings: Settings) -> Packets {
     let ends = (0..hosts).flat_map(|host| [(host, hosts), (hosts, host)]);
-    let link = |(from, to)| GraphLink {
-        from,
-        to,
-        bandwidth: Bandwidth(12_500_000_000),
-        latency: Span(500_000),
-        kind: 0,
-    };
     let fabric = GraphFabric {
         npus: hosts,
-        links: ends.map(link).collect(),
+        links: ends.map(|(from, to)| link(from, to)).collect(),
         nodes: (0..=hosts).map(|n| GraphNode::npu(format!("n{n}"))).collect(),
         ..GraphFabric::default()
     };

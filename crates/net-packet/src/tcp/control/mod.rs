@@ -96,6 +96,6 @@ impl Window {
     fn slow_start(&mut self, bytes: u64) -> u64 {
         let grown = self.size + bytes.min(self.segment);
         self.size = grown.min(self.threshold);
-        if grown > self.threshold { grown - self.threshold } else { 0 }
+        grown.saturating_sub(self.threshold)
     }
 }
