@@ -145,7 +145,7 @@ impl Packets {
         let marks = Marks::new(settings.switch.marking);
         let port = |link: u32| {
             let place = if by_link { link } else { graph.link(link).dim };
-            Port::new(costs[place as usize], marks)
+            Port::new(costs[place as usize], settings.tick, marks)
         };
         let from = (0..graph.len()).map(|link| graph.link(link).from);
         let switches = Switches::new(&settings.switch, from, graph.npus());
@@ -285,7 +285,7 @@ impl Packets {
         for (packet, start) in left {
             self.report_sending(start, port, &packet);
             if self.switches.leaves(port, &packet) {
-                self.push_pause(now, packet.via, false);
+                self.push_pause(start, packet.via, false);
             }
         }
     }
@@ -297,7 +297,8 @@ impl Packets {
         if next != at.begins {
             at.begins = next;
             if next != Time::MAX {
-                self.push(next, Event::Begin { port });
+                // What comes at that moment still finds the packet.
+                self.push(next + Span(1), Event::Begin { port });
             }
         }
     }
@@ -324,7 +325,7 @@ impl Packets {
         let messages = &connection.messages;
         let message = messages.partition_point(|message| message.end <= packet.seq);
         let token = messages.get(message).map_or(connection.latest, |message| message.token);
-        let span = self.ports[port as usize].cost().occupancy(packet.wire.into());
+        let span = self.ports[port as usize].span(packet.wire);
         let link =
             LinkEnds { link: port, dim: ends.dim, from: ends.from, to: ends.to, count: None };
         let bytes = packet.wire.into();

@@ -94,6 +94,8 @@ impl Marks {
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     cost: LinkCost,
+    /// See [`crate::Settings::tick`].
+    tick: Span,
     /// Sizes met last and how long the link takes for them.
     known: [(u16, Span); 2],
     latency: Span,
@@ -117,8 +119,9 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(cost: LinkCost, marks: Marks) -> Port {
+    pub(crate) fn new(cost: LinkCost, tick: Span, marks: Marks) -> Port {
         Port {
+            tick,
             known: [(0, Span::ZERO); 2],
             latency: cost.transit(1, 0),
             cost,
@@ -137,22 +140,28 @@ impl Port {
 
     /// How long the link takes to send so many bytes.
     #[inline]
-    fn span(&mut self, wire: u16) -> Span {
+    pub(crate) fn span(&mut self, wire: u16) -> Span {
         if self.known[0].0 == wire {
             return self.known[0].1;
         }
         if self.known[1].0 != wire {
-            self.known[1] = (wire, self.cost.occupancy(wire.into()));
+            let mut span = self.cost.occupancy(wire.into());
+            if self.tick > Span::ZERO {
+                span = Span((span.0 + self.tick.0 / 2) / self.tick.0 * self.tick.0);
+            }
+            self.known[1] = (wire, span.max(Span(1)));
         }
         self.known.swap(0, 1);
         self.known[0].1
     }
 
-    /// Hands over the packets that have begun to leave, and when they did.
+    /// Hands over the packets that have begun to leave, and when they did. A packet that comes at
+    /// the very moment at which another begins still finds that one in the queue, as in ns-3, where
+    /// the end of a transmission is an event after the arrivals of that moment.
     #[inline]
     pub(crate) fn begin(&mut self, now: Time, mut leaves: impl FnMut(Packet, Time)) {
         while let Some(&entry) = self.line.get(self.begun)
-            && entry.start <= now
+            && entry.start < now
         {
             self.wait_until(entry.start);
             self.queued -= u64::from(entry.packet.wire);

@@ -11,6 +11,9 @@ pub struct Settings {
     pub header: u16,
     /// What a link carries around each packet: Ethernet's header, checksum, preamble and gap, bytes.
     pub framing: u16,
+    /// The times that packets take on links are rounded to whole multiples of this (ns-3: 1 ns).
+    /// Zero: they are exact.
+    pub tick: Span,
     /// From the start of a message until its first packet may leave.
     pub injection: Span,
     /// Which of equally short ways a packet takes with [`topology::Routing::Spray`].
@@ -117,6 +120,8 @@ pub struct Tcp {
     pub rto_min: Span,
     /// Most that back-off makes of the timeout (RFC 6298: at least 60 s).
     pub rto_max: Span,
+    /// What sets the threshold after a loss.
+    pub flight: Flight,
     /// How much of the window recovery may use.
     pub reduction: Reduction,
     /// A connection that was idle for a timeout starts again with the initial window (RFC 5681,
@@ -134,6 +139,17 @@ pub enum Control {
     Cubic,
     /// RFC 8257.
     Dctcp,
+}
+
+/// What the threshold is half of when something is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flight {
+    /// All that is not acknowledged in order (RFC 5681, equation 4).
+    #[default]
+    Outstanding,
+    /// Of that, what is held to be in the network (RFC 6675, `SetPipe`): what was acknowledged
+    /// selectively or is lost does not count (ns-3).
+    Pipe,
 }
 
 /// How the window shrinks in fast recovery.
@@ -211,6 +227,7 @@ impl Settings {
             mtu: 1500,
             header,
             framing: 38,
+            tick: Span::ZERO,
             injection: Span::ZERO,
             spraying: Spraying::default(),
             switch: Switch::default(),
@@ -254,6 +271,7 @@ impl Default for Tcp {
             sack: true,
             rto_min: Span(200_000_000_000),
             rto_max: Span(60_000_000_000_000),
+            flight: Flight::Outstanding,
             reduction: Reduction::Proportional,
             restart: true,
         }

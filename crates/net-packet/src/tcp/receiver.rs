@@ -40,7 +40,7 @@ pub(crate) struct Receiver {
     /// Ranges beyond it that have arrived, ascending, and the clock of their last change.
     beyond: Vec<(u64, u64, u64)>,
     clock: u64,
-    /// Segments that were acknowledged at once because the connection was new.
+    /// Segments that have come, of which the first are acknowledged at once.
     prompt: u32,
     /// Segments not yet acknowledged.
     pending: u32,
@@ -59,9 +59,10 @@ impl Receiver {
             self.next = end;
             self.pending += 1;
             let at_once = self.pending >= tcp.ack_every || self.prompt < tcp.prompt_acks;
-            self.prompt += u32::from(self.prompt < tcp.prompt_acks);
+            self.prompt = self.prompt.saturating_add(1);
             return if at_once { Answer::Now } else { Answer::Delay };
         }
+        self.prompt = self.prompt.saturating_add(1);
         self.out_of_order(seq, end);
         Answer::Now
     }

@@ -8,7 +8,7 @@
 use super::control::{Acked, Algorithm, Window};
 use super::receiver::Sack;
 use super::rtt::Rtt;
-use super::{Reduction, Tcp};
+use super::{Flight, Reduction, Tcp};
 use std::collections::VecDeque;
 use units::{Span, Time};
 
@@ -350,7 +350,7 @@ impl Sender {
             }
             None if self.una >= self.recover => {
                 self.inflated = u64::from(DUPLICATES) * self.window.segment;
-                self.enter();
+                self.enter(tcp);
                 self.lose_first();
             }
             None => {}
@@ -378,7 +378,7 @@ impl Sender {
                 || self.duplicates >= DUPLICATES
                     && self.flight.front().is_some_and(|s| s.state == 0);
             if self.recovery.is_none() && is_lost && self.una >= self.recover {
-                self.enter();
+                self.enter(tcp);
                 if self.holes == 0 {
                     self.lose_first();
                 }
@@ -415,14 +415,23 @@ impl Sender {
     }
 
     /// Fast recovery begins.
-    fn enter(&mut self) {
+    fn enter(&mut self, tcp: &Tcp) {
         self.losses.recoveries += 1;
         let flight = self.next - self.una;
-        self.window.threshold = self.algorithm.reduced(&self.window, flight);
+        let lost_from = self.under_way(tcp);
+        self.window.threshold = self.algorithm.reduced(&self.window, lost_from);
         self.window.size = self.window.threshold;
         self.recover = self.next;
         self.recovery =
             Some(Recovery { point: self.next, by_timeout: false, flight, delivered: 0, out: 0 });
+    }
+
+    /// Bytes that count as under way when the threshold is set.
+    fn under_way(&self, tcp: &Tcp) -> u64 {
+        match tcp.flight {
+            Flight::Outstanding => self.next - self.una,
+            Flight::Pipe => self.pipe,
+        }
     }
 
     /// Holds the first segment to be lost.
@@ -476,7 +485,8 @@ impl Sender {
         self.losses.timeouts += 1;
         let flight = self.next - self.una;
         if self.rtt.is_first_timeout() {
-            self.window.threshold = self.algorithm.reduced(&self.window, flight);
+            let lost_from = self.under_way(tcp);
+            self.window.threshold = self.algorithm.reduced(&self.window, lost_from);
         }
         self.algorithm.timed_out();
         self.window.size = self.window.segment;
