@@ -20,7 +20,7 @@ mod tcp;
 pub use backend::{Flow, Packets, Totals};
 pub use port::Counters;
 pub use settings::{
-    Buffer, Control, Dcqcn, Flight, Marking, Pause, Rdma, Recovery, Reduction, Settings, Spraying,
-    Switch, Tcp, Transport,
+    Buffer, Control, Dcqcn, Flight, Marking, Pause, Rdma, Recovery, Reduction, Rescue, Settings,
+    Spraying, Switch, Tcp, Transport,
 };
 pub use tcp::Losses;

@@ -122,6 +122,8 @@ pub struct Tcp {
     pub rto_max: Span,
     /// What sets the threshold after a loss.
     pub flight: Flight,
+    /// What recovery sends at its end.
+    pub rescue: Rescue,
     /// How much of the window recovery may use.
     pub reduction: Reduction,
     /// A connection that was idle for a timeout starts again with the initial window (RFC 5681,
@@ -150,6 +152,19 @@ pub enum Flight {
     /// Of that, what is held to be in the network (RFC 6675, `SetPipe`): what was acknowledged
     /// selectively or is lost does not count (ns-3).
     Pipe,
+}
+
+/// What fast recovery with selective acknowledgements sends when all that is known to be lost was
+/// sent again and nothing new is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rescue {
+    /// Segments before the last one that arrived, and the last segment once (RFC 6675, `NextSeg`,
+    /// rules 3 and 4).
+    #[default]
+    Once,
+    /// Every segment that is not acknowledged; and each partial acknowledgement sends one segment
+    /// more, whatever the window, as RFC 6582 does without selective acknowledgements (ns-3).
+    Always,
 }
 
 /// How the window shrinks in fast recovery.
@@ -272,6 +287,7 @@ impl Default for Tcp {
             rto_min: Span(200_000_000_000),
             rto_max: Span(60_000_000_000_000),
             flight: Flight::Outstanding,
+            rescue: Rescue::Once,
             reduction: Reduction::Proportional,
             restart: true,
         }

@@ -14,4 +14,4 @@ pub(crate) use receiver::{Answer, Receiver, Sack};
 pub use sender::Losses;
 pub(crate) use sender::{Emit, Sender};
 
-use crate::settings::{Control, Flight, Reduction, Tcp};
+use crate::settings::{Control, Flight, Reduction, Rescue, Tcp};

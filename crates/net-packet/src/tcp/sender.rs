@@ -8,7 +8,7 @@
 use super::control::{Acked, Algorithm, Window};
 use super::receiver::Sack;
 use super::rtt::Rtt;
-use super::{Flight, Reduction, Tcp};
+use super::{Flight, Reduction, Rescue, Tcp};
 use std::collections::VecDeque;
 use units::{Span, Time};
 
@@ -71,6 +71,10 @@ struct Recovery {
     flight: u64,
     delivered: u64,
     out: u64,
+    /// The next segment leaves whatever the window.
+    forced: bool,
+    /// The last segment was sent again (RFC 6675, `RescueRxt`).
+    rescued: bool,
 }
 
 /// What a sender has been through.
@@ -175,11 +179,11 @@ impl Sender {
         }
         let left = self.written - self.next;
         if left == 0 {
-            return None;
+            return self.recovery.and_then(|recovery| self.rescue(now, tcp, (allowed, recovery)));
         }
         let len = left.min(self.window.segment);
         let within = self.next + len <= self.una + self.offered || self.una == self.next;
-        if !within || self.pipe + len > allowed {
+        if !within || self.pipe + len > allowed && !self.recovery.is_some_and(|r| r.forced) {
             return None;
         }
         let emit = Emit { seq: self.next, len: len as u16, again: false };
@@ -196,7 +200,7 @@ impl Sender {
         while self.flight.get(self.scan).is_some_and(|s| !lost(s)) {
             self.scan += 1;
         }
-        let first = self.scan == 0 && self.recovery.is_some_and(|r| r.out == 0);
+        let first = self.recovery.is_some_and(|r| r.forced || self.scan == 0 && r.out == 0);
         let segment = self.flight.get_mut(self.scan)?;
         let len = u64::from(segment.len);
         // The first segment of a recovery leaves whatever the window (RFC 5681, section 3.2).
@@ -215,12 +219,52 @@ impl Sender {
         Some(emit)
     }
 
+    /// A segment that may be lost, where nothing else is left to send in a recovery.
+    #[cold]
+    fn rescue(
+        &mut self,
+        now: Time,
+        tcp: &Tcp,
+        (allowed, recovery): (u64, Recovery),
+    ) -> Option<Emit> {
+        if recovery.by_timeout || !tcp.sack {
+            return None;
+        }
+        let open = |s: &Segment| !s.is(SACKED | RESENT);
+        let (mut at, mut last) = (self.flight.iter().position(open), false);
+        if tcp.rescue == Rescue::Once {
+            let highest = self.flight.iter().rposition(|s| s.is(SACKED)).unwrap_or(0);
+            at = at.filter(|&at| at < highest);
+            last = at.is_none() && !recovery.rescued;
+            if last {
+                at = self.flight.iter().rposition(|s| !s.is(SACKED)).filter(|&at| at >= highest);
+            }
+        }
+        let at = at.or((recovery.forced && !self.flight.is_empty()).then_some(0))?;
+        let len = u64::from(self.flight[at].len);
+        if self.pipe + len > allowed && !recovery.forced {
+            return None;
+        }
+        self.recovery = Some(Recovery { rescued: recovery.rescued || last, ..recovery });
+        let segment = &mut self.flight[at];
+        let before = segment.in_pipe();
+        segment.state |= RESENT | TWICE;
+        segment.sent = now;
+        let more = segment.in_pipe() - before;
+        let emit = Emit { seq: segment.seq, len: segment.len, again: true };
+        self.losses.retransmits += 1;
+        self.sent(now, tcp, len);
+        self.pipe = self.pipe - len + more;
+        Some(emit)
+    }
+
     #[inline]
     fn sent(&mut self, now: Time, tcp: &Tcp, len: u64) {
         self.pipe += len;
         self.last_sent = now;
         if let Some(recovery) = &mut self.recovery {
             recovery.out += len;
+            recovery.forced = false;
         }
         if self.deadline.is_none() {
             self.deadline = Some(now + self.rtt.timeout(tcp));
@@ -384,8 +428,17 @@ impl Sender {
                 }
             }
         }
+        let again = self.flight.front().is_some_and(|s| {
+            s.is(RESENT) && !s.is(SACKED) && u64::from(s.len) == self.window.segment
+        });
         let Some(recovery) = &mut self.recovery else { return };
         recovery.delivered += delivered;
+        recovery.forced |= tcp.rescue == Rescue::Always
+            && tcp.sack
+            && bytes > 0
+            && recovery.out > 0
+            && !recovery.by_timeout
+            && !again;
         if recovery.by_timeout {
             if bytes > 0 {
                 let (now, sent) = (self.last_sent, self.next);
@@ -422,8 +475,15 @@ impl Sender {
         self.window.threshold = self.algorithm.reduced(&self.window, lost_from);
         self.window.size = self.window.threshold;
         self.recover = self.next;
-        self.recovery =
-            Some(Recovery { point: self.next, by_timeout: false, flight, delivered: 0, out: 0 });
+        self.recovery = Some(Recovery {
+            point: self.next,
+            by_timeout: false,
+            flight,
+            delivered: 0,
+            out: 0,
+            forced: false,
+            rescued: false,
+        });
     }
 
     /// Bytes that count as under way when the threshold is set.
@@ -441,7 +501,7 @@ impl Sender {
             return;
         }
         self.pipe -= first.in_pipe();
-        first.state |= LOST;
+        first.state = first.state & !RESENT | LOST;
         self.pipe += first.in_pipe();
         self.holes += 1;
         self.scan = 0;
@@ -474,8 +534,10 @@ impl Sender {
             self.pipe -= segment.in_pipe();
             segment.state |= LOST;
             self.pipe += segment.in_pipe();
-            self.holes += 1;
-            self.scan = self.scan.min(place);
+            if !segment.is(RESENT) {
+                self.holes += 1;
+                self.scan = self.scan.min(place);
+            }
         }
     }
 
@@ -493,8 +555,15 @@ impl Sender {
         self.rtt.back_off();
         self.deadline = Some(now + self.rtt.timeout(tcp));
         self.recover = self.next;
-        self.recovery =
-            Some(Recovery { point: self.next, by_timeout: true, flight, delivered: 0, out: 0 });
+        self.recovery = Some(Recovery {
+            point: self.next,
+            by_timeout: true,
+            flight,
+            delivered: 0,
+            out: 0,
+            forced: false,
+            rescued: false,
+        });
         (self.duplicates, self.inflated, self.scan) = (0, 0, 0);
         (self.pipe, self.holes) = (0, 0);
         for segment in &mut self.flight {
