@@ -8,13 +8,14 @@
 //!
 //! Here: the order of events, and packets on their way. Not here: what NPUs do (`hosts.rs`).
 
+use crate::capture::{Capture, Leaving};
 use crate::connection::Connection;
 use crate::histogram::Histogram;
 use crate::packet::{ACK, NO_SACK, Packet};
 use crate::paths::{END, Paths};
 use crate::port::{Counters, Marks, Outcome, Port};
 use crate::random::Random;
-use crate::settings::Settings;
+use crate::settings::{Settings, Transport};
 use crate::switches::Switches;
 use crate::tcp::{Losses, Sack};
 use engine::EventQueue;
@@ -24,6 +25,7 @@ use network::{
 };
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::io::Write;
 use topology::LinkGraph;
 use units::{Span, Time};
 
@@ -126,6 +128,7 @@ pub struct Packets {
     /// Somebody has to know when packets begin to leave.
     watched: bool,
     sink: Option<Box<dyn NetworkSink>>,
+    capture: Option<Capture>,
     /// By dimension, on links that leave an NPU, by weight.
     bytes: Vec<u128>,
     transfers: u128,
@@ -168,6 +171,7 @@ impl Packets {
             standing: 0,
             under_way: 0,
             sink: None,
+            capture: None,
             transfers: 0,
             by_link,
             totals: Totals::default(),
@@ -317,8 +321,38 @@ impl Packets {
         self.watch(port);
     }
 
+    /// Writes every packet that an NPU sends from now on to `out`, in the pcap format.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn capture(&mut self, out: Box<dyn Write + Send>) -> Result<(), String> {
+        self.capture = Some(Capture::new(out)?);
+        self.watched = true;
+        Ok(())
+    }
+
+    /// Why the capture is incomplete.
+    pub fn capture_error(&self) -> Option<&str> {
+        self.capture.as_ref()?.error.as_deref()
+    }
+
     #[cold]
     fn report_sending(&mut self, begin: Time, port: u32, packet: &Packet) {
+        let npu = self.paths.graph().link(port).from;
+        if let Some(capture) = self.capture.as_mut().filter(|_| packet.via == END) {
+            let Connection { src, dst, .. } = self.connections[packet.connection as usize];
+            let sack = (packet.sack != NO_SACK).then(|| self.sacks[packet.sack as usize]);
+            capture.write(&Leaving {
+                time: begin,
+                from: npu,
+                to: if packet.is(ACK) { src } else { dst },
+                packet,
+                data: packet.wire - self.settings.around(),
+                segment: self.settings.payload(),
+                sack,
+                is_rdma: matches!(self.settings.transport, Transport::Rdma(_)),
+            });
+        }
         let Some(sink) = &mut self.sink else { return };
         let ends = self.paths.graph().link(port);
         let connection = &self.connections[packet.connection as usize];

@@ -2,9 +2,10 @@
 //!
 //! Here: [`Packets`] (`backend.rs`, `hosts.rs`), its [`Settings`] (`settings.rs`), ports and their
 //! queues (`port.rs`), what ports of a switch share (`switches.rs`), ways (`paths.rs`), connections
-//! (`connection.rs`), TCP (`tcp/`) and RDMA (`rdma/`). Not here: fluid flows (`net-flow`), flits.
+//! (`connection.rs`), TCP (`tcp/`) and RDMA (`rdma/`), and captures of packets (`capture.rs`). Not here: fluid flows (`net-flow`), flits.
 
 mod backend;
+mod capture;
 mod connection;
 mod histogram;
 mod hosts;
