@@ -16,8 +16,10 @@ use crate::paths::{END, Paths};
 use crate::port::{Counters, Marks, Outcome, Port};
 use crate::random::Random;
 use crate::settings::{Settings, Transport};
+use crate::skip::Skip;
 use crate::switches::Switches;
-use crate::tcp::{Losses, Sack};
+use crate::tcp::Sack;
+use crate::totals::Totals;
 use engine::EventQueue;
 use network::{
     Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Sending,
@@ -52,58 +54,8 @@ pub(crate) enum Timer {
     Send { connection: u32 },
     /// The next message enters the network.
     Inject,
-}
-
-/// What a run has sent and lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Packets with data.
-    pub data: u64,
-    /// Acknowledgements and reports of congestion.
-    pub acks: u64,
-    /// Links crossed by packets.
-    pub hops: u64,
-    /// Packets dropped.
-    pub drops: u64,
-    /// Packets marked.
-    pub marks: u64,
-    /// Times that a port was paused.
-    pub pauses: u64,
-    /// What senders have been through.
-    pub losses: Losses,
-    /// Most bytes in any queue of a switch.
-    pub longest_queue: u64,
-    /// Round trips that were measured: their number.
-    pub round_trips: u64,
-    /// Their mean.
-    pub round_trip_mean: Span,
-    /// Their median and 99th percentile, to 1.6 %.
-    pub round_trip_p50: Span,
-    /// See `round_trip_p50`.
-    pub round_trip_p99: Span,
-}
-
-/// What a connection has carried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// From this NPU.
-    pub src: u32,
-    /// To this one.
-    pub dst: u32,
-    /// Data that has arrived, bytes, each once.
-    pub bytes: u64,
-    /// When its first message started.
-    pub first: Time,
-    /// When its last data arrived.
-    pub last: Time,
-    /// What its sender has been through.
-    pub losses: Losses,
-    /// Round trips that it measured: their number, mean and longest.
-    pub round_trips: u64,
-    /// See `round_trips`.
-    pub round_trip_mean: Span,
-    /// See `round_trips`.
-    pub round_trip_max: Span,
+    /// A window of steady-state skipping ends.
+    Window,
 }
 
 /// The packet backend.
@@ -127,6 +79,9 @@ pub struct Packets {
     pub(crate) under_way: u64,
     /// Somebody has to know when packets begin to leave.
     watched: bool,
+    /// Steady-state skipping, and how far the clock of the packets is behind that of the caller.
+    pub(crate) skip: Option<Box<Skip>>,
+    pub(crate) skipped_time: Span,
     sink: Option<Box<dyn NetworkSink>>,
     capture: Option<Capture>,
     /// By dimension, on links that leave an NPU, by weight.
@@ -168,6 +123,8 @@ impl Packets {
             timers: EventQueue::default(),
             order: 0,
             injected: VecDeque::new(),
+            skip: None,
+            skipped_time: Span::ZERO,
             standing: 0,
             under_way: 0,
             sink: None,
@@ -177,56 +134,6 @@ impl Packets {
             totals: Totals::default(),
             round_trips: Histogram::default(),
         }
-    }
-
-    /// What the run has sent and lost so far.
-    pub fn totals(&self) -> Totals {
-        let mut totals = self.totals;
-        for connection in &self.connections {
-            let Losses { retransmits, recoveries, timeouts } = connection.losses();
-            totals.losses.retransmits += retransmits;
-            totals.losses.recoveries += recoveries;
-            totals.losses.timeouts += timeouts;
-        }
-        let graph = self.paths.graph();
-        for (link, port) in (0..).zip(&self.ports) {
-            let Counters { packets, drops, marks, pauses, longest, .. } = port.counters;
-            totals.hops += packets;
-            totals.drops += drops;
-            totals.marks += marks;
-            totals.pauses += pauses;
-            if graph.link(link).from >= graph.npus() {
-                totals.longest_queue = totals.longest_queue.max(longest);
-            }
-        }
-        totals.round_trips = self.round_trips.count;
-        totals.round_trip_mean = self.round_trips.mean();
-        totals.round_trip_p50 = self.round_trips.percentile(50);
-        totals.round_trip_p99 = self.round_trips.percentile(99);
-        totals
-    }
-
-    /// What each link's port has done, by link.
-    pub fn counters(&self) -> impl Iterator<Item = (u32, Counters)> + '_ {
-        (0..).zip(self.ports.iter().map(|port| port.counters))
-    }
-
-    /// What each connection has carried, in the order in which they were first used.
-    pub fn flows(&self) -> impl Iterator<Item = Flow> + '_ {
-        self.connections.iter().map(|connection| {
-            let (count, sum, longest) = connection.round_trips;
-            Flow {
-                src: connection.src,
-                dst: connection.dst,
-                bytes: connection.carried,
-                first: connection.first,
-                last: connection.last,
-                losses: connection.losses(),
-                round_trips: count,
-                round_trip_mean: Span(sum.0 / count.max(1)),
-                round_trip_max: longest,
-            }
-        })
     }
 
     /// Puts a packet into the queue of the next port on its way from `node`.
@@ -338,6 +245,7 @@ impl Packets {
 
     #[cold]
     fn report_sending(&mut self, begin: Time, port: u32, packet: &Packet) {
+        let begin = begin + self.skipped_time;
         let npu = self.paths.graph().link(port).from;
         if let Some(capture) = self.capture.as_mut().filter(|_| packet.via == END) {
             let Connection { src, dst, .. } = self.connections[packet.connection as usize];
@@ -452,8 +360,66 @@ impl Packets {
     }
 }
 
+impl Packets {
+    /// A time of the caller by the clock of the packets.
+    pub(crate) fn inside(&self, time: Time) -> Time {
+        Time(time.0.saturating_sub(self.skipped_time.0))
+    }
+
+    /// The next event, by the clock of the packets.
+    fn next(&self) -> Option<Time> {
+        if self.is_stuck() {
+            return None;
+        }
+        let packet = self.queue.peek().map(|(time, _)| time);
+        let timer = self.timers.peek().map(|(time, _)| time);
+        match (packet, timer) {
+            (Some(packet), Some(timer)) => Some(packet.min(timer)),
+            (packet, timer) => packet.or(timer),
+        }
+    }
+
+    /// Handles events up to `until` by the clock of the packets, and stops after the first instant
+    /// that delivers, or when a skip begins.
+    fn run(&mut self, until: Time, finished: &mut Vec<Delivery>) {
+        let before = finished.len();
+        loop {
+            let (packet, timer) = (self.queue.peek(), self.timers.peek());
+            let is_timer = match (packet, timer) {
+                (Some(packet), Some(timer)) => timer < packet,
+                (None, None) => return,
+                (packet, _) => packet.is_none(),
+            };
+            let next = if is_timer { timer } else { packet };
+            let Some((time, _)) = next.filter(|&(time, _)| time <= until) else { return };
+            if finished.get(before).is_some_and(|first| first.time < time) || self.is_stuck() {
+                return;
+            }
+            if is_timer {
+                if let Some((time, timer)) = self.timers.pop() {
+                    self.expire(time, timer);
+                }
+                if self.skip.as_ref().is_some_and(|skip| skip.until().is_some()) {
+                    return;
+                }
+                continue;
+            }
+            match self.queue.pop() {
+                Some((time, Event::Arrive { port })) => self.arrive(time, port, finished),
+                Some((time, Event::Begin { port })) => {
+                    self.begin(time, port);
+                    self.watch(port);
+                }
+                Some((time, Event::Pause { port, on })) => self.pause(time, port, on),
+                None => {}
+            }
+        }
+    }
+}
+
 impl Backend for Packets {
     fn start(&mut self, now: Time, transfer: Transfer) {
+        self.end_skip(now);
         let Transfer { src, dst, bytes, weight, .. } = transfer;
         self.transfers += u128::from(weight);
         self.under_way += 1;
@@ -469,6 +435,7 @@ impl Backend for Packets {
         if let Some(sink) = &mut self.sink {
             sink.starts(now, &transfer);
         }
+        let now = self.inside(now);
         if self.settings.injection > Span::ZERO {
             self.injected.push_back(transfer);
             self.set(now + self.settings.injection, Timer::Inject);
@@ -478,46 +445,20 @@ impl Backend for Packets {
     }
 
     fn next_event(&self) -> Option<Time> {
-        if self.is_stuck() {
-            return None;
-        }
-        let packet = self.queue.peek().map(|(time, _)| time);
-        let timer = self.timers.peek().map(|(time, _)| time);
-        match (packet, timer) {
-            (Some(packet), Some(timer)) => Some(packet.min(timer)),
-            (packet, timer) => packet.or(timer),
-        }
+        let skip = self.skip.as_ref().and_then(|skip| skip.until());
+        skip.or_else(|| self.next().map(|time| time + self.skipped_time))
     }
 
     fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
         let before = finished.len();
-        loop {
-            let (packet, timer) = (self.queue.peek(), self.timers.peek());
-            let is_timer = match (packet, timer) {
-                (Some(packet), Some(timer)) => timer < packet,
-                (None, None) => break,
-                (packet, _) => packet.is_none(),
-            };
-            let next = if is_timer { timer } else { packet };
-            let Some((time, _)) = next.filter(|&(time, _)| time <= until) else { break };
-            if finished.get(before).is_some_and(|first| first.time < time) || self.is_stuck() {
-                break;
+        while finished.len() == before && self.next_event().is_some_and(|next| next <= until) {
+            if let Some(end) = self.skip.as_ref().and_then(|skip| skip.until()) {
+                self.end_skip(end);
             }
-            if is_timer {
-                if let Some((time, timer)) = self.timers.pop() {
-                    self.expire(time, timer);
-                }
-                continue;
-            }
-            match self.queue.pop() {
-                Some((time, Event::Arrive { port })) => self.arrive(time, port, finished),
-                Some((time, Event::Begin { port })) => {
-                    self.begin(time, port);
-                    self.watch(port);
-                }
-                Some((time, Event::Pause { port, on })) => self.pause(time, port, on),
-                None => {}
-            }
+            self.run(self.inside(until), finished);
+        }
+        for delivery in &mut finished[before..] {
+            delivery.time = delivery.time + self.skipped_time;
         }
         if let Some(sink) = &mut self.sink {
             finished[before..].iter().for_each(|delivery| sink.arrives(delivery));

@@ -39,6 +39,8 @@ pub(crate) struct Connection {
     pub timeout_at: Option<Time>,
     pub ack_at: Option<Time>,
     pub send_at: Option<Time>,
+    /// The round trip of the empty network.
+    pub round_trip: Span,
     /// Round trips that were measured: their number and sum, and the longest.
     pub round_trips: (u64, Span, Span),
     /// Data that has arrived, and when its first message was written and its last one arrived.
@@ -77,6 +79,7 @@ impl Connection {
             timeout_at: None,
             ack_at: None,
             send_at: None,
+            round_trip,
             round_trips: (0, Span::ZERO, Span::ZERO),
             carried: 0,
             first: now,
@@ -89,6 +92,22 @@ impl Connection {
         match &self.sides {
             Sides::Tcp(sides) => sides.0.losses,
             Sides::Rdma(sides) => sides.0.losses,
+        }
+    }
+
+    /// Bytes that have arrived in order.
+    pub(crate) fn received(&self) -> u64 {
+        match &self.sides {
+            Sides::Tcp(sides) => sides.1.next,
+            Sides::Rdma(sides) => sides.1.next,
+        }
+    }
+
+    /// The first byte that was never sent.
+    pub(crate) fn sent(&self) -> u64 {
+        match &self.sides {
+            Sides::Tcp(sides) => sides.0.next,
+            Sides::Rdma(sides) => sides.0.highest,
         }
     }
 

@@ -32,7 +32,7 @@ impl Packets {
         let round_trip = graph.route(src, dst).chain(graph.route(dst, src)).map(cost).sum();
         let first = graph.route(src, dst).next();
         let line = first.map_or(Bandwidth(1), |hop| graph.link(hop.link).bandwidth);
-        let settings = (now, &self.settings);
+        let settings = (now + self.skipped_time, &self.settings);
         self.connections.push(Connection::new((src, dst), ways, (round_trip, line), settings));
         self.known.insert((src, dst), at);
         at
@@ -60,6 +60,7 @@ impl Packets {
         let class = if small { SMALL } else { DATA };
         connection.latest = token;
         connection.messages.push_back(Message { end, token, class });
+        self.changes(now);
         self.pump(now, at);
     }
 
@@ -128,7 +129,7 @@ impl Packets {
         let data = (packet.seq, len);
         let connection = &mut self.connections[packet.connection as usize];
         connection.carried += if packet.is(AGAIN) { 0 } else { len };
-        connection.last = now;
+        connection.last = now + self.skipped_time;
         match (&mut connection.sides, &self.settings.transport) {
             (Sides::Tcp(sides), Transport::Tcp(tcp)) => {
                 let receiver = &mut sides.1;
@@ -172,6 +173,7 @@ impl Packets {
     /// Messages that end before byte `next` have arrived.
     #[inline]
     fn deliver(&mut self, now: Time, at: u32, next: u64, finished: &mut Vec<Delivery>) {
+        let before = finished.len();
         let messages = &mut self.connections[at as usize].messages;
         while let Some(&Message { end, token, .. }) = messages.front()
             && end <= next
@@ -179,6 +181,9 @@ impl Packets {
             messages.pop_front();
             self.under_way -= 1;
             finished.push(Delivery { token, time: now });
+        }
+        if finished.len() > before {
+            self.changes(now);
         }
     }
 
@@ -274,6 +279,7 @@ impl Packets {
     /// A timer expires, unless it was put off.
     pub(crate) fn expire(&mut self, now: Time, timer: Timer) {
         match timer {
+            Timer::Window => self.end_window(now),
             Timer::Inject => {
                 if let Some(transfer) = self.injected.pop_front() {
                     self.write(now, transfer);

@@ -15,13 +15,17 @@ mod port;
 mod random;
 mod rdma;
 mod settings;
+mod skip;
 mod switches;
 mod tcp;
+mod totals;
 
-pub use backend::{Flow, Packets, Totals};
+pub use backend::Packets;
 pub use port::Counters;
 pub use settings::{
     Buffer, Control, Dcqcn, Flight, Marking, Pause, Rdma, Recovery, Reduction, Rescue, Settings,
     Spraying, Switch, Tcp, Transport,
 };
+pub use skip::Skipped;
 pub use tcp::Losses;
+pub use totals::{Flow, Totals};

@@ -31,7 +31,7 @@ pub(crate) struct Sender {
     /// Packets of `flight` to be sent again.
     holes: u32,
     /// The highest byte that was sent.
-    highest: u64,
+    pub highest: u64,
     /// Losses before this byte are being mended.
     recover: u64,
     /// DCQCN, and when its rate lets the next packet leave.
@@ -193,6 +193,13 @@ impl Sender {
             self.losses.recoveries += 1;
             self.recover = self.highest;
         }
+    }
+
+    /// Bytes that were not sent were carried in another way.
+    pub(crate) fn forgo(&mut self, bytes: u64) {
+        let highest = self.highest;
+        self.written -= bytes;
+        self.ends.iter_mut().filter(|end| **end > highest).for_each(|end| *end -= bytes);
     }
 
     /// The timer has expired: everything that is not acknowledged goes again.

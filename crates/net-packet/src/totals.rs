@@ -1,0 +1,110 @@
+//! What a run has sent and lost, in numbers.
+
+use crate::backend::Packets;
+use crate::port::Counters;
+use crate::tcp::Losses;
+use units::{Span, Time};
+
+/// What a run has sent and lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets with data.
+    pub data: u64,
+    /// Acknowledgements and reports of congestion.
+    pub acks: u64,
+    /// Links crossed by packets.
+    pub hops: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Times that a port was paused.
+    pub pauses: u64,
+    /// What senders have been through.
+    pub losses: Losses,
+    /// Most bytes in any queue of a switch.
+    pub longest_queue: u64,
+    /// Round trips that were measured: their number.
+    pub round_trips: u64,
+    /// Their mean.
+    pub round_trip_mean: Span,
+    /// Their median and 99th percentile, to 1.6 %.
+    pub round_trip_p50: Span,
+    /// See `round_trip_p50`.
+    pub round_trip_p99: Span,
+}
+
+/// What a connection has carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// From this NPU.
+    pub src: u32,
+    /// To this one.
+    pub dst: u32,
+    /// Data that has arrived, bytes, each once.
+    pub bytes: u64,
+    /// When its first message started.
+    pub first: Time,
+    /// When its last data arrived.
+    pub last: Time,
+    /// What its sender has been through.
+    pub losses: Losses,
+    /// Round trips that it measured: their number, mean and longest.
+    pub round_trips: u64,
+    /// See `round_trips`.
+    pub round_trip_mean: Span,
+    /// See `round_trips`.
+    pub round_trip_max: Span,
+}
+
+impl Packets {
+    /// What the run has sent and lost so far.
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.totals;
+        for connection in &self.connections {
+            let Losses { retransmits, recoveries, timeouts } = connection.losses();
+            totals.losses.retransmits += retransmits;
+            totals.losses.recoveries += recoveries;
+            totals.losses.timeouts += timeouts;
+        }
+        let graph = self.paths.graph();
+        for (link, port) in (0..).zip(&self.ports) {
+            let Counters { packets, drops, marks, pauses, longest, .. } = port.counters;
+            totals.hops += packets;
+            totals.drops += drops;
+            totals.marks += marks;
+            totals.pauses += pauses;
+            if graph.link(link).from >= graph.npus() {
+                totals.longest_queue = totals.longest_queue.max(longest);
+            }
+        }
+        totals.round_trips = self.round_trips.count;
+        totals.round_trip_mean = self.round_trips.mean();
+        totals.round_trip_p50 = self.round_trips.percentile(50);
+        totals.round_trip_p99 = self.round_trips.percentile(99);
+        totals
+    }
+
+    /// What each link's port has done, by link.
+    pub fn counters(&self) -> impl Iterator<Item = (u32, Counters)> + '_ {
+        (0..).zip(self.ports.iter().map(|port| port.counters))
+    }
+
+    /// What each connection has carried, in the order in which they were first used.
+    pub fn flows(&self) -> impl Iterator<Item = Flow> + '_ {
+        self.connections.iter().map(|connection| {
+            let (count, sum, longest) = connection.round_trips;
+            Flow {
+                src: connection.src,
+                dst: connection.dst,
+                bytes: connection.carried,
+                first: connection.first,
+                last: connection.last,
+                losses: connection.losses(),
+                round_trips: count,
+                round_trip_mean: Span(sum.0 / count.max(1)),
+                round_trip_max: longest,
+            }
+        })
+    }
+}
