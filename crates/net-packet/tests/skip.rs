@@ -6,10 +6,13 @@ use common::{flat, transfers};
 use net_packet::{Buffer, Control, Marking, Rdma, Settings, Switch, Tcp, Transport};
 use units::{Bytes, Ratio, Span, Time};
 
+/// Source, destination, bytes and start, picoseconds.
+type Case = (u32, u32, u64, u64);
+
 const PERCENT: Ratio = Ratio(Ratio::ONE.0 / 100);
 
 /// Transfers of 8 hosts: pairs, an incast, and messages that start while others go on.
-fn cases() -> Vec<(&'static str, Vec<(u32, u32, u64, u64)>)> {
+fn cases() -> Vec<(&'static str, Vec<Case>)> {
     let ring = (0..8).map(|src| (src, (src + 1) % 8, 400_000_000, 0)).collect();
     let incast = (1..5).map(|src| (src, 0, 100_000_000 * u64::from(src), 0)).collect();
     let late = vec![
