@@ -105,6 +105,11 @@ pub struct Tcp {
     pub control: Control,
     /// Initial window, segments (RFC 6928: 10).
     pub initial_window: u32,
+    /// Most segments that an acknowledgement adds to the window in slow start (RFC 5681: 1; RFC
+    /// 3465: 2; Linux, and CUBIC in ns-3: as many as it acknowledges).
+    pub slow_start_limit: u32,
+    /// CUBIC leaves slow start early when the path seems full (Ha and Rhee, 2011; Linux, ns-3).
+    pub hystart: bool,
     /// Most bytes of a connection under way: the buffers of the sockets.
     pub window: Bytes,
     /// Segments for each acknowledgement (RFC 1122: 2).
@@ -152,6 +157,8 @@ pub enum Flight {
     /// Of that, what is held to be in the network (RFC 6675, `SetPipe`): what was acknowledged
     /// selectively or is lost does not count (ns-3).
     Pipe,
+    /// The congestion window (Linux; ns-3's CUBIC).
+    Window,
 }
 
 /// What fast recovery with selective acknowledgements sends when all that is known to be lost was
@@ -279,6 +286,8 @@ impl Default for Tcp {
         Tcp {
             control: Control::NewReno,
             initial_window: 10,
+            slow_start_limit: 1,
+            hystart: false,
             window: Bytes(4 << 20),
             ack_every: 2,
             prompt_acks: 1,

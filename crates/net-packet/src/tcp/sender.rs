@@ -310,7 +310,7 @@ impl Sender {
             (self.window.size, self.window.threshold) = (less, less);
         } else if self.recovery.is_none() && self.duplicates == 0 && bytes > 0 {
             let acked = Acked { bytes, ..acked };
-            self.algorithm.grow(&mut self.window, &acked);
+            self.algorithm.grow(&mut self.window, &acked, tcp);
         }
         if bytes == 0 && !self.flight.is_empty() && (is_news || !tcp.sack) {
             self.duplicate(tcp);
@@ -444,7 +444,7 @@ impl Sender {
                 let (now, sent) = (self.last_sent, self.next);
                 let round_trip = self.rtt.smoothed();
                 let acked = Acked { now, bytes, upto, sent, marked: false, round_trip };
-                self.algorithm.grow(&mut self.window, &acked);
+                self.algorithm.grow(&mut self.window, &acked, tcp);
             }
         } else if tcp.sack && tcp.reduction == Reduction::Proportional {
             let least = delivered + self.window.segment;
@@ -491,6 +491,7 @@ impl Sender {
         match tcp.flight {
             Flight::Outstanding => self.next - self.una,
             Flight::Pipe => self.pipe,
+            Flight::Window => self.window.size,
         }
     }
 

@@ -1,5 +1,6 @@
 //! CUBIC (RFC 9438), in integers: windows in bytes, times in nanoseconds.
 
+use super::hystart::HyStart;
 use super::{Acked, Window};
 use units::Time;
 
@@ -19,6 +20,7 @@ pub(crate) struct Cubic {
     reno: u64,
     /// Parts of a segment by which `reno` will grow, bytes acknowledged times 17ths.
     part: u64,
+    pub hystart: HyStart,
 }
 
 impl Cubic {
@@ -73,6 +75,7 @@ impl Cubic {
     /// Section 4.8.
     pub(super) fn timed_out(&mut self) {
         self.epoch = None;
+        self.hystart.timed_out();
     }
 }
 

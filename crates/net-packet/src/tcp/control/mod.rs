@@ -2,8 +2,10 @@
 
 mod cubic;
 mod dctcp;
+mod hystart;
 mod new_reno;
 
+use super::Tcp;
 use cubic::Cubic;
 use dctcp::Dctcp;
 use units::{Span, Time};
@@ -49,9 +51,16 @@ impl Algorithm {
 
     /// Something new was acknowledged outside of recovery: the window grows.
     #[inline]
-    pub(crate) fn grow(&mut self, window: &mut Window, acked: &Acked) {
+    pub(crate) fn grow(&mut self, window: &mut Window, acked: &Acked, tcp: &Tcp) {
+        if let Algorithm::Cubic(cubic) = self
+            && tcp.hystart
+            && window.size < window.threshold
+            && cubic.hystart.ends(window, acked)
+        {
+            window.threshold = window.size;
+        }
         let bytes = if window.size < window.threshold {
-            window.slow_start(acked.bytes)
+            window.slow_start(acked.bytes, tcp.slow_start_limit)
         } else {
             acked.bytes
         };
@@ -90,11 +99,11 @@ impl Algorithm {
 }
 
 impl Window {
-    /// RFC 5681, section 3.1: at most a segment for each acknowledgement. Returns the bytes that
+    /// RFC 5681, section 3.1: at most `limit` segments for each acknowledgement. Returns the bytes that
     /// count for congestion avoidance because the threshold was reached before them.
     #[inline]
-    fn slow_start(&mut self, bytes: u64) -> u64 {
-        let grown = self.size + bytes.min(self.segment);
+    fn slow_start(&mut self, bytes: u64, limit: u32) -> u64 {
+        let grown = self.size + bytes.min(self.segment * u64::from(limit.max(1)));
         self.size = grown.min(self.threshold);
         grown.saturating_sub(self.threshold)
     }
