@@ -20,7 +20,7 @@ pub(crate) struct Cubic {
     reno: u64,
     /// Parts of a segment by which `reno` will grow, bytes acknowledged times 17ths.
     part: u64,
-    pub hystart: HyStart,
+    pub(super) hystart: HyStart,
 }
 
 impl Cubic {
