@@ -55,10 +55,15 @@ pub fn transfers(network: &mut Packets, all: &[(u32, u32, u64, u64)]) -> Vec<Tim
 
 /// `hosts` on one switch, by links of 100 Gb/s and 0.5 us each way.
 pub fn flat(hosts: u32, settings: Settings) -> Packets {
+    star(hosts, Span(500_000), settings)
+}
+
+/// `hosts` on one switch, by links of 100 Gb/s.
+pub fn star(hosts: u32, latency: Span, settings: Settings) -> Packets {
     let ends = (0..hosts).flat_map(|host| [(host, hosts), (hosts, host)]);
     let fabric = GraphFabric {
         npus: hosts,
-        links: ends.map(|(from, to)| link(from, to)).collect(),
+        links: ends.map(|(from, to)| GraphLink { latency, ..link(from, to) }).collect(),
         nodes: (0..=hosts).map(|n| GraphNode::npu(format!("n{n}"))).collect(),
         ..GraphFabric::default()
     };
