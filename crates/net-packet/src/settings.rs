@@ -129,6 +129,9 @@ pub struct Tcp {
     pub flight: Flight,
     /// What recovery sends at its end.
     pub rescue: Rescue,
+    /// A segment that was sent again counts as in the network until it is acknowledged in order,
+    /// even where it was acknowledged selectively before (ns-3; not RFC 6675, `SetPipe`).
+    pub resent_in_pipe: bool,
     /// How much of the window recovery may use.
     pub reduction: Reduction,
     /// A connection that was idle for a timeout starts again with the initial window (RFC 5681,
@@ -177,7 +180,7 @@ pub enum Rescue {
 /// How the window shrinks in fast recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {
-    /// In proportion to what arrives (RFC 6937).
+    /// In proportion to what arrives (RFC 9937).
     #[default]
     Proportional,
     /// At once (RFC 6675, RFC 6582).
@@ -297,8 +300,26 @@ impl Default for Tcp {
             rto_max: Span(60_000_000_000_000),
             flight: Flight::Outstanding,
             rescue: Rescue::Once,
+            resent_in_pipe: false,
             reduction: Reduction::Proportional,
             restart: true,
+        }
+    }
+}
+
+impl Tcp {
+    /// As ns-3.44 does it (`TcpSocketBase` with `TcpNewReno`, `TcpCubic` or `TcpDctcp`), where that
+    /// is not as the RFCs have it.
+    pub fn ns3(control: Control) -> Tcp {
+        let cubic = control == Control::Cubic;
+        Tcp {
+            control,
+            flight: if cubic { Flight::Window } else { Flight::Pipe },
+            slow_start_limit: if cubic { u32::MAX } else { 1 },
+            hystart: cubic,
+            rescue: Rescue::Always,
+            resent_in_pipe: true,
+            ..Tcp::default()
         }
     }
 }

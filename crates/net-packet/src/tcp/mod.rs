@@ -5,6 +5,7 @@
 
 mod control;
 mod receiver;
+mod recovery;
 mod rtt;
 #[cfg(test)]
 mod scenario;

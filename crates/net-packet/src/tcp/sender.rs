@@ -2,11 +2,12 @@
 //! timeouts mean.
 //!
 //! Sources: RFC 5681 (slow start, congestion avoidance, fast retransmit), RFC 6582 (NewReno's
-//! recovery, without selective acknowledgements), RFC 6675 (recovery with them), RFC 6937
+//! recovery, without selective acknowledgements), RFC 6675 (recovery with them), RFC 9937
 //! (proportional rate reduction), RFC 6298 (timer), RFC 3042 (limited transmit).
 
 use super::control::{Acked, Algorithm, Window};
 use super::receiver::Sack;
+use super::recovery::Recovery;
 use super::rtt::Rtt;
 use super::{Flight, Reduction, Rescue, Tcp};
 use std::collections::VecDeque;
@@ -47,8 +48,8 @@ impl Segment {
 
     /// Bytes of it that are held to be in the network (RFC 6675, `SetPipe`).
     fn in_pipe(&self) -> u64 {
-        let once = u64::from(!self.is(LOST)) + u64::from(self.is(RESENT));
-        if self.is(SACKED) { 0 } else { once * u64::from(self.len) }
+        let times = u64::from(!self.is(LOST | SACKED)) + u64::from(self.is(RESENT));
+        times * u64::from(self.len)
     }
 }
 
@@ -58,23 +59,6 @@ pub(crate) struct Emit {
     pub seq: u64,
     pub len: u16,
     pub again: bool,
-}
-
-/// A loss that is being mended.
-#[derive(Clone, Copy, Debug)]
-struct Recovery {
-    /// It ends when this byte is acknowledged.
-    point: u64,
-    /// Began with a timeout: slow start goes on meanwhile.
-    by_timeout: bool,
-    /// RFC 6937: bytes under way at its start, delivered and sent since then.
-    flight: u64,
-    delivered: u64,
-    out: u64,
-    /// The next segment leaves whatever the window.
-    forced: bool,
-    /// The last segment was sent again (RFC 6675, `RescueRxt`).
-    rescued: bool,
 }
 
 /// What a sender has been through.
@@ -177,13 +161,12 @@ impl Sender {
         if self.holes > 0 {
             return self.take_lost(now, tcp, allowed);
         }
-        let left = self.written - self.next;
-        if left == 0 {
+        let len = (self.written - self.next).min(self.window.segment);
+        let within = self.next + len <= self.una + self.offered || self.una == self.next;
+        if len == 0 || !within {
             return self.recovery.and_then(|recovery| self.rescue(now, tcp, (allowed, recovery)));
         }
-        let len = left.min(self.window.segment);
-        let within = self.next + len <= self.una + self.offered || self.una == self.next;
-        if !within || self.pipe + len > allowed && !self.recovery.is_some_and(|r| r.forced) {
+        if self.pipe + len > allowed && !self.recovery.is_some_and(|r| r.forced) {
             return None;
         }
         let emit = Emit { seq: self.next, len: len as u16, again: false };
@@ -245,7 +228,9 @@ impl Sender {
         if self.pipe + len > allowed && !recovery.forced {
             return None;
         }
-        self.recovery = Some(Recovery { rescued: recovery.rescued || last, ..recovery });
+        if let Some(recovery) = &mut self.recovery {
+            recovery.rescued |= last;
+        }
         let segment = &mut self.flight[at];
         let before = segment.in_pipe();
         segment.state |= RESENT | TWICE;
@@ -292,7 +277,7 @@ impl Sender {
         }
         let mut is_news = false;
         if let Some(sack) = sack {
-            let sacked = self.mark_sacked(sack);
+            let sacked = self.mark_sacked(sack, tcp);
             delivered += sacked;
             is_news = sacked > 0;
         }
@@ -316,7 +301,7 @@ impl Sender {
             self.duplicate(tcp);
         }
         if self.recovery.is_some() || is_news {
-            self.mend((upto, bytes, delivered), tcp);
+            self.mend(now, (upto, bytes, delivered), tcp);
         }
         round_trip
     }
@@ -356,7 +341,7 @@ impl Sender {
     }
 
     /// Marks what selective acknowledgements name. Returns the bytes that are new.
-    fn mark_sacked(&mut self, sack: &Sack) -> u64 {
+    fn mark_sacked(&mut self, sack: &Sack, tcp: &Tcp) -> u64 {
         let mut bytes = 0;
         for &(from, to) in sack.ranges() {
             let first = self.flight.partition_point(|s| s.seq < from);
@@ -372,6 +357,10 @@ impl Sender {
                     self.holes -= 1;
                 }
                 segment.state |= SACKED;
+                if !tcp.resent_in_pipe {
+                    segment.state &= !RESENT;
+                }
+                self.pipe += segment.in_pipe();
                 bytes += u64::from(segment.len);
             }
         }
@@ -403,7 +392,7 @@ impl Sender {
 
     /// Goes on with a recovery, begins or ends one.
     #[cold]
-    fn mend(&mut self, (upto, bytes, delivered): (u64, u64, u64), tcp: &Tcp) {
+    fn mend(&mut self, now: Time, (upto, bytes, delivered): (u64, u64, u64), tcp: &Tcp) {
         if let Some(recovery) = self.recovery
             && upto >= recovery.point
         {
@@ -413,10 +402,10 @@ impl Sender {
                 self.window.size = self.window.threshold;
             }
         }
+        let before = self.holes;
         if !tcp.sack {
             self.partial(bytes);
         } else {
-            let before = self.holes;
             self.find_lost();
             let is_lost = self.holes > before
                 || self.duplicates >= DUPLICATES
@@ -428,11 +417,11 @@ impl Sender {
                 }
             }
         }
+        let is_safe = bytes > 0 && self.holes <= before;
         let again = self.flight.front().is_some_and(|s| {
             s.is(RESENT) && !s.is(SACKED) && u64::from(s.len) == self.window.segment
         });
         let Some(recovery) = &mut self.recovery else { return };
-        recovery.delivered += delivered;
         recovery.forced |= tcp.rescue == Rescue::Always
             && tcp.sack
             && bytes > 0
@@ -441,14 +430,14 @@ impl Sender {
             && !again;
         if recovery.by_timeout {
             if bytes > 0 {
-                let (now, sent) = (self.last_sent, self.next);
+                let sent = self.next;
                 let round_trip = self.rtt.smoothed();
                 let acked = Acked { now, bytes, upto, sent, marked: false, round_trip };
                 self.algorithm.grow(&mut self.window, &acked, tcp);
             }
         } else if tcp.sack && tcp.reduction == Reduction::Proportional {
-            let least = delivered + self.window.segment;
-            self.window.size = recovery.window(self.window.threshold, self.pipe, least);
+            let bounds = (self.window.threshold, self.window.segment);
+            self.window.size = recovery.reduce(delivered, self.pipe, bounds, is_safe);
         }
     }
 
@@ -475,15 +464,7 @@ impl Sender {
         self.window.threshold = self.algorithm.reduced(&self.window, lost_from);
         self.window.size = self.window.threshold;
         self.recover = self.next;
-        self.recovery = Some(Recovery {
-            point: self.next,
-            by_timeout: false,
-            flight,
-            delivered: 0,
-            out: 0,
-            forced: false,
-            rescued: false,
-        });
+        self.recovery = Some(Recovery::new(self.next, flight, false));
     }
 
     /// Bytes that count as under way when the threshold is set.
@@ -556,37 +537,16 @@ impl Sender {
         self.rtt.back_off();
         self.deadline = Some(now + self.rtt.timeout(tcp));
         self.recover = self.next;
-        self.recovery = Some(Recovery {
-            point: self.next,
-            by_timeout: true,
-            flight,
-            delivered: 0,
-            out: 0,
-            forced: false,
-            rescued: false,
-        });
+        self.recovery = Some(Recovery::new(self.next, flight, true));
         (self.duplicates, self.inflated, self.scan) = (0, 0, 0);
         (self.pipe, self.holes) = (0, 0);
         for segment in &mut self.flight {
             if !segment.is(SACKED) {
                 segment.state = LOST | TWICE;
                 self.holes += 1;
+            } else {
+                segment.state &= !RESENT;
             }
         }
-    }
-}
-
-impl Recovery {
-    /// RFC 6937, section 3.1: the window that lets out what the reduction allows.
-    fn window(&self, threshold: u64, pipe: u64, least: u64) -> u64 {
-        let may_send = if pipe > threshold {
-            let part = u128::from(self.delivered) * u128::from(threshold);
-            let part = part.div_ceil(u128::from(self.flight.max(1)));
-            (part as u64).saturating_sub(self.out)
-        } else {
-            let limit = (self.delivered.saturating_sub(self.out) + least).max(least);
-            (threshold - pipe).min(limit)
-        };
-        pipe + may_send
     }
 }
