@@ -1,6 +1,8 @@
 //! What the tests of the backend share.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod tree;
+
 use net_packet::{Packets, Settings};
 use network::{Backend, LinkCost, Transfer};
 use topology::{Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology};
