@@ -321,6 +321,7 @@ impl Packets {
                 return self.forward(now, node, packet);
             }
         }
+        self.totals.arrived += 1;
         if packet.is(ACK) {
             self.acknowledged(now, packet);
         } else {

@@ -128,7 +128,6 @@ impl Packets {
         let len = u64::from(packet.wire - self.settings.around());
         let data = (packet.seq, len);
         let connection = &mut self.connections[packet.connection as usize];
-        connection.carried += if packet.is(AGAIN) { 0 } else { len };
         connection.last = now + self.skipped_time;
         match (&mut connection.sides, &self.settings.transport) {
             (Sides::Tcp(sides), Transport::Tcp(tcp)) => {
@@ -136,7 +135,9 @@ impl Packets {
                 // RFC 8257, section 3.2: a change of marks is acknowledged at once.
                 let marked = packet.is(CE);
                 let changed = marked != receiver.marked;
+                let before = receiver.next;
                 let answer = receiver.data(data, tcp);
+                connection.carried += receiver.next - before;
                 receiver.marked = marked;
                 let next = receiver.next;
                 let (is_due, due) = (receiver.due.is_some(), now + tcp.ack_delay);
@@ -152,7 +153,9 @@ impl Packets {
                 let end = packet.seq + len;
                 let at = connection.messages.partition_point(|m| m.end < end);
                 let ends = connection.messages.get(at).is_some_and(|m| m.end == end);
+                let before = receiver.next;
                 let reply = receiver.data(data, (ends, self.settings.payload()), rdma);
+                connection.carried += receiver.next - before;
                 let reports = packet.is(CE)
                     && rdma.dcqcn.is_some_and(|d| receiver.reports(now, d.report_interval));
                 let next = receiver.next;

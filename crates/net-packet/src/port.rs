@@ -184,6 +184,11 @@ impl Port {
         self.queued
     }
 
+    /// Packets that wait or are on the link.
+    pub(crate) fn standing(&self) -> u64 {
+        self.line.len() as u64
+    }
+
     /// When the next waiting packet begins to leave; `None` where none waits or all stand still.
     pub(crate) fn next_begin(&self) -> Option<Time> {
         self.line.get(self.begun).map(|entry| entry.start).filter(|&start| start != NEVER)

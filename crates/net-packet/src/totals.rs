@@ -2,6 +2,7 @@
 
 use crate::backend::Packets;
 use crate::port::Counters;
+use crate::settings::Settings;
 use crate::tcp::Losses;
 use units::{Span, Time};
 
@@ -16,6 +17,10 @@ pub struct Totals {
     pub hops: u64,
     /// Packets dropped.
     pub drops: u64,
+    /// Packets that came to their end.
+    pub arrived: u64,
+    /// Packets that wait or are on a link.
+    pub under_way: u64,
     /// Packets marked.
     pub marks: u64,
     /// Times that a port was paused.
@@ -41,7 +46,7 @@ pub struct Flow {
     pub src: u32,
     /// To this one.
     pub dst: u32,
-    /// Data that has arrived, bytes, each once.
+    /// Data that has arrived in order, bytes, each once.
     pub bytes: u64,
     /// When its first message started.
     pub first: Time,
@@ -74,6 +79,7 @@ impl Packets {
             totals.drops += drops;
             totals.marks += marks;
             totals.pauses += pauses;
+            totals.under_way += port.standing();
             if graph.link(link).from >= graph.npus() {
                 totals.longest_queue = totals.longest_queue.max(longest);
             }
@@ -83,6 +89,11 @@ impl Packets {
         totals.round_trip_p50 = self.round_trips.percentile(50);
         totals.round_trip_p99 = self.round_trips.percentile(99);
         totals
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// What each link's port has done, by link.

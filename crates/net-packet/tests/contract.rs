@@ -2,9 +2,10 @@
 
 mod common;
 
+use common::check::{self, Watch};
 use common::{Random, dims, graph, stack, traffic, tree};
-use net_packet::{Buffer, Packets, Settings, Switch, Transport};
-use network::{Transfer, conformance};
+use net_packet::{Buffer, Control, Marking, Packets, Settings, Switch, Tcp, Transport};
+use network::{Backend, Transfer, conformance};
 use topology::{Fabric, LinkGraph, Routing};
 use units::{Bytes, Span};
 
@@ -71,5 +72,51 @@ fn graphs_keep_the_contract() {
             |_: &Packets, transfer| alone(&links, &settings, transfer),
         );
         assert_eq!(result, Ok(()), "{routing}");
+    }
+}
+
+/// Over shapes with small buffers and all controls: a link sends one packet at a time, bytes and
+/// packets are conserved, queues stay within their buffers, and nothing is different when somebody
+/// watches.
+#[test]
+fn nothing_is_lost_without_a_count() {
+    let mut random = Random(3);
+    let controls = [Control::NewReno, Control::Cubic, Control::Dctcp];
+    for (case, shape) in SHAPES.into_iter().cycle().take(27).enumerate() {
+        let dims = dims(shape, &mut random);
+        let transfers = traffic(Fabric::Stacked(dims.clone()).npus(), &mut random);
+        let switch = Switch {
+            buffer: Buffer::Port(Bytes(20_000)),
+            marking: (case % 3 == 2).then(|| Marking::step(Bytes(10_000))),
+            ..Switch::default()
+        };
+        let tcp = Tcp { sack: case % 2 == 0, ..Tcp::ns3(controls[case % 3]) };
+        let settings = Settings { switch, ..Settings::with(Transport::Tcp(tcp)) };
+        let [plain, watched] = [false, true].map(|watched| {
+            let mut network = stack(&dims, ROUTINGS[case % 3], settings);
+            let watch = watched.then(|| Watch::over(&mut network));
+            let (mut finished, mut left) = (Vec::new(), transfers.iter().peekable());
+            loop {
+                let next = network.next_event();
+                if let Some(&&(time, transfer)) = left.peek()
+                    && next.is_none_or(|next| time <= next)
+                {
+                    left.next();
+                    network.start(time, transfer);
+                    continue;
+                }
+                let Some(next) = next else { break };
+                network.advance(next, &mut finished);
+            }
+            check::counts(&network, transfers.iter().map(|(_, t)| t.bytes.max(1)).sum());
+            let totals = network.totals();
+            assert_eq!(totals.under_way, 0);
+            if let Some(watch) = watch {
+                assert_eq!(watch.end(), totals.hops, "{shape}");
+            }
+            let arrivals: Vec<_> = finished.iter().map(|d| (d.token, d.time)).collect();
+            (arrivals, totals)
+        });
+        assert_eq!(plain, watched, "{shape}");
     }
 }

@@ -1,6 +1,7 @@
 //! What the tests of the backend share.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod check;
 pub mod tree;
 
 use net_packet::{Packets, Settings};
@@ -47,7 +48,10 @@ pub fn transfers(network: &mut Packets, all: &[(u32, u32, u64, u64)]) -> Vec<Tim
             network.start(Time(start), transfer(src, dst, bytes, token));
             continue;
         }
-        let Some(next) = next else { return ends };
+        let Some(next) = next else {
+            check::counts(network, all.iter().map(|&(_, _, bytes, _)| bytes.max(1)).sum());
+            return ends;
+        };
         network.advance(next, &mut finished);
         for delivery in finished.drain(..) {
             ends[delivery.token as usize] = delivery.time;
@@ -161,6 +165,7 @@ pub fn all_reduce(network: &mut Packets, hosts: u32, bytes: u64, order: Order) -
             }
         }
     }
+    check::counts(network, 2 * part * u64::from(hosts) * u64::from(hosts - 1));
     last
 }
 

@@ -1,6 +1,6 @@
 //! An all-reduce over two binary trees, as NCCL 2.4 numbers them.
 
-use super::transfer;
+use super::{check, transfer};
 use net_packet::Packets;
 use network::Backend;
 use units::Time;
@@ -74,6 +74,8 @@ impl<'a> Trees<'a> {
                 }
             }
         }
+        let sends = 2 * u64::from(self.hosts - 1) * u64::from(self.chunks);
+        check::counts(self.network, sends * self.chunk_bytes);
         now
     }
 
