@@ -14,6 +14,7 @@ mod paths;
 mod port;
 mod random;
 mod rdma;
+pub mod reference;
 mod settings;
 mod skip;
 mod switches;

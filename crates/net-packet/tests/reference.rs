@@ -3,8 +3,7 @@
 
 mod common;
 
-use common::tree::Trees;
-use common::{Order, all_reduce, star};
+use common::{Order, all_reduce, star, trees};
 use net_packet::{Buffer, Control, Settings, Switch, Tcp, Totals, Transport};
 use units::{Bytes, Span};
 
@@ -79,7 +78,7 @@ fn again(run: &Run) -> (f64, Totals) {
     let mut network = star(128, run.latency, run.settings);
     let time = match run.chunks {
         None => all_reduce(&mut network, 128, run.bytes, run.order),
-        Some((chunks, open)) => Trees::new(&mut network, 128, (chunks, open)).run(run.bytes),
+        Some(chunks) => trees(&mut network, 128, run.bytes, chunks),
     };
     let (us, totals) = (time.0 as f64 / 1e6, network.totals());
     let Transport::Tcp(tcp) = run.settings.transport else { unreachable!("all use TCP") };

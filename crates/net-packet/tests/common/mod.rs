@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod check;
-pub mod tree;
 
+pub use net_packet::reference::{Order, Trees};
 use net_packet::{Packets, Settings};
 use network::{Backend, LinkCost, Transfer};
 use topology::{Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology};
@@ -66,14 +66,8 @@ pub fn flat(hosts: u32, settings: Settings) -> Packets {
 
 /// `hosts` on one switch, by links of 100 Gb/s.
 pub fn star(hosts: u32, latency: Span, settings: Settings) -> Packets {
-    let ends = (0..hosts).flat_map(|host| [(host, hosts), (hosts, host)]);
-    let fabric = GraphFabric {
-        npus: hosts,
-        links: ends.map(|(from, to)| GraphLink { latency, ..link(from, to) }).collect(),
-        nodes: (0..=hosts).map(|n| GraphNode::npu(format!("n{n}"))).collect(),
-        ..GraphFabric::default()
-    };
-    graph(&fabric, Routing::DModK, settings)
+    let link = (Bandwidth(12_500_000_000), latency);
+    net_packet::reference::star(hosts, link, settings).expect("a network")
 }
 
 /// The dimensions of a shape in the notation, with odd bandwidths and latencies.
@@ -103,70 +97,20 @@ pub fn graph(fabric: &GraphFabric, routing: Routing, settings: Settings) -> Pack
     Packets::new(links.with_routing(routing), costs, true, settings)
 }
 
-/// In which order a host opens its messages.
-#[derive(Clone, Copy, Debug)]
-pub enum Order {
-    /// To host 0 first.
-    Ascending,
-    /// To the next host first.
-    Rotation,
-    /// At random.
-    Random(u64),
-}
-
-impl Order {
-    pub fn of(self, hosts: u32, host: u32) -> Vec<u32> {
-        let mut all: Vec<u32> = match self {
-            Order::Rotation => (1..hosts).map(|i| (host + i) % hosts).collect(),
-            _ => (0..hosts).filter(|&other| other != host).collect(),
-        };
-        if let Order::Random(seed) = self {
-            let mut random =
-                Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(host.into()));
-            for i in (1..all.len()).rev() {
-                all.swap(i, random.below(i as u64 + 1) as usize);
-            }
-        }
-        all
-    }
-}
-
-/// A direct all-reduce of `bytes`: each host sends its part of a reduce-scatter to every other one,
-/// and of an all-gather when it has received all parts. Returns when the last message arrives.
+/// A direct all-reduce, whose bytes are counted.
 pub fn all_reduce(network: &mut Packets, hosts: u32, bytes: u64, order: Order) -> Time {
+    let end = net_packet::reference::all_reduce(network, hosts, bytes, order).expect("it ends");
     let part = bytes / u64::from(hosts);
-    let orders: Vec<Vec<u32>> = (0..hosts).map(|host| order.of(hosts, host)).collect();
-    let step = |network: &mut Packets, now: Time, step: u64, host: u32| {
-        for &dst in &orders[host as usize] {
-            let token =
-                (step * u64::from(hosts) + u64::from(host)) * u64::from(hosts) + u64::from(dst);
-            let transfer = Transfer { src: host, dst, bytes: part, paced: part, token, weight: 1 };
-            network.start(now, transfer);
-        }
-    };
-    for host in 0..hosts {
-        step(network, Time::ZERO, 0, host);
-    }
-    let square = u64::from(hosts) * u64::from(hosts);
-    let mut missing = vec![hosts - 1; hosts as usize];
-    let (mut finished, mut last, mut left) =
-        (Vec::new(), Time::ZERO, 2 * square - 2 * u64::from(hosts));
-    while left > 0 {
-        let next = network.next_event().expect("messages are under way");
-        network.advance(next, &mut finished);
-        for delivery in finished.drain(..) {
-            (last, left) = (delivery.time, left - 1);
-            let dst = (delivery.token % u64::from(hosts)) as u32;
-            if delivery.token < square {
-                missing[dst as usize] -= 1;
-                if missing[dst as usize] == 0 {
-                    step(network, delivery.time, 1, dst);
-                }
-            }
-        }
-    }
     check::counts(network, 2 * part * u64::from(hosts) * u64::from(hosts - 1));
-    last
+    end
+}
+
+/// An all-reduce over two trees with so many chunks, of which a host has `open` under way.
+pub fn trees(network: &mut Packets, hosts: u32, bytes: u64, (chunks, open): (u32, u32)) -> Time {
+    let end = Trees::new(network, hosts, (chunks, open)).run(bytes).expect("it ends");
+    let sends = 2 * u64::from(hosts - 1) * u64::from(chunks);
+    check::counts(network, sends * (bytes / u64::from(chunks)));
+    end
 }
 
 /// Transfers in bursts, so that many start at one instant and many meet.

@@ -1,7 +1,6 @@
 //! An all-reduce over two binary trees, as NCCL 2.4 numbers them.
 
-use super::{check, transfer};
-use net_packet::Packets;
+use crate::Packets;
 use network::Backend;
 use units::Time;
 
@@ -40,6 +39,7 @@ fn tree(hosts: u32, mirrored: bool) -> Vec<Place> {
 }
 
 impl<'a> Trees<'a> {
+    /// `hosts` hosts, `chunks` in all, and at most `open` of a host under way.
     pub fn new(network: &'a mut Packets, hosts: u32, (chunks, open): (u32, u32)) -> Trees<'a> {
         Trees {
             network,
@@ -54,15 +54,15 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// Runs it over `bytes` and returns when the last chunk is back.
-    pub fn run(mut self, bytes: u64) -> Time {
+    /// Runs it over `bytes`. Returns when the last chunk is back; `None` if the network is stuck.
+    pub fn run(mut self, bytes: u64) -> Option<Time> {
         self.chunk_bytes = bytes / u64::from(self.chunks);
         for host in 0..self.hosts {
             self.open(Time::ZERO, host);
         }
         let (mut finished, mut now) = (Vec::new(), Time::ZERO);
         while self.done < u64::from(self.hosts) * u64::from(self.chunks) {
-            let next = self.network.next_event().expect("chunks are under way");
+            let next = self.network.next_event()?;
             self.network.advance(next, &mut finished);
             for delivery in std::mem::take(&mut finished) {
                 now = delivery.time;
@@ -74,9 +74,7 @@ impl<'a> Trees<'a> {
                 }
             }
         }
-        let sends = 2 * u64::from(self.hosts - 1) * u64::from(self.chunks);
-        check::counts(self.network, sends * self.chunk_bytes);
-        now
+        Some(now)
     }
 
     fn place(&self, host: u32, chunk: u32) -> &Place {
@@ -85,7 +83,7 @@ impl<'a> Trees<'a> {
 
     fn send(&mut self, now: Time, (src, dst): (u32, u32), chunk: u32, down: bool) {
         let token = u64::from(chunk) << 32 | u64::from(dst * 2 + u32::from(down));
-        self.network.start(now, transfer(src, dst, self.chunk_bytes, token));
+        self.network.start(now, super::transfer((src, dst), self.chunk_bytes, token));
     }
 
     fn open(&mut self, now: Time, host: u32) {
