@@ -109,6 +109,7 @@ impl Sender {
             size: u64::from(tcp.initial_window.max(1)) * segment,
             threshold: u64::MAX,
             segment,
+            part: 0,
         };
         Sender {
             una: 0,

@@ -110,7 +110,7 @@ mod tests {
     fn the_window_follows_the_cubic_function() {
         let segment = 1000;
         let mut cubic = Cubic { most: 100 * segment, ..Cubic::default() };
-        let mut window = Window { size: 70 * segment, threshold: 0, segment };
+        let mut window = Window { size: 70 * segment, threshold: 0, segment, part: 0 };
         let round_trip = Span(100_000_000_000);
         let mut now = Time(0);
         let mut at = Vec::new();

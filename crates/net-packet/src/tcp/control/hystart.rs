@@ -74,7 +74,7 @@ mod tests {
     /// round trips of 100 us.
     fn ends(apart: u64) -> Option<u64> {
         let mut hystart = HyStart::default();
-        let window = Window { size: 20_000, threshold: u64::MAX, segment: 1000 };
+        let window = Window { size: 20_000, threshold: u64::MAX, segment: 1000, part: 0 };
         (1..=20).find(|&i| {
             let acked = Acked {
                 now: Time(1_000_000_000_000 + i * apart),

@@ -16,6 +16,8 @@ pub(crate) struct Window {
     pub size: u64,
     pub threshold: u64,
     pub segment: u64,
+    /// What congestion avoidance has not added yet, in bytes times the window.
+    pub part: u64,
 }
 
 /// What an algorithm learns from an acknowledgement.

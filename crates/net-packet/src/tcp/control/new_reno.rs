@@ -5,7 +5,10 @@ use super::Window;
 /// Section 3.1, equation 3: a segment for each window, in parts.
 #[inline]
 pub(super) fn avoid(window: &mut Window) {
-    window.size += (window.segment * window.segment / window.size).max(1);
+    window.part += window.segment * window.segment;
+    let grown = window.part / window.size;
+    window.part -= grown * window.size;
+    window.size += grown;
 }
 
 /// Section 3.1, equation 4: half of what is under way, at least two segments.
