@@ -367,9 +367,10 @@ impl Packets {
         Time(time.0.saturating_sub(self.skipped_time.0))
     }
 
-    /// The next event, by the clock of the packets.
+    /// The next event, by the clock of the packets. What follows the last delivery, such as its
+    /// acknowledgement, waits for the next start.
     fn next(&self) -> Option<Time> {
-        if self.is_stuck() {
+        if self.under_way == 0 || self.is_stuck() {
             return None;
         }
         let packet = self.queue.peek().map(|(time, _)| time);
@@ -421,6 +422,10 @@ impl Packets {
 impl Backend for Packets {
     fn start(&mut self, now: Time, transfer: Transfer) {
         self.end_skip(now);
+        if self.under_way == 0 {
+            let before = self.inside(now).0.saturating_sub(1);
+            self.run(Time(before), &mut Vec::new());
+        }
         let Transfer { src, dst, bytes, weight, .. } = transfer;
         self.transfers += u128::from(weight);
         self.under_way += 1;
