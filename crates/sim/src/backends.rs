@@ -2,12 +2,14 @@
 //!
 //! Here: [`BackendKind`]. A new backend is a variant and its arms here; one of another crate is a
 //! [`Registration`]. A backend can be made and driven without a workload. Not here: the names of
-//! the built-in backends and their settings (`platform::NetworkModel`), what a backend does
+//! the built-in backends and their settings (`platform::NetworkModel`), settings of packets
+//! (`packets.rs`), what a backend does
 //! (`net-*`), the contract (`network`).
 
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports, Switching};
 use net_flow::{FairFlows, Limits, Weights};
+use net_packet::Packets;
 use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
     NetworkSink, Ordered, Stuck, Transfer, Usage,
@@ -28,6 +30,8 @@ pub enum BackendKind {
     Link,
     /// Flows that share links fairly.
     Flow,
+    /// Packets of TCP or RDMA.
+    Packet,
     /// One of another crate.
     Other(Registration),
 }
@@ -51,8 +55,8 @@ impl Eq for Registration {}
 
 impl BackendKind {
     /// The built-in ones, the default first.
-    pub const ALL: [BackendKind; 3] =
-        [BackendKind::Analytical, BackendKind::Link, BackendKind::Flow];
+    pub const ALL: [BackendKind; 4] =
+        [BackendKind::Analytical, BackendKind::Link, BackendKind::Flow, BackendKind::Packet];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
@@ -60,6 +64,7 @@ impl BackendKind {
             BackendKind::Analytical => NetworkModel::Analytical.name(),
             BackendKind::Link => NetworkModel::Link.name(),
             BackendKind::Flow => NetworkModel::Flow.name(),
+            BackendKind::Packet => NetworkModel::Packet.name(),
             BackendKind::Other(registration) => registration.name,
         }
     }
@@ -70,6 +75,7 @@ impl BackendKind {
             BackendKind::Analytical => NetworkModel::Analytical.about(),
             BackendKind::Link => NetworkModel::Link.about(),
             BackendKind::Flow => NetworkModel::Flow.about(),
+            BackendKind::Packet => NetworkModel::Packet.about(),
             BackendKind::Other(_) => "from another crate",
         }
     }
@@ -89,6 +95,7 @@ impl BackendKind {
             BackendKind::Analytical => Network::Analytical(analytical(platform)?),
             BackendKind::Link => Network::Link(link(platform)?),
             BackendKind::Flow => Network::Flow(Box::new(flow(platform)?)),
+            BackendKind::Packet => Network::Packet(Box::new(packet(platform)?)),
             BackendKind::Other(registration) => Network::Other((registration.make)(platform)?),
         };
         if !platform.profile.is_native() && network.ordered().is_none() {
@@ -105,6 +112,7 @@ impl From<NetworkModel> for BackendKind {
             NetworkModel::Analytical => BackendKind::Analytical,
             NetworkModel::Link => BackendKind::Link,
             NetworkModel::Flow => BackendKind::Flow,
+            NetworkModel::Packet => BackendKind::Packet,
         }
     }
 }
@@ -142,6 +150,8 @@ pub enum Network {
     Link(LinkQueues),
     /// See [`BackendKind::Flow`].
     Flow(Box<FairFlows>),
+    /// See [`BackendKind::Packet`].
+    Packet(Box<Packets>),
     /// See [`BackendKind::Other`].
     Other(Box<dyn Backend>),
 }
@@ -153,6 +163,7 @@ macro_rules! each {
             Network::Analytical($backend) => $call,
             Network::Link($backend) => $call,
             Network::Flow($backend) => $call,
+            Network::Packet($backend) => $call,
             Network::Other($backend) => $call,
         }
     };
@@ -307,4 +318,19 @@ fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
     let routing = platform.fabric.splitting(platform.network.routing);
     let links = links(platform)?.with_routing(routing);
     Ok(FairFlows::new(links, costs(platform), by_link, limits))
+}
+
+fn packet(platform: &Platform) -> Result<Packets, Problem> {
+    let by_link = matches!(platform.fabric, Fabric::Graph(_));
+    let keys = platform.network.packet.clone().unwrap_or_default();
+    if let Some(fault) = keys.faults().into_iter().next() {
+        let key = format!("network.packet.{}", fault.keys.join("."));
+        return Err(Problem::new(&platform.name, key, fault.message).help(fault.allowed));
+    }
+    let packets =
+        Packets::new(links(platform)?, costs(platform), by_link, crate::packets::settings(&keys));
+    Ok(match keys.skip {
+        Some(tolerance) => packets.with_skipping(tolerance),
+        None => packets,
+    })
 }

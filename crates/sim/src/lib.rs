@@ -13,6 +13,7 @@ pub mod floor;
 mod labels;
 mod names;
 mod network;
+mod packets;
 mod parts;
 mod picture;
 mod report;

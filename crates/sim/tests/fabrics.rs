@@ -326,6 +326,11 @@ fn dimensions_that_share_a_card_share_its_bandwidth() {
         let own = took("", "", backend.clone());
         let nics = "nics: [{name: a, bandwidth: 50 GB/s}]\n";
         let shared = took(", nic: a", nics, backend.clone());
+        if backend == BackendKind::Packet {
+            // Each crosses the card after its own window; headers take 5 % more.
+            assert!((1.9..=2.0).contains(&(shared / own)), "{own} {shared}");
+            continue;
+        }
         // 1 ms a message, over two links of a switch or one of the ring.
         assert_eq!(own, 1_002_000.0, "{backend}");
         assert!((2_001_000.0..=2_002_000.0).contains(&shared), "{backend}: {shared}");

@@ -1,7 +1,7 @@
 //! From the keys of a platform file to the platform.
 
 use super::fabric;
-use super::network::Network;
+use super::network::{self, Network};
 use super::root::Root;
 use super::shape::Shape;
 use super::{collectives, explicit, failed, generated, library, nics, npu, remote};
@@ -53,6 +53,9 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     if library.is_some() {
         unused(&collectives, &scheduler, sizes.len(), findings);
         findings.warnings.extend(fabric::larger_node(&file.topology, &fabric));
+    }
+    if let (Tried::Read(network), Some(at)) = (&file.network, root.get(Root::network)) {
+        network::check(network, &at, findings);
     }
     if let Some(why) = keeps_order(&scheduler, &collectives, &fabric, logical.is_some()) {
         let key = path(Root::scheduler, Scheduler::dimension_order);

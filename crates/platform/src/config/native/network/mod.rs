@@ -12,10 +12,12 @@
 mod analytical;
 mod flow;
 mod link;
+pub mod packet;
 
 pub use analytical::Analytical;
 pub use flow::{Flow, FlowWeights};
 pub use link::{Link, Switching};
+pub use packet::Packet;
 
 use crate::config::declared::{Setting, Shown, Words, section, words};
 use crate::config::findings::{At, Findings};
@@ -76,6 +78,15 @@ backends! {
     link: Link, "link", "messages queue for links";
     /// Settings of the fair-flow backend.
     flow: Flow, "flow", "transfers share links fairly";
+    /// Settings of the packet backend ([model](../models/networks-packet.md)).
+    packet: Packet, "packet", "packets of TCP or RDMA queue in switches";
+}
+
+/// Refuses settings that do not fit together, and warns of those without effect.
+pub(super) fn check(network: &Network, at: &At<'_>, findings: &mut Findings) {
+    if let (Some(packet), Some(at)) = (&network.packet, at.get(Network::packet)) {
+        packet::check(packet, &at, findings);
+    }
 }
 
 impl NetworkModel {

@@ -1,0 +1,134 @@
+//! `network.packet`: the packet backend.
+//!
+//! Here: the keys of packets and of switches. Not here: those of transports (`transport.rs`), and
+//! which values fit together (`check.rs`).
+
+mod check;
+mod octets;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+pub use check::Fault;
+pub(crate) use check::check;
+pub use transport::{
+    Dcqcn, Flight, Rdma, RdmaControl, RdmaRecovery, Rescue, Tcp, TcpControl, TcpRecovery, Transport,
+};
+
+use crate::config::declared::{section, words};
+use units::{Bytes, Ratio, Span};
+
+/// Which of equally short ways a packet takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Spraying {
+    /// One after the other.
+    #[default]
+    InTurns,
+    /// The one before which the fewest bytes wait.
+    ShortestQueue,
+}
+
+words!(
+    Spraying:
+    "in_turns" = Spraying::InTurns,
+    "shortest_queue" = Spraying::ShortestQueue,
+);
+
+section! {
+    /// Settings of the packet backend.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Packet {
+        /// What carries messages.
+        pub transport: Transport, default Transport::Tcp;
+        /// Largest IP packet (RFC 894 for Ethernet).
+        pub mtu: Bytes as octets, default Bytes(1500);
+        /// Headers within it: IPv4 (20 B) with TCP (20 B), or with UDP (8 B), InfiniBand's base
+        /// transport header (12 B) and its check sum (4 B).
+        pub headers: Option<Bytes> as octets, default None, says "40 B with `tcp`, 44 B with `rdma`";
+        /// What Ethernet adds to each packet on a link: header (14 B), check sum (4 B), preamble (8
+        /// B) and gap (12 B) (IEEE 802.3).
+        pub framing: Bytes as octets, default Bytes(38);
+        /// Time from the start of a message until its first packet may leave.
+        pub injection_latency: Span, default Span::ZERO;
+        /// Times that packets take on links are rounded to whole multiples of this, as ns-3 does with
+        /// 1 ns.
+        pub tick: Span, default Span::ZERO, says "exact";
+        /// Which of equally short ways a packet takes with `network.routing: spray`: a node sends
+        /// to its next hops in turn, or to the one with the fewest bytes waiting (adaptive
+        /// routing).
+        pub spraying: Spraying, default Spraying::InTurns;
+        /// Where the packets of a switch wait: bytes of each port, or a mapping.
+        pub buffer: Option<Buffer>, default None, says "unlimited";
+        /// When a port marks packets (explicit congestion notification, RFC 3168): the queue from
+        /// which it does, or a mapping.
+        pub marking: Option<Marking>, default None, says "never";
+        /// Whether acknowledgements and reports of congestion leave a port before data.
+        pub control_first: bool, default false;
+        /// Messages of at most so many bytes leave a port before larger ones.
+        pub small_messages_first: Option<Bytes>, default None, says "all wait alike";
+        /// Priority flow control (IEEE 802.1Qbb): when a switch stops those that send to it.
+        pub pause: Option<Pause>, default None, says "never: full buffers drop";
+        /// Steady states are skipped: while the rates of all connections stay within this of one
+        /// another, bytes flow on at these rates.
+        pub skip: Option<Ratio>, default None, says "every packet is simulated";
+        /// Settings of TCP.
+        pub tcp: Option<Tcp>, default None, says "defaults of TCP", with [Transport::Tcp];
+        /// Settings of RDMA over converged Ethernet (RoCEv2).
+        pub rdma: Option<Rdma>, default None, says "defaults of RDMA", with [Transport::Rdma];
+    }
+}
+
+section! {
+    /// Where the packets of a switch wait.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Buffer short per_port {
+        /// What each port has.
+        pub per_port: Option<Bytes>, default None, says "what `shared` leaves free";
+        /// What all ports of a switch have together.
+        pub shared: Option<Bytes>, default None, says "not shared";
+        /// With `shared`: a port takes at most so many times what is free (dynamic thresholds:
+        /// Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998).
+        pub alpha: Option<Ratio>, default None, says "1";
+    }
+}
+
+section! {
+    /// When a port marks packets.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Marking short from {
+        /// Queue from which some packets are marked.
+        pub from: Bytes, required;
+        /// Queue from which all are. Where it is `from`, marking is a step (RFC 8257).
+        pub to: Bytes, like from;
+        /// Probability just below `to`; it rises from 0 at `from` (RED: Floyd and Jacobson,
+        /// IEEE/ACM Transactions on Networking 1, 1993, on the current queue).
+        pub probability: Ratio, default Ratio::ONE;
+    }
+}
+
+section! {
+    /// When a switch stops those that send to it.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Pause short above {
+        /// A link is paused when more bytes than this came over it and wait.
+        pub above: Bytes, required;
+        /// It is resumed when so many are left.
+        pub below: Bytes, like above;
+    }
+}
+
+impl Packet {
+    /// Headers within a packet.
+    pub fn header_bytes(&self) -> Bytes {
+        self.headers.unwrap_or(match self.transport {
+            Transport::Tcp => Bytes(40),
+            Transport::Rdma => Bytes(44),
+        })
+    }
+}
+
+impl Default for Packet {
+    fn default() -> Packet {
+        crate::config::declared::absent()
+    }
+}

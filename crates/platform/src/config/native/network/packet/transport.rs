@@ -1,0 +1,235 @@
+//! The keys of what carries messages: TCP and RDMA.
+
+use crate::config::declared::{counts, section, words};
+use units::{Bandwidth, Bytes, Ratio, Span};
+
+/// What carries messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// RDMA over converged Ethernet.
+    Rdma,
+}
+
+words!(Transport: "tcp" = Transport::Tcp, "rdma" = Transport::Rdma);
+
+/// What sets the congestion window of TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TcpControl {
+    /// RFC 5681 with RFC 6582.
+    #[default]
+    NewReno,
+    /// RFC 9438.
+    Cubic,
+    /// RFC 8257.
+    Dctcp,
+}
+
+words!(
+    TcpControl:
+    "new_reno" = TcpControl::NewReno,
+    "cubic" = TcpControl::Cubic,
+    "dctcp" = TcpControl::Dctcp,
+);
+
+/// How the window shrinks in fast recovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TcpRecovery {
+    /// In proportion to what arrives (RFC 9937).
+    #[default]
+    Proportional,
+    /// At once (RFC 6675).
+    Half,
+}
+
+words!(
+    TcpRecovery:
+    "proportional" = TcpRecovery::Proportional,
+    "half" = TcpRecovery::Half,
+);
+
+/// What the threshold of slow start is half of when something is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Flight {
+    /// All that is not acknowledged in order.
+    #[default]
+    Outstanding,
+    /// What is held to be in the network.
+    Pipe,
+    /// The congestion window.
+    Window,
+}
+
+words!(
+    Flight:
+    "outstanding" = Flight::Outstanding,
+    "pipe" = Flight::Pipe,
+    "window" = Flight::Window,
+);
+
+/// What fast recovery sends when nothing is left that is known to be lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rescue {
+    /// What could be lost, once.
+    #[default]
+    Once,
+    /// What is not acknowledged.
+    Always,
+}
+
+words!(Rescue: "once" = Rescue::Once, "always" = Rescue::Always);
+
+/// What sets the rate of RDMA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RdmaControl {
+    /// DCQCN.
+    #[default]
+    Dcqcn,
+    /// The link.
+    None,
+}
+
+words!(RdmaControl: "dcqcn" = RdmaControl::Dcqcn, "none" = RdmaControl::None);
+
+/// What RDMA sends again after a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RdmaRecovery {
+    /// Everything from the lost packet on.
+    #[default]
+    GoBackN,
+    /// The lost packets.
+    Selective,
+}
+
+words!(
+    RdmaRecovery:
+    "go_back_n" = RdmaRecovery::GoBackN,
+    "selective" = RdmaRecovery::Selective,
+);
+
+counts! {
+    /// A count that may be none.
+    from_zero: 0 to u32::MAX;
+}
+
+section! {
+    /// Settings of TCP.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Tcp {
+        /// What sets the congestion window: RFC 5681 with RFC 6582, RFC 9438, or RFC 8257.
+        pub congestion_control: TcpControl, default TcpControl::NewReno;
+        /// Segments of a new connection's window (RFC 6928).
+        pub initial_window: u32, default 10;
+        /// Most segments that an acknowledgement adds to the window in slow start (RFC 5681: 1; RFC
+        /// 3465: 2; Linux: all that it acknowledges).
+        pub slow_start_limit: u32, default 1;
+        /// Whether CUBIC leaves slow start early when the path seems full (Ha and Rhee, Computer
+        /// Networks 55, 2011; Linux does).
+        pub hystart: bool, default false;
+        /// Most bytes of a connection under way: the buffers of its sockets. The default is the
+        /// largest that Linux gives a sender by itself (`tcp_wmem`).
+        pub window: Bytes, default Bytes(4 << 20);
+        /// Segments for each acknowledgement (RFC 1122, section 4.2.3.2; RFC 5681, section 4.2).
+        pub ack_every: u32, default 2;
+        /// First segments of a connection that are acknowledged at once, so that slow start gets
+        /// going (ns-3: 1; Linux: up to 16).
+        pub prompt_acks: u32 as from_zero, default 1;
+        /// Longest that an acknowledgement waits for another segment. The default is Linux's; RFC
+        /// 1122 allows less than 500 ms.
+        pub ack_delay: Span, default Span(40_000_000_000);
+        /// Whether receivers name what came out of order (RFC 2018).
+        pub sack: bool, default true;
+        /// Least timeout after which a segment is sent again. The default is Linux's; RFC 6298
+        /// asks for 1 s.
+        pub rto_min: Span, default Span(200_000_000_000);
+        /// Most that the timeout grows to (RFC 6298: 60 s or more).
+        pub rto_max: Span, default Span(60_000_000_000_000);
+        /// How the window shrinks in fast recovery: in proportion to what arrives (RFC 9937), or to
+        /// half at once (RFC 6675).
+        pub recovery: TcpRecovery, default TcpRecovery::Proportional;
+        /// After a loss the threshold of slow start is half of this: all that is not acknowledged in
+        /// order (RFC 5681), of that what is held to be in the network (RFC 6675), or the window
+        /// (Linux).
+        pub threshold: Flight, default Flight::Outstanding;
+        /// What fast recovery sends when nothing is left that is known to be lost: what could be
+        /// lost, once (RFC 6675), or all that is not acknowledged (ns-3).
+        pub rescue: Rescue, default Rescue::Once;
+        /// Whether a segment that was sent again counts as in the network until it is acknowledged
+        /// in order, even where it was acknowledged selectively before (ns-3; not RFC 6675).
+        pub resent_in_pipe: bool, default false;
+        /// Whether a connection that was idle for a timeout starts again with the initial window
+        /// (RFC 5681, section 4.1).
+        pub restart_after_idle: bool, default true;
+    }
+}
+
+section! {
+    /// Settings of RDMA.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Rdma {
+        /// Most bytes of a connection under way.
+        pub window: Bytes, default Bytes(1 << 20);
+        /// Packets for each acknowledgement.
+        pub ack_every: u32, default 4;
+        /// What is sent again after a loss: everything from the lost packet on (InfiniBand
+        /// specification, volume 1, section 9.7.5.2), or what was lost (Mittal et al., SIGCOMM
+        /// 2018).
+        pub recovery: RdmaRecovery, default RdmaRecovery::GoBackN;
+        /// With `selective`: packets that may come after a missing one before that one counts as
+        /// lost. Above 0 where packets of a connection take different ways.
+        pub reordering: u32 as from_zero, default 0;
+        /// How long a sender waits for an acknowledgement before it sends again.
+        pub timeout: Span, default Span(4_000_000_000);
+        /// What sets the rate of a connection: DCQCN, or nothing but its link.
+        pub congestion_control: RdmaControl, default RdmaControl::Dcqcn;
+        /// Settings of DCQCN.
+        pub dcqcn: Option<Dcqcn>, default None, says "defaults of DCQCN",
+            with [RdmaControl::Dcqcn];
+    }
+}
+
+section! {
+    /// Settings of DCQCN (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments",
+    /// SIGCOMM 2015; defaults of its section 5).
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Dcqcn {
+        /// Least time between two reports of congestion of a connection.
+        pub report_interval: Span, default Span(50_000_000);
+        /// The gain g of the estimate of congestion.
+        pub gain: Ratio, default Ratio(Ratio::ONE.0 / 256);
+        /// The estimate falls after so long without a report.
+        pub alpha_interval: Span, default Span(55_000_000);
+        /// The rate rises after so long.
+        pub rate_interval: Span, default Span(55_000_000);
+        /// The rate rises after so many bytes as well.
+        pub rate_bytes: Bytes, default Bytes(10_000_000);
+        /// Steps of fast recovery before the target rate rises.
+        pub recovery_steps: u32, default 5;
+        /// What a step adds to the target rate.
+        pub additive_increase: Bandwidth, default Bandwidth(5_000_000);
+        /// What a step adds when time and bytes both say so.
+        pub hyper_increase: Bandwidth, default Bandwidth(50_000_000);
+        /// Least rate.
+        pub rate_min: Bandwidth, default Bandwidth(5_000_000);
+    }
+}
+
+impl Default for Tcp {
+    fn default() -> Tcp {
+        crate::config::declared::absent()
+    }
+}
+
+impl Default for Rdma {
+    fn default() -> Rdma {
+        crate::config::declared::absent()
+    }
+}
+
+impl Default for Dcqcn {
+    fn default() -> Dcqcn {
+        crate::config::declared::absent()
+    }
+}
