@@ -31,6 +31,8 @@ type Sent = (u64, u64, bool);
 
 struct Path<F> {
     tcp: Tcp,
+    /// Round trip.
+    trip: Span,
     sender: Sender,
     receiver: Receiver,
     now: Time,
@@ -41,6 +43,8 @@ struct Path<F> {
     sent: Vec<Sent>,
     /// The window after each acknowledgement.
     windows: Vec<(u64, u64)>,
+    /// When acknowledgements left the receiver, and up to which segment.
+    acks: Vec<(u64, u64)>,
 }
 
 fn settings() -> Tcp {
@@ -50,6 +54,7 @@ fn settings() -> Tcp {
 impl<F: FnMut(usize, Emit) -> Fate> Path<F> {
     fn new(tcp: Tcp, fate: F) -> Path<F> {
         Path {
+            trip: TRIP,
             sender: Sender::new(&tcp, SEGMENT, TRIP),
             receiver: Receiver::default(),
             tcp,
@@ -59,6 +64,7 @@ impl<F: FnMut(usize, Emit) -> Fate> Path<F> {
             fate,
             sent: Vec::new(),
             windows: Vec::new(),
+            acks: Vec::new(),
         }
     }
 
@@ -76,7 +82,7 @@ impl<F: FnMut(usize, Emit) -> Fate> Path<F> {
         while let Some(emit) = self.sender.take(self.now, &self.tcp) {
             let number = self.sent.len();
             self.sent.push((self.now.0 / MS, emit.seq / SEGMENT, emit.again));
-            let arrival = self.now + Span(TRIP.0 / 2);
+            let arrival = self.now + Span(self.trip.0 / 2);
             match (self.fate)(number, emit) {
                 Fate::Arrives => self.push(arrival, Event::Data(emit)),
                 Fate::Late(more) => self.push(arrival + more, Event::Data(emit)),
@@ -87,8 +93,9 @@ impl<F: FnMut(usize, Emit) -> Fate> Path<F> {
 
     fn answer(&mut self) {
         self.receiver.acknowledge();
+        self.acks.push((self.now.0 / MS, self.receiver.next / SEGMENT));
         let sack = if self.tcp.sack { self.receiver.sack() } else { Sack::default() };
-        self.push(self.now + Span(TRIP.0 / 2), Event::Ack(self.receiver.next, sack));
+        self.push(self.now + Span(self.trip.0 / 2), Event::Ack(self.receiver.next, sack));
     }
 
     /// Goes on until nothing is under way or `until` has passed.
@@ -226,6 +233,68 @@ fn a_burst_takes_one_round_trip_with_sack_and_one_for_each_loss_without() {
     }
 }
 
+/// RFC 3042: each of the first two duplicates sends a new segment.
+#[test]
+fn duplicates_send_new_segments() {
+    for sack in [true, false] {
+        let tcp = Tcp { sack, initial_window: 3, ..settings() };
+        let mut path =
+            Path::new(tcp, |number, _| if number == 0 { Fate::Lost } else { Fate::Arrives });
+        path.write(10);
+        path.run(15);
+        assert_eq!(path.at(10), [3, 4], "sack {sack}");
+        path.run(500);
+        assert_eq!(path.again(), [(20, 0)], "sack {sack}");
+        assert_eq!((path.arrived(), path.sender.losses.timeouts), (10, 0));
+    }
+}
+
+/// RFC 6675, `NextSeg`, rule 4: with a loss to mend, the last segment is sent again once, so that
+/// its loss needs no timeout. A lost tail alone has nothing to show it and waits for the timer.
+#[test]
+fn a_lost_tail_is_rescued_in_a_recovery() {
+    for (lost, expected) in [(vec![2, 19], 0), (vec![19], 1)] {
+        let tcp = Tcp { initial_window: 20, ..settings() };
+        let fate = move |number, _| {
+            if lost.contains(&number) { Fate::Lost } else { Fate::Arrives }
+        };
+        let mut path = Path::new(tcp, fate);
+        path.write(20);
+        path.run(1000);
+        assert_eq!(path.arrived(), 20);
+        assert_eq!(path.sender.losses.timeouts, expected, "{:?}", path.again());
+        assert!(path.again().iter().any(|sent| sent.1 == 19));
+    }
+}
+
+/// RFC 9438, section 4.2: after a loss at W_max the window follows C (t - K)^3 + W_max with K =
+/// cbrt(0.3 W_max / C) and C = 0.4, from the end of the recovery on.
+#[test]
+fn cubic_follows_its_curve() {
+    let control = super::Control::Cubic;
+    let tcp = Tcp { control, initial_window: 1000, reduction: Reduction::Half, ..settings() };
+    let mut path =
+        Path::new(tcp, |number, _| if number == 10 { Fate::Lost } else { Fate::Arrives });
+    path.trip = Span(100 * MS);
+    path.write(1_000_000);
+    path.run(18_000);
+    // Segments under way at the loss: the window, and two for each of 10 acknowledged.
+    let most = 1010.0f64;
+    let k = (0.3 * most / 0.4).cbrt();
+    println!("{:>5} {:>8} {:>8}   K = {k:.2} s", "s", "window", "W(t)");
+    // The recovery ends with the acknowledgement of what was sent again.
+    let begin = 200.0;
+    for second in 1..=17u64 {
+        let at = second * 1000;
+        let window = path.windows.iter().rfind(|&&(ms, _)| ms <= at).expect("acknowledged").1;
+        let t = (at as f64 - begin) / 1000.0;
+        let expected = 0.4 * (t - k).powi(3) + most;
+        println!("{t:>5.1} {window:>8} {expected:>8.1}");
+        assert!((window as f64 / expected - 1.0).abs() < 0.03, "{window} after {t} s");
+    }
+    assert_eq!((path.sender.losses.recoveries, path.sender.losses.timeouts), (1, 0));
+}
+
 /// A retransmission that is lost as well waits for the timer (RFC 6675, section 5).
 #[test]
 fn a_lost_retransmission_waits_for_the_timer() {
@@ -276,6 +345,37 @@ fn the_timeout_backs_off() {
     assert_eq!(path.sender.deadline, None, "nothing is left to time out");
 }
 
+/// RFC 6298, sections 2.5 and 5.5: the timeout doubles up to its bound of 60 s.
+#[test]
+fn the_timeout_has_a_bound() {
+    let tcp = Tcp { initial_window: 1, rto_min: Span(1000 * MS), ..settings() };
+    let mut path = Path::new(tcp, |number, _| if number < 9 { Fate::Lost } else { Fate::Arrives });
+    path.write(1);
+    path.run(1_000_000);
+    let mut times = vec![0];
+    times.extend(path.again().into_iter().map(|sent| sent.0 / 1000));
+    let waits: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    println!("seconds between attempts: {waits:?}");
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+}
+
+/// RFC 9293, section 3.8.6.3, and RFC 5681, section 4.2: an acknowledgement for two segments, or
+/// after the delay; at once for the first segment of a connection, beyond a gap, and in a gap.
+#[test]
+fn acknowledgements_wait_for_a_second_segment() {
+    let tcp = Tcp { ack_every: 2, ack_delay: Span(40 * MS), initial_window: 6, ..settings() };
+    let late = Fate::Late(Span(2 * MS));
+    let mut path = Path::new(tcp, |number, _| if number == 3 { late } else { Fate::Arrives });
+    path.write(6);
+    path.run(500);
+    // Segment 0; 1 and 2; 4 and 5 beyond the gap; 3, which fills it.
+    assert_eq!(path.acks, [(5, 1), (5, 3), (5, 3), (5, 3), (7, 6)]);
+    path.now = Time(1000 * MS);
+    path.write(1);
+    path.run(2000);
+    assert_eq!(path.acks[5..], [(1045, 7)], "alone: after 40 ms");
+}
+
 /// RFC 6298, section 2: the smoothed round trip and its variation.
 #[test]
 fn the_timeout_follows_the_round_trip() {
@@ -311,7 +411,8 @@ fn an_idle_connection_starts_again() {
 /// half the window to the window.
 #[test]
 fn the_sawtooth_has_mathis_mean_and_period() {
-    for every in [400usize, 1600] {
+    println!("a loss every   segments a trip, Mathis   trips a period, theory");
+    for every in [200usize, 800, 3200, 12_800] {
         let mut fresh = 0;
         let mut path = Path::new(Tcp { initial_window: 2, ..settings() }, move |_, emit| {
             if emit.again {
@@ -327,10 +428,12 @@ fn the_sawtooth_has_mathis_mean_and_period() {
         let trips = 20_000.0 / 10.0;
         let rate = (path.arrived() - from) as f64 / trips;
         let mathis = (1.5 * every as f64).sqrt();
+        let begun = path.sender.losses.recoveries - begin;
+        let period = trips / begun as f64;
+        let theory = (8.0 * every as f64 / 3.0).sqrt() / 2.0;
+        println!("{every:>12} {rate:>17.1} {mathis:>7.1} {period:>16.1} {theory:>7.1}");
         assert!((rate / mathis - 1.0).abs() < 0.1, "{rate} segments a trip, Mathis {mathis}");
         // Half the window at its peak, in round trips: W / 2 with W = sqrt(8 / 3 p).
-        let period = trips / (path.sender.losses.recoveries - begin) as f64;
-        let theory = (8.0 * every as f64 / 3.0).sqrt() / 2.0;
         assert!((period / theory - 1.0).abs() < 0.1, "{period} trips a period, theory {theory}");
         assert_eq!(path.sender.losses.timeouts, 0);
     }
