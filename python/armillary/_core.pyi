@@ -20,6 +20,7 @@ __all__ = [
     "check",
     "collective",
     "is_backend",
+    "packet_run",
     "platform_keys",
     "simulate",
     "version",
@@ -31,6 +32,15 @@ the simulated ns."""
 
 class PanicException(BaseException):
     """An assertion of the simulator failed: a fault of ours, not of the input."""
+
+def packet_run(case: dict[str, int | str]) -> dict[str, float]:
+    """An all-reduce of hosts at one switch, straight on the packet backend. Keys:
+    `armillary.validation.packets`.
+
+    Raises:
+        ValueError: a key is missing, or a value is out of range.
+        RuntimeError: the network is stuck.
+    """
 
 def version() -> str:
     """Version of Armillary, as in every report."""

@@ -7,6 +7,7 @@
 mod astra_sim;
 mod errors;
 mod kinds;
+mod packets;
 mod platform;
 mod program;
 mod signals;
@@ -20,6 +21,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::astra_sim::{astra_sim, astra_sim_1};
+    #[pymodule_export]
+    use super::packets::packet_run;
     #[pymodule_export]
     use super::platform::{Platform, blocks, platform_keys};
     #[pymodule_export]
