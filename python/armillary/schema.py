@@ -202,6 +202,95 @@ class Network(TypedDict):
     Empty for a backend without links."""
 
 
+class Port(TypedDict):
+    """One port."""
+
+    name: str
+    """`switch0 -> npu4 (dimension 1)`."""
+    drops: int
+    """Packets dropped."""
+    marks: int
+    """Packets marked."""
+    queue_max_bytes: int
+    """Most bytes that waited; 0 for a port of an NPU, whose packets wait in its memory."""
+    pauses: int
+    """How often it was paused."""
+    paused_ns: float
+    """How long, in all."""
+
+
+class Connection(TypedDict):
+    """One connection."""
+
+    source: int
+    """NPU that sends."""
+    destination: int
+    """NPU that receives."""
+    bytes: int
+    """Data that has arrived, each byte once."""
+    first_ns: float
+    """When its first message started."""
+    last_ns: float
+    """When its last data arrived."""
+    goodput_gb_per_s: float
+    """`bytes` over the time between the two, GB/s (1e9)."""
+    retransmits: int
+    """Packets sent again."""
+    fast_recoveries: int
+    """Fast recoveries."""
+    timeouts: int
+    """Retransmission timeouts."""
+    rtt_mean_ns: float
+    """Mean of the round trips that it measured."""
+    rtt_max_ns: float
+    """The longest of them."""
+
+
+class Packets(TypedDict):
+    """Packets of a run, over all links and connections."""
+
+    data: int
+    """Packets with data, those that were sent again included."""
+    acknowledgements: int
+    """Acknowledgements and reports of congestion."""
+    hops: int
+    """Links crossed by packets."""
+    drops: int
+    """Packets dropped for want of room."""
+    marks: int
+    """Packets marked (explicit congestion notification)."""
+    pauses: int
+    """Times that a port was paused (priority flow control)."""
+    retransmits: int
+    """Packets sent again."""
+    fast_recoveries: int
+    """Fast recoveries."""
+    timeouts: int
+    """Retransmission timeouts."""
+    queue_max_bytes: int
+    """Most bytes that waited in a port of a switch."""
+    round_trips: int
+    """Round trips that were measured."""
+    rtt_mean_ns: float
+    """Their mean."""
+    rtt_p50_ns: float
+    """Their median, to 1.6 %."""
+    rtt_p99_ns: float
+    """Their 99th percentile, to 1.6 %."""
+    skips: int
+    """Steady states that were skipped."""
+    skipped_ns: float
+    """Their length in all."""
+    skip_error_ns: float
+    """Estimate of what skipping changes at the end of the run."""
+    ports: list[Port]
+    """Ports by drops, then by their longest queue, at most 20."""
+    connection_count: int
+    """Number of connections."""
+    connections: list[Connection]
+    """Connections by timeouts, then by what they sent again, then by bytes, at most 20."""
+
+
 class PictureCell(TypedDict):
     """One or more nodes that are drawn as one."""
 
@@ -602,10 +691,13 @@ class Report(TypedDict):
     operations: list[Operation]
     """Operations by kind and pattern of names, the most costly first, at most 1,000."""
     links: list[Link]
-    """Links by busy time, equal ones in one row, at most 20 rows. Link queues only."""
+    """Links by busy time, equal ones in one row, at most 20 rows. Empty for a backend without
+    queues."""
     network: Network | None
     """Transfers by size, and links over time. Null unless asked for, as `detail`, and for a backend
     that observes nothing."""
+    packets: Packets | None
+    """What packets have been through. Null for a backend without packets."""
     picture: Picture | None
     """The network as pages draw it. Null for stacks that have blocks other than rings and meshes,
     which are drawn from `config`. Null for more than 64 nodes unless asked for, as `detail`."""

@@ -364,6 +364,7 @@ impl Backend for LinkQueues {
             transfers: self.transfers,
             stored: self.stored,
             links,
+            packets: None,
         }
     }
 

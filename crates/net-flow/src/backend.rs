@@ -434,6 +434,7 @@ impl Backend for FairFlows {
             transfers: self.transfers,
             stored: 0,
             links: self.links.usage(),
+            packets: None,
         }
     }
 

@@ -498,6 +498,7 @@ impl Backend for Packets {
             transfers: self.transfers,
             stored: 0,
             links: used.map(usage).collect(),
+            packets: Some(Box::new(self.packet_usage())),
         }
     }
 

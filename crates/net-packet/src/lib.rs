@@ -20,6 +20,7 @@ mod skip;
 mod switches;
 mod tcp;
 mod totals;
+mod usage;
 
 pub use backend::Packets;
 pub use port::Counters;

@@ -25,4 +25,4 @@ pub use order::{Ordered, Sequence, Stamp};
 pub use sink::{LinkEnds, NetworkSink, Sending};
 pub use stuck::{BlockedPort, Stuck};
 pub use transfer::{Delivery, Transfer};
-pub use usage::{LinkUsage, Usage};
+pub use usage::{ConnectionUsage, LinkUsage, LossUsage, PacketUsage, PortUsage, RoundTrips, Usage};

@@ -1,6 +1,6 @@
 //! What a backend has carried.
 
-use units::Span;
+use units::{Span, Time};
 
 /// Sums over a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Usage {
     pub stored: u128,
     /// Every link that was used, in link order; empty for backends without links.
     pub links: Vec<LinkUsage>,
+    /// What packets have been through; `None` for backends without packets.
+    pub packets: Option<Box<PacketUsage>>,
 }
 
 /// What one link has carried.
@@ -45,4 +47,104 @@ pub struct LinkUsage {
     pub waited: Span,
     /// Most messages waiting at once.
     pub longest_queue: u32,
+}
+
+/// What packets have been through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketUsage {
+    /// Packets with data.
+    pub data: u64,
+    /// Acknowledgements and reports of congestion.
+    pub acknowledgements: u64,
+    /// Links crossed by packets.
+    pub hops: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Times that a port was paused.
+    pub pauses: u64,
+    /// What senders have been through.
+    pub losses: LossUsage,
+    /// Most bytes that waited in a port of a switch.
+    pub longest_queue: u64,
+    /// Round trips that were measured.
+    pub round_trips: RoundTrips,
+    /// What was not simulated packet by packet: how often, how long, and an estimate of what that
+    /// changes at the end of the run.
+    pub skips: u64,
+    /// See `skips`.
+    pub skipped: Span,
+    /// See `skips`.
+    pub skip_error: Span,
+    /// Ports that had a queue in a switch, dropped, marked or were paused, in link order.
+    pub ports: Vec<PortUsage>,
+    /// Connections, in the order in which they were first used.
+    pub connections: Vec<ConnectionUsage>,
+}
+
+/// How often a sender found that packets are lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LossUsage {
+    /// Packets sent again.
+    pub retransmits: u64,
+    /// Fast recoveries.
+    pub fast_recoveries: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+}
+
+/// Times from a packet to its acknowledgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundTrips {
+    /// How many were measured.
+    pub count: u64,
+    /// Their mean.
+    pub mean: Span,
+    /// Their median.
+    pub p50: Span,
+    /// Their 99th percentile.
+    pub p99: Span,
+}
+
+/// What the packets of one port have been through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortUsage {
+    /// Node of the port.
+    pub from: u32,
+    /// Node at the other end of its link.
+    pub to: u32,
+    /// Dimension of the link, 0-based.
+    pub dim: u32,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Most bytes that waited.
+    pub longest_queue: u64,
+    /// How often it was paused.
+    pub pauses: u64,
+    /// How long, in all.
+    pub paused: Span,
+}
+
+/// What one connection has been through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionUsage {
+    /// From this NPU.
+    pub src: u32,
+    /// To this one.
+    pub dst: u32,
+    /// Data that has arrived, bytes, each once.
+    pub bytes: u64,
+    /// When its first message started.
+    pub first: Time,
+    /// When its last data arrived.
+    pub last: Time,
+    /// What its sender has been through.
+    pub losses: LossUsage,
+    /// Mean of the round trips that it measured.
+    pub round_trip_mean: Span,
+    /// The longest of them.
+    pub round_trip_max: Span,
 }

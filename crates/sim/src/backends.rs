@@ -3,8 +3,7 @@
 //! Here: [`BackendKind`]. A new backend is a variant and its arms here; one of another crate is a
 //! [`Registration`]. A backend can be made and driven without a workload. Not here: the names of
 //! the built-in backends and their settings (`platform::NetworkModel`), settings of packets
-//! (`packets.rs`), what a backend does
-//! (`net-*`), the contract (`network`).
+//! (`packet_settings.rs`), what a backend does (`net-*`), the contract (`network`).
 
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports, Switching};
@@ -327,8 +326,12 @@ fn packet(platform: &Platform) -> Result<Packets, Problem> {
         let key = format!("network.packet.{}", fault.keys.join("."));
         return Err(Problem::new(&platform.name, key, fault.message).help(fault.allowed));
     }
-    let packets =
-        Packets::new(links(platform)?, costs(platform), by_link, crate::packets::settings(&keys));
+    let packets = Packets::new(
+        links(platform)?,
+        costs(platform),
+        by_link,
+        crate::packet_settings::settings(&keys),
+    );
     Ok(match keys.skip {
         Some(tolerance) => packets.with_skipping(tolerance),
         None => packets,

@@ -13,6 +13,7 @@ pub mod floor;
 mod labels;
 mod names;
 mod network;
+mod packet_settings;
 mod packets;
 mod parts;
 mod picture;

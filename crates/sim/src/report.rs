@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::labels::Labels;
 use crate::parts::{ClassTimes, Outcome, Parts};
 use crate::symmetry::Classes;
-use crate::{assumptions, bounds, names, picture};
+use crate::{assumptions, bounds, names, packets, picture};
 use engine::Digest;
 use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
@@ -90,6 +90,7 @@ pub(crate) fn outcome(
         operations,
         links: links(parts, &finished.usage.links),
         network,
+        packets: packets::report(&parts.platform.fabric, &finished.usage),
         picture: picture::picture(
             &parts.platform.fabric,
             &finished.usage.links,

@@ -39,7 +39,7 @@ impl Frames {
     }
 
     /// The all-reduce of `bytes` on rings with links of `bytes_per_s`.
-    fn run(self, topology: &str, bytes: u64, backend: BackendKind, bytes_per_s: f64) -> Outcome {
+    fn all_reduce(self, topology: &str, bytes: u64, backend: BackendKind, bytes_per_s: f64) -> f64 {
         let link = format!("{{bandwidth: {bytes_per_s:.0} B/s, per: link, latency: 500 ns}}");
         let links = vec![link; topology.matches('(').count()].join(", ");
         let Frames { mtu, transport, .. } = self;
@@ -48,29 +48,29 @@ impl Frames {
              scheduler: {{chunks: 1, endpoint_delay: 0 ns}}\n\
              network: {{packet: {{transport: {transport}, mtu: {mtu}}}}}\n"
         );
-        let platform = native::from_yaml(&text, "p.yml", &[])
-            .unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
-        let workload = all_reduce(platform.fabric.npus(), bytes);
-        let config = Config {
-            workload: Source::Built(Box::new(workload)),
-            groups: Vec::new(),
-            platform,
-            backend,
-            fold: false,
-            seed: 0,
-            watch: Watch::default(),
-        };
-        run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{text}\n{error}"))
+        simulate(&text, CollectiveKind::AllReduce, bytes, backend).report.step_time_ns
     }
 }
 
-fn all_reduce(npus: u32, bytes: u64) -> Workload {
-    let kind = CollectiveKind::AllReduce;
+/// A collective of all NPUs of the platform `text`.
+fn simulate(text: &str, kind: CollectiveKind, bytes: u64, backend: BackendKind) -> Outcome {
+    let platform = native::from_yaml(text, "p.yml", &[])
+        .unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
     let bytes = Bytes(bytes);
     let op = Op::Collective { kind, bytes, slot: 0, priority: 0, dims: u32::MAX, root: 0 };
     let mut builder = ProgramBuilder::default();
     builder.push(Node { id: 0, duration: Span::from_ns(1), op }, "", []);
-    Workload::uniform(builder.build().expect("one node"), npus)
+    let program = builder.build().expect("one node");
+    let config = Config {
+        workload: Source::Built(Box::new(Workload::uniform(program, platform.fabric.npus()))),
+        groups: Vec::new(),
+        platform,
+        backend,
+        fold: false,
+        seed: 0,
+        watch: Watch::default(),
+    };
+    run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
 #[test]
@@ -84,10 +84,7 @@ fn rings_take_as_long_as_whole_messages_once_headers_are_counted() {
     {
         for frames in Frames::all() {
             let time = |backend, bytes_per_s: f64| {
-                frames
-                    .run(topology, megabytes * 1_000_000, backend, bytes_per_s)
-                    .report
-                    .step_time_ns
+                frames.all_reduce(topology, megabytes * 1_000_000, backend, bytes_per_s)
             };
             let packet = time(BackendKind::Packet, LINK);
             let least = LINK * frames.data();
@@ -111,4 +108,63 @@ fn rings_take_as_long_as_whole_messages_once_headers_are_counted() {
     }
     println!("largest difference {:.2} %", worst * 100.0);
     assert!(worst <= TOLERANCE, "{worst}");
+}
+
+/// Seven NPUs send 1 MB to the first, over a switch.
+fn incast(packet: &str, backend: BackendKind) -> Outcome {
+    let text = format!(
+        "topology: Switch(8)\nlinks: {{bandwidth: 100 Gb/s, latency: 500 ns}}\n\
+         collectives: {{gather: direct}}\nscheduler: {{chunks: 1, endpoint_delay: 0 ns}}\n\
+         network: {{packet: {packet}}}\n"
+    );
+    simulate(&text, CollectiveKind::Gather, 1_000_000, backend)
+}
+
+#[test]
+fn a_report_counts_packets_without_loss() {
+    let report = incast("{}", BackendKind::Packet).report;
+    let packets = report.packets.expect("packets");
+    // 684 packets of 1,460 bytes and one of 1,360.
+    assert_eq!(packets.data, 7 * 685);
+    assert_eq!((packets.drops, packets.retransmits, packets.timeouts), (0, 0, 0));
+    // Two links each; the last acknowledgements are on their way when the run ends.
+    let whole = 2 * (packets.data + packets.acknowledgements);
+    assert!((whole - 7..=whole).contains(&packets.hops), "{packets:?}");
+    assert_eq!(packets.connection_count, 7);
+    for connection in &packets.connections {
+        assert_eq!((connection.bytes, connection.destination), (1_000_000, 0));
+        assert!(connection.last_ns <= report.step_time_ns, "{connection:?}");
+        // A seventh of the link each, at the best.
+        assert!(connection.goodput_gb_per_s <= 12.5, "{connection:?}");
+    }
+    // Six windows of ten packets of 1,538 bytes meet the seventh at the port of NPU 0.
+    assert_eq!(packets.ports[0].name, "switch0 -> npu0 (dimension 1)");
+    assert!(packets.queue_max_bytes >= 6 * 10 * 1538, "{packets:?}");
+    assert_eq!(packets.ports[0].queue_max_bytes, packets.queue_max_bytes);
+    // Two links and back, and one packet on each of them: 1,538 B and 78 B at 12.5 B/ns.
+    let empty = 4.0 * 500.0 + 2.0 * (1538.0 + 78.0) / 12.5;
+    assert!(packets.rtt_mean_ns >= empty && packets.rtt_p50_ns <= packets.rtt_p99_ns);
+    let analytical = incast("{}", BackendKind::Analytical).report;
+    assert!(analytical.packets.is_none(), "whole messages");
+    assert!(report.step_time_ns >= analytical.step_time_ns);
+}
+
+#[test]
+fn a_report_counts_what_a_full_buffer_drops() {
+    let settings = "{buffer: 50 kB, tcp: {rto_min: 1 ms}}";
+    let packets = incast(settings, BackendKind::Packet).report.packets.expect("packets");
+    assert!(packets.drops > 0 && packets.retransmits > 0, "{packets:?}");
+    assert!(packets.queue_max_bytes <= 50_000, "{packets:?}");
+    let dropped: u64 = packets.ports.iter().map(|port| port.drops).sum();
+    assert_eq!(dropped, packets.drops);
+    assert_eq!(packets.data, 7 * 685 + packets.retransmits, "nothing new is sent twice");
+    let again: u64 = packets.connections.iter().map(|each| each.retransmits).sum();
+    assert_eq!(again, packets.retransmits);
+    // With marks or pauses instead of a deep queue nothing is lost.
+    let marked = "{marking: 30 kB, tcp: {congestion_control: dctcp}}";
+    let found = incast(marked, BackendKind::Packet).report.packets.expect("packets");
+    assert!(found.marks > 0 && found.drops == 0, "{found:?}");
+    let paused = "{transport: rdma, buffer: 1 MB, pause: 60 kB, rdma: {congestion_control: none}}";
+    let found = incast(paused, BackendKind::Packet).report.packets.expect("packets");
+    assert!(found.pauses > 0 && found.drops == 0 && found.retransmits == 0, "{found:?}");
 }

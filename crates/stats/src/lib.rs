@@ -11,6 +11,7 @@ mod collectives;
 mod detail;
 mod network;
 mod operations;
+mod packets;
 mod part;
 mod path;
 mod picture;
@@ -23,6 +24,7 @@ pub use detail::{
 };
 pub use network::{Bounds, Dimension, Flow, Link, Network, Phase, Series};
 pub use operations::{Counts, Operation};
+pub use packets::{Connection, Packets, Port};
 pub use part::{
     Part, PartActivity, PartBound, PartDeclaration, PartLane, PartSetting, PartStyle, PerPart,
 };

@@ -1,7 +1,8 @@
 //! The report as a whole, and what was asked for.
 
 use crate::{
-    Bounds, Class, Counts, Detail, Dimension, Link, Network, Operation, Phase, Picture, Symmetry,
+    Bounds, Class, Counts, Detail, Dimension, Link, Network, Operation, Packets, Phase, Picture,
+    Symmetry,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,11 +44,14 @@ pub struct Report {
     pub phases: Vec<Phase>,
     /// Operations by kind and pattern of names, the most costly first, at most 1,000.
     pub operations: Vec<Operation>,
-    /// Links by busy time, equal ones in one row, at most 20 rows. Link queues only.
+    /// Links by busy time, equal ones in one row, at most 20 rows. Empty for a backend without
+    /// queues.
     pub links: Vec<Link>,
     /// Transfers by size, and links over time. Null unless asked for, as `detail`, and for a
     /// backend that observes nothing.
     pub network: Option<Network>,
+    /// What packets have been through. Null for a backend without packets.
+    pub packets: Option<Packets>,
     /// The network as pages draw it. Null for stacks that have blocks other than rings and meshes,
     /// which are drawn from `config`. Null for more than 64 nodes unless asked for, as `detail`.
     pub picture: Option<Picture>,
@@ -61,7 +65,7 @@ pub struct Report {
 /// What was asked for.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Config {
-    /// Name of the network backend: `analytical`, `link`.
+    /// Name of the network backend, such as `analytical`.
     pub backend: String,
     /// The platform with every default filled in.
     pub platform: serde_json::Value,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..report import packets
 from ..report.page import Fact, Page, Part, Section, Table
 from ..report.quantity import Quantity, counted, number, share, size, time
 from ..schema import Collective
@@ -135,6 +136,8 @@ def _sections(pair: Pair, suffix: str) -> list[Section]:
     if any(span.delta_ns for span in spans):
         by_layer: list[Part] = [charts.layers(spans, suffix), _layers(spans, names)]
         found.append(Section("By layer", by_layer))
+    if data["packets"]:
+        found.append(Section("Packets", [_packets(data["packets"], names)]))
     keys: list[Part] = [_config(data["config"], names)] if data["config"] else ["None."]
     return [*found, Section("Differences of the configurations", keys)]
 
@@ -244,6 +247,17 @@ def _layers(spans: Sequence[Span], names: tuple[str, str]) -> Table:
 
 def _each(span: Span) -> str:
     return _signed(span.delta_ns / span.count)
+
+
+def _packets(rows: Mapping[str, Any], names: tuple[str, str]) -> Table:
+    def shown(field: str, value: float | None) -> str:
+        return "" if value is None else packets.TOTALS[field][1](value)
+
+    cells = [
+        (packets.TOTALS[field][0], shown(field, row["a"]), shown(field, row["b"]))
+        for field, row in rows.items()
+    ]
+    return Table("What packets have been through", ("What", *names), cells)
 
 
 def _config(rows: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> Table:

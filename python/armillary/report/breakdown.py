@@ -16,7 +16,7 @@ from rich.text import Text
 from ..schema import Class, Report
 from ..step_parts import PARTS, PartDeclaration
 from ..workload.summary import spans
-from . import bars
+from . import bars, packets
 from .quantity import bandwidth, number, share, size, time
 from .terminal import emit, natural_width
 
@@ -53,6 +53,7 @@ def _parts(
     yield from _phases(report)
     yield from _operations(report, console)
     yield from _links(report, console)
+    yield from _packets(report)
     for index, assumed in enumerate(report["assumptions"]):
         if not index:
             yield ""
@@ -251,6 +252,13 @@ def _links(report: Report, console: Console) -> Iterator[RenderableType]:
         }
         table.add_row(_link_name(item["name"], narrow), *(cells[head] for head in heads))
     yield Padding(table, (0, 0, 0, 2))
+
+
+def _packets(report: Report) -> Iterator[RenderableType]:
+    found = packets.of(report)
+    if found is not None:
+        yield from _heading("Packets")
+        yield from (Text(f"  {line}") for line in packets.lines(found))
 
 
 def _link_name(name: str, narrow: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..schema import Detail, Report
+from . import packets
 from .chart import PALETTE, Chart
 from .page import Part, Section, Table
 from .quantity import bandwidth, number, share, size, time
@@ -94,7 +95,8 @@ def network(report: Report, detail: Detail | None, scale: Scale) -> Section:
     ]
     table = Table("Dimensions", heads, cells, _UTILISATION)
     observed = _links_over_time(report, scale)
-    return Section("Network", [*parts, table, *_bounds(report), *observed, *_links(report)])
+    used = [*_bounds(report), *observed, *_links(report), *packets.parts(report)]
+    return Section("Network", [*parts, table, *used])
 
 
 _UTILISATION = (

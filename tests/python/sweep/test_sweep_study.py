@@ -158,7 +158,10 @@ def test_the_first_draws_never_change() -> None:
             {"platform": {"file": "a", "npus": 0}},
             "platform.npus: invalid number of NPUs: 0 (allowed: a whole number from 1)",
         ),
-        ({"backend": "ns3"}, "backend: unknown backend 'ns3' (allowed: analytical, link, flow)"),
+        (
+            {"backend": "ns3"},
+            "backend: unknown backend 'ns3' (allowed: analytical, link, flow, packet)",
+        ),
         ({"seed": -1}, "seed: invalid seed: -1"),
         (
             {"parameters": {"bandwidth": [1]}},

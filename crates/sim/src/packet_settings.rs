@@ -1,0 +1,147 @@
+//! Settings of the packet backend, from the keys of a platform.
+//!
+//! Not here: the keys and which values are allowed (`platform::packet`), what they do
+//! (`net_packet`).
+
+use net_packet as net;
+use platform::packet::{self as keys, Packet, Transport};
+use units::{Bytes, Ratio};
+
+/// The settings that `packet`, which has no faults, asks for.
+pub(crate) fn settings(packet: &Packet) -> net::Settings {
+    net::Settings {
+        mtu: short(packet.mtu),
+        header: short(packet.header_bytes()),
+        framing: short(packet.framing),
+        injection: packet.injection_latency,
+        tick: packet.tick,
+        switch: switch(packet),
+        spraying: match packet.spraying {
+            keys::Spraying::InTurns => net::Spraying::InTurns,
+            keys::Spraying::ShortestQueue => net::Spraying::ShortestQueue,
+        },
+        transport: match packet.transport {
+            Transport::Tcp => net::Transport::Tcp(tcp(&packet.tcp.clone().unwrap_or_default())),
+            Transport::Rdma => net::Transport::Rdma(rdma(&packet.rdma.clone().unwrap_or_default())),
+        },
+    }
+}
+
+/// A size within a packet, which has at most 65,535 bytes.
+fn short(size: Bytes) -> u16 {
+    u16::try_from(size.0).unwrap_or(u16::MAX)
+}
+
+fn switch(packet: &Packet) -> net::Switch {
+    let buffer = |buffer: &keys::Buffer| match (buffer.per_port, buffer.shared) {
+        (Some(size), _) => net::Buffer::Port(size),
+        (None, Some(total)) => {
+            net::Buffer::Shared { total, alpha: buffer.alpha.unwrap_or(Ratio::ONE) }
+        }
+        (None, None) => net::Buffer::Unlimited,
+    };
+    net::Switch {
+        buffer: packet.buffer.as_ref().map_or(net::Buffer::Unlimited, buffer),
+        marking: packet.marking.as_ref().map(|marking| net::Marking {
+            from: marking.from,
+            to: marking.to,
+            most: marking.probability,
+        }),
+        control_first: packet.control_first,
+        small_first: packet.small_messages_first,
+        pause: packet
+            .pause
+            .as_ref()
+            .map(|pause| net::Pause { above: pause.above, below: pause.below }),
+    }
+}
+
+fn tcp(tcp: &keys::Tcp) -> net::Tcp {
+    net::Tcp {
+        control: match tcp.congestion_control {
+            keys::TcpControl::NewReno => net::Control::NewReno,
+            keys::TcpControl::Cubic => net::Control::Cubic,
+            keys::TcpControl::Dctcp => net::Control::Dctcp,
+        },
+        initial_window: tcp.initial_window,
+        slow_start_limit: tcp.slow_start_limit,
+        hystart: tcp.hystart,
+        window: tcp.window,
+        ack_every: tcp.ack_every,
+        prompt_acks: tcp.prompt_acks,
+        ack_delay: tcp.ack_delay,
+        sack: tcp.sack,
+        rto_min: tcp.rto_min,
+        rto_max: tcp.rto_max,
+        flight: match tcp.threshold {
+            keys::Flight::Outstanding => net::Flight::Outstanding,
+            keys::Flight::Pipe => net::Flight::Pipe,
+            keys::Flight::Window => net::Flight::Window,
+        },
+        rescue: match tcp.rescue {
+            keys::Rescue::Once => net::Rescue::Once,
+            keys::Rescue::Always => net::Rescue::Always,
+        },
+        resent_in_pipe: tcp.resent_in_pipe,
+        reduction: match tcp.recovery {
+            keys::TcpRecovery::Proportional => net::Reduction::Proportional,
+            keys::TcpRecovery::Half => net::Reduction::Half,
+        },
+        restart: tcp.restart_after_idle,
+    }
+}
+
+fn rdma(rdma: &keys::Rdma) -> net::Rdma {
+    net::Rdma {
+        window: rdma.window,
+        ack_every: rdma.ack_every,
+        recovery: match rdma.recovery {
+            keys::RdmaRecovery::GoBackN => net::Recovery::GoBackN,
+            keys::RdmaRecovery::Selective => net::Recovery::Selective,
+        },
+        reordering: rdma.reordering,
+        timeout: rdma.timeout,
+        dcqcn: match rdma.congestion_control {
+            keys::RdmaControl::Dcqcn => Some(dcqcn(&rdma.dcqcn.clone().unwrap_or_default())),
+            keys::RdmaControl::None => None,
+        },
+    }
+}
+
+fn dcqcn(dcqcn: &keys::Dcqcn) -> net::Dcqcn {
+    net::Dcqcn {
+        report_interval: dcqcn.report_interval,
+        gain: dcqcn.gain,
+        alpha_interval: dcqcn.alpha_interval,
+        rate_interval: dcqcn.rate_interval,
+        rate_bytes: dcqcn.rate_bytes,
+        recovery_steps: dcqcn.recovery_steps,
+        additive: dcqcn.additive_increase,
+        hyper: dcqcn.hyper_increase,
+        least: dcqcn.rate_min,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn platforms_and_the_backend_have_the_same_defaults() {
+        assert_eq!(settings(&Packet::default()), net::Settings::default());
+        let packet = Packet { transport: Transport::Rdma, ..Packet::default() };
+        let transport = net::Transport::Rdma(net::Rdma::default());
+        assert_eq!(settings(&packet), net::Settings::with(transport));
+    }
+
+    #[test]
+    fn buffers_are_of_ports_or_shared() {
+        let of = |buffer: keys::Buffer| {
+            settings(&Packet { buffer: Some(buffer), ..Packet::default() }).switch.buffer
+        };
+        let port = keys::Buffer { per_port: Some(Bytes(7)), ..keys::Buffer::default() };
+        assert_eq!(of(port), net::Buffer::Port(Bytes(7)));
+        let shared = keys::Buffer { shared: Some(Bytes(7)), ..keys::Buffer::default() };
+        assert_eq!(of(shared), net::Buffer::Shared { total: Bytes(7), alpha: Ratio::ONE });
+    }
+}
