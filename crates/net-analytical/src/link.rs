@@ -378,7 +378,7 @@ impl Backend for LinkQueues {
 
     fn footprint(&self) -> Footprint {
         let links = self.graph.len().into();
-        Footprint { transfer: MESSAGE, links, link: LINK, used_link: USED_LINK }
+        Footprint { transfer: MESSAGE, links, link: LINK, used_link: USED_LINK, packet: 0 }
     }
 
     fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {

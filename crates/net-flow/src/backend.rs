@@ -452,7 +452,7 @@ impl Backend for FairFlows {
 
     fn footprint(&self) -> Footprint {
         let links = self.links.graph.len().into();
-        Footprint { transfer: FLOW, links, link: LINK, used_link: USED_LINK }
+        Footprint { transfer: FLOW, links, link: LINK, used_link: USED_LINK, packet: 0 }
     }
 
     fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {

@@ -509,6 +509,7 @@ impl Backend for Packets {
             links: self.ports.len() as u64,
             link,
             used_link: 0,
+            packet: self.settings.payload(),
         }
     }
 

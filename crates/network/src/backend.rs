@@ -48,6 +48,9 @@ pub struct Footprint {
     pub link: u64,
     /// Bytes for each link that carries something, in addition.
     pub used_link: u64,
+    /// Data of the largest packet, each of which takes an event on every link; 0 where messages
+    /// are not cut into packets.
+    pub packet: u64,
 }
 
 /// A network. It sees transfers, never a graph, a collective or another backend. A query changes

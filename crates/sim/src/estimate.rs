@@ -154,6 +154,9 @@ impl<'a> Sums<'a> {
         let nodes = self.parts.workload.program(rank).nodes();
         let (mut phases, mut events, mut most) = (0, nodes.len() as u128, Footprint::default());
         for node in nodes {
+            if let graph::Op::Send { bytes, .. } = node.op {
+                events += u128::from(self.pieces(bytes.0) - 1);
+            }
             let Some(found) = self.footprint(rank, node) else { continue };
             phases += u128::from(found.chunks) * u128::from(found.phases);
             events += found.sends;
@@ -192,9 +195,14 @@ impl<'a> Sums<'a> {
         if let Some(found) = self.known.get(&request) {
             return Some(*found);
         }
-        let found = of(lowering, &request, &self.shapes, settings);
+        let found = of(lowering, &request, &self.shapes, settings, self.network.packet);
         self.known.insert(request, found);
         Some(found)
+    }
+
+    /// Packets of a message of so many bytes.
+    fn pieces(&self, bytes: u64) -> u64 {
+        pieces(bytes, self.network.packet)
     }
 
     fn finish(self, ranks: u64, logged: bool) -> Estimate {
@@ -243,6 +251,7 @@ fn of(
     request: &Request,
     shapes: &Shapes<'_>,
     settings: &Settings,
+    packet: u64,
 ) -> Footprint {
     // What can't be lowered was refused before.
     let Ok(lowered) = lowering.lower(request, shapes.get(request.shape)) else {
@@ -260,7 +269,7 @@ fn of(
     for (phases, alike) in lowered.shapes.iter().zip(alike) {
         found.phases = found.phases.max(phases.len() as u64);
         for phase in phases {
-            let (sends, at_once, steps) = script(phase);
+            let (sends, at_once, steps) = script(phase, packet);
             found.sends += u128::from(alike) * u128::from(sends);
             found.flying = found.flying.max(active.max(1) * at_once);
             found.steps += steps;
@@ -274,16 +283,21 @@ fn of(
     found
 }
 
-/// Sends of the longest script of a phase, how many of them go out at once, and steps of all
-/// scripts.
-fn script(phase: &PhaseSpec) -> (u64, u64, u64) {
+/// Packets of a message, of at most `packet` bytes; one where messages are not cut.
+fn pieces(bytes: u64, packet: u64) -> u64 {
+    bytes.checked_div(packet).map_or(1, |whole| whole.max(1))
+}
+
+/// Sends of the longest script of a phase in packets of at most `packet` bytes, how many messages
+/// go out at once, and steps of all scripts.
+fn script(phase: &PhaseSpec, packet: u64) -> (u64, u64, u64) {
     let scripts = phase.plans.iter().flat_map(|directed| &directed.forward.plan.scripts);
     scripts.fold((0, 0, 0), |(sends, at_once, steps), script| {
-        let mut waits: FxHashMap<(u32, u32), u64> = FxHashMap::default();
+        let (mut waits, mut count): (FxHashMap<(u32, u32), u64>, u64) = Default::default();
         for step in script.steps.iter().filter(|step| step.to.is_some()) {
             *waits.entry((step.after_usable, step.after_received)).or_default() += 1;
+            count += pieces(step.bytes, packet);
         }
-        let count = waits.values().sum::<u64>();
         let most = waits.values().copied().max().unwrap_or(0);
         (sends.max(count), at_once.max(most), steps + script.steps.len() as u64)
     })
@@ -301,6 +315,12 @@ mod tests {
             network,
             held: vec![("8 simulated ranks".into(), 10), ("70 links".into(), bytes)],
         }
+    }
+
+    #[test]
+    fn a_message_is_an_event_for_each_of_its_packets() {
+        assert_eq!([0, 1460, 14_600].map(|bytes| pieces(bytes, 1460)), [1, 1, 10]);
+        assert_eq!(pieces(1 << 40, 0), 1, "whole messages");
     }
 
     #[test]
