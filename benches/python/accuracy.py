@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from armillary.backends import NAMES
+from armillary.backends import MESSAGES
 from armillary.report.chart import Chart
 from armillary.studies import StudyRow, study
 
@@ -43,7 +43,7 @@ def main() -> None:
 def _part(found: re.Match[str]) -> str:
     if found[2] == "summary":
         return ""
-    lines = [_line(row) for row in study(found[2]).rows(NAMES)]
+    lines = [_line(row) for row in study(found[2]).rows(MESSAGES)]
     head = ["| what | should be | is | details |", "| --- | --- | --- | --- |"]
     return "\n".join([*head, *lines, ""])
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
-from .backends import DEFAULT, NAMES
+from .backends import DEFAULT, MESSAGES
 
 if TYPE_CHECKING:
     from .report.chart import Chart
@@ -177,4 +177,4 @@ class Study:
 def analytical(backends: Sequence[str]) -> Sequence[str]:
     """What a study of the paper's own network model runs on: that, unless another one was asked for
     by name."""
-    return (DEFAULT,) if tuple(backends) == NAMES else backends
+    return (DEFAULT,) if tuple(backends) == MESSAGES else backends

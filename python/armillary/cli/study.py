@@ -60,7 +60,7 @@ def study(
             _list(studies.studies(), json)
             return
         found = studies.study(name)
-        rows = found.rows([backends.known(backend)] if backend else backends.NAMES)
+        rows = found.rows([backends.known(backend)] if backend else backends.MESSAGES)
         head = {
             "schema": SCHEMA,
             "version": __version__,
