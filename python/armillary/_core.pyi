@@ -387,6 +387,7 @@ def simulate(
     detail: bool,
     timeline: str | None,
     ranks: Sequence[int],
+    capture: str | None,
     progress: _Progress | None,
 ) -> Outcome:
     """Runs; releases the GIL, minds signals. Raises `InputError` or `StalledError`.
@@ -394,7 +395,8 @@ def simulate(
     Without a `backend` the platform's `network.model` is used.
 
     `timeline` is a file to write as the run goes, `ranks` which it shows (none: all there is room
-    for). Raises `OSError`, without a name, when it can't be written; what is written then stays.
+    for). `capture` is a file for a capture of packets in the pcap format. Raises `OSError`, without
+    a name, when a file can't be written; what is written then stays.
     """
 
 def collective(

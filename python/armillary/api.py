@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ def simulate(
     detail: bool = False,
     timeline: str | os.PathLike[str] | None = None,
     ranks: Sequence[int] | None = None,
+    pcap: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: object,
 ) -> Result:
@@ -50,6 +52,7 @@ def simulate(
     logs the run, for the layers, activity over time and the critical path in the report. `timeline`
     is a file for a timeline in Perfetto's format, written as the run goes, and `ranks` which ranks
     it shows: all there is room for by default; a folded run shows the classes that they are in.
+    `pcap` is a file for the packets of the backend `packet`, which Wireshark opens.
     `progress` is called now and then with the finished share of the work (0..1) and the simulated
     ns. Other Python threads run meanwhile; Ctrl-C stops it. Raises `InputError` when the two don't
     fit together or the timeline can't be written, `StalledError` when operations wait for ever."""
@@ -65,6 +68,7 @@ def simulate(
         with_detail: bool,
         progress: Progress | None = None,
         file: str | None = None,
+        capture: str | None = None,
     ) -> _core.Outcome:
         return _core.simulate(
             workload=workload._core,
@@ -75,6 +79,7 @@ def simulate(
             detail=with_detail,
             timeline=file,
             ranks=picked if file else (),
+            capture=capture,
             progress=progress,
         )
 
@@ -82,10 +87,12 @@ def simulate(
         found: Report = json.loads(run(platform.changed(settings), with_detail).report())
         return found
 
-    if timeline is None:
-        return Result(run(platform, detail, progress), again)
-    with files.file(timeline) as path:
-        return Result(run(platform, detail, progress, str(path)), again)
+    with contextlib.ExitStack() as open_files:
+
+        def opened(file: str | os.PathLike[str] | None) -> str | None:
+            return None if file is None else str(open_files.enter_context(files.file(file)))
+
+        return Result(run(platform, detail, progress, opened(timeline), opened(pcap)), again)
 
 
 def _named(

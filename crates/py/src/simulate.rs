@@ -81,6 +81,7 @@ pub fn simulate(
     detail: bool,
     timeline: Option<PathBuf>,
     ranks: Vec<u32>,
+    capture: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Outcome> {
     let config = Config {
@@ -90,7 +91,11 @@ pub fn simulate(
         backend: chosen(backend, platform).map_err(|problem| errors::input(py, &[problem]))?,
         fold,
         seed,
-        watch: Watch { detail, timeline: timeline.map(|path| TimelineRequest { path, ranks }) },
+        watch: Watch {
+            detail,
+            timeline: timeline.map(|path| TimelineRequest { path, ranks }),
+            capture,
+        },
     };
     run(py, &config, progress)
 }

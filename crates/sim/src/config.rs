@@ -41,4 +41,6 @@ pub struct Watch {
     pub detail: bool,
     /// A timeline, written to a file.
     pub timeline: Option<TimelineRequest>,
+    /// A capture of packets, written to this file; on [`crate::BackendKind::Packet`] only.
+    pub capture: Option<std::path::PathBuf>,
 }

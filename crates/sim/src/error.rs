@@ -11,7 +11,7 @@ pub enum Error {
     Input(Vec<Problem>),
     /// The run can make no progress. Exit code 1.
     Stalled(Box<Stall>),
-    /// The timeline can't be written. Exit code 2.
+    /// The timeline or the capture can't be written. Exit code 2.
     Output(io::Error),
     /// The progress hook said stop.
     Cancelled,
@@ -37,7 +37,7 @@ impl std::fmt::Display for Error {
         match self {
             Error::Input(problems) => problems.iter().try_for_each(|p| writeln!(f, "{p}")),
             Error::Stalled(stall) => write!(f, "{stall}"),
-            Error::Output(error) => write!(f, "the timeline can't be written: {error}"),
+            Error::Output(error) => write!(f, "the file can't be written: {error}"),
             Error::Cancelled => f.write_str("stopped on request"),
         }
     }

@@ -5,6 +5,7 @@
 mod assumptions;
 pub mod backends;
 mod bounds;
+mod capture;
 mod check;
 mod config;
 mod error;

@@ -117,7 +117,10 @@ fn simulate(
     if let Some(form) = network.closed_form_mut() {
         form.set_private_links(private);
     }
+    let capture = config.watch.capture.as_deref();
+    let capture = capture.map(|path| crate::capture::begin(&mut network, path)).transpose()?;
     let ended = execute(&parts, network, observers, progress);
+    capture.map_or(Ok(()), |failure| failure.check())?;
     let step = ended.as_ref().ok().map(Finished::step);
     let observed = ear.zip(step).map(|(ear, step)| {
         crate::network::section(config.backend.name(), &parts, &ear.take(), step)

@@ -97,6 +97,22 @@ Ranks = Annotated[
         help="Ranks that the timeline shows, such as 0,1,64-71 or 0-56:8.",
     ),
 ]
+Pcap = Annotated[
+    str | None,
+    typer.Option(
+        "--pcap",
+        metavar="FILE",
+        help="Write the packets of --backend packet here; Wireshark opens the file.",
+    ),
+]
+Skip = Annotated[
+    str | None,
+    typer.Option(
+        "--skip",
+        metavar="TOLERANCE",
+        help="Skip steady states of --backend packet, such as 1%: network.packet.skip.",
+    ),
+]
 WritePlan = Annotated[
     str | None,
     typer.Option(

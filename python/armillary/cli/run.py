@@ -19,11 +19,13 @@ from .options import (
     NoWhatIf,
     Npus,
     Passes,
+    Pcap,
     PlatformName,
     Ranks,
     ReportName,
     Seed,
     Settings,
+    Skip,
     Timeline,
     WritePlan,
     rank_list,
@@ -56,6 +58,8 @@ def run(
     report: ReportName = None,
     timeline: Timeline = None,
     ranks: Ranks = None,
+    pcap: Pcap = None,
+    skip: Skip = None,
     write_plan: WritePlan = None,
     *,
     options: models.Options,
@@ -71,12 +75,15 @@ def run(
                 "--json": json,
                 "--report": report,
                 "--timeline": timeline,
+                "--pcap": pcap,
                 "--write-plan": write_plan,
             },
             workload,
             platform,
             groups,
         )
+        if skip is not None:
+            set_ = [*(set_ or []), f"network.packet.skip={skip}"]
         read = partial(models.source, workload, options, groups=groups, passes=passes)
         source, target = models.on(platform, set_, npus, workload, options, read)
         if write_plan is not None:
@@ -92,6 +99,7 @@ def run(
                 detail=json is not None or report is not None,
                 timeline=timeline,
                 ranks=rank_list(ranks, source.ranks),
+                pcap=pcap,
                 progress=update,
             )
         # Files first: a reader of standard output may leave.
@@ -104,6 +112,8 @@ def run(
             output.write_page(report, result.html(what_if=not no_what_if))
         if timeline is not None and result.timeline is not None:
             output.log(_timeline_line(timeline, result.timeline))
+        if pcap is not None:
+            output.log(f"packets written to {pcap}; Wireshark opens it")
         if "-" not in (json, report):
             _show(
                 result,
