@@ -89,6 +89,7 @@ ALLOWED: dict[str, set[str]] = {
         "units",
     },
     "validation": {
+        "_core",
         "api",
         "calibrate",
         "errors",

@@ -136,7 +136,7 @@ def read(file: str) -> list[dict[str, Any]]:
     """The runs of a file.
 
     Raises:
-        InputError: it cannot be read, or is no list of runs.
+        InputError: it cannot be read, or is not a list of runs.
     """
     allowed = "a JSON list of runs, with the keys that this module's documentation lists"
     try:

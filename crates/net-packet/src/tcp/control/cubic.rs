@@ -1,7 +1,7 @@
 //! CUBIC (RFC 9438), in integers: windows in bytes, times in nanoseconds.
 
 use super::hystart::HyStart;
-use super::{Acked, Window};
+use super::window::{Acked, Window};
 use units::Time;
 
 const NS_PER_S: u128 = 1_000_000_000;

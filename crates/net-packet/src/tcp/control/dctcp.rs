@@ -1,6 +1,6 @@
 //! DCTCP (RFC 8257): the window shrinks by half the part of bytes that were marked.
 
-use super::{Acked, Window};
+use super::window::{Acked, Window};
 
 /// `alpha` is counted in 1 / 2^20.
 const ONE: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 //! 55, 2011): slow start ends when the acknowledgements of a round trip come as a train longer than
 //! the shortest round trip, or when round trips grow. Constants are those of Linux and ns-3.
 
-use super::{Acked, Window};
+use super::window::{Acked, Window};
 use units::{Span, Time};
 
 /// Segments below which slow start goes on.

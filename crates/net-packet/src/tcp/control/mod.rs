@@ -4,35 +4,13 @@ mod cubic;
 mod dctcp;
 mod hystart;
 mod new_reno;
+mod window;
 
 use super::Tcp;
 use cubic::Cubic;
 use dctcp::Dctcp;
-use units::{Span, Time};
 
-/// The congestion window and where slow start ends, bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    pub size: u64,
-    pub threshold: u64,
-    pub segment: u64,
-    /// What congestion avoidance has not added yet, in bytes times the window.
-    pub part: u64,
-}
-
-/// What an algorithm learns from an acknowledgement.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Acked {
-    pub now: Time,
-    /// Bytes acknowledged by it.
-    pub bytes: u64,
-    /// The first byte that is not acknowledged, and the first not sent.
-    pub upto: u64,
-    pub sent: u64,
-    /// The receiver echoes marks.
-    pub marked: bool,
-    pub round_trip: Span,
-}
+pub(crate) use window::{Acked, Window};
 
 /// An algorithm and its state.
 #[derive(Clone, Copy, Debug)]
@@ -97,16 +75,5 @@ impl Algorithm {
             Algorithm::Dctcp(dctcp) => dctcp.acknowledged(window, acked),
             _ => None,
         }
-    }
-}
-
-impl Window {
-    /// RFC 5681, section 3.1: at most `limit` segments for each acknowledgement. Returns the bytes that
-    /// count for congestion avoidance because the threshold was reached before them.
-    #[inline]
-    fn slow_start(&mut self, bytes: u64, limit: u32) -> u64 {
-        let grown = self.size + bytes.min(self.segment * u64::from(limit.max(1)));
-        self.size = grown.min(self.threshold);
-        grown.saturating_sub(self.threshold)
     }
 }

@@ -1,6 +1,6 @@
 //! Congestion avoidance of RFC 5681, which NewReno (RFC 6582) keeps.
 
-use super::Window;
+use super::window::Window;
 
 /// Section 3.1, equation 3: a segment for each window, in parts.
 #[inline]

@@ -6,7 +6,16 @@
 //! all of it in order. A packet costs one event for each link. Where ports of a switch share a
 //! buffer, pause, or somebody watches, it costs a second one, when it begins to leave.
 //!
-//! Here: the order of events, and packets on their way. Not here: what NPUs do (`hosts.rs`).
+//! Here: the order of events, and packets on their way; what NPUs do (`hosts.rs`), steady states
+//! (`skip.rs`), and what the run was (`totals.rs`, `usage.rs`).
+
+mod hosts;
+mod skip;
+mod totals;
+mod usage;
+
+pub use skip::Skipped;
+pub use totals::{Flow, Totals};
 
 use crate::capture::{Capture, Leaving};
 use crate::connection::Connection;
@@ -16,16 +25,15 @@ use crate::paths::{END, Paths};
 use crate::port::{Counters, Marks, Outcome, Port};
 use crate::random::Random;
 use crate::settings::{Settings, Transport};
-use crate::skip::Skip;
 use crate::switches::Switches;
 use crate::tcp::Sack;
-use crate::totals::Totals;
 use engine::EventQueue;
 use network::{
     Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Sending,
     Stuck, Transfer, Usage,
 };
 use rustc_hash::FxHashMap;
+use skip::Skip;
 use std::collections::VecDeque;
 use std::io::Write;
 use topology::LinkGraph;

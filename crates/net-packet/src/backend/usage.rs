@@ -1,9 +1,9 @@
 //! What packets have been through, as reports have it.
 
 use crate::backend::Packets;
+use crate::backend::totals::Flow;
 use crate::port::Counters;
 use crate::tcp::Losses;
-use crate::totals::Flow;
 use network::{ConnectionUsage, LossUsage, PacketUsage, PortUsage, RoundTrips};
 
 impl Packets {
