@@ -146,6 +146,7 @@ def _run(workload: _core.Workload, platform: _core.Platform) -> float:
             detail=False,
             timeline=None,
             ranks=(),
+            capture=None,
             progress=None,
         ).step_ps
         / PS_PER_US

@@ -42,6 +42,7 @@ def check(imported: Imported, skew: bool) -> Imported:
         detail=False,
         timeline=None,
         ranks=(),
+        capture=None,
         progress=None,
     ).finish_ps()
     ranks = tuple(
