@@ -35,6 +35,26 @@ library (The Rust Project Developers, MIT or Apache-2.0); its pages carry the sc
 Written by tools/notices.py.
 """  # noqa: E501
 _RULE = "-" * 80
+_MIT = """MIT License
+
+Copyright (c) {holder}
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+associated documentation files (the "Software"), to deal in the Software without restriction,
+including without limitation the rights to use, copy, modify, merge, publish, distribute,
+sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial
+portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
+NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
+NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES
+OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN
+CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."""
+_HOLDERS = {"etherparse": "Julian Schmid"}
+"""Crates that offer MIT and have no file of it."""
 
 
 @dataclass(frozen=True, order=True)
@@ -59,6 +79,8 @@ class Crate:
             for file in self.folder.glob(pattern)
             if file.is_file()
         )
+        if not files and self.name in _HOLDERS:
+            return [_MIT.format(holder=_HOLDERS[self.name])]
         choice = [
             file for file in files if "MIT" in file.name.upper() and " AND " not in self.licence
         ]

@@ -9,11 +9,8 @@ use crate::tcp::Sack;
 use etherparse::{
     EtherType, Ethernet2Header, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader,
 };
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::{DataLink, Endianness, TsResolution};
 use std::io::Write;
-use std::time::Duration;
-use units::Time;
+use units::{PS_PER_NS, Time};
 
 /// Destination port of RoCEv2 (IANA).
 const ROCE: u16 = 4791;
@@ -39,41 +36,49 @@ pub(crate) struct Leaving<'a> {
     pub is_rdma: bool,
 }
 
+/// The header of a file: format 2.4 with nanoseconds, packets of Ethernet (draft-ietf-opsawg-pcap).
+const FILE: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, u16::MAX as u32, 1];
+
 /// Writes packets.
 pub(crate) struct Capture {
-    writer: PcapWriter<Box<dyn Write + Send>>,
+    out: Box<dyn Write + Send>,
     /// The first error; nothing is written after it.
     pub error: Option<String>,
 }
 
 impl Capture {
     /// Writes the header of the file.
-    pub(crate) fn new(out: Box<dyn Write + Send>) -> Result<Capture, String> {
-        let header = PcapHeader {
-            snaplen: u16::MAX.into(),
-            datalink: DataLink::ETHERNET,
-            ts_resolution: TsResolution::NanoSecond,
-            endianness: Endianness::Little,
-            ..PcapHeader::default()
-        };
-        let writer = PcapWriter::with_header(out, header).map_err(|error| error.to_string())?;
-        Ok(Capture { writer, error: None })
+    pub(crate) fn new(mut out: Box<dyn Write + Send>) -> Result<Capture, String> {
+        words(out.as_mut(), FILE).map_err(|error| error.to_string())?;
+        Ok(Capture { out, error: None })
     }
 
     /// Writes a packet.
     pub(crate) fn write(&mut self, leaving: &Leaving<'_>) {
+        const NS_PER_S: u64 = 1_000_000_000;
         if self.error.is_some() {
             return;
         }
-        let headers = headers(leaving);
-        let result = headers.and_then(|headers| {
-            let length = headers.len() as u32 + u32::from(leaving.data);
-            let time = Duration::from_nanos(leaving.time.0 / 1000);
-            let packet = PcapPacket::new(time, length, &headers);
-            self.writer.write_packet(&packet).map_err(|error| error.to_string())
+        let written = headers(leaving).and_then(|headers| {
+            let ns = leaving.time.0 / PS_PER_NS;
+            let kept = headers.len() as u32;
+            let record = [
+                (ns / NS_PER_S) as u32,
+                (ns % NS_PER_S) as u32,
+                kept,
+                kept + u32::from(leaving.data),
+            ];
+            words(self.out.as_mut(), record)
+                .and_then(|()| self.out.write_all(&headers))
+                .map_err(|error| error.to_string())
         });
-        self.error = result.err();
+        self.error = written.err();
     }
+}
+
+/// Numbers of 32 bits, the low byte first.
+fn words<const N: usize>(out: &mut (dyn Write + Send), words: [u32; N]) -> std::io::Result<()> {
+    words.into_iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))
 }
 
 fn headers(leaving: &Leaving<'_>) -> Result<Vec<u8>, String> {
