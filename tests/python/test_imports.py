@@ -102,6 +102,7 @@ ALLOWED: dict[str, set[str]] = {
         "units",
     },
     "studies": {
+        "_core",
         "api",
         "design",
         "errors",

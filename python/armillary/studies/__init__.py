@@ -40,6 +40,7 @@ STUDIES = (
     Entry("multidim-last-dimension", "b6", "studies.multidim_last_dimension"),
     Entry("multidim-allocation", "b7", "studies.multidim_allocation"),
     Entry("multidim-communication", "b8", "studies.multidim_communication"),
+    Entry("packet-all-reduce", "c1", "studies.packet_all_reduce"),
     Entry("dlrm-topology", "c2", "studies.dlrm_topology"),
     Entry("dlrm-injection", "c3", "studies.dlrm_injection"),
     Entry("dlrm-chunks", "c5", "studies.dlrm_chunks"),
