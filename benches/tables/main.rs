@@ -1,7 +1,7 @@
 //! The tables of `docs/internals/performance/`: `cargo bench -p benches --bench tables -- [--quick] [SECTION]
 //! [CASE]`.
 //!
-//! Sections: all-reduce, million, gpt, chains, transfers, reading; `CASE` keeps the rows whose name
+//! Sections: all-reduce, million, gpt, chains, transfers, packets, reading; `CASE` keeps the rows whose name
 //! contains it. Times are CPU seconds or milliseconds of this process, the least of up to seven
 //! runs (`benches::clock`). `--quick` runs small cases once, to see that everything still runs.
 //! Markdown on stdout.
@@ -10,6 +10,7 @@ mod all_reduce;
 mod chains;
 mod gpt;
 mod million;
+mod packets;
 mod reading;
 mod transfers;
 
@@ -35,12 +36,13 @@ impl Wish {
 
 type Section = (&'static str, fn(&Wish) -> io::Result<()>);
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("all-reduce", all_reduce::table),
     ("million", million::table),
     ("gpt", gpt::table),
     ("chains", chains::table),
     ("transfers", transfers::table),
+    ("packets", packets::table),
     ("reading", reading::table),
 ];
 
@@ -69,6 +71,7 @@ const CHILD: &str = "--in-a-process-of-its-own";
 fn in_child(words: &[String]) -> io::Result<()> {
     match words {
         [section, rest @ ..] if section == "million" => million::child(rest),
+        [section, rest @ ..] if section == "packets" => packets::child(rest),
         [section, rest @ ..] if section == "reading" => reading::child(rest),
         _ => Err(io::Error::other("no such measurement")),
     }
