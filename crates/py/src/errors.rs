@@ -61,11 +61,12 @@ fn stalled(stall: &Stall) -> Vec<Problem> {
         format!("no progress is possible after {} ns: {unfinished}", stall.time.as_ns()),
     )];
     for waiting in &stall.waiting {
-        let peers = match waiting.on.as_slice() {
-            [] => "its dependencies".to_string(),
-            ranks => format!("rank {}", list(ranks, ", ", 8)),
+        let waits = match waiting.on.as_slice() {
+            [] if waiting.started => "is under way and waits for messages".to_string(),
+            [] => "waits for its dependencies".to_string(),
+            ranks => format!("waits for rank {}", list(ranks, ", ", 8)),
         };
-        let message = format!("{} \"{}\" waits for {peers}", waiting.what, waiting.name);
+        let message = format!("{} \"{}\" {waits}", waiting.what, waiting.name);
         all.push(Problem::new(
             &stall.origin,
             format!("rank {} node {}", waiting.rank, waiting.node),
@@ -77,9 +78,13 @@ fn stalled(stall: &Stall) -> Vec<Problem> {
         all.push(Problem::new("", "", format!("ranks wait for each other in a cycle: {circle}")));
     }
     if let Some(network) = &stall.network {
-        let under_way = format!("stuck with {} transfers in flight", network.transfers);
-        all.push(Problem::new("", "network", under_way));
-        all.extend(network.cycle.iter().map(|place| Problem::new("", "network", place.as_str())));
+        let transfers = network.transfers;
+        let mut message = format!("deadlock: {transfers} transfers are under way and none can move");
+        if !network.cycle.is_empty() {
+            message += "; links wait for each other in a cycle: ";
+            message += &network.cycle.join(", ");
+        }
+        all.push(Problem::new("", "network", message));
     }
     all
 }
