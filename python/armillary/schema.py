@@ -25,6 +25,9 @@ class Class(TypedDict):
     """Index of their program."""
     finish_ns: float
     """End of the last operation."""
+    compute_finish_ns: float
+    """End of the last operation that computes; 0 without one. What follows is communication that
+    the step ends with."""
     compute_ns: float
     """The NPU computes."""
     exposed_comm_ns: float

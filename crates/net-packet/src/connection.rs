@@ -1,5 +1,6 @@
 //! A connection between two NPUs and the messages on it.
 
+use crate::round_trips::RoundTrips;
 use crate::settings::{Settings, Transport};
 use crate::{rdma, tcp};
 use std::collections::VecDeque;
@@ -41,8 +42,7 @@ pub(crate) struct Connection {
     pub send_at: Option<Time>,
     /// The round trip of the empty network.
     pub round_trip: Span,
-    /// Round trips that were measured: their number and sum, and the longest.
-    pub round_trips: (u64, Span, Span),
+    pub round_trips: RoundTrips,
     /// Data that has arrived, and when its first message was written and its last one arrived.
     pub carried: u64,
     pub first: Time,
@@ -80,7 +80,7 @@ impl Connection {
             ack_at: None,
             send_at: None,
             round_trip,
-            round_trips: (0, Span::ZERO, Span::ZERO),
+            round_trips: RoundTrips::default(),
             carried: 0,
             first: now,
             last: now,
@@ -117,14 +117,5 @@ impl Connection {
             Sides::Tcp(sides) => sides.0.deadline,
             Sides::Rdma(sides) => sides.0.deadline,
         }
-    }
-
-    /// A round trip was measured.
-    #[inline]
-    pub(crate) fn measured(&mut self, round_trip: Span) {
-        let (count, sum, longest) = &mut self.round_trips;
-        *count += 1;
-        *sum += round_trip;
-        *longest = (*longest).max(round_trip);
     }
 }

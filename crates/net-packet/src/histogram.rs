@@ -1,64 +1,80 @@
-//! A distribution of times in bins that are 1.6 % wide.
+//! A distribution of times or bytes in bins whose width grows with the value.
 
-use units::Span;
-
-/// Bins for each power of two: 2^6.
-const BITS: u32 = 6;
-
-/// How often times occurred.
+/// How often values occurred. Bins are `2^-BITS` of their value wide; only those between the least
+/// and the largest value are stored.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Histogram {
+pub(crate) struct Histogram<const BITS: u32> {
+    /// Number of the first bin that is stored.
+    first: usize,
     bins: Vec<u64>,
     pub count: u64,
     sum: u128,
 }
 
-impl Histogram {
+impl<const BITS: u32> Histogram<BITS> {
     #[inline]
-    pub(crate) fn add(&mut self, span: Span) {
-        let bin = bin(span.0);
-        if bin >= self.bins.len() {
-            self.bins.resize(bin + 1, 0);
+    pub(crate) fn add(&mut self, value: u64) {
+        let bin = Self::bin(value);
+        let at = bin.wrapping_sub(self.first);
+        if at < self.bins.len() {
+            self.bins[at] += 1;
+        } else {
+            self.stretch(bin);
         }
-        self.bins[bin] += 1;
         self.count += 1;
-        self.sum += u128::from(span.0);
+        self.sum += u128::from(value);
+    }
+
+    /// Counts one in a bin that is not stored yet.
+    #[cold]
+    fn stretch(&mut self, bin: usize) {
+        if self.bins.is_empty() {
+            self.first = bin;
+        } else if bin < self.first {
+            self.bins.splice(0..0, std::iter::repeat_n(0, self.first - bin));
+            self.first = bin;
+        }
+        let at = bin - self.first;
+        if at >= self.bins.len() {
+            self.bins.resize(at + 1, 0);
+        }
+        self.bins[at] += 1;
     }
 
     /// The mean; zero of nothing.
-    pub(crate) fn mean(&self) -> Span {
+    pub(crate) fn mean(&self) -> u64 {
         let mean = self.sum / u128::from(self.count.max(1));
-        Span(u64::try_from(mean).unwrap_or(u64::MAX))
+        u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
-    /// The time below which `percent` of 100 lie, to 1.6 %; zero of nothing.
-    pub(crate) fn percentile(&self, percent: u64) -> Span {
+    /// The value that `percent` of 100 do not exceed, to half a bin; zero of nothing.
+    pub(crate) fn percentile(&self, percent: u64) -> u64 {
         let wanted = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
         let mut seen = 0u128;
-        for (bin, &count) in self.bins.iter().enumerate() {
+        for (at, &count) in self.bins.iter().enumerate() {
             seen += u128::from(count);
             if seen >= wanted {
-                return Span(middle(bin));
+                return Self::middle(self.first + at);
             }
         }
-        Span::ZERO
+        0
     }
-}
 
-fn bin(value: u64) -> usize {
-    let power = value.max(1).ilog2();
-    let shift = power.saturating_sub(BITS);
-    ((shift as usize) << BITS) + (value >> shift) as usize
-}
-
-/// The value in the middle of a bin.
-fn middle(bin: usize) -> u64 {
-    if bin < 2 << BITS {
-        return bin as u64;
+    fn bin(value: u64) -> usize {
+        let power = value.max(1).ilog2();
+        let shift = power.saturating_sub(BITS);
+        ((shift as usize) << BITS) + (value >> shift) as usize
     }
-    let shift = (bin >> BITS) - 1;
-    let first = ((bin - (shift << BITS)) as u64) << shift;
-    first + (1 << shift >> 1)
+
+    /// The value in the middle of a bin.
+    fn middle(bin: usize) -> u64 {
+        if bin < 2 << BITS {
+            return bin as u64;
+        }
+        let shift = (bin >> BITS) - 1;
+        let first = ((bin - (shift << BITS)) as u64) << shift;
+        first + (1 << shift >> 1)
+    }
 }
 
 #[cfg(test)]
@@ -67,20 +83,24 @@ mod tests {
 
     #[test]
     fn percentiles_are_within_a_bin() {
-        let mut histogram = Histogram::default();
-        (1..=1000u64).for_each(|i| histogram.add(Span(i * 1_000_000)));
+        // From the middle outwards, so that bins are added at both ends.
+        let mut values: Vec<u64> = (1..=1000).map(|i| i * 1_000_000).collect();
+        values.sort_by_key(|value| value.abs_diff(500_000_000));
+        let mut histogram = Histogram::<6>::default();
+        values.into_iter().for_each(|value| histogram.add(value));
         for (percent, expected) in [(1, 10), (50, 500), (99, 990), (100, 1000)] {
-            let found = histogram.percentile(percent).0 as f64 / 1e6;
+            let found = histogram.percentile(percent) as f64 / 1e6;
             assert!((found / f64::from(expected) - 1.0).abs() < 0.016, "{percent}: {found}");
         }
-        assert_eq!(histogram.mean(), Span(500_500_000));
-        assert_eq!(Histogram::default().percentile(50), Span::ZERO);
+        assert_eq!(histogram.mean(), 500_500_000);
+        assert_eq!(histogram.count, 1000);
+        assert_eq!(Histogram::<6>::default().percentile(50), 0);
     }
 
     #[test]
     fn every_value_is_in_the_bin_around_its_middle() {
         for value in (0..300).chain([1 << 20, (1 << 20) + 12_345, u64::MAX >> 1]) {
-            let found = middle(bin(value));
+            let found = Histogram::<6>::middle(Histogram::<6>::bin(value));
             assert!(found.abs_diff(value) * 64 <= value, "{value} {found}");
         }
     }

@@ -15,6 +15,7 @@ mod port;
 mod random;
 mod rdma;
 pub mod reference;
+mod round_trips;
 mod settings;
 mod switches;
 mod tcp;

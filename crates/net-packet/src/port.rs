@@ -7,6 +7,7 @@
 //! that have not begun to leave: their times are then computed again. The queue holds what has not
 //! begun to leave: a buffer limits that (tail drop), and marks look at it.
 
+use crate::histogram::Histogram;
 use crate::packet::{ACK, CE, Packet};
 use crate::random::Random;
 use network::LinkCost;
@@ -116,10 +117,12 @@ pub(crate) struct Port {
     /// Since when packets of a class above 0 stand still.
     paused: Option<Time>,
     pub counters: Counters,
+    /// Bytes that packets found waiting, at a port of a switch.
+    pub found: Option<Box<Histogram<4>>>,
 }
 
 impl Port {
-    pub(crate) fn new(cost: LinkCost, tick: Span, marks: Marks) -> Port {
+    pub(crate) fn new(cost: LinkCost, tick: Span, marks: Marks, in_switch: bool) -> Port {
         Port {
             tick,
             known: [(0, Span::ZERO); 2],
@@ -135,6 +138,7 @@ impl Port {
             since: Time::ZERO,
             paused: None,
             counters: Counters::default(),
+            found: in_switch.then(Box::default),
         }
     }
 
@@ -207,6 +211,9 @@ impl Port {
         let wire = u64::from(packet.wire);
         self.wait_until(now);
         let waits = self.free > now || self.begun < self.line.len() || self.stops(&packet);
+        if let Some(found) = &mut self.found {
+            found.add(self.queued);
+        }
         if waits {
             if self.queued + wire > room {
                 self.counters.drops += 1;

@@ -105,6 +105,9 @@ pub struct RoundTrips {
     pub p50: Span,
     /// Their 99th percentile.
     pub p99: Span,
+    /// Of the means of connections that took a round trip each millisecond: mean, median and 99th
+    /// percentile. `None` where no connection lasted that long.
+    pub sampled: Option<[Span; 3]>,
 }
 
 /// What the packets of one port have been through.
@@ -122,6 +125,10 @@ pub struct PortUsage {
     pub marks: u64,
     /// Most bytes that waited.
     pub longest_queue: u64,
+    /// Median of the bytes that packets found waiting when they came.
+    pub queue_p50: u64,
+    /// Their 99th percentile.
+    pub queue_p99: u64,
     /// How often it was paused.
     pub pauses: u64,
     /// How long, in all.
@@ -145,6 +152,12 @@ pub struct ConnectionUsage {
     pub losses: LossUsage,
     /// Mean of the round trips that it measured.
     pub round_trip_mean: Span,
+    /// Their median.
+    pub round_trip_p50: Span,
+    /// Their 99th percentile.
+    pub round_trip_p99: Span,
     /// The longest of them.
     pub round_trip_max: Span,
+    /// Mean of one each millisecond; `None` where no millisecond passed.
+    pub round_trip_sampled: Option<Span>,
 }

@@ -5,7 +5,7 @@ use network::{ConnectionUsage, PacketUsage, PortUsage, Usage};
 use stats::{Connection, Packets, Port};
 use std::cmp::Reverse;
 use topology::Fabric;
-use units::PS_PER_NS;
+use units::{PS_PER_NS, Span};
 
 /// Ports and connections listed.
 const ROWS: usize = 20;
@@ -29,6 +29,9 @@ pub(crate) fn report(fabric: &Fabric, usage: &Usage) -> Option<Packets> {
         rtt_mean_ns: trips.mean.as_ns(),
         rtt_p50_ns: trips.p50.as_ns(),
         rtt_p99_ns: trips.p99.as_ns(),
+        rtt_sampled_mean_ns: trips.sampled.map(|[mean, ..]| mean.as_ns()),
+        rtt_sampled_p50_ns: trips.sampled.map(|[_, median, _]| median.as_ns()),
+        rtt_sampled_p99_ns: trips.sampled.map(|[.., most]| most.as_ns()),
         skips: packets.skips,
         skipped_ns: packets.skipped.as_ns(),
         skip_error_ns: packets.skip_error.as_ns(),
@@ -45,6 +48,8 @@ fn ports(fabric: &Fabric, ports: &[PortUsage]) -> Vec<Port> {
         name: names::link_of_dimension(fabric, port.from, port.to, port.dim),
         drops: port.drops,
         marks: port.marks,
+        queue_p50_bytes: port.queue_p50,
+        queue_p99_bytes: port.queue_p99,
         queue_max_bytes: port.longest_queue,
         pauses: port.pauses,
         paused_ns: port.paused.as_ns(),
@@ -72,6 +77,9 @@ fn connection(usage: &ConnectionUsage) -> Connection {
         fast_recoveries: usage.losses.fast_recoveries,
         timeouts: usage.losses.timeouts,
         rtt_mean_ns: usage.round_trip_mean.as_ns(),
+        rtt_p50_ns: usage.round_trip_p50.as_ns(),
+        rtt_p99_ns: usage.round_trip_p99.as_ns(),
         rtt_max_ns: usage.round_trip_max.as_ns(),
+        rtt_sampled_mean_ns: usage.round_trip_sampled.map(Span::as_ns),
     }
 }

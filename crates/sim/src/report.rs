@@ -290,6 +290,7 @@ fn class(
         count: members.len() as u64,
         program: parts.workload.ranks[members[0] as usize].program,
         finish_ns: totals.finish.as_ns(),
+        compute_finish_ns: totals.device_finish.as_ns(),
         parts: StepParts(spent.map(Span::as_ns)),
         comm_ns: totals.comm.as_ns(),
         peak_memory_bytes: totals.peak,

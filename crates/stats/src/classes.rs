@@ -21,6 +21,9 @@ pub struct Class {
     pub program: u32,
     /// End of the last operation.
     pub finish_ns: f64,
+    /// End of the last operation that computes; 0 without one. What follows is communication that
+    /// the step ends with.
+    pub compute_finish_ns: f64,
     /// Each part of the step.
     #[serde(flatten)]
     pub parts: StepParts,

@@ -25,11 +25,15 @@ TOTALS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "rtt_mean_ns": ("Round trip, mean", time),
     "rtt_p50_ns": ("Round trip, median", time),
     "rtt_p99_ns": ("Round trip, 99 %", time),
+    "rtt_sampled_mean_ns": ("Round trip each millisecond, mean of connections", time),
+    "rtt_sampled_p50_ns": ("Round trip each millisecond, median of connections", time),
+    "rtt_sampled_p99_ns": ("Round trip each millisecond, 99 % of connections", time),
     "skipped_ns": ("Skipped", time),
     "skip_error_ns": ("Error of skipping, about", time),
 }
 """Totals by field of the report: what a table calls them and how it prints them."""
-_RARE = {"marks", "pauses", "skipped_ns", "skip_error_ns"}
+_SAMPLED = {"rtt_sampled_mean_ns", "rtt_sampled_p50_ns", "rtt_sampled_p99_ns"}
+_RARE = {"marks", "pauses", "skipped_ns", "skip_error_ns"} | _SAMPLED
 """Left out where there are none."""
 
 
@@ -84,12 +88,23 @@ def parts(report: Report) -> list[Part]:
 
 
 def _ports(packets: Packets) -> Table:
-    heads = ["Port", "Dropped", "Marked", "Longest queue", "Pauses", "Paused"]
+    heads = [
+        "Port",
+        "Dropped",
+        "Marked",
+        "Median queue",
+        "99 %",
+        "Longest queue",
+        "Pauses",
+        "Paused",
+    ]
     cells = [
         [
             port["name"],
             number(port["drops"]),
             number(port["marks"]),
+            size(port["queue_p50_bytes"]),
+            size(port["queue_p99_bytes"]),
             size(port["queue_max_bytes"]),
             number(port["pauses"]),
             time(port["paused_ns"]),
@@ -108,6 +123,8 @@ def _connections(packets: Packets) -> Table:
         "Fast recoveries",
         "Timeouts",
         "Mean round trip",
+        "Median",
+        "99 %",
         "Longest",
     ]
     cells = [
@@ -119,6 +136,8 @@ def _connections(packets: Packets) -> Table:
             number(each["fast_recoveries"]),
             number(each["timeouts"]),
             time(each["rtt_mean_ns"]),
+            time(each["rtt_p50_ns"]),
+            time(each["rtt_p99_ns"]),
             time(each["rtt_max_ns"]),
         ]
         for each in packets["connections"]

@@ -43,6 +43,7 @@ STUDIES = (
     Entry("packet-all-reduce", "c1", "studies.packet_all_reduce"),
     Entry("dlrm-topology", "c2", "studies.dlrm_topology"),
     Entry("dlrm-injection", "c3", "studies.dlrm_injection"),
+    Entry("dlrm-buffers", "c4", "studies.dlrm_buffers"),
     Entry("dlrm-chunks", "c5", "studies.dlrm_chunks"),
     Entry("ispass-topology", "d1", "studies.ispass_topology"),
     Entry("ispass-dimensions", "d2", "studies.ispass_dimensions"),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
-from .hoti import FEWER, PAPER, SETUP, loop
+from .hoti import FEWER, PAPER, SETUP, loop, shares
+
+if TYPE_CHECKING:
+    from ..report.chart import Chart
 
 LATENCIES = ("10 ns", "1 us", "10 us", "100 us")
 COMPUTE = {
@@ -24,7 +28,7 @@ PAPERS = 1024
 
 DELAY = (
     "an endpoint delay for each message, so it counts once for each chunk and step of a tree. "
-    "hierOpt100 has the paper's 128 chunks; flat800 has fewer, and so less of it"
+    "hierOpt100 has the paper's 128 chunks; flat800 has fewer but on `packet`, and so less of it"
 )
 CHUNKS = "the slow-down grows with the number of chunks"
 EXTENDED = (
@@ -81,9 +85,15 @@ def _sensitivity() -> Iterator[StudyRow]:
     yield StudyRow("its slow-down over hierOpt100's", "analytical", flat, over, "x", FLAT)
 
 
+def charts(rows: Sequence[StudyRow]) -> list[Chart]:
+    """Fig. 14: computation."""
+    return shares(rows, "dlrm-injection", "Computation (Fig. 14)")
+
+
 STUDY = Study(
     "DLRM: injection latency from 10 ns to 100 us",
     f"{PAPER}, Fig. 14, section IV-C",
     SETUP + FEWER + "Shares are until the last computation.",
     rows,
+    charts,
 )

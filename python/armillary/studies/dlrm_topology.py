@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ..study import Study, StudyRow, evaluated, printed, unreferenced
-from .hoti import FEWER, PAPER, SETUP, loop
+from .hoti import FEWER, FLAT, PAPER, SETUP, loop, shares
+
+if TYPE_CHECKING:
+    from ..report.chart import Chart
 
 EXPOSED = {"flat100": 73.1, "flat800": 20.0, "hier100": 73.2, "hierOpt100": 22.1}
 """Percent."""
@@ -22,7 +26,7 @@ WHOLE = (
 )
 BEFORE = (
     "until the second iteration's last computation: one iteration's reductions are waited for, as "
-    "the paper's shares imply. What is left is TCP, which our networks don't have"
+    "the paper's shares imply"
 )
 BOUND = (
     "two iterations reduce 2 x 57.4 M gradients of 16 bits over 100 Gb/s, each 2 (n - 1) / n "
@@ -40,6 +44,8 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Exposed shares and gains on each backend, then what the paper's time can hold, and the
     number of chunks."""
     found = [row for backend in backends for row in _rows(backend)]
+    if "packet" in backends:
+        found += _on_packets()
     if "analytical" in backends:
         found += _bound()
         found += _sensitivity()
@@ -71,6 +77,15 @@ def _bound() -> Iterator[StudyRow]:
     )
 
 
+def _on_packets() -> Iterator[StudyRow]:
+    """Flat systems with other numbers of chunks than the paper's."""
+    for system in ("flat100", "flat800"):
+        for count in (FLAT, 4 * FLAT):
+            share = loop(system, "packet", chunks=count).exposed_before_last
+            setup = f"{system}, {count} chunks"
+            yield StudyRow(setup, "packet", unreferenced(), share, "%", CHUNKING)
+
+
 def _sensitivity() -> Iterator[StudyRow]:
     for system in EXPOSED:
         for count in COUNTS:
@@ -79,9 +94,15 @@ def _sensitivity() -> Iterator[StudyRow]:
             yield StudyRow(setup, "analytical", unreferenced(), share, "%", CHUNKING)
 
 
+def charts(rows: Sequence[StudyRow]) -> list[Chart]:
+    """Fig. 13: exposed communication."""
+    return shares(rows, "dlrm-topology", "Exposed communication (Fig. 13)")
+
+
 STUDY = Study(
     "DLRM: exposed communication on flat and hierarchical systems",
     f"{PAPER}, Figs. 12 and 13, section IV-B",
     SETUP + FEWER + "Rows with other numbers of chunks follow.",
     rows,
+    charts,
 )

@@ -4,14 +4,19 @@ Not here: the systems (`systems/paper/paper-hoti-*.yml`), the model (`models/dlr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from ..api import simulate
 from ..platform import Platform
+from ..study import StudyRow
 from ..units import NS_PER_MS
 from ..workload import Workload, build
+
+if TYPE_CHECKING:
+    from ..report.chart import Chart
 
 PAPER = "Rashidi et al., ASTRA-SIM + NS3, HOTI 2020"
 
@@ -24,18 +29,32 @@ SYSTEMS = {
 PASSES = 2
 
 SETUP = (
-    "Two iterations of the DLRM of Table V on 128 NPUs of 60 TFLOPS; systems of Tables III and IV, "
-    "switches without TCP, buffers or losses. The paper has 1,024 chunks on flat systems and 128 "
-    "on hierarchical ones; here "
+    "Two iterations of the DLRM of Table V on 128 NPUs of 60 TFLOPS; systems of Tables III and IV. "
+    "On `packet` there are NewReno, packets of 9,000 B (our choice), windows of 0.5 MB, timeouts "
+    "from 50 ms on, and buffers of 1 GB for 128 ports; on other networks no TCP, buffers or "
+    "losses. The paper has 1,024 chunks on flat systems and 128 on hierarchical ones; here "
 )
 
 FLAT, HIERARCHICAL, ON_FLOW = 32, 128, 8
-"""Chunks. Hierarchical systems have the paper's number; on flat ones, and on `flow`, the paper's
-takes minutes."""
+"""Chunks where there are no packets. Hierarchical systems have the paper's number; on flat ones,
+and on `flow`, the paper's takes minutes."""
+ON_PACKETS = {"flat100": 1024, "flat800": 1024, "hier100": 128, "hierOpt100": 128}
+"""Chunks of the paper."""
 FEWER = (
     f"flat systems have {FLAT}, the least of Table IV, and all have {ON_FLOW} on `flow`, because "
-    "of the time to run. "
+    "of the time to run, but on `packet` the paper's. "
 )
+
+PORTS = 128
+"""The buffer of the scale-out switch is divided evenly among them."""
+LARGE = 1_000_000_000
+"""Bytes of that buffer, if no other number is named."""
+PACKETS: Mapping[str, object] = {
+    "network.packet.mtu": "9000 B",
+    "network.packet.tcp.window": "500 kB",
+    "network.packet.tcp.rto_min": "50 ms",
+    "network.packet.tcp.ack_delay": "1 ms",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +67,8 @@ class Loop:
     """Until the last computation is over."""
     compute: float
     """Of an NPU."""
+    timeouts: int = 0
+    """Of all connections, on `packet`."""
 
     @property
     def exposed(self) -> float:
@@ -62,31 +83,64 @@ class Loop:
 
 def chunks(system: str, backend: str) -> int:
     """Chunks of a collective of a system on a backend."""
+    if backend == "packet":
+        return ON_PACKETS[system]
     if backend == "flow":
         return ON_FLOW
     return FLAT if system.startswith("flat") else HIERARCHICAL
 
 
-def loop(system: str, backend: str, **settings: object) -> Loop:
-    """Two iterations; `settings` are those of the scheduler, by their names."""
-    chosen = {"chunks": chunks(system, backend), **settings}
+def loop(system: str, backend: str, buffer: int = LARGE, /, **settings: object) -> Loop:
+    """Two iterations. `buffer`: bytes of the scale-out switch, on `packet`. `settings` are those of
+    the scheduler, by their names."""
+    scheduler = {"chunks": chunks(system, backend), **settings}
+    chosen = {f"scheduler.{name}": value for name, value in scheduler.items()}
+    if backend == "packet":
+        chosen |= {**PACKETS, "network.packet.buffer": f"{buffer // PORTS} B"}
     return _loop(system, backend, tuple(sorted(chosen.items())))
 
 
 @cache
 def _loop(system: str, backend: str, settings: tuple[tuple[str, object], ...]) -> Loop:
-    changed: Mapping[str, object] = {f"scheduler.{name}": value for name, value in settings}
-    platform = Platform.load(SYSTEMS[system], settings=dict(changed))
-    report = simulate(_workload(), platform, backend=backend, detail=True).report
-    detail = report["detail"]
-    assert detail is not None, "it was asked for"
-    bars = [bar for lane in detail["gantt"] for bar in lane["bars"]]
-    computed = max(bar["end_ns"] for bar in bars if bar["kind"] == "compute")
-    classes = report["classes"]
+    platform = Platform.load(SYSTEMS[system], settings=dict(settings))
+    report = simulate(_workload(), platform, backend=backend).report
+    classes, packets = report["classes"], report["packets"]
+    computed = max(each["compute_finish_ns"] for each in classes)
     compute = sum(each["compute_ns"] * each["count"] for each in classes) / platform.npus
-    return Loop(report["step_time_ns"] / NS_PER_MS, computed / NS_PER_MS, compute / NS_PER_MS)
+    return Loop(
+        report["step_time_ns"] / NS_PER_MS,
+        computed / NS_PER_MS,
+        compute / NS_PER_MS,
+        packets["timeouts"] if packets else 0,
+    )
 
 
 @cache
 def _workload() -> Workload:
     return build("dlrm-hoti", dp=128, passes=PASSES)
+
+
+def shares(rows: Sequence[StudyRow], name: str, title: str) -> list[Chart]:
+    """Rows in percent as bars, one chart for each backend, with a line where the paper prints a
+    number."""
+    from ..report.chart import Chart
+
+    found = []
+    for backend in dict.fromkeys(row.backend for row in rows):
+        drawn = [
+            {"setup": row.setup, "%": row.ours, "paper": row.reference.value}
+            for row in rows
+            if row.backend == backend and row.unit == "%"
+        ]
+        y = {"field": "setup", "type": "nominal", "title": None, "sort": None}
+        x = {"field": "%", "type": "quantitative", "title": "%"}
+        line = {"type": "tick", "thickness": 3, "color": "#d55e00", "tooltip": True}
+        spec = {
+            "layer": [
+                {"mark": {"type": "bar", "tooltip": True}, "encoding": {"y": y, "x": x}},
+                {"mark": line, "encoding": {"y": y, "x": {**x, "field": "paper"}}},
+            ]
+        }
+        note = "Bars are ours; lines are numbers that the paper prints."
+        found.append(Chart(f"{name}-{backend}", f"{title}, `{backend}`", drawn, spec, note))
+    return found

@@ -21,6 +21,8 @@ use units::{Span, Time};
 pub struct RankTotals {
     /// End of its last operation.
     pub finish: Time,
+    /// End of the last one that counts for `device`.
+    pub device_finish: Time,
     /// Each part of the step except idle time.
     pub parts: PerPart<Span>,
     /// Sum of the durations of what the device did itself: compute, and in a replay everything
@@ -181,6 +183,7 @@ impl<'a> Recorder<'a> {
         state.totals.finish = now;
         if kind == OpKind::Compute || self.replay_only && kind != OpKind::Host {
             state.totals.device += span;
+            state.totals.device_finish = now;
         }
         let mut completion = Digest::default();
         completion.add(u64::from(node));

@@ -273,8 +273,8 @@ impl Packets {
             _ => None,
         };
         if let Some(round_trip) = round_trip {
-            connection.measured(round_trip);
-            self.round_trips.add(round_trip);
+            connection.round_trips.measured(now, round_trip);
+            self.round_trips.add(round_trip.0);
         }
         self.pump(now, packet.connection);
     }

@@ -97,7 +97,7 @@ pub struct Packets {
     transfers: u128,
     by_link: bool,
     pub(crate) totals: Totals,
-    pub(crate) round_trips: Histogram,
+    pub(crate) round_trips: Histogram<6>,
 }
 
 impl Packets {
@@ -111,7 +111,8 @@ impl Packets {
         let marks = Marks::new(settings.switch.marking);
         let port = |link: u32| {
             let place = if by_link { link } else { graph.link(link).dim };
-            Port::new(costs[place as usize], settings.tick, marks)
+            let in_switch = graph.link(link).from >= graph.npus();
+            Port::new(costs[place as usize], settings.tick, marks, in_switch)
         };
         let from = (0..graph.len()).map(|link| graph.link(link).from);
         let switches = Switches::new(&settings.switch, from, graph.npus());

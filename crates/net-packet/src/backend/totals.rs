@@ -33,10 +33,13 @@ pub struct Totals {
     pub round_trips: u64,
     /// Their mean.
     pub round_trip_mean: Span,
-    /// Their median and 99th percentile, to 1.6 %.
+    /// Their median and 99th percentile, to 0.8 %.
     pub round_trip_p50: Span,
     /// See `round_trip_p50`.
     pub round_trip_p99: Span,
+    /// Of the means of connections that measured a round trip each millisecond: mean, median and
+    /// 99th percentile. `None` without such a connection.
+    pub sampled_round_trips: Option<[Span; 3]>,
 }
 
 /// What a connection has carried.
@@ -54,12 +57,18 @@ pub struct Flow {
     pub last: Time,
     /// What its sender has been through.
     pub losses: Losses,
-    /// Round trips that it measured: their number, mean and longest.
+    /// Round trips that it measured.
     pub round_trips: u64,
-    /// See `round_trips`.
+    /// Their mean.
     pub round_trip_mean: Span,
-    /// See `round_trips`.
+    /// Their median and 99th percentile, to 3 %.
+    pub round_trip_p50: Span,
+    /// See `round_trip_p50`.
+    pub round_trip_p99: Span,
+    /// The longest.
     pub round_trip_max: Span,
+    /// Mean of one each millisecond; `None` where no millisecond passed.
+    pub round_trip_sampled: Option<Span>,
 }
 
 impl Packets {
@@ -85,10 +94,23 @@ impl Packets {
             }
         }
         totals.round_trips = self.round_trips.count;
-        totals.round_trip_mean = self.round_trips.mean();
-        totals.round_trip_p50 = self.round_trips.percentile(50);
-        totals.round_trip_p99 = self.round_trips.percentile(99);
+        totals.round_trip_mean = Span(self.round_trips.mean());
+        totals.round_trip_p50 = Span(self.round_trips.percentile(50));
+        totals.round_trip_p99 = Span(self.round_trips.percentile(99));
+        totals.sampled_round_trips = self.sampled();
         totals
+    }
+
+    /// See [`Totals::sampled_round_trips`]. Percentiles are by nearest rank.
+    fn sampled(&self) -> Option<[Span; 3]> {
+        let means = self.connections.iter().filter_map(|each| each.round_trips.sampled());
+        let mut means: Vec<Span> = means.collect();
+        means.sort_unstable();
+        let count = means.len();
+        let sum: u128 = means.iter().map(|mean| u128::from(mean.0)).sum();
+        let mean = u64::try_from(sum.checked_div(count as u128)?).unwrap_or(u64::MAX);
+        let percentile = |percent: usize| means[(count * percent).div_ceil(100) - 1];
+        Some([Span(mean), percentile(50), percentile(99)])
     }
 
     /// The settings.
@@ -104,7 +126,7 @@ impl Packets {
     /// What each connection has carried, in the order in which they were first used.
     pub fn flows(&self) -> impl Iterator<Item = Flow> + '_ {
         self.connections.iter().map(|connection| {
-            let (count, sum, longest) = connection.round_trips;
+            let trips = &connection.round_trips;
             Flow {
                 src: connection.src,
                 dst: connection.dst,
@@ -112,9 +134,12 @@ impl Packets {
                 first: connection.first,
                 last: connection.last,
                 losses: connection.losses(),
-                round_trips: count,
-                round_trip_mean: Span(sum.0 / count.max(1)),
-                round_trip_max: longest,
+                round_trips: trips.all.count,
+                round_trip_mean: Span(trips.all.mean()),
+                round_trip_p50: Span(trips.all.percentile(50)),
+                round_trip_p99: Span(trips.all.percentile(99)),
+                round_trip_max: trips.longest,
+                round_trip_sampled: trips.sampled(),
             }
         })
     }

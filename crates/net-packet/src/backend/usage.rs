@@ -24,6 +24,7 @@ impl Packets {
                 mean: totals.round_trip_mean,
                 p50: totals.round_trip_p50,
                 p99: totals.round_trip_p99,
+                sampled: totals.sampled_round_trips,
             },
             skips: skipped.times,
             skipped: skipped.time,
@@ -38,10 +39,23 @@ impl Packets {
         let graph = self.paths.graph();
         let port = move |(link, counters): (u32, Counters)| {
             let ends = graph.link(link);
+            let found = self.ports[link as usize].found.as_deref();
+            let found = |percent| found.map_or(0, |found| found.percentile(percent));
             let Counters { drops, marks, longest, pauses, paused, .. } = counters;
             let longest_queue = if ends.from < graph.npus() { 0 } else { longest };
             let (from, to, dim) = (ends.from, ends.to, ends.dim);
-            PortUsage { from, to, dim, drops, marks, longest_queue, pauses, paused }
+            PortUsage {
+                from,
+                to,
+                dim,
+                drops,
+                marks,
+                longest_queue,
+                queue_p50: found(50),
+                queue_p99: found(99),
+                pauses,
+                paused,
+            }
         };
         let seen =
             |port: &PortUsage| port.drops + port.marks + port.longest_queue + port.pauses > 0;
@@ -62,6 +76,9 @@ fn connection(flow: Flow) -> ConnectionUsage {
         last: flow.last,
         losses: losses(flow.losses),
         round_trip_mean: flow.round_trip_mean,
+        round_trip_p50: flow.round_trip_p50,
+        round_trip_p99: flow.round_trip_p99,
         round_trip_max: flow.round_trip_max,
+        round_trip_sampled: flow.round_trip_sampled,
     }
 }
