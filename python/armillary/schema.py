@@ -214,6 +214,10 @@ class Port(TypedDict):
     """Packets dropped."""
     marks: int
     """Packets marked."""
+    queue_p50_bytes: int
+    """Median of the bytes that packets found waiting when they came, to 3 %."""
+    queue_p99_bytes: int
+    """Their 99th percentile, to 3 %."""
     queue_max_bytes: int
     """Most bytes that waited; 0 for a port of an NPU, whose packets wait in its memory."""
     pauses: int
@@ -245,8 +249,14 @@ class Connection(TypedDict):
     """Retransmission timeouts."""
     rtt_mean_ns: float
     """Mean of the round trips that it measured."""
+    rtt_p50_ns: float
+    """Their median, to 3 %."""
+    rtt_p99_ns: float
+    """Their 99th percentile, to 3 %."""
     rtt_max_ns: float
     """The longest of them."""
+    rtt_sampled_mean_ns: float | None
+    """Mean of one each millisecond. Null where no millisecond passed."""
 
 
 class Packets(TypedDict):
@@ -277,9 +287,17 @@ class Packets(TypedDict):
     rtt_mean_ns: float
     """Their mean."""
     rtt_p50_ns: float
-    """Their median, to 1.6 %."""
+    """Their median, to 0.8 %."""
     rtt_p99_ns: float
-    """Their 99th percentile, to 1.6 %."""
+    """Their 99th percentile, to 0.8 %."""
+    rtt_sampled_mean_ns: float | None
+    """Each millisecond the latest round trip of each connection is taken, and a mean is made for
+    each connection (as in HOTI 2020, Fig. 9): the mean of these means. Null where no connection
+    lasted a millisecond."""
+    rtt_sampled_p50_ns: float | None
+    """The median of these means."""
+    rtt_sampled_p99_ns: float | None
+    """Their 99th percentile."""
     skips: int
     """Steady states that were skipped."""
     skipped_ns: float

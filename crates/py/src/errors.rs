@@ -79,7 +79,8 @@ fn stalled(stall: &Stall) -> Vec<Problem> {
     }
     if let Some(network) = &stall.network {
         let transfers = network.transfers;
-        let mut message = format!("deadlock: {transfers} transfers are under way and none can move");
+        let mut message =
+            format!("deadlock: {transfers} transfers are under way and none can move");
         if !network.cycle.is_empty() {
             message += "; links wait for each other in a cycle: ";
             message += &network.cycle.join(", ");
