@@ -132,7 +132,13 @@ def shares(rows: Sequence[StudyRow], name: str, title: str) -> list[Chart]:
             for row in rows
             if row.backend == backend and row.unit == "%"
         ]
-        y = {"field": "setup", "type": "nominal", "title": None, "sort": None}
+        y = {
+            "field": "setup",
+            "type": "nominal",
+            "title": None,
+            "sort": None,
+            "axis": {"labelLimit": 420},
+        }
         x = {"field": "%", "type": "quantitative", "title": "%"}
         line = {"type": "tick", "thickness": 3, "color": "#d55e00", "tooltip": True}
         spec = {
