@@ -255,10 +255,10 @@ def _links(report: Report, console: Console) -> Iterator[RenderableType]:
 
 
 def _packets(report: Report) -> Iterator[RenderableType]:
-    found = packets.of(report)
-    if found is not None:
+    found = packets.lines(report)
+    if found:
         yield from _heading("Packets")
-        yield from (Text(f"  {line}") for line in packets.lines(found))
+        yield from (Text(f"  {line}") for line in found)
 
 
 def _link_name(name: str, narrow: bool) -> str:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from ..schema import Packets, Report
 from .page import Part, Table
-from .quantity import bandwidth, number, size, time
+from .quantity import bandwidth, counted, number, size, time
 
 TOTALS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "data": ("Packets with data", number),
@@ -48,8 +48,11 @@ def totals(packets: Packets) -> dict[str, Any]:
     return {field: values[field] for field in TOTALS if values[field] or field not in _RARE}
 
 
-def lines(packets: Packets) -> list[str]:
-    """The totals in a few lines for a terminal."""
+def lines(report: Report) -> list[str]:
+    """The totals in a few lines for a terminal; none without packets."""
+    packets = of(report)
+    if packets is None:
+        return []
     shown = {field: TOTALS[field][1](value) for field, value in totals(packets).items()}
     found = [
         f"{shown['data']} packets with data, {shown['acknowledgements']} acknowledgements, "
@@ -67,10 +70,18 @@ def lines(packets: Packets) -> list[str]:
     ]
     if packets["skips"]:
         found.append(
-            f"{number(packets['skips'])} steady states skipped, {shown['skipped_ns']} in all; "
+            f"{counted(packets['skips'], 'steady state')} skipped, {shown['skipped_ns']} in all; "
             f"error about {time(packets['skip_error_ns'])}"
         )
+    elif _skips(report):
+        found.append("no steady state was skipped: no rates settled for long enough")
     return found
+
+
+def _skips(report: Report) -> bool:
+    """Whether the run was to skip steady states."""
+    network = report["config"]["platform"].get("network") or {}
+    return bool((network.get("packet") or {}).get("skip_ppm"))
 
 
 def parts(report: Report) -> list[Part]:

@@ -51,9 +51,30 @@ def test_the_terminal_prints_the_totals(lossy: Report) -> None:
     assert "\nPackets\n" in out.getvalue()
 
 
+def test_skipping_says_what_it_did() -> None:
+    """Two messages of 100 MB last longer than their rates take to settle, seven of 1 MB do not."""
+    short = packets.lines(incast("packet", skip="1%"))
+    assert short[-1] == "no steady state was skipped: no rates settled for long enough"
+    platform = arm.Platform(
+        "SW(2)",
+        bandwidth="12.5 GB/s",
+        latency="500 ns",
+        settings={
+            "collectives.all_to_all": "direct",
+            "network.packet.skip": "1%",
+            "scheduler.chunks": 1,
+            "network.packet.tcp.window": "500 kB",
+        },
+    )
+    long = collective_result("all_to_all", 200_000_000, platform, backend="packet").report
+    assert "skipped" in packets.lines(long)[-1] and "error about" in packets.lines(long)[-1]
+    assert not any("skipped" in line for line in packets.lines(incast("packet")))
+
+
 def test_a_network_without_packets_says_nothing_of_them() -> None:
     report = incast("flow")
     assert packets.of(report) is None
+    assert packets.lines(report) == []
     assert packets.parts(report) == []
 
 
