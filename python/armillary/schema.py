@@ -268,6 +268,8 @@ class Packets(TypedDict):
     """Acknowledgements and reports of congestion."""
     hops: int
     """Links crossed by packets."""
+    link_utilisation: float
+    """Part of the step in which the mean link sends, those without traffic included."""
     drops: int
     """Packets dropped for want of room."""
     marks: int

@@ -188,6 +188,24 @@ impl Port {
         self.queued
     }
 
+    /// When the packet has left that is leaving; the beginning of time if none has begun.
+    pub(crate) fn sending_until(&mut self) -> Time {
+        let last = self.begun.checked_sub(1).and_then(|at| self.line.get(at)).copied();
+        last.map_or(Time::ZERO, |entry| entry.start + self.span(entry.packet.wire))
+    }
+
+    /// Packets that wait.
+    pub(crate) fn waiting(&self) -> u32 {
+        (self.line.len() - self.begun) as u32
+    }
+
+    /// What it has done, where a run ends at `end`.
+    pub(crate) fn counters_at(&self, end: Time) -> Counters {
+        let open = self.paused.filter(|&since| since < end);
+        let open = open.map_or(Span::ZERO, |since| end.since(since));
+        Counters { paused: self.counters.paused + open, ..self.counters }
+    }
+
     /// Packets that wait or are on the link.
     pub(crate) fn standing(&self) -> u64 {
         self.line.len() as u64

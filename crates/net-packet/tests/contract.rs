@@ -113,6 +113,7 @@ fn nothing_is_lost_without_a_count() {
             if let Some(watch) = watch {
                 // The last acknowledgements may still wait when all is delivered.
                 let begun = totals.hops - totals.under_way..=totals.hops;
+                watch.compare(&network);
                 assert!(begun.contains(&watch.end()), "{shape}");
             }
             let arrivals: Vec<_> = finished.iter().map(|d| (d.token, d.time)).collect();

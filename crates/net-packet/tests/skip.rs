@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::check::Watch;
 use common::{flat, transfers};
 use net_packet::{Buffer, Control, Marking, Rdma, Settings, Switch, Tcp, Transport};
 use units::{Bytes, Ratio, Span, Time};
@@ -63,6 +64,17 @@ fn skipping_keeps_times_within_its_tolerance() {
             assert!((0.97..1.03).contains(&ratio), "{transport} {name}: {ratio}");
         }
     }
+}
+
+/// Whoever listens hears of all bytes of every link, skipped or not, and of no two at once.
+#[test]
+fn skipped_bytes_are_reported_on_their_links() {
+    let (_, settings) = transports()[0];
+    let mut quick = flat(8, settings).with_skipping(PERCENT);
+    let watch = Watch::over(&mut quick);
+    transfers(&mut quick, &cases()[0].1);
+    assert!(quick.skipped().times > 0);
+    watch.compare(&quick);
 }
 
 /// One pair and 10 GB: nearly everything is skipped.

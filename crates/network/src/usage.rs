@@ -77,6 +77,10 @@ pub struct PacketUsage {
     pub skipped: Span,
     /// See `skips`.
     pub skip_error: Span,
+    /// Time that all links together were sending, ps, and their number.
+    pub busy: u128,
+    /// See `busy`.
+    pub links: u64,
     /// Ports that had a queue in a switch, dropped, marked or were paused, in link order.
     pub ports: Vec<PortUsage>,
     /// Connections, in the order in which they were first used.

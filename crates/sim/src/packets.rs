@@ -5,19 +5,20 @@ use network::{ConnectionUsage, PacketUsage, PortUsage, Usage};
 use stats::{Connection, Packets, Port};
 use std::cmp::Reverse;
 use topology::Fabric;
-use units::{PS_PER_NS, Span};
+use units::{PS_PER_NS, Span, Time};
 
 /// Ports and connections listed.
 const ROWS: usize = 20;
 
 /// What packets have been through; nothing where the network has none.
-pub(crate) fn report(fabric: &Fabric, usage: &Usage) -> Option<Packets> {
+pub(crate) fn report(fabric: &Fabric, usage: &Usage, step: Time) -> Option<Packets> {
     let packets: &PacketUsage = usage.packets.as_deref()?;
     let (losses, trips) = (packets.losses, packets.round_trips);
     Some(Packets {
         data: packets.data,
         acknowledgements: packets.acknowledgements,
         hops: packets.hops,
+        link_utilisation: packets.busy as f64 / (packets.links.max(1) * step.0.max(1)) as f64,
         drops: packets.drops,
         marks: packets.marks,
         pauses: packets.pauses,

@@ -90,7 +90,7 @@ pub(crate) fn outcome(
         operations,
         links: links(parts, &finished.usage.links),
         network,
-        packets: packets::report(&parts.platform.fabric, &finished.usage),
+        packets: packets::report(&parts.platform.fabric, &finished.usage, step),
         picture: picture::picture(
             &parts.platform.fabric,
             &finished.usage.links,

@@ -12,6 +12,8 @@ pub struct Packets {
     pub acknowledgements: u64,
     /// Links crossed by packets.
     pub hops: u64,
+    /// Part of the step in which the mean link sends, those without traffic included.
+    pub link_utilisation: f64,
     /// Packets dropped for want of room.
     pub drops: u64,
     /// Packets marked (explicit congestion notification).

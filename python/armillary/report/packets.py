@@ -9,12 +9,13 @@ from typing import Any, cast
 
 from ..schema import Packets, Report
 from .page import Part, Table
-from .quantity import bandwidth, counted, number, size, time
+from .quantity import bandwidth, counted, number, share, size, time
 
 TOTALS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "data": ("Packets with data", number),
     "acknowledgements": ("Acknowledgements", number),
     "hops": ("Links crossed", number),
+    "link_utilisation": ("Mean link sends", share),
     "drops": ("Dropped", number),
     "marks": ("Marked", number),
     "pauses": ("Pauses", number),
@@ -56,7 +57,8 @@ def lines(report: Report) -> list[str]:
     shown = {field: TOTALS[field][1](value) for field, value in totals(packets).items()}
     found = [
         f"{shown['data']} packets with data, {shown['acknowledgements']} acknowledgements, "
-        f"{shown['hops']} links crossed",
+        f"{shown['hops']} links crossed; the mean link sends {shown['link_utilisation']} of the "
+        "step",
         f"{shown['drops']} dropped, {shown['retransmits']} sent again, "
         f"{shown['fast_recoveries']} fast recoveries, {shown['timeouts']} timeouts"
         + "".join(
@@ -137,6 +139,7 @@ def _connections(packets: Packets) -> Table:
         "Median",
         "99 %",
         "Longest",
+        "Each ms, mean",
     ]
     cells = [
         [
@@ -150,6 +153,7 @@ def _connections(packets: Packets) -> Table:
             time(each["rtt_p50_ns"]),
             time(each["rtt_p99_ns"]),
             time(each["rtt_max_ns"]),
+            "" if each["rtt_sampled_mean_ns"] is None else time(each["rtt_sampled_mean_ns"]),
         ]
         for each in packets["connections"]
     ]

@@ -34,7 +34,7 @@ use network::{
 };
 use rustc_hash::FxHashMap;
 use skip::Skip;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use topology::LinkGraph;
 use units::{Span, Time};
@@ -90,7 +90,9 @@ pub struct Packets {
     /// Steady-state skipping, and how far the clock of the packets is behind that of the caller.
     pub(crate) skip: Option<Box<Skip>>,
     pub(crate) skipped_time: Span,
-    sink: Option<Box<dyn NetworkSink>>,
+    /// What each link has sent in a skip, if somebody listens: time and bytes.
+    pub(crate) skipped_links: BTreeMap<u32, (Span, u64)>,
+    pub(crate) sink: Option<Box<dyn NetworkSink>>,
     capture: Option<Capture>,
     /// By dimension, on links that leave an NPU, by weight.
     bytes: Vec<u128>,
@@ -134,6 +136,7 @@ impl Packets {
             injected: VecDeque::new(),
             skip: None,
             skipped_time: Span::ZERO,
+            skipped_links: BTreeMap::new(),
             standing: 0,
             under_way: 0,
             sink: None,
@@ -190,6 +193,9 @@ impl Packets {
         if let Outcome::First(arrival) = outcome {
             self.push(arrival, Event::Arrive { port });
         }
+        if waits {
+            self.report_waits(now, port);
+        }
         if !waits {
             self.report_sending(now, port, &packet);
         } else if self.switches.enters(port, &packet) {
@@ -202,6 +208,9 @@ impl Packets {
     fn begin(&mut self, now: Time, port: u32) {
         let mut left: Vec<(Packet, Time)> = Vec::new();
         self.ports[port as usize].begin(now, |packet, start| left.push((packet, start)));
+        if !left.is_empty() {
+            self.report_waits(now, port);
+        }
         for (packet, start) in left {
             self.report_sending(start, port, &packet);
             if self.switches.leaves(port, &packet) {
@@ -250,6 +259,15 @@ impl Packets {
     /// Why the capture is incomplete.
     pub fn capture_error(&self) -> Option<&str> {
         self.capture.as_ref()?.error.as_deref()
+    }
+
+    /// Reports how many packets wait at a port.
+    fn report_waits(&mut self, now: Time, port: u32) {
+        let Some(sink) = &mut self.sink else { return };
+        let ends = self.paths.graph().link(port);
+        let link =
+            LinkEnds { link: port, dim: ends.dim, from: ends.from, to: ends.to, count: None };
+        sink.waits(now + self.skipped_time, link, self.ports[port as usize].waiting());
     }
 
     #[cold]

@@ -14,6 +14,7 @@
 
 use crate::backend::{Packets, Timer};
 use crate::connection::Sides;
+use network::{LinkEnds, Sending};
 use units::{Ratio, Span, Time};
 
 /// The first window, in round trips of the empty network.
@@ -22,6 +23,9 @@ const WINDOW: u64 = 16;
 const DOUBLINGS: u32 = 16;
 /// A skip that is shorter than this many windows is not worth it.
 const WORTH: u64 = 2;
+
+/// Parts of a skip in which links are reported to send.
+const PARTS: u64 = 32;
 
 /// What was skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -220,6 +224,7 @@ impl Packets {
             let carried = carried as u64 / payload * payload;
             self.carry(at, carried);
         }
+        self.report_skip(open.from, length);
         self.skipped_time += length;
         if let Some(skip) = &mut self.skip {
             let error = (u128::from(length.0) * u128::from(open.difference)) >> 20;
@@ -263,7 +268,34 @@ impl Packets {
             port.counters.packets += packets;
             port.counters.bytes += bytes;
             port.counters.busy += busy;
+            if self.sink.is_some() {
+                let sum = self.skipped_links.entry(self.paths.link(place)).or_default();
+                *sum = (sum.0 + busy, sum.1 + bytes);
+            }
             place += 1;
         }
+    }
+
+    /// Reports what links have sent in a skip: the same in each of a few parts of it, behind the
+    /// packet that a link was sending when it began.
+    fn report_skip(&mut self, from: Time, length: Span) {
+        let links = std::mem::take(&mut self.skipped_links);
+        let Some(sink) = &mut self.sink else { return };
+        let mut all: Vec<Sending> = Vec::new();
+        let inside = Time(from.0 - self.skipped_time.0);
+        for (link, (busy, bytes)) in links {
+            let left = self.ports[link as usize].sending_until().max(inside).since(inside);
+            let ends = self.paths.graph().link(link);
+            let link = LinkEnds { link, dim: ends.dim, from: ends.from, to: ends.to, count: None };
+            all.extend((0..PARTS).map(|part| {
+                let begin = from + left + Span(length.0 / PARTS * part);
+                let end = begin + Span((busy.0 / PARTS).min(length.0 / PARTS));
+                // The last part has what is left of the bytes.
+                let rest = if part + 1 == PARTS { bytes % PARTS } else { 0 };
+                Sending { link, token: 0, begin, end, bytes: bytes / PARTS + rest }
+            }));
+        }
+        all.sort_by_key(|sending| (sending.begin, sending.link.link));
+        all.iter().for_each(|sending| sink.sends(sending));
     }
 }

@@ -120,7 +120,9 @@ impl Packets {
 
     /// What each link's port has done, by link.
     pub fn counters(&self) -> impl Iterator<Item = (u32, Counters)> + '_ {
-        (0..).zip(self.ports.iter().map(|port| port.counters))
+        let last = self.connections.iter().map(|connection| connection.last).max();
+        let end = last.unwrap_or_default();
+        (0..).zip(self.ports.iter().map(move |port| port.counters_at(end)))
     }
 
     /// What each connection has carried, in the order in which they were first used.

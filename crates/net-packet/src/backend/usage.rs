@@ -26,6 +26,8 @@ impl Packets {
                 p99: totals.round_trip_p99,
                 sampled: totals.sampled_round_trips,
             },
+            busy: self.counters().map(|(_, counters)| u128::from(counters.busy.0)).sum(),
+            links: self.counters().count() as u64,
             skips: skipped.times,
             skipped: skipped.time,
             skip_error: skipped.error,

@@ -29,6 +29,8 @@ struct Seen {
     busy: HashMap<u32, Time>,
     /// By token: bytes of transfers that have not arrived.
     open: HashMap<u64, u64>,
+    /// By link: bytes.
+    bytes: HashMap<u32, u64>,
     sendings: u64,
 }
 
@@ -42,6 +44,16 @@ impl Watch {
         let watch = Watch::default();
         assert!(network.observe(Box::new(watch.clone())));
         watch
+    }
+
+    /// Each link was reported to send what it has sent in all, but for what still waits.
+    pub fn compare(&self, network: &Packets) {
+        let seen = self.0.lock().expect("no panic before");
+        for (link, counters) in network.counters() {
+            let reported = seen.bytes.get(&link).copied().unwrap_or_default();
+            let waits = counters.bytes - reported;
+            assert!(waits <= counters.longest, "link {link}: {reported} of {}", counters.bytes);
+        }
     }
 
     /// Everything has arrived; returns how often links have sent.
@@ -68,6 +80,7 @@ impl NetworkSink for Watch {
         let until = seen.busy.insert(sending.link.link, sending.end).unwrap_or(Time::ZERO);
         assert!(until <= sending.begin, "{sending:?} while the link sends until {until:?}");
         assert!(sending.begin < sending.end);
+        *seen.bytes.entry(sending.link.link).or_default() += sending.bytes;
         seen.sendings += 1;
     }
 }
