@@ -1,0 +1,65 @@
+//! What a network is made of: routers, nodes and the channels between them.
+
+use std::ops::Range;
+
+/// One end of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// A router.
+    Router(u32),
+    /// The network interface of a node.
+    Node(u32),
+}
+
+/// A directed physical link with its virtual channels, and the way back of its credits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Where flits enter.
+    pub from: End,
+    /// Where they leave.
+    pub to: End,
+    /// Cycles on the link, at least 1. Credits take as long.
+    pub latency: u32,
+    /// Cycles that a flit occupies the link: its width over that of the link.
+    pub cycles_per_flit: u32,
+    /// Virtual networks that use it.
+    pub vnets: Range<u16>,
+}
+
+/// A network. Ports of a router are numbered in the order of the channels.
+#[derive(Clone, Debug, Default)]
+pub struct Fabric {
+    /// Routers.
+    pub routers: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Channels.
+    pub channels: Vec<Channel>,
+}
+
+impl Fabric {
+    /// Adds a channel that takes a flit each cycle; returns its number.
+    pub fn channel(&mut self, from: End, to: End, latency: u32, vnets: Range<u16>) -> u32 {
+        self.channels.push(Channel { from, to, latency, cycles_per_flit: 1, vnets });
+        self.channels.len() as u32 - 1
+    }
+}
+
+/// What a router knows of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Node that sent it.
+    pub src: u32,
+    /// Node that it goes to.
+    pub dst: u32,
+    /// Virtual network.
+    pub vnet: u16,
+    /// Flits.
+    pub flits: u32,
+}
+
+/// Decides where packets go.
+pub trait Routing {
+    /// The channel by which `packet` leaves `router`.
+    fn next(&mut self, router: u32, packet: &Packet) -> u32;
+}

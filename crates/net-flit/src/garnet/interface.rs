@@ -1,0 +1,124 @@
+//! A network interface: packets get a virtual channel, their flits leave, and flits arrive.
+
+use super::state::{Node, NONE};
+use super::{Arrival, Garnet, What};
+use crate::fabric::Routing;
+
+impl<R: Routing> Garnet<R> {
+    /// What an interface does in a cycle: each virtual network takes at most one packet, each link
+    /// at most one flit. Returns whether it may have more to do in the next cycle.
+    pub(super) fn inject(&mut self, number: usize) -> bool {
+        let mut node = std::mem::take(&mut self.nodes[number]);
+        let mut busy = false;
+        for vnet in 0..node.queues.len() {
+            busy |= self.take(&mut node, vnet);
+        }
+        for at in 0..node.outputs.len() {
+            busy |= self.feed(node.outputs[at]);
+        }
+        self.nodes[number] = node;
+        busy
+    }
+
+    /// The first packet of a virtual network gets an idle virtual channel. Returns whether the next
+    /// one may get one in the next cycle.
+    fn take(&mut self, node: &mut Node, vnet: usize) -> bool {
+        let Some(&packet) = node.queues[vnet].front() else { return false };
+        if self.packets[packet as usize].queued >= self.now {
+            // The calendar wakes the node.
+            return false;
+        }
+        let channel = node.channels[vnet];
+        let vcs = self.settings.vcs_per_vnet;
+        let first = vnet as u32 * vcs;
+        let (slots, line) = (&self.slots, &self.lines[channel as usize]);
+        let idle = |turn: &u32| {
+            let (word, bit) = line.bit(first + turn);
+            slots.idle[word] & bit != 0
+        };
+        let turn = node.turns[vnet];
+        let Some(found) = (turn..vcs).chain(0..turn).find(idle) else { return false };
+        node.turns[vnet] = if found + 1 == vcs { 0 } else { found + 1 };
+        node.queues[vnet].pop_front();
+        let vc = first + found;
+        let slot = line.slot(vc);
+        let (word, bit) = line.bit(vc);
+        let record = &mut self.packets[packet as usize];
+        record.entered = self.now;
+        self.slots.up[slot].left = record.packet.flits;
+        self.slots.feed[word] |= bit;
+        self.occupy(channel, vc, packet);
+        !node.queues[vnet].is_empty()
+    }
+
+    /// A link takes a flit. Returns whether it may take another in the next cycle.
+    fn feed(&mut self, channel: u32) -> bool {
+        let line = &self.lines[channel as usize];
+        let masks = &self.slots.feed[line.mask as usize..][..line.words as usize];
+        // The first to look at is the one behind the last that sent.
+        let behind = line.sent + 1;
+        let behind = if behind == line.first + line.vcs { line.first } else { behind };
+        let Some(at) = next_from(masks, (behind - line.word * 64) as usize) else { return false };
+        let vc = line.word * 64 + at as u32;
+        let (word, bit) = line.bit(vc);
+        let slot = line.slot(vc);
+        self.lines[channel as usize].sent = vc;
+        let up = &mut self.slots.up[slot];
+        let packet = up.owner;
+        let what = if up.left == self.packets[packet as usize].packet.flits {
+            What::Head(packet)
+        } else {
+            What::Body
+        };
+        up.credits -= 1;
+        up.left -= 1;
+        if up.left == 0 {
+            up.owner = NONE;
+        }
+        if up.left == 0 || up.credits == 0 {
+            self.slots.feed[word] &= !bit;
+        }
+        self.put(channel, vc, what);
+        true
+    }
+
+    /// A flit arrives at a node.
+    #[inline]
+    pub(super) fn eject(&mut self, channel: u32, vc: u32, arrived: &mut Vec<Arrival>) {
+        let slot = self.lines[channel as usize].slot(vc);
+        let down = &mut self.slots.down[slot];
+        down.left -= 1;
+        let (last, packet) = (down.left == 0, down.packet);
+        if last {
+            down.packet = NONE;
+            self.under_way -= 1;
+            self.free_packets.push(packet);
+            let record = &self.packets[packet as usize];
+            arrived.push(Arrival {
+                token: record.token,
+                packet: record.packet,
+                cycle: self.now,
+                queued: record.entered - record.queued,
+                network: self.now - record.entered - 1,
+                hops: record.hops,
+            });
+        }
+        self.give_back(channel, vc, last);
+    }
+}
+
+/// The first bit that is set, from a place on and round.
+#[inline]
+fn next_from(words: &[u64], place: usize) -> Option<usize> {
+    let low = u64::MAX << (place % 64);
+    let count = words.len();
+    (0..=count).find_map(|step| {
+        let at = (place / 64 + step) % count;
+        let bits = match step {
+            0 => words[at] & low,
+            _ if step == count => words[at] & !low,
+            _ => words[at],
+        };
+        (bits != 0).then(|| at * 64 + bits.trailing_zeros() as usize)
+    })
+}

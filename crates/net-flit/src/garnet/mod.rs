@@ -1,0 +1,308 @@
+//! The router and the network interface of Garnet, to the cycle.
+//!
+//! A router takes one cycle (or `router_latency`): in a cycle each input port takes a flit from its
+//! link, each output port a credit; then each input port names one flit, each output port takes one
+//! of them, and it is on the link in the next cycle. A virtual channel holds one packet at a time.
+//! Source: Agarwal, Krishna, Peh, Jha, "GARNET: A Detailed On-Chip Network Model inside a
+//! Full-System Simulator", ISPASS 2009; the behaviour is that of gem5 24.1.
+//!
+//! Here: what a cycle does as a whole, links and credits. Allocation is in `router.rs`, network
+//! interfaces are in `interface.rs`. A router is looked at only in cycles in which one of its flits
+//! can move: bits say which flits have what they need, and events set and clear them.
+
+mod interface;
+mod router;
+mod state;
+mod stuck;
+
+use crate::calendar::Calendar;
+use crate::fabric::{End, Fabric, Packet, Routing};
+use state::{Down, Line, NONE, Node, Record, Router, Slots, Up};
+pub use stuck::Blocked;
+
+/// The settings of Garnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Virtual networks; a packet stays in its own.
+    pub vnets: u16,
+    /// Virtual channels of each.
+    pub vcs_per_vnet: u32,
+    /// Flits that each virtual channel of a router holds.
+    pub buffers_per_vc: u32,
+    /// Cycles of a router, at least 1.
+    pub router_latency: u32,
+}
+
+impl Default for Settings {
+    /// Those of gem5, with one virtual network.
+    fn default() -> Settings {
+        Settings { vnets: 1, vcs_per_vnet: 4, buffers_per_vc: 4, router_latency: 1 }
+    }
+}
+
+/// A packet that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// What [`Garnet::send`] was given.
+    pub token: u64,
+    /// The packet.
+    pub packet: Packet,
+    /// Cycle in which its last flit arrived.
+    pub cycle: u64,
+    /// Cycles in the queue of its network interface.
+    pub queued: u64,
+    /// Cycles from there to its destination, less one, as Garnet counts.
+    pub network: u64,
+    /// Links between routers.
+    pub hops: u32,
+}
+
+/// What a channel has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Flits carried.
+    pub flits: u64,
+    /// Cycles in which a flit of its router that wanted it lost to another.
+    pub lost: u64,
+}
+
+/// Something happens on a channel.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    channel: u32,
+    vc: u32,
+    what: What,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// The first flit of a packet arrives.
+    Head(u32),
+    /// Another flit arrives.
+    Body,
+    /// A credit arrives; the last one of a packet frees the virtual channel.
+    Credit { free: bool },
+    /// A packet comes into the queue of a node, whose number `channel` is.
+    Wake,
+}
+
+/// A network of Garnet's routers.
+pub struct Garnet<R> {
+    settings: Settings,
+    routing: R,
+    now: u64,
+    calendar: Calendar<Event>,
+    events: Vec<Event>,
+    lines: Vec<Line>,
+    slots: Slots,
+    routers: Vec<Router>,
+    nodes: Vec<Node>,
+    /// Bits of the routers and nodes that may move something.
+    busy_routers: Vec<u64>,
+    busy_nodes: Vec<u64>,
+    packets: Vec<Record>,
+    free_packets: Vec<u32>,
+    under_way: u64,
+    traversals: u64,
+    scratch: router::Scratch,
+    checked: bool,
+}
+
+impl<R: Routing> Garnet<R> {
+    /// An empty network in cycle 0.
+    pub fn new(fabric: &Fabric, settings: Settings, routing: R) -> Garnet<R> {
+        let (lines, slots) = state::lines(fabric, &settings);
+        let (routers, nodes) = state::ends(fabric, &lines, &settings);
+        let scratch = router::Scratch::new(&routers);
+        Garnet {
+            settings,
+            routing,
+            now: 0,
+            calendar: Calendar::default(),
+            events: Vec::new(),
+            lines,
+            slots,
+            busy_routers: vec![0; routers.len().div_ceil(64)],
+            busy_nodes: vec![0; nodes.len().div_ceil(64)],
+            routers,
+            nodes,
+            packets: Vec::new(),
+            free_packets: Vec::new(),
+            under_way: 0,
+            traversals: 0,
+            scratch,
+            checked: false,
+        }
+    }
+
+    /// Checks after every cycle that no flit and no credit is lost.
+    pub fn checked(mut self) -> Garnet<R> {
+        self.checked = true;
+        self
+    }
+
+    /// The cycle that was simulated last.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Packets that have not arrived.
+    pub fn under_way(&self) -> u64 {
+        self.under_way
+    }
+
+    /// Flits that have crossed a router.
+    pub fn traversals(&self) -> u64 {
+        self.traversals
+    }
+
+    /// What each channel has done.
+    pub fn counters(&self) -> impl Iterator<Item = Counters> + '_ {
+        self.lines.iter().map(|line| line.counters)
+    }
+
+    /// A packet comes into the queue of its source in a cycle, which is not before now. It can leave
+    /// from the next cycle on.
+    pub fn send(&mut self, cycle: u64, packet: Packet, token: u64) {
+        debug_assert!(cycle >= self.now && packet.flits > 0);
+        let record = Record { packet, token, queued: cycle, entered: 0, hops: 0 };
+        let number = if let Some(number) = self.free_packets.pop() {
+            self.packets[number as usize] = record;
+            number
+        } else {
+            self.packets.push(record);
+            self.packets.len() as u32 - 1
+        };
+        self.under_way += 1;
+        let node = &mut self.nodes[packet.src as usize];
+        node.queues[packet.vnet as usize].push_back(number);
+        if node.wakes != cycle + 1 {
+            node.wakes = cycle + 1;
+            let wake = Event { channel: packet.src, vc: 0, what: What::Wake };
+            self.calendar.push(self.now, cycle + 1, wake);
+        }
+    }
+
+    /// The next cycle in which something can happen; `None` if nothing can.
+    pub fn next(&self) -> Option<u64> {
+        let busy = self.busy_routers.iter().chain(&self.busy_nodes).any(|&bits| bits != 0);
+        if busy { Some(self.now + 1) } else { self.calendar.next(self.now) }
+    }
+
+    /// Simulates up to the end of a cycle. Packets that arrive come last in `arrived`.
+    pub fn run(&mut self, until: u64, arrived: &mut Vec<Arrival>) {
+        while let Some(next) = self.next().filter(|&next| next <= until) {
+            self.now = next;
+            self.cycle(arrived);
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Simulates cycles until packets arrive, and returns whether any did.
+    pub fn advance(&mut self, arrived: &mut Vec<Arrival>) -> bool {
+        let before = arrived.len();
+        while arrived.len() == before {
+            let Some(next) = self.next() else { return false };
+            self.now = next;
+            self.cycle(arrived);
+        }
+        true
+    }
+
+    fn cycle(&mut self, arrived: &mut Vec<Arrival>) {
+        let mut events = std::mem::take(&mut self.events);
+        self.calendar.take(self.now, &mut events);
+        for event in events.drain(..) {
+            self.happens(event, arrived);
+        }
+        self.events = events;
+        for word in 0..self.busy_nodes.len() {
+            let mut bits = self.busy_nodes[word];
+            while bits != 0 {
+                let node = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if !self.inject(node) {
+                    self.busy_nodes[word] &= !(1 << (node % 64));
+                }
+            }
+        }
+        for word in 0..self.busy_routers.len() {
+            let mut bits = self.busy_routers[word];
+            while bits != 0 {
+                let router = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if !self.allocate(router) {
+                    self.busy_routers[word] &= !(1 << (router % 64));
+                }
+            }
+        }
+        if self.checked {
+            self.check();
+        }
+    }
+
+    #[inline]
+    fn happens(&mut self, Event { channel, vc, what }: Event, arrived: &mut Vec<Arrival>) {
+        match what {
+            What::Wake => self.wake_node(channel),
+            What::Credit { free } => {
+                self.credit(channel, vc, free);
+            }
+            What::Head(packet) => match self.lines[channel as usize].to {
+                End::Router(router) => self.head_arrives(router, channel, vc, packet),
+                End::Node(_) => {
+                    let slot = self.lines[channel as usize].slot(vc);
+                    let left = self.packets[packet as usize].packet.flits;
+                    self.slots.down[slot] = Down { packet, left, ..Down::default() };
+                    self.eject(channel, vc, arrived);
+                }
+            },
+            What::Body => match self.lines[channel as usize].to {
+                End::Router(router) => self.body_arrives(router, channel, vc),
+                End::Node(_) => self.eject(channel, vc, arrived),
+            },
+        }
+    }
+
+    /// A credit arrives where flits of the channel come from.
+    #[inline]
+    fn credit(&mut self, channel: u32, vc: u32, free: bool) {
+        let line = &self.lines[channel as usize];
+        let slot = line.slot(vc);
+        let up: &mut Up = &mut self.slots.up[slot];
+        up.credits += 1;
+        if free {
+            let (word, bit) = line.bit(vc);
+            self.slots.idle[word] |= bit;
+            self.opens(channel, vc);
+        } else if up.credits == 1 && up.owner != NONE {
+            self.unblocks(channel, vc, slot);
+        }
+    }
+
+    /// Puts a flit on a channel: it was granted in this cycle.
+    #[inline]
+    fn put(&mut self, channel: u32, vc: u32, what: What) {
+        let line = &mut self.lines[channel as usize];
+        line.counters.flits += 1;
+        let cycle = line.arrival(self.now);
+        self.calendar.push(self.now, cycle, Event { channel, vc, what });
+    }
+
+    /// Returns a credit to where the flits of a channel come from.
+    #[inline]
+    fn give_back(&mut self, channel: u32, vc: u32, free: bool) {
+        let line = &mut self.lines[channel as usize];
+        let cycle = line.credit_arrival(self.now);
+        self.calendar.push(self.now, cycle, Event { channel, vc, what: What::Credit { free } });
+    }
+
+    fn wake_router(&mut self, router: u32) {
+        self.busy_routers[router as usize / 64] |= 1 << (router % 64);
+    }
+
+    fn wake_node(&mut self, node: u32) {
+        self.busy_nodes[node as usize / 64] |= 1 << (node % 64);
+    }
+}

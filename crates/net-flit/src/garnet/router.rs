@@ -1,0 +1,377 @@
+//! A router: what arrives, and which flits move in a cycle.
+
+use super::state::{Down, NONE, Router};
+use super::{Garnet, What};
+use crate::fabric::{End, Routing};
+
+/// Room for what inputs name in a cycle.
+pub(super) struct Scratch {
+    /// For each output, bits of the inputs that name a flit for it.
+    requests: Vec<u64>,
+    /// Outputs that are named.
+    outputs: Vec<u32>,
+    /// The virtual channel that each input names.
+    named: Vec<u32>,
+}
+
+impl Scratch {
+    pub(super) fn new(routers: &[Router]) -> Scratch {
+        let most = |size: fn(&Router) -> usize| routers.iter().map(size).max().unwrap_or(0);
+        Scratch {
+            requests: vec![0; most(|router| router.waiters.len())],
+            outputs: Vec::new(),
+            named: vec![0; most(|router| router.inputs.len())],
+        }
+    }
+}
+
+impl<R: Routing> Garnet<R> {
+    /// A head arrives: its route is computed.
+    #[inline]
+    pub(super) fn head_arrives(&mut self, router: u32, channel: u32, vc: u32, packet: u32) {
+        let record = &mut self.packets[packet as usize];
+        let out = self.routing.next(router, &record.packet);
+        let left = record.packet.flits;
+        let line = &self.lines[channel as usize];
+        record.hops += u32::from(matches!(line.from, End::Router(_)));
+        let slot = line.slot(vc);
+        debug_assert_eq!(self.slots.down[slot].packet, NONE, "a channel holds one packet");
+        self.slots.down[slot] = Down { packet, ready: 1, left, out, out_vc: NONE };
+        let (output, input) = (self.lines[out as usize].output, line.input as usize);
+        let mask = (line.heads + output * line.words + vc / 64 - line.word) as usize;
+        self.slots.heads[mask] |= 1 << (vc % 64);
+        let state = &mut self.routers[router as usize];
+        let (out_words, in_words) = (state.out_words(), state.in_words());
+        state.wants[input * out_words + output as usize / 64] |= 1 << (output % 64);
+        state.waiters[output as usize * in_words + input / 64] |= 1 << (input % 64);
+        state.active[input / 64] |= 1 << (input % 64);
+        self.wake_router(router);
+    }
+
+    /// Another flit of a packet arrives.
+    #[inline]
+    pub(super) fn body_arrives(&mut self, router: u32, channel: u32, vc: u32) {
+        let line = &self.lines[channel as usize];
+        let slot = line.slot(vc);
+        let down = &mut self.slots.down[slot];
+        down.ready += 1;
+        if down.ready > 1 || down.out_vc == NONE {
+            return;
+        }
+        let out = self.lines[down.out as usize].slot(down.out_vc);
+        if self.slots.up[out].credits > 0 {
+            self.moves(router, channel, vc);
+        }
+    }
+
+    /// The next flit of a virtual channel, no head, has what it needs.
+    #[inline]
+    fn moves(&mut self, router: u32, channel: u32, vc: u32) {
+        let line = &self.lines[channel as usize];
+        let (word, bit) = line.bit(vc);
+        self.slots.body[word] |= bit;
+        let input = line.input;
+        self.routers[router as usize].active[input as usize / 64] |= 1 << (input % 64);
+        self.wake_router(router);
+    }
+
+    /// A credit arrives for a packet that had none.
+    #[inline]
+    pub(super) fn unblocks(&mut self, channel: u32, vc: u32, slot: usize) {
+        match self.lines[channel as usize].from {
+            End::Node(node) => {
+                let (word, bit) = self.lines[channel as usize].bit(vc);
+                self.slots.feed[word] |= bit;
+                self.wake_node(node);
+            }
+            End::Router(router) => {
+                let owner = self.slots.up[slot].owner;
+                if self.slots.down[owner as usize].ready > 0 {
+                    let (input, vc) = self.slots.place[owner as usize];
+                    self.moves(router, input, vc);
+                }
+            }
+        }
+    }
+
+    /// A virtual channel is idle again.
+    #[inline]
+    pub(super) fn opens(&mut self, channel: u32, vc: u32) {
+        let vnet = vc / self.settings.vcs_per_vnet;
+        let line = &self.lines[channel as usize];
+        let (word, bit) = line.bit(vc);
+        if self.slots.open[word] & bit == 0 {
+            self.set_open(channel, vnet, true);
+            match self.lines[channel as usize].from {
+                End::Node(node) => self.wake_node(node),
+                End::Router(router) => self.wake_waiters(router, channel),
+            }
+        }
+    }
+
+    /// Inputs with heads for an output look again.
+    fn wake_waiters(&mut self, router: u32, channel: u32) {
+        let output = self.lines[channel as usize].output as usize;
+        let state = &mut self.routers[router as usize];
+        let (in_words, out_words) = (state.in_words(), state.out_words());
+        let mut any = false;
+        for word in 0..in_words {
+            let at = output * in_words + word;
+            let mut bits = state.waiters[at];
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                let input = word * 64 + bits.trailing_zeros() as usize;
+                bits ^= bit;
+                if state.wants[input * out_words + output / 64] >> (output % 64) & 1 == 1 {
+                    state.active[word] |= bit;
+                    any = true;
+                } else {
+                    state.waiters[at] &= !bit;
+                }
+            }
+        }
+        if any {
+            self.wake_router(router);
+        }
+    }
+
+    /// Says for all virtual channels of a virtual network whether one of them is idle.
+    pub(super) fn set_open(&mut self, channel: u32, vnet: u32, open: bool) {
+        let vcs = self.settings.vcs_per_vnet;
+        let line = &self.lines[channel as usize];
+        let (mut vc, end) = (vnet * vcs, (vnet + 1) * vcs);
+        while vc < end {
+            let upto = end.min((vc / 64 + 1) * 64);
+            let bits = (u64::MAX >> (64 - (upto - vc))) << (vc % 64);
+            let word = line.bit(vc).0;
+            if open {
+                self.slots.open[word] |= bits;
+            } else {
+                self.slots.open[word] &= !bits;
+            }
+            vc = upto;
+        }
+    }
+
+    /// The lowest idle virtual channel of a virtual network.
+    #[inline]
+    fn lowest_idle(&self, channel: u32, vnet: u32) -> u32 {
+        let vcs = self.settings.vcs_per_vnet;
+        let line = &self.lines[channel as usize];
+        let mut vc = vnet * vcs;
+        loop {
+            let bits = self.slots.idle[line.bit(vc).0] >> (vc % 64);
+            if bits != 0 {
+                return vc + bits.trailing_zeros();
+            }
+            vc = (vc / 64 + 1) * 64;
+        }
+    }
+
+    /// Each input names a flit, each output takes one. Returns whether any input may still have one.
+    pub(super) fn allocate(&mut self, router: usize) -> bool {
+        let mut state = std::mem::take(&mut self.routers[router]);
+        let in_words = state.in_words();
+        let mut any = 0;
+        for word in 0..in_words {
+            let mut bits = state.active[word];
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                let input = word * 64 + bits.trailing_zeros() as usize;
+                bits ^= bit;
+                if let Some((vc, output)) = self.name(&state, input) {
+                    let at = output as usize * in_words;
+                    if self.scratch.requests[at..at + in_words].iter().all(|&bits| bits == 0) {
+                        self.scratch.outputs.push(output);
+                    }
+                    self.scratch.requests[at + word] |= bit;
+                    self.scratch.named[input] = vc;
+                } else {
+                    state.active[word] &= !bit;
+                }
+            }
+            any |= state.active[word];
+        }
+        while let Some(output) = self.scratch.outputs.pop() {
+            self.grant(&mut state, output as usize);
+        }
+        self.routers[router] = state;
+        any != 0
+    }
+
+    /// The flit that an input names: the first that can move, from behind the one that moved last.
+    #[inline]
+    fn name(&self, state: &Router, input: usize) -> Option<(u32, u32)> {
+        let channel = state.inputs[input];
+        let line = &self.lines[channel as usize];
+        let (words, start) = (line.words, line.turn / 64 - line.word);
+        let low = u64::MAX << (line.turn % 64);
+        for step in 0..=words {
+            let at = (start + step) % words;
+            let mut bits = self.able(state, input, at);
+            if step == 0 {
+                bits &= low;
+            } else if step == words {
+                bits &= !low;
+            }
+            if bits != 0 {
+                let vc = (line.word + at) * 64 + bits.trailing_zeros();
+                let out = self.slots.down[line.slot(vc)].out;
+                return Some((vc, self.lines[out as usize].output));
+            }
+        }
+        None
+    }
+
+    /// Bits of a word of an input: flits with a credit, and heads with an idle channel before them.
+    #[inline]
+    fn able(&self, state: &Router, input: usize, at: u32) -> u64 {
+        let line = &self.lines[state.inputs[input] as usize];
+        let mut bits = self.slots.body[(line.mask + at) as usize];
+        let out_words = state.out_words();
+        for word in 0..out_words {
+            let mut wanted = state.wants[input * out_words + word];
+            while wanted != 0 {
+                let output = word as u32 * 64 + wanted.trailing_zeros();
+                wanted &= wanted - 1;
+                let heads = self.slots.heads[(line.heads + output * line.words + at) as usize];
+                let out = &self.lines[state.outputs[output as usize] as usize];
+                let there = (line.word + at).wrapping_sub(out.word);
+                if heads != 0 && there < out.words {
+                    bits |= heads & self.slots.open[(out.mask + there) as usize];
+                }
+            }
+        }
+        bits
+    }
+
+    /// An output takes one of the flits that were named for it.
+    #[inline]
+    fn grant(&mut self, state: &mut Router, output: usize) {
+        let in_words = state.in_words();
+        let requests = &mut self.scratch.requests[output * in_words..][..in_words];
+        let turn = state.turns[output] as usize;
+        let input = first_from(requests, turn);
+        let named: u32 = requests.iter().map(|bits| bits.count_ones()).sum();
+        requests.fill(0);
+        let next = input + 1;
+        state.turns[output] = if next == state.inputs.len() { 0 } else { next as u32 };
+        let out = state.outputs[output];
+        self.lines[out as usize].counters.lost += u64::from(named - 1);
+        let vc = self.scratch.named[input];
+        self.crosses(state, input, out, vc);
+    }
+
+    /// A flit crosses the router.
+    #[inline]
+    fn crosses(&mut self, state: &mut Router, input: usize, out: u32, vc: u32) {
+        self.traversals += 1;
+        let channel = state.inputs[input];
+        let line = &mut self.lines[channel as usize];
+        let slot = line.slot(vc);
+        let (word, bit) = line.bit(vc);
+        line.turn = vc + 1;
+        if line.turn == line.first + line.vcs {
+            line.turn = line.first;
+        }
+        let Down { packet, out_vc, .. } = self.slots.down[slot];
+        let (out_vc, what) = if out_vc == NONE {
+            let vnet = vc / self.settings.vcs_per_vnet;
+            self.drop_head(state, input, out, vc);
+            let taken = self.take_channel(out, vnet, slot as u32);
+            self.slots.down[slot].out_vc = taken;
+            (taken, What::Head(packet))
+        } else {
+            (out_vc, What::Body)
+        };
+        let up = &mut self.slots.up[self.lines[out as usize].slot(out_vc)];
+        up.credits -= 1;
+        let down = &mut self.slots.down[slot];
+        down.ready -= 1;
+        down.left -= 1;
+        let last = down.left == 0;
+        if last {
+            up.owner = NONE;
+            down.packet = NONE;
+        }
+        if !last && down.ready > 0 && up.credits > 0 {
+            self.slots.body[word] |= bit;
+        } else {
+            self.slots.body[word] &= !bit;
+        }
+        self.put(out, out_vc, what);
+        self.give_back(channel, vc, last);
+    }
+
+    /// A head leaves those that wait for its output.
+    #[inline]
+    fn drop_head(&mut self, state: &mut Router, input: usize, out: u32, vc: u32) {
+        let output = self.lines[out as usize].output;
+        let line = &self.lines[state.inputs[input] as usize];
+        let at = (line.heads + output * line.words) as usize;
+        let masks = &mut self.slots.heads[at..at + line.words as usize];
+        masks[(vc / 64 - line.word) as usize] &= !(1 << (vc % 64));
+        if masks.iter().all(|&bits| bits == 0) {
+            let word = input * state.out_words() + output as usize / 64;
+            state.wants[word] &= !(1 << (output % 64));
+        }
+    }
+
+    /// The lowest idle virtual channel belongs to `owner`.
+    #[inline]
+    pub(super) fn take_channel(&mut self, out: u32, vnet: u32, owner: u32) -> u32 {
+        let vc = self.lowest_idle(out, vnet);
+        self.occupy(out, vc, owner);
+        vc
+    }
+
+    /// An idle virtual channel belongs to `owner`.
+    #[inline]
+    pub(super) fn occupy(&mut self, out: u32, vc: u32, owner: u32) {
+        let line = &self.lines[out as usize];
+        let (word, bit) = line.bit(vc);
+        self.slots.idle[word] &= !bit;
+        self.slots.up[line.slot(vc)].owner = owner;
+        let vnet = vc / self.settings.vcs_per_vnet;
+        if !self.any_idle(out, vnet) {
+            self.set_open(out, vnet, false);
+        }
+    }
+
+    /// Whether a virtual network has an idle virtual channel.
+    #[inline]
+    fn any_idle(&self, channel: u32, vnet: u32) -> bool {
+        let vcs = self.settings.vcs_per_vnet;
+        let line = &self.lines[channel as usize];
+        let (mut vc, end) = (vnet * vcs, (vnet + 1) * vcs);
+        while vc < end {
+            let upto = end.min((vc / 64 + 1) * 64);
+            let bits = (u64::MAX >> (64 - (upto - vc))) << (vc % 64);
+            if self.slots.idle[line.bit(vc).0] & bits != 0 {
+                return true;
+            }
+            vc = upto;
+        }
+        false
+    }
+}
+
+/// The first bit that is set, from a place on and round; there is one.
+#[inline]
+fn first_from(words: &[u64], place: usize) -> usize {
+    let low = u64::MAX << (place % 64);
+    let count = words.len();
+    for step in 0..=count {
+        let at = (place / 64 + step) % count;
+        let mut bits = words[at];
+        if step == 0 {
+            bits &= low;
+        } else if step == count {
+            bits &= !low;
+        }
+        if bits != 0 {
+            return at * 64 + bits.trailing_zeros() as usize;
+        }
+    }
+    unreachable!("an output that is named has a request")
+}

@@ -1,0 +1,298 @@
+//! What routers, interfaces and channels remember.
+//!
+//! Virtual channels have one number in the whole network, virtual network by virtual network. A
+//! channel has slots for those of its virtual networks only, and words of bits that cover them.
+
+use super::{Counters, Settings};
+use crate::fabric::{End, Fabric, Packet};
+use std::collections::VecDeque;
+
+/// No packet, slot or channel.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A channel.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub from: End,
+    pub to: End,
+    /// Its number among the outputs of `from` and the inputs of `to`.
+    pub output: u32,
+    pub input: u32,
+    /// First slot, and the first virtual channel.
+    base: u32,
+    pub first: u32,
+    /// Virtual channels.
+    pub vcs: u32,
+    /// Number of the first word of the whole network that it has, how many, and where they are.
+    pub word: u32,
+    pub words: u32,
+    pub mask: u32,
+    /// Where the masks of heads are, one for each output of `to`.
+    pub heads: u32,
+    /// Where the input port of a router starts to look.
+    pub turn: u32,
+    /// The virtual channel that an interface has sent from last.
+    pub sent: u32,
+    /// Cycles from the grant of a flit until it may be granted again, and of a credit.
+    flit_delay: u64,
+    credit_delay: u64,
+    /// Cycles that each occupies the link.
+    occupies: u64,
+    flit_last: u64,
+    credit_last: u64,
+    pub counters: Counters,
+}
+
+impl Line {
+    #[inline]
+    pub(super) fn slot(&self, vc: u32) -> usize {
+        (self.base + vc - self.first) as usize
+    }
+
+    /// The word and the bit of a virtual channel.
+    #[inline]
+    pub(super) fn bit(&self, vc: u32) -> (usize, u64) {
+        ((self.mask + vc / 64 - self.word) as usize, 1 << (vc % 64))
+    }
+
+    /// When a flit arrives that is granted now.
+    #[inline]
+    pub(super) fn arrival(&mut self, now: u64) -> u64 {
+        if self.occupies == 1 {
+            return now + self.flit_delay;
+        }
+        self.flit_last = (self.flit_last + self.occupies).max(now + self.flit_delay);
+        self.flit_last
+    }
+
+    /// When a credit arrives that is given back now.
+    #[inline]
+    pub(super) fn credit_arrival(&mut self, now: u64) -> u64 {
+        if self.occupies == 1 {
+            return now + self.credit_delay;
+        }
+        self.credit_last = (self.credit_last + self.occupies).max(now + self.credit_delay);
+        self.credit_last
+    }
+}
+
+/// A virtual channel where its flits come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Up {
+    /// Flits that the other end has room for.
+    pub credits: u32,
+    /// Slot whose packet has the channel; at an interface the packet. `NONE` once its last flit has
+    /// left.
+    pub owner: u32,
+    /// At an interface: flits that have not left.
+    pub left: u32,
+}
+
+/// A virtual channel where its flits arrive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Down {
+    /// `NONE` while it is idle.
+    pub packet: u32,
+    /// Flits that are here.
+    pub ready: u32,
+    /// Flits that have not left; at a node those that have not arrived.
+    pub left: u32,
+    /// The channel by which they leave.
+    pub out: u32,
+    /// Their virtual channel there, `NONE` before the first has left.
+    pub out_vc: u32,
+}
+
+impl Default for Down {
+    fn default() -> Down {
+        Down { packet: NONE, ready: 0, left: 0, out: NONE, out_vc: NONE }
+    }
+}
+
+/// All virtual channels of all channels, and their bits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slots {
+    pub up: Vec<Up>,
+    pub down: Vec<Down>,
+    /// Channel and virtual channel of each.
+    pub place: Vec<(u32, u32)>,
+    /// Virtual channels that no packet has, where flits come from.
+    pub idle: Vec<u64>,
+    /// All virtual channels of virtual networks in which one is idle.
+    pub open: Vec<u64>,
+    /// At a router's input: those whose next flit is no head, is here and has a credit. At an
+    /// interface's output: those that have a flit and a credit.
+    pub body: Vec<u64>,
+    pub feed: Vec<u64>,
+    /// At a router's input, for each output: those whose next flit is a head that goes there.
+    pub heads: Vec<u64>,
+}
+
+/// A router.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Router {
+    /// Channels.
+    pub inputs: Vec<u32>,
+    pub outputs: Vec<u32>,
+    /// Where each output starts to look.
+    pub turns: Vec<u32>,
+    /// Bits of inputs that may have a flit to move.
+    pub active: Vec<u64>,
+    /// For each input, bits of the outputs that its heads go to.
+    pub wants: Vec<u64>,
+    /// For each output, bits of inputs that have had such heads.
+    pub waiters: Vec<u64>,
+}
+
+impl Router {
+    /// Words for the bits of inputs.
+    pub(super) fn in_words(&self) -> usize {
+        self.inputs.len().div_ceil(64)
+    }
+
+    /// Words for the bits of outputs.
+    pub(super) fn out_words(&self) -> usize {
+        self.outputs.len().div_ceil(64)
+    }
+}
+
+/// The network interface of a node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    /// Channels to routers.
+    pub outputs: Vec<u32>,
+    /// By virtual network: the channel, packets that wait, and where the search for an idle virtual
+    /// channel begins.
+    pub channels: Vec<u32>,
+    pub queues: Vec<VecDeque<u32>>,
+    pub turns: Vec<u32>,
+    /// The last cycle for which the calendar was told to wake it.
+    pub wakes: u64,
+}
+
+/// A packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    pub packet: Packet,
+    pub token: u64,
+    /// Cycle in which it came into its queue, and in which it left that.
+    pub queued: u64,
+    pub entered: u64,
+    pub hops: u32,
+}
+
+/// The channels and their virtual channels, all idle.
+pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) {
+    let mut slots = Slots::default();
+    let mut outputs = vec![0u32; fabric.routers as usize];
+    let mut inputs = outputs.clone();
+    let count = |counts: &mut Vec<u32>, end: End| match end {
+        End::Router(router) => {
+            counts[router as usize] += 1;
+            counts[router as usize] - 1
+        }
+        End::Node(_) => 0,
+    };
+    let mut lines = Vec::with_capacity(fabric.channels.len());
+    for channel in &fabric.channels {
+        let vcs = |vnet: u16| u32::from(vnet) * settings.vcs_per_vnet;
+        let (first, end) = (vcs(channel.vnets.start), vcs(channel.vnets.end));
+        let (word, words) = (first / 64, end.div_ceil(64) - first / 64);
+        let occupies = u64::from(channel.cycles_per_flit);
+        // Flits are cut and joined by a bridge at each end, a cycle each.
+        let bridges = if occupies > 1 { 2 + occupies - 1 } else { 0 };
+        let link = 1 + u64::from(channel.latency) + bridges;
+        let pipeline = match channel.to {
+            End::Router(_) => u64::from(settings.router_latency) - 1,
+            End::Node(_) => 0,
+        };
+        // An interface reads credits after it has sent.
+        let late = u64::from(matches!(channel.from, End::Node(_)));
+        lines.push(Line {
+            from: channel.from,
+            to: channel.to,
+            output: count(&mut outputs, channel.from),
+            input: count(&mut inputs, channel.to),
+            base: slots.up.len() as u32,
+            first,
+            vcs: end - first,
+            word,
+            words,
+            mask: slots.idle.len() as u32,
+            heads: 0,
+            turn: first,
+            // Before it has sent, an interface looks behind the first of all, as in gem5.
+            sent: if first > 0 { end - 1 } else { 0 },
+            flit_delay: link + pipeline,
+            credit_delay: link + late,
+            occupies,
+            flit_last: 0,
+            credit_last: 0,
+            counters: Counters::default(),
+        });
+        let credits = match channel.to {
+            End::Router(_) => settings.buffers_per_vc,
+            // A node takes what comes.
+            End::Node(_) => u32::MAX / 2,
+        };
+        for vc in first..end {
+            if vc == first || vc % 64 == 0 {
+                slots.idle.push(0);
+            }
+            *slots.idle.last_mut().expect("pushed") |= 1 << (vc % 64);
+            slots.up.push(Up { credits, owner: NONE, left: 0 });
+            slots.down.push(Down::default());
+            slots.place.push((lines.len() as u32 - 1, vc));
+        }
+    }
+    slots.open = slots.idle.clone();
+    slots.body = vec![0; slots.idle.len()];
+    slots.feed = slots.body.clone();
+    for line in &mut lines {
+        line.heads = slots.heads.len() as u32;
+        if let End::Router(router) = line.to {
+            let masks = outputs[router as usize] * line.words;
+            slots.heads.resize(slots.heads.len() + masks as usize, 0);
+        }
+    }
+    (lines, slots)
+}
+
+/// Routers and nodes with their ports.
+pub(super) fn ends(
+    fabric: &Fabric,
+    lines: &[Line],
+    settings: &Settings,
+) -> (Vec<Router>, Vec<Node>) {
+    let mut routers = vec![Router::default(); fabric.routers as usize];
+    let vnets = settings.vnets as usize;
+    let node = Node {
+        channels: vec![NONE; vnets],
+        queues: vec![VecDeque::new(); vnets],
+        turns: vec![0; vnets],
+        ..Node::default()
+    };
+    let mut nodes = vec![node; fabric.nodes as usize];
+    for ((number, channel), line) in (0..).zip(&fabric.channels).zip(lines) {
+        match channel.from {
+            End::Router(router) => routers[router as usize].outputs.push(number),
+            End::Node(node) => {
+                let node = &mut nodes[node as usize];
+                node.outputs.push(number);
+                for vnet in channel.vnets.clone() {
+                    node.channels[vnet as usize] = number;
+                }
+            }
+        }
+        if let End::Router(router) = line.to {
+            routers[router as usize].inputs.push(number);
+        }
+    }
+    for router in &mut routers {
+        router.turns = vec![0; router.outputs.len()];
+        router.active = vec![0; router.in_words()];
+        router.wants = vec![0; router.inputs.len() * router.out_words()];
+        router.waiters = vec![0; router.outputs.len() * router.in_words()];
+    }
+    (routers, nodes)
+}

@@ -1,0 +1,11 @@
+//! The flit backend: routers with virtual channels and credits, cycle by cycle.
+//!
+//! Here: what networks are made of (`fabric.rs`), the calendar of events (`calendar.rs`), and one
+//! folder or file per router: [`garnet`]. Not here: packets with congestion control (`net-packet`).
+
+mod calendar;
+mod fabric;
+pub mod garnet;
+pub mod reference;
+
+pub use fabric::{Channel, End, Fabric, Packet, Routing};

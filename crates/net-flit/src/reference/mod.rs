@@ -1,0 +1,6 @@
+//! The runs of reference files of other simulators, straight on a network: no executor decides what
+//! is sent when. Settings and results: `armillary.validation.flits`.
+
+mod rings;
+
+pub use rings::{Hierarchy, RingOfAll, Rings, all_to_all_on_a_ring};
