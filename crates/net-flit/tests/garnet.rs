@@ -70,7 +70,8 @@ fn collectives_take_as_many_cycles() {
     let cases = file["cases"].as_array().expect("cases").iter();
     let mut wrong = 0;
     for case in cases.chain(file["short_4x4x4"].as_array().expect("cases")) {
-        let ours = if case["mode"] == "alltoall_ring" { all_to_all(case) } else { all_reduce(case) };
+        let ours =
+            if case["mode"] == "alltoall_ring" { all_to_all(case) } else { all_reduce(case) };
         let theirs = number(case, "sim_cycles");
         if ours != Some(theirs) {
             wrong += 1;

@@ -1,34 +1,43 @@
 //! A network interface: packets get a virtual channel, their flits leave, and flits arrive.
 
-use super::state::{Node, NONE};
-use super::{Arrival, Garnet, What};
+use super::state::NONE;
+use super::{Arrival, BODY, Garnet, HEAD};
 use crate::fabric::Routing;
 
 impl<R: Routing> Garnet<R> {
     /// What an interface does in a cycle: each virtual network takes at most one packet, each link
     /// at most one flit. Returns whether it may have more to do in the next cycle.
     pub(super) fn inject(&mut self, number: usize) -> bool {
-        let mut node = std::mem::take(&mut self.nodes[number]);
-        let mut busy = false;
-        for vnet in 0..node.queues.len() {
-            busy |= self.take(&mut node, vnet);
+        let mut bits = self.nodes[number].waiting;
+        while bits != 0 {
+            let vnet = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            if !self.take(number, vnet) {
+                self.nodes[number].waiting &= !(1 << vnet);
+            }
         }
-        for at in 0..node.outputs.len() {
-            busy |= self.feed(node.outputs[at]);
+        let mut bits = self.nodes[number].feeding;
+        while bits != 0 {
+            let output = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            if !self.feed(self.nodes[number].outputs[output]) {
+                self.nodes[number].feeding &= !(1 << output);
+            }
         }
-        self.nodes[number] = node;
-        busy
+        self.nodes[number].waiting | self.nodes[number].feeding != 0
     }
 
     /// The first packet of a virtual network gets an idle virtual channel. Returns whether the next
     /// one may get one in the next cycle.
-    fn take(&mut self, node: &mut Node, vnet: usize) -> bool {
+    fn take(&mut self, number: usize, vnet: usize) -> bool {
+        let node = &mut self.nodes[number];
         let Some(&packet) = node.queues[vnet].front() else { return false };
         if self.packets[packet as usize].queued >= self.now {
             // The calendar wakes the node.
             return false;
         }
-        let channel = node.channels[vnet];
+        let output = node.ways[vnet];
+        let channel = node.outputs[output as usize];
         let vcs = self.settings.vcs_per_vnet;
         let first = vnet as u32 * vcs;
         let (slots, line) = (&self.slots, &self.lines[channel as usize]);
@@ -40,6 +49,8 @@ impl<R: Routing> Garnet<R> {
         let Some(found) = (turn..vcs).chain(0..turn).find(idle) else { return false };
         node.turns[vnet] = if found + 1 == vcs { 0 } else { found + 1 };
         node.queues[vnet].pop_front();
+        node.feeding |= 1 << output;
+        let more = !node.queues[vnet].is_empty();
         let vc = first + found;
         let slot = line.slot(vc);
         let (word, bit) = line.bit(vc);
@@ -48,7 +59,7 @@ impl<R: Routing> Garnet<R> {
         self.slots.up[slot].left = record.packet.flits;
         self.slots.feed[word] |= bit;
         self.occupy(channel, vc, packet);
-        !node.queues[vnet].is_empty()
+        more
     }
 
     /// A link takes a flit. Returns whether it may take another in the next cycle.
@@ -63,13 +74,15 @@ impl<R: Routing> Garnet<R> {
         let (word, bit) = line.bit(vc);
         let slot = line.slot(vc);
         self.lines[channel as usize].sent = vc;
-        let up = &mut self.slots.up[slot];
+        let up = self.slots.up[slot];
         let packet = up.owner;
         let what = if up.left == self.packets[packet as usize].packet.flits {
-            What::Head(packet)
+            self.hand_over(channel, vc, packet);
+            HEAD
         } else {
-            What::Body
+            BODY
         };
+        let up = &mut self.slots.up[slot];
         up.credits -= 1;
         up.left -= 1;
         if up.left == 0 {

@@ -17,7 +17,7 @@ mod stuck;
 
 use crate::calendar::Calendar;
 use crate::fabric::{End, Fabric, Packet, Routing};
-use state::{Down, Line, NONE, Node, Record, Router, Slots, Up};
+use state::{Line, NONE, Node, Ports, Record, Router, Slots};
 pub use stuck::Blocked;
 
 /// The settings of Garnet.
@@ -66,26 +66,23 @@ pub struct Counters {
     pub lost: u64,
 }
 
-/// Something happens on a channel.
+/// Something happens on a channel: a virtual channel, and two bits that say what.
 #[derive(Clone, Copy, Debug)]
 struct Event {
     channel: u32,
     vc: u32,
-    what: What,
 }
 
-/// What happens.
-#[derive(Clone, Copy, Debug)]
-enum What {
-    /// The first flit of a packet arrives.
-    Head(u32),
-    /// Another flit arrives.
-    Body,
-    /// A credit arrives; the last one of a packet frees the virtual channel.
-    Credit { free: bool },
-    /// A packet comes into the queue of a node, whose number `channel` is.
-    Wake,
-}
+/// The first flit of a packet arrives.
+const HEAD: u32 = 0;
+/// Another flit arrives.
+const BODY: u32 = 1;
+/// A credit arrives.
+const CREDIT: u32 = 2;
+/// The last credit of a packet arrives: the virtual channel is idle.
+const FREE: u32 = 3;
+/// Instead of a channel: a packet comes into the queue of the node whose number `vc` is.
+const WAKE: u32 = u32::MAX;
 
 /// A network of Garnet's routers.
 pub struct Garnet<R> {
@@ -97,6 +94,7 @@ pub struct Garnet<R> {
     lines: Vec<Line>,
     slots: Slots,
     routers: Vec<Router>,
+    ports: Ports,
     nodes: Vec<Node>,
     /// Bits of the routers and nodes that may move something.
     busy_routers: Vec<u64>,
@@ -113,7 +111,8 @@ impl<R: Routing> Garnet<R> {
     /// An empty network in cycle 0.
     pub fn new(fabric: &Fabric, settings: Settings, routing: R) -> Garnet<R> {
         let (lines, slots) = state::lines(fabric, &settings);
-        let (routers, nodes) = state::ends(fabric, &lines, &settings);
+        let (routers, ports) = state::routers(fabric);
+        let nodes = state::nodes(fabric, &settings);
         let scratch = router::Scratch::new(&routers);
         Garnet {
             settings,
@@ -126,6 +125,7 @@ impl<R: Routing> Garnet<R> {
             busy_routers: vec![0; routers.len().div_ceil(64)],
             busy_nodes: vec![0; nodes.len().div_ceil(64)],
             routers,
+            ports,
             nodes,
             packets: Vec::new(),
             free_packets: Vec::new(),
@@ -177,10 +177,10 @@ impl<R: Routing> Garnet<R> {
         self.under_way += 1;
         let node = &mut self.nodes[packet.src as usize];
         node.queues[packet.vnet as usize].push_back(number);
+
         if node.wakes != cycle + 1 {
             node.wakes = cycle + 1;
-            let wake = Event { channel: packet.src, vc: 0, what: What::Wake };
-            self.calendar.push(self.now, cycle + 1, wake);
+            self.calendar.push(self.now, cycle + 1, Event { channel: WAKE, vc: packet.src });
         }
     }
 
@@ -243,25 +243,19 @@ impl<R: Routing> Garnet<R> {
     }
 
     #[inline]
-    fn happens(&mut self, Event { channel, vc, what }: Event, arrived: &mut Vec<Arrival>) {
-        match what {
-            What::Wake => self.wake_node(channel),
-            What::Credit { free } => {
-                self.credit(channel, vc, free);
-            }
-            What::Head(packet) => match self.lines[channel as usize].to {
-                End::Router(router) => self.head_arrives(router, channel, vc, packet),
-                End::Node(_) => {
-                    let slot = self.lines[channel as usize].slot(vc);
-                    let left = self.packets[packet as usize].packet.flits;
-                    self.slots.down[slot] = Down { packet, left, ..Down::default() };
-                    self.eject(channel, vc, arrived);
-                }
-            },
-            What::Body => match self.lines[channel as usize].to {
-                End::Router(router) => self.body_arrives(router, channel, vc),
-                End::Node(_) => self.eject(channel, vc, arrived),
-            },
+    fn happens(&mut self, Event { channel, vc }: Event, arrived: &mut Vec<Arrival>) {
+        if channel == WAKE {
+            self.nodes[vc as usize].look();
+            return self.wake_node(vc);
+        }
+        let (what, vc) = (vc & 3, vc >> 2);
+        if what >= CREDIT {
+            return self.credit(channel, vc, what == FREE);
+        }
+        match (self.lines[channel as usize].to, what) {
+            (End::Router(router), HEAD) => self.head_arrives(router, channel, vc),
+            (End::Router(router), _) => self.body_arrives(router, channel, vc),
+            (End::Node(_), _) => self.eject(channel, vc, arrived),
         }
     }
 
@@ -270,7 +264,7 @@ impl<R: Routing> Garnet<R> {
     fn credit(&mut self, channel: u32, vc: u32, free: bool) {
         let line = &self.lines[channel as usize];
         let slot = line.slot(vc);
-        let up: &mut Up = &mut self.slots.up[slot];
+        let up = &mut self.slots.up[slot];
         up.credits += 1;
         if free {
             let (word, bit) = line.bit(vc);
@@ -283,11 +277,11 @@ impl<R: Routing> Garnet<R> {
 
     /// Puts a flit on a channel: it was granted in this cycle.
     #[inline]
-    fn put(&mut self, channel: u32, vc: u32, what: What) {
+    fn put(&mut self, channel: u32, vc: u32, what: u32) {
         let line = &mut self.lines[channel as usize];
         line.counters.flits += 1;
         let cycle = line.arrival(self.now);
-        self.calendar.push(self.now, cycle, Event { channel, vc, what });
+        self.calendar.push(self.now, cycle, Event { channel, vc: vc << 2 | what });
     }
 
     /// Returns a credit to where the flits of a channel come from.
@@ -295,7 +289,8 @@ impl<R: Routing> Garnet<R> {
     fn give_back(&mut self, channel: u32, vc: u32, free: bool) {
         let line = &mut self.lines[channel as usize];
         let cycle = line.credit_arrival(self.now);
-        self.calendar.push(self.now, cycle, Event { channel, vc, what: What::Credit { free } });
+        let what = if free { FREE } else { CREDIT };
+        self.calendar.push(self.now, cycle, Event { channel, vc: vc << 2 | what });
     }
 
     fn wake_router(&mut self, router: u32) {

@@ -1,7 +1,7 @@
 //! A router: what arrives, and which flits move in a cycle.
 
-use super::state::{Down, NONE, Router};
-use super::{Garnet, What};
+use super::state::{Down, Line, NONE, Router};
+use super::{BODY, Garnet, HEAD};
 use crate::fabric::{End, Routing};
 
 /// Room for what inputs name in a cycle.
@@ -18,9 +18,9 @@ impl Scratch {
     pub(super) fn new(routers: &[Router]) -> Scratch {
         let most = |size: fn(&Router) -> usize| routers.iter().map(size).max().unwrap_or(0);
         Scratch {
-            requests: vec![0; most(|router| router.waiters.len())],
+            requests: vec![0; most(|router| router.outputs as usize * router.in_words())],
             outputs: Vec::new(),
-            named: vec![0; most(|router| router.inputs.len())],
+            named: vec![0; most(|router| router.inputs as usize)],
         }
     }
 }
@@ -28,23 +28,22 @@ impl Scratch {
 impl<R: Routing> Garnet<R> {
     /// A head arrives: its route is computed.
     #[inline]
-    pub(super) fn head_arrives(&mut self, router: u32, channel: u32, vc: u32, packet: u32) {
+    pub(super) fn head_arrives(&mut self, router: u32, channel: u32, vc: u32) {
+        let line = &self.lines[channel as usize];
+        let slot = line.slot(vc);
+        let packet = self.slots.down[slot].packet;
         let record = &mut self.packets[packet as usize];
         let out = self.routing.next(router, &record.packet);
         let left = record.packet.flits;
-        let line = &self.lines[channel as usize];
         record.hops += u32::from(matches!(line.from, End::Router(_)));
-        let slot = line.slot(vc);
-        debug_assert_eq!(self.slots.down[slot].packet, NONE, "a channel holds one packet");
         self.slots.down[slot] = Down { packet, ready: 1, left, out, out_vc: NONE };
         let (output, input) = (self.lines[out as usize].output, line.input as usize);
         let mask = (line.heads + output * line.words + vc / 64 - line.word) as usize;
         self.slots.heads[mask] |= 1 << (vc % 64);
-        let state = &mut self.routers[router as usize];
-        let (out_words, in_words) = (state.out_words(), state.in_words());
-        state.wants[input * out_words + output as usize / 64] |= 1 << (output % 64);
-        state.waiters[output as usize * in_words + input / 64] |= 1 << (input % 64);
-        state.active[input / 64] |= 1 << (input % 64);
+        let (state, output) = (self.routers[router as usize], output as usize);
+        self.ports.wants[state.wants(input) + output / 64] |= 1 << (output % 64);
+        self.ports.waiters[state.waiters(output) + input / 64] |= 1 << (input % 64);
+        self.ports.active[state.active(input / 64)] |= 1 << (input % 64);
         self.wake_router(router);
     }
 
@@ -70,8 +69,8 @@ impl<R: Routing> Garnet<R> {
         let line = &self.lines[channel as usize];
         let (word, bit) = line.bit(vc);
         self.slots.body[word] |= bit;
-        let input = line.input;
-        self.routers[router as usize].active[input as usize / 64] |= 1 << (input % 64);
+        let (input, state) = (line.input as usize, self.routers[router as usize]);
+        self.ports.active[state.active(input / 64)] |= 1 << (input % 64);
         self.wake_router(router);
     }
 
@@ -82,6 +81,7 @@ impl<R: Routing> Garnet<R> {
             End::Node(node) => {
                 let (word, bit) = self.lines[channel as usize].bit(vc);
                 self.slots.feed[word] |= bit;
+                self.nodes[node as usize].feeding |= 1 << self.lines[channel as usize].output;
                 self.wake_node(node);
             }
             End::Router(router) => {
@@ -103,7 +103,10 @@ impl<R: Routing> Garnet<R> {
         if self.slots.open[word] & bit == 0 {
             self.set_open(channel, vnet, true);
             match self.lines[channel as usize].from {
-                End::Node(node) => self.wake_node(node),
+                End::Node(node) => {
+                    self.nodes[node as usize].waiting |= 1 << vnet;
+                    self.wake_node(node);
+                }
                 End::Router(router) => self.wake_waiters(router, channel),
             }
         }
@@ -112,21 +115,20 @@ impl<R: Routing> Garnet<R> {
     /// Inputs with heads for an output look again.
     fn wake_waiters(&mut self, router: u32, channel: u32) {
         let output = self.lines[channel as usize].output as usize;
-        let state = &mut self.routers[router as usize];
-        let (in_words, out_words) = (state.in_words(), state.out_words());
+        let (state, ports) = (self.routers[router as usize], &mut self.ports);
         let mut any = false;
-        for word in 0..in_words {
-            let at = output * in_words + word;
-            let mut bits = state.waiters[at];
+        for word in 0..state.in_words() {
+            let at = state.waiters(output) + word;
+            let mut bits = ports.waiters[at];
             while bits != 0 {
                 let bit = bits & bits.wrapping_neg();
                 let input = word * 64 + bits.trailing_zeros() as usize;
                 bits ^= bit;
-                if state.wants[input * out_words + output / 64] >> (output % 64) & 1 == 1 {
-                    state.active[word] |= bit;
+                if ports.wants[state.wants(input) + output / 64] >> (output % 64) & 1 == 1 {
+                    ports.active[state.active(word)] |= bit;
                     any = true;
                 } else {
-                    state.waiters[at] &= !bit;
+                    ports.waiters[at] &= !bit;
                 }
             }
         }
@@ -170,11 +172,11 @@ impl<R: Routing> Garnet<R> {
 
     /// Each input names a flit, each output takes one. Returns whether any input may still have one.
     pub(super) fn allocate(&mut self, router: usize) -> bool {
-        let mut state = std::mem::take(&mut self.routers[router]);
+        let state = self.routers[router];
         let in_words = state.in_words();
         let mut any = 0;
         for word in 0..in_words {
-            let mut bits = state.active[word];
+            let mut bits = self.ports.active[state.active(word)];
             while bits != 0 {
                 let bit = bits & bits.wrapping_neg();
                 let input = word * 64 + bits.trailing_zeros() as usize;
@@ -187,28 +189,27 @@ impl<R: Routing> Garnet<R> {
                     self.scratch.requests[at + word] |= bit;
                     self.scratch.named[input] = vc;
                 } else {
-                    state.active[word] &= !bit;
+                    self.ports.active[state.active(word)] &= !bit;
                 }
             }
-            any |= state.active[word];
+            any |= self.ports.active[state.active(word)];
         }
         while let Some(output) = self.scratch.outputs.pop() {
-            self.grant(&mut state, output as usize);
+            self.grant(&state, output as usize);
         }
-        self.routers[router] = state;
         any != 0
     }
 
     /// The flit that an input names: the first that can move, from behind the one that moved last.
     #[inline]
     fn name(&self, state: &Router, input: usize) -> Option<(u32, u32)> {
-        let channel = state.inputs[input];
+        let channel = self.ports.inputs[state.input(input)];
         let line = &self.lines[channel as usize];
         let (words, start) = (line.words, line.turn / 64 - line.word);
         let low = u64::MAX << (line.turn % 64);
         for step in 0..=words {
             let at = (start + step) % words;
-            let mut bits = self.able(state, input, at);
+            let mut bits = self.able(state, input, line, at);
             if step == 0 {
                 bits &= low;
             } else if step == words {
@@ -225,17 +226,16 @@ impl<R: Routing> Garnet<R> {
 
     /// Bits of a word of an input: flits with a credit, and heads with an idle channel before them.
     #[inline]
-    fn able(&self, state: &Router, input: usize, at: u32) -> u64 {
-        let line = &self.lines[state.inputs[input] as usize];
+    fn able(&self, state: &Router, input: usize, line: &Line, at: u32) -> u64 {
         let mut bits = self.slots.body[(line.mask + at) as usize];
-        let out_words = state.out_words();
-        for word in 0..out_words {
-            let mut wanted = state.wants[input * out_words + word];
+        for word in 0..state.out_words() {
+            let mut wanted = self.ports.wants[state.wants(input) + word];
             while wanted != 0 {
                 let output = word as u32 * 64 + wanted.trailing_zeros();
                 wanted &= wanted - 1;
                 let heads = self.slots.heads[(line.heads + output * line.words + at) as usize];
-                let out = &self.lines[state.outputs[output as usize] as usize];
+                let out = self.ports.outputs[state.output(output as usize)];
+                let out = &self.lines[out as usize];
                 let there = (line.word + at).wrapping_sub(out.word);
                 if heads != 0 && there < out.words {
                     bits |= heads & self.slots.open[(out.mask + there) as usize];
@@ -247,16 +247,16 @@ impl<R: Routing> Garnet<R> {
 
     /// An output takes one of the flits that were named for it.
     #[inline]
-    fn grant(&mut self, state: &mut Router, output: usize) {
+    fn grant(&mut self, state: &Router, output: usize) {
         let in_words = state.in_words();
         let requests = &mut self.scratch.requests[output * in_words..][..in_words];
-        let turn = state.turns[output] as usize;
-        let input = first_from(requests, turn);
+        let turn = &mut self.ports.turns[state.output(output)];
+        let input = first_from(requests, *turn as usize);
         let named: u32 = requests.iter().map(|bits| bits.count_ones()).sum();
         requests.fill(0);
-        let next = input + 1;
-        state.turns[output] = if next == state.inputs.len() { 0 } else { next as u32 };
-        let out = state.outputs[output];
+        let next = input as u32 + 1;
+        *turn = if next == state.inputs { 0 } else { next };
+        let out = self.ports.outputs[state.output(output)];
         self.lines[out as usize].counters.lost += u64::from(named - 1);
         let vc = self.scratch.named[input];
         self.crosses(state, input, out, vc);
@@ -264,9 +264,9 @@ impl<R: Routing> Garnet<R> {
 
     /// A flit crosses the router.
     #[inline]
-    fn crosses(&mut self, state: &mut Router, input: usize, out: u32, vc: u32) {
+    fn crosses(&mut self, state: &Router, input: usize, out: u32, vc: u32) {
         self.traversals += 1;
-        let channel = state.inputs[input];
+        let channel = self.ports.inputs[state.input(input)];
         let line = &mut self.lines[channel as usize];
         let slot = line.slot(vc);
         let (word, bit) = line.bit(vc);
@@ -280,9 +280,10 @@ impl<R: Routing> Garnet<R> {
             self.drop_head(state, input, out, vc);
             let taken = self.take_channel(out, vnet, slot as u32);
             self.slots.down[slot].out_vc = taken;
-            (taken, What::Head(packet))
+            self.hand_over(out, taken, packet);
+            (taken, HEAD)
         } else {
-            (out_vc, What::Body)
+            (out_vc, BODY)
         };
         let up = &mut self.slots.up[self.lines[out as usize].slot(out_vc)];
         up.credits -= 1;
@@ -305,16 +306,24 @@ impl<R: Routing> Garnet<R> {
 
     /// A head leaves those that wait for its output.
     #[inline]
-    fn drop_head(&mut self, state: &mut Router, input: usize, out: u32, vc: u32) {
+    fn drop_head(&mut self, state: &Router, input: usize, out: u32, vc: u32) {
         let output = self.lines[out as usize].output;
-        let line = &self.lines[state.inputs[input] as usize];
+        let line = &self.lines[self.ports.inputs[state.input(input)] as usize];
         let at = (line.heads + output * line.words) as usize;
         let masks = &mut self.slots.heads[at..at + line.words as usize];
         masks[(vc / 64 - line.word) as usize] &= !(1 << (vc % 64));
         if masks.iter().all(|&bits| bits == 0) {
-            let word = input * state.out_words() + output as usize / 64;
-            state.wants[word] &= !(1 << (output % 64));
+            let word = state.wants(input) + output as usize / 64;
+            self.ports.wants[word] &= !(1 << (output % 64));
         }
+    }
+
+    /// Says at the other end of a virtual channel whose flits will come.
+    #[inline]
+    pub(super) fn hand_over(&mut self, out: u32, vc: u32, packet: u32) {
+        let slot = self.lines[out as usize].slot(vc);
+        let left = self.packets[packet as usize].packet.flits;
+        self.slots.down[slot] = Down { packet, left, ..Down::default() };
     }
 
     /// The lowest idle virtual channel belongs to `owner`.

@@ -128,9 +128,63 @@ pub(super) struct Slots {
     pub heads: Vec<u64>,
 }
 
-/// A router.
-#[derive(Clone, Debug, Default)]
+/// A router: where its ports and their bits are.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Router {
+    pub inputs: u32,
+    pub outputs: u32,
+    first_input: u32,
+    first_output: u32,
+    first_active: u32,
+    first_wants: u32,
+    first_waiters: u32,
+}
+
+impl Router {
+    /// Words for the bits of inputs.
+    #[inline]
+    pub(super) fn in_words(&self) -> usize {
+        self.inputs.div_ceil(64) as usize
+    }
+
+    /// Words for the bits of outputs.
+    #[inline]
+    pub(super) fn out_words(&self) -> usize {
+        self.outputs.div_ceil(64) as usize
+    }
+
+    #[inline]
+    pub(super) fn input(&self, input: usize) -> usize {
+        self.first_input as usize + input
+    }
+
+    #[inline]
+    pub(super) fn output(&self, output: usize) -> usize {
+        self.first_output as usize + output
+    }
+
+    /// The word of an input in [`Ports::active`].
+    #[inline]
+    pub(super) fn active(&self, word: usize) -> usize {
+        self.first_active as usize + word
+    }
+
+    /// The words of an input in [`Ports::wants`].
+    #[inline]
+    pub(super) fn wants(&self, input: usize) -> usize {
+        self.first_wants as usize + input * self.out_words()
+    }
+
+    /// The words of an output in [`Ports::waiters`].
+    #[inline]
+    pub(super) fn waiters(&self, output: usize) -> usize {
+        self.first_waiters as usize + output * self.in_words()
+    }
+}
+
+/// The ports of all routers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ports {
     /// Channels.
     pub inputs: Vec<u32>,
     pub outputs: Vec<u32>,
@@ -144,30 +198,31 @@ pub(super) struct Router {
     pub waiters: Vec<u64>,
 }
 
-impl Router {
-    /// Words for the bits of inputs.
-    pub(super) fn in_words(&self) -> usize {
-        self.inputs.len().div_ceil(64)
-    }
-
-    /// Words for the bits of outputs.
-    pub(super) fn out_words(&self) -> usize {
-        self.outputs.len().div_ceil(64)
-    }
-}
-
 /// The network interface of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     /// Channels to routers.
     pub outputs: Vec<u32>,
-    /// By virtual network: the channel, packets that wait, and where the search for an idle virtual
+    /// Bits of outputs that may have a flit to send, and of virtual networks whose queue is not
+    /// empty and may find an idle virtual channel.
+    pub feeding: u64,
+    pub waiting: u64,
+    /// By virtual network: the output, packets that wait, and where the search for an idle virtual
     /// channel begins.
-    pub channels: Vec<u32>,
+    pub ways: Vec<u32>,
     pub queues: Vec<VecDeque<u32>>,
     pub turns: Vec<u32>,
     /// The last cycle for which the calendar was told to wake it.
     pub wakes: u64,
+}
+
+impl Node {
+    /// Every queue may have a packet that can leave.
+    pub(super) fn look(&mut self) {
+        for (vnet, queue) in self.queues.iter().enumerate() {
+            self.waiting |= u64::from(!queue.is_empty()) << vnet;
+        }
+    }
 }
 
 /// A packet.
@@ -184,14 +239,16 @@ pub(super) struct Record {
 /// The channels and their virtual channels, all idle.
 pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) {
     let mut slots = Slots::default();
-    let mut outputs = vec![0u32; fabric.routers as usize];
+    let mut outputs = vec![0u32; (fabric.routers + fabric.nodes) as usize];
     let mut inputs = outputs.clone();
-    let count = |counts: &mut Vec<u32>, end: End| match end {
-        End::Router(router) => {
-            counts[router as usize] += 1;
-            counts[router as usize] - 1
-        }
-        End::Node(_) => 0,
+    let routers = fabric.routers as usize;
+    let count = |counts: &mut Vec<u32>, end: End| {
+        let at = match end {
+            End::Router(router) => router as usize,
+            End::Node(node) => routers + node as usize,
+        };
+        counts[at] += 1;
+        counts[at] - 1
     };
     let mut lines = Vec::with_capacity(fabric.channels.len());
     for channel in &fabric.channels {
@@ -258,41 +315,59 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
     (lines, slots)
 }
 
-/// Routers and nodes with their ports.
-pub(super) fn ends(
-    fabric: &Fabric,
-    lines: &[Line],
-    settings: &Settings,
-) -> (Vec<Router>, Vec<Node>) {
-    let mut routers = vec![Router::default(); fabric.routers as usize];
+/// Routers and their ports.
+pub(super) fn routers(fabric: &Fabric) -> (Vec<Router>, Ports) {
+    let count = fabric.routers as usize;
+    let (mut inputs, mut outputs) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+    for (number, channel) in (0u32..).zip(&fabric.channels) {
+        if let End::Router(router) = channel.from {
+            outputs[router as usize].push(number);
+        }
+        if let End::Router(router) = channel.to {
+            inputs[router as usize].push(number);
+        }
+    }
+    let mut ports = Ports::default();
+    let router = |(inputs, outputs): (&Vec<u32>, &Vec<u32>)| {
+        let router = Router {
+            inputs: inputs.len() as u32,
+            outputs: outputs.len() as u32,
+            first_input: ports.inputs.len() as u32,
+            first_output: ports.outputs.len() as u32,
+            first_active: ports.active.len() as u32,
+            first_wants: ports.wants.len() as u32,
+            first_waiters: ports.waiters.len() as u32,
+        };
+        ports.inputs.extend(inputs);
+        ports.outputs.extend(outputs);
+        ports.turns.resize(ports.outputs.len(), 0);
+        ports.active.resize(ports.active.len() + router.in_words(), 0);
+        ports.wants.resize(ports.wants.len() + inputs.len() * router.out_words(), 0);
+        ports.waiters.resize(ports.waiters.len() + outputs.len() * router.in_words(), 0);
+        router
+    };
+    let routers = inputs.iter().zip(&outputs).map(router).collect();
+    (routers, ports)
+}
+
+/// Nodes and their links.
+pub(super) fn nodes(fabric: &Fabric, settings: &Settings) -> Vec<Node> {
     let vnets = settings.vnets as usize;
     let node = Node {
-        channels: vec![NONE; vnets],
+        ways: vec![NONE; vnets],
         queues: vec![VecDeque::new(); vnets],
         turns: vec![0; vnets],
         ..Node::default()
     };
     let mut nodes = vec![node; fabric.nodes as usize];
-    for ((number, channel), line) in (0..).zip(&fabric.channels).zip(lines) {
-        match channel.from {
-            End::Router(router) => routers[router as usize].outputs.push(number),
-            End::Node(node) => {
-                let node = &mut nodes[node as usize];
-                node.outputs.push(number);
-                for vnet in channel.vnets.clone() {
-                    node.channels[vnet as usize] = number;
-                }
+    for (number, channel) in (0..).zip(&fabric.channels) {
+        if let End::Node(node) = channel.from {
+            let node = &mut nodes[node as usize];
+            for vnet in channel.vnets.clone() {
+                node.ways[vnet as usize] = node.outputs.len() as u32;
             }
-        }
-        if let End::Router(router) = line.to {
-            routers[router as usize].inputs.push(number);
+            node.outputs.push(number);
         }
     }
-    for router in &mut routers {
-        router.turns = vec![0; router.outputs.len()];
-        router.active = vec![0; router.in_words()];
-        router.wants = vec![0; router.inputs.len() * router.out_words()];
-        router.waiters = vec![0; router.outputs.len() * router.in_words()];
-    }
-    (routers, nodes)
+    nodes
 }

@@ -60,7 +60,8 @@ impl Hierarchy {
         let npus = self.npus();
         let mut fabric = Fabric { routers: npus, nodes: npus, ..Fabric::default() };
         let mut ways = vec![[0; 2]; npus as usize * usize::from(self.vnets())];
-        let way = |npu: u32, vnet: u16| npu as usize * usize::from(self.vnets()) + usize::from(vnet);
+        let way =
+            |npu: u32, vnet: u16| npu as usize * usize::from(self.vnets()) + usize::from(vnet);
         for npu in 0..npus {
             for vnet in 0..self.vnets() {
                 let (node, router, only) = (End::Node(npu), End::Router(npu), vnet..vnet + 1);
