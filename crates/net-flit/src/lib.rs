@@ -6,6 +6,10 @@
 mod calendar;
 mod fabric;
 pub mod garnet;
+mod grid;
+mod random;
 pub mod reference;
 
 pub use fabric::{Channel, End, Fabric, Packet, Routing};
+pub use grid::{DimensionOrder, Grid, GridWays};
+pub use random::Random;

@@ -1,7 +1,8 @@
 //! Garnet's own runs again, cycle by cycle (`data/garnet_*.json`).
 
-use net_flit::garnet::{Counters, Settings};
-use net_flit::reference::{Hierarchy, RingOfAll, Rings, all_to_all_on_a_ring};
+use net_flit::garnet::{Arrival, Garnet, Settings};
+use net_flit::reference::{Bernoulli, Hierarchy, Pattern, RingOfAll, Rings, all_to_all_on_a_ring};
+use net_flit::{DimensionOrder, Grid, Packet};
 use serde_json::Value;
 
 fn number(case: &Value, key: &str) -> u64 {
@@ -79,5 +80,145 @@ fn collectives_take_as_many_cycles() {
         }
     }
     assert_eq!(wrong, 0);
-    let _ = Counters::default();
+}
+
+/// What a run of synthetic traffic comes to.
+struct Traffic {
+    network: Garnet<DimensionOrder>,
+    arrived: Vec<Arrival>,
+}
+
+/// Synthetic traffic for some cycles from an empty network.
+fn traffic(
+    grid: Grid,
+    (pattern, load, flits): (Pattern, f64, u32),
+    cycles: u64,
+    (latencies, settings): ([u32; 2], Settings),
+    checked: bool,
+) -> Traffic {
+    let (fabric, ways) = grid.fabric(latencies, 1);
+    let mut network = Garnet::new(&fabric, settings, DimensionOrder::new(ways, 7));
+    if checked {
+        network = network.checked();
+    }
+    let mut source = Bernoulli::new(grid, pattern, load, flits, 11);
+    let mut arrived = Vec::new();
+    for cycle in 0..cycles {
+        network.run(cycle, &mut arrived);
+        source.cycle(|src, dst| {
+            network.send(cycle, Packet { src, dst, vnet: 0, flits }, 0);
+        });
+    }
+    Traffic { network, arrived }
+}
+
+fn grid(case: &Value) -> Grid {
+    Grid { k: small(case, "k"), n: small(case, "n"), wraps: case["topo"] != "mesh" }
+}
+
+#[test]
+fn synthetic_traffic_has_the_same_latency() {
+    let file: Value = serde_json::from_str(include_str!("data/garnet_synth.json")).expect("valid");
+    let mut wrong = 0;
+    for case in file["cases"].as_array().expect("cases") {
+        let real = |key: &str| case[key].as_f64().expect("a number");
+        let flits = small(case, "pkt_bytes").div_ceil(small(case, "flit_bytes"));
+        let pattern: Pattern = case["pattern"].as_str().expect("a name").parse().expect("known");
+        let settings = Settings {
+            vcs_per_vnet: small(case, "vcs"),
+            buffers_per_vc: small(case, "buf"),
+            router_latency: small(case, "router_lat"),
+            ..Settings::default()
+        };
+        let latencies = [small(case, "link_lat"), small(case, "ext_lat")];
+        let load = (pattern, real("offered"), flits);
+        let Traffic { network, arrived } =
+            traffic(grid(case), load, number(case, "cycles"), (latencies, settings), false);
+        let mean = |of: fn(&Arrival) -> u64| {
+            arrived.iter().map(of).sum::<u64>() as f64 / arrived.len() as f64
+        };
+        let (ours, queued) = (mean(|a| a.network), mean(|a| a.queued));
+        let accepted = arrived.len() as f64 * f64::from(flits)
+            / f64::from(grid(case).nodes())
+            / real("cycles");
+        println!(
+            "{:40} net {ours:8.3} {:8.3} queue {queued:8.3} {:8.3} accepted {accepted:.4} {:.4} {}",
+            case["id"].as_str().expect("a name"),
+            real("pkt_net_lat"),
+            real("pkt_queue_lat"),
+            real("accepted"),
+            network.traversals() as f64 / real("router_traversals"),
+        );
+        if (ours / real("pkt_net_lat") - 1.0).abs() > 0.06 {
+            wrong += 1;
+        }
+    }
+    assert_eq!(wrong, 0);
+}
+
+/// Neighbor traffic at full load on a ring of 8: what virtual channels let through
+/// (`accepted = min(1, V / (3 + 2 E), V / (2 + 2 L))` for packets of a flit).
+#[test]
+fn virtual_channels_limit_throughput_as_the_formula_says() {
+    let file: Value =
+        serde_json::from_str(include_str!("data/garnet_vc_turnaround.json")).expect("valid");
+    let ring = Grid { k: 8, n: 1, wraps: true };
+    let accepted = |latencies, settings, flits| {
+        let load = (Pattern::Neighbor, 1.0, flits);
+        let cycles = 20_000;
+        let Traffic { arrived, .. } = traffic(ring, load, cycles, (latencies, settings), true);
+        // Without the first few cycles, in which nothing arrives yet.
+        let late = arrived.iter().filter(|arrival| arrival.cycle >= 2_000).count();
+        late as f64 * f64::from(flits) / 8.0 / (cycles - 2_000) as f64
+    };
+    for case in file["cases"].as_array().expect("cases") {
+        let settings = Settings { vcs_per_vnet: small(case, "V"), ..Settings::default() };
+        let (link, end) = (small(case, "link_lat"), small(case, "ext_lat"));
+        let ours = accepted([link, end], settings, 1);
+        let (vcs, link, end) = (f64::from(settings.vcs_per_vnet), f64::from(link), f64::from(end));
+        let formula = (vcs / (3.0 + 2.0 * end)).min(vcs / (2.0 + 2.0 * link)).min(1.0);
+        assert!((ours - formula).abs() < 0.001, "{case}: {ours} {formula}");
+        let theirs = case["accepted_flits"].as_f64().expect("a number");
+        assert!((ours - theirs).abs() < 0.002, "{case}: {ours}");
+    }
+    let further = [("router_lat_2_V4", 4, 2, 1), ("router_lat_3_V4", 4, 3, 1), ("F2_V1", 1, 1, 2)];
+    for (key, vcs_per_vnet, router_latency, flits) in further {
+        let settings = Settings { vcs_per_vnet, router_latency, ..Settings::default() };
+        let (ours, theirs) = (accepted([1, 1], settings, flits), file[key].as_f64().expect("one"));
+        assert!((ours - theirs).abs() < 0.002, "{key}: {ours} {theirs}");
+    }
+}
+
+/// Where stock Garnet deadlocks, ours does, and names channels that wait for each other.
+#[test]
+fn deadlocks_are_named() {
+    let settings = Settings::default();
+    let grids = [(Grid { k: 8, n: 1, wraps: true }, 0.7), (Grid { k: 8, n: 2, wraps: true }, 0.5)];
+    for (grid, load) in grids {
+        let load = (Pattern::Uniform, load, 1);
+        let Traffic { mut network, mut arrived } =
+            traffic(grid, load, 20_000, ([1, 1], settings), false);
+        network.run(1_000_000, &mut arrived);
+        let cycle = network.deadlock().expect("a deadlock");
+        assert!(cycle.len() > 2, "{grid:?}: {cycle:?}");
+    }
+    let ring = |bytes, vcs_per_vnet| {
+        let ring = RingOfAll {
+            npus: 8,
+            both_ways: false,
+            bytes,
+            flit: 128,
+            packet: 512,
+            latencies: [90, 1],
+        };
+        let settings = Settings { vcs_per_vnet, buffers_per_vc: 5000, ..settings };
+        let (end, network) = all_to_all_on_a_ring(&ring, settings, true);
+        (end, network.deadlock().map(|cycle| cycle.len()))
+    };
+    let (end, stuck) = ring(16_384, 8);
+    assert!(end.is_none() && stuck == Some(8), "{end:?} {stuck:?}");
+    let (end, stuck) = ring(65_536, 50);
+    println!("64 KB, 50 channels: {end:?} {stuck:?}");
+    assert_eq!(ring(65_536, 500).0, Some(2237));
+    assert_eq!(ring(16_384, 50).0, Some(937));
 }

@@ -2,5 +2,7 @@
 //! is sent when. Settings and results: `armillary.validation.flits`.
 
 mod rings;
+mod synthetic;
 
 pub use rings::{Hierarchy, RingOfAll, Rings, all_to_all_on_a_ring};
+pub use synthetic::{Bernoulli, Pattern};

@@ -1,0 +1,114 @@
+//! Rings, meshes and tori with a router for each node, and the order of dimensions as their routing.
+
+use crate::fabric::{End, Fabric, Packet, Routing};
+use crate::random::Random;
+
+/// A `k`-ary `n`-mesh, or torus where it `wraps`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Nodes of a dimension.
+    pub k: u32,
+    /// Dimensions.
+    pub n: u32,
+    /// Whether the ends of a dimension are joined.
+    pub wraps: bool,
+}
+
+impl Grid {
+    /// Nodes.
+    pub fn nodes(&self) -> u32 {
+        self.k.pow(self.n)
+    }
+
+    /// The place of a node in a dimension.
+    pub fn place(&self, node: u32, dim: u32) -> u32 {
+        node / self.k.pow(dim) % self.k
+    }
+
+    /// The node at another place of a dimension.
+    pub fn moved(&self, node: u32, dim: u32, place: u32) -> u32 {
+        let stride = self.k.pow(dim);
+        node - self.place(node, dim) * stride + place * stride
+    }
+
+    /// Its routers and channels. `latencies` of links between routers and of those to nodes.
+    pub fn fabric(&self, latencies: [u32; 2], vnets: u16) -> (Fabric, GridWays) {
+        let nodes = self.nodes();
+        let mut fabric = Fabric { routers: nodes, nodes, ..Fabric::default() };
+        let width = 1 + 2 * self.n as usize;
+        let mut ways = vec![u32::MAX; nodes as usize * width];
+        for node in 0..nodes {
+            let (router, end) = (End::Router(node), End::Node(node));
+            fabric.channel(end, router, latencies[1], 0..vnets);
+            ways[node as usize * width] = fabric.channel(router, end, latencies[1], 0..vnets);
+        }
+        for node in 0..nodes {
+            for dim in 0..self.n {
+                for (side, ahead) in [(0, true), (1, false)] {
+                    if let Some(next) = self.beside(node, dim, ahead) {
+                        let (from, to) = (End::Router(node), End::Router(next));
+                        let channel = fabric.channel(from, to, latencies[0], 0..vnets);
+                        ways[node as usize * width + 1 + 2 * dim as usize + side] = channel;
+                    }
+                }
+            }
+        }
+        (fabric, GridWays { grid: *self, ways })
+    }
+
+    fn beside(&self, node: u32, dim: u32, ahead: bool) -> Option<u32> {
+        let (place, k) = (self.place(node, dim), self.k);
+        let next = if ahead { place + 1 } else { place + k - 1 };
+        let steps_off = if ahead { next == k } else { place == 0 };
+        (k > 1 && (self.wraps || !steps_off)).then(|| self.moved(node, dim, next % k))
+    }
+}
+
+/// The channels of a grid.
+#[derive(Clone, Debug)]
+pub struct GridWays {
+    grid: Grid,
+    /// For each router: the channel to its node, then up and down in each dimension.
+    ways: Vec<u32>,
+}
+
+impl GridWays {
+    fn way(&self, router: u32, at: usize) -> u32 {
+        self.ways[router as usize * (1 + 2 * self.grid.n as usize) + at]
+    }
+}
+
+/// Dimensions in increasing order, the shorter way round, ties at random.
+#[derive(Clone, Debug)]
+pub struct DimensionOrder {
+    ways: GridWays,
+    random: Random,
+}
+
+impl DimensionOrder {
+    /// On the channels of a grid.
+    pub fn new(ways: GridWays, seed: u64) -> DimensionOrder {
+        DimensionOrder { ways, random: Random::new(seed) }
+    }
+}
+
+impl Routing for DimensionOrder {
+    fn next(&mut self, router: u32, packet: &Packet) -> u32 {
+        let grid = self.ways.grid;
+        for dim in 0..grid.n {
+            let (from, to) = (grid.place(router, dim), grid.place(packet.dst, dim));
+            if from == to {
+                continue;
+            }
+            let up = (to + grid.k - from) % grid.k;
+            let ahead = match (grid.wraps, (2 * up).cmp(&grid.k)) {
+                (false, _) => to > from,
+                (true, std::cmp::Ordering::Less) => true,
+                (true, std::cmp::Ordering::Greater) => false,
+                (true, std::cmp::Ordering::Equal) => self.random.below(2) == 0,
+            };
+            return self.ways.way(router, 1 + 2 * dim as usize + usize::from(!ahead));
+        }
+        self.ways.way(router, 0)
+    }
+}
