@@ -52,14 +52,26 @@ pub struct Packet {
     pub src: u32,
     /// Node that it goes to.
     pub dst: u32,
-    /// Virtual network.
+    /// Virtual network in which it is sent.
     pub vnet: u16,
     /// Flits.
     pub flits: u32,
+    /// What its routing needs to know.
+    pub way: u32,
+}
+
+/// The way out of a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The channel.
+    pub channel: u32,
+    /// The virtual network of the packet from there on. Garnet's own routing never changes it; a
+    /// dateline does (Dally and Seitz, IEEE Transactions on Computers C-36, 1987).
+    pub vnet: u16,
 }
 
 /// Decides where packets go.
 pub trait Routing {
-    /// The channel by which `packet` leaves `router`.
-    fn next(&mut self, router: u32, packet: &Packet) -> u32;
+    /// How `packet` leaves `router`, where it arrives after so many links between routers.
+    fn next(&mut self, router: u32, packet: &Packet, hops: u32) -> Way;
 }

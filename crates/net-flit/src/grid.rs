@@ -1,6 +1,6 @@
 //! Rings, meshes and tori with a router for each node, and the order of dimensions as their routing.
 
-use crate::fabric::{End, Fabric, Packet, Routing};
+use crate::fabric::{End, Fabric, Packet, Routing, Way};
 use crate::random::Random;
 
 /// A `k`-ary `n`-mesh, or torus where it `wraps`.
@@ -93,7 +93,8 @@ impl DimensionOrder {
 }
 
 impl Routing for DimensionOrder {
-    fn next(&mut self, router: u32, packet: &Packet) -> u32 {
+    fn next(&mut self, router: u32, packet: &Packet, _: u32) -> Way {
+        let way = |channel| Way { channel, vnet: packet.vnet };
         let grid = self.ways.grid;
         for dim in 0..grid.n {
             let (from, to) = (grid.place(router, dim), grid.place(packet.dst, dim));
@@ -107,8 +108,8 @@ impl Routing for DimensionOrder {
                 (true, std::cmp::Ordering::Greater) => false,
                 (true, std::cmp::Ordering::Equal) => self.random.below(2) == 0,
             };
-            return self.ways.way(router, 1 + 2 * dim as usize + usize::from(!ahead));
+            return way(self.ways.way(router, 1 + 2 * dim as usize + usize::from(!ahead)));
         }
-        self.ways.way(router, 0)
+        way(self.ways.way(router, 0))
     }
 }

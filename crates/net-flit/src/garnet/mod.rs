@@ -268,8 +268,12 @@ impl<R: Routing> Garnet<R> {
         up.credits += 1;
         if free {
             let (word, bit) = line.bit(vc);
+            let vnet = vc / self.settings.vcs_per_vnet;
+            let was_closed = !self.any_idle(channel, vnet);
             self.slots.idle[word] |= bit;
-            self.opens(channel, vc);
+            if was_closed {
+                self.opens(channel, vnet);
+            }
         } else if up.credits == 1 && up.owner != NONE {
             self.unblocks(channel, vc, slot);
         }

@@ -2,7 +2,7 @@
 
 use super::state::{Down, Line, NONE, Router};
 use super::{BODY, Garnet, HEAD};
-use crate::fabric::{End, Routing};
+use crate::fabric::{End, Routing, Way};
 
 /// Room for what inputs name in a cycle.
 pub(super) struct Scratch {
@@ -33,16 +33,16 @@ impl<R: Routing> Garnet<R> {
         let slot = line.slot(vc);
         let packet = self.slots.down[slot].packet;
         let record = &mut self.packets[packet as usize];
-        let out = self.routing.next(router, &record.packet);
-        let left = record.packet.flits;
         record.hops += u32::from(matches!(line.from, End::Router(_)));
-        self.slots.down[slot] = Down { packet, ready: 1, left, out, out_vc: NONE };
-        let (output, input) = (self.lines[out as usize].output, line.input as usize);
-        let mask = (line.heads + output * line.words + vc / 64 - line.word) as usize;
+        let Way { channel: out, vnet } = self.routing.next(router, &record.packet, record.hops);
+        let (left, out_vnet) = (record.packet.flits, u32::from(vnet));
+        self.slots.down[slot] = Down { packet, ready: 1, left, out, out_vnet, out_vc: NONE };
+        let (group, input) = (self.lines[out as usize].group_of(out_vnet), line.input as usize);
+        let mask = (line.heads + group as u32 * line.words + vc / 64 - line.word) as usize;
         self.slots.heads[mask] |= 1 << (vc % 64);
-        let (state, output) = (self.routers[router as usize], output as usize);
-        self.ports.wants[state.wants(input) + output / 64] |= 1 << (output % 64);
-        self.ports.waiters[state.waiters(output) + input / 64] |= 1 << (input % 64);
+        let state = self.routers[router as usize];
+        self.ports.wants[state.wants(input) + group / 64] |= 1 << (group % 64);
+        self.ports.waiters[state.waiters(group) + input / 64] |= 1 << (input % 64);
         self.ports.active[state.active(input / 64)] |= 1 << (input % 64);
         self.wake_router(router);
     }
@@ -94,37 +94,34 @@ impl<R: Routing> Garnet<R> {
         }
     }
 
-    /// A virtual channel is idle again.
-    #[inline]
-    pub(super) fn opens(&mut self, channel: u32, vc: u32) {
-        let vnet = vc / self.settings.vcs_per_vnet;
+    /// A virtual network of a channel has an idle virtual channel again.
+    pub(super) fn opens(&mut self, channel: u32, vnet: u32) {
         let line = &self.lines[channel as usize];
-        let (word, bit) = line.bit(vc);
-        if self.slots.open[word] & bit == 0 {
-            self.set_open(channel, vnet, true);
-            match self.lines[channel as usize].from {
-                End::Node(node) => {
-                    self.nodes[node as usize].waiting |= 1 << vnet;
-                    self.wake_node(node);
-                }
-                End::Router(router) => self.wake_waiters(router, channel),
+        match line.from {
+            End::Node(node) => {
+                self.nodes[node as usize].waiting |= 1 << vnet;
+                self.wake_node(node);
+            }
+            End::Router(router) => {
+                let (group, state) = (line.group_of(vnet), self.routers[router as usize]);
+                self.ports.open[state.open() + group / 64] |= 1 << (group % 64);
+                self.wake_waiters(router, group);
             }
         }
     }
 
-    /// Inputs with heads for an output look again.
-    fn wake_waiters(&mut self, router: u32, channel: u32) {
-        let output = self.lines[channel as usize].output as usize;
+    /// Inputs with heads for a group look again.
+    fn wake_waiters(&mut self, router: u32, group: usize) {
         let (state, ports) = (self.routers[router as usize], &mut self.ports);
         let mut any = false;
         for word in 0..state.in_words() {
-            let at = state.waiters(output) + word;
+            let at = state.waiters(group) + word;
             let mut bits = ports.waiters[at];
             while bits != 0 {
                 let bit = bits & bits.wrapping_neg();
                 let input = word * 64 + bits.trailing_zeros() as usize;
                 bits ^= bit;
-                if ports.wants[state.wants(input) + output / 64] >> (output % 64) & 1 == 1 {
+                if ports.wants[state.wants(input) + group / 64] >> (group % 64) & 1 == 1 {
                     ports.active[state.active(word)] |= bit;
                     any = true;
                 } else {
@@ -134,24 +131,6 @@ impl<R: Routing> Garnet<R> {
         }
         if any {
             self.wake_router(router);
-        }
-    }
-
-    /// Says for all virtual channels of a virtual network whether one of them is idle.
-    pub(super) fn set_open(&mut self, channel: u32, vnet: u32, open: bool) {
-        let vcs = self.settings.vcs_per_vnet;
-        let line = &self.lines[channel as usize];
-        let (mut vc, end) = (vnet * vcs, (vnet + 1) * vcs);
-        while vc < end {
-            let upto = end.min((vc / 64 + 1) * 64);
-            let bits = (u64::MAX >> (64 - (upto - vc))) << (vc % 64);
-            let word = line.bit(vc).0;
-            if open {
-                self.slots.open[word] |= bits;
-            } else {
-                self.slots.open[word] &= !bits;
-            }
-            vc = upto;
         }
     }
 
@@ -228,18 +207,13 @@ impl<R: Routing> Garnet<R> {
     #[inline]
     fn able(&self, state: &Router, input: usize, line: &Line, at: u32) -> u64 {
         let mut bits = self.slots.body[(line.mask + at) as usize];
-        for word in 0..state.out_words() {
-            let mut wanted = self.ports.wants[state.wants(input) + word];
+        for word in 0..state.group_words() {
+            let wanted = self.ports.wants[state.wants(input) + word];
+            let mut wanted = wanted & self.ports.open[state.open() + word];
             while wanted != 0 {
-                let output = word as u32 * 64 + wanted.trailing_zeros();
+                let group = word as u32 * 64 + wanted.trailing_zeros();
                 wanted &= wanted - 1;
-                let heads = self.slots.heads[(line.heads + output * line.words + at) as usize];
-                let out = self.ports.outputs[state.output(output as usize)];
-                let out = &self.lines[out as usize];
-                let there = (line.word + at).wrapping_sub(out.word);
-                if heads != 0 && there < out.words {
-                    bits |= heads & self.slots.open[(out.mask + there) as usize];
-                }
+                bits |= self.slots.heads[(line.heads + group * line.words + at) as usize];
             }
         }
         bits
@@ -274,11 +248,10 @@ impl<R: Routing> Garnet<R> {
         if line.turn == line.first + line.vcs {
             line.turn = line.first;
         }
-        let Down { packet, out_vc, .. } = self.slots.down[slot];
+        let Down { packet, out_vnet, out_vc, .. } = self.slots.down[slot];
         let (out_vc, what) = if out_vc == NONE {
-            let vnet = vc / self.settings.vcs_per_vnet;
-            self.drop_head(state, input, out, vc);
-            let taken = self.take_channel(out, vnet, slot as u32);
+            self.drop_head(state, input, (out, out_vnet), vc);
+            let taken = self.take_channel(out, out_vnet, slot as u32);
             self.slots.down[slot].out_vc = taken;
             self.hand_over(out, taken, packet);
             (taken, HEAD)
@@ -304,17 +277,16 @@ impl<R: Routing> Garnet<R> {
         self.give_back(channel, vc, last);
     }
 
-    /// A head leaves those that wait for its output.
+    /// A head leaves those that wait for its virtual network of an output.
     #[inline]
-    fn drop_head(&mut self, state: &Router, input: usize, out: u32, vc: u32) {
-        let output = self.lines[out as usize].output;
+    fn drop_head(&mut self, state: &Router, input: usize, (out, vnet): (u32, u32), vc: u32) {
+        let group = self.lines[out as usize].group_of(vnet);
         let line = &self.lines[self.ports.inputs[state.input(input)] as usize];
-        let at = (line.heads + output * line.words) as usize;
+        let at = (line.heads + group as u32 * line.words) as usize;
         let masks = &mut self.slots.heads[at..at + line.words as usize];
         masks[(vc / 64 - line.word) as usize] &= !(1 << (vc % 64));
         if masks.iter().all(|&bits| bits == 0) {
-            let word = state.wants(input) + output as usize / 64;
-            self.ports.wants[word] &= !(1 << (output % 64));
+            self.ports.wants[state.wants(input) + group / 64] &= !(1 << (group % 64));
         }
     }
 
@@ -341,15 +313,19 @@ impl<R: Routing> Garnet<R> {
         let (word, bit) = line.bit(vc);
         self.slots.idle[word] &= !bit;
         self.slots.up[line.slot(vc)].owner = owner;
-        let vnet = vc / self.settings.vcs_per_vnet;
-        if !self.any_idle(out, vnet) {
-            self.set_open(out, vnet, false);
+        let (vnet, from) = (vc / self.settings.vcs_per_vnet, line.from);
+        if let End::Router(router) = from
+            && !self.any_idle(out, vnet)
+        {
+            let group = self.lines[out as usize].group_of(vnet);
+            let state = self.routers[router as usize];
+            self.ports.open[state.open() + group / 64] &= !(1 << (group % 64));
         }
     }
 
     /// Whether a virtual network has an idle virtual channel.
     #[inline]
-    fn any_idle(&self, channel: u32, vnet: u32) -> bool {
+    pub(super) fn any_idle(&self, channel: u32, vnet: u32) -> bool {
         let vcs = self.settings.vcs_per_vnet;
         let line = &self.lines[channel as usize];
         let (mut vc, end) = (vnet * vcs, (vnet + 1) * vcs);

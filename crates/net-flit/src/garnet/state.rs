@@ -18,6 +18,10 @@ pub(super) struct Line {
     /// Its number among the outputs of `from` and the inputs of `to`.
     pub output: u32,
     pub input: u32,
+    /// At a router that it leaves, the number of its first virtual network among those of all
+    /// outputs, and that virtual network itself.
+    pub group: u32,
+    pub first_vnet: u32,
     /// First slot, and the first virtual channel.
     base: u32,
     pub first: u32,
@@ -27,7 +31,7 @@ pub(super) struct Line {
     pub word: u32,
     pub words: u32,
     pub mask: u32,
-    /// Where the masks of heads are, one for each output of `to`.
+    /// Where the masks of heads are, one for each output and virtual network of `to`.
     pub heads: u32,
     /// Where the input port of a router starts to look.
     pub turn: u32,
@@ -53,6 +57,12 @@ impl Line {
     #[inline]
     pub(super) fn bit(&self, vc: u32) -> (usize, u64) {
         ((self.mask + vc / 64 - self.word) as usize, 1 << (vc % 64))
+    }
+
+    /// Among all outputs and virtual networks of its router.
+    #[inline]
+    pub(super) fn group_of(&self, vnet: u32) -> usize {
+        (self.group + vnet - self.first_vnet) as usize
     }
 
     /// When a flit arrives that is granted now.
@@ -99,13 +109,15 @@ pub(super) struct Down {
     pub left: u32,
     /// The channel by which they leave.
     pub out: u32,
+    /// Their virtual network there.
+    pub out_vnet: u32,
     /// Their virtual channel there, `NONE` before the first has left.
     pub out_vc: u32,
 }
 
 impl Default for Down {
     fn default() -> Down {
-        Down { packet: NONE, ready: 0, left: 0, out: NONE, out_vc: NONE }
+        Down { packet: NONE, ready: 0, left: 0, out: NONE, out_vnet: 0, out_vc: NONE }
     }
 }
 
@@ -118,13 +130,12 @@ pub(super) struct Slots {
     pub place: Vec<(u32, u32)>,
     /// Virtual channels that no packet has, where flits come from.
     pub idle: Vec<u64>,
-    /// All virtual channels of virtual networks in which one is idle.
-    pub open: Vec<u64>,
     /// At a router's input: those whose next flit is no head, is here and has a credit. At an
     /// interface's output: those that have a flit and a credit.
     pub body: Vec<u64>,
     pub feed: Vec<u64>,
-    /// At a router's input, for each output: those whose next flit is a head that goes there.
+    /// At a router's input, for each output and virtual network there: those whose next flit is a
+    /// head that goes there.
     pub heads: Vec<u64>,
 }
 
@@ -133,10 +144,13 @@ pub(super) struct Slots {
 pub(super) struct Router {
     pub inputs: u32,
     pub outputs: u32,
+    /// Virtual networks of all outputs: what heads wait for.
+    pub groups: u32,
     first_input: u32,
     first_output: u32,
     first_active: u32,
     first_wants: u32,
+    first_open: u32,
     first_waiters: u32,
 }
 
@@ -147,10 +161,10 @@ impl Router {
         self.inputs.div_ceil(64) as usize
     }
 
-    /// Words for the bits of outputs.
+    /// Words for the bits of groups.
     #[inline]
-    pub(super) fn out_words(&self) -> usize {
-        self.outputs.div_ceil(64) as usize
+    pub(super) fn group_words(&self) -> usize {
+        self.groups.div_ceil(64) as usize
     }
 
     #[inline]
@@ -172,13 +186,19 @@ impl Router {
     /// The words of an input in [`Ports::wants`].
     #[inline]
     pub(super) fn wants(&self, input: usize) -> usize {
-        self.first_wants as usize + input * self.out_words()
+        self.first_wants as usize + input * self.group_words()
     }
 
-    /// The words of an output in [`Ports::waiters`].
+    /// The words of [`Ports::open`].
     #[inline]
-    pub(super) fn waiters(&self, output: usize) -> usize {
-        self.first_waiters as usize + output * self.in_words()
+    pub(super) fn open(&self) -> usize {
+        self.first_open as usize
+    }
+
+    /// The words of a group in [`Ports::waiters`].
+    #[inline]
+    pub(super) fn waiters(&self, group: usize) -> usize {
+        self.first_waiters as usize + group * self.in_words()
     }
 }
 
@@ -192,9 +212,11 @@ pub(super) struct Ports {
     pub turns: Vec<u32>,
     /// Bits of inputs that may have a flit to move.
     pub active: Vec<u64>,
-    /// For each input, bits of the outputs that its heads go to.
+    /// For each input, bits of the groups that its heads go to.
     pub wants: Vec<u64>,
-    /// For each output, bits of inputs that have had such heads.
+    /// Bits of the groups that have an idle virtual channel.
+    pub open: Vec<u64>,
+    /// For each group, bits of inputs that have had heads for it.
     pub waiters: Vec<u64>,
 }
 
@@ -241,14 +263,15 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
     let mut slots = Slots::default();
     let mut outputs = vec![0u32; (fabric.routers + fabric.nodes) as usize];
     let mut inputs = outputs.clone();
+    let mut groups = outputs.clone();
     let routers = fabric.routers as usize;
-    let count = |counts: &mut Vec<u32>, end: End| {
+    let count = |counts: &mut Vec<u32>, end: End, by: u32| {
         let at = match end {
             End::Router(router) => router as usize,
             End::Node(node) => routers + node as usize,
         };
-        counts[at] += 1;
-        counts[at] - 1
+        counts[at] += by;
+        counts[at] - by
     };
     let mut lines = Vec::with_capacity(fabric.channels.len());
     for channel in &fabric.channels {
@@ -268,8 +291,10 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
         lines.push(Line {
             from: channel.from,
             to: channel.to,
-            output: count(&mut outputs, channel.from),
-            input: count(&mut inputs, channel.to),
+            output: count(&mut outputs, channel.from, 1),
+            input: count(&mut inputs, channel.to, 1),
+            group: count(&mut groups, channel.from, channel.vnets.len() as u32),
+            first_vnet: channel.vnets.start.into(),
             base: slots.up.len() as u32,
             first,
             vcs: end - first,
@@ -302,13 +327,12 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
             slots.place.push((lines.len() as u32 - 1, vc));
         }
     }
-    slots.open = slots.idle.clone();
     slots.body = vec![0; slots.idle.len()];
     slots.feed = slots.body.clone();
     for line in &mut lines {
         line.heads = slots.heads.len() as u32;
         if let End::Router(router) = line.to {
-            let masks = outputs[router as usize] * line.words;
+            let masks = groups[router as usize] * line.words;
             slots.heads.resize(slots.heads.len() + masks as usize, 0);
         }
     }
@@ -319,34 +343,41 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
 pub(super) fn routers(fabric: &Fabric) -> (Vec<Router>, Ports) {
     let count = fabric.routers as usize;
     let (mut inputs, mut outputs) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+    let mut groups = vec![0; count];
     for (number, channel) in (0u32..).zip(&fabric.channels) {
         if let End::Router(router) = channel.from {
             outputs[router as usize].push(number);
+            groups[router as usize] += channel.vnets.len() as u32;
         }
         if let End::Router(router) = channel.to {
             inputs[router as usize].push(number);
         }
     }
     let mut ports = Ports::default();
-    let router = |(inputs, outputs): (&Vec<u32>, &Vec<u32>)| {
+    let router = |((inputs, outputs), &groups): ((&Vec<u32>, &Vec<u32>), &u32)| {
         let router = Router {
             inputs: inputs.len() as u32,
             outputs: outputs.len() as u32,
+            groups,
             first_input: ports.inputs.len() as u32,
             first_output: ports.outputs.len() as u32,
             first_active: ports.active.len() as u32,
             first_wants: ports.wants.len() as u32,
+            first_open: ports.open.len() as u32,
             first_waiters: ports.waiters.len() as u32,
         };
         ports.inputs.extend(inputs);
         ports.outputs.extend(outputs);
         ports.turns.resize(ports.outputs.len(), 0);
         ports.active.resize(ports.active.len() + router.in_words(), 0);
-        ports.wants.resize(ports.wants.len() + inputs.len() * router.out_words(), 0);
-        ports.waiters.resize(ports.waiters.len() + outputs.len() * router.in_words(), 0);
+        ports.wants.resize(ports.wants.len() + inputs.len() * router.group_words(), 0);
+        ports.waiters.resize(ports.waiters.len() + groups as usize * router.in_words(), 0);
+        // All virtual channels are idle.
+        let words = router.group_words();
+        ports.open.resize(ports.open.len() + words, u64::MAX);
         router
     };
-    let routers = inputs.iter().zip(&outputs).map(router).collect();
+    let routers = inputs.iter().zip(&outputs).zip(&groups).map(router).collect();
     (routers, ports)
 }
 

@@ -48,9 +48,8 @@ impl<R: Routing> Garnet<R> {
         if down.out_vc != NONE {
             return Some(out.slot(down.out_vc));
         }
-        let vc = self.slots.place[slot].1;
         let vcs = self.settings.vcs_per_vnet;
-        let first = vc / vcs * vcs;
+        let first = down.out_vnet * vcs;
         let held = |&slot: &usize| self.slots.down[slot].packet != NONE;
         (first..first + vcs).map(|vc| out.slot(vc)).find(held)
     }
@@ -71,8 +70,12 @@ impl<R: Routing> Garnet<R> {
             }
             assert!(!idle || down.packet == NONE, "channel {channel} vc {vc} has a packet");
             assert!(!idle || up.owner == NONE, "channel {channel} vc {vc} has an owner");
-            let open = self.slots.open[word] & bit != 0;
-            assert!(!idle || open, "channel {channel} vc {vc} is open");
+            if let End::Router(router) = line.from {
+                let vnet = vc / self.settings.vcs_per_vnet;
+                let (group, state) = (line.group_of(vnet), self.routers[router as usize]);
+                let open = self.ports.open[state.open() + group / 64] >> (group % 64) & 1 == 1;
+                assert_eq!(open, self.any_idle(channel, vnet), "channel {channel} vc {vc}: open");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Collectives on unidirectional rings, as the ASTRA-SIM paper has them on Garnet (Rashidi et al.,
 //! ISPASS 2020): each ring is a virtual network with links of its own.
 
-use crate::fabric::{Channel, End, Fabric, Packet, Routing};
+use crate::fabric::{Channel, End, Fabric, Packet, Routing, Way};
 use crate::garnet::{Arrival, Garnet, Settings};
 use std::collections::VecDeque;
 
@@ -97,9 +97,9 @@ struct Around {
 }
 
 impl Routing for Around {
-    fn next(&mut self, router: u32, packet: &Packet) -> u32 {
-        let way = self.ways[router as usize * self.vnets + usize::from(packet.vnet)];
-        way[usize::from(packet.dst == router)]
+    fn next(&mut self, router: u32, packet: &Packet, _: u32) -> Way {
+        let ways = self.ways[router as usize * self.vnets + usize::from(packet.vnet)];
+        Way { channel: ways[usize::from(packet.dst == router)], vnet: packet.vnet }
     }
 }
 
@@ -174,7 +174,7 @@ impl Rings {
             let count = bytes.div_ceil(u64::from(packet)).max(1);
             for _ in 0..count {
                 let flits = packet.div_ceil(hierarchy.flit);
-                let packet = Packet { src: npu, dst, vnet: vnets.start + ring, flits };
+                let packet = Packet { src: npu, dst, vnet: vnets.start + ring, flits, way: 0 };
                 let token = (step as u64 * self.chunks + chunk) * npus + u64::from(dst);
                 network.send(cycle, packet, token);
             }
@@ -267,7 +267,7 @@ pub fn all_to_all_on_a_ring(
             for _ in 0..part.div_ceil(u64::from(ring.packet)) {
                 let flits = ring.packet.div_ceil(ring.flit);
                 let dst = (src + distance) % npus;
-                network.send(1, Packet { src, dst, vnet: u16::from(down), flits }, 0);
+                network.send(1, Packet { src, dst, vnet: u16::from(down), flits, way: 0 }, 0);
             }
         }
     }
