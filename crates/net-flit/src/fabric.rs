@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// Parts of a cycle in which links count.
+pub const CYCLE: u64 = 1 << 16;
+
 /// One end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
@@ -20,8 +23,9 @@ pub struct Channel {
     pub to: End,
     /// Cycles on the link, at least 1. Credits take as long.
     pub latency: u32,
-    /// Cycles that a flit occupies the link: its width over that of the link.
-    pub cycles_per_flit: u32,
+    /// Time that a flit occupies the link, in parts of [`CYCLE`]: its width over that of the link.
+    /// At least a cycle.
+    pub occupancy: u64,
     /// Virtual networks that use it.
     pub vnets: Range<u16>,
 }
@@ -40,7 +44,7 @@ pub struct Fabric {
 impl Fabric {
     /// Adds a channel that takes a flit each cycle; returns its number.
     pub fn channel(&mut self, from: End, to: End, latency: u32, vnets: Range<u16>) -> u32 {
-        self.channels.push(Channel { from, to, latency, cycles_per_flit: 1, vnets });
+        self.channels.push(Channel { from, to, latency, occupancy: CYCLE, vnets });
         self.channels.len() as u32 - 1
     }
 }
@@ -56,6 +60,8 @@ pub struct Packet {
     pub vnet: u16,
     /// Flits.
     pub flits: u32,
+    /// By which of its node's links that carry the virtual network it leaves, counted from 0.
+    pub port: u16,
     /// What its routing needs to know.
     pub way: u32,
 }

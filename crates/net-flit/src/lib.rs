@@ -10,6 +10,6 @@ mod grid;
 mod random;
 pub mod reference;
 
-pub use fabric::{Channel, End, Fabric, Packet, Routing, Way};
+pub use fabric::{CYCLE, Channel, End, Fabric, Packet, Routing, Way};
 pub use grid::{DimensionOrder, Grid, GridWays};
 pub use random::Random;

@@ -106,7 +106,7 @@ fn traffic(
     for cycle in 0..cycles {
         network.run(cycle, &mut arrived);
         source.cycle(|src, dst| {
-            network.send(cycle, Packet { src, dst, vnet: 0, flits, way: 0 }, 0);
+            network.send(cycle, Packet { src, dst, vnet: 0, flits, port: 0, way: 0 }, 0);
         });
     }
     Traffic { network, arrived }

@@ -5,15 +5,15 @@ use super::{Arrival, BODY, Garnet, HEAD};
 use crate::fabric::Routing;
 
 impl<R: Routing> Garnet<R> {
-    /// What an interface does in a cycle: each virtual network takes at most one packet, each link
+    /// What an interface does in a cycle: each lane takes at most one packet, each link
     /// at most one flit. Returns whether it may have more to do in the next cycle.
     pub(super) fn inject(&mut self, number: usize) -> bool {
         let mut bits = self.nodes[number].waiting;
         while bits != 0 {
-            let vnet = bits.trailing_zeros() as usize;
+            let lane = bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            if !self.take(number, vnet) {
-                self.nodes[number].waiting &= !(1 << vnet);
+            if !self.take(number, lane) {
+                self.nodes[number].waiting &= !(1 << lane);
             }
         }
         let mut bits = self.nodes[number].feeding;
@@ -27,30 +27,29 @@ impl<R: Routing> Garnet<R> {
         self.nodes[number].waiting | self.nodes[number].feeding != 0
     }
 
-    /// The first packet of a virtual network gets an idle virtual channel. Returns whether the next
-    /// one may get one in the next cycle.
-    fn take(&mut self, number: usize, vnet: usize) -> bool {
+    /// The first packet of a lane gets an idle virtual channel. Returns whether the next one may get
+    /// one in the next cycle.
+    fn take(&mut self, number: usize, lane: usize) -> bool {
         let node = &mut self.nodes[number];
-        let Some(&packet) = node.queues[vnet].front() else { return false };
+        let lane = &mut node.lanes[lane];
+        let Some(&packet) = lane.queue.front() else { return false };
         if self.packets[packet as usize].queued >= self.now {
             // The calendar wakes the node.
             return false;
         }
-        let output = node.ways[vnet];
-        let channel = node.outputs[output as usize];
+        let channel = node.outputs[lane.output as usize];
         let vcs = self.settings.vcs_per_vnet;
-        let first = vnet as u32 * vcs;
+        let first = lane.vnet * vcs;
         let (slots, line) = (&self.slots, &self.lines[channel as usize]);
         let idle = |turn: &u32| {
             let (word, bit) = line.bit(first + turn);
             slots.idle[word] & bit != 0
         };
-        let turn = node.turns[vnet];
-        let Some(found) = (turn..vcs).chain(0..turn).find(idle) else { return false };
-        node.turns[vnet] = if found + 1 == vcs { 0 } else { found + 1 };
-        node.queues[vnet].pop_front();
-        node.feeding |= 1 << output;
-        let more = !node.queues[vnet].is_empty();
+        let Some(found) = (lane.turn..vcs).chain(0..lane.turn).find(idle) else { return false };
+        lane.turn = if found + 1 == vcs { 0 } else { found + 1 };
+        lane.queue.pop_front();
+        let more = !lane.queue.is_empty();
+        node.feeding |= 1 << lane.output;
         let vc = first + found;
         let slot = line.slot(vc);
         let (word, bit) = line.bit(vc);

@@ -176,7 +176,9 @@ impl<R: Routing> Garnet<R> {
         };
         self.under_way += 1;
         let node = &mut self.nodes[packet.src as usize];
-        node.queues[packet.vnet as usize].push_back(number);
+        let lanes = &node.lanes_of[usize::from(packet.vnet)];
+        let lane = lanes[usize::from(packet.port) % lanes.len()];
+        node.lanes[lane as usize].queue.push_back(number);
 
         if node.wakes != cycle + 1 {
             node.wakes = cycle + 1;

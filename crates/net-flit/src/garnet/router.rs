@@ -99,7 +99,7 @@ impl<R: Routing> Garnet<R> {
         let line = &self.lines[channel as usize];
         match line.from {
             End::Node(node) => {
-                self.nodes[node as usize].waiting |= 1 << vnet;
+                self.nodes[node as usize].waiting |= 1 << line.group_of(vnet);
                 self.wake_node(node);
             }
             End::Router(router) => {

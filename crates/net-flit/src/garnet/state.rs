@@ -4,7 +4,7 @@
 //! channel has slots for those of its virtual networks only, and words of bits that cover them.
 
 use super::{Counters, Settings};
-use crate::fabric::{End, Fabric, Packet};
+use crate::fabric::{CYCLE, End, Fabric, Packet};
 use std::collections::VecDeque;
 
 /// No packet, slot or channel.
@@ -40,8 +40,8 @@ pub(super) struct Line {
     /// Cycles from the grant of a flit until it may be granted again, and of a credit.
     flit_delay: u64,
     credit_delay: u64,
-    /// Cycles that each occupies the link.
-    occupies: u64,
+    /// Time that each occupies the link, and until when, in parts of a cycle.
+    occupancy: u64,
     flit_last: u64,
     credit_last: u64,
     pub counters: Counters,
@@ -68,21 +68,23 @@ impl Line {
     /// When a flit arrives that is granted now.
     #[inline]
     pub(super) fn arrival(&mut self, now: u64) -> u64 {
-        if self.occupies == 1 {
+        if self.occupancy == CYCLE {
             return now + self.flit_delay;
         }
-        self.flit_last = (self.flit_last + self.occupies).max(now + self.flit_delay);
-        self.flit_last
+        let free = (now + self.flit_delay) * CYCLE;
+        self.flit_last = (self.flit_last + self.occupancy).max(free);
+        self.flit_last.div_ceil(CYCLE)
     }
 
     /// When a credit arrives that is given back now.
     #[inline]
     pub(super) fn credit_arrival(&mut self, now: u64) -> u64 {
-        if self.occupies == 1 {
+        if self.occupancy == CYCLE {
             return now + self.credit_delay;
         }
-        self.credit_last = (self.credit_last + self.occupies).max(now + self.credit_delay);
-        self.credit_last
+        let free = (now + self.credit_delay) * CYCLE;
+        self.credit_last = (self.credit_last + self.occupancy).max(free);
+        self.credit_last.div_ceil(CYCLE)
     }
 }
 
@@ -225,24 +227,33 @@ pub(super) struct Ports {
 pub(super) struct Node {
     /// Channels to routers.
     pub outputs: Vec<u32>,
-    /// Bits of outputs that may have a flit to send, and of virtual networks whose queue is not
-    /// empty and may find an idle virtual channel.
+    /// Bits of outputs that may have a flit to send, and of lanes whose queue is not empty and may
+    /// find an idle virtual channel.
     pub feeding: u64,
     pub waiting: u64,
-    /// By virtual network: the output, packets that wait, and where the search for an idle virtual
-    /// channel begins.
-    pub ways: Vec<u32>,
-    pub queues: Vec<VecDeque<u32>>,
-    pub turns: Vec<u32>,
+    /// Its lanes, and for each virtual network those that it has.
+    pub lanes: Vec<Lane>,
+    pub lanes_of: Vec<Vec<u32>>,
     /// The last cycle for which the calendar was told to wake it.
     pub wakes: u64,
+}
+
+/// A virtual network of a channel of an interface.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
+    pub output: u32,
+    pub vnet: u32,
+    /// Packets that wait.
+    pub queue: VecDeque<u32>,
+    /// Where the search for an idle virtual channel begins.
+    pub turn: u32,
 }
 
 impl Node {
     /// Every queue may have a packet that can leave.
     pub(super) fn look(&mut self) {
-        for (vnet, queue) in self.queues.iter().enumerate() {
-            self.waiting |= u64::from(!queue.is_empty()) << vnet;
+        for (lane, Lane { queue, .. }) in self.lanes.iter().enumerate() {
+            self.waiting |= u64::from(!queue.is_empty()) << lane;
         }
     }
 }
@@ -278,9 +289,9 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
         let vcs = |vnet: u16| u32::from(vnet) * settings.vcs_per_vnet;
         let (first, end) = (vcs(channel.vnets.start), vcs(channel.vnets.end));
         let (word, words) = (first / 64, end.div_ceil(64) - first / 64);
-        let occupies = u64::from(channel.cycles_per_flit);
+        let occupancy = channel.occupancy;
         // Flits are cut and joined by a bridge at each end, a cycle each.
-        let bridges = if occupies > 1 { 2 + occupies - 1 } else { 0 };
+        let bridges = if occupancy > CYCLE { 2 + occupancy.div_ceil(CYCLE) - 1 } else { 0 };
         let link = 1 + u64::from(channel.latency) + bridges;
         let pipeline = match channel.to {
             End::Router(_) => u64::from(settings.router_latency) - 1,
@@ -307,7 +318,7 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
             sent: if first > 0 { end - 1 } else { 0 },
             flit_delay: link + pipeline,
             credit_delay: link + late,
-            occupies,
+            occupancy,
             flit_last: 0,
             credit_last: 0,
             counters: Counters::default(),
@@ -381,24 +392,21 @@ pub(super) fn routers(fabric: &Fabric) -> (Vec<Router>, Ports) {
     (routers, ports)
 }
 
-/// Nodes and their links.
+/// Nodes and their links: at most 64 lanes.
 pub(super) fn nodes(fabric: &Fabric, settings: &Settings) -> Vec<Node> {
-    let vnets = settings.vnets as usize;
-    let node = Node {
-        ways: vec![NONE; vnets],
-        queues: vec![VecDeque::new(); vnets],
-        turns: vec![0; vnets],
-        ..Node::default()
-    };
+    let node = Node { lanes_of: vec![Vec::new(); settings.vnets.into()], ..Node::default() };
     let mut nodes = vec![node; fabric.nodes as usize];
     for (number, channel) in (0..).zip(&fabric.channels) {
         if let End::Node(node) = channel.from {
             let node = &mut nodes[node as usize];
+            let output = node.outputs.len() as u32;
             for vnet in channel.vnets.clone() {
-                node.ways[vnet as usize] = node.outputs.len() as u32;
+                node.lanes_of[usize::from(vnet)].push(node.lanes.len() as u32);
+                node.lanes.push(Lane { output, vnet: vnet.into(), ..Lane::default() });
             }
             node.outputs.push(number);
         }
     }
+    debug_assert!(nodes.iter().all(|node| node.lanes.len() <= 64));
     nodes
 }

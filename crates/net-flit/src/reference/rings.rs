@@ -1,7 +1,7 @@
 //! Collectives on unidirectional rings, as the ASTRA-SIM paper has them on Garnet (Rashidi et al.,
 //! ISPASS 2020): each ring is a virtual network with links of its own.
 
-use crate::fabric::{Channel, End, Fabric, Packet, Routing, Way};
+use crate::fabric::{CYCLE, Channel, End, Fabric, Packet, Routing, Way};
 use crate::garnet::{Arrival, Garnet, Settings};
 use std::collections::VecDeque;
 
@@ -79,7 +79,7 @@ impl Hierarchy {
                         from: End::Router(npu),
                         to: End::Router(next),
                         latency: self.latencies[place],
-                        cycles_per_flit: self.flit.div_ceil(self.widths[place]),
+                        occupancy: u64::from(self.flit.div_ceil(self.widths[place])) * CYCLE,
                         vnets: vnet..vnet + 1,
                     });
                     ways[way(npu, vnet)][0] = fabric.channels.len() as u32 - 1;
@@ -174,7 +174,8 @@ impl Rings {
             let count = bytes.div_ceil(u64::from(packet)).max(1);
             for _ in 0..count {
                 let flits = packet.div_ceil(hierarchy.flit);
-                let packet = Packet { src: npu, dst, vnet: vnets.start + ring, flits, way: 0 };
+                let packet =
+                    Packet { src: npu, dst, vnet: vnets.start + ring, flits, port: 0, way: 0 };
                 let token = (step as u64 * self.chunks + chunk) * npus + u64::from(dst);
                 network.send(cycle, packet, token);
             }
@@ -267,7 +268,11 @@ pub fn all_to_all_on_a_ring(
             for _ in 0..part.div_ceil(u64::from(ring.packet)) {
                 let flits = ring.packet.div_ceil(ring.flit);
                 let dst = (src + distance) % npus;
-                network.send(1, Packet { src, dst, vnet: u16::from(down), flits, way: 0 }, 0);
+                network.send(
+                    1,
+                    Packet { src, dst, vnet: u16::from(down), flits, port: 0, way: 0 },
+                    0,
+                );
             }
         }
     }
