@@ -3,6 +3,7 @@
 //! Here: what networks are made of (`fabric.rs`), the calendar of events (`calendar.rs`), and one
 //! folder or file per router: [`garnet`]. Not here: packets with congestion control (`net-packet`).
 
+mod backend;
 mod calendar;
 mod fabric;
 pub mod garnet;
@@ -10,6 +11,7 @@ mod grid;
 mod random;
 pub mod reference;
 
+pub use backend::{Circle, Flits, Hop, Settings};
 pub use fabric::{CYCLE, Channel, End, Fabric, Packet, Routing, Way};
 pub use grid::{DimensionOrder, Grid, GridWays};
 pub use random::Random;

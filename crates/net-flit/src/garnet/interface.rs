@@ -1,6 +1,6 @@
 //! A network interface: packets get a virtual channel, their flits leave, and flits arrive.
 
-use super::state::NONE;
+use super::state::{NONE, Record, Waiting};
 use super::{Arrival, BODY, Garnet, HEAD};
 use crate::fabric::Routing;
 
@@ -32,8 +32,8 @@ impl<R: Routing> Garnet<R> {
     fn take(&mut self, number: usize, lane: usize) -> bool {
         let node = &mut self.nodes[number];
         let lane = &mut node.lanes[lane];
-        let Some(&packet) = lane.queue.front() else { return false };
-        if self.packets[packet as usize].queued >= self.now {
+        let Some(waiting) = lane.queue.front_mut() else { return false };
+        if waiting.since >= self.now {
             // The calendar wakes the node.
             return false;
         }
@@ -47,18 +47,33 @@ impl<R: Routing> Garnet<R> {
         };
         let Some(found) = (lane.turn..vcs).chain(0..lane.turn).find(idle) else { return false };
         lane.turn = if found + 1 == vcs { 0 } else { found + 1 };
-        lane.queue.pop_front();
+        waiting.left -= 1;
+        let Waiting { mut packet, left, last, token, since } = *waiting;
+        if left == 0 {
+            packet.flits = last;
+            lane.queue.pop_front();
+        }
         let more = !lane.queue.is_empty();
         node.feeding |= 1 << lane.output;
         let vc = first + found;
         let slot = line.slot(vc);
         let (word, bit) = line.bit(vc);
-        let record = &mut self.packets[packet as usize];
-        record.entered = self.now;
-        self.slots.up[slot].left = record.packet.flits;
+        self.slots.up[slot].left = packet.flits;
         self.slots.feed[word] |= bit;
-        self.occupy(channel, vc, packet);
+        let record = Record { packet, token, queued: since, entered: self.now, hops: 0 };
+        let number = self.record(record);
+        self.occupy(channel, vc, number);
         more
+    }
+
+    /// The number of a packet in the network.
+    fn record(&mut self, record: Record) -> u32 {
+        if let Some(number) = self.free_packets.pop() {
+            self.packets[number as usize] = record;
+            return number;
+        }
+        self.packets.push(record);
+        self.packets.len() as u32 - 1
     }
 
     /// A link takes a flit. Returns whether it may take another in the next cycle.
@@ -66,7 +81,7 @@ impl<R: Routing> Garnet<R> {
         let line = &self.lines[channel as usize];
         let masks = &self.slots.feed[line.mask as usize..][..line.words as usize];
         // The first to look at is the one behind the last that sent.
-        let behind = line.sent + 1;
+        let behind = line.sent + u32::from(self.settings.interleaves);
         let behind = if behind == line.first + line.vcs { line.first } else { behind };
         let Some(at) = next_from(masks, (behind - line.word * 64) as usize) else { return false };
         let vc = line.word * 64 + at as u32;

@@ -17,7 +17,7 @@ mod stuck;
 
 use crate::calendar::Calendar;
 use crate::fabric::{End, Fabric, Packet, Routing};
-use state::{Line, NONE, Node, Ports, Record, Router, Slots};
+use state::{Line, NONE, Node, Ports, Record, Router, Slots, Waiting};
 pub use stuck::Blocked;
 
 /// The settings of Garnet.
@@ -31,12 +31,21 @@ pub struct Settings {
     pub buffers_per_vc: u32,
     /// Cycles of a router, at least 1.
     pub router_latency: u32,
+    /// Whether an interface takes turns between packets with every flit, as Garnet does, or sends
+    /// one packet after the other as long as credits last.
+    pub interleaves: bool,
 }
 
 impl Default for Settings {
     /// Those of gem5, with one virtual network.
     fn default() -> Settings {
-        Settings { vnets: 1, vcs_per_vnet: 4, buffers_per_vc: 4, router_latency: 1 }
+        Settings {
+            vnets: 1,
+            vcs_per_vnet: 4,
+            buffers_per_vc: 4,
+            router_latency: 1,
+            interleaves: true,
+        }
     }
 }
 
@@ -62,6 +71,8 @@ pub struct Arrival {
 pub struct Counters {
     /// Flits carried.
     pub flits: u64,
+    /// Packets of which it has carried flits.
+    pub packets: u64,
     /// Cycles in which a flit of its router that wanted it lost to another.
     pub lost: u64,
 }
@@ -142,6 +153,16 @@ impl<R: Routing> Garnet<R> {
         self
     }
 
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What decides where packets go.
+    pub fn routing_mut(&mut self) -> &mut R {
+        &mut self.routing
+    }
+
     /// The cycle that was simulated last.
     pub fn now(&self) -> u64 {
         self.now
@@ -165,21 +186,23 @@ impl<R: Routing> Garnet<R> {
     /// A packet comes into the queue of its source in a cycle, which is not before now. It can leave
     /// from the next cycle on.
     pub fn send(&mut self, cycle: u64, packet: Packet, token: u64) {
-        debug_assert!(cycle >= self.now && packet.flits > 0);
-        let record = Record { packet, token, queued: cycle, entered: 0, hops: 0 };
-        let number = if let Some(number) = self.free_packets.pop() {
-            self.packets[number as usize] = record;
-            number
-        } else {
-            self.packets.push(record);
-            self.packets.len() as u32 - 1
-        };
-        self.under_way += 1;
+        self.send_many(cycle, packet, (1, packet.flits), token);
+    }
+
+    /// `count` packets come at once, the last of them with `last` flits.
+    pub fn send_many(&mut self, cycle: u64, packet: Packet, (count, last): (u64, u32), token: u64) {
+        debug_assert!(cycle >= self.now && packet.flits > 0 && last > 0 && count > 0);
+        self.under_way += count;
         let node = &mut self.nodes[packet.src as usize];
         let lanes = &node.lanes_of[usize::from(packet.vnet)];
         let lane = lanes[usize::from(packet.port) % lanes.len()];
-        node.lanes[lane as usize].queue.push_back(number);
-
+        node.lanes[lane as usize].queue.push_back(Waiting {
+            packet,
+            left: count,
+            last,
+            token,
+            since: cycle,
+        });
         if node.wakes != cycle + 1 {
             node.wakes = cycle + 1;
             self.calendar.push(self.now, cycle + 1, Event { channel: WAKE, vc: packet.src });
@@ -286,6 +309,7 @@ impl<R: Routing> Garnet<R> {
     fn put(&mut self, channel: u32, vc: u32, what: u32) {
         let line = &mut self.lines[channel as usize];
         line.counters.flits += 1;
+        line.counters.packets += u64::from(what == HEAD);
         let cycle = line.arrival(self.now);
         self.calendar.push(self.now, cycle, Event { channel, vc: vc << 2 | what });
     }

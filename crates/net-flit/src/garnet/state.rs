@@ -243,10 +243,21 @@ pub(super) struct Node {
 pub(super) struct Lane {
     pub output: u32,
     pub vnet: u32,
-    /// Packets that wait.
-    pub queue: VecDeque<u32>,
+    pub queue: VecDeque<Waiting>,
     /// Where the search for an idle virtual channel begins.
     pub turn: u32,
+}
+
+/// Packets that wait, from one node to another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub packet: Packet,
+    pub left: u64,
+    /// Flits of the last.
+    pub last: u32,
+    pub token: u64,
+    /// Cycle in which they came.
+    pub since: u64,
 }
 
 impl Node {

@@ -1,0 +1,238 @@
+//! Ways of packets with a class of virtual channels for each link, and the proof that they cannot
+//! lock up.
+//!
+//! Ways are those of the topology, as on the other networks. In a ring a packet is of class 0 until
+//! it crosses the link that closes the ring, and of class 1 from there on (a dateline: Dally and
+//! Seitz, IEEE Transactions on Computers C-36, 1987). Then no channel depends on itself: a packet
+//! that holds a channel waits only for the next one on its way. If these dependencies have no
+//! circle, the network cannot lock up (the same paper). [`Routes::prove`] looks for one before the
+//! run.
+
+use crate::fabric::{Packet, Routing, Way};
+use std::collections::HashMap;
+use topology::{Block, Fabric, LinkGraph};
+
+/// A virtual channel class of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hop {
+    /// Link, as the topology numbers links.
+    pub link: u32,
+    /// Class.
+    pub class: u16,
+}
+
+/// Channels that depend on one another, each on the next and the last on the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Circle(pub Vec<Hop>);
+
+/// Where the routes of a fabric lie, and where they cross a dateline.
+#[derive(Clone, Debug)]
+pub(super) struct Routes {
+    /// Ways out of all routers, route by route.
+    ways: Vec<Way>,
+    known: HashMap<(u32, u32), u32>,
+    /// By dimension of a stack: distance of neighbours and size of a ring, 0 of other blocks.
+    rings: Vec<(u32, u32)>,
+    /// For each NPU, its first channel to its node, and their number.
+    ejections: Vec<(u32, u32)>,
+    /// For each link, its number among those that enter its end, and that leave its beginning.
+    entries: Vec<u32>,
+    exits: Vec<u32>,
+}
+
+impl Routing for Routes {
+    #[inline]
+    fn next(&mut self, _: u32, packet: &Packet, hops: u32) -> Way {
+        self.ways[(packet.way + hops) as usize]
+    }
+}
+
+impl Routes {
+    pub(super) fn new(fabric: &Fabric, graph: &LinkGraph, ejections: Vec<(u32, u32)>) -> Routes {
+        let mut stride = 1;
+        let rings = match fabric {
+            Fabric::Stacked(dims) => dims
+                .iter()
+                .map(|dim| {
+                    let ring = (stride, if dim.block == Block::Ring { dim.size } else { 0 });
+                    stride *= dim.size;
+                    ring
+                })
+                .collect(),
+            Fabric::Graph(_) => Vec::new(),
+        };
+        let numbered = |end: fn(topology::Link) -> u32| {
+            let mut counts = vec![0u32; graph.nodes() as usize];
+            let number = |link| {
+                let count = &mut counts[end(graph.link(link)) as usize];
+                *count += 1;
+                *count - 1
+            };
+            (0..graph.len()).map(number).collect()
+        };
+        let (entries, exits) = (numbered(|link| link.to), numbered(|link| link.from));
+        Routes { ways: Vec::new(), known: HashMap::new(), rings, ejections, entries, exits }
+    }
+
+    /// Classes that routes need: two where there are rings of three NPUs or more.
+    pub(super) fn classes(fabric: &Fabric) -> u16 {
+        match fabric {
+            Fabric::Stacked(dims) => {
+                let around = dims.iter().any(|dim| dim.block == Block::Ring && dim.size > 2);
+                1 + u16::from(around)
+            }
+            Fabric::Graph(_) => 1,
+        }
+    }
+
+    /// Links and classes from one NPU to another.
+    pub(super) fn hops<'a>(
+        &'a self,
+        graph: &'a LinkGraph,
+        src: u32,
+        dst: u32,
+    ) -> impl Iterator<Item = Hop> + 'a {
+        let (mut dim, mut class) = (u32::MAX, 0);
+        graph.route(src, dst).map(move |hop| {
+            let link = graph.link(hop.link);
+            if link.dim != dim {
+                (dim, class) = (link.dim, 0);
+            }
+            if self.closes_ring(link.from, link.to, dim) {
+                class = 1;
+            }
+            Hop { link: hop.link, class }
+        })
+    }
+
+    fn closes_ring(&self, from: u32, to: u32, dim: u32) -> bool {
+        let Some(&(stride, size)) = self.rings.get(dim as usize) else { return false };
+        size > 2 && (from / stride % size).abs_diff(to / stride % size) > 1
+    }
+
+    /// The number of a link among those that leave the same node.
+    pub(super) fn exit(&self, link: u32) -> u32 {
+        self.exits[link as usize]
+    }
+
+    /// Where the way of a packet begins, and the link by which it leaves.
+    pub(super) fn way(&mut self, graph: &LinkGraph, src: u32, dst: u32) -> (u32, Hop) {
+        if let Some(&known) = self.known.get(&(src, dst)) {
+            let first = self.ways[known as usize];
+            return (known, Hop { link: first.channel, class: first.vnet });
+        }
+        let start = self.ways.len() as u32;
+        let hops: Vec<Hop> = self.hops(graph, src, dst).collect();
+        self.ways.extend(hops.iter().map(|hop| Way { channel: hop.link, vnet: hop.class }));
+        let last = hops[hops.len() - 1];
+        let (first, count) = self.ejections[dst as usize];
+        let channel = first + self.entries[last.link as usize] % count;
+        self.ways.push(Way { channel, vnet: last.class });
+        self.known.insert((src, dst), start);
+        (start, hops[0])
+    }
+
+    /// Looks for a circle of dependencies between the channels of all routes.
+    ///
+    /// # Errors
+    /// The first circle.
+    pub(super) fn prove(&self, graph: &LinkGraph, classes: u16) -> Result<(), Circle> {
+        let mut after: Vec<Vec<u32>> =
+            vec![Vec::new(); graph.len() as usize * usize::from(classes)];
+        let number = |hop: Hop| hop.link * u32::from(classes) + u32::from(hop.class);
+        for (src, dst) in self.pairs(graph) {
+            let mut before: Option<u32> = None;
+            for hop in self.hops(graph, src, dst) {
+                let this = number(hop);
+                if let Some(before) = before
+                    && !after[before as usize].contains(&this)
+                {
+                    after[before as usize].push(this);
+                }
+                before = Some(this);
+            }
+        }
+        circle(&after).map_or(Ok(()), |found| {
+            let hop = |number: u32| Hop {
+                link: number / u32::from(classes),
+                class: (number % u32::from(classes)) as u16,
+            };
+            Err(Circle(found.into_iter().map(hop).collect()))
+        })
+    }
+
+    /// Pairs of NPUs whose routes have all dependencies there are. On a stack routes take one
+    /// dimension after the other, and all lines of a dimension are alike: pairs within a line and
+    /// in the planes of two dimensions are enough.
+    fn pairs(&self, graph: &LinkGraph) -> Vec<(u32, u32)> {
+        let npus = graph.npus();
+        if self.rings.is_empty() {
+            return (0..npus)
+                .flat_map(|src| (0..npus).map(move |dst| (src, dst)))
+                .filter(|(src, dst)| src != dst)
+                .collect();
+        }
+        let strides: Vec<u32> = self.rings.iter().map(|ring| ring.0).chain([npus]).collect();
+        let mut pairs = Vec::new();
+        for dim in 0..self.rings.len() {
+            let (stride, size) = (strides[dim], strides[dim + 1] / strides[dim]);
+            for from in 0..size {
+                for to in (0..size).filter(|&to| to != from) {
+                    pairs.push((from * stride, to * stride));
+                    for other in dim + 1..self.rings.len() {
+                        let step = strides[other];
+                        pairs.push((from * stride, to * stride + step));
+                    }
+                }
+            }
+        }
+        pairs
+    }
+}
+
+/// A circle in a graph, if there is one.
+fn circle(after: &[Vec<u32>]) -> Option<Vec<u32>> {
+    const NEW: u8 = 0;
+    const OPEN: u8 = 1;
+    const DONE: u8 = 2;
+    let mut state = vec![NEW; after.len()];
+    for root in 0..after.len() as u32 {
+        if state[root as usize] != NEW {
+            continue;
+        }
+        // Nodes on the way from the root, and how many of their followers were looked at.
+        let mut way: Vec<(u32, usize)> = vec![(root, 0)];
+        state[root as usize] = OPEN;
+        while let Some((node, looked)) = way.last_mut() {
+            let Some(&next) = after[*node as usize].get(*looked) else {
+                state[*node as usize] = DONE;
+                way.pop();
+                continue;
+            };
+            *looked += 1;
+            match state[next as usize] {
+                NEW => {
+                    state[next as usize] = OPEN;
+                    way.push((next, 0));
+                }
+                OPEN => {
+                    let from = way.iter().position(|&(node, _)| node == next)?;
+                    return Some(way[from..].iter().map(|&(node, _)| node).collect());
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circles_are_found_and_trees_have_none() {
+        assert_eq!(circle(&[vec![1, 2], vec![2], vec![3], vec![]]), None);
+        assert_eq!(circle(&[vec![1], vec![2], vec![3], vec![1]]), Some(vec![1, 2, 3]));
+    }
+}
