@@ -80,4 +80,10 @@ pub struct Way {
 pub trait Routing {
     /// How `packet` leaves `router`, where it arrives after so many links between routers.
     fn next(&mut self, router: u32, packet: &Packet, hops: u32) -> Way;
+
+    /// Bits of the virtual channels that the packet may have on that channel, of `vcs`. Only the
+    /// input-queued router asks.
+    fn allowed(&self, _router: u32, _packet: &Packet, vcs: u32) -> u64 {
+        u64::MAX >> (64 - vcs)
+    }
 }

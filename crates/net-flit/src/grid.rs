@@ -112,4 +112,21 @@ impl Routing for DimensionOrder {
         }
         way(self.ways.way(router, 0))
     }
+
+    /// On tori, the lower half of the virtual channels or the upper half: that of packets whose
+    /// place of departure in the dimension is above their destination. Kept in a dimension, so
+    /// that no packet that passes the end of a ring waits for one that does not.
+    fn allowed(&self, router: u32, packet: &Packet, vcs: u32) -> u64 {
+        let grid = self.ways.grid;
+        let all = u64::MAX >> (64 - vcs);
+        let differs = |&dim: &u32| grid.place(router, dim) != grid.place(packet.dst, dim);
+        match (0..grid.n).find(differs) {
+            Some(dim) if grid.wraps && vcs > 1 => {
+                let lower = all >> (vcs - vcs / 2);
+                let upper = grid.place(packet.src, dim) > grid.place(packet.dst, dim);
+                if upper { all & !lower } else { lower }
+            }
+            _ => all,
+        }
+    }
 }

@@ -1,13 +1,15 @@
 //! The flit backend: routers with virtual channels and credits, cycle by cycle.
 //!
 //! Here: what networks are made of (`fabric.rs`), the calendar of events (`calendar.rs`), and one
-//! folder or file per router: [`garnet`]. Not here: packets with congestion control (`net-packet`).
+//! folder per router: [`garnet`] and [`input_queued`]. Not here: packets with congestion
+//! control (`net-packet`).
 
 mod backend;
 mod calendar;
 mod fabric;
 pub mod garnet;
 mod grid;
+pub mod input_queued;
 mod random;
 pub mod reference;
 

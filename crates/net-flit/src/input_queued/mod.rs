@@ -1,0 +1,414 @@
+//! The input-queued router of the textbook (Dally and Towles, "Principles and Practices of
+//! Interconnection Networks", 2004, chapters 16 to 19), cycle by cycle as BookSim2 runs it (Jiang et
+//! al., "A Detailed and Flexible Cycle-Accurate Network-on-Chip Simulator", ISPASS 2013).
+//!
+//! A head gets its route, then a virtual channel of its output; each flit then gets the switch and
+//! crosses it. A virtual channel may buffer several packets. Here: what a cycle does as a whole,
+//! links, credits and nodes. Allocation is in `router.rs`. A router is looked at only while one of
+//! its flits has something to ask for; events wake it.
+
+mod router;
+mod state;
+mod stuck;
+
+use crate::calendar::Calendar;
+use crate::fabric::{End, Fabric, Packet, Routing};
+pub use crate::garnet::{Arrival, Blocked, Counters};
+use state::{NONE, Record, Stage, State};
+
+/// The settings of the router. Delays in cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Virtual channels of each channel, 1 to 64.
+    pub vcs: u32,
+    /// Flits that each holds.
+    pub buffers_per_vc: u32,
+    /// Computation of routes; 0 with lookahead.
+    pub routing: u32,
+    /// Allocation of virtual channels, at least 1.
+    pub channel_allocation: u32,
+    /// Allocation of the switch, at least 1.
+    pub switch_allocation: u32,
+    /// Traversal of the switch.
+    pub traversal: u32,
+    /// From the arrival of a credit at a router until it counts.
+    pub credit_processing: u32,
+    /// Whether heads ask for the switch together with a virtual channel.
+    pub speculative: bool,
+    /// Whether a virtual channel is free only when all of its flits have left the other end.
+    pub waits_for_tail_credit: bool,
+    /// Iterations of iSLIP.
+    pub iterations: u32,
+}
+
+impl Default for Settings {
+    /// A router of four cycles.
+    fn default() -> Settings {
+        Settings {
+            vcs: 4,
+            buffers_per_vc: 8,
+            routing: 1,
+            channel_allocation: 1,
+            switch_allocation: 1,
+            traversal: 1,
+            credit_processing: 0,
+            speculative: false,
+            waits_for_tail_credit: false,
+            iterations: 1,
+        }
+    }
+}
+
+/// Something happens: a slot and two bits that say what, and the flit.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    what: u32,
+    /// Packet, and two bits: whether it is the first and whether the last of it.
+    flit: u32,
+}
+
+/// A flit arrives.
+const FLIT: u32 = 0;
+/// A credit arrives.
+const CREDIT: u32 = 1;
+/// A head has its route.
+const READY: u32 = 2;
+/// A packet comes into the queue of a node.
+const WAKE: u32 = 3;
+
+/// A network of input-queued routers.
+pub struct InputQueued<R> {
+    settings: Settings,
+    routing: R,
+    now: u64,
+    calendar: Calendar<Event>,
+    events: Vec<Event>,
+    state: State,
+    buffers: Vec<u32>,
+    busy_routers: Vec<u64>,
+    busy_nodes: Vec<u64>,
+    packets: Vec<Record>,
+    free_packets: Vec<u32>,
+    under_way: u64,
+    traversals: u64,
+    /// Cycles from the arrival of a head until it may ask for a virtual channel.
+    before_channel: u64,
+    scratch: router::Scratch,
+    checked: bool,
+}
+
+impl<R: Routing> InputQueued<R> {
+    /// An empty network in cycle 0. It has one virtual network.
+    ///
+    /// # Panics
+    /// With no or more than 64 virtual channels, no buffers, a router of more than 64 ports, or a
+    /// stage of no cycles that needs one.
+    pub fn new(fabric: &Fabric, settings: Settings, routing: R) -> InputQueued<R> {
+        assert!((1..=64).contains(&settings.vcs), "1 to 64 virtual channels");
+        assert!(settings.buffers_per_vc > 0, "at least one buffer for each virtual channel");
+        let least = settings.channel_allocation.min(settings.switch_allocation);
+        assert!(least > 0 && settings.iterations > 0, "allocation takes at least one cycle");
+        let state = State::new(fabric, &settings);
+        let small = state.routers.iter().all(|router| router.inputs.max(router.outputs) <= 64);
+        assert!(small, "at most 64 ports of a router");
+        InputQueued {
+            settings,
+            routing,
+            now: 0,
+            calendar: Calendar::default(),
+            events: Vec::new(),
+            buffers: vec![0; state.downs.len() * settings.buffers_per_vc as usize],
+            busy_routers: vec![0; state.routers.len().div_ceil(64)],
+            busy_nodes: vec![0; state.nodes.len().div_ceil(64)],
+            packets: Vec::new(),
+            free_packets: Vec::new(),
+            under_way: 0,
+            traversals: 0,
+            before_channel: u64::from(settings.routing + settings.channel_allocation - 1),
+            scratch: router::Scratch::new(&state.routers),
+            state,
+            checked: false,
+        }
+    }
+
+    /// Checks after every cycle that no buffer overflows and no credit is lost.
+    pub fn checked(mut self) -> InputQueued<R> {
+        self.checked = true;
+        self
+    }
+
+    /// The cycle that was simulated last.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Packets that have not arrived.
+    pub fn under_way(&self) -> u64 {
+        self.under_way
+    }
+
+    /// Flits that have crossed a router.
+    pub fn traversals(&self) -> u64 {
+        self.traversals
+    }
+
+    /// What each channel has done.
+    pub fn counters(&self) -> impl Iterator<Item = Counters> + '_ {
+        self.state.lines.iter().map(|line| line.counters)
+    }
+
+    /// A packet comes into the queue of its source in a cycle, which is not before now. It can leave
+    /// from the next cycle on, which is the first of its latency.
+    pub fn send(&mut self, cycle: u64, packet: Packet, token: u64) {
+        debug_assert!(cycle >= self.now && packet.flits > 0);
+        let record = Record { packet, token, queued: cycle, entered: 0, hops: 0 };
+        let number = if let Some(number) = self.free_packets.pop() {
+            self.packets[number as usize] = record;
+            number
+        } else {
+            self.packets.push(record);
+            self.packets.len() as u32 - 1
+        };
+        self.under_way += 1;
+        let node = &mut self.state.nodes[packet.src as usize];
+        node.queue.push_back(number);
+        if node.wakes != cycle + 1 {
+            node.wakes = cycle + 1;
+            self.event(cycle + 1, WAKE, packet.src);
+        }
+    }
+
+    /// The next cycle in which something can happen; `None` if nothing can.
+    pub fn next(&self) -> Option<u64> {
+        let busy = self.busy_routers.iter().chain(&self.busy_nodes).any(|&bits| bits != 0);
+        if busy { Some(self.now + 1) } else { self.calendar.next(self.now) }
+    }
+
+    /// Simulates up to the end of a cycle. Packets that arrive come last in `arrived`.
+    pub fn run(&mut self, until: u64, arrived: &mut Vec<Arrival>) {
+        while let Some(next) = self.next().filter(|&next| next <= until) {
+            self.now = next;
+            self.cycle(arrived);
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Simulates cycles until packets arrive, and returns whether any did.
+    pub fn advance(&mut self, arrived: &mut Vec<Arrival>) -> bool {
+        let before = arrived.len();
+        while arrived.len() == before {
+            let Some(next) = self.next() else { return false };
+            self.now = next;
+            self.cycle(arrived);
+        }
+        true
+    }
+
+    fn cycle(&mut self, arrived: &mut Vec<Arrival>) {
+        let mut events = std::mem::take(&mut self.events);
+        self.calendar.take(self.now, &mut events);
+        for event in events.drain(..) {
+            self.happens(event, arrived);
+        }
+        self.events = events;
+        for word in 0..self.busy_nodes.len() {
+            let mut bits = self.busy_nodes[word];
+            while bits != 0 {
+                let node = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if !self.inject(node) {
+                    self.busy_nodes[word] &= !(1 << (node % 64));
+                }
+            }
+        }
+        for word in 0..self.busy_routers.len() {
+            let mut bits = self.busy_routers[word];
+            while bits != 0 {
+                let router = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if !self.allocate(router) {
+                    self.busy_routers[word] &= !(1 << (router % 64));
+                }
+            }
+        }
+        if self.checked {
+            self.check();
+        }
+    }
+
+    #[inline]
+    fn happens(&mut self, Event { what, flit }: Event, arrived: &mut Vec<Arrival>) {
+        let slot = what >> 2;
+        match what & 3 {
+            FLIT => match self.state.lines[(slot / self.settings.vcs) as usize].to {
+                End::Router(router) => self.flit_arrives(router, slot, flit),
+                End::Node(_) => self.eject(slot, flit, arrived),
+            },
+            CREDIT => self.credit(slot),
+            READY => self.ready(slot),
+            _ => self.busy_nodes[flit as usize / 64] |= 1 << (flit % 64),
+        }
+    }
+
+    #[inline]
+    fn flit_arrives(&mut self, router: u32, slot: u32, flit: u32) {
+        let depth = self.settings.buffers_per_vc;
+        let down = &mut self.state.downs[slot as usize];
+        let at = down.first + down.ready;
+        let at = if at >= depth { at - depth } else { at };
+        self.buffers[(slot * depth + at) as usize] = flit;
+        down.ready += 1;
+        match down.stage {
+            Stage::Idle => {
+                down.stage = Stage::Route;
+                if self.before_channel == 0 {
+                    self.ready(slot);
+                } else {
+                    self.event(self.now + self.before_channel, slot << 2 | READY, 0);
+                }
+            }
+            Stage::Switch if down.ready == 1 => {
+                let out = down.out * self.settings.vcs + down.out_vc;
+                if self.state.ups[out as usize].credits > 0 {
+                    self.able(router, slot);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The first flit of a virtual channel has what it needs to cross the switch.
+    #[inline]
+    fn able(&mut self, router: u32, slot: u32) {
+        let vcs = self.settings.vcs;
+        let input = self.state.lines[(slot / vcs) as usize].input;
+        self.state.inputs[input as usize].able |= 1 << (slot % vcs);
+        self.busy_routers[router as usize / 64] |= 1 << (router % 64);
+    }
+
+    /// A head has its route: it asks for a virtual channel.
+    fn ready(&mut self, slot: u32) {
+        let vcs = self.settings.vcs;
+        let line = &self.state.lines[(slot / vcs) as usize];
+        let End::Router(router) = line.to else { return };
+        let down = &mut self.state.downs[slot as usize];
+        let flit = self.buffers[(slot * self.settings.buffers_per_vc + down.first) as usize];
+        let record = &mut self.packets[(flit >> 2) as usize];
+        record.hops += u32::from(matches!(line.from, End::Router(_)));
+        down.stage = Stage::Channel;
+        down.out = self.routing.next(router, &record.packet, record.hops).channel;
+        down.output = self.state.lines[down.out as usize].output;
+        down.allowed = self.routing.allowed(router, &record.packet, vcs);
+        self.state.inputs[line.input as usize].wants |= 1 << (slot % vcs);
+        self.busy_routers[router as usize / 64] |= 1 << (router % 64);
+    }
+
+    /// A credit arrives where flits of the channel come from.
+    #[inline]
+    fn credit(&mut self, slot: u32) {
+        let vcs = self.settings.vcs;
+        let up = &mut self.state.ups[slot as usize];
+        up.credits += 1;
+        let line = &mut self.state.lines[(slot / vcs) as usize];
+        let owner = up.owner;
+        let freed = owner == NONE && up.credits == self.settings.buffers_per_vc;
+        if freed {
+            line.free |= 1 << (slot % vcs);
+        }
+        let awaited = freed && self.settings.waits_for_tail_credit || self.settings.speculative;
+        let one = up.credits == 1;
+        match line.from {
+            End::Node(node) => self.busy_nodes[node as usize / 64] |= 1 << (node % 64),
+            End::Router(router) => {
+                if owner == NONE && awaited {
+                    self.busy_routers[router as usize / 64] |= 1 << (router % 64);
+                } else if owner != NONE && one && self.state.downs[owner as usize].ready > 0 {
+                    self.able(router, owner);
+                }
+            }
+        }
+    }
+
+    /// A node sends a flit. Returns whether it may send another in the next cycle.
+    fn inject(&mut self, number: usize) -> bool {
+        let vcs = self.settings.vcs;
+        let node = &mut self.state.nodes[number];
+        let (channel, base) = (node.channel, node.channel * vcs);
+        let first = node.left == 0;
+        if first {
+            let Some(&packet) = node.queue.front() else { return false };
+            let record = &mut self.packets[packet as usize];
+            if record.queued >= self.now {
+                return false;
+            }
+            let free = self.state.lines[channel as usize].free;
+            let open =
+                |vc: &u32| free >> vc & 1 == 1 && self.state.ups[(base + vc) as usize].credits > 0;
+            let Some(vc) = (node.vc + 1..vcs).chain(0..=node.vc).find(open) else { return false };
+            record.entered = self.now;
+            node.queue.pop_front();
+            (node.vc, node.packet, node.left) = (vc, packet, record.packet.flits);
+            self.state.lines[channel as usize].free &= !(1 << vc);
+            self.state.ups[(base + vc) as usize].owner = number as u32;
+        }
+        let vc = node.vc;
+        let up = &mut self.state.ups[(base + vc) as usize];
+        if up.credits == 0 {
+            return false;
+        }
+        up.credits -= 1;
+        node.left -= 1;
+        let last = node.left == 0;
+        if last {
+            up.owner = NONE;
+            if !self.settings.waits_for_tail_credit {
+                self.state.lines[channel as usize].free |= 1 << vc;
+            }
+        }
+        let flit = node.packet << 2 | u32::from(first) << 1 | u32::from(last);
+        let more = !last || !node.queue.is_empty();
+        self.put(channel, vc, flit);
+        more
+    }
+
+    /// A flit arrives at a node.
+    #[inline]
+    fn eject(&mut self, slot: u32, flit: u32, arrived: &mut Vec<Arrival>) {
+        if flit & 1 == 1 {
+            self.under_way -= 1;
+            self.free_packets.push(flit >> 2);
+            let record = &self.packets[(flit >> 2) as usize];
+            arrived.push(Arrival {
+                token: record.token,
+                packet: record.packet,
+                cycle: self.now,
+                queued: record.entered - record.queued - 1,
+                network: self.now - record.entered,
+                hops: record.hops,
+            });
+        }
+        self.give_back(slot / self.settings.vcs, slot % self.settings.vcs);
+    }
+
+    /// Puts a flit on its way to the other end of a channel.
+    #[inline]
+    fn put(&mut self, channel: u32, vc: u32, flit: u32) {
+        let line = &mut self.state.lines[channel as usize];
+        line.counters.flits += 1;
+        line.counters.packets += u64::from(flit >> 1 & 1);
+        let cycle = self.now + line.flit_delay;
+        self.event(cycle, (channel * self.settings.vcs + vc) << 2 | FLIT, flit);
+    }
+
+    /// Returns a credit to where the flits of a channel come from.
+    #[inline]
+    fn give_back(&mut self, channel: u32, vc: u32) {
+        let cycle = self.now + self.state.lines[channel as usize].credit_delay;
+        self.event(cycle, (channel * self.settings.vcs + vc) << 2 | CREDIT, 0);
+    }
+
+    #[inline]
+    fn event(&mut self, cycle: u64, what: u32, flit: u32) {
+        self.calendar.push(self.now, cycle, Event { what, flit });
+    }
+}
