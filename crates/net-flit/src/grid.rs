@@ -53,7 +53,8 @@ impl Grid {
                 }
             }
         }
-        (fabric, GridWays { grid: *self, ways })
+        let places = (0..nodes).flat_map(|node| (0..self.n).map(move |dim| self.place(node, dim)));
+        (fabric, GridWays { grid: *self, places: places.collect(), ways })
     }
 
     fn beside(&self, node: u32, dim: u32, ahead: bool) -> Option<u32> {
@@ -68,11 +69,19 @@ impl Grid {
 #[derive(Clone, Debug)]
 pub struct GridWays {
     grid: Grid,
+    /// The place of each node in each dimension.
+    places: Vec<u32>,
     /// For each router: the channel to its node, then up and down in each dimension.
     ways: Vec<u32>,
 }
 
 impl GridWays {
+    #[inline]
+    fn place(&self, node: u32, dim: u32) -> u32 {
+        self.places[(node * self.grid.n + dim) as usize]
+    }
+
+    #[inline]
     fn way(&self, router: u32, at: usize) -> u32 {
         self.ways[router as usize * (1 + 2 * self.grid.n as usize) + at]
     }
@@ -97,11 +106,11 @@ impl Routing for DimensionOrder {
         let way = |channel| Way { channel, vnet: packet.vnet };
         let grid = self.ways.grid;
         for dim in 0..grid.n {
-            let (from, to) = (grid.place(router, dim), grid.place(packet.dst, dim));
+            let (from, to) = (self.ways.place(router, dim), self.ways.place(packet.dst, dim));
             if from == to {
                 continue;
             }
-            let up = (to + grid.k - from) % grid.k;
+            let up = if to > from { to - from } else { to + grid.k - from };
             let ahead = match (grid.wraps, (2 * up).cmp(&grid.k)) {
                 (false, _) => to > from,
                 (true, std::cmp::Ordering::Less) => true,
@@ -119,11 +128,11 @@ impl Routing for DimensionOrder {
     fn allowed(&self, router: u32, packet: &Packet, vcs: u32) -> u64 {
         let grid = self.ways.grid;
         let all = u64::MAX >> (64 - vcs);
-        let differs = |&dim: &u32| grid.place(router, dim) != grid.place(packet.dst, dim);
+        let differs = |&dim: &u32| self.ways.place(router, dim) != self.ways.place(packet.dst, dim);
         match (0..grid.n).find(differs) {
             Some(dim) if grid.wraps && vcs > 1 => {
                 let lower = all >> (vcs - vcs / 2);
-                let upper = grid.place(packet.src, dim) > grid.place(packet.dst, dim);
+                let upper = self.ways.place(packet.src, dim) > self.ways.place(packet.dst, dim);
                 if upper { all & !lower } else { lower }
             }
             _ => all,

@@ -93,7 +93,8 @@ pub struct InputQueued<R> {
     traversals: u64,
     /// Cycles from the arrival of a head until it may ask for a virtual channel.
     before_channel: u64,
-    scratch: router::Scratch,
+    /// `None` while a router uses it.
+    scratch: Option<Box<router::Scratch>>,
     checked: bool,
 }
 
@@ -125,7 +126,7 @@ impl<R: Routing> InputQueued<R> {
             under_way: 0,
             traversals: 0,
             before_channel: u64::from(settings.routing + settings.channel_allocation - 1),
-            scratch: router::Scratch::new(&state.routers),
+            scratch: Some(Box::new(router::Scratch::new(&state.routers))),
             state,
             checked: false,
         }
@@ -281,8 +282,9 @@ impl<R: Routing> InputQueued<R> {
     #[inline]
     fn able(&mut self, router: u32, slot: u32) {
         let vcs = self.settings.vcs;
-        let input = self.state.lines[(slot / vcs) as usize].input;
-        self.state.inputs[input as usize].able |= 1 << (slot % vcs);
+        let line = &self.state.lines[(slot / vcs) as usize];
+        self.state.inputs[line.input as usize].able |= 1 << (slot % vcs);
+        self.state.routers[router as usize].moving |= 1 << line.place;
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
     }
 
@@ -300,6 +302,7 @@ impl<R: Routing> InputQueued<R> {
         down.output = self.state.lines[down.out as usize].output;
         down.allowed = self.routing.allowed(router, &record.packet, vcs);
         self.state.inputs[line.input as usize].wants |= 1 << (slot % vcs);
+        self.state.routers[router as usize].wanting |= 1 << line.place;
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
     }
 

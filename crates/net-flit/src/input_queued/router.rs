@@ -58,17 +58,17 @@ fn first_from(bits: u64, place: u32) -> u32 {
 
 impl<R: Routing> InputQueued<R> {
     /// A cycle of a router. Returns whether anything was asked for.
-    pub(super) fn allocate(&mut self, router: usize) -> bool {
-        let router = self.state.routers[router];
-        let mut scratch = std::mem::take(&mut self.scratch);
-        self.collect(&router, &mut scratch);
+    pub(super) fn allocate(&mut self, number: usize) -> bool {
+        let Some(mut scratch) = self.scratch.take() else { return false };
+        self.collect(number, &mut scratch);
+        let outputs = self.name(number, &mut scratch);
+        let router = self.state.routers[number];
         self.assign(&router, &mut scratch.wants);
-        let outputs = self.name(&router, &mut scratch);
         self.switch(&router, outputs, &mut scratch);
         let any = outputs != 0 || !scratch.wants.is_empty();
         for want in &scratch.wants {
             if let Some(vc) = want.taken {
-                self.occupy(want.slot, want.out, vc);
+                self.occupy(number, want.slot, want.out, vc);
             }
         }
         for (input, output) in scratch.matched.drain(..) {
@@ -77,16 +77,26 @@ impl<R: Routing> InputQueued<R> {
             self.cross(&router, input, vc, guess);
         }
         scratch.wants.clear();
-        self.scratch = scratch;
+        self.scratch = Some(scratch);
         any
     }
 
     /// The packets that may get a virtual channel.
-    fn collect(&self, router: &Router, scratch: &mut Scratch) {
+    #[inline]
+    fn collect(&mut self, router: usize, scratch: &mut Scratch) {
         let vcs = self.settings.vcs;
-        for place in 0..router.inputs {
+        let router = &mut self.state.routers[router];
+        let mut places = router.wanting;
+        while places != 0 {
+            let place = places.trailing_zeros();
+            places &= places - 1;
             let input = &self.state.inputs[(router.first_input + place) as usize];
             let mut bits = input.wants;
+            if bits == 0 {
+                router.wanting &= !(1 << place);
+            }
+            scratch.asks[place as usize] = 0;
+            scratch.guesses[place as usize] = 0;
             while bits != 0 {
                 let vc = bits.trailing_zeros();
                 bits &= bits - 1;
@@ -130,6 +140,10 @@ impl<R: Routing> InputQueued<R> {
 
     /// Each virtual channel of an output picks a packet.
     fn grant(&self, router: &Router, wants: &mut [Want], output: u32, out: u32) -> bool {
+        if let [want] = wants {
+            want.granted = if want.taken.is_none() { want.open } else { 0 };
+            return want.granted != 0;
+        }
         let mut given = 0;
         let mut union = 0;
         for want in wants.iter().filter(|want| want.output == output) {
@@ -176,11 +190,19 @@ impl<R: Routing> InputQueued<R> {
     }
 
     /// Each input names a virtual channel for each output. Returns bits of outputs.
-    fn name(&self, router: &Router, scratch: &mut Scratch) -> u64 {
+    #[inline]
+    fn name(&mut self, router: usize, scratch: &mut Scratch) -> u64 {
         let vcs = self.settings.vcs;
         let mut outputs = 0;
-        for place in 0..router.inputs as usize {
+        let router = &mut self.state.routers[router];
+        let mut places = router.moving;
+        while places != 0 {
+            let place = places.trailing_zeros() as usize;
+            places &= places - 1;
             let input = &self.state.inputs[router.first_input as usize + place];
+            if input.able == 0 {
+                router.moving &= !(1 << place);
+            }
             let mut asked = 0u64;
             let (high, low) = (u64::MAX << input.turn, !(u64::MAX << input.turn));
             for mut bits in [input.able & high, input.able & low] {
@@ -200,7 +222,8 @@ impl<R: Routing> InputQueued<R> {
             outputs |= asked;
         }
         if self.settings.speculative {
-            outputs |= self.guess(router, scratch);
+            let router = *router;
+            outputs |= self.guess(&router, scratch);
         }
         outputs
     }
@@ -279,8 +302,9 @@ impl<R: Routing> InputQueued<R> {
 
     /// A virtual channel belongs to the packet of a slot, which may ask for the switch.
     #[inline]
-    fn occupy(&mut self, slot: u32, out: u32, vc: u32) {
+    fn occupy(&mut self, number: usize, slot: u32, out: u32, vc: u32) {
         let vcs = self.settings.vcs;
+        let router = &mut self.state.routers[number];
         self.state.lines[out as usize].free &= !(1 << vc);
         let up = &mut self.state.ups[(out * vcs + vc) as usize];
         up.owner = slot;
@@ -291,6 +315,8 @@ impl<R: Routing> InputQueued<R> {
         input.wants &= !(1 << (slot % vcs));
         if up.credits > 0 {
             input.able |= 1 << (slot % vcs);
+            let line = &self.state.lines[(slot / vcs) as usize];
+            router.moving |= 1 << line.place;
         }
     }
 

@@ -72,6 +72,9 @@ pub(super) struct Router {
     pub inputs: u32,
     pub first_output: u32,
     pub outputs: u32,
+    /// Bits of inputs that may have packets that want a virtual channel, and flits that may cross.
+    pub wanting: u64,
+    pub moving: u64,
 }
 
 /// An input of a router.
