@@ -11,9 +11,9 @@ ALL: dict[str, str] = dict(_core.backends())
 NAMES: tuple[str, ...] = tuple(ALL)
 """Their names."""
 
-MESSAGES: tuple[str, ...] = tuple(name for name in NAMES if name != "packet")
-"""Those that carry whole messages. A study runs on them unless another is asked for: packets of a
-whole study take hours."""
+MESSAGES: tuple[str, ...] = tuple(name for name in NAMES if name not in ("packet", "flit"))
+"""Those that carry whole messages. A study runs on them unless another is asked for: packets and
+flits of a whole study take hours."""
 
 DEFAULT: str = NAMES[0]
 """The default backend."""

@@ -11,7 +11,7 @@ mod platform;
 mod profile;
 
 pub use config::native::network::{
-    Analytical, Flow, FlowWeights, Link, Network, NetworkModel, Packet, Switching, packet,
+    Analytical, Flit, Flow, FlowWeights, Link, Network, NetworkModel, Packet, Switching, packet,
 };
 pub use platform::{
     Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Dispatch,

@@ -7,6 +7,7 @@
 
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports, Switching};
+use net_flit::{Circle, Flits};
 use net_flow::{FairFlows, Limits, Weights};
 use net_packet::Packets;
 use network::{
@@ -31,6 +32,8 @@ pub enum BackendKind {
     Flow,
     /// Packets of TCP or RDMA.
     Packet,
+    /// Flits of routers with virtual channels.
+    Flit,
     /// One of another crate.
     Other(Registration),
 }
@@ -54,8 +57,13 @@ impl Eq for Registration {}
 
 impl BackendKind {
     /// The built-in ones, the default first.
-    pub const ALL: [BackendKind; 4] =
-        [BackendKind::Analytical, BackendKind::Link, BackendKind::Flow, BackendKind::Packet];
+    pub const ALL: [BackendKind; 5] = [
+        BackendKind::Analytical,
+        BackendKind::Link,
+        BackendKind::Flow,
+        BackendKind::Packet,
+        BackendKind::Flit,
+    ];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
@@ -64,6 +72,7 @@ impl BackendKind {
             BackendKind::Link => NetworkModel::Link.name(),
             BackendKind::Flow => NetworkModel::Flow.name(),
             BackendKind::Packet => NetworkModel::Packet.name(),
+            BackendKind::Flit => NetworkModel::Flit.name(),
             BackendKind::Other(registration) => registration.name,
         }
     }
@@ -75,6 +84,7 @@ impl BackendKind {
             BackendKind::Link => NetworkModel::Link.about(),
             BackendKind::Flow => NetworkModel::Flow.about(),
             BackendKind::Packet => NetworkModel::Packet.about(),
+            BackendKind::Flit => NetworkModel::Flit.about(),
             BackendKind::Other(_) => "from another crate",
         }
     }
@@ -95,6 +105,7 @@ impl BackendKind {
             BackendKind::Link => Network::Link(link(platform)?),
             BackendKind::Flow => Network::Flow(Box::new(flow(platform)?)),
             BackendKind::Packet => Network::Packet(Box::new(packet(platform)?)),
+            BackendKind::Flit => Network::Flit(Box::new(flit(platform)?)),
             BackendKind::Other(registration) => Network::Other((registration.make)(platform)?),
         };
         if !platform.profile.is_native() && network.ordered().is_none() {
@@ -112,6 +123,7 @@ impl From<NetworkModel> for BackendKind {
             NetworkModel::Link => BackendKind::Link,
             NetworkModel::Flow => BackendKind::Flow,
             NetworkModel::Packet => BackendKind::Packet,
+            NetworkModel::Flit => BackendKind::Flit,
         }
     }
 }
@@ -151,6 +163,8 @@ pub enum Network {
     Flow(Box<FairFlows>),
     /// See [`BackendKind::Packet`].
     Packet(Box<Packets>),
+    /// See [`BackendKind::Flit`].
+    Flit(Box<Flits>),
     /// See [`BackendKind::Other`].
     Other(Box<dyn Backend>),
 }
@@ -163,6 +177,7 @@ macro_rules! each {
             Network::Link($backend) => $call,
             Network::Flow($backend) => $call,
             Network::Packet($backend) => $call,
+            Network::Flit($backend) => $call,
             Network::Other($backend) => $call,
         }
     };
@@ -336,4 +351,25 @@ fn packet(platform: &Platform) -> Result<Packets, Problem> {
         Some(tolerance) => packets.with_skipping(tolerance),
         None => packets,
     })
+}
+
+fn flit(platform: &Platform) -> Result<Flits, Problem> {
+    let by_link = matches!(platform.fabric, Fabric::Graph(_));
+    let (costs, links) = (costs(platform), links(platform)?);
+    let settings = crate::flit_settings::settings(platform, &costs)?;
+    let names = |Circle(hops): Circle| {
+        let hop = |hop: &net_flit::Hop| {
+            let link = links.link(hop.link);
+            crate::names::link(&platform.fabric, link.from, link.to)
+        };
+        let circle: Vec<String> = hops.iter().map(hop).collect();
+        let text = format!(
+            "flits could lock up: links wait for each other in a cycle: {}",
+            circle.join(", ")
+        );
+        Problem::new(&platform.name, "network.routing", text).help(
+            "routes without a cycle, such as those of a tree, or rings and tori as dimensions",
+        )
+    };
+    Flits::new(&platform.fabric, links.clone(), (costs, by_link), settings).map_err(names)
 }

@@ -10,6 +10,7 @@ mod check;
 mod config;
 mod error;
 pub mod estimate;
+mod flit_settings;
 pub mod floor;
 mod labels;
 mod names;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use random::{RandomPlatform, Step, platform, steps, workload};
 use sim::{BackendKind, Config, Source, Watch, run};
 
-const BACKENDS: [BackendKind; 4] = BackendKind::ALL;
+const BACKENDS: [BackendKind; 5] = BackendKind::ALL;
 
 fn config(
     platform: &RandomPlatform,

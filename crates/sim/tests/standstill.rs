@@ -16,7 +16,7 @@ use units::Span;
 /// An operation and what it waits for.
 type Call<'a> = (Op, &'a [u64]);
 
-const BACKENDS: [BackendKind; 4] = BackendKind::ALL;
+const BACKENDS: [BackendKind; 5] = BackendKind::ALL;
 const PLATFORM: &str = "topology: Ring(4)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
 const PAIR: &str = "topology: Ring(2)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n";
 

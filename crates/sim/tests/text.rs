@@ -13,7 +13,7 @@ use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use trace::chakra::ReadOptions;
 use trace::text::{Layers, parse, recover};
 
-const BACKENDS: [BackendKind; 4] = BackendKind::ALL;
+const BACKENDS: [BackendKind; 5] = BackendKind::ALL;
 /// Those that carry whole messages; packets have headers.
 const MESSAGES: [BackendKind; 3] = [BackendKind::Analytical, BackendKind::Link, BackendKind::Flow];
 /// 1 byte a ns and a direction, 100 ns a link.

@@ -10,7 +10,7 @@
 
 use crate::fabric::{Packet, Routing, Way};
 use std::collections::HashMap;
-use topology::{Block, Fabric, LinkGraph};
+use topology::{Fabric, LinkGraph};
 
 /// A virtual channel class of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,7 +54,8 @@ impl Routes {
             Fabric::Stacked(dims) => dims
                 .iter()
                 .map(|dim| {
-                    let ring = (stride, if dim.block == Block::Ring { dim.size } else { 0 });
+                    let round = dim.block.has_ways_round(dim.size);
+                    let ring = (stride, if round { dim.size } else { 0 });
                     stride *= dim.size;
                     ring
                 })
@@ -78,8 +79,9 @@ impl Routes {
     pub(super) fn classes(fabric: &Fabric) -> u16 {
         match fabric {
             Fabric::Stacked(dims) => {
-                let around = dims.iter().any(|dim| dim.block == Block::Ring && dim.size > 2);
-                1 + u16::from(around)
+                let round =
+                    |dim: &topology::Dim| dim.size > 2 && dim.block.has_ways_round(dim.size);
+                1 + u16::from(dims.iter().any(round))
             }
             Fabric::Graph(_) => 1,
         }

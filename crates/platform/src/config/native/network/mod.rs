@@ -10,11 +10,13 @@
 //! here: what a backend does (`net-*`), and how it is made for a platform (`sim::backends`).
 
 mod analytical;
+mod flit;
 mod flow;
 mod link;
 pub mod packet;
 
 pub use analytical::Analytical;
+pub use flit::Flit;
 pub use flow::{Flow, FlowWeights};
 pub use link::{Link, Switching};
 pub use packet::Packet;
@@ -80,6 +82,8 @@ backends! {
     flow: Flow, "flow", "transfers share links fairly";
     /// Settings of the packet backend ([model](../models/networks-packet.md)).
     packet: Packet, "packet", "packets of TCP or RDMA queue in switches";
+    /// Settings of the flit backend ([model](../models/networks-flit.md)).
+    flit: Flit, "flit", "flits take turns on virtual channels, cycle by cycle";
 }
 
 /// Refuses settings that do not fit together, and warns of those without effect.
