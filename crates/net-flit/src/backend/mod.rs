@@ -64,8 +64,16 @@ pub struct Flits {
     bytes: Vec<u128>,
     transfers: u128,
     sink: Option<Box<dyn NetworkSink>>,
-    /// Flits of each link that were reported, and up to which cycle.
-    reported: (Vec<u64>, u64),
+    reported: Reported,
+}
+
+/// What was reported.
+#[derive(Clone, Debug)]
+struct Reported {
+    /// Flits of each link, and until when they take.
+    links: Vec<(u64, Time)>,
+    /// The cycle of the last report.
+    cycle: u64,
 }
 
 impl Flits {
@@ -101,7 +109,7 @@ impl Flits {
         let dims = if by_link { 1 } else { costs.len() };
         Ok(Flits {
             network: Garnet::new(&flits, router, routes),
-            reported: (vec![0; graph.len() as usize], 0),
+            reported: Reported { links: vec![(0, Time::ZERO); graph.len() as usize], cycle: 0 },
             graph,
             costs,
             by_link,
@@ -174,44 +182,30 @@ impl Flits {
         busy(self.occupancies[link as usize], &self.settings, flits)
     }
 
-    /// Reports what links have sent since the last time, no more than fits until `now`.
-    fn report(&mut self, now: u64) {
+    /// Reports what links have been given to send since the last time, of those that have sent what
+    /// was reported before; at the end of all.
+    fn report(&mut self, now: u64, is_end: bool) {
         let Some(sink) = &mut self.sink else { return };
-        let (reported, since) = &mut self.reported;
-        let (begin, end) =
-            (Time(*since * self.settings.cycle.0), Time(now * self.settings.cycle.0));
+        let cycle = self.settings.cycle.0;
+        let (since, now) = (Time(self.reported.cycle * cycle), Time(now * cycle));
+        let mut all: Vec<Sending> = Vec::new();
         for (link, counters) in (0..self.graph.len()).zip(self.network.counters()) {
-            let occupancy = self.occupancies[link as usize];
-            let before = reported[link as usize];
-            let most =
-                u64::try_from(u128::from(now - *since) * u128::from(CYCLE) / u128::from(occupancy));
-            let flits = (counters.flits - before).min(most.unwrap_or(u64::MAX));
-            if flits == 0 {
+            let (before, until) = &mut self.reported.links[link as usize];
+            if counters.flits == *before || *until > now && !is_end {
                 continue;
             }
-            reported[link as usize] += flits;
-            let sends = busy(occupancy, &self.settings, before + flits).0
-                - busy(occupancy, &self.settings, before).0;
+            let occupancy = self.occupancies[link as usize];
+            let [old, new] = [*before, counters.flits].map(|n| busy(occupancy, &self.settings, n));
+            let begin = since.max(*until);
+            let bytes = (counters.flits - *before) * u64::from(self.settings.flit);
+            (*before, *until) = (counters.flits, begin + Span(new.0 - old.0));
             let ends = self.graph.link(link);
             let link = LinkEnds { link, from: ends.from, to: ends.to, dim: ends.dim, count: None };
-            let bytes = flits * u64::from(self.settings.flit);
-            let end = (begin + Span(sends)).min(end);
-            sink.sends(&Sending { link, token: 0, begin, end, bytes });
+            all.push(Sending { link, token: 0, begin, end: *until, bytes });
         }
-        *since = now;
-    }
-
-    /// Reports the rest.
-    fn report_rest(&mut self) {
-        let all = |flits: &Flits| {
-            let sent = flits.network.counters().map(|counters| counters.flits);
-            flits.reported.0.iter().zip(sent).all(|(&reported, sent)| reported >= sent)
-        };
-        let mut now = self.network.now() + 1;
-        while self.sink.is_some() && !all(self) {
-            self.report(now);
-            now += WINDOW;
-        }
+        all.sort_by_key(|sending| (sending.begin, sending.link.link));
+        all.iter().for_each(|sending| sink.sends(sending));
+        self.reported.cycle = now.0 / cycle;
     }
 }
 
@@ -330,14 +324,14 @@ impl Backend for Flits {
         let (last, before) = (until.0 / self.settings.cycle.0, finished.len());
         while finished.len() == before && self.network.under_way() > 0 {
             let Some(next) = self.network.next().filter(|&next| next <= last) else { return };
-            if self.sink.is_some() && next >= self.reported.1 + WINDOW {
-                self.report(next);
+            if self.sink.is_some() && next >= self.reported.cycle + WINDOW {
+                self.report(next, false);
             }
             self.network.run(next, &mut self.arrived);
             self.deliver(finished);
         }
         if self.network.under_way() == 0 {
-            self.report_rest();
+            self.report(self.network.now() + 1, true);
         }
     }
 

@@ -139,33 +139,34 @@ impl Routes {
     /// # Errors
     /// The first circle.
     pub(super) fn prove(&self, graph: &LinkGraph, classes: u16) -> Result<(), Circle> {
-        let mut after: Vec<Vec<u32>> =
-            vec![Vec::new(); graph.len() as usize * usize::from(classes)];
-        let number = |hop: Hop| hop.link * u32::from(classes) + u32::from(hop.class);
-        for (src, dst) in self.pairs(graph) {
+        let classes = u32::from(classes);
+        let hop = |number: u32| Hop { link: number / classes, class: (number % classes) as u16 };
+        let found = circle(&self.dependencies(graph, classes, &self.pairs(graph)));
+        found.map_or(Ok(()), |found| Err(Circle(found.into_iter().map(hop).collect())))
+    }
+
+    /// For each channel, a class of a link, those that follow it on a route of a pair.
+    fn dependencies(&self, graph: &LinkGraph, classes: u32, pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
+        let mut after = vec![Vec::new(); (graph.len() * classes) as usize];
+        for &(src, dst) in pairs {
             let mut before: Option<u32> = None;
-            for hop in self.hops(graph, src, dst) {
-                let this = number(hop);
-                if let Some(before) = before
-                    && !after[before as usize].contains(&this)
-                {
-                    after[before as usize].push(this);
+            for Hop { link, class } in self.hops(graph, src, dst) {
+                let this = link * classes + u32::from(class);
+                if let Some(before) = before {
+                    let following: &mut Vec<u32> = &mut after[before as usize];
+                    if !following.contains(&this) {
+                        following.push(this);
+                    }
                 }
                 before = Some(this);
             }
         }
-        circle(&after).map_or(Ok(()), |found| {
-            let hop = |number: u32| Hop {
-                link: number / u32::from(classes),
-                class: (number % u32::from(classes)) as u16,
-            };
-            Err(Circle(found.into_iter().map(hop).collect()))
-        })
+        after
     }
 
     /// Pairs of NPUs whose routes have all dependencies there are. On a stack routes take one
-    /// dimension after the other, and all lines of a dimension are alike: pairs within a line and
-    /// in the planes of two dimensions are enough.
+    /// dimension after the other, all lines of a dimension are alike, and in a line every route
+    /// begins like one to the farthest: to an end, or half way round either way.
     fn pairs(&self, graph: &LinkGraph) -> Vec<(u32, u32)> {
         let npus = graph.npus();
         if self.rings.is_empty() {
@@ -176,13 +177,13 @@ impl Routes {
         }
         let strides: Vec<u32> = self.rings.iter().map(|ring| ring.0).chain([npus]).collect();
         let mut pairs = Vec::new();
-        for dim in 0..self.rings.len() {
-            let (stride, size) = (strides[dim], strides[dim + 1] / strides[dim]);
+        for (dim, ends) in strides.windows(2).enumerate() {
+            let (stride, size) = (ends[0], ends[1] / ends[0]);
             for from in 0..size {
-                for to in (0..size).filter(|&to| to != from) {
+                let half = (0..4).map(|more| (from + size / 2 + more + size - 1) % size);
+                for to in half.chain([0, size - 1]).filter(|&to| to != from) {
                     pairs.push((from * stride, to * stride));
-                    for other in dim + 1..self.rings.len() {
-                        let step = strides[other];
+                    for step in strides[dim + 1..].iter().filter(|&&step| step < npus) {
                         pairs.push((from * stride, to * stride + step));
                     }
                 }
@@ -231,6 +232,41 @@ fn circle(after: &[Vec<u32>]) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In a line the routes to the farthest have the dependencies of all.
+    #[test]
+    fn the_farthest_pairs_are_enough() {
+        for (block, size) in
+            ["R", "M", "SW", "FC"].into_iter().flat_map(|b| (2..10).map(move |n| (b, n)))
+        {
+            let shape: topology::Topology = format!("{block}({size})").parse().expect("a shape");
+            let dim = |&(block, size)| topology::Dim {
+                block,
+                size,
+                bandwidth: units::Bandwidth(1),
+                latency: units::Span(1),
+            };
+            let fabric = Fabric::Stacked(shape.dims.iter().map(dim).collect());
+            let graph = LinkGraph::new(&fabric).expect("a network");
+            let routes = Routes::new(&fabric, &graph, Vec::new());
+            let classes = u32::from(Routes::classes(&fabric));
+            let pairs = (0..size).flat_map(|src| (0..size).map(move |dst| (src, dst)));
+            let all: Vec<(u32, u32)> = pairs.filter(|(src, dst)| src != dst).collect();
+            let sorted = |pairs: &[(u32, u32)]| {
+                let mut found = routes.dependencies(&graph, classes, pairs);
+                found.iter_mut().for_each(|following| following.sort_unstable());
+                found
+            };
+            let (few, all) = (sorted(&routes.pairs(&graph)), sorted(&all));
+            if block == "SW" {
+                // Every way up may be followed by every way down; none is followed by a way up.
+                assert!(few.iter().zip(&all).all(|(few, all)| few.iter().all(|f| all.contains(f))));
+            } else {
+                assert_eq!(few, all, "{block}({size})");
+            }
+            assert_eq!(circle(&all), None, "{block}({size})");
+        }
+    }
 
     #[test]
     fn circles_are_found_and_trees_have_none() {
