@@ -5,11 +5,12 @@ use platform::config::native::{documented, keys};
 use std::fs;
 use std::path::Path;
 
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "reference/platform-files.md",
     "models/compute.md",
     "models/libraries.md",
     "models/memory.md",
+    "models/networks-flit.md",
     "models/networks-packet.md",
     "models/topologies.md",
 ];

@@ -160,7 +160,7 @@ def test_the_first_draws_never_change() -> None:
         ),
         (
             {"backend": "ns3"},
-            "backend: unknown backend 'ns3' (allowed: analytical, link, flow, packet)",
+            "backend: unknown backend 'ns3' (allowed: analytical, link, flow, packet, flit)",
         ),
         ({"seed": -1}, "seed: invalid seed: -1"),
         (
