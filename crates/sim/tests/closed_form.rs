@@ -104,7 +104,8 @@ proptest! {
         if narrow {
             native.scheduler = Scheduler { active_chunks: 1, queues_per_dim: 1, rendezvous: false, ..native.scheduler };
         }
-        for backend in BackendKind::ALL {
+        // Those that have closed forms.
+        for backend in [BackendKind::Analytical, BackendKind::Link, BackendKind::Flow] {
             let closed = report(&native, &workload, backend.clone(), true, true);
             let events = report(&native, &workload, backend.clone(), true, false);
             prop_assert_eq!(closed.as_ref().map(|c| &c.0), events.as_ref().map(|e| &e.0), "{} {}", backend, platform.text);
