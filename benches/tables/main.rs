@@ -1,13 +1,14 @@
 //! The tables of `docs/internals/performance/`: `cargo bench -p benches --bench tables -- [--quick] [SECTION]
 //! [CASE]`.
 //!
-//! Sections: all-reduce, million, gpt, chains, transfers, packets, reading; `CASE` keeps the rows whose name
+//! Sections: all-reduce, million, gpt, chains, transfers, packets, flits, reading; `CASE` keeps the rows whose name
 //! contains it. Times are CPU seconds or milliseconds of this process, the least of up to seven
 //! runs (`benches::clock`). `--quick` runs small cases once, to see that everything still runs.
 //! Markdown on stdout.
 
 mod all_reduce;
 mod chains;
+mod flits;
 mod gpt;
 mod million;
 mod packets;
@@ -36,13 +37,14 @@ impl Wish {
 
 type Section = (&'static str, fn(&Wish) -> io::Result<()>);
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("all-reduce", all_reduce::table),
     ("million", million::table),
     ("gpt", gpt::table),
     ("chains", chains::table),
     ("transfers", transfers::table),
     ("packets", packets::table),
+    ("flits", flits::table),
     ("reading", reading::table),
 ];
 

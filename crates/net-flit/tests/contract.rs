@@ -123,29 +123,72 @@ fn large_messages_without_contention_take_the_links_time() {
     }
 }
 
-/// Three switches in a ring of one-way links: each link waits for the next.
-#[test]
-fn what_could_lock_up_is_refused_with_its_links() {
-    let (bandwidth, latency) = (Bandwidth(50_000_000_000), Span::from_ns(500));
-    let link = |from, to| GraphLink { from, to, bandwidth, latency, kind: 0 };
-    let links =
-        (0..3).flat_map(|at| [link(at, 3 + at), link(3 + at, at), link(3 + at, 3 + (at + 1) % 3)]);
-    let fabric = GraphFabric {
-        npus: 3,
-        links: links.collect(),
-        nodes: (0..6).map(|node| GraphNode::npu(format!("n{node}"))).collect(),
+/// The links of a fabric, by name of its ends.
+fn graph(npus: u32, nodes: u32, ends: &[(u32, u32)]) -> (Fabric, LinkGraph, Vec<LinkCost>) {
+    let (bandwidth, latency) = (Bandwidth(50_000_000_000), Span::from_ns(20));
+    let link = |&(from, to): &(u32, u32)| GraphLink { from, to, bandwidth, latency, kind: 0 };
+    let fabric = Fabric::Graph(GraphFabric {
+        npus,
+        links: ends.iter().map(link).collect(),
+        nodes: (0..nodes).map(|node| GraphNode::npu(format!("n{node}"))).collect(),
         ..GraphFabric::default()
-    };
-    let costs = vec![exact(bandwidth, latency); fabric.links.len()];
-    let fabric = Fabric::Graph(fabric);
-    let graph = LinkGraph::new(&fabric).expect("connected");
-    let Err(circle) = Flits::new(&fabric, graph.clone(), (costs, true), SETTINGS) else {
-        panic!("it can lock up")
-    };
-    let mut ends: Vec<_> = circle.0.iter().map(|hop| graph.link(hop.link)).collect();
-    ends.sort_unstable_by_key(|link| link.from);
-    let ends: Vec<_> = ends.iter().map(|link| (link.from, link.to)).collect();
-    assert_eq!(ends, [(3, 4), (4, 5), (5, 3)]);
+    });
+    let links = LinkGraph::new(&fabric).expect("connected").with_routing(Routing::DModK);
+    let costs = vec![exact(bandwidth, latency); ends.len()];
+    (fabric, links, costs)
+}
+
+/// All NPUs send to all at once, with one channel and one flit of room.
+fn all_to_all(mut network: Flits, npus: u32, name: &str) {
+    let pairs = (0..npus).flat_map(|src| (0..npus).map(move |dst| (src, dst)));
+    let mut left = 0;
+    for (src, dst) in pairs.filter(|(src, dst)| src != dst) {
+        let transfer = Transfer { src, dst, bytes: 10_000, paced: 0, token: left, weight: 1 };
+        network.start(Time::ZERO, transfer);
+        left += 1;
+    }
+    let mut finished = Vec::new();
+    while network.next_event().is_some() {
+        network.advance(Time::MAX, &mut finished);
+    }
+    assert_eq!(finished.len() as u64, left, "{name}: {:?}", network.stalled());
+}
+
+const TIGHT: Settings =
+    Settings { virtual_channels: Some(1), buffers: 1, packet: 2048, ..SETTINGS };
+
+/// Three switches in a ring of one-way links: each link would wait for the next. Some routes get
+/// channels of their own.
+#[test]
+fn a_ring_of_switches_delivers_everything() {
+    let ends = (0..3).flat_map(|at| [(at, 3 + at), (3 + at, at), (3 + at, 3 + (at + 1) % 3)]);
+    let (fabric, links, costs) = graph(3, 6, &ends.collect::<Vec<_>>());
+    let network = Flits::new(&fabric, links, (costs, true), TIGHT).expect("two classes");
+    all_to_all(network, 3, "ring of switches");
+}
+
+/// Random connected graphs of NPUs and switches deliver everything.
+#[test]
+fn random_graphs_deliver_everything() {
+    let mut random = Random::new(4);
+    for case in 0..if cfg!(debug_assertions) { 60 } else { 1000 } {
+        let (npus, switches) = (2 + random.below(8) as u32, random.below(6) as u32);
+        let nodes = npus + switches;
+        // A tree, and some links more.
+        let tree = (1..nodes).map(|node| (node, random.below(node.into()) as u32));
+        let mut both: Vec<(u32, u32)> = tree.collect();
+        for _ in 0..random.below(nodes.into()) {
+            let (from, to) = (random.below(nodes.into()) as u32, random.below(nodes.into()) as u32);
+            if from != to {
+                both.push((from, to));
+            }
+        }
+        let ends: Vec<(u32, u32)> = both.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+        let (fabric, links, costs) = graph(npus, nodes, &ends);
+        let network = Flits::new(&fabric, links, (costs, true), TIGHT)
+            .unwrap_or_else(|circle| panic!("graph {case}: {circle:?}"));
+        all_to_all(network.checked(), npus, &format!("graph {case}"));
+    }
 }
 
 /// All to all on rings and tori, with few channels and little room: nothing locks up.
@@ -153,20 +196,7 @@ fn what_could_lock_up_is_refused_with_its_links() {
 fn rings_and_tori_never_lock_up() {
     for shape in ["R(8)", "R(4)_R(4)", "R(3)_R(5)_R(2)"] {
         let dims = dims(shape, &mut Random::new(9));
-        let settings = Settings { virtual_channels: Some(1), buffers: 1, packet: 2048, ..SETTINGS };
-        let mut network = stack(&dims, Routing::Lowest, settings);
-        let npus: u32 = dims.iter().map(|dim| dim.size).product();
-        let pairs = (0..npus).flat_map(|src| (0..npus).map(move |dst| (src, dst)));
-        let mut left = 0;
-        for (src, dst) in pairs.filter(|(src, dst)| src != dst) {
-            let transfer = Transfer { src, dst, bytes: 20_000, paced: 0, token: left, weight: 1 };
-            network.start(Time::ZERO, transfer);
-            left += 1;
-        }
-        let mut finished = Vec::new();
-        while network.next_event().is_some() {
-            network.advance(Time::MAX, &mut finished);
-        }
-        assert_eq!(finished.len() as u64, left, "{shape}: {:?}", network.stalled());
+        let npus = dims.iter().map(|dim| dim.size).product();
+        all_to_all(stack(&dims, Routing::Lowest, TIGHT), npus, shape);
     }
 }

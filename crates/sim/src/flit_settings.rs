@@ -47,7 +47,7 @@ pub(crate) fn settings(platform: &Platform, costs: &[LinkCost]) -> Result<Settin
         return Err(fault("flit", text, format!("{fastest} B to {MOST} B, or a shorter cycle")));
     }
     let packet = keys.packet.map_or(PACKET.next_multiple_of(flit), |Bytes(packet)| packet);
-    if packet == 0 || packet % flit != 0 || packet > MOST.next_multiple_of(flit) {
+    if packet == 0 || !packet.is_multiple_of(flit) || packet > MOST.next_multiple_of(flit) {
         let text = format!("a packet of {packet} B is not a whole number of flits of {flit} B");
         return Err(fault("packet", text, format!("a multiple of {flit} B, at most 1 MiB")));
     }

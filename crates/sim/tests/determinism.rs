@@ -217,7 +217,7 @@ fn even_workloads_fold_to_one_rank() {
             // sets ranks apart. Packets of different ranks always may meet.
             let reason = match backend {
                 BackendKind::Link if topology.contains("Switch") => "share links",
-                BackendKind::Packet => "treats no links as alike",
+                BackendKind::Packet | BackendKind::Flit => "treats no links as alike",
                 _ => "",
             };
             let expected = if reason.is_empty() { 1 } else { ranks };

@@ -5,6 +5,8 @@
 //! flit has arrived. Here: [`Flits`]. Ways, and the proof that they cannot lock up, are in
 //! `routes.rs`.
 
+mod circle;
+mod layers;
 mod routes;
 
 use crate::fabric::{CYCLE, Channel, End, Fabric, Packet};
@@ -88,7 +90,7 @@ impl Flits {
         (costs, by_link): (Vec<LinkCost>, bool),
         settings: Settings,
     ) -> Result<Flits, Circle> {
-        let classes = Routes::classes(fabric);
+        let (routes, classes) = Routes::new(fabric, &graph)?;
         let cost = |link: u32| costs[if by_link { link } else { graph.dim(link) } as usize];
         let occupancies: Vec<u64> =
             (0..graph.len()).map(|link| occupancy(&cost(link), &settings)).collect();
@@ -97,8 +99,7 @@ impl Flits {
             u32::try_from(latency.div_ceil(settings.cycle.0)).unwrap_or(u32::MAX).max(1)
         };
         let (flits, ejections) = build(&graph, classes, &occupancies, cycles);
-        let routes = Routes::new(fabric, &graph, ejections);
-        routes.prove(&graph, classes)?;
+        let routes = routes.with_ejections(ejections);
         let router = garnet::Settings {
             vnets: classes,
             vcs_per_vnet: settings.virtual_channels.unwrap_or_else(|| fill(&flits, &settings)),

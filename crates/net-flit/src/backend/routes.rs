@@ -5,9 +5,11 @@
 //! it crosses the link that closes the ring, and of class 1 from there on (a dateline: Dally and
 //! Seitz, IEEE Transactions on Computers C-36, 1987). Then no channel depends on itself: a packet
 //! that holds a channel waits only for the next one on its way. If these dependencies have no
-//! circle, the network cannot lock up (the same paper). [`Routes::prove`] looks for one before the
-//! run.
+//! circle, the network cannot lock up (the same paper). On graphs whole routes get a class each, so
+//! that no class has a circle (`layers.rs`). [`Routes::new`] looks for circles before the run.
 
+use super::circle::circle;
+use super::layers;
 use crate::fabric::{Packet, Routing, Way};
 use std::collections::HashMap;
 use topology::{Fabric, LinkGraph};
@@ -35,6 +37,9 @@ pub(super) struct Routes {
     rings: Vec<(u32, u32)>,
     /// For each NPU, its first channel to its node, and their number.
     ejections: Vec<(u32, u32)>,
+    /// On a graph with circles: the class of each pair of NPUs.
+    layers: Vec<u8>,
+    npus: u32,
     /// For each link, its number among those that enter its end, and that leave its beginning.
     entries: Vec<u32>,
     exits: Vec<u32>,
@@ -48,18 +53,20 @@ impl Routing for Routes {
 }
 
 impl Routes {
-    pub(super) fn new(fabric: &Fabric, graph: &LinkGraph, ejections: Vec<(u32, u32)>) -> Routes {
+    /// The routes of a fabric, and the classes that they need so that nothing locks up: two where
+    /// there are rings of three NPUs or more.
+    ///
+    /// # Errors
+    /// Channels that depend on one another in a circle, whatever the classes.
+    pub(super) fn new(fabric: &Fabric, graph: &LinkGraph) -> Result<(Routes, u16), Circle> {
         let mut stride = 1;
-        let rings = match fabric {
-            Fabric::Stacked(dims) => dims
-                .iter()
-                .map(|dim| {
-                    let round = dim.block.has_ways_round(dim.size);
-                    let ring = (stride, if round { dim.size } else { 0 });
-                    stride *= dim.size;
-                    ring
-                })
-                .collect(),
+        let mut ring = |dim: &topology::Dim| {
+            let size = if dim.block.has_ways_round(dim.size) { dim.size } else { 0 };
+            stride *= dim.size;
+            (stride / dim.size, size)
+        };
+        let rings: Vec<(u32, u32)> = match fabric {
+            Fabric::Stacked(dims) => dims.iter().map(&mut ring).collect(),
             Fabric::Graph(_) => Vec::new(),
         };
         let numbered = |end: fn(topology::Link) -> u32| {
@@ -71,20 +78,33 @@ impl Routes {
             };
             (0..graph.len()).map(number).collect()
         };
-        let (entries, exits) = (numbered(|link| link.to), numbered(|link| link.from));
-        Routes { ways: Vec::new(), known: HashMap::new(), rings, ejections, entries, exits }
+        let mut routes = Routes {
+            ways: Vec::new(),
+            known: HashMap::new(),
+            ejections: Vec::new(),
+            layers: Vec::new(),
+            npus: graph.npus(),
+            entries: numbered(|link| link.to),
+            exits: numbered(|link| link.from),
+            rings,
+        };
+        let classes = 1 + u16::from(routes.rings.iter().any(|&(_, size)| size > 0));
+        let circle = circle(&routes.dependencies(graph, classes.into(), &routes.pairs(graph)));
+        let Some(found) = circle else { return Ok((routes, classes)) };
+        if routes.rings.is_empty()
+            && let Some((layers, classes)) = layers::assign(graph)
+        {
+            routes.layers = layers;
+            return Ok((routes, classes));
+        }
+        let classes = u32::from(classes);
+        let hop = |number: u32| Hop { link: number / classes, class: (number % classes) as u16 };
+        Err(Circle(found.into_iter().map(hop).collect()))
     }
 
-    /// Classes that routes need: two where there are rings of three NPUs or more.
-    pub(super) fn classes(fabric: &Fabric) -> u16 {
-        match fabric {
-            Fabric::Stacked(dims) => {
-                let round =
-                    |dim: &topology::Dim| dim.size > 2 && dim.block.has_ways_round(dim.size);
-                1 + u16::from(dims.iter().any(round))
-            }
-            Fabric::Graph(_) => 1,
-        }
+    /// Where flits leave to nodes: for each NPU its first channel, and their number.
+    pub(super) fn with_ejections(self, ejections: Vec<(u32, u32)>) -> Routes {
+        Routes { ejections, ..self }
     }
 
     /// Links and classes from one NPU to another.
@@ -94,8 +114,12 @@ impl Routes {
         src: u32,
         dst: u32,
     ) -> impl Iterator<Item = Hop> + 'a {
+        let layer = self.layers.get((src * self.npus + dst) as usize).copied();
         let (mut dim, mut class) = (u32::MAX, 0);
         graph.route(src, dst).map(move |hop| {
+            if let Some(layer) = layer {
+                return Hop { link: hop.link, class: layer.into() };
+            }
             let link = graph.link(hop.link);
             if link.dim != dim {
                 (dim, class) = (link.dim, 0);
@@ -132,17 +156,6 @@ impl Routes {
         self.ways.push(Way { channel, vnet: last.class });
         self.known.insert((src, dst), start);
         (start, hops[0])
-    }
-
-    /// Looks for a circle of dependencies between the channels of all routes.
-    ///
-    /// # Errors
-    /// The first circle.
-    pub(super) fn prove(&self, graph: &LinkGraph, classes: u16) -> Result<(), Circle> {
-        let classes = u32::from(classes);
-        let hop = |number: u32| Hop { link: number / classes, class: (number % classes) as u16 };
-        let found = circle(&self.dependencies(graph, classes, &self.pairs(graph)));
-        found.map_or(Ok(()), |found| Err(Circle(found.into_iter().map(hop).collect())))
     }
 
     /// For each channel, a class of a link, those that follow it on a route of a pair.
@@ -193,42 +206,6 @@ impl Routes {
     }
 }
 
-/// A circle in a graph, if there is one.
-fn circle(after: &[Vec<u32>]) -> Option<Vec<u32>> {
-    const NEW: u8 = 0;
-    const OPEN: u8 = 1;
-    const DONE: u8 = 2;
-    let mut state = vec![NEW; after.len()];
-    for root in 0..after.len() as u32 {
-        if state[root as usize] != NEW {
-            continue;
-        }
-        // Nodes on the way from the root, and how many of their followers were looked at.
-        let mut way: Vec<(u32, usize)> = vec![(root, 0)];
-        state[root as usize] = OPEN;
-        while let Some((node, looked)) = way.last_mut() {
-            let Some(&next) = after[*node as usize].get(*looked) else {
-                state[*node as usize] = DONE;
-                way.pop();
-                continue;
-            };
-            *looked += 1;
-            match state[next as usize] {
-                NEW => {
-                    state[next as usize] = OPEN;
-                    way.push((next, 0));
-                }
-                OPEN => {
-                    let from = way.iter().position(|&(node, _)| node == next)?;
-                    return Some(way[from..].iter().map(|&(node, _)| node).collect());
-                }
-                _ => {}
-            }
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,8 +225,8 @@ mod tests {
             };
             let fabric = Fabric::Stacked(shape.dims.iter().map(dim).collect());
             let graph = LinkGraph::new(&fabric).expect("a network");
-            let routes = Routes::new(&fabric, &graph, Vec::new());
-            let classes = u32::from(Routes::classes(&fabric));
+            let (routes, classes) = Routes::new(&fabric, &graph).expect("no circle");
+            let classes = u32::from(classes);
             let pairs = (0..size).flat_map(|src| (0..size).map(move |dst| (src, dst)));
             let all: Vec<(u32, u32)> = pairs.filter(|(src, dst)| src != dst).collect();
             let sorted = |pairs: &[(u32, u32)]| {
@@ -266,11 +243,5 @@ mod tests {
             }
             assert_eq!(circle(&all), None, "{block}({size})");
         }
-    }
-
-    #[test]
-    fn circles_are_found_and_trees_have_none() {
-        assert_eq!(circle(&[vec![1, 2], vec![2], vec![3], vec![]]), None);
-        assert_eq!(circle(&[vec![1], vec![2], vec![3], vec![1]]), Some(vec![1, 2, 3]));
     }
 }

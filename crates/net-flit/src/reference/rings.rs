@@ -44,7 +44,8 @@ impl Hierarchy {
         let stride: u32 = self.sizes[..dim].iter().product();
         let size = self.sizes[dim];
         let place = npu / stride % size;
-        let next = if ring % 2 == 0 { (place + 1) % size } else { (place + size - 1) % size };
+        let next =
+            if ring.is_multiple_of(2) { (place + 1) % size } else { (place + size - 1) % size };
         npu - place * stride + next * stride
     }
 
