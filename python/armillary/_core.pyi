@@ -19,6 +19,7 @@ __all__ = [
     "blocks",
     "check",
     "collective",
+    "flit_run",
     "is_backend",
     "packet_run",
     "platform_keys",
@@ -32,6 +33,14 @@ the simulated ns."""
 
 class PanicException(BaseException):
     """An assertion of the simulator failed: a fault of ours, not of the input."""
+
+def flit_run(case: dict[str, int | float | str]) -> dict[str, float | None]:
+    """A reference run on Garnet's routers. Keys: `armillary.validation.flits`. `cycles` is `None`
+    if the network locks up.
+
+    Raises:
+        ValueError: a key is missing, or a value is out of range.
+    """
 
 def packet_run(case: dict[str, int | str]) -> dict[str, float]:
     """An all-reduce of hosts at one switch, straight on the packet backend. Keys:

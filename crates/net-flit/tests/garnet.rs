@@ -1,8 +1,8 @@
 //! Garnet's own runs again, cycle by cycle (`data/garnet_*.json`).
 
-use net_flit::garnet::{Arrival, Garnet, Settings};
-use net_flit::reference::{Bernoulli, Hierarchy, Pattern, RingOfAll, Rings, all_to_all_on_a_ring};
-use net_flit::{DimensionOrder, Grid, Packet};
+use net_flit::Grid;
+use net_flit::garnet::{Arrival, Settings};
+use net_flit::reference::{Hierarchy, Pattern, RingOfAll, Rings, Synthetic, all_to_all_on_a_ring};
 use serde_json::Value;
 
 fn number(case: &Value, key: &str) -> u64 {
@@ -82,36 +82,6 @@ fn collectives_take_as_many_cycles() {
     assert_eq!(wrong, 0);
 }
 
-/// What a run of synthetic traffic comes to.
-struct Traffic {
-    network: Garnet<DimensionOrder>,
-    arrived: Vec<Arrival>,
-}
-
-/// Synthetic traffic for some cycles from an empty network.
-fn traffic(
-    grid: Grid,
-    (pattern, load, flits): (Pattern, f64, u32),
-    cycles: u64,
-    (latencies, settings): ([u32; 2], Settings),
-    checked: bool,
-) -> Traffic {
-    let (fabric, ways) = grid.fabric(latencies, 1);
-    let mut network = Garnet::new(&fabric, settings, DimensionOrder::new(ways, 7));
-    if checked {
-        network = network.checked();
-    }
-    let mut source = Bernoulli::new(grid, pattern, load, flits, 11);
-    let mut arrived = Vec::new();
-    for cycle in 0..cycles {
-        network.run(cycle, &mut arrived);
-        source.cycle(|src, dst| {
-            network.send(cycle, Packet { src, dst, vnet: 0, flits, port: 0, way: 0 }, 0);
-        });
-    }
-    Traffic { network, arrived }
-}
-
 fn grid(case: &Value) -> Grid {
     Grid { k: small(case, "k"), n: small(case, "n"), wraps: case["topo"] != "mesh" }
 }
@@ -130,10 +100,15 @@ fn synthetic_traffic_has_the_same_latency() {
             router_latency: small(case, "router_lat"),
             ..Settings::default()
         };
-        let latencies = [small(case, "link_lat"), small(case, "ext_lat")];
-        let load = (pattern, real("offered"), flits);
-        let Traffic { network, arrived } =
-            traffic(grid(case), load, number(case, "cycles"), (latencies, settings), false);
+        let run = Synthetic {
+            grid: grid(case),
+            pattern,
+            load: real("offered"),
+            flits,
+            cycles: number(case, "cycles"),
+            latencies: [small(case, "link_lat"), small(case, "ext_lat")],
+        };
+        let (network, arrived) = run.on_garnet(settings, false);
         let mean = |of: fn(&Arrival) -> u64| {
             arrived.iter().map(of).sum::<u64>() as f64 / arrived.len() as f64
         };
@@ -164,9 +139,9 @@ fn virtual_channels_limit_throughput_as_the_formula_says() {
         serde_json::from_str(include_str!("data/garnet_vc_turnaround.json")).expect("valid");
     let ring = Grid { k: 8, n: 1, wraps: true };
     let accepted = |latencies, settings, flits| {
-        let load = (Pattern::Neighbor, 1.0, flits);
-        let cycles = 20_000;
-        let Traffic { arrived, .. } = traffic(ring, load, cycles, (latencies, settings), true);
+        let (pattern, cycles) = (Pattern::Neighbor, 20_000);
+        let run = Synthetic { grid: ring, pattern, load: 1.0, flits, cycles, latencies };
+        let (_, arrived) = run.on_garnet(settings, true);
         // Without the first few cycles, in which nothing arrives yet.
         let late = arrived.iter().filter(|arrival| arrival.cycle >= 2_000).count();
         late as f64 * f64::from(flits) / 8.0 / (cycles - 2_000) as f64
@@ -195,9 +170,9 @@ fn deadlocks_are_named() {
     let settings = Settings::default();
     let grids = [(Grid { k: 8, n: 1, wraps: true }, 0.7), (Grid { k: 8, n: 2, wraps: true }, 0.5)];
     for (grid, load) in grids {
-        let load = (Pattern::Uniform, load, 1);
-        let Traffic { mut network, mut arrived } =
-            traffic(grid, load, 20_000, ([1, 1], settings), false);
+        let (pattern, flits, cycles, latencies) = (Pattern::Uniform, 1, 20_000, [1, 1]);
+        let run = Synthetic { grid, pattern, load, flits, cycles, latencies };
+        let (mut network, mut arrived) = run.on_garnet(settings, false);
         network.run(1_000_000, &mut arrived);
         let cycle = network.deadlock().expect("a deadlock");
         assert!(cycle.len() > 2, "{grid:?}: {cycle:?}");

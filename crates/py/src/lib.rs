@@ -6,6 +6,7 @@
 
 mod astra_sim;
 mod errors;
+mod flits;
 mod kinds;
 mod packets;
 mod platform;
@@ -21,6 +22,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::astra_sim::{astra_sim, astra_sim_1};
+    #[pymodule_export]
+    use super::flits::flit_run;
     #[pymodule_export]
     use super::packets::packet_run;
     #[pymodule_export]

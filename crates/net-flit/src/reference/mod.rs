@@ -5,4 +5,4 @@ mod rings;
 mod synthetic;
 
 pub use rings::{Hierarchy, RingOfAll, Rings, all_to_all_on_a_ring};
-pub use synthetic::{Bernoulli, Pattern};
+pub use synthetic::{Bernoulli, Pattern, Synthetic};

@@ -1,7 +1,9 @@
 //! Synthetic traffic on a grid (Dally and Towles, "Principles and Practices of Interconnection
 //! Networks", section 3.2), injected by Bernoulli processes.
 
-use crate::grid::Grid;
+use crate::fabric::Packet;
+use crate::garnet::{Arrival, Garnet, Settings};
+use crate::grid::{DimensionOrder, Grid};
 use crate::random::Random;
 use std::str::FromStr;
 
@@ -76,5 +78,48 @@ impl Bernoulli {
                 send(src, self.pattern.destination(&self.grid, src, &mut self.random));
             }
         }
+    }
+}
+
+/// A run of synthetic traffic.
+#[derive(Clone, Copy, Debug)]
+pub struct Synthetic {
+    /// The network.
+    pub grid: Grid,
+    /// Who sends to whom.
+    pub pattern: Pattern,
+    /// Flits per node and cycle.
+    pub load: f64,
+    /// Flits of a packet.
+    pub flits: u32,
+    /// Cycles, from an empty network.
+    pub cycles: u64,
+    /// Latency of links between routers, and of those to nodes, cycles.
+    pub latencies: [u32; 2],
+}
+
+impl Synthetic {
+    /// Runs it on Garnet's routers. Returns the network and the packets that have arrived.
+    pub fn on_garnet(
+        &self,
+        settings: Settings,
+        checked: bool,
+    ) -> (Garnet<DimensionOrder>, Vec<Arrival>) {
+        let Synthetic { grid, pattern, load, flits, .. } = *self;
+        let (fabric, ways) = grid.fabric(self.latencies, 1);
+        let mut network = Garnet::new(&fabric, settings, DimensionOrder::new(ways, 7));
+        if checked {
+            network = network.checked();
+        }
+        let mut source = Bernoulli::new(grid, pattern, load, flits, 11);
+        let mut arrived = Vec::new();
+        for cycle in 0..self.cycles {
+            network.run(cycle, &mut arrived);
+            source.cycle(|src, dst| {
+                let packet = Packet { src, dst, vnet: 0, flits, port: 0, way: 0 };
+                network.send(cycle, packet, 0);
+            });
+        }
+        (network, arrived)
     }
 }

@@ -1,0 +1,338 @@
+"""The flit network against Garnet: `python -m armillary.validation.flits FILE`.
+
+FILE has the schema of the reference files of Garnet: its `source` and its keys tell which kind it
+is. Every case is repeated, and each figure is printed with what FILE expects and how far it is off.
+The exit code is 1 if a figure is beyond its tolerance:
+
+- collectives (`mode: allreduce`, `mode: alltoall_ring`, `short_4x4x4`): the number of cycles,
+  exactly;
+- synthetic traffic (`mode: synth`): the mean latency in the network within 2.5 %, within 6 % where
+  it is 1.3 times that of an empty network (the spread over seeds, as for BookSim2), and within 8 %
+  where packets wait for more than two cycles to enter it;
+- throughput by virtual channels (`V`, `accepted_flits`): within 0.2 %;
+- deadlocks (`outcome`): printed, with what came of ours.
+
+Latencies are cycles, throughput is in flits per node and cycle."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._core import flit_run
+from ..errors import InputError, Problem
+
+Case = Mapping[str, Any]
+ALLOWED = "a file of Garnet's reference runs, with the keys that this module's documentation lists"
+BUFFER, DELAY = 5000, 10
+"""Flits of a virtual channel and cycles between two steps, where a file names none."""
+LOADED = 1.3
+"""Latency over that of an empty network from which seeds differ."""
+CROWDED = 2.0
+"""Cycles that packets wait on average where the network is near its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of a case."""
+
+    name: str
+    expected: float
+    found: float | None
+    """`None` if the network locked up."""
+    tolerance: float | None
+    """Relative; `None` if it is not judged."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is within its tolerance."""
+        if self.tolerance is None:
+            return True
+        if self.found is None:
+            return False
+        return abs(self.found - self.expected) <= self.tolerance * abs(self.expected) + 1e-12
+
+
+def check(file: str) -> int:
+    """Runs and prints all cases of a file; the exit code.
+
+    Raises:
+        InputError: it cannot be read, or a case lacks a key or has a value that cannot be.
+    """
+    wrong = total = 0
+    for at, (case, run) in enumerate(cases(read(file))):
+        try:
+            rows = run(case)
+        except (KeyError, ValueError, TypeError, OverflowError) as error:
+            missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+            raise InputError([Problem(file, f"case {at}", missing)]) from None
+        sys.stdout.write(f"{title(case)}\n")
+        for row in rows:
+            sys.stdout.write(f"  {line(row)}\n")
+        judged = [row for row in rows if row.tolerance is not None]
+        total += len(judged)
+        wrong += sum(not row.ok for row in judged)
+        sys.stdout.flush()
+    sys.stdout.write(f"{total - wrong} of {total} figures within tolerance\n")
+    return 1 if wrong else 0
+
+
+def cases(file: Mapping[str, Any]) -> Iterator[tuple[Case, Callable[[Case], list[Figure]]]]:
+    """The cases of a file, each with what runs it.
+
+    Raises:
+        InputError: the file has no known cases.
+    """
+    found = False
+    for case in (*file.get("cases", ()), *file.get("short_4x4x4", ())):
+        run = _RUNS.get(case.get("mode", _kind(case)))
+        if run is None:
+            break
+        found = True
+        yield case, run
+    if not found:
+        raise InputError([Problem("", "cases", "no case of a known kind", ALLOWED)])
+
+
+def _kind(case: Case) -> str:
+    if "outcome" in case:
+        return "deadlock"
+    if "accepted_flits" in case:
+        return "turnaround"
+    return "allreduce" if "pkg_pkt" in case else ""
+
+
+def _all_reduce(case: Case) -> list[Figure]:
+    local, vertical, horizontal = (int(size) for size in case["dims"])
+    rings = _rings(case, local * vertical * horizontal > local)
+    found = flit_run(
+        {
+            "kind": "all_reduce",
+            "local": local,
+            "vertical": vertical,
+            "horizontal": horizontal,
+            "local_rings": rings[0],
+            "vertical_rings": rings[1],
+            "horizontal_rings": rings[2],
+            "flit": int(case["flit"]),
+            "local_width": int(case["tile_width"]),
+            "package_width": int(case["pkg_width"]),
+            "local_latency": int(case["local_lat"]),
+            "package_latency": int(case["pkg_lat"]),
+            "interface_latency": int(case["ext_lat"]),
+            "local_packet": int(case["local_pkt"]),
+            "package_packet": int(case["pkg_pkt"]),
+            "bytes": int(case["bytes"]),
+            "chunks": int(case["chunks"]),
+            "enhanced": int(case["enhanced"]),
+            "delay": DELAY,
+            "channels": int(case["vcs"]),
+            "buffer": int(case.get("buf", BUFFER)),
+            "router_latency": 1,
+        }
+    )
+    return _cycles(case, found)
+
+
+def _rings(case: Case, has_packages: bool) -> tuple[int, int, int]:
+    """Unidirectional rings of each dimension: those between packages come in pairs."""
+    if "rings" in case:
+        rings = case["rings"]
+        return int(rings["local"]), 2 * int(rings["vertical"]), 2 * int(rings["horizontal"])
+    vnets = int(case["vnets"])
+    if not has_packages:
+        return vnets, 0, 0
+    return vnets // 5, 2 * (vnets // 5), 2 * (vnets // 5)
+
+
+def _all_to_all(case: Case) -> list[Figure]:
+    found = flit_run(
+        {
+            "kind": "all_to_all",
+            "npus": int(case["P"]),
+            "both_ways": int(case["bidir"]),
+            "bytes": int(case["bytes"]),
+            "flit": int(case["flit"]),
+            "packet": int(case["pkt"]),
+            "link_latency": int(case["link_lat"]),
+            "interface_latency": int(case["ext_lat"]),
+            "channels": int(case["vcs"]),
+            "buffer": int(case["buf"]),
+            "router_latency": 1,
+        }
+    )
+    return _cycles(case, found)
+
+
+def _cycles(case: Case, found: Mapping[str, float | None]) -> list[Figure]:
+    rows = [Figure("cycles", float(case["sim_cycles"]), found["cycles"], 0.0)]
+    if "router_traversals" in case:
+        expected = float(case["router_traversals"])
+        rows.append(Figure("traversals", expected, found["traversals"], 0.0))
+    return rows
+
+
+def _synthetic(case: Case) -> list[Figure]:
+    flits = -(-int(case["pkt_bytes"]) // int(case["flit_bytes"]))
+    found = flit_run(
+        {
+            "kind": "synthetic",
+            "k": int(case["k"]),
+            "n": int(case["n"]),
+            "wraps": int(case["topo"] != "mesh"),
+            "pattern": str(case["pattern"]),
+            "load": float(case["offered"]),
+            "flits": flits,
+            "cycles": int(case["cycles"]),
+            "link_latency": int(case["link_lat"]),
+            "interface_latency": int(case["ext_lat"]),
+            "channels": int(case["vcs"]),
+            "buffer": int(case["buf"]),
+            "router_latency": int(case["router_lat"]),
+        }
+    )
+    waits = float(case["pkt_queue_lat"])
+    loaded = float(case["pkt_net_lat"]) > LOADED * float(case["zero_load_net_latency_formula_mean"])
+    tolerance = 0.08 if waits > CROWDED else 0.06 if loaded else 0.025
+    return [
+        Figure("latency", float(case["pkt_net_lat"]), found["network_latency"], tolerance),
+        Figure("source wait", waits, found["queue_latency"], None),
+    ]
+
+
+def _turnaround(case: Case) -> list[Figure]:
+    cycles = 20_000
+    found = flit_run(
+        {
+            "kind": "synthetic",
+            "k": 8,
+            "n": 1,
+            "wraps": 1,
+            "pattern": "neighbor",
+            "load": 1.0,
+            "flits": 1,
+            "cycles": cycles,
+            "link_latency": int(case["link_lat"]),
+            "interface_latency": int(case["ext_lat"]),
+            "channels": int(case["V"]),
+            "buffer": 4,
+            "router_latency": 1,
+        }
+    )
+    accepted = (found["packets"] or 0.0) / 8 / cycles
+    return [Figure("accepted", float(case["accepted_flits"]), accepted, 0.002)]
+
+
+def _deadlock(case: Case) -> list[Figure]:
+    """Traffic at a load on a ring or a torus; an all-to-all that a sentence describes."""
+    common = {
+        "channels": int(case["vcs"]),
+        "buffer": int(case["buf"]),
+        "router_latency": 1,
+        "interface_latency": 1,
+    }
+    if "offered" in case:
+        torus = re.search(r"torus (\d+)x(\d+)", str(case["topology"]))
+        found = flit_run(
+            {
+                **common,
+                "kind": "synthetic",
+                "k": int(torus[1]) if torus else 8,
+                "n": 2 if torus else 1,
+                "wraps": 1,
+                "pattern": str(case["traffic"]),
+                "load": float(case["offered"]),
+                "flits": int(case["packet_flits"]),
+                "cycles": 20_000,
+                "link_latency": 1,
+            }
+        )
+    else:
+        size = re.search(r"(\d+) KB per node", str(case["traffic"]))
+        if size is None:
+            raise KeyError("traffic")
+        found = flit_run(
+            {
+                **common,
+                "kind": "all_to_all",
+                "npus": 8,
+                "both_ways": 0,
+                "bytes": 1024 * int(size[1]),
+                "flit": 128,
+                "packet": 512,
+                "link_latency": 90,
+            }
+        )
+    ends = re.search(r"finishes at cycle (\d+)", str(case["outcome"]))
+    expected = float(ends[1]) if ends else float("nan")
+    return [Figure("cycles", expected, found["cycles"], 0.0 if ends else None)]
+
+
+_RUNS: dict[str, Callable[[Case], list[Figure]]] = {
+    "allreduce": _all_reduce,
+    "alltoall_ring": _all_to_all,
+    "synth": _synthetic,
+    "turnaround": _turnaround,
+    "deadlock": _deadlock,
+}
+
+
+def title(case: Case) -> str:
+    """What distinguishes a case, in a line."""
+    if "id" in case:
+        return f"{case['id']} at {case['offered']}"
+    left_out = ("sim_cycles", "finished", "done_frac", "formula", "pkt_net_lat", "pkt_queue_lat")
+    return " ".join(f"{key}={value}" for key, value in case.items() if key not in left_out)
+
+
+def line(row: Figure) -> str:
+    """A figure, what is expected, how far it is off."""
+    found = "locked up" if row.found is None else f"{row.found:,.4g}"
+    if row.found is not None and abs(row.found) >= 1000:
+        found = f"{row.found:,.0f}"
+    expected = f"{row.expected:,.0f}" if abs(row.expected) >= 1000 else f"{row.expected:.4g}"
+    off = "" if row.found is None else f"{100 * (row.found / row.expected - 1):+.2f} %"
+    if row.tolerance is None:
+        return f"{row.name:<12} expected {expected:>12}  obtained {found:>12}  {off:>12}"
+    allowed = "exact" if row.tolerance == 0 else f"{100 * row.tolerance:g} %"
+    verdict = "ok" if row.ok else "BEYOND"
+    return (
+        f"{row.name:<12} expected {expected:>12}  obtained {found:>12}  {off:>12}  "
+        f"allowed {allowed:<6} {verdict}"
+    )
+
+
+def read(file: str) -> dict[str, Any]:
+    """A file.
+
+    Raises:
+        InputError: it cannot be read, or is not an object.
+    """
+    try:
+        found = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError([Problem(file, "", f"cannot be read: {error}", ALLOWED)]) from None
+    if not isinstance(found, dict):
+        raise InputError([Problem(file, "", "is not an object", ALLOWED)])
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Prints all cases of a file. Returns 0, 1 beyond a tolerance, or 2 for bad input."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m armillary.validation.flits FILE.json\n")
+        return 2
+    try:
+        return check(arguments[0])
+    except InputError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
