@@ -22,6 +22,7 @@ from ._core import version as _version
 from .design import design
 from .errors import ArmillaryError, InputError, Problem, StalledError
 from .sweep import Sweep, sweep
+from .traffic import traffic
 
 if TYPE_CHECKING:
     from . import platform, workload
@@ -62,6 +63,7 @@ __all__ = [
     "platform",
     "simulate",
     "sweep",
+    "traffic",
     "workload",
 ]
 

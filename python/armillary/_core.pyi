@@ -2,7 +2,7 @@
 (`armillary.report/1`)."""
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 
 from typing_extensions import disjoint_base
 
@@ -12,6 +12,7 @@ __all__ = [
     "Platform",
     "Program",
     "Script",
+    "Traffic",
     "Workload",
     "astra_sim",
     "astra_sim_1",
@@ -50,6 +51,46 @@ def packet_run(case: dict[str, int | str]) -> dict[str, float]:
         ValueError: a key is missing, or a value is out of range.
         RuntimeError: the network is stuck.
     """
+
+@final
+class Traffic:
+    """Synthetic traffic on the network of a platform."""
+
+    def __new__(
+        cls,
+        platform: Platform,
+        backend: str,
+        pattern: str,
+        size: int,
+        seed: int,
+        hot: Sequence[int],
+        share: float,
+        flows: Sequence[tuple[int, int, float]],
+    ) -> Traffic:
+        """Messages of `size` bytes. `pattern` is one of `Traffic.patterns()`, `hotspot` (a `share`
+        of the messages goes to the NPUs `hot`) or `flows` (source, destination and weight)."""
+    @staticmethod
+    def patterns() -> list[tuple[str, str]]:
+        """Patterns without parameters, each with its name and what it is."""
+    def injection(self) -> int:
+        """Least bandwidth of all links that leave an NPU, bytes per second."""
+    def cycle(self) -> tuple[float, int] | None:
+        """The length of a cycle, ns, and the bytes of a flit; `None` on networks without flits."""
+    def alone(self) -> float:
+        """Mean latency of messages that are alone in the network, ns."""
+    def run(
+        self,
+        rate: float,
+        periodic: bool,
+        precision: float,
+        latency_max_ns: float,
+        messages_max: int,
+        progress: _Progress | None,
+    ) -> dict[str, Any]:
+        """One load point: the busiest NPU sends `rate` bytes per second. Keys of the result:
+        `outcome`, `messages`, `warm_up_messages`, `offered` and `accepted` (bytes per second and
+        sender), `simulated_ns`, `latency` (ns) and `links` (name, dimension from 0, utilisation,
+        bytes per second)."""
 
 def version() -> str:
     """Version of Armillary, as in every report."""

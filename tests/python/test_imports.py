@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "model": {"documents", "errors", "files"},
     "workload": {"_core", "documents", "errors", "files", "machine", "model", "platform", "units"},
     "calibrate": {"_core", "documents", "errors", "nccl", "platform", "units"},
+    "traffic": {"_core", "backends", "documents", "errors", "platform", "units"},
     "report": {
         "blocks",
         "documents",
@@ -40,6 +41,7 @@ ALLOWED: dict[str, set[str]] = {
         "nccl",
         "schema",
         "step_parts",
+        "traffic",
         "workload",
         "units",
     },
@@ -136,11 +138,12 @@ ALLOWED: dict[str, set[str]] = {
         "schema",
         "studies",
         "sweep",
+        "traffic",
         "wiring",
         "workload",
         "units",
     },
-    "": {"_core", "api", "design", "errors", "platform", "result", "sweep", "workload"},
+    "": {"_core", "api", "design", "errors", "platform", "result", "sweep", "traffic", "workload"},
 }
 """Room -> rooms it may import; "" is the package itself."""
 

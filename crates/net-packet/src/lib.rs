@@ -12,7 +12,6 @@ mod histogram;
 mod packet;
 mod paths;
 mod port;
-mod random;
 mod rdma;
 pub mod reference;
 mod round_trips;

@@ -9,7 +9,7 @@
 
 use crate::histogram::Histogram;
 use crate::packet::{ACK, CE, Packet};
-use crate::random::Random;
+use engine::Random;
 use network::LinkCost;
 use std::collections::VecDeque;
 use units::{Ratio, Span, Time};

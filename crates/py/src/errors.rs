@@ -1,6 +1,6 @@
 //! Faults of the input and stalled runs as the exceptions of `armillary.errors`.
 
-use executor::Stall;
+use executor::{NetworkStall, Stall};
 use graph::Problem;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -17,6 +17,10 @@ pub fn run(py: Python<'_>, error: Error, stopped_by: Option<PyErr>) -> PyErr {
     match error {
         Error::Input(problems) => input(py, &problems),
         Error::Stalled(stall) => raise(py, "StalledError", &stalled(&stall)),
+        Error::Locked(network, time) => {
+            let after = format!("no progress is possible after {} ns", time.as_ns());
+            raise(py, "StalledError", &[Problem::new("", "", after), deadlock(&network)])
+        }
         Error::Output(error) => output(&error),
         Error::Cancelled => {
             stopped_by.unwrap_or_else(|| pyo3::exceptions::PyKeyboardInterrupt::new_err(()))
@@ -52,6 +56,17 @@ pub fn parts(problem: &Problem) -> (&str, &str, &str, &str) {
     (&problem.file, &problem.place, &problem.message, &problem.help)
 }
 
+/// A network in which nothing can move.
+fn deadlock(network: &NetworkStall) -> Problem {
+    let transfers = network.transfers;
+    let mut message = format!("deadlock: {transfers} transfers are under way and none can move");
+    if !network.cycle.is_empty() {
+        message += "; links wait for each other in a cycle: ";
+        message += &network.cycle.join(", ");
+    }
+    Problem::new("", "network", message)
+}
+
 /// A stall as one problem for the run, one for each operation that waits, and one for the circle.
 fn stalled(stall: &Stall) -> Vec<Problem> {
     let unfinished = format!("{} operations are unfinished", stall.unfinished);
@@ -78,14 +93,7 @@ fn stalled(stall: &Stall) -> Vec<Problem> {
         all.push(Problem::new("", "", format!("ranks wait for each other in a cycle: {circle}")));
     }
     if let Some(network) = &stall.network {
-        let transfers = network.transfers;
-        let mut message =
-            format!("deadlock: {transfers} transfers are under way and none can move");
-        if !network.cycle.is_empty() {
-            message += "; links wait for each other in a cycle: ";
-            message += &network.cycle.join(", ");
-        }
-        all.push(Problem::new("", "network", message));
+        all.push(deadlock(network));
     }
     all
 }

@@ -13,6 +13,7 @@ mod platform;
 mod program;
 mod signals;
 mod simulate;
+mod traffic;
 mod workload;
 
 use pyo3::prelude::*;
@@ -34,6 +35,8 @@ mod _core {
     use super::program::Script;
     #[pymodule_export]
     use super::simulate::{Outcome, backends, check, collective, is_backend, simulate};
+    #[pymodule_export]
+    use super::traffic::Traffic;
     #[pymodule_export]
     use super::version;
     #[pymodule_export]

@@ -353,6 +353,15 @@ fn packet(platform: &Platform) -> Result<Packets, Problem> {
     })
 }
 
+/// The length of a cycle and the bytes of a flit of [`BackendKind::Flit`] on `platform`.
+///
+/// # Errors
+/// Settings that do not fit together.
+pub(crate) fn cycle(platform: &Platform) -> Result<(Span, u32), Problem> {
+    let settings = crate::flit_settings::settings(platform, &costs(platform))?;
+    Ok((settings.cycle, settings.flit))
+}
+
 fn flit(platform: &Platform) -> Result<Flits, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
     let (costs, links) = (costs(platform), links(platform)?);

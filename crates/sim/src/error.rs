@@ -1,8 +1,9 @@
 //! Why there is no report.
 
-use executor::Stall;
+use executor::{NetworkStall, Stall};
 use graph::Problem;
 use std::io;
+use units::Time;
 
 /// The kinds of fault that are not ours, and the user's own stop.
 #[derive(Debug)]
@@ -11,6 +12,8 @@ pub enum Error {
     Input(Vec<Problem>),
     /// The run can make no progress. Exit code 1.
     Stalled(Box<Stall>),
+    /// The network locked up under synthetic traffic. Exit code 1.
+    Locked(NetworkStall, Time),
     /// The timeline or the capture can't be written. Exit code 2.
     Output(io::Error),
     /// The progress hook said stop.
@@ -37,6 +40,9 @@ impl std::fmt::Display for Error {
         match self {
             Error::Input(problems) => problems.iter().try_for_each(|p| writeln!(f, "{p}")),
             Error::Stalled(stall) => write!(f, "{stall}"),
+            Error::Locked(network, time) => {
+                write!(f, "after {} ns:\n{network}", time.as_ns())
+            }
             Error::Output(error) => write!(f, "the file can't be written: {error}"),
             Error::Cancelled => f.write_str("stopped on request"),
         }

@@ -23,6 +23,7 @@ mod report;
 mod run;
 mod symmetry;
 pub mod text;
+pub mod traffic;
 mod wiring;
 
 pub use backends::BackendKind;

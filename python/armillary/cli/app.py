@@ -27,6 +27,7 @@ from . import (
     run,
     study,
     sweep,
+    traffic,
     workload,
 )
 
@@ -62,6 +63,7 @@ def _astra_sim() -> None:
 
 app.command("run")(models.takes_models(run.run))
 app.command("collective")(collective.collective)
+app.command("traffic")(traffic.traffic)
 # Handled before typer is loaded (see `main`); named here so that the help lists it.
 app.command("astra-sim")(_astra_sim)
 app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(

@@ -25,6 +25,11 @@ def backends(incomplete: str) -> list[str]:
     return _beginning(incomplete, list(network.NAMES))
 
 
+def patterns(incomplete: str) -> list[str]:
+    """Patterns of synthetic traffic with this beginning."""
+    return _beginning(incomplete, [name for name, _ in _core.Traffic.patterns()])
+
+
 def collectives(incomplete: str) -> list[str]:
     """Kinds of collectives with this beginning."""
     return _beginning(incomplete, list(nccl.OPERATIONS))

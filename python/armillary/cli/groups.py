@@ -7,7 +7,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 GROUPS = {
-    "Simulate": ("run", "collective", "sweep"),
+    "Simulate": ("run", "collective", "traffic", "sweep"),
     "Understand results": ("explain", "compare", "report"),
     "Design": ("design",),
     "Prepare input": ("workload", "import", "convert", "platform", "calibrate", "check"),

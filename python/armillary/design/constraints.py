@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..sweep.quantity import base
+from ..units import base
 from .optimal import Constraint
 
 HELP = "such as bw[0] >= bw[1], bw[2] + bw[3] == 200 GB/s, total <= 1 TB/s, cost <= 15 M$"

@@ -13,8 +13,8 @@ from typing import Any
 from .. import documents
 from ..documents import Path_
 from ..errors import InputError, Problem
-from ..sweep.quantity import UNITS, base, split
 from ..sweep.source import Source, read
+from ..units import UNITS, base, split
 from . import libra
 from .cost import LINKS, MOST_LINKS, PARTS, CostTable, Technology
 

@@ -18,9 +18,8 @@ from .. import documents
 from ..documents import Path_
 from ..errors import ArmillaryError, InputError, Problem
 from ..platform import Platform
-from ..sweep.quantity import UNITS, base, split
 from ..sweep.source import Source
-from ..units import GB
+from ..units import GB, UNITS, base, split
 from ..workload import Workload, build, load, load_model
 from ..workload.families import options
 from ..workload.workload import is_text

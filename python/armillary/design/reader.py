@@ -16,8 +16,8 @@ from typing import Any
 from .. import backends, documents
 from ..documents import Path_
 from ..errors import InputError
-from ..sweep.quantity import UNITS, base, split
 from ..sweep.source import Source, read
+from ..units import UNITS, base, split
 from . import constraints, cost_file, jobs, libra, timing, topology
 from .cost import CostTable
 from .task import OBJECTIVES, BandwidthRange, Task

@@ -7,8 +7,7 @@ Here: reading them out of a task. Not here: their part in a step's time (`build.
 from __future__ import annotations
 
 from ..platform import Platform
-from ..sweep.quantity import base
-from ..units import S_PER_PS
+from ..units import S_PER_PS, base
 from .build import Timing
 from .task import Task
 from .topology import Topology

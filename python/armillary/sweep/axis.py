@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from . import quantity
+from ..units import UNITS, split
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,13 +68,11 @@ def _numbers(values: Sequence[Any]) -> tuple[list[float] | None, str]:
         isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in values
     ):
         return [float(value) for value in values], ""
-    found = [quantity.split(value) if isinstance(value, str) else None for value in values]
-    units = {quantity.UNITS[each[1]][0] for each in found if each is not None}
+    found = [split(value) if isinstance(value, str) else None for value in values]
+    units = {UNITS[each[1]][0] for each in found if each is not None}
     if None in found or len(units) != 1:
         return None, ""
-    return [
-        float(each[0] * quantity.UNITS[each[1]][1]) for each in found if each is not None
-    ], units.pop()
+    return [float(each[0] * UNITS[each[1]][1]) for each in found if each is not None], units.pop()
 
 
 def _categories(name: str, texts: Sequence[str], order: Sequence[str]) -> Axis:

@@ -14,7 +14,7 @@ from statistics import NormalDist
 from typing import Any
 
 from ..documents import Path_
-from . import quantity
+from ..units import number_text, split
 from .source import Source
 
 ALLOWED = (
@@ -98,7 +98,7 @@ Domain = Values | Range | Normal
 
 
 def _shown(value: Fraction | float, unit: str) -> object:
-    text = quantity.number_text(value)
+    text = number_text(value)
     return f"{text} {unit}" if unit else float(text)
 
 
@@ -154,7 +154,7 @@ def _number(raw: object) -> tuple[Fraction, str] | None:
         return None
     if isinstance(raw, int) or (isinstance(raw, float) and math.isfinite(raw)):
         return Fraction(str(raw)), ""
-    return quantity.split(raw) if isinstance(raw, str) else None
+    return split(raw) if isinstance(raw, str) else None
 
 
 def _pair(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from .quantity import base
+from ..units import base
 
 Scope = Mapping[str, Any]
 Number = int | Fraction

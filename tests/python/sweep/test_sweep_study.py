@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from armillary.errors import InputError
 from armillary.sweep import check
 from armillary.sweep.points import points
-from armillary.sweep.quantity import base, number_text, split
 from armillary.sweep.reader import study
 from armillary.sweep.source import Source, read
 from armillary.sweep.study import SweepStudy
+from armillary.units import base, number_text, split
 
 MODEL = {"model": "gpt3-175b", "options": {"pp": 4}}
 

@@ -23,11 +23,10 @@ use crate::histogram::Histogram;
 use crate::packet::{ACK, NO_SACK, Packet};
 use crate::paths::{END, Paths};
 use crate::port::{Counters, Marks, Outcome, Port};
-use crate::random::Random;
 use crate::settings::{Settings, Transport};
 use crate::switches::Switches;
 use crate::tcp::Sack;
-use engine::EventQueue;
+use engine::{EventQueue, Random};
 use network::{
     Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Sending,
     Stuck, Transfer, Usage,
@@ -124,7 +123,7 @@ impl Packets {
             paths: Paths::new(graph, settings.spraying),
             watched: switches.counts(),
             switches,
-            random: Random(0),
+            random: Random::new(0),
             settings,
             known: FxHashMap::default(),
             connections: Vec::new(),

@@ -1,6 +1,7 @@
 //! A direct all-reduce: a reduce-scatter and an all-gather, each with a message to every other host.
 
 use crate::Packets;
+use engine::Random;
 use network::Backend;
 use units::Time;
 
@@ -24,9 +25,10 @@ impl Order {
         };
         if let Order::Random(seed) = self {
             // Fisher-Yates from the end, with the remainder of SplitMix64's numbers.
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(host.into());
+            let start = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(host.into());
+            let mut random = Random::new(start);
             for i in (1..all.len()).rev() {
-                all.swap(i, (crate::random::split_mix(&mut state) % (i as u64 + 1)) as usize);
+                all.swap(i, (random.bits() % (i as u64 + 1)) as usize);
             }
         }
         all

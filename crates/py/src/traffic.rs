@@ -1,0 +1,144 @@
+//! `_core.traffic`: synthetic traffic at one load, and what goes with it.
+
+use crate::errors;
+use crate::platform::Platform;
+use crate::signals::Hook;
+use executor::Progress;
+use graph::Problem;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use sim::BackendKind;
+use sim::traffic::{Arrivals, Flow, Found, Latency, Load, Outcome, Pattern, Request};
+use units::{PS_PER_NS, Span};
+
+/// Synthetic traffic on the network of a platform.
+#[pyclass(frozen)]
+pub struct Traffic(Request);
+
+#[pymethods]
+impl Traffic {
+    /// `pattern` is one of `Traffic.patterns()`, `hotspot` with `hot` and `share`, or `flows`.
+    #[new]
+    #[allow(clippy::too_many_arguments)] // one for each of the named arguments in Python
+    fn new(
+        py: Python<'_>,
+        platform: &Platform,
+        backend: &str,
+        pattern: &str,
+        size: u64,
+        seed: u64,
+        hot: Vec<u32>,
+        share: f64,
+        flows: Vec<(u32, u32, f64)>,
+    ) -> PyResult<Traffic> {
+        let known = Pattern::NAMED.iter().find(|(name, _, _)| *name == pattern);
+        let pattern = match (pattern, known) {
+            ("hotspot", _) => Pattern::Hotspot { npus: hot, share },
+            ("flows", _) => {
+                let flow = |(src, dst, weight)| Flow { src, dst, weight };
+                Pattern::Flows(flows.into_iter().map(flow).collect())
+            }
+            (_, Some((_, _, known))) => known.clone(),
+            (name, None) => {
+                let problem = Problem::new("", "pattern", format!("unknown pattern \"{name}\""));
+                return Err(errors::input(py, &[problem]));
+            }
+        };
+        let backend: BackendKind =
+            backend.parse().map_err(|problem: Problem| errors::input(py, &[problem]))?;
+        let platform = platform.0.clone();
+        Ok(Traffic(Request { platform, backend, pattern, bytes: size, seed }))
+    }
+
+    /// Patterns without parameters, each with its name and what it is.
+    #[staticmethod]
+    fn patterns() -> Vec<(&'static str, &'static str)> {
+        Pattern::NAMED.iter().map(|&(name, about, _)| (name, about)).collect()
+    }
+
+    /// Bytes per second that each NPU could send.
+    fn injection(&self, py: Python<'_>) -> PyResult<u64> {
+        let found = py.detach(|| sim::traffic::injection(&self.0.platform));
+        found.map(|bandwidth| bandwidth.0).map_err(|problem| errors::input(py, &[problem]))
+    }
+
+    /// The length of a cycle, ns, and the bytes of a flit; `None` on networks without flits.
+    fn cycle(&self, py: Python<'_>) -> PyResult<Option<(f64, u32)>> {
+        let found = self.0.cycle().map_err(|problem| errors::input(py, &[problem]))?;
+        Ok(found.map(|(cycle, flit)| (cycle.as_ns(), flit)))
+    }
+
+    /// The mean latency of messages alone in the network, ns.
+    fn alone(&self, py: Python<'_>) -> PyResult<f64> {
+        let found = py.detach(|| sim::traffic::alone(&self.0));
+        found.map(|ps| ps / PS_PER_NS as f64).map_err(|error| errors::run(py, error, None))
+    }
+
+    /// Runs a load of `rate` bytes per second from the busiest NPU.
+    #[allow(clippy::too_many_arguments)] // one for each of the named arguments in Python
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        rate: f64,
+        periodic: bool,
+        precision: f64,
+        latency_max_ns: f64,
+        messages_max: u64,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let arrivals = if periodic { Arrivals::Periodic } else { Arrivals::Poisson };
+        let latency_max = Span((latency_max_ns * PS_PER_NS as f64) as u64);
+        let load = Load { rate, arrivals, precision, latency_max, messages_max };
+        let mut hook = Hook::new(progress);
+        let found = py.detach(|| {
+            sim::traffic::run(&self.0, &load, &mut |progress| {
+                let time_ns = progress.now.as_ns();
+                let (done, total) = (progress.messages, progress.messages_max);
+                hook.call(&Progress { done, total, time_ns })
+            })
+        });
+        let found = found.map_err(|error| errors::run(py, error, hook.raised))?;
+        written(py, &found)
+    }
+}
+
+fn written<'py>(py: Python<'py>, found: &Found) -> PyResult<Bound<'py, PyDict>> {
+    let measured = &found.measured;
+    let outcome = match measured.outcome {
+        Outcome::Steady => "steady",
+        Outcome::Saturated | Outcome::Stuck(_) => "saturated",
+        Outcome::Undecided => "undecided",
+    };
+    let all = PyDict::new(py);
+    all.set_item("outcome", outcome)?;
+    all.set_item("messages", measured.messages)?;
+    all.set_item("warm_up_messages", measured.warm_up)?;
+    all.set_item("offered", measured.offered)?;
+    all.set_item("accepted", measured.accepted)?;
+    all.set_item("simulated_ns", measured.end.as_ns())?;
+    all.set_item("latency", latency(py, &measured.latency)?)?;
+    let links: Vec<(&str, u32, f64, f64)> = found
+        .names
+        .iter()
+        .zip(&measured.links)
+        .map(|(name, link)| (name.as_str(), link.dim, link.utilisation, link.rate))
+        .collect();
+    all.set_item("links", links)?;
+    Ok(all)
+}
+
+/// Latencies in ns.
+fn latency<'py>(py: Python<'py>, latency: &Latency) -> PyResult<Bound<'py, PyDict>> {
+    let ns = |ps: u64| Span(ps).as_ns();
+    let [p50, p95, p99, p99_9] = latency.percentiles.map(ns);
+    let all = PyDict::new(py);
+    all.set_item("mean_ns", latency.mean / PS_PER_NS as f64)?;
+    all.set_item("half_width_ns", latency.half_width / PS_PER_NS as f64)?;
+    all.set_item("min_ns", ns(latency.min))?;
+    all.set_item("p50_ns", p50)?;
+    all.set_item("p95_ns", p95)?;
+    all.set_item("p99_ns", p99)?;
+    all.set_item("p99_9_ns", p99_9)?;
+    all.set_item("max_ns", ns(latency.max))?;
+    Ok(all)
+}

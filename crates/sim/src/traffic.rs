@@ -1,0 +1,144 @@
+//! Synthetic traffic on the network of a platform, at one load.
+//!
+//! Here: [`injection`], [`alone`] and [`run`], which make the network and name what they find. Not
+//! here: patterns, load points and their statistics (`traffic`), curves and saturation (Python).
+
+use crate::names;
+use crate::{BackendKind, Error};
+use graph::Problem;
+use network::Backend;
+use platform::Platform;
+use topology::{Fabric, LinkGraph};
+pub use traffic::{Arrivals, Flow, Latency, Outcome, Pattern, Progress};
+use traffic::{Destinations, Measured, PatternError, Traffic};
+use units::{Bandwidth, Span};
+
+const PS_PER_S: f64 = 1e12;
+
+/// Messages on the network of a platform.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The platform.
+    pub platform: Platform,
+    /// Its network.
+    pub backend: BackendKind,
+    /// Who sends to whom.
+    pub pattern: Pattern,
+    /// Bytes of a message, above 0.
+    pub bytes: u64,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+/// At what load, and how well its latency must be known.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Bytes per second that the busiest NPU sends, above 0.
+    pub rate: f64,
+    /// When messages are created.
+    pub arrivals: Arrivals,
+    /// Relative half-width of the confidence interval at which a run is over.
+    pub precision: f64,
+    /// Mean latency from which the network counts as saturated.
+    pub latency_max: Span,
+    /// Most messages of a run.
+    pub messages_max: u64,
+}
+
+/// What a load point found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// All of it.
+    pub measured: Measured,
+    /// For each link of `measured`, its name.
+    pub names: Vec<String>,
+}
+
+/// The smallest bandwidth of the links that leave an NPU, together: what each NPU could send.
+///
+/// # Errors
+/// A network without routes between all NPUs.
+pub fn injection(platform: &Platform) -> Result<Bandwidth, Problem> {
+    let npus = platform.fabric.npus();
+    if let Fabric::Stacked(dims) = &platform.fabric
+        && dims.iter().map(|dim| u64::from(dim.size)).sum::<u64>() > 1 << 16
+    {
+        let text = "the network has too many links to count";
+        return Err(Problem::new(&platform.name, "topology", text).help("a smaller network"));
+    }
+    let graph = LinkGraph::new(&platform.fabric)
+        .map_err(|error| Problem::new(&platform.name, "topology", error.to_string()))?;
+    let mut sums = vec![0u64; npus as usize];
+    for link in (0..graph.len()).map(|link| graph.link(link)) {
+        if let Some(sum) = sums.get_mut(link.from as usize) {
+            *sum = sum.saturating_add(link.bandwidth.0);
+        }
+    }
+    Ok(Bandwidth(sums.into_iter().min().unwrap_or_default()))
+}
+
+impl Request {
+    /// The length of a cycle and the bytes of a flit; `None` on networks without flits.
+    ///
+    /// # Errors
+    /// Settings that do not fit together.
+    pub fn cycle(&self) -> Result<Option<(Span, u32)>, Problem> {
+        match self.backend {
+            BackendKind::Flit => crate::backends::cycle(&self.platform).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn destinations(&self) -> Result<Destinations, Problem> {
+        let wrong = |PatternError { message, allowed }: PatternError| {
+            Problem::new(&self.platform.name, "pattern", message).help(allowed)
+        };
+        Destinations::new(&self.pattern, &self.platform.fabric.sizes(), self.seed).map_err(wrong)
+    }
+}
+
+/// The mean latency of messages that are alone in the network, ps.
+///
+/// # Errors
+/// A pattern or a network that the platform does not allow.
+pub fn alone(request: &Request) -> Result<f64, Error> {
+    let destinations = request.destinations()?;
+    let mut network = request.backend.make(&request.platform)?;
+    Ok(traffic::alone(destinations, request.bytes, request.seed, &mut network))
+}
+
+/// Runs one load point. `hook` is called now and then; the run ends when it returns false.
+///
+/// # Errors
+/// A pattern or a network that the platform does not allow, a locked-up network, or the hook.
+pub fn run(
+    request: &Request,
+    load: &Load,
+    hook: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Found, Error> {
+    let traffic = Traffic {
+        destinations: request.destinations()?,
+        bytes: request.bytes,
+        gap: request.bytes as f64 / load.rate * PS_PER_S,
+        arrivals: load.arrivals,
+        seed: request.seed,
+        precision: load.precision,
+        latency_max: load.latency_max,
+        messages_max: load.messages_max,
+    };
+    if traffic.gap > 1e6 * PS_PER_S {
+        let text = format!("a load of {} bytes per second is too low", load.rate);
+        return Err(Problem::new("", "load", text).help("a message in 11 days at least").into());
+    }
+    let mut network = request.backend.make(&request.platform)?;
+    let network: &mut dyn Backend = &mut network;
+    let measured = traffic.run(network, hook).ok_or(Error::Cancelled)?;
+    let fabric = &request.platform.fabric;
+    if let Outcome::Stuck(stuck) = measured.outcome {
+        return Err(Error::Locked(names::stall(fabric, stuck), measured.end));
+    }
+    let name =
+        |link: &traffic::LinkLoad| names::link_of_dimension(fabric, link.from, link.to, link.dim);
+    let names = measured.links.iter().map(name).collect();
+    Ok(Found { measured, names })
+}

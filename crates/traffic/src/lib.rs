@@ -1,0 +1,13 @@
+//! Synthetic traffic on any network: who sends to whom, when, and what a steady state is.
+//!
+//! Here: [`Pattern`] (`pattern.rs`), one load point ([`Traffic`], `run.rs`) and its statistics
+//! (`statistics.rs`). Not here: which network (`sim`), curves and saturation (Python, which runs
+//! load points side by side).
+
+mod pattern;
+mod run;
+mod statistics;
+
+pub use pattern::{Destinations, Flow, Pattern, PatternError};
+pub use run::{Arrivals, Latency, LinkLoad, Measured, Outcome, Progress, Traffic, alone};
+pub use statistics::{Interval, interval, warm_up};

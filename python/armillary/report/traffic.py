@@ -1,0 +1,230 @@
+"""Traffic of synthetic traffic: tables for the terminal, charts, and the page.
+
+Here: what is shown. Not here: HTML (`page.py`), how points are run (`traffic`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..units import NS_PER_US
+from .chart import Chart
+from .page import Fact, Page, Section, Table
+from .quantity import bandwidth, counted, share, size, time
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ..traffic import Curve, Point, Traffic
+
+
+_HEADS = (
+    "Load",
+    "Accepted",
+    "Mean latency",
+    "±",
+    "p50",
+    "p99",
+    "p99.9",
+    "Busiest link",
+    "Result",
+)
+_RULE = (
+    "Latency is from the creation of a message to its arrival. The warm-up is cut off by MSER; "
+    "± is half the 95 % confidence interval by batch means."
+)
+
+
+def terminal(found: Traffic) -> Iterator[RenderableType]:
+    """The tables that a terminal shows, a curve each."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    yield Text(_lead(found))
+    for curve in found.curves:
+        yield Text(f"\n{_said(found, curve)}")
+        if not curve.points:
+            continue
+        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for head in _HEADS:
+            table.add_column(head, justify="left" if head == "Result" else "right", no_wrap=True)
+        for row in _rows(curve):
+            table.add_row(*row)
+        yield table
+        point = _last(curve)
+        if point.links:
+            busiest = ", ".join(f"{link.name} {link.utilisation:.0%}" for link in point.links[:3])
+            yield Text(f"Busiest links at {point.load:.2%}: {busiest}")
+    yield Text(f"\n{_RULE}")
+
+
+def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
+    """The page of the curves."""
+    names = ", ".join(dict.fromkeys(curve.pattern for curve in found.curves))
+    drawn = any(curve.points for curve in found.curves)
+    loaded = [curve for curve in found.curves if curve.points and curve.points[-1].links]
+    return Page(
+        title=f"{names} traffic on {found.platform}",
+        lead=_lead(found),
+        verdict=" ".join(f"{_said(found, curve)}." for curve in found.curves[:4]),
+        facts=list(_facts(found)),
+        warnings=warnings,
+        sections=[
+            *([Section("Latency", [latencies(found)])] if drawn else []),
+            *([Section("Throughput", [_throughput(found)])] if drawn else []),
+            Section("Points", [_table(curve) for curve in found.curves if curve.points]),
+            *([Section("Busiest links", [_links(curve) for curve in loaded])] if loaded else []),
+        ],
+    )
+
+
+def latencies(found: Traffic) -> Chart:
+    """Mean and 99th percentile of the latency by load."""
+    records = [
+        {
+            "curve": _name(found, curve),
+            "load": point.load,
+            "statistic": name,
+            "us": point.latency[key] / NS_PER_US,
+            "accepted": point.accepted_gb_per_s,
+        }
+        for curve in found.curves
+        for point in curve.points
+        if point.outcome != "saturated"
+        for name, key in (("mean", "mean_ns"), ("p99", "p99_ns"))
+    ]
+    up = {
+        "field": "us",
+        "type": "quantitative",
+        "title": "latency, us",
+        "scale": {"type": "log", "nice": False},
+    }
+    note = (
+        "Points of a saturated network are left out: their latency grows with the length of the "
+        "run."
+    )
+    return _chart(found, "latency", "Latency by load", records, up, "statistic", note)
+
+
+def _throughput(found: Traffic) -> Chart:
+    records = [
+        {
+            "curve": _name(found, curve),
+            "load": point.load,
+            "accepted": point.accepted_gb_per_s,
+        }
+        for curve in found.curves
+        for point in curve.points
+    ]
+    up = {"field": "accepted", "type": "quantitative", "title": "accepted by each NPU, GB/s"}
+    return _chart(found, "throughput", "Throughput by load", records, up, None, "")
+
+
+def _chart(
+    found: Traffic,
+    name: str,
+    title: str,
+    records: list[dict[str, Any]],
+    up: dict[str, Any],
+    dash: str | None,
+    note: str,
+) -> Chart:
+    names = [_name(found, curve) for curve in found.curves]
+    across = {
+        "field": "load",
+        "type": "quantitative",
+        "title": f"load, share of {bandwidth(found.injection_gb_per_s)} for each NPU",
+        "axis": {"format": "~%"},
+    }
+    colour: dict[str, Any] = {"field": "curve", "type": "nominal", "title": None}
+    colour |= {"scale": {"domain": names}} | ({} if len(names) > 1 else {"legend": None})
+    tooltip = [
+        {"field": "curve"},
+        {"field": "load", "format": ".3~%"},
+        {"field": up["field"], "title": up["title"], "format": ".4~g"},
+    ]
+    encoding: dict[str, Any] = {"x": across, "y": up, "color": colour, "tooltip": tooltip}
+    if dash is not None:
+        encoding["strokeDash"] = {"field": dash, "type": "nominal", "title": None}
+    spec = {"height": 320, "mark": {"type": "line", "point": True}, "encoding": encoding}
+    return Chart(name, title, records, spec, note)
+
+
+def _name(found: Traffic, curve: Curve) -> str:
+    several = len({each.backend for each in found.curves}) > 1
+    return f"{curve.pattern}, {curve.backend}" if several else curve.pattern
+
+
+def _lead(found: Traffic) -> str:
+    at = "at random times" if found.arrivals == "poisson" else "at equal distances"
+    said = (
+        f"{counted(found.npus, 'NPU')} of {found.platform}, messages of "
+        f"{size(found.size_bytes)} {at}. A load of 100 % is "
+        f"{bandwidth(found.injection_gb_per_s)} from each NPU"
+    )
+    if found.cycle_ns and found.flit_bytes:
+        flits = found.injection_gb_per_s * found.cycle_ns / found.flit_bytes
+        said += (
+            f", or {flits:.4g} flits of {found.flit_bytes} B in a cycle of {time(found.cycle_ns)}"
+        )
+    return f"{said}."
+
+
+def _said(found: Traffic, curve: Curve) -> str:
+    """Where a curve saturates."""
+    head = f"{curve.pattern} on {curve.backend}: a message alone takes {time(curve.alone_ns)}"
+    if curve.saturation is None:
+        return head
+    low, high = curve.saturation
+    if high is None:
+        return f"{head}; the network carries all that was tried, {share(low)}"
+    if not low:
+        return f"{head}; saturates at any load"
+    rate = bandwidth((low + high) / 2 * found.injection_gb_per_s)
+    return f"{head}; saturates between {low:.2%} and {high:.2%}, at {rate} from each NPU"
+
+
+def _facts(found: Traffic) -> Iterator[Fact]:
+    for curve in found.curves[:4]:
+        low, high = curve.saturation or (0.0, None)
+        if high is not None:
+            note = f"{bandwidth((low + high) / 2 * found.injection_gb_per_s)} from each NPU"
+            yield Fact(f"Saturation, {_name(found, curve)}", f"{low:.1%}", note)
+    yield Fact("Message alone", time(min(curve.alone_ns for curve in found.curves)), "shortest")
+
+
+def _rows(curve: Curve) -> Iterator[list[str]]:
+    for point in curve.points:
+        latency = point.latency
+        busiest = point.links[0] if point.links else None
+        yield [
+            f"{point.load:.2%}",
+            bandwidth(point.accepted_gb_per_s),
+            time(latency["mean_ns"]),
+            share(latency["half_width_ns"] / latency["mean_ns"]) if latency["mean_ns"] else "",
+            time(latency["p50_ns"]),
+            time(latency["p99_ns"]),
+            time(latency["p99_9_ns"]),
+            f"{busiest.utilisation:.0%}" if busiest else "",
+            point.outcome,
+        ]
+
+
+def _table(curve: Curve) -> Table:
+    return Table(f"{curve.pattern} on {curve.backend}", _HEADS, list(_rows(curve)), labels=1)
+
+
+def _last(curve: Curve) -> Point:
+    """The highest load that the network carries."""
+    steady = [point for point in curve.points if point.outcome != "saturated"]
+    return (steady or curve.points)[-1]
+
+
+def _links(curve: Curve) -> Table:
+    """The busiest links of the last point that is not saturated."""
+    point = _last(curve)
+    rows = [
+        [link.name, f"{link.utilisation:.1%}", bandwidth(link.gb_per_s)] for link in point.links
+    ]
+    title = f"{curve.pattern} on {curve.backend} at a load of {point.load:.1%}"
+    return Table(title, ("Link", "Utilisation", "Carried"), rows, labels=1)
