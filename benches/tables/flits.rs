@@ -72,7 +72,8 @@ fn torus(flits: u32, load: f64, cycles: u64) -> u64 {
     let grid = Grid { k: 8, n: 2, wraps: true };
     let (fabric, ways) = grid.fabric([1, 1], 1);
     let settings = input_queued::Settings::default();
-    let mut network = InputQueued::new(&fabric, settings, DimensionOrder::new(ways, 7));
+    let network = InputQueued::new(&fabric, settings, DimensionOrder::new(ways, 7));
+    let mut network = network.expect("4 channels");
     let mut source = Bernoulli::new(grid, Pattern::Uniform, load, flits, 3);
     let mut arrived = Vec::new();
     for cycle in 0..cycles {

@@ -35,9 +35,10 @@ the simulated ns."""
 class PanicException(BaseException):
     """An assertion of the simulator failed: a fault of ours, not of the input."""
 
-def flit_run(case: dict[str, int | float | str]) -> dict[str, float | None]:
-    """A reference run on Garnet's routers. Keys: `armillary.validation.flits`. `cycles` is `None`
-    if the network locks up.
+def flit_run(case: dict[str, int | float | str]) -> dict[str, Any]:
+    """A reference run of Garnet or BookSim2. Keys: `armillary.validation.flits` and
+    `armillary.validation.booksim`. `cycles` is `None` if the network locks up, `latency` if it is
+    saturated.
 
     Raises:
         ValueError: a key is missing, or a value is out of range.

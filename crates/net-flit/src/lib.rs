@@ -12,8 +12,10 @@ mod grid;
 pub mod input_queued;
 mod random;
 pub mod reference;
+mod refused;
 
 pub use backend::{Circle, Flits, Hop, Settings};
 pub use fabric::{CYCLE, Channel, End, Fabric, Packet, Routing, Way};
 pub use grid::{DimensionOrder, Grid, GridWays};
 pub use random::Random;
+pub use refused::Refused;

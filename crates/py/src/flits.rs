@@ -1,8 +1,9 @@
-//! `_core.flit_run`: a reference run of Garnet, straight on its routers.
+//! `_core.flit_run`: a reference run of Garnet or BookSim2, straight on the routers.
 
-use net_flit::Grid;
 use net_flit::garnet::{Arrival, Settings};
+use net_flit::reference::booksim::{Load, Setup};
 use net_flit::reference::{Hierarchy, Pattern, RingOfAll, Rings, Synthetic, all_to_all_on_a_ring};
+use net_flit::{Grid, Refused, input_queued};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,10 +15,21 @@ fn bad(text: String) -> PyErr {
     PyValueError::new_err(text)
 }
 
+fn refused(error: Refused) -> PyErr {
+    bad(error.to_string())
+}
+
+fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(
+    case: &Bound<'py, PyDict>,
+    name: &str,
+) -> PyResult<T> {
+    let value = case.get_item(name)?.ok_or_else(|| bad(format!("no {name}")))?;
+    value.extract().map_err(|_| bad(format!("invalid {name}: {value}")))
+}
+
 /// A number of `case` above 0.
 fn count(case: &Bound<'_, PyDict>, name: &str) -> PyResult<u32> {
-    let value = case.get_item(name)?.ok_or_else(|| bad(format!("no {name}")))?;
-    let number: u32 = value.extract().map_err(|_| bad(format!("invalid {name}: {value}")))?;
+    let number: u32 = get(case, name)?;
     if number == 0 { Err(bad(format!("{name} is 0"))) } else { Ok(number) }
 }
 
@@ -102,23 +114,28 @@ fn all_to_all(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
     Ok(Found { cycles, traversals: network.traversals(), arrived: Vec::new() })
 }
 
+fn grid(case: &Bound<'_, PyDict>) -> PyResult<Grid> {
+    let grid = Grid { k: count(case, "k")?, n: count(case, "n")?, wraps: flag(case, "wraps")? };
+    nodes((0..grid.n.min(64)).map(|_| grid.k))?;
+    if grid.k == 1 && grid.n > 1 { Err(bad("k is 1 and n is not".into())) } else { Ok(grid) }
+}
+
+fn pattern(case: &Bound<'_, PyDict>, grid: &Grid) -> PyResult<Pattern> {
+    let pattern: Pattern = get::<String>(case, "pattern")?.parse().map_err(refused)?;
+    pattern.fits(grid).map_err(refused)?;
+    Ok(pattern)
+}
+
 /// Synthetic traffic on a grid.
 fn synthetic(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
-    let get = |name: &str| count(case, name);
-    let grid = Grid { k: get("k")?, n: get("n")?, wraps: flag(case, "wraps")? };
-    nodes((0..grid.n).map(|_| grid.k))?;
-    let text = |name: &str| -> PyResult<String> {
-        case.get_item(name)?.ok_or_else(|| bad(format!("no {name}")))?.extract()
-    };
-    let load = case.get_item("load")?.ok_or_else(|| bad("no load".into()))?.extract()?;
-    let pattern: Pattern = text("pattern")?.parse().map_err(bad)?;
+    let grid = grid(case)?;
     let run = Synthetic {
         grid,
-        pattern,
-        load,
-        flits: get("flits")?,
-        cycles: get("cycles")?.into(),
-        latencies: [get("link_latency")?, get("interface_latency")?],
+        pattern: pattern(case, &grid)?,
+        load: get(case, "load")?,
+        flits: count(case, "flits")?,
+        cycles: count(case, "cycles")?.into(),
+        latencies: [count(case, "link_latency")?, count(case, "interface_latency")?],
     };
     let settings = settings(case)?;
     let (network, arrived) = py.detach(|| run.on_garnet(settings, false));
@@ -127,16 +144,79 @@ fn synthetic(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
     Ok(Found { cycles, traversals: network.traversals(), arrived })
 }
 
-/// Runs `case` on Garnet's routers. All keys are in `armillary.validation.flits`. `cycles` is `None`
-/// if the network locks up.
+/// A network with the router of BookSim2.
+fn setup(case: &Bound<'_, PyDict>) -> PyResult<Setup> {
+    let settings = input_queued::Settings {
+        vcs: get(case, "channels")?,
+        buffers_per_vc: get(case, "buffer")?,
+        routing: get(case, "routing")?,
+        channel_allocation: get(case, "channel_allocation")?,
+        switch_allocation: get(case, "switch_allocation")?,
+        traversal: get(case, "traversal")?,
+        credit_processing: get(case, "credit_processing")?,
+        speculative: flag(case, "speculative")?,
+        waits_for_tail_credit: flag(case, "waits_for_tail_credit")?,
+        iterations: get(case, "iterations")?,
+    };
+    Ok(Setup { grid: grid(case)?, settings, link: get(case, "link_latency")?, checked: false })
+}
+
+/// Latency of an empty network: cycles by links between routers.
+fn alone<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+    let (setup, flits) = (setup(case)?, get(case, "flits")?);
+    let latencies = py.detach(|| setup.alone(flits)).map_err(refused)?;
+    let found = PyDict::new(py);
+    found.set_item("latencies", latencies)?;
+    Ok(found)
+}
+
+/// Cycles of batches in a row.
+fn batches<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+    let setup = setup(case)?;
+    let packets = (pattern(case, &setup.grid)?, get(case, "flits")?);
+    let (batches, seed) = ((get(case, "batches")?, get(case, "packets")?), get(case, "seed")?);
+    let cycles = py.detach(|| setup.batches(packets, batches, seed)).map_err(refused)?;
+    let found = PyDict::new(py);
+    found.set_item("cycles", cycles)?;
+    Ok(found)
+}
+
+/// Latency at a load.
+fn at_load<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+    let setup = setup(case)?;
+    let load = Load {
+        pattern: pattern(case, &setup.grid)?,
+        flits: get(case, "flits")?,
+        load: get(case, "load")?,
+        period: get(case, "period")?,
+        warmup: get(case, "warmup")?,
+        most: get(case, "most")?,
+        limit: get(case, "limit")?,
+        seed: get(case, "seed")?,
+    };
+    let measured = py.detach(|| setup.measure(&load)).map_err(refused)?;
+    let found = PyDict::new(py);
+    found.set_item("latency", measured.map(|measured| measured.latency))?;
+    found.set_item("network_latency", measured.map(|measured| measured.network))?;
+    found.set_item("accepted", measured.map(|measured| measured.accepted))?;
+    found.set_item("hops", measured.map(|measured| measured.hops))?;
+    found.set_item("cycles", measured.map(|measured| measured.cycles))?;
+    Ok(found)
+}
+
+/// A reference run. All kinds and keys are in `armillary.validation.flits` and
+/// `armillary.validation.booksim`. `cycles` is `None` if the network locks up, `latency` if it is
+/// saturated.
 #[pyfunction]
 pub fn flit_run<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
-    let kind: String = case.get_item("kind")?.map_or(Ok(String::new()), |kind| kind.extract())?;
-    let Found { cycles, traversals, arrived } = match kind.as_str() {
+    let Found { cycles, traversals, arrived } = match get::<String>(case, "kind")?.as_str() {
+        "booksim_alone" => return alone(py, case),
+        "booksim_batches" => return batches(py, case),
+        "booksim_load" => return at_load(py, case),
         "all_reduce" => all_reduce(py, case),
         "all_to_all" => all_to_all(py, case),
         "synthetic" => synthetic(py, case),
-        _ => Err(bad(format!("unknown kind {kind:?}"))),
+        kind => Err(bad(format!("unknown kind {kind:?}"))),
     }?;
     let mean = |of: fn(&Arrival) -> u64| {
         arrived.iter().map(|arrival| of(arrival) as f64).sum::<f64>() / arrived.len().max(1) as f64

@@ -1,8 +1,11 @@
-"""The flit network against Garnet: `python -m armillary.validation.flits FILE`.
+"""The flit network against Garnet and BookSim2: `python -m armillary.validation.flits FILE`.
 
-FILE has the schema of the reference files of Garnet: its `source` and its keys tell which kind it
-is. Every case is repeated, and each figure is printed with what FILE expects and how far it is off.
-The exit code is 1 if a figure is beyond its tolerance:
+FILE has the schema of the reference files of one of them: its keys tell which kind it is. Every
+case is repeated, and each figure is printed with what FILE expects and how far it is off. Cases run
+on all processors; the output is the same on one. The exit code is 1 if a figure is beyond its
+tolerance.
+
+Garnet:
 
 - collectives (`mode: allreduce`, `mode: alltoall_ring`, `short_4x4x4`): the number of cycles,
   exactly;
@@ -12,23 +15,39 @@ The exit code is 1 if a figure is beyond its tolerance:
 - throughput by virtual channels (`V`, `accepted_flits`): within 0.2 %;
 - deadlocks (`outcome`): printed, with what came of ours.
 
+BookSim2 (more in `armillary.validation.booksim`):
+
+- latency of an empty network (`min_latency_by_link_hops`): exactly;
+- batches (`batch_cycles`): exactly where they are deterministic, else the mean of 12 seeds within
+  7 %;
+- latency over a load (`curves`), the mean of 4 seeds: within 2.5 % up to 0.6 of the saturation
+  load, within 6 % up to 0.9 of it (the spread over seeds of BookSim2), or within three standard
+  deviations of our own seeds where that is more;
+- saturation (`saturation_bracket`), by bisection: the median of seeds within 3 % of the bracket;
+- spread over seeds (`lat_acc`): the mean within the spread.
+
 Latencies are cycles, throughput is in flits per node and cycle."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from .._core import flit_run
 from ..errors import InputError, Problem
+from . import booksim
+from .figures import Case, Figure, line
 
-Case = Mapping[str, Any]
-ALLOWED = "a file of Garnet's reference runs, with the keys that this module's documentation lists"
+ALLOWED = (
+    "a file of reference runs of Garnet or BookSim2, with the keys that the documentation of this "
+    "module lists"
+)
 BUFFER, DELAY = 5000, 10
 """Flits of a virtual channel and cycles between two steps, where a file names none."""
 LOADED = 1.3
@@ -37,74 +56,66 @@ CROWDED = 2.0
 """Cycles that packets wait on average where the network is near its limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure of a case."""
-
-    name: str
-    expected: float
-    found: float | None
-    """`None` if the network locked up."""
-    tolerance: float | None
-    """Relative; `None` if it is not judged."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether it is within its tolerance."""
-        if self.tolerance is None:
-            return True
-        if self.found is None:
-            return False
-        return abs(self.found - self.expected) <= self.tolerance * abs(self.expected) + 1e-12
-
-
 def check(file: str) -> int:
-    """Runs and prints all cases of a file; the exit code.
+    """Runs and prints all cases of a file; the exit code. Progress is on stderr.
 
     Raises:
         InputError: it cannot be read, or a case lacks a key or has a value that cannot be.
     """
     wrong = total = 0
-    for at, (case, run) in enumerate(cases(read(file))):
+    found = list(cases(read(file)))
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        runs = [workers.submit(run, case) for case, run in found]
         try:
-            rows = run(case)
-        except (KeyError, ValueError, TypeError, OverflowError) as error:
-            missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-            raise InputError([Problem(file, f"case {at}", missing)]) from None
-        sys.stdout.write(f"{title(case)}\n")
-        for row in rows:
-            sys.stdout.write(f"  {line(row)}\n")
-        judged = [row for row in rows if row.tolerance is not None]
-        total += len(judged)
-        wrong += sum(not row.ok for row in judged)
-        sys.stdout.flush()
+            for at, ((case, _), done) in enumerate(zip(found, runs, strict=True)):
+                try:
+                    rows = done.result()
+                    name = title(case)
+                except (KeyError, ValueError, TypeError, OverflowError) as error:
+                    raise InputError([Problem(file, f"case {at}", _reason(error))]) from None
+                sys.stderr.write(f"case {at + 1} of {len(found)}: {name}\n")
+                sys.stdout.write(f"{name}\n")
+                for row in rows:
+                    sys.stdout.write(f"  {line(row)}\n")
+                judged = [row for row in rows if row.tolerance is not None]
+                total += len(judged)
+                wrong += sum(not row.ok for row in judged)
+                sys.stdout.flush()
+        finally:
+            workers.shutdown(cancel_futures=True)
     sys.stdout.write(f"{total - wrong} of {total} figures within tolerance\n")
     return 1 if wrong else 0
 
 
+def _reason(error: Exception) -> str:
+    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+
+
 def cases(file: Mapping[str, Any]) -> Iterator[tuple[Case, Callable[[Case], list[Figure]]]]:
-    """The cases of a file, each with what runs it.
+    """The cases of a file, each with what runs it and with what the file says of all of them.
 
     Raises:
-        InputError: the file has no known cases.
+        InputError: the file has no known cases, or one that is not known.
     """
-    found = False
-    for case in (*file.get("cases", ()), *file.get("short_4x4x4", ())):
-        run = _RUNS.get(case.get("mode", _kind(case)))
-        if run is None:
-            break
-        found = True
-        yield case, run
-    if not found:
+    common = {"router": file["router"]} if "router" in file else {}
+    lists = [file.get(name, ()) for name in ("cases", "short_4x4x4", "curves")]
+    if not all(isinstance(cases, list | tuple) for cases in lists) or not any(lists):
         raise InputError([Problem("", "cases", "no case of a known kind", ALLOWED)])
+    for at, case in enumerate(case for cases in lists for case in cases):
+        run = _RUNS.get(_kind(case)) if isinstance(case, dict) else None
+        if run is None:
+            raise InputError([Problem("", f"case {at}", "no case of a known kind", ALLOWED)])
+        yield {**common, **case}, run
 
 
 def _kind(case: Case) -> str:
+    if "mode" in case:
+        return str(case["mode"])
     if "outcome" in case:
         return "deadlock"
     if "accepted_flits" in case:
         return "turnaround"
-    return "allreduce" if "pkg_pkt" in case else ""
+    return "allreduce" if "pkg_pkt" in case else booksim.kind(case)
 
 
 def _all_reduce(case: Case) -> list[Figure]:
@@ -279,32 +290,18 @@ _RUNS: dict[str, Callable[[Case], list[Figure]]] = {
     "synth": _synthetic,
     "turnaround": _turnaround,
     "deadlock": _deadlock,
+    **booksim.RUNS,
 }
 
 
 def title(case: Case) -> str:
     """What distinguishes a case, in a line."""
+    if booksim.kind(case):
+        return booksim.title(case)
     if "id" in case:
         return f"{case['id']} at {case['offered']}"
     left_out = ("sim_cycles", "finished", "done_frac", "formula", "pkt_net_lat", "pkt_queue_lat")
     return " ".join(f"{key}={value}" for key, value in case.items() if key not in left_out)
-
-
-def line(row: Figure) -> str:
-    """A figure, what is expected, how far it is off."""
-    found = "locked up" if row.found is None else f"{row.found:,.4g}"
-    if row.found is not None and abs(row.found) >= 1000:
-        found = f"{row.found:,.0f}"
-    expected = f"{row.expected:,.0f}" if abs(row.expected) >= 1000 else f"{row.expected:.4g}"
-    off = "" if row.found is None else f"{100 * (row.found / row.expected - 1):+.2f} %"
-    if row.tolerance is None:
-        return f"{row.name:<12} expected {expected:>12}  obtained {found:>12}  {off:>12}"
-    allowed = "exact" if row.tolerance == 0 else f"{100 * row.tolerance:g} %"
-    verdict = "ok" if row.ok else "BEYOND"
-    return (
-        f"{row.name:<12} expected {expected:>12}  obtained {found:>12}  {off:>12}  "
-        f"allowed {allowed:<6} {verdict}"
-    )
 
 
 def read(file: str) -> dict[str, Any]:

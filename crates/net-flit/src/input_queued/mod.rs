@@ -7,6 +7,7 @@
 //! links, credits and nodes. Allocation is in `router.rs`. A router is looked at only while one of
 //! its flits has something to ask for; events wake it.
 
+mod checks;
 mod router;
 mod state;
 mod stuck;
@@ -14,6 +15,7 @@ mod stuck;
 use crate::calendar::Calendar;
 use crate::fabric::{End, Fabric, Packet, Routing};
 pub use crate::garnet::{Arrival, Blocked, Counters};
+use crate::refused::Refused;
 use state::{NONE, Record, Stage, State};
 
 /// The settings of the router. Delays in cycles.
@@ -101,18 +103,13 @@ pub struct InputQueued<R> {
 impl<R: Routing> InputQueued<R> {
     /// An empty network in cycle 0. It has one virtual network.
     ///
-    /// # Panics
-    /// With no or more than 64 virtual channels, no buffers, a router of more than 64 ports, or a
-    /// stage of no cycles that needs one.
-    pub fn new(fabric: &Fabric, settings: Settings, routing: R) -> InputQueued<R> {
-        assert!((1..=64).contains(&settings.vcs), "1 to 64 virtual channels");
-        assert!(settings.buffers_per_vc > 0, "at least one buffer for each virtual channel");
-        let least = settings.channel_allocation.min(settings.switch_allocation);
-        assert!(least > 0 && settings.iterations > 0, "allocation takes at least one cycle");
+    /// # Errors
+    /// If a setting is out of range, or a channel or a router of the fabric cannot be simulated.
+    pub fn new(fabric: &Fabric, settings: Settings, routing: R) -> Result<InputQueued<R>, Refused> {
+        checks::settings(&settings)?;
+        checks::fabric(fabric)?;
         let state = State::new(fabric, &settings);
-        let small = state.routers.iter().all(|router| router.inputs.max(router.outputs) <= 64);
-        assert!(small, "at most 64 ports of a router");
-        InputQueued {
+        Ok(InputQueued {
             settings,
             routing,
             now: 0,
@@ -129,7 +126,7 @@ impl<R: Routing> InputQueued<R> {
             scratch: Some(Box::new(router::Scratch::new(&state.routers))),
             state,
             checked: false,
-        }
+        })
     }
 
     /// Checks after every cycle that no buffer overflows and no credit is lost.
@@ -146,6 +143,18 @@ impl<R: Routing> InputQueued<R> {
     /// Packets that have not arrived.
     pub fn under_way(&self) -> u64 {
         self.under_way
+    }
+
+    /// Packets that have left their source but not arrived, and the first in the queue of each
+    /// source; each with the first cycle of its latency.
+    pub fn in_flight(&self) -> impl Iterator<Item = (&Packet, u64)> {
+        let mut counts = vec![true; self.packets.len()];
+        let queued = self.state.nodes.iter().flat_map(|node| node.queue.iter().skip(1));
+        for &number in self.free_packets.iter().chain(queued) {
+            counts[number as usize] = false;
+        }
+        let counted = self.packets.iter().zip(counts).filter(|(_, counts)| *counts);
+        counted.map(|(record, _)| (&record.packet, record.queued + 1))
     }
 
     /// Flits that have crossed a router.

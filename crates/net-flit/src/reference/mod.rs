@@ -1,6 +1,7 @@
 //! The runs of reference files of other simulators, straight on a network: no executor decides what
 //! is sent when. Settings and results: `armillary.validation.flits`.
 
+pub mod booksim;
 mod rings;
 mod synthetic;
 

@@ -5,6 +5,7 @@ use crate::fabric::Packet;
 use crate::garnet::{Arrival, Garnet, Settings};
 use crate::grid::{DimensionOrder, Grid};
 use crate::random::Random;
+use crate::refused::Refused;
 use std::str::FromStr;
 
 /// Who sends to whom.
@@ -14,27 +15,66 @@ pub enum Pattern {
     Uniform,
     /// To the node whose number has the halves of its bits swapped.
     Transpose,
+    /// To the node whose number has all bits inverted.
+    BitComplement,
+    /// To the node whose number has its bits in reverse order.
+    BitReverse,
+    /// To the node whose number has its bits rotated left by one.
+    Shuffle,
     /// To the next in every dimension.
     Neighbor,
     /// Half way round in every dimension, less one where that is whole.
     Tornado,
+    /// A third to the node with the next number, the rest to itself.
+    Diagonal,
+    /// To the node of the same number in either half.
+    Asymmetric,
 }
 
-impl FromStr for Pattern {
-    type Err = String;
+/// What a file may call them: the names of BookSim2.
+const NAMES: &str = "uniform, transpose, bitcomp, bitrev, shuffle, neighbor, tornado, diagonal, \
+                     asymmetric";
 
-    fn from_str(name: &str) -> Result<Pattern, String> {
+impl FromStr for Pattern {
+    type Err = Refused;
+
+    fn from_str(name: &str) -> Result<Pattern, Refused> {
         match name {
             "uniform" => Ok(Pattern::Uniform),
             "transpose" => Ok(Pattern::Transpose),
+            "bitcomp" => Ok(Pattern::BitComplement),
+            "bitrev" => Ok(Pattern::BitReverse),
+            "shuffle" => Ok(Pattern::Shuffle),
             "neighbor" => Ok(Pattern::Neighbor),
             "tornado" => Ok(Pattern::Tornado),
-            _ => Err(format!("unknown pattern {name:?}")),
+            "diagonal" => Ok(Pattern::Diagonal),
+            "asymmetric" => Ok(Pattern::Asymmetric),
+            _ => Err(Refused::new("traffic", format!("{name:?}"), NAMES)),
         }
     }
 }
 
 impl Pattern {
+    /// # Errors
+    /// If the nodes of a grid have no such pattern: those of bits need a power of two.
+    pub fn fits(self, grid: &Grid) -> Result<(), Refused> {
+        let nodes = grid.nodes();
+        let (fits, allowed) = match self {
+            Pattern::Transpose => (
+                nodes.is_power_of_two() && nodes.ilog2().is_multiple_of(2),
+                "transpose needs a power of 4",
+            ),
+            Pattern::BitComplement | Pattern::BitReverse | Pattern::Shuffle => {
+                (nodes.is_power_of_two(), "patterns of bits need a power of 2")
+            }
+            Pattern::Asymmetric => (nodes.is_multiple_of(2), "asymmetric needs an even number"),
+            Pattern::Uniform | Pattern::Neighbor | Pattern::Tornado | Pattern::Diagonal => {
+                (true, "any")
+            }
+        };
+        Refused::unless(fits, "number of nodes", nodes, allowed)
+    }
+
     /// Where a packet of `src` goes.
     pub fn destination(self, grid: &Grid, src: u32, random: &mut Random) -> u32 {
         let shifted = |by: u32| {
@@ -47,6 +87,23 @@ impl Pattern {
                 let half = grid.nodes().ilog2() / 2;
                 let low = src & ((1 << half) - 1);
                 src >> half | low << half
+            }
+            Pattern::BitComplement => grid.nodes() - 1 - src,
+            Pattern::BitReverse => {
+                let bits = grid.nodes().ilog2();
+                if bits == 0 { src } else { src.reverse_bits() >> (32 - bits) }
+            }
+            Pattern::Shuffle => {
+                let top = grid.nodes() / 2;
+                if src < top { 2 * src } else { 2 * src - grid.nodes() + 1 }
+            }
+            Pattern::Diagonal => match random.below(3) {
+                0 => (src + 1) % grid.nodes(),
+                _ => src,
+            },
+            Pattern::Asymmetric => {
+                let half = grid.nodes() / 2;
+                src % half + half * random.below(2) as u32
             }
             Pattern::Neighbor => shifted(1),
             Pattern::Tornado => shifted(grid.k.div_ceil(2) - 1),
