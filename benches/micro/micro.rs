@@ -44,7 +44,8 @@ fn backends(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("backend");
     group.throughput(Throughput::Elements(1024));
     let cost = LinkCost::Exact { bandwidth: BANDWIDTH, latency: LATENCY };
-    let dim = Dim { block: Block::Ring, size: 32, bandwidth: BANDWIDTH, latency: LATENCY };
+    let (bandwidth, latency) = (BANDWIDTH, LATENCY);
+    let dim = Dim { block: Block::Ring, size: 32, bandwidth, latency, parallel: 1 };
     let link = || {
         LinkQueues::new(
             LinkGraph::new(&Fabric::Stacked([dim.clone(), dim.clone()].to_vec())).expect("a torus"),

@@ -29,7 +29,8 @@ pub fn table(wish: &Wish) -> io::Result<()> {
 /// transfer.
 fn alone(wish: &Wish) {
     let cost = LinkCost::Exact { bandwidth: BANDWIDTH, latency: LATENCY };
-    let dim = Dim { block: Block::Ring, size: SIDE, bandwidth: BANDWIDTH, latency: LATENCY };
+    let (bandwidth, latency) = (BANDWIDTH, LATENCY);
+    let dim = Dim { block: Block::Ring, size: SIDE, bandwidth, latency, parallel: 1 };
     let graph = || {
         LinkGraph::new(&Fabric::Stacked([dim.clone(), dim.clone(), dim.clone()].to_vec()))
             .expect("a torus")

@@ -76,10 +76,39 @@ pub struct Way {
     pub vnet: u16,
 }
 
+/// A head that has arrived at a router.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// Its packet.
+    pub packet: &'a Packet,
+    /// The router.
+    pub router: u32,
+    /// The channel by which it came.
+    pub channel: u32,
+    /// Its virtual network there.
+    pub vnet: u16,
+}
+
 /// Decides where packets go.
 pub trait Routing {
     /// How `packet` leaves `router`, where it arrives after so many links between routers.
     fn next(&mut self, router: u32, packet: &Packet, hops: u32) -> Way;
+
+    /// Whether routers choose among several ways: then they ask for [`Routing::ways`] instead of
+    /// [`Routing::next`]. Only Garnet's router does.
+    #[inline]
+    fn is_adaptive(&self) -> bool {
+        false
+    }
+
+    /// Adds all ways out of its router that a head may take. In each cycle it takes, of those with
+    /// an idle virtual channel, the one whose channel has the fewest flits before it, and the last
+    /// of the ways only where no other is idle.
+    fn ways(&mut self, _head: &Head<'_>, _ways: &mut Vec<Way>) {}
+
+    /// A packet leaves the queue of its interface for the network: sets what depends on the moment.
+    #[inline]
+    fn enters(&mut self, _packet: &mut Packet) {}
 
     /// Bits of the virtual channels that the packet may have on that channel, of `vcs`. Only the
     /// input-queued router asks.

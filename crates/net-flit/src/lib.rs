@@ -14,8 +14,8 @@ mod random;
 pub mod reference;
 mod refused;
 
-pub use backend::{Circle, Flits, Hop, Settings};
-pub use fabric::{CYCLE, Channel, End, Fabric, Packet, Routing, Way};
+pub use backend::{Course, Flits, Hop, Refusal, Settings, Table};
+pub use fabric::{CYCLE, Channel, End, Fabric, Head, Packet, Routing, Way};
 pub use grid::{DimensionOrder, Grid, GridWays};
 pub use random::Random;
 pub use refused::Refused;

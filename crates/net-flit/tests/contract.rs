@@ -1,7 +1,7 @@
 //! The backend keeps the contract of `network`, agrees with bandwidth and latency where nothing
 //! contends, and refuses what could lock up.
 
-use net_flit::{Flits, Random, Settings};
+use net_flit::{Course, Flits, Random, Refusal, Settings};
 use network::{Backend, LinkCost, Transfer, conformance};
 use topology::{
     Block, Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology,
@@ -26,7 +26,7 @@ const SETTINGS: Settings = Settings {
     packet: 4096,
     virtual_channels: Some(4),
     buffers: 8,
-    router_latency: 1,
+    ..Settings::DEFAULT
 };
 
 fn exact(bandwidth: Bandwidth, latency: Span) -> LinkCost {
@@ -40,6 +40,7 @@ fn dims(shape: &str, random: &mut Random) -> Vec<Dim> {
         size,
         bandwidth: Bandwidth(1_000_000_007 * (1 + random.below(400))),
         latency: Span(random.below(300_000)),
+        parallel: 1,
     };
     shape.dims.iter().map(dim).collect()
 }
@@ -101,7 +102,13 @@ fn large_messages_without_contention_take_the_links_time() {
         let bandwidth = Bandwidth(50_000_000_000);
         let dims: Vec<Dim> = sizes
             .iter()
-            .map(|&size| Dim { block: Block::Ring, size, bandwidth, latency: Span::from_ns(500) })
+            .map(|&size| Dim {
+                block: Block::Ring,
+                size,
+                bandwidth,
+                latency: Span::from_ns(500),
+                parallel: 1,
+            })
             .collect();
         let settings = Settings { flit: 64, virtual_channels: None, buffers: 64, ..SETTINGS };
         let mut network = stack(&dims, Routing::Lowest, settings);
@@ -143,7 +150,7 @@ fn all_to_all(mut network: Flits, npus: u32, name: &str) {
     let pairs = (0..npus).flat_map(|src| (0..npus).map(move |dst| (src, dst)));
     let mut left = 0;
     for (src, dst) in pairs.filter(|(src, dst)| src != dst) {
-        let transfer = Transfer { src, dst, bytes: 10_000, paced: 0, token: left, weight: 1 };
+        let transfer = Transfer { src, dst, bytes: 5_000, paced: 0, token: left, weight: 1 };
         network.start(Time::ZERO, transfer);
         left += 1;
     }
@@ -167,36 +174,174 @@ fn a_ring_of_switches_delivers_everything() {
     all_to_all(network, 3, "ring of switches");
 }
 
-/// Random connected graphs of NPUs and switches deliver everything.
+/// A random connected graph of NPUs and switches, all links both ways.
+fn random_graph(random: &mut Random) -> (u32, (Fabric, LinkGraph, Vec<LinkCost>)) {
+    let (npus, switches) = (2 + random.below(8) as u32, random.below(6) as u32);
+    let nodes = npus + switches;
+    // A tree, and some links more.
+    let tree = (1..nodes).map(|node| (node, random.below(node.into()) as u32));
+    let mut both: Vec<(u32, u32)> = tree.collect();
+    for _ in 0..random.below(nodes.into()) {
+        let (from, to) = (random.below(nodes.into()) as u32, random.below(nodes.into()) as u32);
+        if from != to {
+            both.push((from, to));
+        }
+    }
+    let ends: Vec<(u32, u32)> = both.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+    (npus, graph(npus, nodes, &ends))
+}
+
+/// Random connected graphs of NPUs and switches deliver everything, with every course.
 #[test]
 fn random_graphs_deliver_everything() {
     let mut random = Random::new(4);
     for case in 0..if cfg!(debug_assertions) { 60 } else { 1000 } {
-        let (npus, switches) = (2 + random.below(8) as u32, random.below(6) as u32);
-        let nodes = npus + switches;
-        // A tree, and some links more.
-        let tree = (1..nodes).map(|node| (node, random.below(node.into()) as u32));
-        let mut both: Vec<(u32, u32)> = tree.collect();
-        for _ in 0..random.below(nodes.into()) {
-            let (from, to) = (random.below(nodes.into()) as u32, random.below(nodes.into()) as u32);
-            if from != to {
-                both.push((from, to));
-            }
+        let (npus, (fabric, links, costs)) = random_graph(&mut random);
+        let more = [Course::Valiant { seed: case }, Course::Adaptive];
+        let more = &more[..if case % 4 == 0 { 2 } else { 0 }];
+        for course in [Course::Topology, Course::UpDown].iter().chain(more) {
+            let name = format!("graph {case}, {course:?}");
+            let settings = Settings { course: course.clone(), ..TIGHT };
+            let network = Flits::new(&fabric, links.clone(), (costs.clone(), true), settings)
+                .unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
+            all_to_all(network.checked(), npus, &name);
         }
-        let ends: Vec<(u32, u32)> = both.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
-        let (fabric, links, costs) = graph(npus, nodes, &ends);
-        let network = Flits::new(&fabric, links, (costs, true), TIGHT)
-            .unwrap_or_else(|circle| panic!("graph {case}: {circle:?}"));
-        all_to_all(network.checked(), npus, &format!("graph {case}"));
     }
 }
 
-/// All to all on rings and tori, with few channels and little room: nothing locks up.
+/// All to all on rings, tori, meshes and switches, with few channels and little room: nothing locks
+/// up, with every course, on single links and on links side by side.
 #[test]
-fn rings_and_tori_never_lock_up() {
-    for shape in ["R(8)", "R(4)_R(4)", "R(3)_R(5)_R(2)"] {
-        let dims = dims(shape, &mut Random::new(9));
-        let npus = dims.iter().map(|dim| dim.size).product();
-        all_to_all(stack(&dims, Routing::Lowest, TIGHT), npus, shape);
+fn stacks_never_lock_up() {
+    for shape in ["R(8)", "R(4)_R(4)", "R(3)_R(5)_R(2)", "M(4)_M(4)", "FC(3)_SW(3)_R(5)"] {
+        for course in
+            [Course::Topology, Course::UpDown, Course::Valiant { seed: 1 }, Course::Adaptive]
+        {
+            let mut dims = dims(shape, &mut Random::new(9));
+            for parallel in 1..3 {
+                dims[0].parallel = parallel;
+                let npus = dims.iter().map(|dim| dim.size).product();
+                let settings = Settings { course: course.clone(), ..TIGHT };
+                let network = stack(&dims, Routing::Lowest, settings);
+                all_to_all(network, npus, &format!("{shape}, {course:?}, {parallel}"));
+            }
+        }
     }
+}
+
+/// A ring with a single class is refused, and its channels are named; if it is built all the same, it
+/// locks up, and the report names channels that wait for one another.
+#[test]
+fn a_ring_without_datelines_locks_up() {
+    let dims = dims("R(8)", &mut Random::new(9));
+    let fabric = Fabric::Stacked(dims.clone());
+    let links = LinkGraph::new(&fabric).expect("a ring");
+    let costs: Vec<LinkCost> = dims.iter().map(|dim| exact(dim.bandwidth, dim.latency)).collect();
+    let one = Settings { classes: Some(1), ..TIGHT };
+    let refused = Flits::new(&fabric, links.clone(), (costs.clone(), false), one.clone()).err();
+    let Some(Refusal::Circle(hops)) = refused else { panic!("{refused:?}") };
+    assert_eq!(hops.len(), 8);
+    for (at, hop) in hops.iter().enumerate() {
+        let next = hops[(at + 1) % 8];
+        assert_eq!(links.link(hop.link).to, links.link(next.link).from);
+    }
+    let unsafe_one = Settings { may_lock_up: true, ..one };
+    let mut network =
+        Flits::new(&fabric, links, (costs, false), unsafe_one).expect("overruled").checked();
+    for (src, distance) in (0..8).flat_map(|src| (1..4).map(move |distance| (src, distance))) {
+        let dst = (src + distance) % 8;
+        let transfer =
+            Transfer { src, dst, bytes: 100_000, paced: 0, token: src.into(), weight: 1 };
+        network.start(Time::ZERO, transfer);
+    }
+    let mut finished = Vec::new();
+    while network.next_event().is_some() {
+        network.advance(Time::MAX, &mut finished);
+    }
+    let stuck = network.stalled().expect("a deadlock");
+    assert!(finished.len() < 24 && stuck.transfers as usize == 24 - finished.len());
+    assert_eq!(stuck.cycle.len(), 8, "{stuck:?}");
+    for (at, port) in stuck.cycle.iter().enumerate() {
+        assert_eq!(port.to, stuck.cycle[(at + 1) % 8].from);
+    }
+}
+
+/// How long a permutation takes on a square torus or mesh, each NPU to `dst`.
+fn permuted(shape: &str, course: &Course, dst: impl Fn(u32) -> u32) -> Span {
+    let shape: Topology = shape.parse().expect("a shape");
+    let (bandwidth, latency) = (Bandwidth(64_000_000_000), Span::from_ns(2));
+    let dim = |&(block, size): &(Block, u32)| Dim { block, size, bandwidth, latency, parallel: 1 };
+    let dims: Vec<Dim> = shape.dims.iter().map(dim).collect();
+    let settings = Settings {
+        course: course.clone(),
+        packet: 256,
+        virtual_channels: Some(16),
+        buffers: 8,
+        ..Settings::DEFAULT
+    };
+    let mut network = stack(&dims, Routing::Lowest, settings);
+    for src in 0..dims.iter().map(|dim| dim.size).product() {
+        if dst(src) != src {
+            let (token, bytes) = (src.into(), 64_000);
+            let transfer = Transfer { src, dst: dst(src), bytes, paced: 0, token, weight: 1 };
+            network.start(Time::ZERO, transfer);
+        }
+    }
+    let (mut finished, mut last) = (Vec::new(), Time::ZERO);
+    while network.next_event().is_some() {
+        network.advance(Time::MAX, &mut finished);
+        last = finished.drain(..).map(|delivery| delivery.time).fold(last, Time::max);
+    }
+    assert!(network.stalled().is_none());
+    Span(last.0)
+}
+
+/// Tornado: everyone in a ring of k sends k/2 - 1 places ahead. Minimal routes load the links of one
+/// way only. On a ring of 9, 4 places ahead, that is 4 messages a link. Over nodes at random each half
+/// is 20/9 links long and uses both ways, so a link carries 20/9 messages (Dally and Towles,
+/// "Principles and Practices of Interconnection Networks", section 9.2).
+#[test]
+fn valiant_beats_minimal_routes_on_tornado_traffic() {
+    let ahead = |src| (src + 4) % 9;
+    let minimal = permuted("R(9)", &Course::Topology, ahead);
+    let valiant = permuted("R(9)", &Course::Valiant { seed: 1 }, ahead);
+    // Messages of 1,000 flits.
+    assert!(minimal.0 >= 4_000_000 && valiant.0 >= 2_222_000, "{minimal} {valiant}");
+    let gain = minimal.0 as f64 / valiant.0 as f64;
+    assert!(gain > 1.2, "{gain}");
+}
+
+/// Transpose on a mesh: in dimension order the messages of a row all turn at one corner, so the
+/// busiest link carries k - 1 of them; minimal adaptive routes spread them (Dally and Towles,
+/// section 10.2; Glass and Ni, "The Turn Model for Adaptive Routing", ISCA 1992, Fig. 13).
+#[test]
+fn adaptive_routes_beat_the_order_of_dimensions_on_transpose_traffic() {
+    let transposed = |src| src % 8 * 8 + src / 8;
+    let ordered = permuted("M(8)_M(8)", &Course::Topology, transposed);
+    let adaptive = permuted("M(8)_M(8)", &Course::Adaptive, transposed);
+    // 1,000 flits of each of 7 messages cross the busiest link.
+    assert!(ordered.0 >= 7_000_000, "{ordered}");
+    let gain = ordered.0 as f64 / adaptive.0 as f64;
+    assert!(gain > 1.3, "{gain}");
+    println!("adaptive gains {gain}");
+}
+
+/// Parallel links carry a message together, each with channels of its own.
+#[test]
+fn links_side_by_side_share_a_message() {
+    let time = |parallel: u32, bandwidth: u64| {
+        let (bandwidth, latency) = (Bandwidth(bandwidth), Span::from_ns(20));
+        let dims = [Dim { block: Block::FullyConnected, size: 2, bandwidth, latency, parallel }];
+        let settings = Settings { virtual_channels: Some(8), ..Settings::DEFAULT };
+        let mut network = stack(&dims, Routing::Lowest, settings);
+        let transfer = Transfer { src: 0, dst: 1, bytes: 1 << 22, paced: 0, token: 0, weight: 1 };
+        network.start(Time::ZERO, transfer);
+        let mut finished = Vec::new();
+        network.advance(Time::MAX, &mut finished);
+        assert_eq!(network.usage().links[0].bytes, 1 << 22);
+        finished[0].time.0 as f64
+    };
+    // Four links of 64 GB/s are four times one, within the latency of a packet.
+    let gain = time(1, 64_000_000_000) / time(4, 256_000_000_000);
+    assert!((3.9..4.0).contains(&gain), "{gain}");
 }

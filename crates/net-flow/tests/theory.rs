@@ -20,6 +20,7 @@ fn even(shape: &str) -> Vec<Dim> {
         size,
         bandwidth: BANDWIDTH,
         latency: Span(0),
+        parallel: 1,
     };
     shape.dims.iter().map(dim).collect()
 }

@@ -9,9 +9,11 @@ pub mod custom_files;
 pub mod library;
 mod platform;
 mod profile;
+pub mod routes_file;
 
 pub use config::native::network::{
-    Analytical, Flit, Flow, FlowWeights, Link, Network, NetworkModel, Packet, Switching, packet,
+    Analytical, Deadlock, Flit, FlitRouting, FlitSwitching, Flow, FlowWeights, Link, Network,
+    NetworkModel, Packet, Switching, packet,
 };
 pub use platform::{
     Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Dispatch,

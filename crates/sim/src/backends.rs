@@ -7,7 +7,7 @@
 
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports, Switching};
-use net_flit::{Circle, Flits};
+use net_flit::Flits;
 use net_flow::{FairFlows, Limits, Weights};
 use net_packet::Packets;
 use network::{
@@ -365,20 +365,7 @@ pub(crate) fn cycle(platform: &Platform) -> Result<(Span, u32), Problem> {
 fn flit(platform: &Platform) -> Result<Flits, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
     let (costs, links) = (costs(platform), links(platform)?);
-    let settings = crate::flit_settings::settings(platform, &costs)?;
-    let names = |Circle(hops): Circle| {
-        let hop = |hop: &net_flit::Hop| {
-            let link = links.link(hop.link);
-            crate::names::link(&platform.fabric, link.from, link.to)
-        };
-        let circle: Vec<String> = hops.iter().map(hop).collect();
-        let text = format!(
-            "flits could lock up: links wait for each other in a cycle: {}",
-            circle.join(", ")
-        );
-        Problem::new(&platform.name, "network.routing", text).help(
-            "routes without a cycle, such as those of a tree, or rings and tori as dimensions",
-        )
-    };
-    Flits::new(&platform.fabric, links.clone(), (costs, by_link), settings).map_err(names)
+    let settings = crate::flit_settings::settings(platform, &costs, &links)?;
+    Flits::new(&platform.fabric, links.clone(), (costs, by_link), settings)
+        .map_err(|refusal| crate::flit_settings::problem(platform, &links, refusal))
 }

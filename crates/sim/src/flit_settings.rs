@@ -1,9 +1,11 @@
 //! Settings of flits from the keys of a platform, and what they are where a platform names none.
 
 use graph::Problem;
-use net_flit::Settings;
+use net_flit::{Course, Refusal, Settings, Table};
 use network::LinkCost;
-use platform::Platform;
+use platform::{Deadlock, FlitRouting, FlitSwitching, Platform, routes_file};
+use std::sync::Arc;
+use topology::{Fabric, LinkGraph};
 use units::Bytes;
 
 /// Steps of a flit's width, bytes.
@@ -12,34 +14,43 @@ const STEP: u64 = 16;
 const PACKET: u64 = 4096;
 /// Most bytes of a flit and of a packet, and most flits and channels.
 const MOST: u64 = 1 << 20;
-/// NPUs of a graph whose routes are proved not to lock up: all pairs are looked at.
+/// NPUs where all pairs are looked at to prove that routes cannot lock up: on graphs, by tables and
+/// up*/down*.
 const PROVED: u32 = 4096;
 
 /// What [`net_flit::Flits`] needs, of a platform with these links.
 ///
 /// # Errors
-/// Values that do not fit together, and graphs that are too large.
-pub(crate) fn settings(platform: &Platform, costs: &[LinkCost]) -> Result<Settings, Problem> {
+/// Values that do not fit together, and networks that are too large.
+pub(crate) fn settings(
+    platform: &Platform,
+    costs: &[LinkCost],
+    links: &LinkGraph,
+) -> Result<Settings, Problem> {
     let keys = platform.network.flit.clone().unwrap_or_default();
     let fault = |key: &str, message: String, allowed: String| {
         Problem::new(&platform.name, format!("network.flit.{key}"), message).help(allowed)
     };
-    if let topology::Fabric::Graph(graph) = &platform.fabric
-        && graph.npus > PROVED
-    {
-        let text = format!("flits on a graph of {} NPUs", graph.npus);
+    let is_graph = matches!(platform.fabric, Fabric::Graph(_));
+    let is_proved_by_pairs =
+        is_graph || matches!(keys.routing, FlitRouting::UpDown | FlitRouting::Table { .. });
+    if is_proved_by_pairs && links.npus() > PROVED {
+        let what = if is_graph { "a graph" } else { "routes" };
+        let text = format!("flits on {what} of {} NPUs", links.npus());
         return Err(Problem::new(&platform.name, "backend", text)
             .help(format!("at most {PROVED} NPUs, or --backend flow")));
     }
     if keys.cycle.0 == 0 {
         return Err(fault("cycle", "\"cycle\" is 0 ns".into(), "a time above 0".into()));
     }
-    // Bytes of the fastest link in a cycle.
-    let carries = |cost: &LinkCost| {
-        let second = cost.occupancy(1 << 40).0.max(1);
-        (u128::from(keys.cycle.0) << 40).div_ceil(u128::from(second)) as u64
+    // Bytes of the fastest link in a cycle; of several side by side, of one of them.
+    let parallel = platform.fabric.dims().iter().map(|dim| dim.parallel);
+    let carries = |(cost, parallel): (&LinkCost, u32)| {
+        let second = u128::from(cost.occupancy(1 << 40).0.max(1)) * u128::from(parallel);
+        (u128::from(keys.cycle.0) << 40).div_ceil(second) as u64
     };
-    let fastest = costs.iter().map(carries).max().unwrap_or(1);
+    let each = costs.iter().zip(parallel.chain(std::iter::repeat(1)));
+    let fastest = each.map(carries).max().unwrap_or(1);
     let flit = keys.flit.map_or(fastest.next_multiple_of(STEP), |Bytes(flit)| flit);
     if flit < fastest || flit > MOST {
         let text =
@@ -59,7 +70,16 @@ pub(crate) fn settings(platform: &Platform, costs: &[LinkCost]) -> Result<Settin
         }
         Ok(value as u32)
     };
+    let buffers = count("buffer", keys.buffer.map_or(flits, u64::from))?;
+    if keys.switching == FlitSwitching::CutThrough && u64::from(buffers) < flits {
+        let text = format!("a buffer of {buffers} flits does not hold a packet of {flits} flits");
+        let allowed = format!("at least {flits}, or switching: wormhole");
+        return Err(fault("buffer", text, allowed));
+    }
     Ok(Settings {
+        course: course(&keys.routing, platform, links)?,
+        classes: keys.classes.map(|classes| classes as u16),
+        may_lock_up: keys.deadlock == Deadlock::Allow,
         cycle: keys.cycle,
         flit: flit as u32,
         packet: packet as u32,
@@ -67,7 +87,82 @@ pub(crate) fn settings(platform: &Platform, costs: &[LinkCost]) -> Result<Settin
             .virtual_channels
             .map(|channels| count("virtual_channels", channels.into()))
             .transpose()?,
-        buffers: count("buffer", keys.buffer.map_or(flits, u64::from))?,
+        buffers,
         router_latency: count("router_latency", keys.router_latency.into())?,
     })
+}
+
+/// How packets are routed; a table is read from its file.
+fn course(
+    routing: &FlitRouting,
+    platform: &Platform,
+    links: &LinkGraph,
+) -> Result<Course, Problem> {
+    Ok(match routing {
+        FlitRouting::Topology => Course::Topology,
+        FlitRouting::UpDown => Course::UpDown,
+        FlitRouting::Valiant { seed } => Course::Valiant { seed: *seed },
+        FlitRouting::Adaptive => Course::Adaptive,
+        FlitRouting::Table { file } => {
+            let entries = routes_file::read(file, &platform.fabric, links).map_err(together)?;
+            let mut table = Table::new(links.nodes(), links.npus());
+            entries.iter().for_each(|entry| table.set(entry.at, entry.to, entry.link));
+            Course::Table(Arc::new(table))
+        }
+    })
+}
+
+/// The first of several problems, and how many more there are.
+fn together(problems: Vec<Problem>) -> Problem {
+    let more = problems.len().saturating_sub(1);
+    let first = problems.into_iter().next();
+    let mut first = first.unwrap_or_else(|| Problem::new("", "network.flit.routing", "no table"));
+    if more > 0 {
+        first.message.push_str(&format!(" (and {more} more like it)"));
+    }
+    first
+}
+
+/// Why the network cannot carry packets, in names of its nodes.
+pub(crate) fn problem(platform: &Platform, links: &LinkGraph, refusal: Refusal) -> Problem {
+    let keys = platform.network.flit.clone().unwrap_or_default();
+    let name = |node: u32| platform.fabric.node_name(node);
+    // A wrong table is a fault of its file.
+    let place = |at: Option<u32>| match (&keys.routing, at) {
+        (FlitRouting::Table { file }, Some(at)) => (file.clone(), format!("routes.{}", name(at))),
+        (FlitRouting::Table { file }, None) => (file.clone(), "routes".to_string()),
+        _ => (platform.name.clone(), "network.flit.routing".to_string()),
+    };
+    match refusal {
+        Refusal::Circle(hops) => {
+            let hop = |hop: &net_flit::Hop| {
+                let link = links.link(hop.link);
+                let class =
+                    if hop.class > 0 { format!(" class {}", hop.class) } else { String::new() };
+                format!("{}{class}", crate::names::link(&platform.fabric, link.from, link.to))
+            };
+            let circle: Vec<String> = hops.iter().map(hop).collect();
+            let text = format!(
+                "flits could lock up: links wait for each other in a cycle: {}",
+                circle.join(", ")
+            );
+            let (file, place) = place(None);
+            Problem::new(file, place, text).help(
+                "more network.flit.classes, routing: up_down, routes without a cycle, or \
+                 network.flit.deadlock: allow",
+            )
+        }
+        Refusal::NoWay { at, to } => {
+            let (file, place) = place(Some(at));
+            let text = format!("no route from {} to {}", name(at), name(to));
+            Problem::new(file, place, text).help("a route from every node on the way to every NPU")
+        }
+        Refusal::Turns { to, nodes } => {
+            let (file, place) = place(nodes.first().copied());
+            let round: Vec<String> = nodes.iter().map(|&node| name(node)).collect();
+            let text =
+                format!("routes to {} go round and never arrive: {}", name(to), round.join(", "));
+            Problem::new(file, place, text).help("a route that reaches the NPU")
+        }
+    }
 }

@@ -6,16 +6,7 @@ use topology::Fabric;
 
 /// `npu3`, `switch1`, or its name in an explicit graph.
 pub(crate) fn node(fabric: &Fabric, node: u32) -> String {
-    match fabric {
-        Fabric::Graph(graph) => {
-            let known = graph.nodes.get(node as usize).map(|node| node.name.clone());
-            known.unwrap_or_else(|| format!("node{node}"))
-        }
-        Fabric::Stacked(_) => match node.checked_sub(fabric.npus()) {
-            Some(switch) => format!("switch{switch}"),
-            None => format!("npu{node}"),
-        },
-    }
+    fabric.node_name(node)
 }
 
 /// `npu3 -> switch1`.

@@ -16,6 +16,8 @@ pub struct Dim {
     pub bandwidth: Bandwidth,
     /// Latency of one link (a switch is crossed by two).
     pub latency: Span,
+    /// Links side by side that a link consists of, at least 1: they have its bandwidth together.
+    pub parallel: u32,
 }
 
 impl Dim {

@@ -47,6 +47,20 @@ impl Fabric {
         }
     }
 
+    /// The name of a node: `npu3`, `switch1`, or its own in an explicit graph.
+    pub fn node_name(&self, node: u32) -> String {
+        match self {
+            Fabric::Graph(graph) => {
+                let known = graph.nodes.get(node as usize).map(|node| node.name.clone());
+                known.unwrap_or_else(|| format!("node{node}"))
+            }
+            Fabric::Stacked(_) => match node.checked_sub(self.npus()) {
+                Some(switch) => format!("switch{switch}"),
+                None => format!("npu{node}"),
+            },
+        }
+    }
+
     /// The dimensions, innermost first; none for an explicit graph.
     pub fn dims(&self) -> &[Dim] {
         match self {

@@ -152,6 +152,18 @@ impl LinkGraph {
         }
     }
 
+    /// All links from `node` on minimal routes to NPU `dst`. Other than [`LinkGraph::choices`] they
+    /// may cross the dimensions of a stack in any order, but a switch only after the dimensions
+    /// before its own. Empty when `node` is `dst`.
+    pub fn nearer(&self, node: u32, dst: u32, mut each: impl FnMut(Hop)) {
+        match &self.kind {
+            Kind::Stack(stack) => stack.each_nearer(node, dst, each),
+            Kind::Graph(graph) => {
+                graph.choices(node, dst).iter().for_each(|&link| each(graph.hop(link)));
+            }
+        }
+    }
+
     /// The key with which a message from `src` to `dst` starts. On a graph NPUs count leaf by leaf,
     /// and the first digit of [`Routing::DModK`] counts the source too: where NPUs have several
     /// links, each then also receives by all of them.

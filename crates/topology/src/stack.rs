@@ -168,6 +168,25 @@ impl StackLinks {
         0
     }
 
+    /// Calls `each` with every link from `node` that leads nearer to `dst`, whatever the order in
+    /// which dimensions are crossed. Only the dimensions before one with a switch come before it.
+    pub(crate) fn each_nearer(&self, node: u32, dst: u32, mut each: impl FnMut(Hop)) {
+        if node >= self.npus {
+            return self.down(node, dst).into_iter().for_each(each);
+        }
+        let (mut from, mut to, mut first) = (node, dst, true);
+        for (dim, layer) in (0..).zip(&self.layers) {
+            let ((from_rest, a), (to_rest, b)) =
+                (layer.by_size.split(from), layer.by_size.split(to));
+            if a != b && (first || !layer.is_switched()) {
+                let ways = layer.block.ways(layer.size, a, b);
+                (0..ways).for_each(|way| each(layer.first_hop(node, a, b, dim, way)));
+            }
+            first &= a == b;
+            (from, to) = (from_rest, to_rest);
+        }
+    }
+
     /// The slot by which a message leaves `src`, numbered alike by NPUs at which it leads the same
     /// way; `choose` is given the number of equally short ways and the even one, and names one.
     pub(crate) fn departure(
@@ -234,7 +253,7 @@ impl StackLinks {
 impl Layer {
     /// The next layer of `stack`, whose neighbours are `stride` ranks apart.
     fn new(dim: &Dim, stride: u32, stack: &StackLinks) -> Result<Layer, LinkError> {
-        let &Dim { block, size, bandwidth, latency } = dim;
+        let &Dim { block, size, bandwidth, latency, .. } = dim;
         let links = u32::try_from(block.links(size)).map_err(|_| LinkError::TooLarge)?;
         let owned = block.before(size, 1);
         let alike = (0..size).all(|a| block.before(size, a + 1) == owned * u64::from(a + 1));

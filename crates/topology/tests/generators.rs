@@ -282,6 +282,7 @@ fn facts_of_stacks_are_those_of_the_textbook() {
             size,
             bandwidth: Bandwidth(5),
             latency: Span(1),
+            parallel: 1,
         };
         Fabric::Stacked(shape.dims.iter().map(dim).collect()).facts().unwrap()
     };

@@ -14,6 +14,7 @@ fn stacked(notation: &str) -> Fabric {
         size,
         bandwidth: Bandwidth(1_000 + i as u64),
         latency: Span(10 + i as u64),
+        parallel: 1,
     };
     Fabric::Stacked(shape.dims.iter().enumerate().map(dim).collect())
 }

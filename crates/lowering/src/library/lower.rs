@@ -181,7 +181,7 @@ impl Lines<'_> {
                 let hops = block.hops(2, 0, 1);
                 let latency = Span(reach.latency.0 / u64::from(hops));
                 let bandwidth = self.shared(dim, reach);
-                Ok(Wires::Dim(Dim { block, size, bandwidth, latency }))
+                Ok(Wires::Dim(Dim { block, size, bandwidth, latency, parallel: 1 }))
             }
             _ => {
                 let links = LinkGraph::new(self.fabric);

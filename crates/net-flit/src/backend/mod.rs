@@ -2,23 +2,34 @@
 //!
 //! Every node of the topology is a router, and every NPU has a network interface with a link for
 //! each of those by which it sends. A transfer is cut into packets; it is delivered when the last
-//! flit has arrived. Here: [`Flits`]. Ways, and the proof that they cannot lock up, are in
+//! flit has arrived. Here: [`Flits`]. How packets may be routed is in `course.rs`, the classes of
+//! each course and the proof that they cannot lock up in `plan.rs`, and where packets go in
 //! `routes.rs`.
 
+mod adaptive;
 mod circle;
+mod course;
+mod datelines;
 mod layers;
+mod plan;
+mod proof;
 mod routes;
+mod search;
+mod valiant;
+mod wish;
 
-use crate::fabric::{CYCLE, Channel, End, Fabric, Packet};
+use crate::fabric::{CYCLE, Channel, End, Fabric};
 use crate::garnet::{self, Arrival, Garnet};
+pub use course::{Course, Hop, Refusal, Table};
 use network::{
     Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Sending,
     Stuck, Transfer, Usage,
 };
-use routes::Routes;
-pub use routes::{Circle, Hop};
+use routes::{Lanes, Routes};
+use std::sync::Arc;
 use topology::LinkGraph;
 use units::{Span, Time};
+use wish::Wish;
 
 /// Cycles for which links report together what they have sent.
 const WINDOW: u64 = 256;
@@ -28,7 +39,7 @@ const LANES: u32 = 64;
 const MANY: u64 = 1 << 20;
 
 /// Settings of a network of flits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Length of a cycle.
     pub cycle: Span,
@@ -42,6 +53,28 @@ pub struct Settings {
     pub buffers: u32,
     /// Cycles of a router, at least 1.
     pub router_latency: u32,
+    /// How packets are routed.
+    pub course: Course,
+    /// Most classes of deterministic routes; where it is `None`, as many as the proof needs.
+    pub classes: Option<u16>,
+    /// Whether the network is built even if it could lock up.
+    pub may_lock_up: bool,
+}
+
+impl Settings {
+    /// A clock of 1 GHz, flits of 64 B, packets of 4 KiB and channels that hold one; the routes of
+    /// the topology.
+    pub const DEFAULT: Settings = Settings {
+        cycle: Span::from_ns(1),
+        flit: 64,
+        packet: 4096,
+        virtual_channels: None,
+        buffers: 64,
+        router_latency: 1,
+        course: Course::Topology,
+        classes: None,
+        may_lock_up: false,
+    };
 }
 
 /// A transfer that has not arrived.
@@ -54,7 +87,7 @@ struct Open {
 /// A network of routers with virtual channels and credits.
 pub struct Flits {
     network: Garnet<Routes>,
-    graph: LinkGraph,
+    graph: Arc<LinkGraph>,
     costs: Vec<LinkCost>,
     by_link: bool,
     settings: Settings,
@@ -65,6 +98,8 @@ pub struct Flits {
     arrived: Vec<Arrival>,
     bytes: Vec<u128>,
     transfers: u128,
+    /// By NPU: the lane of its next transfer.
+    turns: Vec<u32>,
     sink: Option<Box<dyn NetworkSink>>,
     reported: Reported,
 }
@@ -83,22 +118,32 @@ impl Flits {
     /// `by_link`.
     ///
     /// # Errors
-    /// Channels that depend on one another in a circle, so that the network could lock up.
+    /// Every [`Refusal`], such as channels that depend on one another in a circle.
     pub fn new(
         fabric: &topology::Fabric,
         graph: LinkGraph,
         (costs, by_link): (Vec<LinkCost>, bool),
         settings: Settings,
-    ) -> Result<Flits, Circle> {
-        let (routes, classes) = Routes::new(fabric, &graph)?;
+    ) -> Result<Flits, Refusal> {
+        let graph = Arc::new(graph);
+        let wish = Wish {
+            fabric,
+            links: &graph,
+            course: &settings.course,
+            classes: settings.classes,
+            may_lock_up: settings.may_lock_up,
+        };
+        let (routes, classes) = Routes::new(&wish, graph.clone())?;
         let cost = |link: u32| costs[if by_link { link } else { graph.dim(link) } as usize];
-        let occupancies: Vec<u64> =
-            (0..graph.len()).map(|link| occupancy(&cost(link), &settings)).collect();
+        let parallel = |link: u32| routes.lanes.of(link);
+        let occupancies: Vec<u64> = (0..graph.len())
+            .map(|link| occupancy(&cost(link), parallel(link), &settings))
+            .collect();
         let cycles = |link: u32| {
             let latency = cost(link).transit(1, 0).0;
             u32::try_from(latency.div_ceil(settings.cycle.0)).unwrap_or(u32::MAX).max(1)
         };
-        let (flits, ejections) = build(&graph, classes, &occupancies, cycles);
+        let (flits, ejections) = build((&graph, &routes.lanes), classes, &occupancies, cycles);
         let routes = routes.with_ejections(ejections);
         let router = garnet::Settings {
             vnets: classes,
@@ -109,6 +154,7 @@ impl Flits {
         };
         let dims = if by_link { 1 } else { costs.len() };
         Ok(Flits {
+            turns: vec![0; graph.npus() as usize],
             network: Garnet::new(&flits, router, routes),
             reported: Reported { links: vec![(0, Time::ZERO); graph.len() as usize], cycle: 0 },
             graph,
@@ -178,35 +224,80 @@ impl Flits {
         self.arrived = arrived;
     }
 
-    /// How long a link sends so many flits.
+    /// What each link has done, on all its channels.
+    fn counters(&self) -> Vec<garnet::Counters> {
+        let lanes = &self.network.routing().lanes;
+        let mut links = vec![garnet::Counters::default(); self.graph.len() as usize];
+        for (channel, counters) in (0..).zip(self.network.counters()) {
+            let Some(link) = lanes.link(channel) else { break };
+            let all = &mut links[link as usize];
+            all.flits += counters.flits;
+            all.packets += counters.packets;
+            all.lost += counters.lost;
+        }
+        links
+    }
+
+    /// How long a link sends so many flits, on all its channels.
     fn busy(&self, link: u32, flits: u64) -> Span {
-        busy(self.occupancies[link as usize], &self.settings, flits)
+        let lanes = self.network.routing().lanes.of(link);
+        busy(self.occupancies[link as usize], &self.settings, flits.div_ceil(lanes.into()))
     }
 
     /// Reports what links have been given to send since the last time, of those that have sent what
     /// was reported before; at the end of all.
     fn report(&mut self, now: u64, is_end: bool) {
-        let Some(sink) = &mut self.sink else { return };
+        if self.sink.is_none() {
+            return;
+        }
         let cycle = self.settings.cycle.0;
         let (since, now) = (Time(self.reported.cycle * cycle), Time(now * cycle));
         let mut all: Vec<Sending> = Vec::new();
-        for (link, counters) in (0..self.graph.len()).zip(self.network.counters()) {
-            let (before, until) = &mut self.reported.links[link as usize];
-            if counters.flits == *before || *until > now && !is_end {
+        for (link, counters) in (0..self.graph.len()).zip(self.counters()) {
+            let (before, until) = self.reported.links[link as usize];
+            if counters.flits == before || until > now && !is_end {
                 continue;
             }
-            let occupancy = self.occupancies[link as usize];
-            let [old, new] = [*before, counters.flits].map(|n| busy(occupancy, &self.settings, n));
-            let begin = since.max(*until);
-            let bytes = (counters.flits - *before) * u64::from(self.settings.flit);
-            (*before, *until) = (counters.flits, begin + Span(new.0 - old.0));
+            let took = self.busy(link, counters.flits).0 - self.busy(link, before).0;
+            let begin = since.max(until);
+            let bytes = (counters.flits - before) * u64::from(self.settings.flit);
+            let end = begin + Span(took);
+            self.reported.links[link as usize] = (counters.flits, end);
             let ends = self.graph.link(link);
             let link = LinkEnds { link, from: ends.from, to: ends.to, dim: ends.dim, count: None };
-            all.push(Sending { link, token: 0, begin, end: *until, bytes });
+            all.push(Sending { link, token: 0, begin, end, bytes });
         }
         all.sort_by_key(|sending| (sending.begin, sending.link.link));
-        all.iter().for_each(|sending| sink.sends(sending));
+        if let Some(sink) = &mut self.sink {
+            all.iter().for_each(|sending| sink.sends(sending));
+        }
         self.reported.cycle = now.0 / cycle;
+    }
+
+    /// Bytes that links of NPUs have carried, by dimension.
+    fn carried(&self) -> Vec<u128> {
+        let mut bytes = self.bytes.clone();
+        if self.network.routing().has_one_length() {
+            return bytes;
+        }
+        for (link, counters) in (0..).zip(self.counters()) {
+            if self.graph.link(link).from < self.graph.npus() {
+                let dim = if self.by_link { 0 } else { self.graph.dim(link) };
+                bytes[dim as usize] += u128::from(counters.flits) * u128::from(self.settings.flit);
+            }
+        }
+        bytes
+    }
+
+    /// Counts bytes of a transfer that links of NPUs carry, by dimension.
+    fn count(&mut self, src: u32, dst: u32, bytes: u128) {
+        let Some(links) = self.network.routing_mut().links(src, dst) else { return };
+        for link in links.into_iter().map(|link| (link, self.graph.link(link))) {
+            if link.1.from < self.graph.npus() {
+                let dim = if self.by_link { 0 } else { self.graph.dim(link.0) };
+                self.bytes[dim as usize] += bytes;
+            }
+        }
     }
 }
 
@@ -216,19 +307,20 @@ fn busy(occupancy: u64, settings: &Settings, flits: u64) -> Span {
     Span(u64::try_from(parts / u128::from(CYCLE)).unwrap_or(u64::MAX))
 }
 
-/// Time that a flit occupies a link, in parts of a cycle, at least one.
-fn occupancy(cost: &LinkCost, settings: &Settings) -> u64 {
-    let many = u128::from(cost.occupancy(u64::from(settings.flit) * MANY).0);
+/// Time that a flit occupies each of the `parallel` channels of a link, in parts of a cycle, at
+/// least one.
+fn occupancy(cost: &LinkCost, parallel: u32, settings: &Settings) -> u64 {
+    let all = cost.occupancy(u64::from(settings.flit) * MANY).0;
+    let many = u128::from(all) * u128::from(parallel);
     let parts =
         (many * u128::from(CYCLE)).div_ceil(u128::from(settings.cycle.0) * u128::from(MANY));
     u64::try_from(parts).unwrap_or(u64::MAX).max(CYCLE)
 }
 
-/// The channels of a topology: its links first, by their numbers, then those of the interfaces. An
-/// NPU has as many each way as it has links. Returns the first channel to each node and their
-/// number as well.
+/// The channels of a topology: those of its links first, then those of the interfaces. An NPU has as
+/// many each way as its router. Returns the first channel to each node and their number as well.
 fn build(
-    graph: &LinkGraph,
+    (graph, lanes): (&LinkGraph, &Lanes),
     classes: u16,
     occupancies: &[u64],
     latency: impl Fn(u32) -> u32,
@@ -236,7 +328,7 @@ fn build(
     let npus = graph.npus();
     let mut fabric = Fabric { routers: graph.nodes(), nodes: npus, ..Fabric::default() };
     let (mut leaving, mut entering) = (vec![0u32; npus as usize], vec![0u32; npus as usize]);
-    for link in 0..graph.len() {
+    for link in (0..lanes.len()).filter_map(|channel| lanes.link(channel)) {
         let ends = graph.link(link);
         fabric.channels.push(Channel {
             from: End::Router(ends.from),
@@ -252,7 +344,7 @@ fn build(
             *count += 1;
         }
     }
-    let most = LANES / u32::from(classes);
+    let most = (LANES / u32::from(classes)).max(1);
     let mut ejections = Vec::with_capacity(npus as usize);
     for npu in 0..npus {
         let (node, router) = (End::Node(npu), End::Router(npu));
@@ -288,30 +380,29 @@ impl Backend for Flits {
         if let Some(sink) = &mut self.sink {
             sink.starts(now, &transfer);
         }
-        let (way, first) = self.network.routing_mut().way(&self.graph, src, dst);
-        for hop in self
-            .graph
-            .route(src, dst)
-            .filter(|hop| self.graph.link(hop.link).from < self.graph.npus())
-        {
-            let dim = if self.by_link { 0 } else { self.graph.dim(hop.link) };
-            self.bytes[dim as usize] += u128::from(bytes) * u128::from(weight);
-        }
+        self.count(src, dst, u128::from(bytes) * u128::from(weight));
         let bytes = bytes.max(1);
         let packets = bytes.div_ceil(self.settings.packet.into());
         let rest = bytes - (packets - 1) * u64::from(self.settings.packet);
         let number = self.remember(Open { token, packets });
-        let packet = Packet {
-            src,
-            dst,
-            vnet: first.class,
-            flits: self.settings.packet / self.settings.flit,
-            port: self.network.routing_mut().exit(first.link) as u16,
-            way,
-        };
         let cycle = now.0.div_ceil(self.settings.cycle.0).max(self.network.now());
-        let last = rest.div_ceil(self.settings.flit.into()) as u32;
-        self.network.send_many(cycle, packet, (packets, last), number);
+        let (whole, last) = (
+            self.settings.packet / self.settings.flit,
+            rest.div_ceil(self.settings.flit.into()) as u32,
+        );
+        let lanes = self.network.routing().lanes_from(src);
+        let turn = &mut self.turns[src as usize];
+        let first = *turn;
+        *turn = (first + 1) % lanes;
+        // Packets take turns on the lanes.
+        for place in 0..packets.min(lanes.into()) {
+            let lane = (first + place as u32) % lanes;
+            let packet = self.network.routing_mut().packet(src, dst, lane, whole);
+            let count = (packets - place).div_ceil(lanes.into());
+            let is_last = (packets - 1) % u64::from(lanes) == place;
+            let last = if is_last { last } else { whole };
+            self.network.send_many(cycle, packet, (count, last), number);
+        }
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -343,7 +434,7 @@ impl Backend for Flits {
     }
 
     fn usage(&self) -> Usage {
-        let used = (0..self.graph.len()).zip(self.network.counters());
+        let used = (0..self.graph.len()).zip(self.counters());
         let usage = |(link, counters): (u32, garnet::Counters)| {
             let ends = self.graph.link(link);
             LinkUsage {
@@ -359,7 +450,7 @@ impl Backend for Flits {
             }
         };
         Usage {
-            bytes: self.bytes.clone(),
+            bytes: self.carried(),
             transfers: self.transfers,
             links: used.filter(|(_, counters)| counters.flits > 0).map(usage).collect(),
             ..Usage::default()
@@ -370,7 +461,7 @@ impl Backend for Flits {
         let slots = 2 * u64::from(self.virtual_channels());
         Footprint {
             transfer: 128,
-            links: self.graph.len().into(),
+            links: self.network.routing().lanes.len().into(),
             link: slots * 48,
             used_link: 0,
             packet: self.settings.flit.into(),
@@ -380,8 +471,8 @@ impl Backend for Flits {
     fn stalled(&self) -> Option<Stuck> {
         let cycle = self.network.deadlock()?;
         let blocked = |place: garnet::Blocked| {
-            let ends =
-                (place.channel < self.graph.len()).then(|| self.graph.link(place.channel))?;
+            let link = self.network.routing().lanes.link(place.channel)?;
+            let ends = self.graph.link(link);
             let waits_for = "no free channel and no credit".into();
             Some(BlockedPort { from: ends.from, to: ends.to, channel: Some(place.vc), waits_for })
         };

@@ -1,105 +1,174 @@
-//! Ways of packets with a class of virtual channels for each link, and the proof that they cannot
-//! lock up.
+//! Ways of packets: the plan of a course, turned into channels.
 //!
-//! Ways are those of the topology, as on the other networks. In a ring a packet is of class 0 until
-//! it crosses the link that closes the ring, and of class 1 from there on (a dateline: Dally and
-//! Seitz, IEEE Transactions on Computers C-36, 1987). Then no channel depends on itself: a packet
-//! that holds a channel waits only for the next one on its way. If these dependencies have no
-//! circle, the network cannot lock up (the same paper). On graphs whole routes get a class each, so
-//! that no class has a circle (`layers.rs`). [`Routes::new`] looks for circles before the run.
+//! A link may be several channels side by side; a *lane* is one of them, the same on the whole way.
 
-use super::circle::circle;
-use super::layers;
-use crate::fabric::{Packet, Routing, Way};
+use super::course::{Hop, Refusal};
+use super::plan::Plan;
+use super::wish::Wish;
+use crate::fabric::{Head, Packet, Routing, Way};
 use std::collections::HashMap;
+use std::sync::Arc;
 use topology::{Fabric, LinkGraph};
 
-/// A virtual channel class of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Hop {
-    /// Link, as the topology numbers links.
-    pub link: u32,
-    /// Class.
-    pub class: u16,
+/// The channels of links: the first of each link has the link's number, then come the others.
+#[derive(Clone, Debug)]
+pub(super) struct Lanes {
+    /// By link: the second channel, and how many there are; empty where each link has one.
+    more: Vec<(u32, u32)>,
+    /// By channel, its link.
+    links: Vec<u32>,
+    /// Lanes that use all channels of every link alike.
+    pub all: u32,
 }
 
-/// Channels that depend on one another, each on the next and the last on the first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Circle(pub Vec<Hop>);
+/// Most lanes.
+const LANES: u32 = 64;
 
-/// Where the routes of a fabric lie, and where they cross a dateline.
+impl Lanes {
+    pub(super) fn new(fabric: &Fabric, graph: &LinkGraph) -> Lanes {
+        let dims = fabric.dims();
+        let mut links: Vec<u32> = (0..graph.len()).collect();
+        if dims.iter().all(|dim| dim.parallel <= 1) {
+            return Lanes { more: Vec::new(), links, all: 1 };
+        }
+        let mut more = Vec::with_capacity(links.len());
+        for link in 0..graph.len() {
+            let count = dims[graph.dim(link) as usize].parallel.max(1);
+            more.push((links.len() as u32, count));
+            links.extend((1..count).map(|_| link));
+        }
+        let all = dims.iter().fold(1, |all, dim| lcm(all, dim.parallel.max(1)));
+        Lanes { more, links, all: all.min(LANES) }
+    }
+
+    /// Channels of links.
+    pub(super) fn len(&self) -> u32 {
+        self.links.len() as u32
+    }
+
+    /// How many channels a link has.
+    pub(super) fn of(&self, link: u32) -> u32 {
+        self.more.get(link as usize).map_or(1, |more| more.1)
+    }
+
+    /// The link of a channel; nothing for those of interfaces.
+    pub(super) fn link(&self, channel: u32) -> Option<u32> {
+        self.links.get(channel as usize).copied()
+    }
+
+    /// The channel of a link that a lane uses.
+    pub(super) fn channel(&self, link: u32, lane: u32) -> u32 {
+        match (self.more.get(link as usize), lane % self.of(link)) {
+            (Some(&(second, _)), lane @ 1..) => second + lane - 1,
+            _ => link,
+        }
+    }
+}
+
+fn lcm(a: u32, b: u32) -> u32 {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).saturating_mul(b)
+}
+
+/// Where the routes of a fabric lie.
 #[derive(Clone, Debug)]
 pub(super) struct Routes {
-    /// Ways out of all routers, route by route.
+    links: Arc<LinkGraph>,
+    plan: Plan,
+    pub lanes: Lanes,
+    /// Ways out of all routers, route by route, and where each begins: from, to, lane.
     ways: Vec<Way>,
-    known: HashMap<(u32, u32), u32>,
-    /// By dimension of a stack: distance of neighbours and size of a ring, 0 of other blocks.
-    rings: Vec<(u32, u32)>,
+    known: HashMap<(u32, u32, u32), u32>,
+    /// Of routes over a node at random: ways from there.
+    later: HashMap<(u32, u32, u32), u32>,
     /// For each NPU, its first channel to its node, and their number.
     ejections: Vec<(u32, u32)>,
-    /// On a graph with circles: the class of each pair of NPUs.
-    layers: Vec<u8>,
-    npus: u32,
-    /// For each link, its number among those that enter its end, and that leave its beginning.
+    /// For each channel, its number among those that enter its end, and that leave its beginning;
+    /// and for each NPU, how many leave it.
     entries: Vec<u32>,
     exits: Vec<u32>,
+    leaving: Vec<u32>,
 }
 
 impl Routing for Routes {
     #[inline]
     fn next(&mut self, _: u32, packet: &Packet, hops: u32) -> Way {
+        if let Plan::Valiant(_) = self.plan {
+            return self.next_over(packet, hops);
+        }
         self.ways[(packet.way + hops) as usize]
+    }
+
+    #[inline]
+    fn is_adaptive(&self) -> bool {
+        matches!(self.plan, Plan::Adaptive(_))
+    }
+
+    fn ways(&mut self, head: &Head<'_>, ways: &mut Vec<Way>) {
+        let Plan::Adaptive(adaptive) = &self.plan else { return };
+        let (node, dst, lane) = (head.router, head.packet.dst, u32::from(head.packet.port));
+        let came = self.lanes.link(head.channel);
+        if node == dst {
+            ways.push(self.ejection(dst, came.map_or(0, |_| self.entries[head.channel as usize])));
+            return;
+        }
+        let escaped = came.filter(|_| head.vnet < adaptive.class());
+        if escaped.is_none() || !adaptive.stays() {
+            self.links.nearer(node, dst, |hop| {
+                let channel = |lane| self.lanes.channel(hop.link, lane);
+                let way = |lane| Way { channel: channel(lane), vnet: adaptive.class() };
+                ways.extend((0..self.lanes.of(hop.link)).map(way));
+            });
+        }
+        if let Some(Hop { link, class }) = adaptive.escape(&self.links, node, dst, escaped) {
+            ways.push(Way { channel: self.lanes.channel(link, lane), vnet: class });
+        }
+    }
+
+    #[inline]
+    fn enters(&mut self, packet: &mut Packet) {
+        let Plan::Valiant(valiant) = &mut self.plan else { return };
+        let via = valiant.choose(packet.src);
+        packet.way = self.first(packet.src, via, packet.port.into());
     }
 }
 
 impl Routes {
-    /// The routes of a fabric, and the classes that they need so that nothing locks up: two where
-    /// there are rings of three NPUs or more.
+    /// The routes of a fabric, and the classes that they need so that nothing locks up.
     ///
     /// # Errors
-    /// Channels that depend on one another in a circle, whatever the classes.
-    pub(super) fn new(fabric: &Fabric, graph: &LinkGraph) -> Result<(Routes, u16), Circle> {
-        let mut stride = 1;
-        let mut ring = |dim: &topology::Dim| {
-            let size = if dim.block.has_ways_round(dim.size) { dim.size } else { 0 };
-            stride *= dim.size;
-            (stride / dim.size, size)
-        };
-        let rings: Vec<(u32, u32)> = match fabric {
-            Fabric::Stacked(dims) => dims.iter().map(&mut ring).collect(),
-            Fabric::Graph(_) => Vec::new(),
-        };
+    /// Every [`Refusal`].
+    pub(super) fn new(wish: &Wish<'_>, links: Arc<LinkGraph>) -> Result<(Routes, u16), Refusal> {
+        let (plan, classes) = Plan::new(wish)?;
+        let lanes = Lanes::new(wish.fabric, &links);
         let numbered = |end: fn(topology::Link) -> u32| {
-            let mut counts = vec![0u32; graph.nodes() as usize];
-            let number = |link| {
-                let count = &mut counts[end(graph.link(link)) as usize];
+            let mut counts = vec![0u32; links.nodes() as usize];
+            let number = |&link: &u32| {
+                let count = &mut counts[end(links.link(link)) as usize];
                 *count += 1;
                 *count - 1
             };
-            (0..graph.len()).map(number).collect()
+            let numbers: Vec<u32> = lanes.links.iter().map(number).collect();
+            (numbers, counts)
         };
-        let mut routes = Routes {
+        let ((entries, _), (exits, leaving)) =
+            (numbered(|link| link.to), numbered(|link| link.from));
+        let routes = Routes {
             ways: Vec::new(),
             known: HashMap::new(),
+            later: HashMap::new(),
             ejections: Vec::new(),
-            layers: Vec::new(),
-            npus: graph.npus(),
-            entries: numbered(|link| link.to),
-            exits: numbered(|link| link.from),
-            rings,
+            entries,
+            exits,
+            leaving,
+            plan,
+            lanes,
+            links,
         };
-        let classes = 1 + u16::from(routes.rings.iter().any(|&(_, size)| size > 0));
-        let circle = circle(&routes.dependencies(graph, classes.into(), &routes.pairs(graph)));
-        let Some(found) = circle else { return Ok((routes, classes)) };
-        if routes.rings.is_empty()
-            && let Some((layers, classes)) = layers::assign(graph)
-        {
-            routes.layers = layers;
-            return Ok((routes, classes));
-        }
-        let classes = u32::from(classes);
-        let hop = |number: u32| Hop { link: number / classes, class: (number % classes) as u16 };
-        Err(Circle(found.into_iter().map(hop).collect()))
+        Ok((routes, classes))
     }
 
     /// Where flits leave to nodes: for each NPU its first channel, and their number.
@@ -107,108 +176,134 @@ impl Routes {
         Routes { ejections, ..self }
     }
 
-    /// Links and classes from one NPU to another.
-    pub(super) fn hops<'a>(
-        &'a self,
-        graph: &'a LinkGraph,
-        src: u32,
-        dst: u32,
-    ) -> impl Iterator<Item = Hop> + 'a {
-        let layer = self.layers.get((src * self.npus + dst) as usize).copied();
-        let (mut dim, mut class) = (u32::MAX, 0);
-        graph.route(src, dst).map(move |hop| {
-            if let Some(layer) = layer {
-                return Hop { link: hop.link, class: layer.into() };
-            }
-            let link = graph.link(hop.link);
-            if link.dim != dim {
-                (dim, class) = (link.dim, 0);
-            }
-            if self.closes_ring(link.from, link.to, dim) {
-                class = 1;
-            }
-            Hop { link: hop.link, class }
-        })
-    }
-
-    fn closes_ring(&self, from: u32, to: u32, dim: u32) -> bool {
-        let Some(&(stride, size)) = self.rings.get(dim as usize) else { return false };
-        size > 2 && (from / stride % size).abs_diff(to / stride % size) > 1
-    }
-
-    /// The number of a link among those that leave the same node.
-    pub(super) fn exit(&self, link: u32) -> u32 {
-        self.exits[link as usize]
-    }
-
-    /// Where the way of a packet begins, and the link by which it leaves.
-    pub(super) fn way(&mut self, graph: &LinkGraph, src: u32, dst: u32) -> (u32, Hop) {
-        if let Some(&known) = self.known.get(&(src, dst)) {
-            let first = self.ways[known as usize];
-            return (known, Hop { link: first.channel, class: first.vnet });
+    /// Lanes over which the packets from an NPU spread.
+    pub(super) fn lanes_from(&self, src: u32) -> u32 {
+        match self.plan {
+            Plan::Whole(_) => self.lanes.all,
+            _ => self.leaving[src as usize].clamp(1, LANES),
         }
-        let start = self.ways.len() as u32;
-        let hops: Vec<Hop> = self.hops(graph, src, dst).collect();
-        self.ways.extend(hops.iter().map(|hop| Way { channel: hop.link, vnet: hop.class }));
-        let last = hops[hops.len() - 1];
+    }
+
+    /// A packet from one NPU to another on a lane.
+    pub(super) fn packet(&mut self, src: u32, dst: u32, lane: u32, flits: u32) -> Packet {
+        match &self.plan {
+            Plan::Whole(_) => {
+                let way = self.way(src, dst, lane);
+                let first = self.ways[way as usize];
+                let port = self.exits[first.channel as usize] as u16;
+                Packet { src, dst, vnet: first.vnet, flits, port, way }
+            }
+            _ => Packet { src, dst, vnet: 0, flits, port: lane as u16, way: 0 },
+        }
+    }
+
+    /// Whether all packets from one NPU to another cross as many links of each dimension.
+    pub(super) fn has_one_length(&self) -> bool {
+        !matches!(self.plan, Plan::Valiant(_))
+    }
+
+    /// The links of the way from one NPU to another, where all packets take the same or others in
+    /// the same dimensions.
+    pub(super) fn links(&mut self, src: u32, dst: u32) -> Option<Vec<u32>> {
+        match &self.plan {
+            Plan::Whole(_) => {
+                let way = self.way(src, dst, 0) as usize;
+                Some(
+                    self.ways[way..].iter().map_while(|way| self.lanes.link(way.channel)).collect(),
+                )
+            }
+            Plan::Adaptive(_) => Some(self.links.route(src, dst).map(|hop| hop.link).collect()),
+            Plan::Valiant(_) => None,
+        }
+    }
+
+    fn ejection(&self, dst: u32, entry: u32) -> Way {
         let (first, count) = self.ejections[dst as usize];
-        let channel = first + self.entries[last.link as usize] % count;
-        self.ways.push(Way { channel, vnet: last.class });
-        self.known.insert((src, dst), start);
-        (start, hops[0])
+        Way { channel: first + entry % count, vnet: 0 }
     }
 
-    /// For each channel, a class of a link, those that follow it on a route of a pair.
-    fn dependencies(&self, graph: &LinkGraph, classes: u32, pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
-        let mut after = vec![Vec::new(); (graph.len() * classes) as usize];
-        for &(src, dst) in pairs {
-            let mut before: Option<u32> = None;
-            for Hop { link, class } in self.hops(graph, src, dst) {
-                let this = link * classes + u32::from(class);
-                if let Some(before) = before {
-                    let following: &mut Vec<u32> = &mut after[before as usize];
-                    if !following.contains(&this) {
-                        following.push(this);
-                    }
-                }
-                before = Some(this);
-            }
+    /// Where the way of packets of a lane begins.
+    fn way(&mut self, src: u32, dst: u32, lane: u32) -> u32 {
+        if let Some(&known) = self.known.get(&(src, dst, lane)) {
+            return known;
         }
-        after
+        let Plan::Whole(whole) = &self.plan else { return 0 };
+        let hops = whole.hops(&self.links, src, dst);
+        let start = self.extend(&hops, lane);
+        self.eject(&hops, dst, lane);
+        self.known.insert((src, dst, lane), start);
+        start
     }
 
-    /// Pairs of NPUs whose routes have all dependencies there are. On a stack routes take one
-    /// dimension after the other, all lines of a dimension are alike, and in a line every route
-    /// begins like one to the farthest: to an end, or half way round either way.
-    fn pairs(&self, graph: &LinkGraph) -> Vec<(u32, u32)> {
-        let npus = graph.npus();
-        if self.rings.is_empty() {
-            return (0..npus)
-                .flat_map(|src| (0..npus).map(move |dst| (src, dst)))
-                .filter(|(src, dst)| src != dst)
-                .collect();
+    /// Adds channels of a lane; returns where they begin.
+    fn extend(&mut self, hops: &[Hop], lane: u32) -> u32 {
+        let start = self.ways.len() as u32;
+        let way = |hop: &Hop| Way { channel: self.lanes.channel(hop.link, lane), vnet: hop.class };
+        self.ways.extend(hops.iter().map(way));
+        start
+    }
+
+    /// Adds the channel to a node, the virtual network that of the last link.
+    fn eject(&mut self, hops: &[Hop], dst: u32, lane: u32) {
+        let entry = |hop: &Hop| self.entries[self.lanes.channel(hop.link, lane) as usize];
+        let way = self.ejection(dst, hops.last().map_or(lane, entry));
+        let vnet = hops.last().map_or(0, |hop| hop.class);
+        self.ways.push(Way { vnet, ..way });
+    }
+
+    /// Where the way to an intermediate node begins. Before it are its length and that node.
+    fn first(&mut self, src: u32, via: u32, lane: u32) -> u32 {
+        if let Some(&known) = self.known.get(&(src, via, lane)) {
+            return known;
         }
-        let strides: Vec<u32> = self.rings.iter().map(|ring| ring.0).chain([npus]).collect();
-        let mut pairs = Vec::new();
-        for (dim, ends) in strides.windows(2).enumerate() {
-            let (stride, size) = (ends[0], ends[1] / ends[0]);
-            for from in 0..size {
-                let half = (0..4).map(|more| (from + size / 2 + more + size - 1) % size);
-                for to in half.chain([0, size - 1]).filter(|&to| to != from) {
-                    pairs.push((from * stride, to * stride));
-                    for step in strides[dim + 1..].iter().filter(|&&step| step < npus) {
-                        pairs.push((from * stride, to * stride + step));
-                    }
-                }
+        let Plan::Valiant(valiant) = &self.plan else { return 0 };
+        let hops = valiant.first(&self.links, src, via);
+        for number in [hops.len() as u32, via] {
+            self.ways.push(Way { channel: number, vnet: 0 });
+        }
+        let start = self.extend(&hops, lane);
+        self.known.insert((src, via, lane), start);
+        start
+    }
+
+    /// The way out of a router on a route over a node at random.
+    fn next_over(&mut self, packet: &Packet, hops: u32) -> Way {
+        let start = packet.way as usize;
+        let [length, via] = [2, 1].map(|before| self.ways[start - before].channel);
+        if hops < length {
+            return self.ways[start + hops as usize];
+        }
+        let key = (via, packet.dst, u32::from(packet.port));
+        let start = match (self.later.get(&key), &self.plan) {
+            (Some(&known), _) => known,
+            (None, Plan::Valiant(valiant)) => {
+                let hops = valiant.second(&self.links, via, packet.dst);
+                let start = self.extend(&hops, key.2);
+                self.eject(&hops, packet.dst, key.2);
+                self.later.insert(key, start);
+                start
             }
-        }
-        pairs
+            (None, _) => 0,
+        };
+        self.ways[(start + hops - length) as usize]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::circle::circle;
+    use super::super::datelines::Datelines;
+    use super::super::proof::Dependencies;
     use super::*;
+
+    fn stack(shape: &str) -> (Fabric, LinkGraph) {
+        let shape: topology::Topology = shape.parse().expect("a shape");
+        let (bandwidth, latency) = (units::Bandwidth(1), units::Span(1));
+        let dim = |&(block, size)| topology::Dim { block, size, bandwidth, latency, parallel: 1 };
+        let fabric = Fabric::Stacked(shape.dims.iter().map(dim).collect());
+        let graph = LinkGraph::new(&fabric).expect("a network");
+        (fabric, graph)
+    }
 
     /// In a line the routes to the farthest have the dependencies of all.
     #[test]
@@ -216,32 +311,42 @@ mod tests {
         for (block, size) in
             ["R", "M", "SW", "FC"].into_iter().flat_map(|b| (2..10).map(move |n| (b, n)))
         {
-            let shape: topology::Topology = format!("{block}({size})").parse().expect("a shape");
-            let dim = |&(block, size)| topology::Dim {
-                block,
-                size,
-                bandwidth: units::Bandwidth(1),
-                latency: units::Span(1),
-            };
-            let fabric = Fabric::Stacked(shape.dims.iter().map(dim).collect());
-            let graph = LinkGraph::new(&fabric).expect("a network");
-            let (routes, classes) = Routes::new(&fabric, &graph).expect("no circle");
-            let classes = u32::from(classes);
+            let (fabric, graph) = stack(&format!("{block}({size})"));
             let pairs = (0..size).flat_map(|src| (0..size).map(move |dst| (src, dst)));
             let all: Vec<(u32, u32)> = pairs.filter(|(src, dst)| src != dst).collect();
-            let sorted = |pairs: &[(u32, u32)]| {
-                let mut found = routes.dependencies(&graph, classes, pairs);
-                found.iter_mut().for_each(|following| following.sort_unstable());
-                found
-            };
-            let (few, all) = (sorted(&routes.pairs(&graph)), sorted(&all));
-            if block == "SW" {
-                // Every way up may be followed by every way down; none is followed by a way up.
-                assert!(few.iter().zip(&all).all(|(few, all)| few.iter().all(|f| all.contains(f))));
-            } else {
-                assert_eq!(few, all, "{block}({size})");
+            for classes in 1..3 {
+                let lines = Datelines::new(fabric.dims(), classes);
+                let sorted = |pairs: &[(u32, u32)]| {
+                    let mut found = Dependencies::new(graph.len(), classes);
+                    pairs.iter().for_each(|&(a, b)| found.add_route(&lines.hops(&graph, a, b)));
+                    found.sorted()
+                };
+                let (few, all) = (sorted(&lines.pairs()), sorted(&all));
+                if block == "SW" {
+                    // Every way up may be followed by every way down; none is followed by a way up.
+                    assert!(
+                        few.iter().zip(&all).all(|(few, all)| few.iter().all(|f| all.contains(f)))
+                    );
+                } else {
+                    assert_eq!(few, all, "{block}({size})");
+                }
+                assert!(classes == 1 || circle(&all).is_none(), "{block}({size})");
             }
-            assert_eq!(circle(&all), None, "{block}({size})");
         }
+    }
+
+    /// Channels of parallel links follow those of all links, and lanes go round.
+    #[test]
+    fn lanes_name_every_channel_once() {
+        let (Fabric::Stacked(mut dims), _) = stack("R(3)_FC(2)") else { return };
+        dims[1].parallel = 3;
+        let fabric = Fabric::Stacked(dims);
+        let graph = LinkGraph::new(&fabric).expect("a network");
+        let lanes = Lanes::new(&fabric, &graph);
+        let all = (0..graph.len()).flat_map(|link| (0..lanes.of(link)).map(move |n| (link, n)));
+        let mut found: Vec<u32> = all.map(|(link, lane)| lanes.channel(link, lane)).collect();
+        found.sort_unstable();
+        assert_eq!(found, (0..lanes.len()).collect::<Vec<_>>());
+        assert_eq!((lanes.len(), lanes.all), (12 + 6 * 3, 3));
     }
 }

@@ -53,6 +53,7 @@ impl<R: Routing> Garnet<R> {
             packet.flits = last;
             lane.queue.pop_front();
         }
+        self.routing.enters(&mut packet);
         let more = !lane.queue.is_empty();
         node.feeding |= 1 << lane.output;
         let vc = first + found;

@@ -159,6 +159,11 @@ impl<R: Routing> Garnet<R> {
     }
 
     /// What decides where packets go.
+    pub fn routing(&self) -> &R {
+        &self.routing
+    }
+
+    /// The same.
     pub fn routing_mut(&mut self) -> &mut R {
         &mut self.routing
     }
@@ -287,7 +292,8 @@ impl<R: Routing> Garnet<R> {
     /// A credit arrives where flits of the channel come from.
     #[inline]
     fn credit(&mut self, channel: u32, vc: u32, free: bool) {
-        let line = &self.lines[channel as usize];
+        let line = &mut self.lines[channel as usize];
+        line.ahead -= 1;
         let slot = line.slot(vc);
         let up = &mut self.slots.up[slot];
         up.credits += 1;
@@ -308,6 +314,7 @@ impl<R: Routing> Garnet<R> {
     #[inline]
     fn put(&mut self, channel: u32, vc: u32, what: u32) {
         let line = &mut self.lines[channel as usize];
+        line.ahead += 1;
         line.counters.flits += 1;
         line.counters.packets += u64::from(what == HEAD);
         let cycle = line.arrival(self.now);

@@ -2,7 +2,7 @@
 
 use super::state::{Down, Line, NONE, Router};
 use super::{BODY, Garnet, HEAD};
-use crate::fabric::{End, Routing, Way};
+use crate::fabric::{End, Head, Routing, Way};
 
 /// Room for what inputs name in a cycle.
 pub(super) struct Scratch {
@@ -34,17 +34,60 @@ impl<R: Routing> Garnet<R> {
         let packet = self.slots.down[slot].packet;
         let record = &mut self.packets[packet as usize];
         record.hops += u32::from(matches!(line.from, End::Router(_)));
-        let Way { channel: out, vnet } = self.routing.next(router, &record.packet, record.hops);
-        let (left, out_vnet) = (record.packet.flits, u32::from(vnet));
+        let left = record.packet.flits;
+        if self.routing.is_adaptive() {
+            let down = Down { packet, ready: 1, left, out: NONE, out_vnet: 0, out_vc: NONE };
+            self.slots.down[slot] = down;
+            return self.head_may_choose(router, channel, vc);
+        }
+        let way = self.routing.next(router, &record.packet, record.hops);
+        let (out, out_vnet) = (way.channel, u32::from(way.vnet));
         self.slots.down[slot] = Down { packet, ready: 1, left, out, out_vnet, out_vc: NONE };
-        let (group, input) = (self.lines[out as usize].group_of(out_vnet), line.input as usize);
+        self.waits(router, channel, vc, way);
+        self.wake_router(router);
+    }
+
+    /// A head that may choose among several ways waits for all of them.
+    fn head_may_choose(&mut self, router: u32, channel: u32, vc: u32) {
+        let slot = self.lines[channel as usize].slot(vc);
+        let packet = &self.packets[self.slots.down[slot].packet as usize].packet;
+        let vnet = (vc / self.settings.vcs_per_vnet) as u16;
+        self.slots.ways.resize_with(self.slots.down.len(), Vec::new);
+        let mut ways = std::mem::take(&mut self.slots.ways[slot]);
+        ways.clear();
+        self.routing.ways(&Head { packet, router, channel, vnet }, &mut ways);
+        ways.iter().for_each(|&way| self.waits(router, channel, vc, way));
+        self.slots.ways[slot] = ways;
+        self.wake_router(router);
+    }
+
+    /// A head waits for a virtual channel of a way.
+    #[inline]
+    fn waits(&mut self, router: u32, channel: u32, vc: u32, way: Way) {
+        let line = &self.lines[channel as usize];
+        let group = self.lines[way.channel as usize].group_of(way.vnet.into());
+        let input = line.input as usize;
         let mask = (line.heads + group as u32 * line.words + vc / 64 - line.word) as usize;
         self.slots.heads[mask] |= 1 << (vc % 64);
         let state = self.routers[router as usize];
         self.ports.wants[state.wants(input) + group / 64] |= 1 << (group % 64);
         self.ports.waiters[state.waiters(group) + input / 64] |= 1 << (input % 64);
         self.ports.active[state.active(input / 64)] |= 1 << (input % 64);
-        self.wake_router(router);
+    }
+
+    /// The channel by which a head with several ways leaves now: of those with an idle virtual
+    /// channel the one with the fewest flits before it, the last way only if there is no other.
+    fn choose(&mut self, state: &Router, slot: usize) -> u32 {
+        let is_open = |way: &&Way| {
+            let group = self.lines[way.channel as usize].group_of(way.vnet.into());
+            self.ports.open[state.open() + group / 64] >> (group % 64) & 1 == 1
+        };
+        let ways = &self.slots.ways[slot];
+        let before = ways[..ways.len() - 1].iter().filter(is_open);
+        let best = before.min_by_key(|way| self.lines[way.channel as usize].ahead);
+        let way = *best.unwrap_or(&ways[ways.len() - 1]);
+        self.slots.down[slot].out_vnet = way.vnet.into();
+        way.channel
     }
 
     /// Another flit of a packet arrives.
@@ -160,7 +203,12 @@ impl<R: Routing> Garnet<R> {
                 let bit = bits & bits.wrapping_neg();
                 let input = word * 64 + bits.trailing_zeros() as usize;
                 bits ^= bit;
-                if let Some((vc, output)) = self.name(&state, input) {
+                if let Some((vc, slot)) = self.name(&state, input) {
+                    let out = match self.slots.down[slot].out {
+                        NONE => self.choose(&state, slot),
+                        out => out,
+                    };
+                    let output = self.lines[out as usize].output;
                     let at = output as usize * in_words;
                     if self.scratch.requests[at..at + in_words].iter().all(|&bits| bits == 0) {
                         self.scratch.outputs.push(output);
@@ -180,8 +228,9 @@ impl<R: Routing> Garnet<R> {
     }
 
     /// The flit that an input names: the first that can move, from behind the one that moved last.
+    /// Returns its virtual channel and slot.
     #[inline]
-    fn name(&self, state: &Router, input: usize) -> Option<(u32, u32)> {
+    fn name(&self, state: &Router, input: usize) -> Option<(u32, usize)> {
         let channel = self.ports.inputs[state.input(input)];
         let line = &self.lines[channel as usize];
         let (words, start) = (line.words, line.turn / 64 - line.word);
@@ -196,8 +245,7 @@ impl<R: Routing> Garnet<R> {
             }
             if bits != 0 {
                 let vc = (line.word + at) * 64 + bits.trailing_zeros();
-                let out = self.slots.down[line.slot(vc)].out;
-                return Some((vc, self.lines[out as usize].output));
+                return Some((vc, line.slot(vc)));
             }
         }
         None
@@ -248,9 +296,14 @@ impl<R: Routing> Garnet<R> {
         if line.turn == line.first + line.vcs {
             line.turn = line.first;
         }
-        let Down { packet, out_vnet, out_vc, .. } = self.slots.down[slot];
+        let Down { packet, out: known, out_vnet, out_vc, .. } = self.slots.down[slot];
         let (out_vc, what) = if out_vc == NONE {
-            self.drop_head(state, input, (out, out_vnet), vc);
+            if known == NONE {
+                self.drop_choice(state, input, slot, vc);
+                self.slots.down[slot].out = out;
+            } else {
+                self.drop_head(state, input, (out, out_vnet), vc);
+            }
             let taken = self.take_channel(out, out_vnet, slot as u32);
             self.slots.down[slot].out_vc = taken;
             self.hand_over(out, taken, packet);
@@ -275,6 +328,15 @@ impl<R: Routing> Garnet<R> {
         }
         self.put(out, out_vc, what);
         self.give_back(channel, vc, last);
+    }
+
+    /// A head leaves those that wait for each of its ways.
+    fn drop_choice(&mut self, state: &Router, input: usize, slot: usize, vc: u32) {
+        let ways = std::mem::take(&mut self.slots.ways[slot]);
+        for way in &ways {
+            self.drop_head(state, input, (way.channel, way.vnet.into()), vc);
+        }
+        self.slots.ways[slot] = ways;
     }
 
     /// A head leaves those that wait for its virtual network of an output.

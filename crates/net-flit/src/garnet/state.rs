@@ -4,7 +4,7 @@
 //! channel has slots for those of its virtual networks only, and words of bits that cover them.
 
 use super::{Counters, Settings};
-use crate::fabric::{CYCLE, End, Fabric, Packet};
+use crate::fabric::{CYCLE, End, Fabric, Packet, Way};
 use std::collections::VecDeque;
 
 /// No packet, slot or channel.
@@ -44,6 +44,8 @@ pub(super) struct Line {
     occupancy: u64,
     flit_last: u64,
     credit_last: u64,
+    /// Flits whose credit has not come back.
+    pub ahead: u32,
     pub counters: Counters,
 }
 
@@ -139,6 +141,8 @@ pub(super) struct Slots {
     /// At a router's input, for each output and virtual network there: those whose next flit is a
     /// head that goes there.
     pub heads: Vec<u64>,
+    /// Where routing is adaptive: the ways that the head of a slot may take.
+    pub ways: Vec<Vec<Way>>,
 }
 
 /// A router: where its ports and their bits are.
@@ -332,6 +336,7 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
             occupancy,
             flit_last: 0,
             credit_last: 0,
+            ahead: 0,
             counters: Counters::default(),
         });
         let credits = match channel.to {

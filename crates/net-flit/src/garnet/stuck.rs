@@ -41,15 +41,20 @@ impl<R: Routing> Garnet<R> {
     /// which it needs one.
     fn waits_for(&self, slot: usize) -> Option<usize> {
         let down = &self.slots.down[slot];
-        if down.out == NONE {
-            return None;
-        }
-        let out = &self.lines[down.out as usize];
+        let (out, vnet) = match down.out {
+            // Of several ways, none of which is idle, the last.
+            NONE => {
+                let way = self.slots.ways.get(slot)?.last()?;
+                (way.channel, way.vnet.into())
+            }
+            out => (out, down.out_vnet),
+        };
+        let out = &self.lines[out as usize];
         if down.out_vc != NONE {
             return Some(out.slot(down.out_vc));
         }
         let vcs = self.settings.vcs_per_vnet;
-        let first = down.out_vnet * vcs;
+        let first = vnet * vcs;
         let held = |&slot: &usize| self.slots.down[slot].packet != NONE;
         (first..first + vcs).map(|vc| out.slot(vc)).find(held)
     }

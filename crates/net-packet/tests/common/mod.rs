@@ -78,6 +78,7 @@ pub fn dims(shape: &str, random: &mut Random) -> Vec<Dim> {
         size,
         bandwidth: Bandwidth(1_000_000_007 * (1 + random.below(400))),
         latency: Span(random.below(3_000_000)),
+        parallel: 1,
     };
     shape.dims.iter().map(dim).collect()
 }

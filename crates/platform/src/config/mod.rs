@@ -8,7 +8,7 @@
 
 pub mod astra_sim;
 pub(crate) mod declared;
-mod file;
+pub(crate) mod file;
 pub(crate) mod findings;
 pub mod native;
 pub(crate) mod parse;

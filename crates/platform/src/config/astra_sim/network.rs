@@ -71,6 +71,7 @@ fn parse(path: &str, load: &Load<'_>, findings: &mut Findings) -> Option<Network
         size: sizes[i],
         bandwidth: Bandwidth((bandwidth[i] * GB).round() as u64),
         latency: span(latency[i]),
+        parallel: 1,
     };
     let fabric = Fabric::Stacked((0..blocks.len()).map(dim).collect());
     let name = std::path::Path::new(path)

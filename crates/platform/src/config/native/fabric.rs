@@ -157,7 +157,17 @@ fn dim(block: Block, size: u32, link: &Link, at: &At<'_>, findings: &mut Finding
         findings.refuse(at, message, allowed);
         return None;
     }
-    Some(Dim { block, size, bandwidth: Bandwidth(bandwidth.0 / share), latency: link.latency })
+    let each = bandwidth.0 / share;
+    let parallel = parallel(link, share as u32).filter(|&count| each >= u64::from(count));
+    let parallel = parallel.unwrap_or(1);
+    let bandwidth = Bandwidth(each / u64::from(parallel) * u64::from(parallel));
+    Some(Dim { block, size, bandwidth, latency: link.latency, parallel })
+}
+
+/// Links side by side each way, if every one of the `share` links of an NPU has as many.
+fn parallel(link: &Link, share: u32) -> Option<u32> {
+    let count = link.count.unwrap_or(1);
+    count.is_multiple_of(share).then_some(count / share)
 }
 
 /// The keys that read back to a stack whose dimensions share cards.
@@ -173,6 +183,10 @@ pub(super) fn shared_keys(stack: &SharedStack) -> (Shape, Links) {
 
 /// The keys that read back to a stack.
 pub(super) fn stack_keys(topology: Topology, dims: &[Dim]) -> (Shape, Links) {
-    let link = |dim: &Dim| Link::one(dim.bandwidth, dim.latency, Some(Per::Link));
+    let link = |dim: &Dim| {
+        let each = Bandwidth(dim.bandwidth.0 / u64::from(dim.parallel));
+        let count = Some(dim.parallel).filter(|&count| count > 1);
+        Link { count, ..Link::one(each, dim.latency, Some(Per::Link)) }
+    };
     (Shape::Stack(topology), Links::Each(dims.iter().map(link).collect()))
 }

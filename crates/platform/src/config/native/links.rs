@@ -29,7 +29,8 @@ section! {
         /// Generated fabrics have `link` only.
         pub per: Option<Per>, default None, says "`link`; FullyConnected must say it";
         /// Links side by side, each with `bandwidth`: rings of a Ring, cables to a Switch. A message
-        /// uses them all. With `per: npu`, all links that leave an NPU in that dimension.
+        /// uses them all; on flits each has channels of its own, and packets take turns. With
+        /// `per: npu`, all links that leave an NPU in that dimension.
         pub count: Option<u32> as parallel, default None, says "1";
         /// The part of the bandwidth that data can use. The rest is packet headers.
         pub efficiency: Option<Ratio>, default None, says "1";

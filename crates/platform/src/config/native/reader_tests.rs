@@ -22,12 +22,14 @@ fn every_key_means_what_it_says() {
         size: 8,
         bandwidth: Bandwidth(64_285_714_285),
         latency: Span::from_ns(300),
+        parallel: 1,
     };
     let switch = Dim {
         block: Block::Switch,
         size: 16,
         bandwidth: Bandwidth(50_000_000_000),
         latency: Span::from_ns(2_000),
+        parallel: 1,
     };
     assert_eq!(platform.fabric, Fabric::Stacked(vec![full, switch]));
     let (peak, memory) = (Flops(989_000_000_000_000), Bandwidth(3_350_000_000_000));

@@ -20,12 +20,13 @@ fn algorithm() -> impl Strategy<Value = Algorithm> {
 }
 
 fn stacked() -> impl Strategy<Value = Fabric> {
-    let dim = (0usize..3, 1u32..9, 1u64.., any::<u64>());
-    let dim = dim.prop_map(|(b, size, bandwidth, latency)| Dim {
+    let dim = (0usize..3, 1u32..9, 1u64..u64::MAX / 4, any::<u64>(), 1u32..4);
+    let dim = dim.prop_map(|(b, size, bandwidth, latency, parallel)| Dim {
         block: Block::ALL[b],
         size,
-        bandwidth: Bandwidth(bandwidth),
+        bandwidth: Bandwidth(bandwidth * u64::from(parallel)),
         latency: Span(latency),
+        parallel,
     });
     prop::collection::vec(dim, 1..5).prop_map(Fabric::Stacked)
 }

@@ -16,7 +16,7 @@ mod link;
 pub mod packet;
 
 pub use analytical::Analytical;
-pub use flit::Flit;
+pub use flit::{Deadlock, Flit, FlitRouting, FlitSwitching};
 pub use flow::{Flow, FlowWeights};
 pub use link::{Link, Switching};
 pub use packet::Packet;

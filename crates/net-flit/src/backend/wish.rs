@@ -1,0 +1,75 @@
+//! What a plan is made for, and the proofs that several plans share.
+
+use super::course::{Course, Hop, Refusal};
+use super::datelines::Datelines;
+use super::layers;
+use super::proof::Dependencies;
+use super::search::Search;
+use topology::{Fabric, LinkGraph};
+
+/// What is planned for.
+pub(super) struct Wish<'a> {
+    pub fabric: &'a Fabric,
+    pub links: &'a LinkGraph,
+    pub course: &'a Course,
+    /// Most classes of deterministic routes.
+    pub classes: Option<u16>,
+    /// Whether circles are allowed.
+    pub may_lock_up: bool,
+}
+
+impl Wish<'_> {
+    /// Most classes of deterministic routes.
+    pub(super) fn most(&self) -> u16 {
+        self.classes.unwrap_or(layers::MOST).max(1)
+    }
+
+    /// What was proved, or a refusal that the settings overrule.
+    pub(super) fn overrule(&self, proved: Result<(), Refusal>) -> Result<(), Refusal> {
+        match proved {
+            Err(Refusal::Circle(_)) if self.may_lock_up => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Pairs of different NPUs.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let npus = self.links.npus();
+        let pairs = (0..npus).flat_map(move |src| (0..npus).map(move |dst| (src, dst)));
+        pairs.filter(|(src, dst)| src != dst)
+    }
+}
+
+/// The fewest classes of a stack that `proves`.
+pub(super) fn datelines(
+    wish: &Wish<'_>,
+    proves: impl Fn(&Datelines) -> Result<(), Refusal>,
+) -> Result<Datelines, Refusal> {
+    let one = Datelines::new(wish.fabric.dims(), 1);
+    let most = wish.most();
+    // A pair of any line may go either way round, which the pairs of one line do not show.
+    let refused = if one.has_ties(wish.links) && most > 1 { None } else { Some(proves(&one)) };
+    match refused {
+        Some(Ok(())) => Ok(one),
+        Some(refused) if most == 1 => wish.overrule(refused).map(|()| one),
+        _ => {
+            let two = Datelines::new(wish.fabric.dims(), 2);
+            wish.overrule(proves(&two)).map(|()| two)
+        }
+    }
+}
+
+/// Ways up and down between all nodes.
+pub(super) fn up_down(wish: &Wish<'_>) -> Result<Search, Refusal> {
+    let search = Search::up_down(wish.links);
+    if let Some((at, to)) = search.cut_off(0..wish.links.npus()) {
+        return Err(Refusal::NoWay { at, to });
+    }
+    let mut all = Dependencies::new(wish.links.len(), 1);
+    for (link, turns) in (0..).zip(search.turns()) {
+        for next in turns {
+            all.add(Hop { link, class: 0 }, Hop { link: next, class: 0 });
+        }
+    }
+    all.check().map(|()| search)
+}

@@ -1,0 +1,76 @@
+//! `network.flit`: the flit backend. How packets are routed is in `routing.rs`.
+
+mod routing;
+
+pub use routing::FlitRouting;
+
+use crate::config::declared::{counts, section, words};
+use units::{Bytes, Span};
+
+section! {
+    /// Settings of the flit backend.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Flit {
+        /// Length of a router's cycle. 1 ns is a clock of 1 GHz.
+        pub cycle: Span, default Span::from_ns(1);
+        /// Bytes of a flit. A link sends at most one in a cycle.
+        pub flit: Option<Bytes>, default None,
+            says "what the fastest link carries in a cycle, in steps of 16 B";
+        /// Bytes of a packet, whole flits.
+        pub packet: Option<Bytes>, default None, says "the flits of 4 KiB";
+        /// Virtual channels of each link and class. Each holds one packet at a time.
+        pub virtual_channels: Option<u32>, default None, says "what fills the longest link";
+        /// Flits that a virtual channel of a router holds.
+        pub buffer: Option<u32>, default None, says "those of a packet";
+        /// Cycles of a router from the arrival of a flit to its departure.
+        pub router_latency: u32, default 1;
+        /// How packets are routed ([ways](../models/networks-flit.md#routing)).
+        pub routing: FlitRouting, default FlitRouting::Topology;
+        /// Most classes of virtual channels against lock-up that deterministic routes may use.
+        /// `valiant` has twice as many, `adaptive` one more.
+        pub classes: Option<u32> as classes, default None, says "as many as the proof needs";
+        /// What happens to a network that could lock up: `refuse` it before the run, or `allow` it
+        /// and report the lock-up if there is one.
+        pub deadlock: Deadlock, default Deadlock::Refuse;
+        /// `cut_through`: a channel has room for a whole packet, so that packets that wait leave the
+        /// links before them free (virtual cut-through: Kermani and Kleinrock, Computer Networks 3,
+        /// 1979). `wormhole`: it need not.
+        pub switching: FlitSwitching, default FlitSwitching::Wormhole;
+    }
+}
+
+counts! {
+    /// Classes of virtual channels.
+    classes: 1 to 16;
+}
+
+/// What happens to a network that could lock up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Deadlock {
+    /// It is refused before the run.
+    Refuse,
+    /// It runs. A lock-up is reported.
+    Allow,
+}
+
+/// Whether buffers hold whole packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlitSwitching {
+    /// They need not.
+    Wormhole,
+    /// They do.
+    CutThrough,
+}
+
+words!(Deadlock: "refuse" = Deadlock::Refuse, "allow" = Deadlock::Allow);
+words!(
+    FlitSwitching:
+    "wormhole" = FlitSwitching::Wormhole,
+    "cut_through" = FlitSwitching::CutThrough,
+);
+
+impl Default for Flit {
+    fn default() -> Flit {
+        crate::config::declared::absent()
+    }
+}

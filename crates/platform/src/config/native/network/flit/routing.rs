@@ -1,0 +1,124 @@
+//! `network.flit.routing`: a word, or a table in a file.
+
+use crate::config::declared::{Absent, Key, Setting, Shown};
+use crate::config::findings::{At, Findings};
+use std::fmt;
+use std::path::Path;
+
+/// How packets are routed on flits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum FlitRouting {
+    /// By the routes of the topology.
+    Topology,
+    /// Up towards a root, then down.
+    UpDown,
+    /// Over a node at random.
+    Valiant {
+        /// Changes which nodes.
+        seed: u64,
+    },
+    /// Every minimal way, by what is before it.
+    Adaptive,
+    /// By the table of a file.
+    Table {
+        /// Its path.
+        file: String,
+    },
+}
+
+/// The words, and what they allow.
+const WORDS: &str =
+    "topology, up_down, valiant, valiant(seed) such as valiant(7), adaptive, or {table: file}";
+
+/// The key of a table's file.
+const TABLE: Key = Key::plain(
+    "table",
+    || "path".to_string(),
+    Absent::Text("none"),
+    "A file with the next node on the way from every node to every NPU, seen from the platform's \
+     file.",
+);
+
+impl Setting for FlitRouting {
+    fn keys() -> &'static [Key] {
+        &[TABLE]
+    }
+
+    fn kind() -> String {
+        "`topology`, `up_down`, `valiant`, `valiant(seed)`, `adaptive`, or mapping".into()
+    }
+
+    fn example() -> String {
+        WORDS.into()
+    }
+
+    fn read(at: &At<'_>, findings: &mut Findings) -> Option<FlitRouting> {
+        if at.is_map() {
+            findings.mapping(at, &[TABLE.name])?;
+            let named = findings.need(at, TABLE.name, "the path of a table of routes")?;
+            let path = findings.text(&named)?;
+            let folder = Path::new(findings.file_of(named.tree.origin)).parent();
+            let file = folder.unwrap_or(Path::new("")).join(path).to_string_lossy().into_owned();
+            return Some(FlitRouting::Table { file });
+        }
+        let text = findings.text(at)?;
+        let found = of(text);
+        if found.is_none() {
+            findings.refuse(at, format!("unknown routing of flits \"{text}\""), WORDS);
+        }
+        found
+    }
+
+    fn show(&self) -> Option<Shown> {
+        Some(match self {
+            FlitRouting::Table { file } => Shown::Map(vec![(TABLE.name, Shown::quoted(file))]),
+            word => Shown::of(word),
+        })
+    }
+
+    fn json(&self) -> serde_json::Value {
+        match self {
+            FlitRouting::Table { file } => serde_json::json!({ TABLE.name: file }),
+            word => word.to_string().into(),
+        }
+    }
+}
+
+fn of(text: &str) -> Option<FlitRouting> {
+    let seed = text.strip_prefix("valiant(").and_then(|rest| rest.strip_suffix(')'));
+    match text {
+        "topology" => Some(FlitRouting::Topology),
+        "up_down" => Some(FlitRouting::UpDown),
+        "valiant" => Some(FlitRouting::Valiant { seed: 0 }),
+        "adaptive" => Some(FlitRouting::Adaptive),
+        _ => Some(FlitRouting::Valiant { seed: seed?.parse().ok()? }),
+    }
+}
+
+impl fmt::Display for FlitRouting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FlitRouting::Topology => f.write_str("topology"),
+            FlitRouting::UpDown => f.write_str("up_down"),
+            FlitRouting::Valiant { seed: 0 } => f.write_str("valiant"),
+            FlitRouting::Valiant { seed } => write!(f, "valiant({seed})"),
+            FlitRouting::Adaptive => f.write_str("adaptive"),
+            FlitRouting::Table { file } => write!(f, "table {file}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_print_and_read_back() {
+        for text in ["topology", "up_down", "valiant", "valiant(7)", "adaptive"] {
+            assert_eq!(of(text).expect("a word").to_string(), text);
+        }
+        for text in ["", "minimal", "valiant(", "valiant(-1)", "valiant()", "Adaptive"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+}
