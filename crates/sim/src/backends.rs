@@ -358,7 +358,7 @@ fn packet(platform: &Platform) -> Result<Packets, Problem> {
 /// # Errors
 /// Settings that do not fit together.
 pub(crate) fn cycle(platform: &Platform) -> Result<(Span, u32), Problem> {
-    let settings = crate::flit_settings::settings(platform, &costs(platform))?;
+    let settings = crate::flit_settings::settings(platform, &costs(platform), &links(platform)?)?;
     Ok((settings.cycle, settings.flit))
 }
 

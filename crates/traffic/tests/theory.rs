@@ -14,8 +14,11 @@ const LATENCY: f64 = 5e4;
 fn network(shape: &str) -> LinkQueues {
     let shape: Topology = shape.parse().expect("a shape");
     let (bandwidth, latency) = (Bandwidth(1_000_000_000), Span(LATENCY as u64));
-    let dims: Vec<Dim> =
-        shape.dims.iter().map(|&(block, size)| Dim { block, size, bandwidth, latency }).collect();
+    let dims: Vec<Dim> = shape
+        .dims
+        .iter()
+        .map(|&(block, size)| Dim { block, size, bandwidth, latency, parallel: 1 })
+        .collect();
     let graph = LinkGraph::new(&Fabric::Stacked(dims.clone())).expect("a network");
     let costs = dims.iter().map(|d| LinkCost::Exact { bandwidth: d.bandwidth, latency: d.latency });
     LinkQueues::new(graph, costs.collect(), false)

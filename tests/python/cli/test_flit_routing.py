@@ -1,0 +1,140 @@
+"""`network.flit.routing`: every routing delivers, and wrong settings are named errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Armillary
+
+RING = """topology: Ring(8)
+links: {bandwidth: 64 GB/s, latency: 20 ns}
+collectives: {all_to_all: direct}
+network:
+  model: flit
+  flit: {flit: 64 B, packet: 512 B, virtual_channels: 2, buffer: 8}
+"""
+
+LINE = """graph:
+  npus: 3
+  switches: 2
+  links:
+    - {between: [npu0, switch0], bandwidth: 64 GB/s, latency: 20 ns}
+    - {between: [npu1, switch0], bandwidth: 64 GB/s, latency: 20 ns}
+    - {between: [switch0, switch1], count: 2, bandwidth: 64 GB/s, latency: 20 ns}
+    - {between: [npu2, switch1], bandwidth: 64 GB/s, latency: 20 ns}
+network:
+  model: flit
+  flit: {flit: 64 B, packet: 512 B, routing: {table: routes.yml}}
+"""
+
+TABLE = """routes:
+  npu0: {default: switch0}
+  npu1: {default: switch0}
+  npu2: {default: switch1}
+  switch0: {npu0: npu0, npu1: npu1, default: switch1}
+  switch1: {npu2: npu2, default: switch0}
+"""
+
+
+def args(path: Path, *settings: str) -> list[str]:
+    """A small all-to-all."""
+    sets = [word for setting in settings for word in ("--set", f"network.flit.{setting}")]
+    return ["collective", "all_to_all", "-p", str(path), "-b", "32K", "-e", "32K", *sets]
+
+
+@pytest.mark.parametrize("routing", ["topology", "up_down", "valiant", "valiant(7)", "adaptive"])
+def test_every_routing_delivers(armillary: Armillary, tmp_path: Path, routing: str) -> None:
+    """The same twice, too."""
+    (tmp_path / "ring.yml").write_text(RING)
+    run = args(tmp_path / "ring.yml", f"routing={routing}")
+    first = armillary(*run)
+    assert first.returncode == 0, first.stderr
+    assert armillary(*run).stdout == first.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "what", "allowed"),
+    [
+        (["classes=1"], "wait for each other in a cycle: npu0 -> npu1", "network.flit.classes"),
+        (["classes=0"], "0 is not allowed", "1 to 16"),
+        (["routing=minimal"], 'unknown routing of flits "minimal"', "topology, up_down, valiant"),
+        (["routing={}"], '"table" is missing', "path"),
+        (["packet=100 B"], "not a whole number of flits of 64 B", "a multiple of 64 B"),
+        (["flit=16 B"], "the fastest link carries 64 B in a cycle", "64 B to"),
+        (["virtual_channels=0"], "0 is not allowed", "a whole number from 1"),
+        (["buffer=0"], "0 is not allowed", "a whole number from 1"),
+        (["buffer=4", "switching=cut_through"], "does not hold a packet of 8", "at least 8"),
+        (["deadlock=perhaps"], "perhaps", "refuse, allow"),
+    ],
+)
+def test_wrong_settings_are_named(
+    armillary: Armillary, tmp_path: Path, settings: list[str], what: str, allowed: str
+) -> None:
+    """Value, place and what is allowed; exit code 2."""
+    (tmp_path / "ring.yml").write_text(RING)
+    done = armillary(*args(tmp_path / "ring.yml", *settings))
+    assert done.returncode == 2
+    assert what in done.stderr
+    assert "network.flit." in done.stderr
+    assert allowed in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unsafe_ring_locks_up_and_is_reported(armillary: Armillary, tmp_path: Path) -> None:
+    """One class, one channel, two flits of room: messages of half the ring wait in a circle."""
+    (tmp_path / "ring.yml").write_text(RING)
+    tight = ["virtual_channels=1", "buffer=2", "classes=1", "deadlock=allow"]
+    done = armillary(*args(tmp_path / "ring.yml", *tight))
+    assert done.returncode == 1, done.stdout
+    assert "npu0 -> npu1 channel 0" in done.stderr, done.stderr
+
+
+def test_a_table_delivers(armillary: Armillary, tmp_path: Path) -> None:
+    """It takes as long as the routes of the topology, which are the same."""
+    (tmp_path / "line.yml").write_text(LINE)
+    (tmp_path / "routes.yml").write_text(TABLE)
+    by_table = armillary(*args(tmp_path / "line.yml"))
+    assert by_table.returncode == 0, by_table.stderr
+    assert armillary(*args(tmp_path / "line.yml", "routing=topology")).stdout == by_table.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what", "place"),
+    [
+        (
+            "switch1: {npu2: npu2, default: switch0}",
+            "",
+            "no route from switch1 to",
+            "routes.switch1",
+        ),
+        ("npu0: {default", "npu9: {default", 'unknown node "npu9"', "line 2, routes.npu9"),
+        ("npu2: npu2,", "npu7: npu2,", 'unknown NPU "npu7"', "line 6, routes.switch1.npu7"),
+        ("default: switch1}\n  switch1", "default: npu2}\n  switch1", "no link leads", "line 5"),
+        ("npu2: npu2,", "npu2: switch0,", "go round and never arrive", "routes.switch0"),
+        ("routes:", "table:", 'unknown key "table"', "line 1, table"),
+    ],
+)
+def test_wrong_tables_are_named(
+    armillary: Armillary, tmp_path: Path, old: str, new: str, what: str, place: str
+) -> None:
+    """The file of the table, and the place in it."""
+    (tmp_path / "line.yml").write_text(LINE)
+    assert old in TABLE
+    (tmp_path / "routes.yml").write_text(TABLE.replace(old, new))
+    done = armillary(*args(tmp_path / "line.yml"))
+    assert done.returncode == 2
+    assert what in done.stderr, done.stderr
+    assert "routes.yml" in done.stderr
+    assert place in done.stderr, done.stderr
+
+
+def test_a_table_that_could_lock_up_is_refused(armillary: Armillary, tmp_path: Path) -> None:
+    """All messages go the same way round."""
+    (tmp_path / "ring.yml").write_text(RING)
+    rows = [f"  npu{npu}: {{default: npu{(npu + 1) % 8}}}\n" for npu in range(8)]
+    (tmp_path / "routes.yml").write_text("routes:\n" + "".join(rows))
+    done = armillary(*args(tmp_path / "ring.yml", f"routing={{table: {tmp_path}/routes.yml}}"))
+    assert done.returncode == 2
+    assert "cycle: npu0 -> npu1, npu1 -> npu2" in done.stderr
+    assert "routes.yml" in done.stderr
