@@ -88,7 +88,8 @@ def _links(report: Report, used: set[int] | None) -> Iterator[Change]:
     moved, delayed = _reach(report, _MOVED), _reach(report, _DELAYED)
     for at, dim in enumerate(dimensions(report)):
         if dim.size > 1 and (used is None or at in used):
-            more = {f"links[{at}].bandwidth": f"{dim.link * _MORE:.9f} GB/s"}
+            each = dim.link * _MORE / dim.parallel
+            more = {f"links[{at}].bandwidth": f"{each:.9f} GB/s"}
             yield Change(f"10 % more bandwidth of {dim.name}", more, True, moved.get(at, 0.0))
             if dim.latency_ns:
                 less = {f"links[{at}].latency": f"{dim.latency_ns * _LESS:.3f} ns"}

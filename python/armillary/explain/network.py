@@ -22,6 +22,8 @@ class NetworkDimension:
     link: float
     npu: float
     latency_ns: float
+    parallel: int
+    """Links side by side that a link consists of; they have its bandwidth together."""
 
     def diameter(self, size: int) -> int:
         """Links between the two of `size` positions that are farthest apart."""
@@ -48,6 +50,7 @@ def dimensions(report: Report) -> list[NetworkDimension]:
             shown["link_gb_per_s"],
             shown["npu_gb_per_s"],
             dim["link_latency_ps"] / PS_PER_NS,
+            dim.get("links_side_by_side", 1),
         )
         for dim, shown in zip(dims, report["dimensions"], strict=True)
     ]

@@ -29,6 +29,7 @@ class Dim(TypedDict):
     size: int
     link_bandwidth: float
     link_latency_ps: int
+    links_side_by_side: NotRequired[int]
 
 
 Link = TypedDict("Link", {"from": int, "to": int, "bandwidth": float, "latency_ps": int})

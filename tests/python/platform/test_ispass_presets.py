@@ -15,9 +15,10 @@ LOCAL, PACKAGE, EFFICIENCY = 200, 25, 0.94
 
 
 def bandwidths(preset: str) -> list[float]:
-    """GB/s of one link of each dimension."""
-    found = re.findall(r"bandwidth: ([\d.]+) GB/s", Platform.load(preset).to_yaml())
-    return [float(each) for each in found]
+    """GB/s of one link of each dimension, those side by side together."""
+    line = r"bandwidth: ([\d.]+) GB/s, latency: \d+ ns, per: link(?:, count: (\d+))?"
+    found = re.findall(line, Platform.load(preset).to_yaml())
+    return [float(each) * int(count or 1) for each, count in found]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ pub struct Settings {
     pub router_latency: u32,
     /// How packets are routed.
     pub course: Course,
-    /// Most classes of deterministic routes; where it is `None`, as many as the proof needs.
+    /// Most classes of deterministic routes; where it is `None`, what the proof needs.
     pub classes: Option<u16>,
     /// Whether the network is built even if it could lock up.
     pub may_lock_up: bool,

@@ -197,7 +197,7 @@ impl Routes {
         }
     }
 
-    /// Whether all packets from one NPU to another cross as many links of each dimension.
+    /// Whether all packets from one NPU to another cross the same number of links of each dimension.
     pub(super) fn has_one_length(&self) -> bool {
         !matches!(self.plan, Plan::Valiant(_))
     }

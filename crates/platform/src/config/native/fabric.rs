@@ -164,7 +164,7 @@ fn dim(block: Block, size: u32, link: &Link, at: &At<'_>, findings: &mut Finding
     Some(Dim { block, size, bandwidth, latency: link.latency, parallel })
 }
 
-/// Links side by side each way, if every one of the `share` links of an NPU has as many.
+/// Links side by side each way, if they share out evenly over the `share` links of an NPU.
 fn parallel(link: &Link, share: u32) -> Option<u32> {
     let count = link.count.unwrap_or(1);
     count.is_multiple_of(share).then_some(count / share)

@@ -76,7 +76,13 @@ fn settings(platform: &Platform) -> Value {
 fn fabric(fabric: &Fabric) -> Value {
     match fabric {
         Fabric::Stacked(dims) => {
-            let dim = |d: &topology::Dim| json!({"block": d.block, "size": d.size, "link_bandwidth": d.bandwidth.0, "link_latency_ps": d.latency.0});
+            let dim = |d: &topology::Dim| {
+                let mut shown = json!({"block": d.block, "size": d.size, "link_bandwidth": d.bandwidth.0, "link_latency_ps": d.latency.0});
+                if d.parallel > 1 {
+                    shown["links_side_by_side"] = json!(d.parallel);
+                }
+                shown
+            };
             json!({"topology": fabric.topology().map(|t| t.to_string()), "dims": dims.iter().map(dim).collect::<Vec<_>>()})
         }
         Fabric::Graph(graph) => match &graph.recipe {

@@ -27,8 +27,8 @@ section! {
         /// How packets are routed ([ways](../models/networks-flit.md#routing)).
         pub routing: FlitRouting, default FlitRouting::Topology;
         /// Most classes of virtual channels against lock-up that deterministic routes may use.
-        /// `valiant` has twice as many, `adaptive` one more.
-        pub classes: Option<u32> as classes, default None, says "as many as the proof needs";
+        /// `valiant` has them twice, `adaptive` has one more.
+        pub classes: Option<u32> as classes, default None, says "what the proof needs";
         /// What happens to a network that could lock up: `refuse` it before the run, or `allow` it
         /// and report the lock-up if there is one.
         pub deadlock: Deadlock, default Deadlock::Refuse;
