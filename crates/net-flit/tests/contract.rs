@@ -345,3 +345,32 @@ fn links_side_by_side_share_a_message() {
     let gain = time(1, 64_000_000_000) / time(4, 256_000_000_000);
     assert!((3.9..4.0).contains(&gain), "{gain}");
 }
+
+/// On a concentrated mesh the lowest next hop goes down in y first, then along x, then up in y: of the
+/// turns from x to y only those up are taken, so a single class has no circle (the turn model: Glass
+/// and Ni, ISCA 1992). Every course delivers all.
+#[test]
+fn concentrated_meshes_never_lock_up() {
+    use topology::generate::{Values, Wire, generate, generator};
+    let (bandwidth, latency) = (Bandwidth(50_000_000_000), Span::from_ns(20));
+    for name in ["concentrated_mesh", "concentrated_torus"] {
+        let mut values = Values::default();
+        values.set("npus_per_router", vec![2]);
+        values.set("sizes", vec![5, 3]);
+        let wires = vec![Wire { bandwidth, latency }; 3];
+        let made = generate(generator(name).expect("known"), values, wires).expect("a fabric");
+        let costs = vec![exact(bandwidth, latency); made.links.len()];
+        let fabric = Fabric::Graph(made);
+        let links = LinkGraph::new(&fabric).expect("connected").with_routing(Routing::Lowest);
+        let one = Settings { classes: Some(1), ..TIGHT };
+        let lowest = Flits::new(&fabric, links.clone(), (costs.clone(), true), one);
+        assert_eq!(lowest.is_ok(), name == "concentrated_mesh");
+        for course in
+            [Course::Topology, Course::UpDown, Course::Valiant { seed: 1 }, Course::Adaptive]
+        {
+            let settings = Settings { course: course.clone(), ..TIGHT };
+            let network = Flits::new(&fabric, links.clone(), (costs.clone(), true), settings);
+            all_to_all(network.expect("no circle").checked(), 30, &format!("{name}, {course:?}"));
+        }
+    }
+}

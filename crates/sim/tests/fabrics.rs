@@ -12,7 +12,7 @@ use units::{Bytes, Span};
 
 const ROUTINGS: [&str; 5] = ["auto", "lowest", "d_mod_k", "hash(7)", "spray"];
 /// One of each generator; links of every kind at 50 GB/s and 1 us.
-const FABRICS: [&str; 16] = [
+const FABRICS: [&str; 18] = [
     "{generator: leaf_spine, npus_per_leaf: 4, leaves: 4, spines: 2}",
     "{generator: fat_tree, radix: 4}",
     "{generator: clos, down: [2, 2, 2], up: [2, 1], planes: 2, cables: [1, 2, 1]}",
@@ -23,6 +23,8 @@ const FABRICS: [&str; 16] = [
     "{generator: rail_only, npus_per_node: 4, nodes: 4, switches_per_node: 2}",
     "{generator: dragonfly_plus, npus_per_leaf: 2, leaves: 2, spines: 2, global_links: 1}",
     "{generator: hyperx, npus_per_switch: 2, sizes: [3, 2]}",
+    "{generator: concentrated_mesh, npus_per_router: 2, sizes: [3, 2]}",
+    "{generator: concentrated_torus, npus_per_router: 2, sizes: [4, 3]}",
     "{generator: nvlink_domain, npus: 8, switches: 4}",
     "{generator: full_mesh, npus: 8}",
     "{generator: cube_mesh}",

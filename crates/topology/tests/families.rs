@@ -53,6 +53,25 @@ fn mean_distance(fabric: &GraphFabric) -> f64 {
         / f64::from(fabric.npus)
 }
 
+/// Balfour and Dally: `c` NPUs at each of `k^n` routers, `n k^(n-1) (k-1)` cables between them, one
+/// for each line across the middle. Two routers of a line of `k` are `(k - 1/k) / 3` links apart on
+/// average (Dally and Towles, section 3.3), in a ring of even `k` `k / 4`.
+#[test]
+fn concentrated_meshes_have_the_cables_and_distances_of_their_grid() {
+    let sizes = [("npus_per_router", &[4][..]), ("sizes", &[4, 4])];
+    let mesh = make("concentrated_mesh", &sizes);
+    assert_eq!(count(&mesh), (64, 16, 64 + 2 * 4 * 3));
+    let torus = make("concentrated_torus", &sizes);
+    assert_eq!(count(&torus), (64, 16, 64 + 2 * 4 * 4));
+    let between_routers = |fabric: &GraphFabric| {
+        let far = (0..64).flat_map(|npu| distances(fabric, npu)[..64].to_vec());
+        // Two links are those of the NPUs, unless it is the same router.
+        far.map(|links| links.saturating_sub(2)).sum::<u32>()
+    };
+    assert_eq!(f64::from(between_routers(&mesh)) / 64.0 / 64.0, 2.5);
+    assert_eq!(f64::from(between_routers(&torus)) / 64.0 / 64.0, 2.0);
+}
+
 /// Every NPU of a twisted torus sees the same. Cámara: the rectangular twisted torus has diameter
 /// `k`, less than the `3k / 2` of the torus. Camarero: that of the cubic lattices is `3k / 2`, less
 /// than `2k` and `5k / 2`.

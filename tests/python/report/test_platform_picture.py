@@ -130,6 +130,8 @@ def test_a_large_fabric_is_small_to_look_at(tmp_path: Path) -> None:
         ("R(4)_M(5)_R(6)", "grid"),
         ("{generator: twisted_torus, sizes: [4, 8]}", "grid"),
         ("{generator: hyperx, npus_per_switch: 4, sizes: [4, 4]}", "grid"),
+        ("{generator: concentrated_mesh, npus_per_router: 4, sizes: [4, 4]}", "grid"),
+        ("{generator: concentrated_torus, npus_per_router: 2, sizes: [4, 4]}", "grid"),
         ("{generator: cube_mesh}", "circle"),
         ("{generator: nvlink_domain, npus: 72, switches: 18}", "tiers"),
     ],

@@ -6,6 +6,7 @@
 //! fastest. The same parameters give the same wiring.
 
 mod clos;
+mod concentrated;
 mod dragonfly;
 mod dragonfly_plus;
 mod generator;
@@ -29,7 +30,7 @@ use generator::{MOST_LINKS, MOST_NPUS};
 use std::borrow::Cow;
 
 /// Every generator.
-pub static GENERATORS: [&dyn Generator; 15] = [
+pub static GENERATORS: [&dyn Generator; 17] = [
     &clos::LeafSpine,
     &clos::FatTree,
     &clos::Clos,
@@ -41,6 +42,8 @@ pub static GENERATORS: [&dyn Generator; 15] = [
     &grid::TORUS,
     &grid::TWISTED,
     &grid::MESH,
+    &concentrated::MESH,
+    &concentrated::TORUS,
     &node::NvlinkDomain,
     &node::FullMesh,
     &node::CubeMesh,
