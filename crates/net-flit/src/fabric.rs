@@ -110,9 +110,10 @@ pub trait Routing {
     #[inline]
     fn enters(&mut self, _packet: &mut Packet) {}
 
-    /// Bits of the virtual channels that the packet may have on that channel, of `vcs`. Only the
-    /// input-queued router asks.
-    fn allowed(&self, _router: u32, _packet: &Packet, vcs: u32) -> u64 {
-        u64::MAX >> (64 - vcs)
+    /// The way, and bits of the virtual channels that the packet may have on that channel, of `vcs`.
+    /// Only the input-queued router asks.
+    #[inline]
+    fn next_of(&mut self, router: u32, packet: &Packet, hops: u32, vcs: u32) -> (Way, u64) {
+        (self.next(router, packet, hops), u64::MAX >> (64 - vcs))
     }
 }

@@ -101,41 +101,50 @@ impl DimensionOrder {
     }
 }
 
+impl DimensionOrder {
+    /// The first dimension in which a packet is not where it goes, and that way; the channel to the
+    /// node if there is none.
+    #[inline]
+    fn way(&mut self, router: u32, packet: &Packet) -> (Option<usize>, u32) {
+        let Grid { k, n, wraps } = self.ways.grid;
+        let here = &self.ways.places[(router * n) as usize..][..n as usize];
+        let there = &self.ways.places[(packet.dst * n) as usize..][..n as usize];
+        let differs = here.iter().zip(there).position(|(here, there)| here != there);
+        let Some(dim) = differs else { return (None, self.ways.way(router, 0)) };
+        let (from, to) = (here[dim], there[dim]);
+        let up = if to > from { to - from } else { to + k - from };
+        let ahead = match (wraps, (2 * up).cmp(&k)) {
+            (false, _) => to > from,
+            (true, std::cmp::Ordering::Less) => true,
+            (true, std::cmp::Ordering::Greater) => false,
+            (true, std::cmp::Ordering::Equal) => self.random.below(2) == 0,
+        };
+        (Some(dim), self.ways.way(router, 1 + 2 * dim + usize::from(!ahead)))
+    }
+}
+
 impl Routing for DimensionOrder {
+    #[inline]
     fn next(&mut self, router: u32, packet: &Packet, _: u32) -> Way {
-        let way = |channel| Way { channel, vnet: packet.vnet };
-        let grid = self.ways.grid;
-        for dim in 0..grid.n {
-            let (from, to) = (self.ways.place(router, dim), self.ways.place(packet.dst, dim));
-            if from == to {
-                continue;
-            }
-            let up = if to > from { to - from } else { to + grid.k - from };
-            let ahead = match (grid.wraps, (2 * up).cmp(&grid.k)) {
-                (false, _) => to > from,
-                (true, std::cmp::Ordering::Less) => true,
-                (true, std::cmp::Ordering::Greater) => false,
-                (true, std::cmp::Ordering::Equal) => self.random.below(2) == 0,
-            };
-            return way(self.ways.way(router, 1 + 2 * dim as usize + usize::from(!ahead)));
-        }
-        way(self.ways.way(router, 0))
+        Way { channel: self.way(router, packet).1, vnet: packet.vnet }
     }
 
     /// On tori, the lower half of the virtual channels or the upper half: that of packets whose
     /// place of departure in the dimension is above their destination. Kept in a dimension, so
     /// that no packet that passes the end of a ring waits for one that does not.
-    fn allowed(&self, router: u32, packet: &Packet, vcs: u32) -> u64 {
-        let grid = self.ways.grid;
+    #[inline]
+    fn next_of(&mut self, router: u32, packet: &Packet, _: u32, vcs: u32) -> (Way, u64) {
+        let (dim, channel) = self.way(router, packet);
         let all = u64::MAX >> (64 - vcs);
-        let differs = |&dim: &u32| self.ways.place(router, dim) != self.ways.place(packet.dst, dim);
-        match (0..grid.n).find(differs) {
-            Some(dim) if grid.wraps && vcs > 1 => {
+        let allowed = match dim {
+            Some(dim) if self.ways.grid.wraps && vcs > 1 => {
                 let lower = all >> (vcs - vcs / 2);
+                let dim = dim as u32;
                 let upper = self.ways.place(packet.src, dim) > self.ways.place(packet.dst, dim);
                 if upper { all & !lower } else { lower }
             }
             _ => all,
-        }
+        };
+        (Way { channel, vnet: packet.vnet }, allowed)
     }
 }

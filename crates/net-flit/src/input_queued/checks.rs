@@ -6,15 +6,18 @@ use crate::refused::Refused;
 
 /// Most virtual channels of a channel, and ports of a router: each has a bit of a word.
 const MOST: u32 = 64;
-/// Most flits that a virtual channel holds, and most cycles of a stage.
-const LARGEST: u32 = 1 << 20;
+/// Most flits that a virtual channel holds, and all of a network; most cycles of a stage and of a
+/// link.
+const DEPTH: u32 = u16::MAX as u32;
+const ROOM: u64 = 1 << 28;
+const CYCLES: u32 = 1 << 20;
 
 /// Settings in range.
 pub(super) fn settings(settings: &Settings) -> Result<(), Refused> {
     let Settings { vcs, buffers_per_vc, iterations, .. } = *settings;
     Refused::unless((1..=MOST).contains(&vcs), "virtual channels", vcs, "1 to 64")?;
-    let fits = (1..=LARGEST).contains(&buffers_per_vc);
-    Refused::unless(fits, "flits of a virtual channel", buffers_per_vc, "1 to 1,048,576")?;
+    let fits = (1..=DEPTH).contains(&buffers_per_vc);
+    Refused::unless(fits, "flits of a virtual channel", buffers_per_vc, "1 to 65,535")?;
     Refused::unless(iterations > 0, "iterations of allocation", iterations, "at least 1")?;
     let stages = [
         ("cycles of channel allocation", settings.channel_allocation, 1),
@@ -25,14 +28,17 @@ pub(super) fn settings(settings: &Settings) -> Result<(), Refused> {
     ];
     for (name, cycles, least) in stages {
         let allowed = if least > 0 { "1 to 1,048,576" } else { "0 to 1,048,576" };
-        Refused::unless((least..=LARGEST).contains(&cycles), name, cycles, allowed)?;
+        Refused::unless((least..=CYCLES).contains(&cycles), name, cycles, allowed)?;
     }
     Ok(())
 }
 
 /// Channels that take a flit each cycle, one link of each node in each direction, and routers of at
 /// most 64 ports.
-pub(super) fn fabric(fabric: &Fabric) -> Result<(), Refused> {
+pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused> {
+    let most = 1 << 30;
+    Refused::unless(fabric.routers < most, "routers", fabric.routers, "fewer than 1,073,741,824")?;
+    Refused::unless(fabric.nodes < most, "nodes", fabric.nodes, "fewer than 1,073,741,824")?;
     let mut inputs = vec![0u32; fabric.routers as usize];
     let mut outputs = inputs.clone();
     let mut links = vec![0u32; fabric.nodes as usize];
@@ -40,6 +46,12 @@ pub(super) fn fabric(fabric: &Fabric) -> Result<(), Refused> {
         let flits = channel.occupancy as f64 / CYCLE as f64;
         let allowed = "1: no serialized links";
         Refused::unless(channel.occupancy == CYCLE, "cycles of a flit on a link", flits, allowed)?;
+        let latency = channel.latency;
+        let fits = (1..=CYCLES).contains(&latency);
+        Refused::unless(fits, "latency of a link", latency, "1 to 1,048,576 cycles")?;
+        let vnets = &channel.vnets;
+        let only = "0: there is one virtual network";
+        Refused::unless(*vnets == (0..1), "virtual networks", format!("{vnets:?}"), only)?;
         match channel.from {
             End::Router(router) => outputs[router as usize] += 1,
             End::Node(node) => links[node as usize] += 1,
@@ -50,6 +62,9 @@ pub(super) fn fabric(fabric: &Fabric) -> Result<(), Refused> {
     }
     let ports = inputs.into_iter().chain(outputs).max().unwrap_or(0);
     Refused::unless(ports <= MOST, "ports of a router", ports, "at most 64")?;
+    let slots = fabric.channels.len() as u64 * u64::from(settings.vcs.next_power_of_two());
+    let room = slots * u64::from(settings.buffers_per_vc);
+    Refused::unless(room <= ROOM, "flits of all buffers", room, "at most 268,435,456")?;
     let other = links.into_iter().find(|&links| links != 1);
     Refused::unless(other.is_none(), "links of a node", other.unwrap_or(1), "1")
 }

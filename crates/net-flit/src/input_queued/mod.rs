@@ -13,17 +13,17 @@ mod state;
 mod stuck;
 
 use crate::calendar::Calendar;
-use crate::fabric::{End, Fabric, Packet, Routing};
+use crate::fabric::{Fabric, Packet, Routing};
 pub use crate::garnet::{Arrival, Blocked, Counters};
 use crate::refused::Refused;
-use state::{NONE, Record, Stage, State};
+use state::{NODE, NONE, Record, Sink, Stage, State, Up};
 
 /// The settings of the router. Delays in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Virtual channels of each channel, 1 to 64.
     pub vcs: u32,
-    /// Flits that each holds.
+    /// Flits that each holds, 1 to 65,535.
     pub buffers_per_vc: u32,
     /// Computation of routes; 0 with lookahead.
     pub routing: u32,
@@ -85,6 +85,8 @@ pub struct InputQueued<R> {
     now: u64,
     calendar: Calendar<Event>,
     events: Vec<Event>,
+    /// Slots of heads that have their route in the next cycle.
+    routed: Vec<u32>,
     state: State,
     buffers: Vec<u32>,
     busy_routers: Vec<u64>,
@@ -107,7 +109,7 @@ impl<R: Routing> InputQueued<R> {
     /// If a setting is out of range, or a channel or a router of the fabric cannot be simulated.
     pub fn new(fabric: &Fabric, settings: Settings, routing: R) -> Result<InputQueued<R>, Refused> {
         checks::settings(&settings)?;
-        checks::fabric(fabric)?;
+        checks::fabric(fabric, &settings)?;
         let state = State::new(fabric, &settings);
         Ok(InputQueued {
             settings,
@@ -115,6 +117,7 @@ impl<R: Routing> InputQueued<R> {
             now: 0,
             calendar: Calendar::default(),
             events: Vec::new(),
+            routed: Vec::new(),
             buffers: vec![0; state.downs.len() * settings.buffers_per_vc as usize],
             busy_routers: vec![0; state.routers.len().div_ceil(64)],
             busy_nodes: vec![0; state.nodes.len().div_ceil(64)],
@@ -164,7 +167,7 @@ impl<R: Routing> InputQueued<R> {
 
     /// What each channel has done.
     pub fn counters(&self) -> impl Iterator<Item = Counters> + '_ {
-        self.state.lines.iter().map(|line| line.counters)
+        self.state.counters.iter().copied()
     }
 
     /// A packet comes into the queue of its source in a cycle, which is not before now. It can leave
@@ -191,7 +194,11 @@ impl<R: Routing> InputQueued<R> {
     /// The next cycle in which something can happen; `None` if nothing can.
     pub fn next(&self) -> Option<u64> {
         let busy = self.busy_routers.iter().chain(&self.busy_nodes).any(|&bits| bits != 0);
-        if busy { Some(self.now + 1) } else { self.calendar.next(self.now) }
+        if busy || !self.routed.is_empty() {
+            Some(self.now + 1)
+        } else {
+            self.calendar.next(self.now)
+        }
     }
 
     /// Simulates up to the end of a cycle. Packets that arrive come last in `arrived`.
@@ -215,7 +222,13 @@ impl<R: Routing> InputQueued<R> {
     }
 
     fn cycle(&mut self, arrived: &mut Vec<Arrival>) {
+        let mut routed = std::mem::take(&mut self.routed);
+        for slot in routed.drain(..) {
+            self.ready(slot);
+        }
         let mut events = std::mem::take(&mut self.events);
+        // Heads that arrive now use the list again.
+        self.routed = routed;
         self.calendar.take(self.now, &mut events);
         for event in events.drain(..) {
             self.happens(event, arrived);
@@ -250,9 +263,9 @@ impl<R: Routing> InputQueued<R> {
     fn happens(&mut self, Event { what, flit }: Event, arrived: &mut Vec<Arrival>) {
         let slot = what >> 2;
         match what & 3 {
-            FLIT => match self.state.lines[(slot / self.settings.vcs) as usize].to {
-                End::Router(router) => self.flit_arrives(router, slot, flit),
-                End::Node(_) => self.eject(slot, flit, arrived),
+            FLIT => match self.state.sinks[(slot >> self.state.shift) as usize].router {
+                NODE => self.eject(slot, flit, arrived),
+                router => self.flit_arrives(router, slot, flit),
             },
             CREDIT => self.credit(slot),
             READY => self.ready(slot),
@@ -262,23 +275,23 @@ impl<R: Routing> InputQueued<R> {
 
     #[inline]
     fn flit_arrives(&mut self, router: u32, slot: u32, flit: u32) {
-        let depth = self.settings.buffers_per_vc;
         let down = &mut self.state.downs[slot as usize];
-        let at = down.first + down.ready;
-        let at = if at >= depth { at - depth } else { at };
-        self.buffers[(slot * depth + at) as usize] = flit;
+        if down.ready == 0 {
+            down.front = flit;
+        } else {
+            let depth = self.settings.buffers_per_vc;
+            let at = u32::from(down.first) + u32::from(down.ready);
+            let at = if at >= depth { at - depth } else { at };
+            self.buffers[slot as usize * depth as usize + at as usize] = flit;
+        }
         down.ready += 1;
         match down.stage {
             Stage::Idle => {
                 down.stage = Stage::Route;
-                if self.before_channel == 0 {
-                    self.ready(slot);
-                } else {
-                    self.event(self.now + self.before_channel, slot << 2 | READY, 0);
-                }
+                self.route(slot, self.before_channel);
             }
             Stage::Switch if down.ready == 1 => {
-                let out = down.out * self.settings.vcs + down.out_vc;
+                let out = (down.out << self.state.shift) + u32::from(down.out_vc);
                 if self.state.ups[out as usize].credits > 0 {
                     self.able(router, slot);
                 }
@@ -290,54 +303,63 @@ impl<R: Routing> InputQueued<R> {
     /// The first flit of a virtual channel has what it needs to cross the switch.
     #[inline]
     fn able(&mut self, router: u32, slot: u32) {
-        let vcs = self.settings.vcs;
-        let line = &self.state.lines[(slot / vcs) as usize];
-        self.state.inputs[line.input as usize].able |= 1 << (slot % vcs);
-        self.state.routers[router as usize].moving |= 1 << line.place;
+        let (channel, vc) = self.state.place(slot);
+        let sink = &self.state.sinks[channel as usize];
+        self.state.inputs[sink.input as usize].able |= 1 << vc;
+        self.state.routers[router as usize].moving |= 1 << sink.place;
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
+    }
+
+    /// A head has its route after so many cycles.
+    #[inline]
+    fn route(&mut self, slot: u32, cycles: u64) {
+        match cycles {
+            0 => self.ready(slot),
+            1 => self.routed.push(slot),
+            _ => self.event(self.now + cycles, slot << 2 | READY, 0),
+        }
     }
 
     /// A head has its route: it asks for a virtual channel.
     fn ready(&mut self, slot: u32) {
-        let vcs = self.settings.vcs;
-        let line = &self.state.lines[(slot / vcs) as usize];
-        let End::Router(router) = line.to else { return };
+        let (channel, vc) = self.state.place(slot);
+        let Sink { router, input, place, is_hop } = self.state.sinks[channel as usize];
         let down = &mut self.state.downs[slot as usize];
-        let flit = self.buffers[(slot * self.settings.buffers_per_vc + down.first) as usize];
-        let record = &mut self.packets[(flit >> 2) as usize];
-        record.hops += u32::from(matches!(line.from, End::Router(_)));
+        let record = &mut self.packets[(down.front >> 2) as usize];
+        record.hops += u32::from(is_hop);
         down.stage = Stage::Channel;
-        down.out = self.routing.next(router, &record.packet, record.hops).channel;
-        down.output = self.state.lines[down.out as usize].output;
-        down.allowed = self.routing.allowed(router, &record.packet, vcs);
-        self.state.inputs[line.input as usize].wants |= 1 << (slot % vcs);
-        self.state.routers[router as usize].wanting |= 1 << line.place;
+        let vcs = self.settings.vcs;
+        let (way, allowed) = self.routing.next_of(router, &record.packet, record.hops, vcs);
+        down.out = way.channel;
+        down.output = self.state.sources[way.channel as usize].output;
+        down.allowed = allowed;
+        self.state.inputs[input as usize].wants |= 1 << vc;
+        self.state.routers[router as usize].wanting |= 1 << place;
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
     }
 
     /// A credit arrives where flits of the channel come from.
     #[inline]
     fn credit(&mut self, slot: u32) {
-        let vcs = self.settings.vcs;
+        let (channel, vc) = self.state.place(slot);
         let up = &mut self.state.ups[slot as usize];
         up.credits += 1;
-        let line = &mut self.state.lines[(slot / vcs) as usize];
-        let owner = up.owner;
-        let freed = owner == NONE && up.credits == self.settings.buffers_per_vc;
+        let Up { owner, credits, .. } = *up;
+        let freed = owner == NONE && u32::from(credits) == self.settings.buffers_per_vc;
         if freed {
-            line.free |= 1 << (slot % vcs);
+            self.state.free[channel as usize] |= 1 << vc;
         }
         let awaited = freed && self.settings.waits_for_tail_credit || self.settings.speculative;
-        let one = up.credits == 1;
-        match line.from {
-            End::Node(node) => self.busy_nodes[node as usize / 64] |= 1 << (node % 64),
-            End::Router(router) => {
-                if owner == NONE && awaited {
-                    self.busy_routers[router as usize / 64] |= 1 << (router % 64);
-                } else if owner != NONE && one && self.state.downs[owner as usize].ready > 0 {
-                    self.able(router, owner);
-                }
+        let from = self.state.sources[channel as usize].from;
+        if from & NODE != 0 {
+            let node = from & !NODE;
+            self.busy_nodes[node as usize / 64] |= 1 << (node % 64);
+        } else if owner == NONE {
+            if awaited {
+                self.busy_routers[from as usize / 64] |= 1 << (from % 64);
             }
+        } else if credits == 1 && self.state.downs[owner as usize].ready > 0 {
+            self.able(from, owner);
         }
     }
 
@@ -345,7 +367,7 @@ impl<R: Routing> InputQueued<R> {
     fn inject(&mut self, number: usize) -> bool {
         let vcs = self.settings.vcs;
         let node = &mut self.state.nodes[number];
-        let (channel, base) = (node.channel, node.channel * vcs);
+        let (channel, base) = (node.channel, node.channel << self.state.shift);
         let first = node.left == 0;
         if first {
             let Some(&packet) = node.queue.front() else { return false };
@@ -353,14 +375,14 @@ impl<R: Routing> InputQueued<R> {
             if record.queued >= self.now {
                 return false;
             }
-            let free = self.state.lines[channel as usize].free;
+            let free = self.state.free[channel as usize];
             let open =
                 |vc: &u32| free >> vc & 1 == 1 && self.state.ups[(base + vc) as usize].credits > 0;
             let Some(vc) = (node.vc + 1..vcs).chain(0..=node.vc).find(open) else { return false };
             record.entered = self.now;
             node.queue.pop_front();
             (node.vc, node.packet, node.left) = (vc, packet, record.packet.flits);
-            self.state.lines[channel as usize].free &= !(1 << vc);
+            self.state.free[channel as usize] &= !(1 << vc);
             self.state.ups[(base + vc) as usize].owner = number as u32;
         }
         let vc = node.vc;
@@ -374,7 +396,7 @@ impl<R: Routing> InputQueued<R> {
         if last {
             up.owner = NONE;
             if !self.settings.waits_for_tail_credit {
-                self.state.lines[channel as usize].free |= 1 << vc;
+                self.state.free[channel as usize] |= 1 << vc;
             }
         }
         let flit = node.packet << 2 | u32::from(first) << 1 | u32::from(last);
@@ -399,24 +421,25 @@ impl<R: Routing> InputQueued<R> {
                 hops: record.hops,
             });
         }
-        self.give_back(slot / self.settings.vcs, slot % self.settings.vcs);
+        self.give_back(slot);
     }
 
     /// Puts a flit on its way to the other end of a channel.
     #[inline]
     fn put(&mut self, channel: u32, vc: u32, flit: u32) {
-        let line = &mut self.state.lines[channel as usize];
-        line.counters.flits += 1;
-        line.counters.packets += u64::from(flit >> 1 & 1);
-        let cycle = self.now + line.flit_delay;
-        self.event(cycle, (channel * self.settings.vcs + vc) << 2 | FLIT, flit);
+        let counters = &mut self.state.counters[channel as usize];
+        counters.flits += 1;
+        counters.packets += u64::from(flit >> 1 & 1);
+        let cycle = self.now + u64::from(self.state.delays[channel as usize].flit);
+        self.event(cycle, ((channel << self.state.shift) + vc) << 2 | FLIT, flit);
     }
 
-    /// Returns a credit to where the flits of a channel come from.
+    /// Returns a credit to where the flits of a virtual channel come from.
     #[inline]
-    fn give_back(&mut self, channel: u32, vc: u32) {
-        let cycle = self.now + self.state.lines[channel as usize].credit_delay;
-        self.event(cycle, (channel * self.settings.vcs + vc) << 2 | CREDIT, 0);
+    fn give_back(&mut self, slot: u32) {
+        let delays = &self.state.delays[(slot >> self.state.shift) as usize];
+        let cycle = self.now + u64::from(delays.credit);
+        self.event(cycle, slot << 2 | CREDIT, 0);
     }
 
     #[inline]

@@ -2,8 +2,8 @@
 //! Scheduling Algorithm for Input-Queued Switches", 1999): outputs grant, inputs accept, and
 //! pointers move past a pair that is accepted in the first iteration.
 
-use super::state::{NONE, Router, Stage};
-use super::{InputQueued, READY};
+use super::InputQueued;
+use super::state::{Down, NONE, Router, Stage};
 use crate::fabric::Routing;
 
 /// A packet that wants a virtual channel.
@@ -12,8 +12,9 @@ struct Want {
     slot: u32,
     /// Number among all virtual channels of the router's inputs.
     index: u32,
+    /// The first slot of the channel by which it leaves, and the number of the output.
+    base: u32,
     output: u32,
-    out: u32,
     /// Virtual channels that it may have, and those that are granted.
     open: u64,
     granted: u64,
@@ -24,6 +25,11 @@ struct Want {
 #[derive(Default)]
 pub(super) struct Scratch {
     wants: Vec<Want>,
+    /// Bits of outputs of which one of them wants a virtual channel, and more than one.
+    wanted: u64,
+    shared: u64,
+    /// Those that want one of the same output: virtual channels, index and number among `wants`.
+    rivals: Vec<(u64, u64, u64)>,
     /// For each input and output, the virtual channel; for each output, bits of inputs; for each
     /// input, bits of outputs that it asks for, of outputs that ask it to guess, and of grants.
     named: Vec<[u8; 64]>,
@@ -57,36 +63,40 @@ fn first_from(bits: u64, place: u32) -> u32 {
 }
 
 impl<R: Routing> InputQueued<R> {
-    /// A cycle of a router. Returns whether anything was asked for.
+    /// A cycle of a router. Returns whether anything may be asked for in the next one.
     pub(super) fn allocate(&mut self, number: usize) -> bool {
         let Some(mut scratch) = self.scratch.take() else { return false };
         self.collect(number, &mut scratch);
         let outputs = self.name(number, &mut scratch);
         let router = self.state.routers[number];
-        self.assign(&router, &mut scratch.wants);
+        self.assign(&router, &mut scratch);
         self.switch(&router, outputs, &mut scratch);
-        let any = outputs != 0 || !scratch.wants.is_empty();
-        for want in &scratch.wants {
-            if let Some(vc) = want.taken {
-                self.occupy(number, want.slot, want.out, vc);
+        let mut left = 0;
+        for want in scratch.wants.drain(..) {
+            match want.taken {
+                Some(vc) => self.occupy(number, &want, vc),
+                None => left += 1,
             }
         }
+        let crossed = !scratch.matched.is_empty();
         for (input, output) in scratch.matched.drain(..) {
             let vc = u32::from(scratch.named[input as usize][output as usize]);
             let guess = scratch.guesses[input as usize] >> output & 1 == 1;
             self.cross(&router, input, vc, guess);
         }
-        scratch.wants.clear();
         self.scratch = Some(scratch);
-        any
+        // A flit that has crossed may have left its virtual channel to a head.
+        let router = &self.state.routers[number];
+        left > 0 || router.moving != 0 || crossed && router.wanting != 0
     }
 
     /// The packets that may get a virtual channel.
     #[inline]
     fn collect(&mut self, router: usize, scratch: &mut Scratch) {
-        let vcs = self.settings.vcs;
+        let (vcs, shift) = (self.settings.vcs, self.state.shift);
         let router = &mut self.state.routers[router];
         let mut places = router.wanting;
+        (scratch.wanted, scratch.shared) = (0, 0);
         while places != 0 {
             let place = places.trailing_zeros();
             places &= places - 1;
@@ -100,15 +110,17 @@ impl<R: Routing> InputQueued<R> {
             while bits != 0 {
                 let vc = bits.trailing_zeros();
                 bits &= bits - 1;
-                let slot = input.channel * vcs + vc;
+                let slot = (input.channel << shift) + vc;
                 let down = &self.state.downs[slot as usize];
-                let open = self.state.lines[down.out as usize].free & down.allowed;
+                let open = self.state.free[down.out as usize] & down.allowed;
                 if open != 0 {
+                    scratch.shared |= scratch.wanted & 1 << down.output;
+                    scratch.wanted |= 1 << down.output;
                     scratch.wants.push(Want {
                         slot,
                         index: place * vcs + vc,
-                        output: down.output,
-                        out: down.out,
+                        base: down.out << shift,
+                        output: down.output.into(),
                         open,
                         granted: 0,
                         taken: None,
@@ -118,81 +130,92 @@ impl<R: Routing> InputQueued<R> {
         }
     }
 
-    /// Gives virtual channels to packets.
-    fn assign(&mut self, router: &Router, wants: &mut [Want]) {
+    /// Gives virtual channels to packets. One that no other competes with gets one at once.
+    #[inline]
+    fn assign(&mut self, router: &Router, scratch: &mut Scratch) {
+        let shared = scratch.shared;
+        for want in scratch.wants.iter_mut().filter(|want| shared >> want.output & 1 == 0) {
+            want.granted = want.open;
+            self.accept(router, want, true);
+        }
+        if shared != 0 {
+            self.contend(router, scratch);
+        }
+    }
+
+    /// Gives virtual channels of outputs that several packets want.
+    fn contend(&mut self, router: &Router, scratch: &mut Scratch) {
         for iteration in 0..self.settings.iterations {
-            let mut any = false;
-            for first in 0..wants.len() {
-                let Want { output, out, .. } = wants[first];
-                let unseen = |want: &Want| want.output != output;
-                if wants[..first].iter().all(unseen) {
-                    any |= self.grant(router, &mut wants[first..], output, out);
-                }
+            let (mut outputs, mut any) = (scratch.shared, false);
+            while outputs != 0 {
+                any |= self.grant(router, scratch, outputs.trailing_zeros());
+                outputs &= outputs - 1;
             }
             if !any {
                 break;
             }
-            for want in wants.iter_mut().filter(|want| want.granted != 0) {
+            for want in scratch.wants.iter_mut().filter(|want| want.granted != 0) {
                 self.accept(router, want, iteration == 0);
             }
         }
     }
 
-    /// Each virtual channel of an output picks a packet.
-    fn grant(&self, router: &Router, wants: &mut [Want], output: u32, out: u32) -> bool {
-        if let [want] = wants {
-            want.granted = if want.taken.is_none() { want.open } else { 0 };
-            return want.granted != 0;
-        }
-        let mut given = 0;
-        let mut union = 0;
-        for want in wants.iter().filter(|want| want.output == output) {
-            match want.taken {
-                Some(vc) => given |= 1 << vc,
-                None => union |= want.open,
+    /// Each virtual channel of an output picks a packet: the first from where its round begins.
+    fn grant(&self, router: &Router, scratch: &mut Scratch, output: u32) -> bool {
+        let Scratch { wants, rivals, .. } = scratch;
+        let (mut given, mut union, mut base) = (0, 0, 0);
+        rivals.clear();
+        for (number, want) in (0..).zip(wants.iter()) {
+            if want.output == output {
+                base = want.base;
+                match want.taken {
+                    Some(vc) => given |= 1 << vc,
+                    None => {
+                        union |= want.open;
+                        rivals.push((want.open, u64::from(want.index), number));
+                    }
+                }
             }
         }
         let mut bits: u64 = union & !given;
         let any = bits != 0;
-        let count = router.inputs * self.settings.vcs;
+        let count = u64::from(router.inputs * self.settings.vcs);
         while bits != 0 {
-            let bit = bits & bits.wrapping_neg();
             let vc = bits.trailing_zeros();
-            bits ^= bit;
-            let turn = self.state.ups[(out * self.settings.vcs + vc) as usize].turn;
-            let behind = |want: &Want| {
-                if want.index >= turn { want.index - turn } else { want.index + count - turn }
+            bits &= bits - 1;
+            let turn = u64::from(self.state.ups[(base + vc) as usize].turn);
+            let key = |&(open, index, number): &(u64, u64, u64)| {
+                let behind = index + if index < turn { count } else { 0 };
+                let out = (open >> vc & 1) ^ 1;
+                out << 63 | behind << 32 | number
             };
-            let fits = |want: &&mut Want| {
-                want.output == output && want.taken.is_none() && want.open & bit != 0
-            };
-            if let Some(want) = wants.iter_mut().filter(fits).min_by_key(|want| behind(want)) {
-                want.granted |= bit;
+            if let Some(first) = rivals.iter().map(key).min() {
+                wants[(first & 0xffff_ffff) as usize].granted |= 1 << vc;
             }
         }
         any
     }
 
     /// A packet picks one of the virtual channels that picked it.
+    #[inline]
     fn accept(&mut self, router: &Router, want: &mut Want, first: bool) {
-        let vcs = self.settings.vcs;
         let down = &mut self.state.downs[want.slot as usize];
-        let place = if down.turn.0 == want.output { down.turn.1 } else { 0 };
+        let turn = u32::from(down.turn);
+        let place = if turn / 64 == want.output { turn % 64 } else { 0 };
         let vc = first_from(want.granted, place);
         want.granted = 0;
         want.taken = Some(vc);
         if first {
-            down.turn = if vc + 1 < vcs { (want.output, vc + 1) } else { (want.output + 1, 0) };
+            down.turn = (want.output * 64 + vc + 1) as u16;
             let next = want.index + 1;
-            let up = &mut self.state.ups[(want.out * vcs + vc) as usize];
-            up.turn = if next == router.inputs * vcs { 0 } else { next };
+            let up = &mut self.state.ups[(want.base + vc) as usize];
+            up.turn = if next == router.inputs * self.settings.vcs { 0 } else { next as u16 };
         }
     }
 
     /// Each input names a virtual channel for each output. Returns bits of outputs.
     #[inline]
     fn name(&mut self, router: usize, scratch: &mut Scratch) -> u64 {
-        let vcs = self.settings.vcs;
         let mut outputs = 0;
         let router = &mut self.state.routers[router];
         let mut places = router.moving;
@@ -200,8 +223,16 @@ impl<R: Routing> InputQueued<R> {
             let place = places.trailing_zeros() as usize;
             places &= places - 1;
             let input = &self.state.inputs[router.first_input as usize + place];
-            if input.able == 0 {
-                router.moving &= !(1 << place);
+            if input.able & (input.able - 1) == 0 {
+                let vc = input.able.trailing_zeros();
+                let slot = (input.channel << self.state.shift) + vc;
+                let output = self.state.downs[slot as usize].output;
+                scratch.named[place][usize::from(output)] = vc as u8;
+                scratch.requests[usize::from(output)] |= 1 << place;
+                scratch.asks[place] = 1 << output;
+                scratch.guesses[place] = 0;
+                outputs |= 1 << output;
+                continue;
             }
             let mut asked = 0u64;
             let (high, low) = (u64::MAX << input.turn, !(u64::MAX << input.turn));
@@ -209,7 +240,9 @@ impl<R: Routing> InputQueued<R> {
                 while bits != 0 {
                     let vc = bits.trailing_zeros();
                     bits &= bits - 1;
-                    let output = self.state.downs[(input.channel * vcs + vc) as usize].output;
+                    let output = self.state.downs
+                        [((input.channel << self.state.shift) + vc) as usize]
+                        .output;
                     if asked >> output & 1 == 0 {
                         asked |= 1 << output;
                         scratch.named[place][output as usize] = vc as u8;
@@ -233,11 +266,10 @@ impl<R: Routing> InputQueued<R> {
         let vcs = self.settings.vcs;
         let mut outputs = 0;
         for want in &scratch.wants {
-            let base = want.out * vcs;
             let mut bits = want.open;
             let mut room = false;
             while bits != 0 && !room {
-                room = self.state.ups[(base + bits.trailing_zeros()) as usize].credits > 0;
+                room = self.state.ups[(want.base + bits.trailing_zeros()) as usize].credits > 0;
                 bits &= bits - 1;
             }
             let (place, vc) = ((want.index / vcs) as usize, want.index % vcs);
@@ -258,7 +290,8 @@ impl<R: Routing> InputQueued<R> {
         outputs
     }
 
-    /// Pairs inputs and outputs.
+    /// Pairs inputs and outputs. An input that asks for one output accepts it at once.
+    #[inline]
     fn switch(&mut self, router: &Router, outputs: u64, scratch: &mut Scratch) {
         let (mut free_outputs, mut free_inputs) = (outputs, u64::MAX);
         for iteration in 0..self.settings.iterations {
@@ -268,29 +301,30 @@ impl<R: Routing> InputQueued<R> {
                 let output = bits.trailing_zeros();
                 bits &= bits - 1;
                 let requests = scratch.requests[output as usize] & free_inputs;
-                if requests != 0 {
-                    let turn = self.state.turns[(router.first_output + output) as usize];
-                    let input = first_from(requests, turn);
-                    scratch.grants[input as usize] |= 1 << output;
-                    inputs |= 1 << input;
+                if requests == 0 {
+                    continue;
+                }
+                let place =
+                    first_from(requests, self.state.turns[(router.first_output + output) as usize]);
+                let asked = scratch.asks[place as usize] | scratch.guesses[place as usize];
+                if asked == 1 << output {
+                    free_inputs &= !(1 << place);
+                    free_outputs &= !(1 << output);
+                    self.pair(router, (place, output), iteration == 0, scratch);
+                } else {
+                    scratch.grants[place as usize] |= 1 << output;
+                    inputs |= 1 << place;
                 }
             }
             while inputs != 0 {
                 let place = inputs.trailing_zeros();
                 inputs &= inputs - 1;
-                let input = &mut self.state.inputs[(router.first_input + place) as usize];
+                let input = &self.state.inputs[(router.first_input + place) as usize];
                 let grants = std::mem::take(&mut scratch.grants[place as usize]);
                 let output = first_from(grants, input.accepts);
                 free_inputs &= !(1 << place);
                 free_outputs &= !(1 << output);
-                scratch.matched.push((place, output));
-                if iteration == 0 {
-                    let next =
-                        |place: u32, count: u32| if place + 1 == count { 0 } else { place + 1 };
-                    input.accepts = next(output, router.outputs);
-                    let turn = &mut self.state.turns[(router.first_output + output) as usize];
-                    *turn = next(place, router.inputs);
-                }
+                self.pair(router, (place, output), iteration == 0, scratch);
             }
         }
         let mut bits = outputs;
@@ -300,65 +334,91 @@ impl<R: Routing> InputQueued<R> {
         }
     }
 
-    /// A virtual channel belongs to the packet of a slot, which may ask for the switch.
+    /// An input and an output have each other. In the first iteration both start behind next time.
     #[inline]
-    fn occupy(&mut self, number: usize, slot: u32, out: u32, vc: u32) {
-        let vcs = self.settings.vcs;
-        let router = &mut self.state.routers[number];
-        self.state.lines[out as usize].free &= !(1 << vc);
-        let up = &mut self.state.ups[(out * vcs + vc) as usize];
-        up.owner = slot;
-        let down = &mut self.state.downs[slot as usize];
+    fn pair(
+        &mut self,
+        router: &Router,
+        (place, output): (u32, u32),
+        first: bool,
+        scratch: &mut Scratch,
+    ) {
+        scratch.matched.push((place, output));
+        if first {
+            let next = |place: u32, count: u32| if place + 1 == count { 0 } else { place + 1 };
+            let input = &mut self.state.inputs[(router.first_input + place) as usize];
+            input.accepts = next(output, router.outputs);
+            let turn = &mut self.state.turns[(router.first_output + output) as usize];
+            *turn = next(place, router.inputs);
+        }
+    }
+
+    /// A virtual channel belongs to a packet, which may ask for the switch.
+    #[inline]
+    fn occupy(&mut self, number: usize, want: &Want, vc: u32) {
+        let (channel, from) = self.state.place(want.slot);
+        let down = &mut self.state.downs[want.slot as usize];
         down.stage = Stage::Switch;
-        down.out_vc = vc;
-        let input = &mut self.state.inputs[self.state.lines[(slot / vcs) as usize].input as usize];
-        input.wants &= !(1 << (slot % vcs));
+        down.out_vc = vc as u8;
+        self.state.free[down.out as usize] &= !(1 << vc);
+        let up = &mut self.state.ups[(want.base + vc) as usize];
+        up.owner = want.slot;
+        let sink = &self.state.sinks[channel as usize];
+        let input = &mut self.state.inputs[sink.input as usize];
+        let router = &mut self.state.routers[number];
+        input.wants &= !(1 << from);
+        if input.wants == 0 {
+            router.wanting &= !(1 << sink.place);
+        }
         if up.credits > 0 {
-            input.able |= 1 << (slot % vcs);
-            let line = &self.state.lines[(slot / vcs) as usize];
-            router.moving |= 1 << line.place;
+            input.able |= 1 << from;
+            router.moving |= 1 << sink.place;
         }
     }
 
     /// An input has the switch for a virtual channel: a flit crosses, unless it guessed wrong.
     #[inline]
     fn cross(&mut self, router: &Router, place: u32, vc: u32, guess: bool) {
-        let vcs = self.settings.vcs;
         let input = &mut self.state.inputs[(router.first_input + place) as usize];
-        input.turn = if vc + 1 == vcs { 0 } else { vc + 1 };
+        input.turn = if vc + 1 == self.settings.vcs { 0 } else { vc + 1 };
         let bit = 1u64 << vc;
         if guess && input.able & bit == 0 {
             return;
         }
-        let channel = input.channel;
-        let slot = channel * vcs + vc;
+        let slot = (input.channel << self.state.shift) + vc;
         let down = &mut self.state.downs[slot as usize];
-        let depth = self.settings.buffers_per_vc;
-        let flit = self.buffers[(slot * depth + down.first) as usize];
-        down.first = if down.first + 1 == depth { 0 } else { down.first + 1 };
+        let flit = down.front;
         down.ready -= 1;
-        let (out, out_vc, ready) = (down.out, down.out_vc, down.ready);
+        if down.ready > 0 {
+            let depth = self.settings.buffers_per_vc as usize;
+            down.first = if usize::from(down.first) + 1 == depth { 0 } else { down.first + 1 };
+            down.front = self.buffers[slot as usize * depth + usize::from(down.first)];
+        }
+        let Down { out, out_vc, ready, .. } = *down;
+        let out_vc = u32::from(out_vc);
         let last = flit & 1 == 1;
         if last {
             down.stage = if ready == 0 { Stage::Idle } else { Stage::Route };
         }
-        let up = &mut self.state.ups[(out * vcs + out_vc) as usize];
+        let up = &mut self.state.ups[((out << self.state.shift) + out_vc) as usize];
         up.credits -= 1;
         if last || ready == 0 || up.credits == 0 {
             input.able &= !bit;
+            if input.able == 0 {
+                self.state.routers[router.number as usize].moving &= !(1 << place);
+            }
         }
         if last {
             up.owner = NONE;
             if !self.settings.waits_for_tail_credit {
-                self.state.lines[out as usize].free |= 1 << out_vc;
+                self.state.free[out as usize] |= 1 << out_vc;
             }
             if ready > 0 {
-                let cycle = self.now + 1 + self.before_channel;
-                self.event(cycle, slot << 2 | READY, 0);
+                self.route(slot, 1 + self.before_channel);
             }
         }
         self.traversals += 1;
         self.put(out, out_vc, flit);
-        self.give_back(channel, vc);
+        self.give_back(slot);
     }
 }

@@ -7,33 +7,46 @@ use std::collections::VecDeque;
 /// No packet, slot or channel.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A channel.
-#[derive(Clone, Debug)]
-pub(super) struct Line {
-    pub from: End,
-    pub to: End,
-    /// Its number among the inputs of all routers, and the same within `to`.
+/// Instead of a router: a node.
+pub(super) const NODE: u32 = 1 << 31;
+
+/// Where flits of a channel arrive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sink {
+    /// The router, `NODE` if it is a node.
+    pub router: u32,
+    /// The number among the inputs of all routers, and the same within the router.
     pub input: u32,
-    pub place: u32,
-    /// Its number among the outputs of `from`.
-    pub output: u32,
-    /// Cycles from the grant of a flit until it arrives, and of a credit until it counts.
-    pub flit_delay: u64,
-    pub credit_delay: u64,
-    /// Bits of the virtual channels that no packet has.
-    pub free: u64,
-    pub counters: Counters,
+    pub place: u8,
+    /// Whether they come from a router.
+    pub is_hop: bool,
+}
+
+/// Where flits of a channel come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    /// The router, or the node and `NODE`.
+    pub from: u32,
+    /// The number among the outputs of the router.
+    pub output: u8,
+}
+
+/// Cycles from the grant of a flit until it arrives, and of a credit until it counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delays {
+    pub flit: u32,
+    pub credit: u32,
 }
 
 /// A virtual channel where its flits come from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Up {
-    /// Flits that the other end has room for.
-    pub credits: u32,
     /// Slot or node whose packet has the channel.
     pub owner: u32,
-    /// Where its round of requests begins.
-    pub turn: u32,
+    /// Flits that the other end has room for.
+    pub credits: u16,
+    /// Where its round of requests begins: a virtual channel of an input.
+    pub turn: u16,
 }
 
 /// What the first flit of a virtual channel waits for.
@@ -52,22 +65,27 @@ pub(super) enum Stage {
 /// A virtual channel where its flits arrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Down {
-    pub stage: Stage,
-    /// Flits that are here, and the place of the first in the buffer.
-    pub ready: u32,
-    pub first: u32,
-    /// The channel by which they leave, its output, the virtual channel, and those allowed.
-    pub out: u32,
-    pub output: u32,
-    pub out_vc: u32,
+    /// The virtual channels that they may have next.
     pub allowed: u64,
-    /// Where its round of grants begins: an output and a virtual channel.
-    pub turn: (u32, u32),
+    /// The channel by which they leave.
+    pub out: u32,
+    /// The first flit.
+    pub front: u32,
+    /// Flits that are here, and the place of the first in the buffer.
+    pub ready: u16,
+    pub first: u16,
+    /// Where its round of grants begins: an output in steps of 64, and a virtual channel.
+    pub turn: u16,
+    /// The number of the output, and the virtual channel.
+    pub output: u8,
+    pub out_vc: u8,
+    pub stage: Stage,
 }
 
 /// A router: where its ports are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Router {
+    pub number: u32,
     pub first_input: u32,
     pub inputs: u32,
     pub first_output: u32,
@@ -115,7 +133,14 @@ pub(super) struct Record {
 /// Everything that does not change its size.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    pub lines: Vec<Line>,
+    /// Of each channel.
+    pub sinks: Vec<Sink>,
+    pub sources: Vec<Source>,
+    pub delays: Vec<Delays>,
+    /// Bits of the virtual channels that no packet has.
+    pub free: Vec<u64>,
+    pub counters: Vec<Counters>,
+    /// Of each virtual channel of each channel.
     pub ups: Vec<Up>,
     pub downs: Vec<Down>,
     pub routers: Vec<Router>,
@@ -123,82 +148,95 @@ pub(super) struct State {
     /// Where the round of the inputs of each output begins.
     pub turns: Vec<u32>,
     pub nodes: Vec<Node>,
+    /// Slots of a channel, one for each virtual channel, are a power of two: this one.
+    pub shift: u32,
 }
 
 impl State {
     /// An empty network.
     pub(super) fn new(fabric: &Fabric, settings: &Settings) -> State {
         let vcs = settings.vcs;
-        let mut state = State::default();
+        let shift = vcs.next_power_of_two().ilog2();
+        let mut state = State { shift, ..State::default() };
         state.routers.resize(fabric.routers as usize, Router::default());
         let node = Node { vc: vcs - 1, ..Node::default() };
         state.nodes.resize(fabric.nodes as usize, node);
         for channel in &fabric.channels {
-            state.line(channel, settings);
+            state.channel(channel, settings);
         }
-        let slots = state.lines.len() * vcs as usize;
-        state.ups = vec![Up { credits: settings.buffers_per_vc, owner: NONE, turn: 0 }; slots];
+        let slots = state.sinks.len() << shift;
+        // Checked: it has 16 bits.
+        let credits = settings.buffers_per_vc as u16;
+        state.ups = vec![Up { credits, owner: NONE, turn: 0 }; slots];
         let down = Down {
-            stage: Stage::Idle,
+            allowed: 0,
+            out: NONE,
+            front: 0,
             ready: 0,
             first: 0,
-            out: NONE,
+            turn: 0,
             output: 0,
             out_vc: 0,
-            allowed: 0,
-            turn: (0, 0),
+            stage: Stage::Idle,
         };
         state.downs = vec![down; slots];
         state.number_ports();
         state
     }
 
-    fn line(&mut self, channel: &crate::fabric::Channel, settings: &Settings) {
-        let number = self.lines.len() as u32;
-        let link = 1 + u64::from(channel.latency);
-        let (mut place, mut output) = (0, 0);
-        let (mut before, mut late) = (0, 0);
-        match channel.from {
-            End::Router(router) => {
-                let router = &mut self.routers[router as usize];
-                output = router.outputs;
+    fn channel(&mut self, channel: &crate::fabric::Channel, settings: &Settings) {
+        let number = self.sinks.len() as u32;
+        let link = 1 + channel.latency;
+        let mut delays = Delays { flit: link, credit: link };
+        let source = match channel.from {
+            End::Router(number) => {
+                let router = &mut self.routers[number as usize];
+                delays.flit += settings.switch_allocation - 1 + settings.traversal;
+                delays.credit += settings.credit_processing;
                 router.outputs += 1;
-                before = settings.switch_allocation - 1 + settings.traversal;
-                late = settings.credit_processing;
+                Source { from: number, output: router.outputs as u8 - 1 }
             }
-            End::Node(node) => self.nodes[node as usize].channel = number,
-        }
-        if let End::Router(router) = channel.to {
-            let router = &mut self.routers[router as usize];
-            place = router.inputs;
-            router.inputs += 1;
-        }
-        self.lines.push(Line {
-            from: channel.from,
-            to: channel.to,
-            input: 0,
-            place,
-            output,
-            flit_delay: link + u64::from(before),
-            credit_delay: link + u64::from(late),
-            free: all(settings.vcs),
-            counters: Counters::default(),
+            End::Node(node) => {
+                self.nodes[node as usize].channel = number;
+                Source { from: node | NODE, output: 0 }
+            }
+        };
+        let is_hop = source.from & NODE == 0;
+        self.sinks.push(match channel.to {
+            End::Router(number) => {
+                let router = &mut self.routers[number as usize];
+                router.inputs += 1;
+                Sink { router: number, input: 0, place: router.inputs as u8 - 1, is_hop }
+            }
+            End::Node(_) => Sink { router: NODE, input: 0, place: 0, is_hop },
         });
+        self.sources.push(source);
+        self.delays.push(delays);
+        self.free.push(all(settings.vcs));
+        self.counters.push(Counters::default());
+    }
+
+    /// The channel and the virtual channel of a slot.
+    #[inline]
+    pub(super) fn place(&self, slot: u32) -> (u32, u32) {
+        (slot >> self.shift, slot & ((1 << self.shift) - 1))
     }
 
     fn number_ports(&mut self) {
         let (mut inputs, mut outputs) = (0, 0);
-        for router in &mut self.routers {
+        for (number, router) in (0..).zip(&mut self.routers) {
+            router.number = number;
             (router.first_input, router.first_output) = (inputs, outputs);
             inputs += router.inputs;
             outputs += router.outputs;
         }
         self.inputs.resize(inputs as usize, Input::default());
         self.turns.resize(outputs as usize, 0);
-        for (number, line) in (0..).zip(&mut self.lines) {
-            if let End::Router(router) = line.to {
-                line.input = self.routers[router as usize].first_input + line.place;
-                self.inputs[line.input as usize].channel = number;
+        for (number, sink) in (0..).zip(&mut self.sinks) {
+            if sink.router != NODE {
+                let router = &self.routers[sink.router as usize];
+                sink.input = router.first_input + u32::from(sink.place);
+                self.inputs[sink.input as usize].channel = number;
             }
         }
     }

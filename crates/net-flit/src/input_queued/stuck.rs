@@ -16,10 +16,9 @@ impl<R: Routing> InputQueued<R> {
         let mut seen: Vec<usize> = Vec::new();
         loop {
             if let Some(from) = seen.iter().position(|&other| other == slot) {
-                let vcs = self.settings.vcs as usize;
-                let place = |slot: &usize| Blocked {
-                    channel: (slot / vcs) as u32,
-                    vc: (slot % vcs) as u32,
+                let place = |&slot: &usize| {
+                    let (channel, vc) = self.state.place(slot as u32);
+                    Blocked { channel, vc }
                 };
                 return Some(seen[from..].iter().map(place).collect());
             }
@@ -32,9 +31,9 @@ impl<R: Routing> InputQueued<R> {
     /// The slot that a blocked packet waits for.
     fn waits_for(&self, slot: usize) -> Option<usize> {
         let down = &self.state.downs[slot];
-        let base = (down.out * self.settings.vcs) as usize;
+        let base = (down.out << self.state.shift) as usize;
         match down.stage {
-            Stage::Switch => Some(base + down.out_vc as usize),
+            Stage::Switch => Some(base + usize::from(down.out_vc)),
             Stage::Channel => {
                 let held = |&vc: &usize| {
                     down.allowed >> vc & 1 == 1 && self.state.downs[base + vc].ready > 0
@@ -48,11 +47,14 @@ impl<R: Routing> InputQueued<R> {
     /// Credits and flits of each buffer are never more than the buffer, and a virtual channel that
     /// a packet has is not free.
     pub(super) fn check(&self) {
-        let (vcs, depth) = (self.settings.vcs as usize, self.settings.buffers_per_vc);
+        let depth = self.settings.buffers_per_vc;
         for (slot, (up, down)) in self.state.ups.iter().zip(&self.state.downs).enumerate() {
-            let (channel, vc) = (slot / vcs, slot % vcs);
-            assert!(up.credits + down.ready <= depth, "channel {channel} vc {vc}: buffers");
-            let free = self.state.lines[channel].free >> vc & 1 == 1;
+            let (channel, vc) = self.state.place(slot as u32);
+            assert!(
+                u32::from(up.credits) + u32::from(down.ready) <= depth,
+                "channel {channel} vc {vc}: buffers"
+            );
+            let free = self.state.free[channel as usize] >> vc & 1 == 1;
             assert!(!free || up.owner == NONE, "channel {channel} vc {vc} has an owner");
         }
     }
