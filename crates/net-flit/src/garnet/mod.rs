@@ -293,7 +293,9 @@ impl<R: Routing> Garnet<R> {
     #[inline]
     fn credit(&mut self, channel: u32, vc: u32, free: bool) {
         let line = &mut self.lines[channel as usize];
-        line.ahead -= 1;
+        if self.routing.is_adaptive() {
+            line.ahead -= 1;
+        }
         let slot = line.slot(vc);
         let up = &mut self.slots.up[slot];
         up.credits += 1;
@@ -314,7 +316,9 @@ impl<R: Routing> Garnet<R> {
     #[inline]
     fn put(&mut self, channel: u32, vc: u32, what: u32) {
         let line = &mut self.lines[channel as usize];
-        line.ahead += 1;
+        if self.routing.is_adaptive() {
+            line.ahead += 1;
+        }
         line.counters.flits += 1;
         line.counters.packets += u64::from(what == HEAD);
         let cycle = line.arrival(self.now);

@@ -204,10 +204,10 @@ impl<R: Routing> Garnet<R> {
                 let input = word * 64 + bits.trailing_zeros() as usize;
                 bits ^= bit;
                 if let Some((vc, slot)) = self.name(&state, input) {
-                    let out = match self.slots.down[slot].out {
-                        NONE => self.choose(&state, slot),
-                        out => out,
-                    };
+                    let mut out = self.slots.down[slot].out;
+                    if self.routing.is_adaptive() && out == NONE {
+                        out = self.choose(&state, slot);
+                    }
                     let output = self.lines[out as usize].output;
                     let at = output as usize * in_words;
                     if self.scratch.requests[at..at + in_words].iter().all(|&bits| bits == 0) {
@@ -298,7 +298,7 @@ impl<R: Routing> Garnet<R> {
         }
         let Down { packet, out: known, out_vnet, out_vc, .. } = self.slots.down[slot];
         let (out_vc, what) = if out_vc == NONE {
-            if known == NONE {
+            if self.routing.is_adaptive() && known == NONE {
                 self.drop_choice(state, input, slot, vc);
                 self.slots.down[slot].out = out;
             } else {
