@@ -76,7 +76,13 @@ pub(crate) fn settings(
         let allowed = format!("at least {flits}, or switching: wormhole");
         return Err(fault("buffer", text, allowed));
     }
+    if keys.ordered && matches!(keys.routing, FlitRouting::Valiant { .. } | FlitRouting::Adaptive) {
+        let text = format!("routing {} sends packets on several ways", keys.routing);
+        let allowed = "false, or routing: topology, up_down or a table".to_string();
+        return Err(fault("ordered", text, allowed));
+    }
     Ok(Settings {
+        ordered: keys.ordered,
         course: course(&keys.routing, platform, links)?,
         classes: keys.classes.map(|classes| classes as u16),
         may_lock_up: keys.deadlock == Deadlock::Allow,

@@ -65,6 +65,7 @@ def test_every_routing_delivers(armillary: Armillary, tmp_path: Path, routing: s
         (["virtual_channels=0"], "0 is not allowed", "a whole number from 1"),
         (["buffer=0"], "0 is not allowed", "a whole number from 1"),
         (["buffer=4", "switching=cut_through"], "does not hold a packet of 8", "at least 8"),
+        (["ordered=true", "routing=adaptive"], "adaptive sends packets on several ways", "false"),
         (["deadlock=perhaps"], "perhaps", "refuse, allow"),
     ],
 )

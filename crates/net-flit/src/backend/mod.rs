@@ -53,6 +53,9 @@ pub struct Settings {
     pub buffers: u32,
     /// Cycles of a router, at least 1.
     pub router_latency: u32,
+    /// Whether packets that take the same way keep their order. Not with courses on which they take
+    /// several.
+    pub ordered: bool,
     /// How packets are routed.
     pub course: Course,
     /// Most classes of deterministic routes; where it is `None`, what the proof needs.
@@ -71,6 +74,7 @@ impl Settings {
         virtual_channels: None,
         buffers: 64,
         router_latency: 1,
+        ordered: false,
         course: Course::Topology,
         classes: None,
         may_lock_up: false,
@@ -151,6 +155,7 @@ impl Flits {
             buffers_per_vc: settings.buffers,
             router_latency: settings.router_latency,
             interleaves: false,
+            ordered: settings.ordered,
         };
         let dims = if by_link { 1 } else { costs.len() };
         Ok(Flits {

@@ -34,6 +34,10 @@ pub struct Settings {
     /// Whether an interface takes turns between packets with every flit, as Garnet does, or sends
     /// one packet after the other as long as credits last.
     pub interleaves: bool,
+    /// Whether packets that come by the same channel and leave by the same one, in the same virtual
+    /// network, keep their order: a flit moves only when all packets that came before have left.
+    /// (Garnet passes over packets without a flit ready, so its long ones may overtake.)
+    pub ordered: bool,
 }
 
 impl Default for Settings {
@@ -45,6 +49,7 @@ impl Default for Settings {
             buffers_per_vc: 4,
             router_latency: 1,
             interleaves: true,
+            ordered: false,
         }
     }
 }

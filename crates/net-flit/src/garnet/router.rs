@@ -35,6 +35,9 @@ impl<R: Routing> Garnet<R> {
         let record = &mut self.packets[packet as usize];
         record.hops += u32::from(matches!(line.from, End::Router(_)));
         let left = record.packet.flits;
+        if self.settings.ordered {
+            self.slots.since[slot] = self.now;
+        }
         if self.routing.is_adaptive() {
             let down = Down { packet, ready: 1, left, out: NONE, out_vnet: 0, out_vc: NONE };
             self.slots.down[slot] = down;
@@ -243,12 +246,30 @@ impl<R: Routing> Garnet<R> {
             } else if step == words {
                 bits &= !low;
             }
-            if bits != 0 {
+            while bits != 0 {
                 let vc = (line.word + at) * 64 + bits.trailing_zeros();
-                return Some((vc, line.slot(vc)));
+                if !self.settings.ordered || self.is_first(line, vc) {
+                    return Some((vc, line.slot(vc)));
+                }
+                bits &= bits - 1;
             }
         }
         None
+    }
+
+    /// Whether no packet of an input that came before that of `vc` has flits left for the same
+    /// output and virtual network.
+    fn is_first(&self, line: &Line, vc: u32) -> bool {
+        let slot = line.slot(vc);
+        let (this, since) = (&self.slots.down[slot], self.slots.since[slot]);
+        let vcs = self.settings.vcs_per_vnet;
+        let first = vc / vcs * vcs;
+        !(first..first + vcs).map(|other| line.slot(other)).any(|other| {
+            let down = &self.slots.down[other];
+            down.packet != NONE
+                && self.slots.since[other] < since
+                && (down.out, down.out_vnet) == (this.out, this.out_vnet)
+        })
     }
 
     /// Bits of a word of an input: flits with a credit, and heads with an idle channel before them.

@@ -143,6 +143,8 @@ pub(super) struct Slots {
     pub heads: Vec<u64>,
     /// Where routing is adaptive: the ways that the head of a slot may take.
     pub ways: Vec<Vec<Way>>,
+    /// Where packets keep their order: the cycle in which the head of a slot arrived.
+    pub since: Vec<u64>,
 }
 
 /// A router: where its ports and their bits are.
@@ -353,6 +355,9 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
             slots.down.push(Down::default());
             slots.place.push((lines.len() as u32 - 1, vc));
         }
+    }
+    if settings.ordered {
+        slots.since = vec![0; slots.down.len()];
     }
     slots.body = vec![0; slots.idle.len()];
     slots.feed = slots.body.clone();

@@ -29,6 +29,9 @@ section! {
         /// Most classes of virtual channels against lock-up that deterministic routes may use.
         /// `valiant` has them twice, `adaptive` has one more.
         pub classes: Option<u32> as classes, default None, says "what the proof needs";
+        /// Whether packets that come by the same link and leave by the same one keep their order, as
+        /// in Garnet's ordered virtual networks.
+        pub ordered: bool, default false;
         /// What happens to a network that could lock up: `refuse` it before the run, or `allow` it
         /// and report the lock-up if there is one.
         pub deadlock: Deadlock, default Deadlock::Refuse;
