@@ -28,7 +28,10 @@ pub fn table(wish: &Wish) -> io::Result<()> {
             let settings = Settings { vcs_per_vnet, buffers_per_vc: 5000, ..Settings::default() };
             let bytes = if wish.quick { 1 << 14 } else { 1 << 20 };
             let run = Rings { bytes, chunks: 16, enhanced: true, delay: 10 };
-            let done = wish.effort().least(|| run.run(&PACKAGES, settings, false).1.traversals());
+            let done = wish.effort().least(|| {
+                let (_, network) = run.run(&PACKAGES, settings, false).expect("in range");
+                network.traversals()
+            });
             row(&name, done, "0.004-0.009 (50)");
         }
     }
@@ -57,7 +60,8 @@ fn packet((src, dst): (u32, u32), flits: u32) -> Packet {
 fn mesh(flits: u32, load: f64, cycles: u64) -> u64 {
     let grid = Grid { k: 8, n: 2, wraps: false };
     let (fabric, ways) = grid.fabric([1, 1], 1);
-    let mut network = Garnet::new(&fabric, Settings::default(), DimensionOrder::new(ways, 7));
+    let network = Garnet::new(&fabric, Settings::default(), DimensionOrder::new(ways, 7));
+    let mut network = network.expect("4 channels");
     let mut source = Bernoulli::new(grid, Pattern::Uniform, load, flits, 3);
     let mut arrived = Vec::new();
     for cycle in 0..cycles {

@@ -1,11 +1,13 @@
 //! The flit backend: routers with virtual channels and credits, cycle by cycle.
 //!
 //! Here: what networks are made of (`fabric.rs`), the calendar of events (`calendar.rs`), and one
-//! folder per router: [`garnet`] and [`input_queued`]. Not here: packets with congestion
+//! folder per router: [`garnet`] and [`input_queued`]. What both share lies next to these. Not here: packets with congestion
 //! control (`net-packet`).
 
 mod backend;
+mod bits;
 mod calendar;
+mod checker;
 mod fabric;
 pub mod garnet;
 mod grid;
@@ -13,9 +15,11 @@ pub mod input_queued;
 mod random;
 pub mod reference;
 mod refused;
+mod report;
 
 pub use backend::{Course, Flits, Hop, Refusal, Settings, Table};
 pub use fabric::{CYCLE, Channel, End, Fabric, Head, Packet, Routing, Way};
 pub use grid::{DimensionOrder, Grid, GridWays};
 pub use random::Random;
 pub use refused::Refused;
+pub use report::{Arrival, Blocked, Counters};

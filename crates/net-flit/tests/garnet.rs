@@ -42,7 +42,7 @@ fn all_reduce(case: &Value) -> Option<u64> {
         buffers_per_vc: case["buf"].as_u64().unwrap_or(5000) as u32,
         ..Settings::default()
     };
-    let (end, network) = run.run(&hierarchy, settings, false);
+    let (end, network) = run.run(&hierarchy, settings, false).expect("in range");
     assert_eq!(network.traversals(), number(case, "router_traversals"), "{case}");
     end
 }
@@ -61,7 +61,7 @@ fn all_to_all(case: &Value) -> Option<u64> {
         buffers_per_vc: small(case, "buf"),
         ..Settings::default()
     };
-    all_to_all_on_a_ring(&ring, settings, false).0
+    all_to_all_on_a_ring(&ring, settings, false).expect("in range").0
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn synthetic_traffic_has_the_same_latency() {
             cycles: number(case, "cycles"),
             latencies: [small(case, "link_lat"), small(case, "ext_lat")],
         };
-        let (network, arrived) = run.on_garnet(settings, false);
+        let (network, arrived) = run.on_garnet(settings, false).expect("in range");
         let mean = |of: fn(&Arrival) -> u64| {
             arrived.iter().map(of).sum::<u64>() as f64 / arrived.len() as f64
         };
@@ -141,7 +141,7 @@ fn virtual_channels_limit_throughput_as_the_formula_says() {
     let accepted = |latencies, settings, flits| {
         let (pattern, cycles) = (Pattern::Neighbor, 20_000);
         let run = Synthetic { grid: ring, pattern, load: 1.0, flits, cycles, latencies };
-        let (_, arrived) = run.on_garnet(settings, true);
+        let (_, arrived) = run.on_garnet(settings, true).expect("in range");
         // Without the first few cycles, in which nothing arrives yet.
         let late = arrived.iter().filter(|arrival| arrival.cycle >= 2_000).count();
         late as f64 * f64::from(flits) / 8.0 / (cycles - 2_000) as f64
@@ -172,7 +172,7 @@ fn deadlocks_are_named() {
     for (grid, load) in grids {
         let (pattern, flits, cycles, latencies) = (Pattern::Uniform, 1, 20_000, [1, 1]);
         let run = Synthetic { grid, pattern, load, flits, cycles, latencies };
-        let (mut network, mut arrived) = run.on_garnet(settings, false);
+        let (mut network, mut arrived) = run.on_garnet(settings, false).expect("in range");
         network.run(1_000_000, &mut arrived);
         let cycle = network.deadlock().expect("a deadlock");
         assert!(cycle.len() > 2, "{grid:?}: {cycle:?}");
@@ -187,7 +187,7 @@ fn deadlocks_are_named() {
             latencies: [90, 1],
         };
         let settings = Settings { vcs_per_vnet, buffers_per_vc: 5000, ..settings };
-        let (end, network) = all_to_all_on_a_ring(&ring, settings, true);
+        let (end, network) = all_to_all_on_a_ring(&ring, settings, true).expect("in range");
         (end, network.deadlock().map(|cycle| cycle.len()))
     };
     let (end, stuck) = ring(16_384, 8);
@@ -206,7 +206,9 @@ fn ordered_networks_keep_the_order() {
         let grid = Grid { k: 4, n: 1, wraps: false };
         let (fabric, ways) = grid.fabric([1, 1], 1);
         let settings = Settings { buffers_per_vc: 1, ordered, ..Settings::default() };
-        let mut network = Garnet::new(&fabric, settings, DimensionOrder::new(ways, 7)).checked();
+        let mut network = Garnet::new(&fabric, settings, DimensionOrder::new(ways, 7))
+            .expect("in range")
+            .checked();
         for token in 0..200 {
             for src in 0..3 {
                 // Long packets and short ones.

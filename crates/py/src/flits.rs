@@ -93,7 +93,7 @@ fn all_reduce(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
         delay: get("delay")?.into(),
     };
     let settings = settings(case)?;
-    let (cycles, network) = py.detach(|| run.run(&hierarchy, settings, false));
+    let (cycles, network) = py.detach(|| run.run(&hierarchy, settings, false)).map_err(refused)?;
     Ok(Found { cycles, traversals: network.traversals(), arrived: Vec::new() })
 }
 
@@ -110,7 +110,8 @@ fn all_to_all(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
     };
     nodes([ring.npus])?;
     let settings = settings(case)?;
-    let (cycles, network) = py.detach(|| all_to_all_on_a_ring(&ring, settings, false));
+    let (cycles, network) =
+        py.detach(|| all_to_all_on_a_ring(&ring, settings, false)).map_err(refused)?;
     Ok(Found { cycles, traversals: network.traversals(), arrived: Vec::new() })
 }
 
@@ -138,7 +139,7 @@ fn synthetic(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
         latencies: [count(case, "link_latency")?, count(case, "interface_latency")?],
     };
     let settings = settings(case)?;
-    let (network, arrived) = py.detach(|| run.on_garnet(settings, false));
+    let (network, arrived) = py.detach(|| run.on_garnet(settings, false)).map_err(refused)?;
     let stuck = network.deadlock().is_some();
     let cycles = (!stuck).then(|| network.now());
     Ok(Found { cycles, traversals: network.traversals(), arrived })

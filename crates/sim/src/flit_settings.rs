@@ -163,6 +163,10 @@ pub(crate) fn problem(platform: &Platform, links: &LinkGraph, refusal: Refusal) 
             let text = format!("no route from {} to {}", name(at), name(to));
             Problem::new(file, place, text).help("a route from every node on the way to every NPU")
         }
+        Refusal::Setting(refused) => {
+            let place = "network.flit".to_string();
+            Problem::new(platform.name.clone(), place, refused.to_string())
+        }
         Refusal::Turns { to, nodes } => {
             let (file, place) = place(nodes.first().copied());
             let round: Vec<String> = nodes.iter().map(|&node| name(node)).collect();

@@ -1,5 +1,6 @@
 //! How packets are routed, and why a network cannot carry them so.
 
+use crate::refused::Refused;
 use std::sync::Arc;
 
 /// How packets are routed.
@@ -82,4 +83,6 @@ pub enum Refusal {
         /// The nodes on the way round.
         nodes: Vec<u32>,
     },
+    /// The router cannot have a setting.
+    Setting(Refused),
 }

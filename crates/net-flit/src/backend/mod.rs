@@ -160,7 +160,7 @@ impl Flits {
         let dims = if by_link { 1 } else { costs.len() };
         Ok(Flits {
             turns: vec![0; graph.npus() as usize],
-            network: Garnet::new(&flits, router, routes),
+            network: Garnet::new(&flits, router, routes).map_err(Refusal::Setting)?,
             reported: Reported { links: vec![(0, Time::ZERO); graph.len() as usize], cycle: 0 },
             graph,
             costs,

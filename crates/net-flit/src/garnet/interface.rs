@@ -2,6 +2,7 @@
 
 use super::state::{NONE, Record, Waiting};
 use super::{Arrival, BODY, Garnet, HEAD};
+use crate::bits::next_from;
 use crate::fabric::Routing;
 
 impl<R: Routing> Garnet<R> {
@@ -133,20 +134,4 @@ impl<R: Routing> Garnet<R> {
         }
         self.give_back(channel, vc, last);
     }
-}
-
-/// The first bit that is set, from a place on and round.
-#[inline]
-fn next_from(words: &[u64], place: usize) -> Option<usize> {
-    let low = u64::MAX << (place % 64);
-    let count = words.len();
-    (0..=count).find_map(|step| {
-        let at = (place / 64 + step) % count;
-        let bits = match step {
-            0 => words[at] & low,
-            _ if step == count => words[at] & !low,
-            _ => words[at],
-        };
-        (bits != 0).then(|| at * 64 + bits.trailing_zeros() as usize)
-    })
 }

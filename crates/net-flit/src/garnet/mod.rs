@@ -10,15 +10,18 @@
 //! interfaces are in `interface.rs`. A router is looked at only in cycles in which one of its flits
 //! can move: bits say which flits have what they need, and events set and clear them.
 
+mod checks;
 mod interface;
 mod router;
 mod state;
 mod stuck;
 
 use crate::calendar::Calendar;
+use crate::checker::Checker;
 use crate::fabric::{End, Fabric, Packet, Routing};
+use crate::refused::Refused;
+pub use crate::report::{Arrival, Blocked, Counters};
 use state::{Line, NONE, Node, Ports, Record, Router, Slots, Waiting};
-pub use stuck::Blocked;
 
 /// The settings of Garnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,34 +55,6 @@ impl Default for Settings {
             ordered: false,
         }
     }
-}
-
-/// A packet that has arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// What [`Garnet::send`] was given.
-    pub token: u64,
-    /// The packet.
-    pub packet: Packet,
-    /// Cycle in which its last flit arrived.
-    pub cycle: u64,
-    /// Cycles in the queue of its network interface.
-    pub queued: u64,
-    /// Cycles from there to its destination, less one, as Garnet counts.
-    pub network: u64,
-    /// Links between routers.
-    pub hops: u32,
-}
-
-/// What a channel has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Flits carried.
-    pub flits: u64,
-    /// Packets of which it has carried flits.
-    pub packets: u64,
-    /// Cycles in which a flit of its router that wanted it lost to another.
-    pub lost: u64,
 }
 
 /// Something happens on a channel: a virtual channel, and two bits that say what.
@@ -120,17 +95,23 @@ pub struct Garnet<R> {
     under_way: u64,
     traversals: u64,
     scratch: router::Scratch,
-    checked: bool,
+    /// `None` unless checked.
+    checker: Option<Box<Checker>>,
 }
 
 impl<R: Routing> Garnet<R> {
     /// An empty network in cycle 0.
-    pub fn new(fabric: &Fabric, settings: Settings, routing: R) -> Garnet<R> {
+    ///
+    /// # Errors
+    /// If a setting is out of range, or a link or a node of the fabric cannot be simulated.
+    pub fn new(fabric: &Fabric, settings: Settings, routing: R) -> Result<Garnet<R>, Refused> {
+        checks::settings(&settings)?;
+        checks::fabric(fabric, &settings)?;
         let (lines, slots) = state::lines(fabric, &settings);
         let (routers, ports) = state::routers(fabric);
         let nodes = state::nodes(fabric, &settings);
         let scratch = router::Scratch::new(&routers);
-        Garnet {
+        Ok(Garnet {
             settings,
             routing,
             now: 0,
@@ -148,13 +129,15 @@ impl<R: Routing> Garnet<R> {
             under_way: 0,
             traversals: 0,
             scratch,
-            checked: false,
-        }
+            checker: None,
+        })
     }
 
-    /// Checks after every cycle that no flit and no credit is lost.
+    /// Checks after every cycle that no flit and no credit is lost, that flits keep their order, and
+    /// that none waits for ever.
+    #[must_use]
     pub fn checked(mut self) -> Garnet<R> {
-        self.checked = true;
+        self.checker = Some(Box::new(Checker::new(self.slots.up.len())));
         self
     }
 
@@ -272,8 +255,9 @@ impl<R: Routing> Garnet<R> {
                 }
             }
         }
-        if self.checked {
-            self.check();
+        if let Some(mut checker) = self.checker.take() {
+            self.check(&mut checker);
+            self.checker = Some(checker);
         }
     }
 
@@ -284,6 +268,15 @@ impl<R: Routing> Garnet<R> {
             return self.wake_node(vc);
         }
         let (what, vc) = (vc & 3, vc >> 2);
+        if let Some(checker) = &mut self.checker {
+            let line = &self.lines[channel as usize];
+            match what {
+                HEAD | BODY => {
+                    checker.arrives(line.slot(vc), what, matches!(line.to, End::Node(_)))
+                }
+                _ => checker.credit(line.slot(vc)),
+            }
+        }
         if what >= CREDIT {
             return self.credit(channel, vc, what == FREE);
         }
@@ -327,6 +320,9 @@ impl<R: Routing> Garnet<R> {
         line.counters.flits += 1;
         line.counters.packets += u64::from(what == HEAD);
         let cycle = line.arrival(self.now);
+        if let Some(checker) = &mut self.checker {
+            checker.sends(line.slot(vc), what, matches!(line.from, End::Node(_)));
+        }
         self.calendar.push(self.now, cycle, Event { channel, vc: vc << 2 | what });
     }
 
@@ -335,6 +331,9 @@ impl<R: Routing> Garnet<R> {
     fn give_back(&mut self, channel: u32, vc: u32, free: bool) {
         let line = &mut self.lines[channel as usize];
         let cycle = line.credit_arrival(self.now);
+        if let Some(checker) = &mut self.checker {
+            checker.gives_back(line.slot(vc));
+        }
         let what = if free { FREE } else { CREDIT };
         self.calendar.push(self.now, cycle, Event { channel, vc: vc << 2 | what });
     }

@@ -2,6 +2,7 @@
 
 use super::state::{Down, Line, NONE, Router};
 use super::{BODY, Garnet, HEAD};
+use crate::bits::next_from;
 use crate::fabric::{End, Head, Routing, Way};
 
 /// Room for what inputs name in a cycle.
@@ -274,7 +275,7 @@ impl<R: Routing> Garnet<R> {
 
     /// Bits of a word of an input: flits with a credit, and heads with an idle channel before them.
     #[inline]
-    fn able(&self, state: &Router, input: usize, line: &Line, at: u32) -> u64 {
+    pub(super) fn able(&self, state: &Router, input: usize, line: &Line, at: u32) -> u64 {
         let mut bits = self.slots.body[(line.mask + at) as usize];
         for word in 0..state.group_words() {
             let wanted = self.ports.wants[state.wants(input) + word];
@@ -294,7 +295,7 @@ impl<R: Routing> Garnet<R> {
         let in_words = state.in_words();
         let requests = &mut self.scratch.requests[output * in_words..][..in_words];
         let turn = &mut self.ports.turns[state.output(output)];
-        let input = first_from(requests, *turn as usize);
+        let input = next_from(requests, *turn as usize).unwrap_or_default();
         let named: u32 = requests.iter().map(|bits| bits.count_ones()).sum();
         requests.fill(0);
         let next = input as u32 + 1;
@@ -316,6 +317,9 @@ impl<R: Routing> Garnet<R> {
         line.turn = vc + 1;
         if line.turn == line.first + line.vcs {
             line.turn = line.first;
+        }
+        if let Some(checker) = &mut self.checker {
+            checker.moves(slot);
         }
         let Down { packet, out: known, out_vnet, out_vc, .. } = self.slots.down[slot];
         let (out_vc, what) = if out_vc == NONE {
@@ -422,24 +426,4 @@ impl<R: Routing> Garnet<R> {
         }
         false
     }
-}
-
-/// The first bit that is set, from a place on and round; there is one.
-#[inline]
-fn first_from(words: &[u64], place: usize) -> usize {
-    let low = u64::MAX << (place % 64);
-    let count = words.len();
-    for step in 0..=count {
-        let at = (place / 64 + step) % count;
-        let mut bits = words[at];
-        if step == 0 {
-            bits &= low;
-        } else if step == count {
-            bits &= !low;
-        }
-        if bits != 0 {
-            return at * 64 + bits.trailing_zeros() as usize;
-        }
-    }
-    unreachable!("an output that is named has a request")
 }

@@ -1,17 +1,10 @@
 //! Deadlocks and checks.
 
-use super::Garnet;
-use super::state::NONE;
+use super::state::{ENDLESS, NONE};
+use super::{Blocked, Garnet};
+use crate::checker::Checker;
 use crate::fabric::{End, Routing};
-
-/// A virtual channel whose packet cannot go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocked {
-    /// The channel.
-    pub channel: u32,
-    /// Virtual channel, numbered over all virtual networks.
-    pub vc: u32,
-}
+use crate::report::circle;
 
 impl<R: Routing> Garnet<R> {
     /// Virtual channels that wait for one another, each for the next, if packets are under way and
@@ -21,20 +14,12 @@ impl<R: Routing> Garnet<R> {
             return None;
         }
         let first = self.slots.down.iter().position(|down| down.packet != NONE && down.ready > 0);
-        let Some(mut slot) = first else { return Some(Vec::new()) };
-        let mut seen: Vec<usize> = Vec::new();
-        loop {
-            if let Some(from) = seen.iter().position(|&other| other == slot) {
-                let place = |&slot: &usize| {
-                    let (channel, vc) = self.slots.place[slot];
-                    Blocked { channel, vc }
-                };
-                return Some(seen[from..].iter().map(place).collect());
-            }
-            seen.push(slot);
-            let Some(next) = self.waits_for(slot) else { return Some(Vec::new()) };
-            slot = next;
-        }
+        let slots = first.map_or(Vec::new(), |first| circle(first, |slot| self.waits_for(slot)));
+        let place = |slot: usize| {
+            let (channel, vc) = self.slots.place[slot];
+            Blocked { channel, vc }
+        };
+        Some(slots.into_iter().map(place).collect())
     }
 
     /// The slot that a blocked packet waits for: of the channel that it has, or of one of those of
@@ -59,22 +44,37 @@ impl<R: Routing> Garnet<R> {
         (first..first + vcs).map(|vc| out.slot(vc)).find(held)
     }
 
-    /// Credits, flits and bits agree: for each virtual channel, credits and flits of the buffer are
-    /// never more than the buffer, and for each packet at most one channel is taken.
-    pub(super) fn check(&self) {
+    /// Credits, flits and bits agree: credits, flits of the buffer and both on the link make up the
+    /// buffer of each virtual channel, and an idle one has no packet.
+    ///
+    /// A flit that can move waits for at most inputs x channels^2 cycles: its input names another of
+    /// its virtual channels at most once before it, because the round goes past each that moves. An
+    /// input that names one waits until each other input had the output; this may begin again when
+    /// another virtual channel before it can move, at most once for each.
+    pub(super) fn check(&self, checker: &mut Checker) {
+        let mut in_buffers = 0;
         for (slot, (up, down)) in self.slots.up.iter().zip(&self.slots.down).enumerate() {
             let (channel, vc) = self.slots.place[slot];
             let line = &self.lines[channel as usize];
             let (word, bit) = line.bit(vc);
             let idle = self.slots.idle[word] & bit != 0;
-            if let End::Router(_) = line.to {
-                let depth = self.settings.buffers_per_vc;
-                assert!(up.credits <= depth && down.ready <= depth, "channel {channel} vc {vc}");
-                assert!(up.credits + down.ready <= depth, "channel {channel} vc {vc}: buffers");
-                assert!(!idle || up.credits == depth, "channel {channel} vc {vc} is idle");
-            }
             assert!(!idle || down.packet == NONE, "channel {channel} vc {vc} has a packet");
             assert!(!idle || up.owner == NONE, "channel {channel} vc {vc} has an owner");
+            match line.to {
+                End::Router(router) => {
+                    let depth = self.settings.buffers_per_vc;
+                    let here = if down.packet == NONE { 0 } else { down.ready.into() };
+                    checker.room(slot, (up.credits.into(), here), depth.into());
+                    assert!(!idle || up.credits == depth, "channel {channel} vc {vc} is idle");
+                    in_buffers += here;
+                    let state = self.routers[router as usize];
+                    let at = vc / 64 - line.word;
+                    let able = self.able(&state, line.input as usize, line, at) & bit != 0;
+                    let bound = u64::from(state.inputs) * u64::from(line.vcs).pow(2);
+                    checker.waits(slot, able, bound);
+                }
+                End::Node(_) => checker.room(slot, (up.credits.into(), 0), ENDLESS.into()),
+            }
             if let End::Router(router) = line.from {
                 let vnet = vc / self.settings.vcs_per_vnet;
                 let (group, state) = (line.group_of(vnet), self.routers[router as usize]);
@@ -82,5 +82,6 @@ impl<R: Routing> Garnet<R> {
                 assert_eq!(open, self.any_idle(channel, vnet), "channel {channel} vc {vc}: open");
             }
         }
+        checker.conserves(in_buffers);
     }
 }

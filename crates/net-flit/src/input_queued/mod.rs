@@ -13,9 +13,10 @@ mod state;
 mod stuck;
 
 use crate::calendar::Calendar;
+use crate::checker::Checker;
 use crate::fabric::{Fabric, Packet, Routing};
-pub use crate::garnet::{Arrival, Blocked, Counters};
 use crate::refused::Refused;
+pub use crate::report::{Arrival, Blocked, Counters};
 use state::{NODE, NONE, Record, Sink, Stage, State, Up};
 
 /// The settings of the router. Delays in cycles.
@@ -99,7 +100,8 @@ pub struct InputQueued<R> {
     before_channel: u64,
     /// `None` while a router uses it.
     scratch: Option<Box<router::Scratch>>,
-    checked: bool,
+    /// `None` unless checked.
+    checker: Option<Box<Checker>>,
 }
 
 impl<R: Routing> InputQueued<R> {
@@ -128,13 +130,15 @@ impl<R: Routing> InputQueued<R> {
             before_channel: u64::from(settings.routing + settings.channel_allocation - 1),
             scratch: Some(Box::new(router::Scratch::new(&state.routers))),
             state,
-            checked: false,
+            checker: None,
         })
     }
 
-    /// Checks after every cycle that no buffer overflows and no credit is lost.
+    /// Checks after every cycle that no flit and no credit is lost, that flits keep their order, and
+    /// that none waits for ever.
+    #[must_use]
     pub fn checked(mut self) -> InputQueued<R> {
-        self.checked = true;
+        self.checker = Some(Box::new(Checker::new(self.state.ups.len())));
         self
     }
 
@@ -254,14 +258,23 @@ impl<R: Routing> InputQueued<R> {
                 }
             }
         }
-        if self.checked {
-            self.check();
+        if let Some(mut checker) = self.checker.take() {
+            self.check(&mut checker);
+            self.checker = Some(checker);
         }
     }
 
     #[inline]
     fn happens(&mut self, Event { what, flit }: Event, arrived: &mut Vec<Arrival>) {
         let slot = what >> 2;
+        if let Some(checker) = &mut self.checker {
+            let sink = self.state.sinks.get((slot >> self.state.shift) as usize);
+            match what & 3 {
+                FLIT => checker.arrives(slot as usize, flit, sink.is_some_and(Sink::is_node)),
+                CREDIT => checker.credit(slot as usize),
+                _ => {}
+            }
+        }
         match what & 3 {
             FLIT => match self.state.sinks[(slot >> self.state.shift) as usize].router {
                 NODE => self.eject(slot, flit, arrived),
@@ -431,7 +444,11 @@ impl<R: Routing> InputQueued<R> {
         counters.flits += 1;
         counters.packets += u64::from(flit >> 1 & 1);
         let cycle = self.now + u64::from(self.state.delays[channel as usize].flit);
-        self.event(cycle, ((channel << self.state.shift) + vc) << 2 | FLIT, flit);
+        let slot = (channel << self.state.shift) + vc;
+        if let Some(checker) = &mut self.checker {
+            checker.sends(slot as usize, flit, !self.state.sinks[channel as usize].is_hop);
+        }
+        self.event(cycle, slot << 2 | FLIT, flit);
     }
 
     /// Returns a credit to where the flits of a virtual channel come from.
@@ -439,6 +456,9 @@ impl<R: Routing> InputQueued<R> {
     fn give_back(&mut self, slot: u32) {
         let delays = &self.state.delays[(slot >> self.state.shift) as usize];
         let cycle = self.now + u64::from(delays.credit);
+        if let Some(checker) = &mut self.checker {
+            checker.gives_back(slot as usize);
+        }
         self.event(cycle, slot << 2 | CREDIT, 0);
     }
 

@@ -4,6 +4,7 @@
 
 use super::InputQueued;
 use super::state::{Down, NONE, Router, Stage};
+use crate::bits::first_from;
 use crate::fabric::Routing;
 
 /// A packet that wants a virtual channel.
@@ -53,13 +54,6 @@ impl Scratch {
             ..Scratch::default()
         }
     }
-}
-
-/// The first bit that is set, from a place on and round; there is one.
-#[inline]
-fn first_from(bits: u64, place: u32) -> u32 {
-    let high = bits & (u64::MAX << place);
-    if high != 0 { high.trailing_zeros() } else { bits.trailing_zeros() }
 }
 
 impl<R: Routing> InputQueued<R> {
@@ -357,6 +351,9 @@ impl<R: Routing> InputQueued<R> {
     #[inline]
     fn occupy(&mut self, number: usize, want: &Want, vc: u32) {
         let (channel, from) = self.state.place(want.slot);
+        if let Some(checker) = &mut self.checker {
+            checker.moves(want.slot as usize);
+        }
         let down = &mut self.state.downs[want.slot as usize];
         down.stage = Stage::Switch;
         down.out_vc = vc as u8;
@@ -387,6 +384,9 @@ impl<R: Routing> InputQueued<R> {
         }
         let slot = (input.channel << self.state.shift) + vc;
         let down = &mut self.state.downs[slot as usize];
+        if let Some(checker) = &mut self.checker {
+            checker.moves(slot as usize);
+        }
         let flit = down.front;
         down.ready -= 1;
         if down.ready > 0 {

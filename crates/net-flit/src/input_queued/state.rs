@@ -22,6 +22,12 @@ pub(super) struct Sink {
     pub is_hop: bool,
 }
 
+impl Sink {
+    pub(super) fn is_node(&self) -> bool {
+        self.router == NODE
+    }
+}
+
 /// Where flits of a channel come from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {

@@ -2,7 +2,9 @@
 
 use super::state::{NONE, Stage};
 use super::{Blocked, InputQueued};
+use crate::checker::Checker;
 use crate::fabric::Routing;
+use crate::report::circle;
 
 impl<R: Routing> InputQueued<R> {
     /// Virtual channels that wait for one another, each for the next, if packets are under way and
@@ -12,20 +14,12 @@ impl<R: Routing> InputQueued<R> {
             return None;
         }
         let first = self.state.downs.iter().position(|down| down.ready > 0);
-        let Some(mut slot) = first else { return Some(Vec::new()) };
-        let mut seen: Vec<usize> = Vec::new();
-        loop {
-            if let Some(from) = seen.iter().position(|&other| other == slot) {
-                let place = |&slot: &usize| {
-                    let (channel, vc) = self.state.place(slot as u32);
-                    Blocked { channel, vc }
-                };
-                return Some(seen[from..].iter().map(place).collect());
-            }
-            seen.push(slot);
-            let Some(next) = self.waits_for(slot) else { return Some(Vec::new()) };
-            slot = next;
-        }
+        let slots = first.map_or(Vec::new(), |first| circle(first, |slot| self.waits_for(slot)));
+        let place = |slot: usize| {
+            let (channel, vc) = self.state.place(slot as u32);
+            Blocked { channel, vc }
+        };
+        Some(slots.into_iter().map(place).collect())
     }
 
     /// The slot that a blocked packet waits for.
@@ -44,18 +38,40 @@ impl<R: Routing> InputQueued<R> {
         }
     }
 
-    /// Credits and flits of each buffer are never more than the buffer, and a virtual channel that
-    /// a packet has is not free.
-    pub(super) fn check(&self) {
-        let depth = self.settings.buffers_per_vc;
-        for (slot, (up, down)) in self.state.ups.iter().zip(&self.state.downs).enumerate() {
-            let (channel, vc) = self.state.place(slot as u32);
-            assert!(
-                u32::from(up.credits) + u32::from(down.ready) <= depth,
-                "channel {channel} vc {vc}: buffers"
-            );
-            let free = self.state.free[channel as usize] >> vc & 1 == 1;
-            assert!(!free || up.owner == NONE, "channel {channel} vc {vc} has an owner");
+    /// Credits, flits of the buffer and both on the link make up the buffer of each virtual channel,
+    /// and a virtual channel that a packet has is not free.
+    ///
+    /// A flit that can move waits for at most inputs x outputs x channels^2 cycles. An output goes
+    /// past an input only when that accepts, and an input past an output likewise: a pair waits for at
+    /// most inputs x outputs cycles (McKeown, "The iSLIP Scheduling Algorithm", 1999, section III).
+    /// The virtual channels of an input take turns for a pair, and those that it has for other outputs
+    /// may turn the round back once for each. For a virtual channel of an output the same holds of
+    /// the packets that want it.
+    pub(super) fn check(&self, checker: &mut Checker) {
+        let (vcs, depth) = (self.settings.vcs, self.settings.buffers_per_vc);
+        let mut in_buffers = 0;
+        for (channel, sink) in (0..).zip(&self.state.sinks) {
+            for vc in 0..vcs {
+                let slot = ((channel << self.state.shift) + vc) as usize;
+                let (up, down) = (&self.state.ups[slot], &self.state.downs[slot]);
+                checker.room(slot, (up.credits.into(), down.ready.into()), depth.into());
+                in_buffers += u64::from(down.ready);
+                let free = self.state.free[channel as usize] >> vc & 1 == 1;
+                assert!(!free || up.owner == NONE, "channel {channel} vc {vc} has an owner");
+                if !sink.is_node() {
+                    let router = &self.state.routers[sink.router as usize];
+                    let bound = u64::from(router.inputs * router.outputs) * u64::from(vcs).pow(2);
+                    checker.waits(slot, self.could_move(sink.input, slot, vc), bound);
+                }
+            }
         }
+        checker.conserves(in_buffers);
+    }
+
+    /// Whether the first flit of a virtual channel needs nothing but its turn.
+    fn could_move(&self, input: u32, slot: usize, vc: u32) -> bool {
+        let (input, down) = (&self.state.inputs[input as usize], &self.state.downs[slot]);
+        let wants = input.wants >> vc & 1 == 1;
+        input.able >> vc & 1 == 1 || wants && self.state.free[down.out as usize] & down.allowed != 0
     }
 }

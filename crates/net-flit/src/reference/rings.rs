@@ -3,6 +3,7 @@
 
 use crate::fabric::{CYCLE, Channel, End, Fabric, Packet, Routing, Way};
 use crate::garnet::{Arrival, Garnet, Settings};
+use crate::refused::Refused;
 use std::collections::VecDeque;
 
 /// A fabric of rings in three dimensions: inside packages, and two between them.
@@ -148,16 +149,19 @@ impl Rings {
 
     /// Runs it. Returns the cycle in which the last NPU has all, and the network; `None` for the
     /// cycle if the network is stuck.
+    ///
+    /// # Errors
+    /// If the network cannot have its settings.
     pub fn run(
         &self,
         hierarchy: &Hierarchy,
         settings: Settings,
         checked: bool,
-    ) -> (Option<u64>, Garnet<impl Routing + use<>>) {
+    ) -> Result<(Option<u64>, Garnet<impl Routing + use<>>), Refused> {
         let (fabric, ways) = hierarchy.fabric();
         let routing = Around { vnets: usize::from(hierarchy.vnets()), ways };
         let settings = Settings { vnets: hierarchy.vnets(), ..settings };
-        let mut network = Garnet::new(&fabric, settings, routing);
+        let mut network = Garnet::new(&fabric, settings, routing)?;
         if checked {
             network = network.checked();
         }
@@ -194,7 +198,7 @@ impl Rings {
         let (mut arrived, mut left): (Vec<Arrival>, u64) = (Vec::new(), npus * self.chunks);
         while left > 0 {
             if !network.advance(&mut arrived) {
-                return (None, network);
+                return Ok((None, network));
             }
             let now = network.now();
             for arrival in arrived.drain(..) {
@@ -217,7 +221,7 @@ impl Rings {
                 }
             }
         }
-        (Some(network.now()), network)
+        Ok((Some(network.now()), network))
     }
 }
 
@@ -240,11 +244,14 @@ pub struct RingOfAll {
 
 /// An all-to-all on rings: one virtual network for each direction, all messages at once, to the next
 /// NPU first. Returns the cycle of the last arrival, `None` if the network is stuck, and the network.
+///
+/// # Errors
+/// If the network cannot have its settings.
 pub fn all_to_all_on_a_ring(
     ring: &RingOfAll,
     settings: Settings,
     checked: bool,
-) -> (Option<u64>, Garnet<impl Routing + use<>>) {
+) -> Result<(Option<u64>, Garnet<impl Routing + use<>>), Refused> {
     let npus = ring.npus;
     let ways = if ring.both_ways { 2 } else { 1 };
     let hierarchy = Hierarchy {
@@ -258,7 +265,7 @@ pub fn all_to_all_on_a_ring(
     };
     let (fabric, table) = hierarchy.fabric();
     let routing = Around { vnets: usize::from(ways), ways: table };
-    let mut network = Garnet::new(&fabric, Settings { vnets: ways, ..settings }, routing);
+    let mut network = Garnet::new(&fabric, Settings { vnets: ways, ..settings }, routing)?;
     if checked {
         network = network.checked();
     }
@@ -280,9 +287,9 @@ pub fn all_to_all_on_a_ring(
     let mut arrived = Vec::new();
     while network.under_way() > 0 {
         if !network.advance(&mut arrived) {
-            return (None, network);
+            return Ok((None, network));
         }
         arrived.clear();
     }
-    (Some(network.now()), network)
+    Ok((Some(network.now()), network))
 }

@@ -157,14 +157,17 @@ pub struct Synthetic {
 
 impl Synthetic {
     /// Runs it on Garnet's routers. Returns the network and the packets that have arrived.
+    ///
+    /// # Errors
+    /// If the network cannot have its settings.
     pub fn on_garnet(
         &self,
         settings: Settings,
         checked: bool,
-    ) -> (Garnet<DimensionOrder>, Vec<Arrival>) {
+    ) -> Result<(Garnet<DimensionOrder>, Vec<Arrival>), Refused> {
         let Synthetic { grid, pattern, load, flits, .. } = *self;
         let (fabric, ways) = grid.fabric(self.latencies, 1);
-        let mut network = Garnet::new(&fabric, settings, DimensionOrder::new(ways, 7));
+        let mut network = Garnet::new(&fabric, settings, DimensionOrder::new(ways, 7))?;
         if checked {
             network = network.checked();
         }
@@ -177,6 +180,6 @@ impl Synthetic {
                 network.send(cycle, packet, 0);
             });
         }
-        (network, arrived)
+        Ok((network, arrived))
     }
 }

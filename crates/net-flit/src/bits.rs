@@ -1,0 +1,42 @@
+//! Rows of bits.
+
+/// The first bit that is set, from a place on and round; there is one.
+#[inline]
+pub(crate) fn first_from(bits: u64, place: u32) -> u32 {
+    let high = bits & (u64::MAX << place);
+    if high != 0 { high.trailing_zeros() } else { bits.trailing_zeros() }
+}
+
+/// The same in a row of words; `None` if no bit is set.
+#[inline]
+pub(crate) fn next_from(words: &[u64], place: usize) -> Option<usize> {
+    let low = u64::MAX << (place % 64);
+    let count = words.len();
+    (0..=count).find_map(|step| {
+        let at = (place / 64 + step) % count;
+        let bits = match step {
+            0 => words[at] & low,
+            _ if step == count => words[at] & !low,
+            _ => words[at],
+        };
+        (bits != 0).then(|| at * 64 + bits.trailing_zeros() as usize)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_bit_comes_round() {
+        assert_eq!(
+            [first_from(0b1010, 0), first_from(0b1010, 2), first_from(0b1010, 4)],
+            [1, 3, 1]
+        );
+        let words = [1 << 5, 0, 1 << 63];
+        let found = [0, 5, 6, 191].map(|place| next_from(&words, place));
+        assert_eq!(found, [Some(5), Some(5), Some(191), Some(191)]);
+        assert_eq!(next_from(&[1 << 3], 4), Some(3));
+        assert_eq!(next_from(&[0, 0], 70), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! What networks of either router report.
+
+use crate::fabric::Packet;
+
+/// A packet that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// What `send` was given.
+    pub token: u64,
+    /// The packet.
+    pub packet: Packet,
+    /// Cycle in which its last flit arrived.
+    pub cycle: u64,
+    /// Cycles in the queue of its network interface.
+    pub queued: u64,
+    /// Cycles from there to its destination; on Garnet less one, as Garnet counts.
+    pub network: u64,
+    /// Links between routers.
+    pub hops: u32,
+}
+
+/// What a channel has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Flits carried.
+    pub flits: u64,
+    /// Packets of which it has carried flits.
+    pub packets: u64,
+    /// Cycles in which a flit of its router that wanted it lost to another.
+    pub lost: u64,
+}
+
+/// A virtual channel whose packet cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// The channel.
+    pub channel: u32,
+    /// Virtual channel, numbered over all virtual networks.
+    pub vc: u32,
+}
+
+/// Slots that wait for one another, each for the next and the last for the first; empty if a slot on
+/// the way from `first` waits for none.
+pub(crate) fn circle(first: usize, waits_for: impl Fn(usize) -> Option<usize>) -> Vec<usize> {
+    let mut seen = vec![first];
+    while let Some(next) = waits_for(seen[seen.len() - 1]) {
+        if let Some(from) = seen.iter().position(|&other| other == next) {
+            return seen.split_off(from);
+        }
+        seen.push(next);
+    }
+    Vec::new()
+}
