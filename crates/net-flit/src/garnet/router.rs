@@ -260,7 +260,7 @@ impl<R: Routing> Garnet<R> {
 
     /// Whether no packet of an input that came before that of `vc` has flits left for the same
     /// output and virtual network.
-    fn is_first(&self, line: &Line, vc: u32) -> bool {
+    pub(super) fn is_first(&self, line: &Line, vc: u32) -> bool {
         let slot = line.slot(vc);
         let (this, since) = (&self.slots.down[slot], self.slots.since[slot]);
         let vcs = self.settings.vcs_per_vnet;

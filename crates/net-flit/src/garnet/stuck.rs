@@ -69,7 +69,8 @@ impl<R: Routing> Garnet<R> {
                     in_buffers += here;
                     let state = self.routers[router as usize];
                     let at = vc / 64 - line.word;
-                    let able = self.able(&state, line.input as usize, line, at) & bit != 0;
+                    let first = !self.settings.ordered || self.is_first(line, vc);
+                    let able = self.able(&state, line.input as usize, line, at) & bit != 0 && first;
                     let bound = u64::from(state.inputs) * u64::from(line.vcs).pow(2);
                     checker.waits(slot, able, bound);
                 }
