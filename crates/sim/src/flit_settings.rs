@@ -160,8 +160,14 @@ pub(crate) fn problem(platform: &Platform, links: &LinkGraph, refusal: Refusal) 
         }
         Refusal::NoWay { at, to } => {
             let (file, place) = place(Some(at));
-            let text = format!("no route from {} to {}", name(at), name(to));
-            Problem::new(file, place, text).help("a route from every node on the way to every NPU")
+            let (way, allowed) = match keys.routing {
+                FlitRouting::Table { .. } => {
+                    ("route", "a route from every node on the way to every NPU")
+                }
+                _ => ("way up and then down", "links both ways, or routing: topology"),
+            };
+            let text = format!("no {way} from {} to {}", name(at), name(to));
+            Problem::new(file, place, text).help(allowed)
         }
         Refusal::Setting(refused) => {
             let place = "network.flit".to_string();

@@ -57,6 +57,8 @@ def test_every_routing_delivers(armillary: Armillary, tmp_path: Path, routing: s
     ("settings", "what", "allowed"),
     [
         (["classes=1"], "wait for each other in a cycle: npu0 -> npu1", "network.flit.classes"),
+        (["classes=1", "routing=adaptive"], "in a cycle: npu0 -> npu1", "network.flit.classes"),
+        (["classes=1", "routing=valiant"], "in a cycle: npu0 -> npu1", "network.flit.classes"),
         (["classes=0"], "0 is not allowed", "1 to 16"),
         (["routing=minimal"], 'unknown routing of flits "minimal"', "topology, up_down, valiant"),
         (["routing={}"], '"table" is missing', "path"),
@@ -128,6 +130,23 @@ def test_wrong_tables_are_named(
     assert what in done.stderr, done.stderr
     assert "routes.yml" in done.stderr
     assert place in done.stderr, done.stderr
+
+
+def test_one_way_links_have_no_way_up_and_down(armillary: Armillary, tmp_path: Path) -> None:
+    """In a ring of one-way links some way goes down, then up."""
+    links = "".join(
+        f"    - {{from: npu{at}, to: npu{(at + 1) % 3}, bandwidth: 64 GB/s, latency: 20 ns}}\n"
+        for at in range(3)
+    )
+    (tmp_path / "ring.yml").write_text(
+        f"graph:\n  npus: 3\n  links:\n{links}network: {{model: flit}}\n"
+    )
+    for routing in ("up_down", "adaptive"):
+        done = armillary(*args(tmp_path / "ring.yml", f"routing={routing}"))
+        assert done.returncode == 2
+        assert "no way up and then down from npu" in done.stderr
+        assert "links both ways" in done.stderr
+    assert armillary(*args(tmp_path / "ring.yml")).returncode == 0
 
 
 def test_a_table_that_could_lock_up_is_refused(armillary: Armillary, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Most classes.
 pub(super) const MOST: u16 = 16;
 /// Most routes: all are held.
-pub(super) const ROUTES: u32 = 1 << 20;
+pub(super) const ROUTES: u32 = 1 << 24;
 
 /// The class of each of so many routes over so many links, and the number of classes; nothing where
 /// they are more than `most`, or the routes are too many.

@@ -6,8 +6,10 @@
 //! and nothing can lock up with a single class (Schroeder and others, "Autonet: a high-speed,
 //! self-configuring local area network using point-to-point links", IEEE Journal on Selected Areas
 //! in Communications 9, 1991). The root is a node in the middle of a longest way that two searches
-//! find.
+//! find. In a tree of switches with several roots the tiers say what is up, where that joins all
+//! NPUs.
 
+use crate::random::Random;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 use topology::LinkGraph;
@@ -41,16 +43,20 @@ impl Search {
         Search { links, out, into, tables: vec![OnceLock::new(); nodes] }
     }
 
-    /// Ways that go up, then down.
-    pub(super) fn up_down(graph: &LinkGraph) -> Search {
+    /// Ways that go up, then down. With `tiers`, by node, links to a higher tier are up, which is
+    /// right for trees of switches; levels are for links within a tier.
+    pub(super) fn up_down(graph: &LinkGraph, tiers: &[u32]) -> Search {
         let mut search = Search::free(graph);
         let end = farthest(&search.levels(0));
         let levels = search.levels(end);
         let root = search.half_way(farthest(&levels), &levels);
         let levels = search.levels(root);
         for (from, to, up) in &mut search.links {
-            let height = |node: &u32| (levels[*node as usize], *node);
-            *up = height(to) < height(from);
+            let depth = |node: &u32| {
+                let tier = tiers.get(*node as usize).copied().unwrap_or(0);
+                (std::cmp::Reverse(tier), levels[*node as usize], *node)
+            };
+            *up = depth(to) < depth(from);
         }
         search
     }
@@ -147,8 +153,9 @@ impl Search {
     /// The links of a way from one node to another; nothing where there is none.
     pub(super) fn way(&self, src: u32, dst: u32) -> Option<Vec<u32>> {
         let (mut at, mut came, mut way) = (src, None, Vec::new());
+        let mut random = Random::new(spread(src, dst));
         while at != dst {
-            let link = self.next(at, came, dst, spread(src, dst).wrapping_add(way.len() as u64))?;
+            let link = self.next(at, came, dst, random.bits())?;
             way.push(link);
             (at, came) = (self.links[link as usize].1, Some(link));
         }
@@ -172,7 +179,7 @@ fn farthest(levels: &[u32]) -> u32 {
 
 /// A number for a pair, so that pairs spread over equally short ways.
 pub(super) fn spread(src: u32, dst: u32) -> u64 {
-    crate::random::Random::new(u64::from(src) << 32 | u64::from(dst)).bits() >> 8
+    Random::new(u64::from(src) << 32 | u64::from(dst)).bits() >> 8
 }
 
 #[cfg(test)]
@@ -191,7 +198,7 @@ mod tests {
     #[test]
     fn ways_go_up_then_down() {
         let graph = ring(8);
-        let search = Search::up_down(&graph);
+        let search = Search::up_down(&graph, &[]);
         assert_eq!(super::super::circle::circle(&search.turns()), None);
         assert!(super::super::circle::circle(&Search::free(&graph).turns()).is_some());
         let mut longest = 0;
@@ -203,5 +210,28 @@ mod tests {
         // Neighbours of the opposite node go all the way round.
         assert_eq!(longest, 6);
         assert_eq!(search.cut_off(0..8), None);
+    }
+
+    /// In a fat tree of three tiers, ways up and down by tiers are the shortest, and use every root.
+    #[test]
+    fn tiers_say_what_is_up_in_a_tree() {
+        use topology::generate::{Values, Wire, generate, generator};
+        let mut values = Values::default();
+        values.set("radix", vec![4]);
+        values.set("pods", vec![4]);
+        values.set("planes", vec![1]);
+        let wires = vec![Wire { bandwidth: Bandwidth(1), latency: Span(1) }; 3];
+        let tree = generate(generator("fat_tree").expect("known"), values, wires).expect("a tree");
+        let tiers: Vec<u32> = tree.nodes.iter().map(|node| node.tier).collect();
+        let graph = LinkGraph::new(&Fabric::Graph(tree)).expect("connected");
+        let (search, free) = (Search::up_down(&graph, &tiers), Search::free(&graph));
+        let mut roots = std::collections::BTreeSet::new();
+        for (src, dst) in (0..16).flat_map(|src| (0..16).map(move |dst| (src, dst))) {
+            let way = search.way(src, dst).expect("a way");
+            assert_eq!(way.len(), free.way(src, dst).expect("a way").len(), "{src} {dst}");
+            let nodes = way.iter().map(|&link| graph.link(link).to);
+            roots.extend(nodes.filter(|&node| tiers[node as usize] == 3));
+        }
+        assert_eq!(roots.len(), 4);
     }
 }

@@ -61,8 +61,16 @@ pub(super) fn datelines(
 
 /// Ways up and down between all nodes.
 pub(super) fn up_down(wish: &Wish<'_>) -> Result<Search, Refusal> {
-    let search = Search::up_down(wish.links);
-    if let Some((at, to)) = search.cut_off(0..wish.links.npus()) {
+    let tiers: Vec<u32> = match wish.fabric {
+        Fabric::Graph(graph) => graph.nodes.iter().map(|node| node.tier).collect(),
+        Fabric::Stacked(_) => Vec::new(),
+    };
+    let npus = 0..wish.links.npus();
+    let mut search = Search::up_down(wish.links, &tiers);
+    if !tiers.is_empty() && search.cut_off(npus.clone()).is_some() {
+        search = Search::up_down(wish.links, &[]);
+    }
+    if let Some((at, to)) = search.cut_off(npus) {
         return Err(Refusal::NoWay { at, to });
     }
     let mut all = Dependencies::new(wish.links.len(), 1);
