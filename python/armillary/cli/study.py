@@ -28,7 +28,11 @@ Name = Annotated[
 ]
 Only = Annotated[
     str | None,
-    typer.Option("--backend", help="Network backend (default: all that the study uses)."),
+    typer.Option(
+        "--backend",
+        metavar="NAMES",
+        help="Network backends, separated by commas (default: all that the study uses).",
+    ),
 ]
 Html = Annotated[
     str | None,
@@ -60,7 +64,8 @@ def study(
             _list(studies.studies(), json)
             return
         found = studies.study(name)
-        rows = found.rows([backends.known(backend)] if backend else backends.MESSAGES)
+        names = [backends.known(name.strip()) for name in backend.split(",")] if backend else []
+        rows = found.rows(names or backends.MESSAGES)
         head = {
             "schema": SCHEMA,
             "version": __version__,

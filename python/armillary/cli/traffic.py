@@ -114,7 +114,7 @@ def traffic(
     precision: Precision = "2%",
     tolerance: Tolerance = "1%",
     latency_limit: LatencyLimit = 10.0,
-    messages_max: MessagesMax = 1_000_000,
+    messages_max: MessagesMax = 300_000,
     seed: Seed = 0,
     jobs: Jobs = None,
     json: Json = None,

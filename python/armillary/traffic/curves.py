@@ -128,7 +128,7 @@ def traffic(
     precision: float = 0.02,
     tolerance: float = 0.01,
     latency_limit: float = 10.0,
-    messages_max: int = 1_000_000,
+    messages_max: int = 300_000,
     seed: int = 0,
     jobs: int | None = None,
     progress: Progress | None = None,

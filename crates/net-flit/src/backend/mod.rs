@@ -22,8 +22,8 @@ use crate::fabric::{CYCLE, Channel, End, Fabric};
 use crate::garnet::{self, Arrival, Garnet};
 pub use course::{Course, Hop, Refusal, Table};
 use network::{
-    Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Sending,
-    Stuck, Transfer, Usage,
+    Alike, Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink,
+    Sending, Stuck, Transfer, Usage,
 };
 use routes::{Lanes, Routes};
 use std::sync::Arc;
@@ -95,6 +95,8 @@ pub struct Flits {
     costs: Vec<LinkCost>,
     by_link: bool,
     settings: Settings,
+    /// Whether each channel of a node's router has one of its own to or from the node.
+    has_own_ports: bool,
     /// Time that a flit occupies each link, in parts of a cycle.
     occupancies: Vec<u64>,
     open: Vec<Open>,
@@ -148,6 +150,7 @@ impl Flits {
             u32::try_from(latency.div_ceil(settings.cycle.0)).unwrap_or(u32::MAX).max(1)
         };
         let (flits, ejections) = build((&graph, &routes.lanes), classes, &occupancies, cycles);
+        let has_own_ports = most_lanes(&flits) <= LANES / u32::from(classes);
         let routes = routes.with_ejections(ejections);
         let router = garnet::Settings {
             vnets: classes,
@@ -166,6 +169,7 @@ impl Flits {
             costs,
             by_link,
             settings,
+            has_own_ports,
             occupancies,
             open: Vec::new(),
             free: Vec::new(),
@@ -363,6 +367,18 @@ fn build(
     (fabric, ejections)
 }
 
+/// The most channels between routers that leave or enter one of them.
+fn most_lanes(fabric: &Fabric) -> u32 {
+    let mut counts = vec![[0u32; 2]; fabric.routers as usize];
+    for channel in &fabric.channels {
+        if let (End::Router(from), End::Router(to)) = (channel.from, channel.to) {
+            counts[from as usize][0] += 1;
+            counts[to as usize][1] += 1;
+        }
+    }
+    counts.into_iter().flatten().max().unwrap_or(0)
+}
+
 /// Virtual channels of a class that keep every link busy: each is free again a round trip after a
 /// packet has taken it.
 fn fill(fabric: &Fabric, settings: &Settings) -> u32 {
@@ -460,6 +476,13 @@ impl Backend for Flits {
             links: used.filter(|(_, counters)| counters.flits > 0).map(usage).collect(),
             ..Usage::default()
         }
+    }
+
+    /// Packets that take one link share nothing with those of other NPUs, where each link has
+    /// channels of its own to and from its nodes.
+    fn alike(&self) -> Alike {
+        let is_plain = self.settings.course == Course::Topology && !self.by_link;
+        if is_plain && self.has_own_ports { Alike::OneLink } else { Alike::Nothing }
     }
 
     fn footprint(&self) -> Footprint {
