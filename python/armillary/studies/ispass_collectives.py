@@ -29,17 +29,6 @@ SETUP = (
 )
 
 
-def sizes(backend: str) -> tuple[int, ...]:
-    """Bytes of an NPU on a backend. On flits, whose time grows with them, the largest is left
-    out."""
-    return SIZES[:-1] if backend == "flit" else SIZES
-
-
-def large(backend: str) -> int:
-    """The largest of them."""
-    return sizes(backend)[-1]
-
-
 def size_of(size: int) -> str:
     """Bytes in KiB or MiB."""
     return f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"

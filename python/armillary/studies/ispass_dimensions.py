@@ -9,15 +9,15 @@ from ..report.quantity import counted
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
 from .ispass import Torus
 from .ispass_collectives import (
+    LARGE,
     MARGIN,
     MIB,
     PAPER,
     SETUP,
+    SIZES,
     SMALL,
-    large,
     lines,
     size_of,
-    sizes,
     time,
 )
 
@@ -113,7 +113,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 
 def _times(backend: str) -> Iterator[StudyRow]:
     for shape in SHAPES:
-        for size in sizes(backend):
+        for size in SIZES:
             setup = f"{shape}, {size_of(size)}"
             yield StudyRow(
                 setup, backend, drawn("Fig. 10"), took(shape, size, backend), "us", DRAWN
@@ -121,14 +121,13 @@ def _times(backend: str) -> Iterator[StudyRow]:
 
 
 def _claims(backend: str) -> Iterator[StudyRow]:
-    most = large(backend)
     above = claimed(1.0, WHERE, ">", MARGIN)
     for slow, fast, why in ((LINE, SQUARE, LONGER), (FLAT, SQUARE, MORE), (FLAT, CUBE, HOPS)):
-        for size in (SMALL, most):
+        for size in (SMALL, LARGE):
             ratio = took(slow, size, backend) / took(fast, size, backend)
             setup = f"{slow} over {fast} at {size_of(size)}"
             yield StudyRow(setup, backend, above, ratio, "x", why)
-    for slow, fast, size, why in ((SQUARE, CUBE, SMALL, FEWER), (CUBE, SQUARE, most, BYTES)):
+    for slow, fast, size, why in ((SQUARE, CUBE, SMALL, FEWER), (CUBE, SQUARE, LARGE, BYTES)):
         ratio = took(slow, size, backend) / took(fast, size, backend)
         setup = f"{slow} over {fast} at {size_of(size)}"
         yield StudyRow(setup, backend, above, ratio, "x", why)
@@ -138,7 +137,6 @@ def _claims(backend: str) -> Iterator[StudyRow]:
 
 
 def _sensitivity(backend: str) -> Iterator[StudyRow]:
-    most = large(backend)
     none = unreferenced()
     beats = f"{CUBE} beats {SQUARE} up to"
     for delay in ("100 ns", "1 us", "10 us"):
@@ -155,14 +153,14 @@ def _sensitivity(backend: str) -> Iterator[StudyRow]:
             "MiB",
             CHUNKS,
         )
-        line, square = (took(shape, most, backend, more=more) for shape in (LINE, SQUARE))
-        setup = f"{counted(chunks, 'chunk')}: {LINE} over {SQUARE} at {size_of(most)}"
+        line, square = (took(shape, LARGE, backend, more=more) for shape in (LINE, SQUARE))
+        setup = f"{counted(chunks, 'chunk')}: {LINE} over {SQUARE} at {size_of(LARGE)}"
         yield StudyRow(setup, backend, none, line / square, "x", CHUNKS)
     for name, links in SPLITS.items():
         yield StudyRow(f"{name}: {beats}", backend, none, even(backend, links), "MiB", SPLIT)
         for slow, fast in ((LINE, SQUARE), (FLAT, CUBE)):
-            ratio = took(slow, most, backend, links) / took(fast, most, backend, links)
-            setup = f"{name}: {slow} over {fast} at {size_of(most)}"
+            ratio = took(slow, LARGE, backend, links) / took(fast, LARGE, backend, links)
+            setup = f"{name}: {slow} over {fast} at {size_of(LARGE)}"
             yield StudyRow(setup, backend, none, ratio, "x", SPLIT)
 
 

@@ -11,14 +11,13 @@ from ..api import collective_row
 from ..report.quantity import counted
 from ..study import Study, StudyRow, claimed, drawn, evaluated, unreferenced
 from .ispass_collectives import (
-    MIB,
+    LARGE,
     PAPER,
     SETUP,
-    large,
+    SIZES,
     lines,
     platform,
     size_of,
-    sizes,
     time,
 )
 
@@ -34,7 +33,7 @@ SYSTEMS = {
     "asymmetric, baseline": (ASYMMETRIC, BASELINE),
     "asymmetric, enhanced": (ASYMMETRIC, ENHANCED),
 }
-SMALL = MIB
+SMALL = SIZES[1]
 """Bytes from which the claims are checked: the paper prints no sizes."""
 SIGNIFICANT = 0.25
 """Least relative gain that counts as significant: the paper prints none."""
@@ -51,7 +50,7 @@ LATENCY = "what the paper does not print: long rounds hide how fast links are"
 def between(system: str, backend: str) -> float:
     """Bytes of a large all-reduce on the vertical rings, in an unknown unit."""
     name, settings = SYSTEMS[system]
-    row = collective_row("all_reduce", large(backend), platform(name, settings), backend=backend)
+    row = collective_row("all_reduce", LARGE, platform(name, settings), backend=backend)
     return row.utilisation[1] * row.time_us
 
 
@@ -66,7 +65,7 @@ def _times(backend: str) -> Iterator[StudyRow]:
         for system in systems:
             name, settings = SYSTEMS[system]
             what = system if kind == "all_reduce" else system.removesuffix(", baseline")
-            for size in sizes(backend):
+            for size in SIZES:
                 setup = f"{kind.replace('_', '-')}, {what}, {size_of(size)}"
                 took = time(kind, size, name, backend, settings)
                 yield StudyRow(setup, backend, drawn("Fig. 11"), took, "us", DRAWN)
@@ -91,7 +90,7 @@ def gain(
 def _claims(backend: str) -> Iterator[StudyRow]:
     above = claimed(1.0, WHERE, ">", SIGNIFICANT)
     symmetric, baseline, enhanced = SYSTEMS
-    for size in (SMALL, large(backend)):
+    for size in (SMALL, LARGE):
         at = size_of(size)
         found = gain(symmetric, baseline, size, backend)
         setup = f"all-reduce, symmetric over asymmetric at {at}"
@@ -115,8 +114,8 @@ def _sensitivity(backend: str) -> Iterator[StudyRow]:
     )
     for what, slow, fast in pairs:
         for chunks in (1, 16, 64):
-            found = gain(slow, fast, large(backend), backend, {"scheduler.chunks": chunks})
-            setup = f"all-reduce, {counted(chunks, 'chunk')}, {what} at {size_of(large(backend))}"
+            found = gain(slow, fast, LARGE, backend, {"scheduler.chunks": chunks})
+            setup = f"all-reduce, {counted(chunks, 'chunk')}, {what} at {size_of(LARGE)}"
             yield StudyRow(setup, backend, unreferenced(), found, "x", GAIN)
         for delay in ("1 us", "10 us"):
             more: dict[str, object] = {"scheduler.endpoint_delay": delay}

@@ -12,14 +12,12 @@ from ..study import Study, StudyRow, claimed, drawn, evaluated, unreferenced
 from .ispass_collectives import (
     LARGE,
     MARGIN,
-    MIB,
     PAPER,
     SETUP,
+    SIZES,
     SMALL,
-    large,
     lines,
     size_of,
-    sizes,
     time,
 )
 
@@ -72,7 +70,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 def _times(backend: str) -> Iterator[StudyRow]:
     for kind in ("all_to_all", "all_reduce"):
         for name in (SWITCHES, RING):
-            for size in sizes(backend):
+            for size in SIZES:
                 what = f"{kind.replace('_', '-')} on {name}, {size_of(size)}"
                 yield StudyRow(
                     what, backend, drawn("Fig. 9"), time(kind, size, name, backend), "us", DRAWN
@@ -86,15 +84,15 @@ def slower(kind: str, size: int, backend: str, settings: dict[str, object] | Non
 
 
 def _claims(backend: str) -> Iterator[StudyRow]:
-    above, most = claimed(1.0, WHERE, ">", MARGIN), large(backend)
-    for size in sizes(backend):
+    above = claimed(1.0, WHERE, ">", MARGIN)
+    for size in SIZES:
         setup = f"all-to-all, ring over switches at {size_of(size)}"
         yield StudyRow(setup, backend, above, slower("all_to_all", size, backend), "x", PASSED_ON)
-    gap = slower("all_to_all", SMALL, backend) / slower("all_to_all", most, backend)
-    ends = f"{size_of(SMALL)} over {size_of(most)}"
+    gap = slower("all_to_all", SMALL, backend) / slower("all_to_all", LARGE, backend)
+    ends = f"{size_of(SMALL)} over {size_of(LARGE)}"
     yield StudyRow(f"all-to-all, that ratio at {ends}", backend, above, gap, "x", SHRINKS)
-    gain = 1 / slower("all_reduce", most, backend)
-    setup = f"all-reduce, switches over ring at {size_of(most)}"
+    gain = 1 / slower("all_reduce", LARGE, backend)
+    setup = f"all-reduce, switches over ring at {size_of(LARGE)}"
     yield StudyRow(setup, backend, above, gain, "x", EIGHT)
     limit = evaluated(LINKS, WHERE)
     yield StudyRow(f"{setup}, and the ratio of links", backend, limit, gain, "x", EIGHT)
@@ -106,12 +104,12 @@ def _claims(backend: str) -> Iterator[StudyRow]:
 def _sensitivity(backend: str) -> Iterator[StudyRow]:
     none = unreferenced()
     for chunks in (1, 4, 16, 64):
-        for size in (SMALL, MIB, large(backend)):
+        for size in (SMALL, SIZES[1], LARGE):
             gain = 1 / slower("all_reduce", size, backend, {"scheduler.chunks": chunks})
             setup = f"all-reduce, {counted(chunks, 'chunk')}, switches over ring at {size_of(size)}"
             yield StudyRow(setup, backend, none, gain, "x", CHUNKS)
     switch = {"topology": "Switch(8)"}
-    for size in (SMALL, large(backend)):
+    for size in (SMALL, LARGE):
         ring = time("all_reduce", size, RING, backend)
         gain = time("all_reduce", size, SWITCHES, backend, switch) / ring
         setup = f"all-reduce, one switch with 7 links over ring at {size_of(size)}"
