@@ -46,7 +46,7 @@ impl Checker {
 
     /// A credit is back.
     pub(crate) fn credit(&mut self, slot: usize) {
-        assert!(self.back[slot] > 0, "slot {slot}: a credit that nobody gave back");
+        assert!(self.back[slot] > 0, "slot {slot}: a credit that was never given back");
         self.back[slot] -= 1;
     }
 

@@ -10,7 +10,7 @@ from armillary.studies.ispass_dimensions import CUBE, EIGHT, LINE, SQUARE, TABLE
 from armillary.studies.ispass_hierarchy import SYSTEMS, between, gain
 from armillary.studies.ispass_topology import RING, SWITCHES, separate, slower
 
-BACKENDS = ("analytical", "link", "flow")
+BACKENDS = ("analytical", "link", "flow", "flit")
 RATE = 25e3 * 0.94
 """Bytes of data per us on a link between packages (Table IV)."""
 
@@ -69,6 +69,17 @@ def test_local_links_and_the_enhanced_all_reduce_pay_off(backend: str) -> None:
         assert gain(symmetric, baseline, size, backend) > 1.5
         assert gain(baseline, enhanced, size, backend) > 1.5
     assert between(baseline, backend) / between(enhanced, backend) == pytest.approx(4, rel=1e-6)
+
+
+def test_channels_limit_the_local_links_of_flits() -> None:
+    """A channel holds one packet of two flits and is free again 2 + 2 x 90 + 1 cycles after it was
+    taken (FLITS: the turnaround of Garnet), so 50 of them carry 50 x 512 B in 183 cycles, below the
+    188 B in a cycle of the link. With 100 channels the link is full."""
+    name, settings = SYSTEMS["asymmetric, enhanced"]
+    flits, links = (time("all_reduce", LARGE, name, on, settings) for on in ("flit", "link"))
+    assert 1.05 < flits / links < 188 / (50 * 512 / 183)
+    more = {**settings, "network.flit.virtual_channels": 100}
+    assert time("all_reduce", LARGE, name, "flit", more) == pytest.approx(links, rel=0.02)
 
 
 @pytest.mark.parametrize("code", ["d1", "d2", "d3"])

@@ -9,10 +9,10 @@ from armillary.studies.ispass_breakdown import SHAPES
 from armillary.studies.ispass_breakdown import run as run_all_reduce
 from armillary.studies.ispass_layers import BLOCKS, blocks, run
 
-BACKENDS = ("analytical", "link", "flow")
+BACKENDS = ("analytical", "link", "flow", "flit")
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", BACKENDS[:-1])
 def test_layers_of_the_transformer_communicate_alike(backend: str) -> None:
     """Section V-E: uniform across layers 1 to 6."""
     layers = blocks(run("transformer", backend))
