@@ -195,7 +195,7 @@ fn random_graph(random: &mut Random) -> (u32, (Fabric, LinkGraph, Vec<LinkCost>)
 #[test]
 fn random_graphs_deliver_everything() {
     let mut random = Random::new(4);
-    for case in 0..if cfg!(debug_assertions) { 60 } else { 1000 } {
+    for case in 0..1000 {
         let (npus, (fabric, links, costs)) = random_graph(&mut random);
         let more = [Course::Valiant { seed: case }, Course::Adaptive];
         let more = &more[..if case % 4 == 0 { 2 } else { 0 }];
@@ -213,7 +213,7 @@ fn random_graphs_deliver_everything() {
 /// up, with every course, on single links and on links side by side.
 #[test]
 fn stacks_never_lock_up() {
-    for shape in ["R(8)", "R(4)_R(4)", "R(3)_R(5)_R(2)", "M(4)_M(4)", "FC(3)_SW(3)_R(5)"] {
+    for shape in ["R(8)", "R(4)_R(4)", "R(3)_R(5)_R(2)", "M(4)_M(4)", "FC(2)_SW(3)_R(4)"] {
         for course in
             [Course::Topology, Course::UpDown, Course::Valiant { seed: 1 }, Course::Adaptive]
         {

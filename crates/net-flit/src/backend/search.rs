@@ -143,9 +143,7 @@ impl Search {
         let here = far[node as usize][usize::from(down)];
         let leads = |link: &&u32| {
             let (_, to, up) = self.links[**link as usize];
-            !(up && down)
-                && here != FAR
-                && far[to as usize][usize::from(!up)].checked_add(1) == Some(here)
+            !(up && down) && far[to as usize][usize::from(!up)].checked_add(1) == Some(here)
         };
         let count = self.out[node as usize].iter().filter(leads).count() as u64;
         let turn = turn.checked_rem(count)?;
