@@ -3,7 +3,7 @@
 //! has a name.
 
 use net_flit::garnet::{self, Garnet};
-use net_flit::input_queued::{self, InputQueued};
+use net_flit::input_queued::{self, Allocator, InputQueued};
 use net_flit::reference::Pattern;
 use net_flit::{
     Arrival, CYCLE, Channel, DimensionOrder, End, Fabric, Grid, Packet, Random, Refused, Routing,
@@ -29,6 +29,9 @@ fn grid(random: &mut Random) -> Grid {
     Grid { k: 2 + random.below(4) as u32, n, wraps }
 }
 
+const ALLOCATORS: [Allocator; 4] =
+    [Allocator::Islip, Allocator::RoundRobin, Allocator::Matrix, Allocator::Age];
+
 /// From two virtual channels on, tori have two classes, so nothing can lock up.
 #[test]
 fn input_queued_routers_pass_all_checks() {
@@ -46,9 +49,12 @@ fn input_queued_routers_pass_all_checks() {
             credit_processing: below(3, &mut random) - 1,
             speculative: random.below(2) == 1,
             waits_for_tail_credit: random.below(2) == 1,
+            allocator: ALLOCATORS[random.below(4) as usize],
             iterations: below(3, &mut random),
+            cut_through: random.below(2) == 1,
         };
-        let flits = below(6, &mut random);
+        let most = if settings.cut_through { settings.buffers_per_vc } else { 6 };
+        let flits = below(most.into(), &mut random);
         let (fabric, ways) = grid.fabric([below(4, &mut random), 1], 1);
         let network = InputQueued::new(&fabric, settings, DimensionOrder::new(ways, case));
         let mut network = network.expect("in range").checked();

@@ -158,6 +158,7 @@ fn setup(case: &Bound<'_, PyDict>) -> PyResult<Setup> {
         speculative: flag(case, "speculative")?,
         waits_for_tail_credit: flag(case, "waits_for_tail_credit")?,
         iterations: get(case, "iterations")?,
+        ..input_queued::Settings::default()
     };
     Ok(Setup { grid: grid(case)?, settings, link: get(case, "link_latency")?, checked: false })
 }

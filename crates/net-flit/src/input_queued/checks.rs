@@ -1,6 +1,6 @@
 //! What the router can simulate.
 
-use super::Settings;
+use super::{Allocator, Settings};
 use crate::fabric::{CYCLE, End, Fabric};
 use crate::refused::Refused;
 
@@ -65,6 +65,10 @@ pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused
     let slots = fabric.channels.len() as u64 * u64::from(settings.vcs.next_power_of_two());
     let room = slots * u64::from(settings.buffers_per_vc);
     Refused::unless(room <= ROOM, "flits of all buffers", room, "at most 268,435,456")?;
+    if settings.allocator == Allocator::Matrix {
+        let pairs = slots * 64 * u64::from(settings.vcs);
+        Refused::unless(pairs <= ROOM, "pairs of matrix arbiters", pairs, "at most 268,435,456")?;
+    }
     let other = links.into_iter().find(|&links| links != 1);
     Refused::unless(other.is_none(), "links of a node", other.unwrap_or(1), "1")
 }

@@ -7,8 +7,10 @@
 //! links, credits and nodes. Allocation is in `router.rs`. A router is looked at only while one of
 //! its flits has something to ask for; events wake it.
 
+mod arbiter;
 mod checks;
 mod router;
+mod separable;
 mod state;
 mod stuck;
 
@@ -17,6 +19,7 @@ use crate::checker::Checker;
 use crate::fabric::{Fabric, Packet, Routing};
 use crate::refused::Refused;
 pub use crate::report::{Arrival, Blocked, Counters};
+pub use arbiter::Allocator;
 use state::{NODE, NONE, Record, Sink, Stage, State, Up};
 
 /// The settings of the router. Delays in cycles.
@@ -40,8 +43,14 @@ pub struct Settings {
     pub speculative: bool,
     /// Whether a virtual channel is free only when all of its flits have left the other end.
     pub waits_for_tail_credit: bool,
+    /// How virtual channels and the switch are allocated.
+    pub allocator: Allocator,
     /// Iterations of iSLIP.
     pub iterations: u32,
+    /// Virtual cut-through: a head gets a virtual channel only if that has room for its whole packet
+    /// (Kermani and Kleinrock, Computer Networks 3, 1979). Otherwise wormhole: for one flit. Packets
+    /// that are longer than a buffer do not leave their source then.
+    pub cut_through: bool,
 }
 
 impl Default for Settings {
@@ -57,7 +66,9 @@ impl Default for Settings {
             credit_processing: 0,
             speculative: false,
             waits_for_tail_credit: false,
+            allocator: Allocator::Islip,
             iterations: 1,
+            cut_through: false,
         }
     }
 }
@@ -98,6 +109,7 @@ pub struct InputQueued<R> {
     traversals: u64,
     /// Cycles from the arrival of a head until it may ask for a virtual channel.
     before_channel: u64,
+    served: separable::Served,
     /// `None` while a router uses it.
     scratch: Option<Box<router::Scratch>>,
     /// `None` unless checked.
@@ -128,6 +140,12 @@ impl<R: Routing> InputQueued<R> {
             under_way: 0,
             traversals: 0,
             before_channel: u64::from(settings.routing + settings.channel_allocation - 1),
+            served: separable::Served::new(
+                settings.allocator,
+                state.ups.len(),
+                state.turns.len(),
+                settings.vcs,
+            ),
             scratch: Some(Box::new(router::Scratch::new(&state.routers))),
             state,
             checker: None,
@@ -362,7 +380,8 @@ impl<R: Routing> InputQueued<R> {
         if freed {
             self.state.free[channel as usize] |= 1 << vc;
         }
-        let awaited = freed && self.settings.waits_for_tail_credit || self.settings.speculative;
+        let Settings { waits_for_tail_credit, speculative, cut_through, .. } = self.settings;
+        let awaited = freed && waits_for_tail_credit || speculative || cut_through;
         let from = self.state.sources[channel as usize].from;
         if from & NODE != 0 {
             let node = from & !NODE;
@@ -389,8 +408,11 @@ impl<R: Routing> InputQueued<R> {
                 return false;
             }
             let free = self.state.free[channel as usize];
-            let open =
-                |vc: &u32| free >> vc & 1 == 1 && self.state.ups[(base + vc) as usize].credits > 0;
+            let least = if self.settings.cut_through { record.packet.flits } else { 1 };
+            let open = |vc: &u32| {
+                let credits = self.state.ups[(base + vc) as usize].credits;
+                free >> vc & 1 == 1 && u32::from(credits) >= least
+            };
             let Some(vc) = (node.vc + 1..vcs).chain(0..=node.vc).find(open) else { return false };
             record.entered = self.now;
             node.queue.pop_front();

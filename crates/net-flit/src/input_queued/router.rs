@@ -2,30 +2,31 @@
 //! Scheduling Algorithm for Input-Queued Switches", 1999): outputs grant, inputs accept, and
 //! pointers move past a pair that is accepted in the first iteration.
 
-use super::InputQueued;
+use super::separable::Choice;
 use super::state::{Down, NONE, Router, Stage};
+use super::{Allocator, InputQueued};
 use crate::bits::first_from;
 use crate::fabric::Routing;
 
 /// A packet that wants a virtual channel.
 #[derive(Clone, Copy, Debug)]
-struct Want {
-    slot: u32,
+pub(super) struct Want {
+    pub slot: u32,
     /// Number among all virtual channels of the router's inputs.
-    index: u32,
+    pub index: u32,
     /// The first slot of the channel by which it leaves, and the number of the output.
-    base: u32,
-    output: u32,
+    pub base: u32,
+    pub output: u32,
     /// Virtual channels that it may have, and those that are granted.
-    open: u64,
-    granted: u64,
-    taken: Option<u32>,
+    pub open: u64,
+    pub granted: u64,
+    pub taken: Option<u32>,
 }
 
 /// Room for the requests of a cycle.
 #[derive(Default)]
 pub(super) struct Scratch {
-    wants: Vec<Want>,
+    pub wants: Vec<Want>,
     /// Bits of outputs of which one of them wants a virtual channel, and more than one.
     wanted: u64,
     shared: u64,
@@ -33,12 +34,13 @@ pub(super) struct Scratch {
     rivals: Vec<(u64, u64, u64)>,
     /// For each input and output, the virtual channel; for each output, bits of inputs; for each
     /// input, bits of outputs that it asks for, of outputs that ask it to guess, and of grants.
-    named: Vec<[u8; 64]>,
+    pub named: Vec<[u8; 64]>,
     requests: Vec<u64>,
     asks: Vec<u64>,
-    guesses: Vec<u64>,
+    pub guesses: Vec<u64>,
     grants: Vec<u64>,
-    matched: Vec<(u32, u32)>,
+    pub matched: Vec<(u32, u32)>,
+    pub choices: Vec<Choice>,
 }
 
 impl Scratch {
@@ -61,10 +63,17 @@ impl<R: Routing> InputQueued<R> {
     pub(super) fn allocate(&mut self, number: usize) -> bool {
         let Some(mut scratch) = self.scratch.take() else { return false };
         self.collect(number, &mut scratch);
-        let outputs = self.name(number, &mut scratch);
+        if self.settings.allocator == Allocator::Islip {
+            let outputs = self.name(number, &mut scratch);
+            let router = self.state.routers[number];
+            self.assign(&router, &mut scratch);
+            self.switch(&router, outputs, &mut scratch);
+        } else {
+            let router = self.state.routers[number];
+            self.switch_separable(&router, &mut scratch);
+            self.assign_separable(&router, &mut scratch);
+        }
         let router = self.state.routers[number];
-        self.assign(&router, &mut scratch);
-        self.switch(&router, outputs, &mut scratch);
         let mut left = 0;
         for want in scratch.wants.drain(..) {
             match want.taken {
@@ -88,7 +97,7 @@ impl<R: Routing> InputQueued<R> {
     #[inline]
     fn collect(&mut self, router: usize, scratch: &mut Scratch) {
         let (vcs, shift) = (self.settings.vcs, self.state.shift);
-        let router = &mut self.state.routers[router];
+        let router = self.state.routers[router];
         let mut places = router.wanting;
         (scratch.wanted, scratch.shared) = (0, 0);
         while places != 0 {
@@ -96,9 +105,6 @@ impl<R: Routing> InputQueued<R> {
             places &= places - 1;
             let input = &self.state.inputs[(router.first_input + place) as usize];
             let mut bits = input.wants;
-            if bits == 0 {
-                router.wanting &= !(1 << place);
-            }
             scratch.asks[place as usize] = 0;
             scratch.guesses[place as usize] = 0;
             while bits != 0 {
@@ -106,7 +112,10 @@ impl<R: Routing> InputQueued<R> {
                 bits &= bits - 1;
                 let slot = (input.channel << shift) + vc;
                 let down = &self.state.downs[slot as usize];
-                let open = self.state.free[down.out as usize] & down.allowed;
+                let mut open = self.state.free[down.out as usize] & down.allowed;
+                if self.settings.cut_through {
+                    open &= self.roomy(down);
+                }
                 if open != 0 {
                     scratch.shared |= scratch.wanted & 1 << down.output;
                     scratch.wanted |= 1 << down.output;
@@ -122,6 +131,14 @@ impl<R: Routing> InputQueued<R> {
                 }
             }
         }
+    }
+
+    /// The virtual channels with room for a whole packet.
+    pub(super) fn roomy(&self, down: &Down) -> u64 {
+        let flits = self.packets[(down.front >> 2) as usize].packet.flits;
+        let base = down.out << self.state.shift;
+        let fits = |vc: &u32| u32::from(self.state.ups[(base + vc) as usize].credits) >= flits;
+        (0..self.settings.vcs).filter(fits).fold(0, |bits, vc| bits | 1 << vc)
     }
 
     /// Gives virtual channels to packets. One that no other competes with gets one at once.
@@ -260,12 +277,7 @@ impl<R: Routing> InputQueued<R> {
         let vcs = self.settings.vcs;
         let mut outputs = 0;
         for want in &scratch.wants {
-            let mut bits = want.open;
-            let mut room = false;
-            while bits != 0 && !room {
-                room = self.state.ups[(want.base + bits.trailing_zeros()) as usize].credits > 0;
-                bits &= bits - 1;
-            }
+            let room = self.has_room(want.base, want.open);
             let (place, vc) = ((want.index / vcs) as usize, want.index % vcs);
             if !room || scratch.asks[place] >> want.output & 1 == 1 {
                 continue;

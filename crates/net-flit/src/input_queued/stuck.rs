@@ -71,7 +71,10 @@ impl<R: Routing> InputQueued<R> {
     /// Whether the first flit of a virtual channel needs nothing but its turn.
     fn could_move(&self, input: u32, slot: usize, vc: u32) -> bool {
         let (input, down) = (&self.state.inputs[input as usize], &self.state.downs[slot]);
-        let wants = input.wants >> vc & 1 == 1;
-        input.able >> vc & 1 == 1 || wants && self.state.free[down.out as usize] & down.allowed != 0
+        if input.wants >> vc & 1 == 0 {
+            return input.able >> vc & 1 == 1;
+        }
+        let open = self.state.free[down.out as usize] & down.allowed;
+        open != 0 && (!self.settings.cut_through || open & self.roomy(down) != 0)
     }
 }
