@@ -104,7 +104,7 @@ pub struct Flits {
     arrived: Vec<Arrival>,
     bytes: Vec<u128>,
     transfers: u128,
-    /// By NPU: the lane of its next transfer.
+    /// By link: the lane of the next transfer that leaves by it.
     turns: Vec<u32>,
     sink: Option<Box<dyn NetworkSink>>,
     reported: Reported,
@@ -162,7 +162,7 @@ impl Flits {
         };
         let dims = if by_link { 1 } else { costs.len() };
         Ok(Flits {
-            turns: vec![0; graph.npus() as usize],
+            turns: vec![0; graph.len() as usize],
             network: Garnet::new(&flits, router, routes).map_err(Refusal::Setting)?,
             reported: Reported { links: vec![(0, Time::ZERO); graph.len() as usize], cycle: 0 },
             graph,
@@ -412,7 +412,8 @@ impl Backend for Flits {
             rest.div_ceil(self.settings.flit.into()) as u32,
         );
         let lanes = self.network.routing().lanes_from(src);
-        let turn = &mut self.turns[src as usize];
+        let link = self.network.routing_mut().leaves_by(src, dst);
+        let turn = &mut self.turns[link as usize];
         let first = *turn;
         *turn = (first + 1) % lanes;
         // Packets take turns on the lanes.

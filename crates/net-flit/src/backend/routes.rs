@@ -184,6 +184,18 @@ impl Routes {
         }
     }
 
+    /// A link by which packets from one NPU to another leave: one of several where they may choose.
+    pub(super) fn leaves_by(&mut self, src: u32, dst: u32) -> u32 {
+        let link = match &self.plan {
+            Plan::Whole(_) => {
+                let way = self.way(src, dst, 0);
+                self.lanes.link(self.ways[way as usize].channel)
+            }
+            _ => self.links.next(src, dst).map(|hop| hop.link),
+        };
+        link.unwrap_or(0)
+    }
+
     /// A packet from one NPU to another on a lane.
     pub(super) fn packet(&mut self, src: u32, dst: u32, lane: u32, flits: u32) -> Packet {
         match &self.plan {
