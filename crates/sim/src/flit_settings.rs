@@ -17,6 +17,10 @@ const MOST: u64 = 1 << 20;
 /// NPUs where all pairs are looked at to prove that routes cannot lock up: on graphs, by tables and
 /// up*/down*.
 const PROVED: u32 = 4096;
+/// Most links side by side.
+const PARALLEL: u32 = 64;
+/// Nodes from which ways to all NPUs are kept.
+const NODES: u32 = 16_384;
 
 /// What [`net_flit::Flits`] needs, of a platform with these links.
 ///
@@ -39,6 +43,16 @@ pub(crate) fn settings(
         let text = format!("flits on {what} of {} NPUs", links.npus());
         return Err(Problem::new(&platform.name, "backend", text)
             .help(format!("at most {PROVED} NPUs, or --backend flow")));
+    }
+    let keeps_ways = keys.routing != FlitRouting::Topology && is_proved_by_pairs;
+    if keeps_ways && links.nodes() > NODES {
+        let text = format!("routing {} of {} nodes", keys.routing, links.nodes());
+        return Err(fault("routing", text, format!("at most {NODES} nodes, or topology")));
+    }
+    if let Some(dim) = platform.fabric.dims().iter().position(|dim| dim.parallel > PARALLEL) {
+        let text = format!("{} links side by side", platform.fabric.dims()[dim].parallel);
+        return Err(Problem::new(&platform.name, format!("links[{dim}].count"), text)
+            .help(format!("at most {PARALLEL} each way on flits")));
     }
     if keys.cycle.0 == 0 {
         return Err(fault("cycle", "\"cycle\" is 0 ns".into(), "a time above 0".into()));

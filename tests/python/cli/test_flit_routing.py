@@ -84,6 +84,33 @@ def test_wrong_settings_are_named(
     assert "Traceback" not in done.stderr
 
 
+def test_links_side_by_side_carry_as_much_as_one_of_their_sum(
+    armillary: Armillary, tmp_path: Path
+) -> None:
+    """Four links of 16 GB/s against one of 64 GB/s: large messages take as long, within 2 %."""
+    times = []
+    for links in (
+        "{bandwidth: 64 GB/s, latency: 20 ns}",
+        "{bandwidth: 16 GB/s, count: 4, latency: 20 ns}",
+    ):
+        (tmp_path / "ring.yml").write_text(f"topology: Ring(4)\nlinks: {links}\n")
+        done = armillary(
+            *("collective", "all_reduce", "-p", "ring.yml", "-b", "4M", "-e", "4M"),
+            *("--backend", "flit"),
+        )
+        assert done.returncode == 0, done.stderr
+        row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["4194304"])
+        times.append(float(row.split()[5]))
+    assert abs(times[1] / times[0] - 1) < 0.02
+    (tmp_path / "ring.yml").write_text(
+        "topology: Ring(4)\nlinks: {bandwidth: 1 GB/s, count: 65, latency: 20 ns}\n"
+    )
+    done = armillary("collective", "all_reduce", "-p", "ring.yml", "--backend", "flit")
+    assert done.returncode == 2
+    assert "65 links side by side" in done.stderr
+    assert "at most 64 each way" in done.stderr
+
+
 def test_an_unsafe_ring_locks_up_and_is_reported(armillary: Armillary, tmp_path: Path) -> None:
     """One class, one channel, two flits of room: messages of half the ring wait in a circle."""
     (tmp_path / "ring.yml").write_text(RING)
@@ -91,6 +118,7 @@ def test_an_unsafe_ring_locks_up_and_is_reported(armillary: Armillary, tmp_path:
     done = armillary(*args(tmp_path / "ring.yml", *tight))
     assert done.returncode == 1, done.stdout
     assert "npu0 -> npu1 channel 0" in done.stderr, done.stderr
+    assert "deadlock: allow: the network may lock up" in done.stderr, done.stderr
 
 
 def test_a_table_delivers(armillary: Armillary, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ pub(super) struct Lanes {
     more: Vec<(u32, u32)>,
     /// By channel, its link.
     links: Vec<u32>,
-    /// Lanes that use all channels of every link alike.
+    /// Lanes that use all channels of every link, alike unless that took more than [`LANES`].
     pub all: u32,
 }
 
@@ -37,8 +37,10 @@ impl Lanes {
             more.push((links.len() as u32, count));
             links.extend((1..count).map(|_| link));
         }
-        let all = dims.iter().fold(1, |all, dim| lcm(all, dim.parallel.max(1)));
-        Lanes { more, links, all: all.min(LANES) }
+        let counts = || dims.iter().map(|dim| dim.parallel.max(1));
+        let most = counts().max().unwrap_or(1);
+        let all = counts().fold(1, lcm);
+        Lanes { more, links, all: if all > LANES { most } else { all } }
     }
 
     /// Channels of links.

@@ -91,6 +91,11 @@ pub(super) fn check(network: &Network, at: &At<'_>, findings: &mut Findings) {
     if let (Some(packet), Some(at)) = (&network.packet, at.get(Network::packet)) {
         packet::check(packet, &at, findings);
     }
+    if network.flit.as_ref().is_some_and(|flit| flit.deadlock == Deadlock::Allow) {
+        let text =
+            "network.flit.deadlock: allow: the network may lock up; a run that does ends there";
+        findings.warnings.push(text.into());
+    }
 }
 
 impl NetworkModel {
