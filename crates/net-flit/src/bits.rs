@@ -1,4 +1,6 @@
-//! Rows of bits.
+//! Rows of bits, and of what each port has.
+
+use std::ops::{Index, IndexMut};
 
 /// The first bit that is set, from a place on and round; there is one.
 #[inline]
@@ -21,6 +23,33 @@ pub(crate) fn next_from(words: &[u64], place: usize) -> Option<usize> {
         };
         (bits != 0).then(|| at * 64 + bits.trailing_zeros() as usize)
     })
+}
+
+/// Something for each of 64 ports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<T>([T; 64]);
+
+impl<T: Copy> Row<T> {
+    /// The same for all.
+    pub(crate) fn new(all: T) -> Row<T> {
+        Row([all; 64])
+    }
+}
+
+impl<T> Index<u32> for Row<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, port: u32) -> &T {
+        &self.0[port as usize % 64]
+    }
+}
+
+impl<T> IndexMut<u32> for Row<T> {
+    #[inline]
+    fn index_mut(&mut self, port: u32) -> &mut T {
+        &mut self.0[port as usize % 64]
+    }
 }
 
 #[cfg(test)]

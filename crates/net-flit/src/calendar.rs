@@ -32,8 +32,11 @@ impl<T> Calendar<T> {
         debug_assert!(cycle > now, "{cycle} after {now}");
         if cycle - now < RING {
             let at = (cycle % RING) as usize;
-            self.ring[at].push(event);
-            self.filled[at / 64] |= 1 << (at % 64);
+            let bucket = &mut self.ring[at];
+            if bucket.is_empty() {
+                self.filled[at / 64] |= 1 << (at % 64);
+            }
+            bucket.push(event);
         } else {
             self.far.entry(cycle).or_default().push(event);
         }

@@ -54,7 +54,7 @@ impl Grid {
             }
         }
         let places = (0..nodes).flat_map(|node| (0..self.n).map(move |dim| self.place(node, dim)));
-        (fabric, GridWays { grid: *self, places: places.collect(), ways })
+        (fabric, GridWays { grid: *self, nodes: nodes as usize, places: places.collect(), ways })
     }
 
     fn beside(&self, node: u32, dim: u32, ahead: bool) -> Option<u32> {
@@ -69,6 +69,7 @@ impl Grid {
 #[derive(Clone, Debug)]
 pub struct GridWays {
     grid: Grid,
+    nodes: usize,
     /// The place of each node in each dimension.
     places: Vec<u32>,
     /// For each router: the channel to its node, then up and down in each dimension.
@@ -92,34 +93,61 @@ impl GridWays {
 pub struct DimensionOrder {
     ways: GridWays,
     random: Random,
+    /// For each router and destination of a grid that is not too large: the dimension, the channel,
+    /// and whether the way back is as long.
+    table: Vec<(u8, bool, u32)>,
 }
+
+/// Most pairs of nodes of which the routes are known beforehand.
+const PAIRS: u64 = 1 << 20;
+
+/// Instead of a dimension: the packet is where it goes.
+const HERE: u8 = u8::MAX;
 
 impl DimensionOrder {
     /// On the channels of a grid.
     pub fn new(ways: GridWays, seed: u64) -> DimensionOrder {
-        DimensionOrder { ways, random: Random::new(seed) }
+        let nodes = ways.grid.nodes();
+        let mut order = DimensionOrder { ways, random: Random::new(seed), table: Vec::new() };
+        if u64::from(nodes).pow(2) <= PAIRS {
+            let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
+            order.table = pairs.map(|(from, to)| order.leaves(from, to)).collect();
+        }
+        order
     }
 }
 
 impl DimensionOrder {
-    /// The first dimension in which a packet is not where it goes, and that way; the channel to the
-    /// node if there is none.
-    #[inline]
-    fn way(&mut self, router: u32, packet: &Packet) -> (Option<usize>, u32) {
+    /// The first dimension in which a packet is not where it goes, the channel up or the shorter way,
+    /// and whether the way down is as long; the channel to the node if there is no such dimension.
+    fn leaves(&self, router: u32, dst: u32) -> (u8, bool, u32) {
         let Grid { k, n, wraps } = self.ways.grid;
-        let here = &self.ways.places[(router * n) as usize..][..n as usize];
-        let there = &self.ways.places[(packet.dst * n) as usize..][..n as usize];
-        let differs = here.iter().zip(there).position(|(here, there)| here != there);
-        let Some(dim) = differs else { return (None, self.ways.way(router, 0)) };
-        let (from, to) = (here[dim], there[dim]);
-        let up = if to > from { to - from } else { to + k - from };
-        let ahead = match (wraps, (2 * up).cmp(&k)) {
-            (false, _) => to > from,
-            (true, std::cmp::Ordering::Less) => true,
-            (true, std::cmp::Ordering::Greater) => false,
-            (true, std::cmp::Ordering::Equal) => self.random.below(2) == 0,
+        let differs = |&dim: &u32| self.ways.place(router, dim) != self.ways.place(dst, dim);
+        let Some(dim) = (0..n).find(differs) else {
+            return (HERE, false, self.ways.way(router, 0));
         };
-        (Some(dim), self.ways.way(router, 1 + 2 * dim + usize::from(!ahead)))
+        let (from, to) = (self.ways.place(router, dim), self.ways.place(dst, dim));
+        let up = if to > from { to - from } else { to + k - from };
+        let (ahead, tie) = match (wraps, (2 * up).cmp(&k)) {
+            (false, _) => (to > from, false),
+            (true, order) => (order.is_le(), order.is_eq()),
+        };
+        let channel = self.ways.way(router, 1 + 2 * dim as usize + usize::from(!ahead));
+        (dim as u8, tie, channel)
+    }
+
+    /// The dimension and the channel of a packet.
+    #[inline]
+    fn way(&mut self, router: u32, packet: &Packet) -> (u8, u32) {
+        let at = router as usize * self.ways.nodes + packet.dst as usize;
+        let (dim, tie, channel) = match self.table.get(at) {
+            Some(&known) => known,
+            None => self.leaves(router, packet.dst),
+        };
+        if tie && self.random.below(2) != 0 {
+            return (dim, self.ways.way(router, 2 + 2 * usize::from(dim)));
+        }
+        (dim, channel)
     }
 }
 
@@ -137,11 +165,10 @@ impl Routing for DimensionOrder {
         let (dim, channel) = self.way(router, packet);
         let all = u64::MAX >> (64 - vcs);
         let allowed = match dim {
-            Some(dim) if self.ways.grid.wraps && vcs > 1 => {
+            dim if dim != HERE && self.ways.grid.wraps && vcs > 1 => {
                 let lower = all >> (vcs - vcs / 2);
-                let dim = dim as u32;
-                let upper = self.ways.place(packet.src, dim) > self.ways.place(packet.dst, dim);
-                if upper { all & !lower } else { lower }
+                let place = |node| self.ways.place(node, dim.into());
+                if place(packet.src) > place(packet.dst) { all & !lower } else { lower }
             }
             _ => all,
         };

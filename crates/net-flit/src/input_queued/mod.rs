@@ -83,12 +83,10 @@ struct Event {
 
 /// A flit arrives.
 const FLIT: u32 = 0;
-/// A credit arrives.
-const CREDIT: u32 = 1;
 /// A head has its route.
-const READY: u32 = 2;
+const READY: u32 = 1;
 /// A packet comes into the queue of a node.
-const WAKE: u32 = 3;
+const WAKE: u32 = 2;
 
 /// A network of input-queued routers.
 pub struct InputQueued<R> {
@@ -97,6 +95,9 @@ pub struct InputQueued<R> {
     now: u64,
     calendar: Calendar<Event>,
     events: Vec<Event>,
+    /// Slots to which credits come back.
+    credits: Calendar<u32>,
+    returned: Vec<u32>,
     /// Slots of heads that have their route in the next cycle.
     routed: Vec<u32>,
     state: State,
@@ -131,6 +132,8 @@ impl<R: Routing> InputQueued<R> {
             now: 0,
             calendar: Calendar::default(),
             events: Vec::new(),
+            credits: Calendar::default(),
+            returned: Vec::new(),
             routed: Vec::new(),
             buffers: vec![0; state.downs.len() * settings.buffers_per_vc as usize],
             busy_routers: vec![0; state.routers.len().div_ceil(64)],
@@ -146,7 +149,7 @@ impl<R: Routing> InputQueued<R> {
                 state.turns.len(),
                 settings.vcs,
             ),
-            scratch: Some(Box::new(router::Scratch::new(&state.routers))),
+            scratch: Some(Box::new(router::Scratch::default())),
             state,
             checker: None,
         })
@@ -217,10 +220,10 @@ impl<R: Routing> InputQueued<R> {
     pub fn next(&self) -> Option<u64> {
         let busy = self.busy_routers.iter().chain(&self.busy_nodes).any(|&bits| bits != 0);
         if busy || !self.routed.is_empty() {
-            Some(self.now + 1)
-        } else {
-            self.calendar.next(self.now)
+            return Some(self.now + 1);
         }
+        let next = [self.calendar.next(self.now), self.credits.next(self.now)];
+        next.into_iter().flatten().min()
     }
 
     /// Simulates up to the end of a cycle. Packets that arrive come last in `arrived`.
@@ -256,6 +259,12 @@ impl<R: Routing> InputQueued<R> {
             self.happens(event, arrived);
         }
         self.events = events;
+        let mut returned = std::mem::take(&mut self.returned);
+        self.credits.take(self.now, &mut returned);
+        for slot in returned.drain(..) {
+            self.credit(slot);
+        }
+        self.returned = returned;
         for word in 0..self.busy_nodes.len() {
             let mut bits = self.busy_nodes[word];
             while bits != 0 {
@@ -287,10 +296,8 @@ impl<R: Routing> InputQueued<R> {
         let slot = what >> 2;
         if let Some(checker) = &mut self.checker {
             let sink = self.state.sinks.get((slot >> self.state.shift) as usize);
-            match what & 3 {
-                FLIT => checker.arrives(slot as usize, flit, sink.is_some_and(Sink::is_node)),
-                CREDIT => checker.credit(slot as usize),
-                _ => {}
+            if what & 3 == FLIT {
+                checker.arrives(slot as usize, flit, sink.is_some_and(Sink::is_node));
             }
         }
         match what & 3 {
@@ -298,7 +305,6 @@ impl<R: Routing> InputQueued<R> {
                 NODE => self.eject(slot, flit, arrived),
                 router => self.flit_arrives(router, slot, flit),
             },
-            CREDIT => self.credit(slot),
             READY => self.ready(slot),
             _ => self.busy_nodes[flit as usize / 64] |= 1 << (flit % 64),
         }
@@ -373,15 +379,19 @@ impl<R: Routing> InputQueued<R> {
     #[inline]
     fn credit(&mut self, slot: u32) {
         let (channel, vc) = self.state.place(slot);
+        if let Some(checker) = &mut self.checker {
+            checker.credit(slot as usize);
+        }
         let up = &mut self.state.ups[slot as usize];
         up.credits += 1;
         let Up { owner, credits, .. } = *up;
-        let freed = owner == NONE && u32::from(credits) == self.settings.buffers_per_vc;
-        if freed {
+        let Settings { buffers_per_vc, waits_for_tail_credit, speculative, cut_through, .. } =
+            self.settings;
+        let mut awaited = speculative || cut_through;
+        if waits_for_tail_credit && owner == NONE && u32::from(credits) == buffers_per_vc {
             self.state.free[channel as usize] |= 1 << vc;
+            awaited = true;
         }
-        let Settings { waits_for_tail_credit, speculative, cut_through, .. } = self.settings;
-        let awaited = freed && waits_for_tail_credit || speculative || cut_through;
         let from = self.state.sources[channel as usize].from;
         if from & NODE != 0 {
             let node = from & !NODE;
@@ -481,7 +491,7 @@ impl<R: Routing> InputQueued<R> {
         if let Some(checker) = &mut self.checker {
             checker.gives_back(slot as usize);
         }
-        self.event(cycle, slot << 2 | CREDIT, 0);
+        self.credits.push(self.now, cycle, slot);
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 use super::separable::Choice;
 use super::state::{Down, NONE, Router, Stage};
 use super::{Allocator, InputQueued};
-use crate::bits::first_from;
+use crate::bits::{Row, first_from};
 use crate::fabric::Routing;
 
 /// A packet that wants a virtual channel.
@@ -24,7 +24,6 @@ pub(super) struct Want {
 }
 
 /// Room for the requests of a cycle.
-#[derive(Default)]
 pub(super) struct Scratch {
     pub wants: Vec<Want>,
     /// Bits of outputs of which one of them wants a virtual channel, and more than one.
@@ -34,26 +33,29 @@ pub(super) struct Scratch {
     rivals: Vec<(u64, u64, u64)>,
     /// For each input and output, the virtual channel; for each output, bits of inputs; for each
     /// input, bits of outputs that it asks for, of outputs that ask it to guess, and of grants.
-    pub named: Vec<[u8; 64]>,
-    requests: Vec<u64>,
-    asks: Vec<u64>,
-    pub guesses: Vec<u64>,
-    grants: Vec<u64>,
+    pub named: Row<Row<u8>>,
+    requests: Row<u64>,
+    asks: Row<u64>,
+    pub guesses: Row<u64>,
+    grants: Row<u64>,
     pub matched: Vec<(u32, u32)>,
     pub choices: Vec<Choice>,
 }
 
-impl Scratch {
-    pub(super) fn new(routers: &[Router]) -> Scratch {
-        let inputs = routers.iter().map(|router| router.inputs as usize).max().unwrap_or(0);
-        let outputs = routers.iter().map(|router| router.outputs as usize).max().unwrap_or(0);
+impl Default for Scratch {
+    fn default() -> Scratch {
         Scratch {
-            named: vec![[0; 64]; inputs],
-            requests: vec![0; outputs],
-            asks: vec![0; inputs],
-            guesses: vec![0; inputs],
-            grants: vec![0; inputs],
-            ..Scratch::default()
+            wants: Vec::new(),
+            wanted: 0,
+            shared: 0,
+            rivals: Vec::new(),
+            named: Row::new(Row::new(0)),
+            requests: Row::new(0),
+            asks: Row::new(0),
+            guesses: Row::new(0),
+            grants: Row::new(0),
+            matched: Vec::new(),
+            choices: Vec::new(),
         }
     }
 }
@@ -83,8 +85,8 @@ impl<R: Routing> InputQueued<R> {
         }
         let crossed = !scratch.matched.is_empty();
         for (input, output) in scratch.matched.drain(..) {
-            let vc = u32::from(scratch.named[input as usize][output as usize]);
-            let guess = scratch.guesses[input as usize] >> output & 1 == 1;
+            let vc = u32::from(scratch.named[input][output]);
+            let guess = scratch.guesses[input] >> output & 1 == 1;
             self.cross(&router, input, vc, guess);
         }
         self.scratch = Some(scratch);
@@ -105,8 +107,8 @@ impl<R: Routing> InputQueued<R> {
             places &= places - 1;
             let input = &self.state.inputs[(router.first_input + place) as usize];
             let mut bits = input.wants;
-            scratch.asks[place as usize] = 0;
-            scratch.guesses[place as usize] = 0;
+            scratch.asks[place] = 0;
+            scratch.guesses[place] = 0;
             while bits != 0 {
                 let vc = bits.trailing_zeros();
                 bits &= bits - 1;
@@ -231,15 +233,15 @@ impl<R: Routing> InputQueued<R> {
         let router = &mut self.state.routers[router];
         let mut places = router.moving;
         while places != 0 {
-            let place = places.trailing_zeros() as usize;
+            let place = places.trailing_zeros();
             places &= places - 1;
-            let input = &self.state.inputs[router.first_input as usize + place];
+            let input = &self.state.inputs[(router.first_input + place) as usize];
             if input.able & (input.able - 1) == 0 {
                 let vc = input.able.trailing_zeros();
                 let slot = (input.channel << self.state.shift) + vc;
-                let output = self.state.downs[slot as usize].output;
-                scratch.named[place][usize::from(output)] = vc as u8;
-                scratch.requests[usize::from(output)] |= 1 << place;
+                let output = u32::from(self.state.downs[slot as usize].output);
+                scratch.named[place][output] = vc as u8;
+                scratch.requests[output] |= 1 << place;
                 scratch.asks[place] = 1 << output;
                 scratch.guesses[place] = 0;
                 outputs |= 1 << output;
@@ -251,13 +253,12 @@ impl<R: Routing> InputQueued<R> {
                 while bits != 0 {
                     let vc = bits.trailing_zeros();
                     bits &= bits - 1;
-                    let output = self.state.downs
-                        [((input.channel << self.state.shift) + vc) as usize]
-                        .output;
+                    let slot = (input.channel << self.state.shift) + vc;
+                    let output = u32::from(self.state.downs[slot as usize].output);
                     if asked >> output & 1 == 0 {
                         asked |= 1 << output;
-                        scratch.named[place][output as usize] = vc as u8;
-                        scratch.requests[output as usize] |= 1 << place;
+                        scratch.named[place][output] = vc as u8;
+                        scratch.requests[output] |= 1 << place;
                     }
                 }
             }
@@ -278,19 +279,19 @@ impl<R: Routing> InputQueued<R> {
         let mut outputs = 0;
         for want in &scratch.wants {
             let room = self.has_room(want.base, want.open);
-            let (place, vc) = ((want.index / vcs) as usize, want.index % vcs);
+            let (place, vc) = (want.index / vcs, want.index % vcs);
             if !room || scratch.asks[place] >> want.output & 1 == 1 {
                 continue;
             }
-            let turn = self.state.inputs[router.first_input as usize + place].turn;
+            let turn = self.state.inputs[(router.first_input + place) as usize].turn;
             let behind = |vc: u32| (vc + vcs - turn) % vcs;
-            let named = &mut scratch.named[place][want.output as usize];
+            let named = &mut scratch.named[place][want.output];
             let bit = 1 << want.output;
             if scratch.guesses[place] & bit == 0 || behind(vc) < behind(u32::from(*named)) {
                 *named = vc as u8;
             }
             scratch.guesses[place] |= bit;
-            scratch.requests[want.output as usize] |= 1 << place;
+            scratch.requests[want.output] |= 1 << place;
             outputs |= bit;
         }
         outputs
@@ -306,19 +307,19 @@ impl<R: Routing> InputQueued<R> {
             while bits != 0 {
                 let output = bits.trailing_zeros();
                 bits &= bits - 1;
-                let requests = scratch.requests[output as usize] & free_inputs;
+                let requests = scratch.requests[output] & free_inputs;
                 if requests == 0 {
                     continue;
                 }
                 let place =
                     first_from(requests, self.state.turns[(router.first_output + output) as usize]);
-                let asked = scratch.asks[place as usize] | scratch.guesses[place as usize];
+                let asked = scratch.asks[place] | scratch.guesses[place];
                 if asked == 1 << output {
                     free_inputs &= !(1 << place);
                     free_outputs &= !(1 << output);
                     self.pair(router, (place, output), iteration == 0, scratch);
                 } else {
-                    scratch.grants[place as usize] |= 1 << output;
+                    scratch.grants[place] |= 1 << output;
                     inputs |= 1 << place;
                 }
             }
@@ -326,7 +327,7 @@ impl<R: Routing> InputQueued<R> {
                 let place = inputs.trailing_zeros();
                 inputs &= inputs - 1;
                 let input = &self.state.inputs[(router.first_input + place) as usize];
-                let grants = std::mem::take(&mut scratch.grants[place as usize]);
+                let grants = std::mem::take(&mut scratch.grants[place]);
                 let output = first_from(grants, input.accepts);
                 free_inputs &= !(1 << place);
                 free_outputs &= !(1 << output);
@@ -335,7 +336,7 @@ impl<R: Routing> InputQueued<R> {
         }
         let mut bits = outputs;
         while bits != 0 {
-            scratch.requests[bits.trailing_zeros() as usize] = 0;
+            scratch.requests[bits.trailing_zeros()] = 0;
             bits &= bits - 1;
         }
     }
@@ -401,31 +402,29 @@ impl<R: Routing> InputQueued<R> {
         }
         let flit = down.front;
         down.ready -= 1;
-        if down.ready > 0 {
-            let depth = self.settings.buffers_per_vc as usize;
-            down.first = if usize::from(down.first) + 1 == depth { 0 } else { down.first + 1 };
-            down.front = self.buffers[slot as usize * depth + usize::from(down.first)];
-        }
         let Down { out, out_vc, ready, .. } = *down;
         let out_vc = u32::from(out_vc);
         let last = flit & 1 == 1;
-        if last {
-            down.stage = if ready == 0 { Stage::Idle } else { Stage::Route };
-        }
         let up = &mut self.state.ups[((out << self.state.shift) + out_vc) as usize];
         up.credits -= 1;
         if last || ready == 0 || up.credits == 0 {
             input.able &= !bit;
-            if input.able == 0 {
-                self.state.routers[router.number as usize].moving &= !(1 << place);
-            }
+            let none = u64::from(input.able == 0);
+            self.state.routers[router.number as usize].moving &= !(none << place);
         }
         if last {
             up.owner = NONE;
             if !self.settings.waits_for_tail_credit {
                 self.state.free[out as usize] |= 1 << out_vc;
             }
-            if ready > 0 {
+            down.stage = Stage::Idle;
+        }
+        if ready > 0 {
+            let depth = self.settings.buffers_per_vc as usize;
+            down.first = if usize::from(down.first) + 1 == depth { 0 } else { down.first + 1 };
+            down.front = self.buffers[slot as usize * depth + usize::from(down.first)];
+            if last {
+                down.stage = Stage::Route;
                 self.route(slot, 1 + self.before_channel);
             }
         }

@@ -125,8 +125,8 @@ impl<R: Routing> InputQueued<R> {
                 *served = self.now + 1;
             }
             for choice in choices.iter().filter(|choice| choice.place == place) {
-                scratch.named[place as usize][output as usize] = choice.vc as u8;
-                scratch.guesses[place as usize] = u64::from(choice.is_guess) << output;
+                scratch.named[place][output] = choice.vc as u8;
+                scratch.guesses[place] = u64::from(choice.is_guess) << output;
             }
             scratch.matched.push((place, output));
         }

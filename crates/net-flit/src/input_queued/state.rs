@@ -126,8 +126,9 @@ pub(super) struct Node {
     pub wakes: u64,
 }
 
-/// A packet.
+/// A packet, in a line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Record {
     pub packet: Packet,
     pub token: u64,
