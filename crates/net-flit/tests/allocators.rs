@@ -114,6 +114,22 @@ fn an_empty_router_takes_its_pipeline() {
     }
 }
 
+/// Stages of several cycles add up; a virtual channel asks for the switch again when the allocation
+/// for the flit before is over.
+#[test]
+fn slow_stages_add_up() {
+    for (channel_allocation, switch_allocation, traversal) in [(1, 1, 2), (3, 1, 1), (2, 3, 1)] {
+        for flits in [1, 4] {
+            let stages = Settings { channel_allocation, switch_allocation, ..Settings::default() };
+            let mut network = star(2, Settings { traversal, vcs: 1, ..stages });
+            network.send(0, packet(0, 1, flits), 0);
+            let router = 1 + channel_allocation + switch_allocation + traversal;
+            let tail = (flits - 1) * switch_allocation;
+            assert_eq!(all(network)[0].network, u64::from(router + 3 + tail), "{stages:?} {flits}");
+        }
+    }
+}
+
 /// Wormhole sends a packet that is longer than a buffer; virtual cut-through needs room for all of it.
 #[test]
 fn cut_through_needs_room_for_a_whole_packet() {

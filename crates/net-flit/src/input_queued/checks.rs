@@ -30,7 +30,9 @@ pub(super) fn settings(settings: &Settings) -> Result<(), Refused> {
         let allowed = if least > 0 { "1 to 1,048,576" } else { "0 to 1,048,576" };
         Refused::unless((least..=CYCLES).contains(&cycles), name, cycles, allowed)?;
     }
-    Ok(())
+    let slow = settings.channel_allocation.max(settings.switch_allocation);
+    let allowed = "1 with speculation";
+    Refused::unless(!settings.speculative || slow == 1, "cycles of allocation", slow, allowed)
 }
 
 /// Channels that take a flit each cycle, one link of each node in each direction, and routers of at

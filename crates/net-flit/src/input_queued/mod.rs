@@ -11,6 +11,7 @@ mod arbiter;
 mod checks;
 mod router;
 mod separable;
+mod slow;
 mod state;
 mod stuck;
 
@@ -87,6 +88,8 @@ const FLIT: u32 = 0;
 const READY: u32 = 1;
 /// A packet comes into the queue of a node.
 const WAKE: u32 = 2;
+/// An allocation of several cycles ends.
+const LATER: u32 = 3;
 
 /// A network of input-queued routers.
 pub struct InputQueued<R> {
@@ -108,7 +111,7 @@ pub struct InputQueued<R> {
     free_packets: Vec<u32>,
     under_way: u64,
     traversals: u64,
-    /// Cycles from the arrival of a head until it may ask for a virtual channel.
+    /// Cycles from the arrival of a head until it asks for a virtual channel.
     before_channel: u64,
     served: separable::Served,
     /// `None` while a router uses it.
@@ -142,7 +145,7 @@ impl<R: Routing> InputQueued<R> {
             free_packets: Vec::new(),
             under_way: 0,
             traversals: 0,
-            before_channel: u64::from(settings.routing + settings.channel_allocation - 1),
+            before_channel: u64::from(settings.routing),
             served: separable::Served::new(
                 settings.allocator,
                 state.ups.len(),
@@ -306,6 +309,7 @@ impl<R: Routing> InputQueued<R> {
                 router => self.flit_arrives(router, slot, flit),
             },
             READY => self.ready(slot),
+            LATER => self.later(slot, flit),
             _ => self.busy_nodes[flit as usize / 64] |= 1 << (flit % 64),
         }
     }
@@ -324,8 +328,11 @@ impl<R: Routing> InputQueued<R> {
         down.ready += 1;
         match down.stage {
             Stage::Idle => {
-                down.stage = Stage::Route;
-                self.route(slot, self.before_channel);
+                let (channel, vc) = self.state.place(slot);
+                if !self.rests(self.state.sinks[channel as usize].input, vc) {
+                    self.state.downs[slot as usize].stage = Stage::Route;
+                    self.route(slot, self.before_channel);
+                }
             }
             Stage::Switch if down.ready == 1 => {
                 let out = (down.out << self.state.shift) + u32::from(down.out_vc);
@@ -342,6 +349,9 @@ impl<R: Routing> InputQueued<R> {
     fn able(&mut self, router: u32, slot: u32) {
         let (channel, vc) = self.state.place(slot);
         let sink = &self.state.sinks[channel as usize];
+        if self.rests(sink.input, vc) {
+            return;
+        }
         self.state.inputs[sink.input as usize].able |= 1 << vc;
         self.state.routers[router as usize].moving |= 1 << sink.place;
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
@@ -359,8 +369,8 @@ impl<R: Routing> InputQueued<R> {
 
     /// A head has its route: it asks for a virtual channel.
     fn ready(&mut self, slot: u32) {
-        let (channel, vc) = self.state.place(slot);
-        let Sink { router, input, place, is_hop } = self.state.sinks[channel as usize];
+        let (channel, _) = self.state.place(slot);
+        let Sink { router, is_hop, .. } = self.state.sinks[channel as usize];
         let down = &mut self.state.downs[slot as usize];
         let record = &mut self.packets[(down.front >> 2) as usize];
         record.hops += u32::from(is_hop);
@@ -370,6 +380,13 @@ impl<R: Routing> InputQueued<R> {
         down.out = way.channel;
         down.output = self.state.sources[way.channel as usize].output;
         down.allowed = allowed;
+        self.ask(slot);
+    }
+
+    /// A head asks for a virtual channel.
+    fn ask(&mut self, slot: u32) {
+        let (channel, vc) = self.state.place(slot);
+        let Sink { router, input, place, .. } = self.state.sinks[channel as usize];
         self.state.inputs[input as usize].wants |= 1 << vc;
         self.state.routers[router as usize].wanting |= 1 << place;
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);

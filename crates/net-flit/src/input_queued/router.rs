@@ -39,6 +39,8 @@ pub(super) struct Scratch {
     pub guesses: Row<u64>,
     grants: Row<u64>,
     pub matched: Vec<(u32, u32)>,
+    /// Slots that ask for the switch, if that takes several cycles.
+    pub asking: Vec<u32>,
     pub choices: Vec<Choice>,
 }
 
@@ -55,6 +57,7 @@ impl Default for Scratch {
             guesses: Row::new(0),
             grants: Row::new(0),
             matched: Vec::new(),
+            asking: Vec::new(),
             choices: Vec::new(),
         }
     }
@@ -65,6 +68,10 @@ impl<R: Routing> InputQueued<R> {
     pub(super) fn allocate(&mut self, number: usize) -> bool {
         let Some(mut scratch) = self.scratch.take() else { return false };
         self.collect(number, &mut scratch);
+        let is_slow = self.settings.switch_allocation > 1;
+        if is_slow {
+            self.note(&self.state.routers[number], &mut scratch);
+        }
         if self.settings.allocator == Allocator::Islip {
             let outputs = self.name(number, &mut scratch);
             let router = self.state.routers[number];
@@ -76,10 +83,13 @@ impl<R: Routing> InputQueued<R> {
             self.assign_separable(&router, &mut scratch);
         }
         let router = self.state.routers[number];
+        if self.settings.channel_allocation > 1 {
+            self.defer(&router, &mut scratch);
+        }
         let mut left = 0;
         for want in scratch.wants.drain(..) {
             match want.taken {
-                Some(vc) => self.occupy(number, &want, vc),
+                Some(vc) => self.occupy(number, want.slot, vc),
                 None => left += 1,
             }
         }
@@ -88,6 +98,9 @@ impl<R: Routing> InputQueued<R> {
             let vc = u32::from(scratch.named[input][output]);
             let guess = scratch.guesses[input] >> output & 1 == 1;
             self.cross(&router, input, vc, guess);
+        }
+        if is_slow {
+            self.rest(&router, &mut scratch);
         }
         self.scratch = Some(scratch);
         // A flit that has crossed may have left its virtual channel to a head.
@@ -362,17 +375,17 @@ impl<R: Routing> InputQueued<R> {
 
     /// A virtual channel belongs to a packet, which may ask for the switch.
     #[inline]
-    fn occupy(&mut self, number: usize, want: &Want, vc: u32) {
-        let (channel, from) = self.state.place(want.slot);
+    pub(super) fn occupy(&mut self, number: usize, slot: u32, vc: u32) {
+        let (channel, from) = self.state.place(slot);
         if let Some(checker) = &mut self.checker {
-            checker.moves(want.slot as usize);
+            checker.moves(slot as usize);
         }
-        let down = &mut self.state.downs[want.slot as usize];
+        let down = &mut self.state.downs[slot as usize];
         down.stage = Stage::Switch;
         down.out_vc = vc as u8;
         self.state.free[down.out as usize] &= !(1 << vc);
-        let up = &mut self.state.ups[(want.base + vc) as usize];
-        up.owner = want.slot;
+        let up = &mut self.state.ups[((down.out << self.state.shift) + vc) as usize];
+        up.owner = slot;
         let sink = &self.state.sinks[channel as usize];
         let input = &mut self.state.inputs[sink.input as usize];
         let router = &mut self.state.routers[number];
@@ -412,21 +425,27 @@ impl<R: Routing> InputQueued<R> {
             let none = u64::from(input.able == 0);
             self.state.routers[router.number as usize].moving &= !(none << place);
         }
+        let is_slow = self.settings.switch_allocation > 1;
         if last {
-            up.owner = NONE;
-            if !self.settings.waits_for_tail_credit {
-                self.state.free[out as usize] |= 1 << out_vc;
-            }
             down.stage = Stage::Idle;
+            if !is_slow {
+                up.owner = NONE;
+                if !self.settings.waits_for_tail_credit {
+                    self.state.free[out as usize] |= 1 << out_vc;
+                }
+            }
         }
         if ready > 0 {
             let depth = self.settings.buffers_per_vc as usize;
             down.first = if usize::from(down.first) + 1 == depth { 0 } else { down.first + 1 };
             down.front = self.buffers[slot as usize * depth + usize::from(down.first)];
-            if last {
+            if last && !is_slow {
                 down.stage = Stage::Route;
                 self.route(slot, 1 + self.before_channel);
             }
+        }
+        if last && is_slow {
+            self.release_later((out << self.state.shift) + out_vc);
         }
         self.traversals += 1;
         self.put(out, out_vc, flit);

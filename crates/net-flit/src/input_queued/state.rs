@@ -152,6 +152,8 @@ pub(super) struct State {
     pub downs: Vec<Down>,
     pub routers: Vec<Router>,
     pub inputs: Vec<Input>,
+    /// Of each input, virtual channels that wait for what comes of an allocation of the switch.
+    pub resting: Vec<u64>,
     /// Where the round of the inputs of each output begins.
     pub turns: Vec<u32>,
     pub nodes: Vec<Node>,
@@ -211,6 +213,8 @@ impl State {
         let is_hop = source.from & NODE == 0;
         self.sinks.push(match channel.to {
             End::Router(number) => {
+                // A flit leaves its buffer when the switch is allocated.
+                delays.credit += settings.switch_allocation - 1;
                 let router = &mut self.routers[number as usize];
                 router.inputs += 1;
                 Sink { router: number, input: 0, place: router.inputs as u8 - 1, is_hop }
@@ -238,6 +242,7 @@ impl State {
             outputs += router.outputs;
         }
         self.inputs.resize(inputs as usize, Input::default());
+        self.resting.resize(inputs as usize, 0);
         self.turns.resize(outputs as usize, 0);
         for (number, sink) in (0..).zip(&mut self.sinks) {
             if sink.router != NODE {
