@@ -3,7 +3,7 @@
 use graph::Problem;
 use net_flit::{Course, Refusal, Settings, Table};
 use network::LinkCost;
-use platform::{Deadlock, FlitRouting, FlitSwitching, Platform, routes_file};
+use platform::{Deadlock, Flit, FlitRouting, FlitSwitching, Platform, routes_file};
 use std::sync::Arc;
 use topology::{Fabric, LinkGraph};
 use units::Bytes;
@@ -120,6 +120,15 @@ fn course(
 ) -> Result<Course, Problem> {
     Ok(match routing {
         FlitRouting::Topology => Course::Topology,
+        FlitRouting::DimensionOrder => match &platform.fabric {
+            Fabric::Graph(graph) if graph.recipe.is_none() => {
+                let key = "network.flit.routing";
+                let text = "a graph has no order of dimensions";
+                return Err(Problem::new(&platform.name, key, text)
+                    .help("blocks, a generator, or routing: topology, up_down or adaptive"));
+            }
+            _ => Course::DimensionOrder,
+        },
         FlitRouting::UpDown => Course::UpDown,
         FlitRouting::Valiant { seed } => Course::Valiant { seed: *seed },
         FlitRouting::Adaptive => Course::Adaptive,
@@ -141,6 +150,23 @@ fn together(problems: Vec<Problem>) -> Problem {
         first.message.push_str(&format!(" (and {more} more like it)"));
     }
     first
+}
+
+/// What helps against a circle of channels.
+fn remedies(keys: &Flit, fabric: &Fabric) -> String {
+    let mut all = Vec::new();
+    if keys.classes.is_some() {
+        all.push("more network.flit.classes");
+    }
+    match (&keys.routing, fabric) {
+        (FlitRouting::Table { .. }, _) => all.push("routes without a cycle"),
+        (_, Fabric::Graph(graph)) if graph.recipe.is_some() => {
+            all.push("network.flit.routing: dimension_order, up_down or adaptive");
+        }
+        _ => all.push("network.flit.routing: up_down"),
+    }
+    all.push("or network.flit.deadlock: allow");
+    all.join(", ")
 }
 
 /// Why the network cannot carry packets, in names of its nodes.
@@ -167,10 +193,7 @@ pub(crate) fn problem(platform: &Platform, links: &LinkGraph, refusal: Refusal) 
                 circle.join(", ")
             );
             let (file, place) = place(None);
-            Problem::new(file, place, text).help(
-                "more network.flit.classes, routing: up_down, routes without a cycle, or \
-                 network.flit.deadlock: allow",
-            )
+            Problem::new(file, place, text).help(remedies(&keys, &platform.fabric))
         }
         Refusal::NoWay { at, to } => {
             let (file, place) = place(Some(at));

@@ -43,7 +43,9 @@ def args(path: Path, *settings: str) -> list[str]:
     return ["collective", "all_to_all", "-p", str(path), "-b", "32K", "-e", "32K", *sets]
 
 
-@pytest.mark.parametrize("routing", ["topology", "up_down", "valiant", "valiant(7)", "adaptive"])
+@pytest.mark.parametrize(
+    "routing", ["topology", "dimension_order", "up_down", "valiant", "valiant(7)", "adaptive"]
+)
 def test_every_routing_delivers(armillary: Armillary, tmp_path: Path, routing: str) -> None:
     """The same twice, too."""
     (tmp_path / "ring.yml").write_text(RING)
@@ -60,7 +62,11 @@ def test_every_routing_delivers(armillary: Armillary, tmp_path: Path, routing: s
         (["classes=1", "routing=adaptive"], "in a cycle: npu0 -> npu1", "network.flit.classes"),
         (["classes=1", "routing=valiant"], "in a cycle: npu0 -> npu1", "network.flit.classes"),
         (["classes=0"], "0 is not allowed", "1 to 16"),
-        (["routing=minimal"], 'unknown routing of flits "minimal"', "topology, up_down, valiant"),
+        (
+            ["routing=minimal"],
+            'unknown routing of flits "minimal"',
+            "topology, dimension_order, up_down",
+        ),
         (["routing={}"], '"table" is missing', "path"),
         (["packet=100 B"], "not a whole number of flits of 64 B", "a multiple of 64 B"),
         (["flit=16 B"], "the fastest link carries 64 B in a cycle", "64 B to"),
@@ -119,6 +125,19 @@ def test_an_unsafe_ring_locks_up_and_is_reported(armillary: Armillary, tmp_path:
     assert done.returncode == 1, done.stdout
     assert "npu0 -> npu1 channel 0" in done.stderr, done.stderr
     assert "deadlock: allow: the network may lock up" in done.stderr, done.stderr
+
+
+def test_an_explicit_graph_has_no_order_of_dimensions(armillary: Armillary, tmp_path: Path) -> None:
+    """A generated one has."""
+    (tmp_path / "line.yml").write_text(LINE)
+    done = armillary(*args(tmp_path / "line.yml", "routing=dimension_order"))
+    assert done.returncode == 2
+    assert "a graph has no order of dimensions" in done.stderr
+    (tmp_path / "mesh.yml").write_text(
+        "topology: {generator: concentrated_mesh, npus_per_router: 2, sizes: [3, 3]}\n"
+        "links: {bandwidth: 64 GB/s, latency: 20 ns}\nnetwork: {model: flit}\n"
+    )
+    assert armillary(*args(tmp_path / "mesh.yml", "routing=dimension_order")).returncode == 0
 
 
 def test_a_table_delivers(armillary: Armillary, tmp_path: Path) -> None:

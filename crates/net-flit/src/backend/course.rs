@@ -9,6 +9,9 @@ pub enum Course {
     /// By the routes of the topology.
     #[default]
     Topology,
+    /// One dimension after the other: on a stack the routes of the topology, on a graph minimal
+    /// routes that take links of the lowest kind first.
+    DimensionOrder,
     /// Towards a root as far as need be, then away from it (up*/down*: Schroeder and others,
     /// "Autonet", IEEE Journal on Selected Areas in Communications 9, 1991).
     UpDown,

@@ -482,7 +482,8 @@ impl Backend for Flits {
     /// Packets that take one link share nothing with those of other NPUs, where each link has
     /// channels of its own to and from its nodes.
     fn alike(&self) -> Alike {
-        let is_plain = self.settings.course == Course::Topology && !self.by_link;
+        let is_ordered = matches!(self.settings.course, Course::Topology | Course::DimensionOrder);
+        let is_plain = is_ordered && !self.by_link;
         if is_plain && self.has_own_ports { Alike::OneLink } else { Alike::Nothing }
     }
 

@@ -29,6 +29,13 @@ pub(super) enum Whole {
     Stack(Datelines),
     /// Those of a graph, and the class of each pair of NPUs; no class where one is enough.
     Graph(Vec<u8>),
+    /// Those of a graph, links of the lowest kind first, and their classes.
+    Ordered {
+        /// By link.
+        kinds: Vec<u32>,
+        /// By pair of NPUs.
+        classes: Vec<u8>,
+    },
     /// Up, then down.
     UpDown(Box<Search>),
     /// By a table.
@@ -43,7 +50,7 @@ impl Plan {
     pub(super) fn new(wish: &Wish<'_>) -> Result<(Plan, u16), Refusal> {
         let links = wish.links;
         match (wish.course, wish.fabric) {
-            (Course::Topology, Fabric::Stacked(_)) => {
+            (Course::Topology | Course::DimensionOrder, Fabric::Stacked(_)) => {
                 let lines = datelines(wish, |lines| {
                     let mut all = Dependencies::new(links.len(), lines.classes);
                     let pairs = lines.pairs().into_iter();
@@ -54,8 +61,15 @@ impl Plan {
                 Ok((Plan::Whole(Whole::Stack(lines)), classes))
             }
             (Course::Topology, Fabric::Graph(_)) => {
-                let (classes, count) = of_graph(wish)?;
+                let route = |src, dst| links.route(src, dst).map(|hop| hop.link).collect();
+                let (classes, count) = of_graph(wish, route)?;
                 Ok((Plan::Whole(Whole::Graph(classes)), count))
+            }
+            (Course::DimensionOrder, Fabric::Graph(graph)) => {
+                let kinds: Vec<u32> = graph.links.iter().map(|link| link.kind).collect();
+                let route = |src, dst| in_order(links, &kinds, src, dst);
+                let (classes, count) = of_graph(wish, route)?;
+                Ok((Plan::Whole(Whole::Ordered { kinds, classes }), count))
             }
             (Course::UpDown, _) => Ok((Plan::Whole(Whole::UpDown(up_down(wish)?.into())), 1)),
             (Course::Table(table), _) => {
@@ -82,20 +96,42 @@ impl Plan {
 }
 
 /// The classes of a graph's routes, and how many.
-fn of_graph(wish: &Wish<'_>) -> Result<(Vec<u8>, u16), Refusal> {
+fn of_graph(
+    wish: &Wish<'_>,
+    route: impl Fn(u32, u32) -> Vec<u32>,
+) -> Result<(Vec<u8>, u16), Refusal> {
     let (links, npus) = (wish.links, wish.links.npus());
-    let hop = |hop: topology::Hop| Hop { link: hop.link, class: 0 };
     let mut all = Dependencies::new(links.len(), 1);
     for (src, dst) in wish.pairs() {
-        all.add_route(&links.route(src, dst).map(hop).collect::<Vec<_>>());
+        all.add_route(&in_class(route(src, dst), 0));
     }
     let Err(refusal) = all.check() else { return Ok((Vec::new(), 1)) };
-    let route = |pair: u32| links.route(pair / npus, pair % npus).map(|hop| hop.link).collect();
     let pairs = npus.saturating_mul(npus);
-    match layers::assign((pairs, links.len()), route, wish.most()) {
+    let of_pair = |pair: u32| route(pair / npus, pair % npus);
+    match layers::assign((pairs, links.len()), of_pair, wish.most()) {
         Some(found) => Ok(found),
         None => wish.overrule(Err(refusal)).map(|()| (Vec::new(), 1)),
     }
+}
+
+fn in_class(links: Vec<u32>, class: u16) -> Vec<Hop> {
+    links.into_iter().map(|link| Hop { link, class }).collect()
+}
+
+/// The minimal route that takes links of the lowest kind first.
+fn in_order(links: &LinkGraph, kinds: &[u32], src: u32, dst: u32) -> Vec<u32> {
+    let (mut at, mut route) = (src, Vec::new());
+    while at != dst {
+        let mut best: Option<(u32, u32, u32)> = None;
+        links.nearer(at, dst, |hop| {
+            let this = (kinds[hop.link as usize], hop.link, hop.to);
+            best = Some(best.map_or(this, |best| best.min(this)));
+        });
+        let Some((_, link, to)) = best else { break };
+        route.push(link);
+        at = to;
+    }
+    route
 }
 
 /// The route of a table.
@@ -116,18 +152,50 @@ fn by_table(table: &Table, links: &LinkGraph, src: u32, dst: u32) -> Result<Vec<
 impl Whole {
     /// Links and classes from one NPU to another.
     pub(super) fn hops(&self, links: &LinkGraph, src: u32, dst: u32) -> Vec<Hop> {
-        let free = |link: u32| Hop { link, class: 0 };
+        let of = |classes: &[u8]| {
+            let class = classes.get((src * links.npus() + dst) as usize).copied();
+            class.unwrap_or(0).into()
+        };
         match self {
             Whole::Stack(lines) => lines.hops(links, src, dst),
             Whole::Graph(classes) => {
-                let class = classes.get((src * links.npus() + dst) as usize).copied();
-                let class = class.unwrap_or(0).into();
-                links.route(src, dst).map(|hop| Hop { link: hop.link, class }).collect()
+                in_class(links.route(src, dst).map(|hop| hop.link).collect(), of(classes))
             }
-            Whole::UpDown(search) => {
-                search.way(src, dst).unwrap_or_default().into_iter().map(free).collect()
+            Whole::Ordered { kinds, classes } => {
+                in_class(in_order(links, kinds, src, dst), of(classes))
             }
+            Whole::UpDown(search) => in_class(search.way(src, dst).unwrap_or_default(), 0),
             Whole::Table(table) => by_table(table, links, src, dst).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::generate::{Values, Wire, generate, generator};
+
+    /// Routes in the order of dimensions never take a link of a lower kind after one of a higher,
+    /// and are as short as others.
+    #[test]
+    fn dimensions_come_in_order() {
+        let mut values = Values::default();
+        values.set("sizes", vec![5, 4]);
+        let wire = Wire { bandwidth: units::Bandwidth(1), latency: units::Span(1) };
+        let torus = generator("torus").expect("known");
+        let graph = generate(torus, values, vec![wire; 2]).expect("a torus");
+        let kinds: Vec<u32> = graph.links.iter().map(|link| link.kind).collect();
+        let links = LinkGraph::new(&Fabric::Graph(graph)).expect("connected");
+        for (src, dst) in (0..20).flat_map(|src| (0..20).map(move |dst| (src, dst))) {
+            let route = in_order(&links, &kinds, src, dst);
+            assert_eq!(route.len() as u32, links.hops(src, dst));
+            let of = |link: &u32| kinds[*link as usize];
+            assert!(route.is_sorted_by_key(of), "{src} {dst}");
+            let end = route.iter().fold(src, |at, &link| {
+                assert_eq!(links.link(link).from, at);
+                links.link(link).to
+            });
+            assert_eq!(end, dst);
         }
     }
 }

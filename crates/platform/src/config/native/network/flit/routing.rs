@@ -10,6 +10,8 @@ use std::path::Path;
 pub enum FlitRouting {
     /// By the routes of the topology.
     Topology,
+    /// One dimension after the other.
+    DimensionOrder,
     /// Up towards a root, then down.
     UpDown,
     /// Over a node at random.
@@ -27,8 +29,8 @@ pub enum FlitRouting {
 }
 
 /// The words, and what they allow.
-const WORDS: &str =
-    "topology, up_down, valiant, valiant(seed) such as valiant(7), adaptive, or {table: file}";
+const WORDS: &str = "topology, dimension_order, up_down, valiant, valiant(seed) such as valiant(7), adaptive, or \
+     {table: file}";
 
 /// The key of a table's file.
 const TABLE: Key = Key::plain(
@@ -45,7 +47,8 @@ impl Setting for FlitRouting {
     }
 
     fn kind() -> String {
-        "`topology`, `up_down`, `valiant`, `valiant(seed)`, `adaptive`, or mapping".into()
+        "`topology`, `dimension_order`, `up_down`, `valiant`, `valiant(seed)`, `adaptive`, or mapping"
+            .into()
     }
 
     fn example() -> String {
@@ -88,6 +91,7 @@ fn of(text: &str) -> Option<FlitRouting> {
     let seed = text.strip_prefix("valiant(").and_then(|rest| rest.strip_suffix(')'));
     match text {
         "topology" => Some(FlitRouting::Topology),
+        "dimension_order" => Some(FlitRouting::DimensionOrder),
         "up_down" => Some(FlitRouting::UpDown),
         "valiant" => Some(FlitRouting::Valiant { seed: 0 }),
         "adaptive" => Some(FlitRouting::Adaptive),
@@ -99,6 +103,7 @@ impl fmt::Display for FlitRouting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FlitRouting::Topology => f.write_str("topology"),
+            FlitRouting::DimensionOrder => f.write_str("dimension_order"),
             FlitRouting::UpDown => f.write_str("up_down"),
             FlitRouting::Valiant { seed: 0 } => f.write_str("valiant"),
             FlitRouting::Valiant { seed } => write!(f, "valiant({seed})"),
@@ -114,7 +119,8 @@ mod tests {
 
     #[test]
     fn words_print_and_read_back() {
-        for text in ["topology", "up_down", "valiant", "valiant(7)", "adaptive"] {
+        for text in ["topology", "dimension_order", "up_down", "valiant", "valiant(7)", "adaptive"]
+        {
             assert_eq!(of(text).expect("a word").to_string(), text);
         }
         for text in ["", "minimal", "valiant(", "valiant(-1)", "valiant()", "Adaptive"] {
