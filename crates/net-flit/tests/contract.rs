@@ -76,6 +76,16 @@ fn alone(links: &LinkGraph, transfer: &Transfer) -> Span {
     Span(3 * there.0 * packets)
 }
 
+/// The same on any way: every link of the network once.
+fn longest(links: &LinkGraph, transfer: &Transfer) -> Span {
+    let packets = transfer.bytes.div_ceil(4096).max(1);
+    let one = |link: topology::Link| {
+        link.latency + link.bandwidth.span(units::Bytes(2 * 4096)) + Span::from_ns(100)
+    };
+    let all: Span = (0..links.len()).map(|link| one(links.link(link))).sum();
+    Span(3 * all.0 * packets)
+}
+
 #[test]
 fn stacks_keep_the_contract() {
     let mut random = Random::new(1);
@@ -91,6 +101,27 @@ fn stacks_keep_the_contract() {
             |_: &Flits, transfer| alone(&links, transfer),
         );
         assert_eq!(result, Ok(()), "{routing} on {shape}");
+    }
+}
+
+/// Ways may be longer than the shortest, but the contract is the same.
+#[test]
+fn every_course_keeps_the_contract() {
+    let mut random = Random::new(2);
+    for shape in ["R(4)_R(4)", "R(3)_FC(4)_SW(2)", "M(5)_SW(3)"] {
+        for course in [Course::UpDown, Course::Valiant { seed: 3 }, Course::Adaptive] {
+            let dims = dims(shape, &mut random);
+            let fabric = Fabric::Stacked(dims.clone());
+            let transfers = traffic(fabric.npus(), &mut random);
+            let links = LinkGraph::new(&fabric).unwrap();
+            let settings = Settings { course: course.clone(), ..SETTINGS };
+            let result = conformance::check(
+                || stack(&dims, Routing::Lowest, settings.clone()),
+                &transfers,
+                |_: &Flits, transfer| longest(&links, transfer),
+            );
+            assert_eq!(result, Ok(()), "{course:?} on {shape}");
+        }
     }
 }
 

@@ -247,6 +247,15 @@ impl Flits {
         links
     }
 
+    /// The least time in which bytes leave an NPU that may use all its links.
+    fn least(&self, src: u32, bytes: u64) -> Span {
+        let links = self.network.routing().leaving(src);
+        let costs = || links.iter().map(|&link| self.cost(link));
+        let latency = costs().map(|cost| cost.transit(1, 0)).min().unwrap_or_default();
+        let part = bytes / (links.len() as u64).max(1);
+        latency + costs().map(|cost| cost.occupancy(part)).min().unwrap_or_default()
+    }
+
     /// How long a link sends so many flits, on all its channels.
     fn busy(&self, link: u32, flits: u64) -> Span {
         let lanes = self.network.routing().lanes.of(link);
@@ -450,7 +459,10 @@ impl Backend for Flits {
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        let links = || self.graph.route(src, dst).map(|hop| self.cost(hop.link));
+        let Some(route) = self.network.routing().route(src, dst) else {
+            return self.least(src, bytes);
+        };
+        let links = || route.iter().map(|&link| self.cost(link));
         let latency: Span = links().map(|cost| cost.transit(1, 0)).sum();
         latency + links().map(|cost| cost.occupancy(bytes)).max().unwrap_or_default()
     }

@@ -93,6 +93,8 @@ pub(super) struct Routes {
     entries: Vec<u32>,
     exits: Vec<u32>,
     leaving: Vec<u32>,
+    /// Where packets may leave an NPU by several links: those links, by NPU.
+    choices: Vec<Vec<u32>>,
 }
 
 impl Routing for Routes {
@@ -158,7 +160,17 @@ impl Routes {
         };
         let ((entries, _), (exits, leaving)) =
             (numbered(|link| link.to), numbered(|link| link.from));
+        let mut choices = Vec::new();
+        if !matches!(plan, Plan::Whole(_)) {
+            choices.resize(links.npus() as usize, Vec::new());
+            for link in 0..links.len() {
+                if let Some(leaving) = choices.get_mut(links.link(link).from as usize) {
+                    leaving.push(link);
+                }
+            }
+        }
         let routes = Routes {
+            choices,
             ways: Vec::new(),
             known: HashMap::new(),
             later: HashMap::new(),
@@ -184,6 +196,17 @@ impl Routes {
             Plan::Whole(_) => self.lanes.all,
             _ => self.leaving[src as usize].clamp(1, LANES),
         }
+    }
+
+    /// The links of the way from one NPU to another, where all packets take the same.
+    pub(super) fn route(&self, src: u32, dst: u32) -> Option<Vec<u32>> {
+        let Plan::Whole(whole) = &self.plan else { return None };
+        Some(whole.hops(&self.links, src, dst).iter().map(|hop| hop.link).collect())
+    }
+
+    /// Links by which packets may leave an NPU, where they have several ways.
+    pub(super) fn leaving(&self, src: u32) -> &[u32] {
+        self.choices.get(src as usize).map_or(&[], Vec::as_slice)
     }
 
     /// A link by which packets from one NPU to another leave: one of several where they may choose.
