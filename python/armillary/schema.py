@@ -314,6 +314,103 @@ class Packets(TypedDict):
     """Connections by timeouts, then by what they sent again, then by bytes, at most 20."""
 
 
+class PacketTimes(TypedDict):
+    """Times of packets."""
+
+    mean_ns: float
+    """Mean."""
+    p50_ns: float
+    """Median, to 0.8 %."""
+    p99_ns: float
+    """99th percentile, to 0.8 %."""
+    p99_9_ns: float
+    """99.9th percentile, to 0.8 %."""
+    max_ns: float
+    """Longest."""
+
+
+class FlitClass(TypedDict):
+    """A class of the virtual channels of a link."""
+
+    number: int
+    """Its number; packets begin in 0."""
+    flits: int
+    """Flits."""
+    packets: int
+    """Packets."""
+    no_credit_ns: float
+    """Time in which flits waited to enter it without a credit, summed over flits."""
+    no_channel_ns: float
+    """Time in which first flits waited to enter it while no virtual channel was idle, likewise."""
+    lost_allocation_ns: float
+    """Time in which flits could enter it and others were chosen, likewise."""
+    occupancy_mean: float
+    """Flits in the buffers behind it, mean over the step."""
+    occupancy_max: int
+    """Most flits in them at once."""
+
+
+class FlitLink(TypedDict):
+    """A link, or several that are alike."""
+
+    name: str
+    """`npu3 -> npu4 (dimension 1)`."""
+    count: int
+    """Links of this row."""
+    utilisation: float
+    """Part of the step in which it sends."""
+    flits: int
+    """Flits."""
+    packets: int
+    """Packets."""
+    no_credit_ns: float
+    """Time in which flits waited to enter it without a credit, summed over flits."""
+    no_channel_ns: float
+    """Time in which first flits waited to enter it while no virtual channel was idle, likewise."""
+    lost_allocation_ns: float
+    """Time in which flits could enter it and others were chosen, likewise."""
+    occupancy_mean: float
+    """Flits in the buffers behind it, mean over the step."""
+    occupancy_max: int
+    """Most flits in them at once."""
+    classes: list[FlitClass]
+    """By class of virtual channels, where several carried flits."""
+
+
+class Flits(TypedDict):
+    """Flits of a run, over all links."""
+
+    packets: int
+    """Packets."""
+    flits: int
+    """Flits that crossed a link between routers, each link counted."""
+    virtual_channels: int
+    """Virtual channels of each class of a link."""
+    buffer: int
+    """Flits that a virtual channel of a router holds."""
+    hops_mean: float
+    """Links between routers that a packet crosses, mean."""
+    hops_max: int
+    """Most links that one crosses."""
+    source_wait: PacketTimes
+    """Time of packets in the queue of their network interface."""
+    network: PacketTimes
+    """Time of packets from there to the arrival of their last flit."""
+    latency: PacketTimes
+    """Both together."""
+    no_credit_ns: float
+    """Time in which flits waited in routers without a credit, summed over flits."""
+    no_channel_ns: float
+    """Time in which first flits of packets waited while no virtual channel was idle, likewise. With
+    adaptive routing all that they wait."""
+    lost_allocation_ns: float
+    """Time in which flits could move and others were chosen, likewise."""
+    link_count: int
+    """Number of links that carried flits."""
+    links: list[FlitLink]
+    """Links by the time in which flits waited for them, at most 20; equal ones are one row."""
+
+
 class PictureCell(TypedDict):
     """One or more nodes that are drawn as one."""
 
@@ -721,6 +818,8 @@ class Report(TypedDict):
     that observes nothing."""
     packets: Packets | None
     """What packets have been through. Null for a backend without packets."""
+    flits: Flits | None
+    """What flits have been through. Null for a backend without flits."""
     picture: Picture | None
     """The network as pages draw it. Null for stacks that have blocks other than rings and meshes,
     which are drawn from `config`. Null for more than 64 nodes unless asked for, as `detail`."""

@@ -365,6 +365,7 @@ impl Backend for LinkQueues {
             stored: self.stored,
             links,
             packets: None,
+            flits: None,
         }
     }
 

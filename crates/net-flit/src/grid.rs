@@ -1,7 +1,7 @@
 //! Rings, meshes and tori with a router for each node, and the order of dimensions as their routing.
 
 use crate::fabric::{End, Fabric, Packet, Routing, Way};
-use crate::random::Random;
+use engine::Random;
 
 /// A `k`-ary `n`-mesh, or torus where it `wraps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

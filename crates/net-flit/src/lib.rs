@@ -12,14 +12,13 @@ mod fabric;
 pub mod garnet;
 mod grid;
 pub mod input_queued;
-mod random;
 pub mod reference;
 mod refused;
 mod report;
 
 pub use backend::{Course, Flits, Hop, Refusal, Settings, Table};
+pub use engine::Random;
 pub use fabric::{CYCLE, Channel, End, Fabric, Head, Packet, Routing, Way};
 pub use grid::{DimensionOrder, Grid, GridWays};
-pub use random::Random;
 pub use refused::Refused;
 pub use report::{Arrival, Blocked, Counters};

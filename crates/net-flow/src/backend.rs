@@ -435,6 +435,7 @@ impl Backend for FairFlows {
             stored: 0,
             links: self.links.usage(),
             packets: None,
+            flits: None,
         }
     }
 

@@ -8,7 +8,6 @@
 mod backend;
 mod capture;
 mod connection;
-mod histogram;
 mod packet;
 mod paths;
 mod port;

@@ -7,8 +7,8 @@
 //! that have not begun to leave: their times are then computed again. The queue holds what has not
 //! begun to leave: a buffer limits that (tail drop), and marks look at it.
 
-use crate::histogram::Histogram;
 use crate::packet::{ACK, CE, Packet};
+use engine::Histogram;
 use engine::Random;
 use network::LinkCost;
 use std::collections::VecDeque;

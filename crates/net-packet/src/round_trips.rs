@@ -1,6 +1,6 @@
 //! The round trips of a connection: all of them, and one each millisecond.
 
-use crate::histogram::Histogram;
+use engine::Histogram;
 use units::{Span, Time};
 
 /// How often one is taken (Rashidi et al., HOTI 2020, section IV-A).

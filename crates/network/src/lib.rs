@@ -25,4 +25,7 @@ pub use order::{Ordered, Sequence, Stamp};
 pub use sink::{LinkEnds, NetworkSink, Sending};
 pub use stuck::{BlockedPort, Stuck};
 pub use transfer::{Delivery, Transfer};
-pub use usage::{ConnectionUsage, LinkUsage, LossUsage, PacketUsage, PortUsage, RoundTrips, Usage};
+pub use usage::{
+    ChannelUsage, ConnectionUsage, Distribution, FlitLinkUsage, FlitUsage, LinkUsage, LossUsage,
+    PacketUsage, PortUsage, RoundTrips, Usage,
+};

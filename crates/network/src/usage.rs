@@ -3,7 +3,7 @@
 use units::{Span, Time};
 
 /// Sums over a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Bytes by dimension on links that leave an NPU (a ring counts every hop). An explicit graph
     /// has one dimension.
@@ -23,6 +23,79 @@ pub struct Usage {
     pub links: Vec<LinkUsage>,
     /// What packets have been through; `None` for backends without packets.
     pub packets: Option<Box<PacketUsage>>,
+    /// What flits have been through; `None` for backends without flits.
+    pub flits: Option<Box<FlitUsage>>,
+}
+
+/// What flits have been through.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlitUsage {
+    /// Packets that have arrived, by weight.
+    pub packets: u64,
+    /// Links that they have crossed, together, by weight.
+    pub hops: u64,
+    /// Most links that one has crossed.
+    pub hops_max: u32,
+    /// Time in the queue of the interface.
+    pub source_wait: Distribution,
+    /// Time from there to the arrival of the last flit.
+    pub network: Distribution,
+    /// Both together.
+    pub latency: Distribution,
+    /// Virtual channels of each class of a link.
+    pub channels: u32,
+    /// Flits that one of them holds.
+    pub buffer: u32,
+    /// Links that carried flits, in link order.
+    pub links: Vec<FlitLinkUsage>,
+}
+
+/// Times of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Distribution {
+    /// Mean.
+    pub mean: Span,
+    /// Median, 99th and 99.9th percentile, to 0.8 %.
+    pub percentiles: [Span; 3],
+    /// Longest.
+    pub max: Span,
+}
+
+/// What the flits of one link have been through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlitLinkUsage {
+    /// Node it leaves.
+    pub from: u32,
+    /// Node it enters.
+    pub to: u32,
+    /// Dimension, 0-based.
+    pub dim: u32,
+    /// Time sending.
+    pub busy: Span,
+    /// All of it.
+    pub whole: ChannelUsage,
+    /// By class of virtual channels, with the class, where several carried flits.
+    pub classes: Vec<(u16, ChannelUsage)>,
+}
+
+/// Flits of a link or of a class of its virtual channels. Times are sums over the flits that waited
+/// at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChannelUsage {
+    /// Flits.
+    pub flits: u64,
+    /// Packets of which it has carried flits.
+    pub packets: u64,
+    /// Time in which flits waited to enter it without a credit.
+    pub no_credit: Span,
+    /// Time in which first flits waited to enter it while no virtual channel was idle.
+    pub no_channel: Span,
+    /// Time in which flits could have entered it and others were chosen.
+    pub lost: Span,
+    /// Flits in its buffers, added up over time, flit ps.
+    pub held: u128,
+    /// Most flits in them at once.
+    pub held_max: u32,
 }
 
 /// What one link has carried.

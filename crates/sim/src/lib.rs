@@ -11,6 +11,7 @@ mod config;
 mod error;
 pub mod estimate;
 mod flit_settings;
+mod flits;
 pub mod floor;
 mod labels;
 mod names;

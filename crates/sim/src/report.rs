@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::labels::Labels;
 use crate::parts::{ClassTimes, Outcome, Parts};
 use crate::symmetry::Classes;
-use crate::{assumptions, bounds, names, packets, picture};
+use crate::{assumptions, bounds, flits, names, packets, picture};
 use engine::Digest;
 use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
@@ -91,6 +91,7 @@ pub(crate) fn outcome(
         links: links(parts, &finished.usage.links),
         network,
         packets: packets::report(&parts.platform.fabric, &finished.usage, step),
+        flits: flits::report(parts, &finished.usage, step),
         picture: picture::picture(
             &parts.platform.fabric,
             &finished.usage.links,

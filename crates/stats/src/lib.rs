@@ -9,6 +9,7 @@
 mod classes;
 mod collectives;
 mod detail;
+mod flits;
 mod network;
 mod operations;
 mod packets;
@@ -22,6 +23,7 @@ pub use collectives::{Collective, CollectivePhase, CollectiveTerms};
 pub use detail::{
     Activity, ActivityParts, Detail, GanttBar, GanttLane, HeldMemory, Layer, LayerParts,
 };
+pub use flits::{FlitChannel, FlitClass, FlitLink, Flits, PacketTimes};
 pub use network::{Bounds, Dimension, Flow, Link, Network, Phase, Series};
 pub use operations::{Counts, Operation};
 pub use packets::{Connection, Packets, Port};

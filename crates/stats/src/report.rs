@@ -1,8 +1,8 @@
 //! The report as a whole, and what was asked for.
 
 use crate::{
-    Bounds, Class, Counts, Detail, Dimension, Link, Network, Operation, Packets, Phase, Picture,
-    Symmetry,
+    Bounds, Class, Counts, Detail, Dimension, Flits, Link, Network, Operation, Packets, Phase,
+    Picture, Symmetry,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,6 +52,8 @@ pub struct Report {
     pub network: Option<Network>,
     /// What packets have been through. Null for a backend without packets.
     pub packets: Option<Packets>,
+    /// What flits have been through. Null for a backend without flits.
+    pub flits: Option<Flits>,
     /// The network as pages draw it. Null for stacks that have blocks other than rings and meshes,
     /// which are drawn from `config`. Null for more than 64 nodes unless asked for, as `detail`.
     pub picture: Option<Picture>,

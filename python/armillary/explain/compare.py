@@ -7,10 +7,10 @@ how it looks (`compare_page.py`)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from ..errors import InputError, Problem
-from ..report import packets
+from ..report import flits, packets
 from ..report.quantity import counted
 from ..schema import Report
 from . import compare_page, layers, throughput
@@ -78,7 +78,8 @@ def _pair(a: ComparedRun, b: ComparedRun, first: str, second: str) -> Pair:
             if each.delta_ns
         ],
         "totals": _totals(a, b),
-        "packets": _packets(a.report, b.report),
+        "packets": _both(packets, a.report, b.report),
+        "flits": _both(flits, a.report, b.report),
         "only_a": _only(a, b),
         "only_b": _only(b, a),
         "config": _differences(a.report["config"], b.report["config"]),
@@ -131,15 +132,14 @@ def _totals(a: ComparedRun, b: ComparedRun) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -abs(row["b_ns"] - row["a_ns"]))
 
 
-def _packets(a: Report, b: Report) -> dict[str, Any]:
-    """What packets have been through in both, by field of the report; of a run without packets
-    null, and nothing where neither has them."""
-    one, two = (packets.of(each) for each in (a, b))
-    found = {**(packets.totals(one) if one else {}), **(packets.totals(two) if two else {})}
+def _both(section: Any, a: Report, b: Report) -> dict[str, Any]:  # noqa: ANN401 - a module
+    """What packets or flits have been through in both, by field of the report; of a run without
+    them null, and nothing where neither has them."""
+    one, two = ({} if each is None else section.totals(each) for each in map(section.of, (a, b)))
     return {
-        field: {"a": cast(Any, one or {}).get(field), "b": cast(Any, two or {}).get(field)}
-        for field in packets.TOTALS
-        if field in found
+        field: {"a": one.get(field), "b": two.get(field)}
+        for field in section.TOTALS
+        if field in one or field in two
     }
 
 

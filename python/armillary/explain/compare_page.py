@@ -6,11 +6,11 @@ Here: words, tables and charts of what `compare.py` found. Not here: HTML (`repo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..report import packets
+from ..report import flits, packets
 from ..report.page import Fact, Page, Part, Section, Table
 from ..report.quantity import Quantity, counted, number, share, size, time
 from ..schema import Collective
@@ -136,8 +136,9 @@ def _sections(pair: Pair, suffix: str) -> list[Section]:
     if any(span.delta_ns for span in spans):
         by_layer: list[Part] = [charts.layers(spans, suffix), _layers(spans, names)]
         found.append(Section("By layer", by_layer))
-    if data["packets"]:
-        found.append(Section("Packets", [_packets(data["packets"], names)]))
+    for title, section in (("Packets", packets), ("Flits", flits)):
+        if rows := data[title.lower()]:
+            found.append(Section(title, [_both(title, section.TOTALS, rows, names)]))
     keys: list[Part] = [_config(data["config"], names)] if data["config"] else ["None."]
     return [*found, Section("Differences of the configurations", keys)]
 
@@ -249,15 +250,20 @@ def _each(span: Span) -> str:
     return _signed(span.delta_ns / span.count)
 
 
-def _packets(rows: Mapping[str, Any], names: tuple[str, str]) -> Table:
+def _both(
+    title: str,
+    known: Mapping[str, tuple[str, Callable[[Any], str]]],
+    rows: Mapping[str, Any],
+    names: tuple[str, str],
+) -> Table:
     def shown(field: str, value: float | None) -> str:
-        return "" if value is None else packets.TOTALS[field][1](value)
+        return "" if value is None else known[field][1](value)
 
     cells = [
-        (packets.TOTALS[field][0], shown(field, row["a"]), shown(field, row["b"]))
+        (known[field][0], shown(field, row["a"]), shown(field, row["b"]))
         for field, row in rows.items()
     ]
-    return Table("What packets have been through", ("What", *names), cells)
+    return Table(f"What {title.lower()} have been through", ("What", *names), cells)
 
 
 def _config(rows: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> Table:

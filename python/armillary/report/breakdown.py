@@ -16,7 +16,7 @@ from rich.text import Text
 from ..schema import Class, Report
 from ..step_parts import PARTS, PartDeclaration
 from ..workload.summary import spans
-from . import bars, packets
+from . import bars, flits, packets
 from .quantity import bandwidth, number, share, size, time
 from .terminal import emit, natural_width
 
@@ -255,10 +255,10 @@ def _links(report: Report, console: Console) -> Iterator[RenderableType]:
 
 
 def _packets(report: Report) -> Iterator[RenderableType]:
-    found = packets.lines(report)
-    if found:
-        yield from _heading("Packets")
-        yield from (Text(f"  {line}") for line in found)
+    for title, found in (("Packets", packets.lines(report)), ("Flits", flits.lines(report))):
+        if found:
+            yield from _heading(title)
+            yield from (Text(f"  {line}") for line in found)
 
 
 def _link_name(name: str, narrow: bool) -> str:

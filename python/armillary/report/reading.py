@@ -160,7 +160,14 @@ def parse(text: bytes | str, name: str = "") -> Report:
 
 def _completed(data: dict[str, Any]) -> dict[str, Any]:
     """A report with what older ones leave out."""
-    filled = {"detail": None, "network": None, "packets": None, "picture": None, **data}
+    filled = {
+        "detail": None,
+        "network": None,
+        "packets": None,
+        "flits": None,
+        "picture": None,
+        **data,
+    }
     dims = filled.get("dimensions")
     if isinstance(dims, list):
         without = {"link_busy_ns": None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..schema import Detail, Report
-from . import packets
+from . import flits, packets
 from .chart import PALETTE, Chart
 from .page import Part, Section, Table
 from .quantity import bandwidth, number, share, size, time
@@ -95,7 +95,13 @@ def network(report: Report, detail: Detail | None, scale: Scale) -> Section:
     ]
     table = Table("Dimensions", heads, cells, _UTILISATION)
     observed = _links_over_time(report, scale)
-    used = [*_bounds(report), *observed, *_links(report), *packets.parts(report)]
+    used = [
+        *_bounds(report),
+        *observed,
+        *_links(report),
+        *packets.parts(report),
+        *flits.parts(report),
+    ]
     return Section("Network", [*parts, table, *used])
 
 

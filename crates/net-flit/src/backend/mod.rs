@@ -15,6 +15,7 @@ mod plan;
 mod proof;
 mod routes;
 mod search;
+mod seen;
 mod valiant;
 mod wish;
 
@@ -22,10 +23,11 @@ use crate::fabric::{CYCLE, Channel, End, Fabric};
 use crate::garnet::{self, Arrival, Garnet};
 pub use course::{Course, Hop, Refusal, Table};
 use network::{
-    Alike, Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink,
-    Sending, Stuck, Transfer, Usage,
+    Alike, Backend, BlockedPort, Delivery, FlitLinkUsage, Footprint, LinkCost, LinkEnds, LinkUsage,
+    NetworkSink, Sending, Stuck, Transfer, Usage,
 };
 use routes::{Lanes, Routes};
+use seen::Seen;
 use std::sync::Arc;
 use topology::LinkGraph;
 use units::{Span, Time};
@@ -86,6 +88,7 @@ impl Settings {
 struct Open {
     token: u64,
     packets: u64,
+    weight: u64,
 }
 
 /// A network of routers with virtual channels and credits.
@@ -108,6 +111,7 @@ pub struct Flits {
     turns: Vec<u32>,
     sink: Option<Box<dyn NetworkSink>>,
     reported: Reported,
+    seen: Seen,
 }
 
 /// What was reported.
@@ -177,6 +181,7 @@ impl Flits {
             bytes: vec![0; dims],
             transfers: 0,
             sink: None,
+            seen: Seen::default(),
         })
     }
 
@@ -220,6 +225,7 @@ impl Flits {
         let mut arrived = std::mem::take(&mut self.arrived);
         for arrival in arrived.drain(..) {
             let open = &mut self.open[arrival.token as usize];
+            self.seen.arrives(&arrival, open.weight);
             open.packets -= 1;
             if open.packets == 0 {
                 let delivery = Delivery { token: open.token, time: self.time(arrival.cycle) };
@@ -414,7 +420,7 @@ impl Backend for Flits {
         let bytes = bytes.max(1);
         let packets = bytes.div_ceil(self.settings.packet.into());
         let rest = bytes - (packets - 1) * u64::from(self.settings.packet);
-        let number = self.remember(Open { token, packets });
+        let number = self.remember(Open { token, packets, weight });
         let cycle = now.0.div_ceil(self.settings.cycle.0).max(self.network.now());
         let (whole, last) = (
             self.settings.packet / self.settings.flit,
@@ -468,25 +474,24 @@ impl Backend for Flits {
     }
 
     fn usage(&self) -> Usage {
-        let used = (0..self.graph.len()).zip(self.counters());
-        let usage = |(link, counters): (u32, garnet::Counters)| {
-            let ends = self.graph.link(link);
-            LinkUsage {
-                from: ends.from,
-                to: ends.to,
-                dim: ends.dim,
-                count: None,
-                bytes: counters.flits * u64::from(self.settings.flit),
-                messages: counters.packets,
-                busy: self.busy(link, counters.flits),
-                waited: Span::ZERO,
-                longest_queue: 0,
-            }
+        let cycle = self.settings.cycle;
+        let links = seen::links(&self.graph, &self.network, cycle, |link, n| self.busy(link, n));
+        let usage = |link: &FlitLinkUsage| LinkUsage {
+            from: link.from,
+            to: link.to,
+            dim: link.dim,
+            count: None,
+            bytes: link.whole.flits * u64::from(self.settings.flit),
+            messages: link.whole.packets,
+            busy: link.busy,
+            waited: link.whole.no_credit + link.whole.no_channel + link.whole.lost,
+            longest_queue: 0,
         };
         Usage {
             bytes: self.carried(),
             transfers: self.transfers,
-            links: used.filter(|(_, counters)| counters.flits > 0).map(usage).collect(),
+            links: links.iter().map(usage).collect(),
+            flits: Some(Box::new(self.seen.usage(cycle, &self.network, links))),
             ..Usage::default()
         }
     }

@@ -9,7 +9,7 @@
 //! find. In a tree of switches with several roots the tiers say what is up, where that joins all
 //! NPUs.
 
-use crate::random::Random;
+use engine::Random;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 use topology::LinkGraph;

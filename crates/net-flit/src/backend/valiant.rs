@@ -67,8 +67,8 @@ impl Valiant {
     pub(super) fn choose(&mut self, src: u32) -> u32 {
         let sent = &mut self.sent[src as usize];
         *sent += 1;
-        let number = crate::random::Random::new(self.seed ^ spread(src, 0)).bits() ^ *sent;
-        crate::random::Random::new(number).below(self.via.len() as u64) as u32
+        let number = engine::Random::new(self.seed ^ spread(src, 0)).bits() ^ *sent;
+        engine::Random::new(number).below(self.via.len() as u64) as u32
     }
 
     /// Links and classes from an NPU to the intermediate node at a place.

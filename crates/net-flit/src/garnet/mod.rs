@@ -15,6 +15,7 @@ mod interface;
 mod router;
 mod state;
 mod stuck;
+mod uses;
 
 use crate::calendar::Calendar;
 use crate::checker::Checker;
@@ -22,6 +23,7 @@ use crate::fabric::{End, Fabric, Packet, Routing};
 use crate::refused::Refused;
 pub use crate::report::{Arrival, Blocked, Counters};
 use state::{Line, NONE, Node, Ports, Record, Router, Slots, Waiting};
+pub use uses::Use;
 
 /// The settings of Garnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +175,23 @@ impl<R: Routing> Garnet<R> {
 
     /// What each channel has done.
     pub fn counters(&self) -> impl Iterator<Item = Counters> + '_ {
-        self.lines.iter().map(|line| line.counters)
+        self.uses().map(|uses| {
+            uses.fold(Counters::default(), |all, used| Counters {
+                flits: all.flits + used.flits,
+                packets: all.packets + used.packets,
+                lost: all.lost + used.lost,
+            })
+        })
+    }
+
+    /// What each virtual network of each channel has done up to now.
+    pub fn uses(&self) -> impl Iterator<Item = impl Iterator<Item = Use> + '_> + '_ {
+        let ends = self.lines.iter().skip(1).map(|line| line.first_use as usize);
+        let ends = ends.chain([self.slots.uses.len()]);
+        let until = self.now + 1;
+        self.lines.iter().zip(ends).map(move |(line, end)| {
+            self.slots.uses[line.first_use as usize..end].iter().map(move |used| used.until(until))
+        })
     }
 
     /// A packet comes into the queue of its source in a cycle, which is not before now. It can leave
@@ -317,8 +335,9 @@ impl<R: Routing> Garnet<R> {
         if self.routing.is_adaptive() {
             line.ahead += 1;
         }
-        line.counters.flits += 1;
-        line.counters.packets += u64::from(what == HEAD);
+        let used = &mut self.slots.uses[self.slots.use_of[line.slot(vc)] as usize];
+        used.flits += 1;
+        used.packets += u64::from(what == HEAD);
         let cycle = line.arrival(self.now);
         if let Some(checker) = &mut self.checker {
             checker.sends(line.slot(vc), what, matches!(line.from, End::Node(_)));

@@ -1,6 +1,7 @@
 //! A router: what arrives, and which flits move in a cycle.
 
 use super::state::{Down, Line, NONE, Router};
+use super::uses::Use;
 use super::{BODY, Garnet, HEAD};
 use crate::bits::next_from;
 use crate::fabric::{End, Head, Routing, Way};
@@ -40,13 +41,17 @@ impl<R: Routing> Garnet<R> {
             self.slots.since[slot] = self.now;
         }
         if self.routing.is_adaptive() {
-            let down = Down { packet, ready: 1, left, out: NONE, out_vnet: 0, out_vc: NONE };
-            self.slots.down[slot] = down;
+            let since = self.now;
+            self.slots.down[slot] = Down { packet, ready: 1, left, since, ..Down::default() };
+            self.slots.uses[self.slots.use_of[slot] as usize].enters(self.now);
             return self.head_may_choose(router, channel, vc);
         }
         let way = self.routing.next(router, &record.packet, record.hops);
         let (out, out_vnet) = (way.channel, u32::from(way.vnet));
-        self.slots.down[slot] = Down { packet, ready: 1, left, out, out_vnet, out_vc: NONE };
+        let (since, able) = (self.now, self.closed(router, out, out_vnet));
+        self.slots.down[slot] =
+            Down { packet, ready: 1, left, out, out_vnet, out_vc: NONE, since, able };
+        self.slots.uses[self.slots.use_of[slot] as usize].enters(self.now);
         self.waits(router, channel, vc, way);
         self.wake_router(router);
     }
@@ -99,8 +104,12 @@ impl<R: Routing> Garnet<R> {
     pub(super) fn body_arrives(&mut self, router: u32, channel: u32, vc: u32) {
         let line = &self.lines[channel as usize];
         let slot = line.slot(vc);
+        self.slots.uses[self.slots.use_of[slot] as usize].enters(self.now);
         let down = &mut self.slots.down[slot];
         down.ready += 1;
+        if down.ready == 1 {
+            down.since = self.now;
+        }
         if down.ready > 1 || down.out_vc == NONE {
             return;
         }
@@ -114,6 +123,7 @@ impl<R: Routing> Garnet<R> {
     #[inline]
     fn moves(&mut self, router: u32, channel: u32, vc: u32) {
         let line = &self.lines[channel as usize];
+        self.slots.down[line.slot(vc)].able = self.now;
         let (word, bit) = line.bit(vc);
         self.slots.body[word] |= bit;
         let (input, state) = (line.input as usize, self.routers[router as usize]);
@@ -152,6 +162,7 @@ impl<R: Routing> Garnet<R> {
             End::Router(router) => {
                 let (group, state) = (line.group_of(vnet), self.routers[router as usize]);
                 self.ports.open[state.open() + group / 64] |= 1 << (group % 64);
+                self.ports.closed[state.group(group)].opens(self.now);
                 self.wake_waiters(router, group);
             }
         }
@@ -296,12 +307,10 @@ impl<R: Routing> Garnet<R> {
         let requests = &mut self.scratch.requests[output * in_words..][..in_words];
         let turn = &mut self.ports.turns[state.output(output)];
         let input = next_from(requests, *turn as usize).unwrap_or_default();
-        let named: u32 = requests.iter().map(|bits| bits.count_ones()).sum();
         requests.fill(0);
         let next = input as u32 + 1;
         *turn = if next == state.inputs { 0 } else { next };
         let out = self.ports.outputs[state.output(output)];
-        self.lines[out as usize].counters.lost += u64::from(named - 1);
         let vc = self.scratch.named[input];
         self.crosses(state, input, out, vc);
     }
@@ -321,19 +330,39 @@ impl<R: Routing> Garnet<R> {
         if let Some(checker) = &mut self.checker {
             checker.moves(slot);
         }
-        let Down { packet, out: known, out_vnet, out_vc, .. } = self.slots.down[slot];
+        let used = self.slots.use_of[slot] as usize;
+        self.slots.uses[used].leaves(self.now);
+        let Down { packet, out: known, out_vnet, out_vc, since, able, .. } = self.slots.down[slot];
+        let waited = self.now - since;
         let (out_vc, what) = if out_vc == NONE {
             if self.routing.is_adaptive() && known == NONE {
                 self.drop_choice(state, input, slot, vc);
                 self.slots.down[slot].out = out;
+                self.waited_for(out, out_vnet, |used| used.no_channel += waited);
             } else {
                 self.drop_head(state, input, (out, out_vnet), vc);
+                if waited > 0 {
+                    let closed =
+                        self.ports.closed[state.group(self.lines[out as usize].group_of(out_vnet))];
+                    let closed = closed.before(self.now, true) - able;
+                    self.waited_for(out, out_vnet, |used| {
+                        used.no_channel += closed;
+                        used.lost += waited - closed;
+                    });
+                }
             }
             let taken = self.take_channel(out, out_vnet, slot as u32);
             self.slots.down[slot].out_vc = taken;
             self.hand_over(out, taken, packet);
             (taken, HEAD)
         } else {
+            if waited > 0 {
+                let lost = self.now - able;
+                self.waited_for(out, out_vnet, |used| {
+                    used.no_credit += waited - lost;
+                    used.lost += lost;
+                });
+            }
             (out_vc, BODY)
         };
         let up = &mut self.slots.up[self.lines[out as usize].slot(out_vc)];
@@ -346,6 +375,8 @@ impl<R: Routing> Garnet<R> {
             up.owner = NONE;
             down.packet = NONE;
         }
+        down.since = self.now + 1;
+        down.able = self.now + 1;
         if !last && down.ready > 0 && up.credits > 0 {
             self.slots.body[word] |= bit;
         } else {
@@ -353,6 +384,22 @@ impl<R: Routing> Garnet<R> {
         }
         self.put(out, out_vc, what);
         self.give_back(channel, vc, last);
+    }
+
+    /// Counts what a flit has waited for before a virtual network of a channel.
+    #[inline]
+    fn waited_for(&mut self, out: u32, vnet: u32, count: impl FnOnce(&mut Use)) {
+        let line = &self.lines[out as usize];
+        count(&mut self.slots.uses[(line.first_use + vnet - line.first_vnet) as usize]);
+    }
+
+    /// How long a virtual network of an output had no idle virtual channel before now.
+    #[inline]
+    fn closed(&self, router: u32, out: u32, vnet: u32) -> u64 {
+        let (group, state) =
+            (self.lines[out as usize].group_of(vnet), &self.routers[router as usize]);
+        let is_open = self.ports.open[state.open() + group / 64] >> (group % 64) & 1 == 1;
+        self.ports.closed[state.group(group)].before(self.now, is_open)
     }
 
     /// A head leaves those that wait for each of its ways.
@@ -407,6 +454,7 @@ impl<R: Routing> Garnet<R> {
             let group = self.lines[out as usize].group_of(vnet);
             let state = self.routers[router as usize];
             self.ports.open[state.open() + group / 64] &= !(1 << (group % 64));
+            self.ports.closed[state.group(group)].closes(self.now);
         }
     }
 

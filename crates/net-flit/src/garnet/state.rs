@@ -3,7 +3,8 @@
 //! Virtual channels have one number in the whole network, virtual network by virtual network. A
 //! channel has slots for those of its virtual networks only, and words of bits that cover them.
 
-use super::{Counters, Settings};
+use super::Settings;
+use super::uses::{Closed, Use};
 use crate::fabric::{CYCLE, End, Fabric, Packet, Way};
 use std::collections::VecDeque;
 
@@ -49,7 +50,8 @@ pub(super) struct Line {
     credit_last: u64,
     /// Flits whose credit has not come back.
     pub ahead: u32,
-    pub counters: Counters,
+    /// The first of its [`Use`]s, one for each virtual network.
+    pub first_use: u32,
 }
 
 impl Line {
@@ -120,11 +122,24 @@ pub(super) struct Down {
     pub out_vnet: u32,
     /// Their virtual channel there, `NONE` before the first has left.
     pub out_vc: u32,
+    /// Cycle from which the first of them could have left if nothing had held it up, and from which
+    /// it had a credit; of a head, the cycles in which its group was closed before.
+    pub since: u64,
+    pub able: u64,
 }
 
 impl Default for Down {
     fn default() -> Down {
-        Down { packet: NONE, ready: 0, left: 0, out: NONE, out_vnet: 0, out_vc: NONE }
+        Down {
+            packet: NONE,
+            ready: 0,
+            left: 0,
+            out: NONE,
+            out_vnet: 0,
+            out_vc: NONE,
+            since: 0,
+            able: 0,
+        }
     }
 }
 
@@ -135,6 +150,10 @@ pub(super) struct Slots {
     pub down: Vec<Down>,
     /// Channel and virtual channel of each.
     pub place: Vec<(u32, u32)>,
+    /// For each, the number of its [`Use`].
+    pub use_of: Vec<u32>,
+    /// What virtual networks of channels have done, channel by channel.
+    pub uses: Vec<Use>,
     /// Virtual channels that no packet has, where flits come from.
     pub idle: Vec<u64>,
     /// At a router's input: those whose next flit is no head, is here and has a credit. At an
@@ -163,6 +182,7 @@ pub(super) struct Router {
     first_wants: u32,
     first_open: u32,
     first_waiters: u32,
+    first_group: u32,
 }
 
 impl Router {
@@ -206,6 +226,12 @@ impl Router {
         self.first_open as usize
     }
 
+    /// A group in [`Ports::closed`].
+    #[inline]
+    pub(super) fn group(&self, group: usize) -> usize {
+        self.first_group as usize + group
+    }
+
     /// The words of a group in [`Ports::waiters`].
     #[inline]
     pub(super) fn waiters(&self, group: usize) -> usize {
@@ -227,6 +253,8 @@ pub(super) struct Ports {
     pub wants: Vec<u64>,
     /// Bits of the groups that have an idle virtual channel.
     pub open: Vec<u64>,
+    /// For each group, how long it was closed.
+    pub closed: Vec<Closed>,
     /// For each group, bits of inputs that have had heads for it.
     pub waiters: Vec<u64>,
 }
@@ -342,7 +370,7 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
             flit_last: 0,
             credit_last: 0,
             ahead: 0,
-            counters: Counters::default(),
+            first_use: slots.uses.len() as u32,
         });
         let credits = match channel.to {
             End::Router(_) => settings.buffers_per_vc,
@@ -357,7 +385,11 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
             slots.up.push(Up { credits, owner: NONE, left: 0 });
             slots.down.push(Down::default());
             slots.place.push((lines.len() as u32 - 1, vc));
+            let vnet = vc / settings.vcs_per_vnet - u32::from(channel.vnets.start);
+            slots.use_of.push(slots.uses.len() as u32 + vnet);
         }
+        let count = slots.uses.len() + channel.vnets.len();
+        slots.uses.resize(count, Use::default());
     }
     if settings.ordered {
         slots.since = vec![0; slots.down.len()];
@@ -400,6 +432,7 @@ pub(super) fn routers(fabric: &Fabric) -> (Vec<Router>, Ports) {
             first_wants: ports.wants.len() as u32,
             first_open: ports.open.len() as u32,
             first_waiters: ports.waiters.len() as u32,
+            first_group: ports.closed.len() as u32,
         };
         ports.inputs.extend(inputs);
         ports.outputs.extend(outputs);
@@ -407,6 +440,7 @@ pub(super) fn routers(fabric: &Fabric) -> (Vec<Router>, Ports) {
         ports.active.resize(ports.active.len() + router.in_words(), 0);
         ports.wants.resize(ports.wants.len() + inputs.len() * router.group_words(), 0);
         ports.waiters.resize(ports.waiters.len() + groups as usize * router.in_words(), 0);
+        ports.closed.resize(ports.closed.len() + groups as usize, Closed::default());
         // All virtual channels are idle.
         let words = router.group_words();
         ports.open.resize(ports.open.len() + words, u64::MAX);

@@ -53,7 +53,7 @@ impl Allocator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use engine::Random;
 
     /// The circuit: a bit for each pair says who goes first. Whoever is served goes last.
     struct Matrix([[bool; 6]; 6]);

@@ -5,8 +5,8 @@ use super::{Bernoulli, Pattern};
 use crate::fabric::Packet;
 use crate::grid::{DimensionOrder, Grid};
 use crate::input_queued::{Arrival, InputQueued, Settings};
-use crate::random::Random;
 use crate::refused::Refused;
+use engine::Random;
 use std::collections::BTreeMap;
 
 /// A network with BookSim2's router.

@@ -4,8 +4,8 @@
 use crate::fabric::Packet;
 use crate::garnet::{Arrival, Garnet, Settings};
 use crate::grid::{DimensionOrder, Grid};
-use crate::random::Random;
 use crate::refused::Refused;
+use engine::Random;
 use std::str::FromStr;
 
 /// Who sends to whom.

@@ -19,13 +19,13 @@ pub use totals::{Flow, Totals};
 
 use crate::capture::{Capture, Leaving};
 use crate::connection::Connection;
-use crate::histogram::Histogram;
 use crate::packet::{ACK, NO_SACK, Packet};
 use crate::paths::{END, Paths};
 use crate::port::{Counters, Marks, Outcome, Port};
 use crate::settings::{Settings, Transport};
 use crate::switches::Switches;
 use crate::tcp::Sack;
+use engine::Histogram;
 use engine::{EventQueue, Random};
 use network::{
     Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Sending,
@@ -525,6 +525,7 @@ impl Backend for Packets {
             stored: 0,
             links: used.map(usage).collect(),
             packets: Some(Box::new(self.packet_usage())),
+            flits: None,
         }
     }
 

@@ -3,31 +3,42 @@
 /// How often values occurred. Bins are `2^-BITS` of their value wide; only those between the least
 /// and the largest value are stored.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Histogram<const BITS: u32> {
+pub struct Histogram<const BITS: u32> {
     /// Number of the first bin that is stored.
     first: usize,
     bins: Vec<u64>,
+    /// How many values were counted.
     pub count: u64,
+    /// The largest of them.
+    pub max: u64,
     sum: u128,
 }
 
 impl<const BITS: u32> Histogram<BITS> {
+    /// Counts a value.
     #[inline]
-    pub(crate) fn add(&mut self, value: u64) {
+    pub fn add(&mut self, value: u64) {
+        self.add_times(value, 1);
+    }
+
+    /// Counts a value several times.
+    #[inline]
+    pub fn add_times(&mut self, value: u64, times: u64) {
         let bin = Self::bin(value);
         let at = bin.wrapping_sub(self.first);
         if at < self.bins.len() {
-            self.bins[at] += 1;
+            self.bins[at] += times;
         } else {
-            self.stretch(bin);
+            self.stretch(bin, times);
         }
-        self.count += 1;
-        self.sum += u128::from(value);
+        self.count += times;
+        self.sum += u128::from(value) * u128::from(times);
+        self.max = self.max.max(value);
     }
 
-    /// Counts one in a bin that is not stored yet.
+    /// Counts in a bin that is not stored yet.
     #[cold]
-    fn stretch(&mut self, bin: usize) {
+    fn stretch(&mut self, bin: usize, times: u64) {
         if self.bins.is_empty() {
             self.first = bin;
         } else if bin < self.first {
@@ -38,18 +49,28 @@ impl<const BITS: u32> Histogram<BITS> {
         if at >= self.bins.len() {
             self.bins.resize(at + 1, 0);
         }
-        self.bins[at] += 1;
+        self.bins[at] += times;
     }
 
     /// The mean; zero of nothing.
-    pub(crate) fn mean(&self) -> u64 {
-        let mean = self.sum / u128::from(self.count.max(1));
+    pub fn mean(&self) -> u64 {
+        self.mean_times(1)
+    }
+
+    /// The mean times a factor, rounded down; zero of nothing.
+    pub fn mean_times(&self, factor: u64) -> u64 {
+        let mean = self.sum * u128::from(factor) / u128::from(self.count.max(1));
         u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
     /// The value that `percent` of 100 do not exceed, to half a bin; zero of nothing.
-    pub(crate) fn percentile(&self, percent: u64) -> u64 {
-        let wanted = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
+    pub fn percentile(&self, percent: u64) -> u64 {
+        self.per_mille(percent * 10)
+    }
+
+    /// The value that `part` of 1,000 do not exceed, to half a bin; zero of nothing.
+    pub fn per_mille(&self, part: u64) -> u64 {
+        let wanted = (u128::from(self.count) * u128::from(part)).div_ceil(1000).max(1);
         let mut seen = 0u128;
         for (at, &count) in self.bins.iter().enumerate() {
             seen += u128::from(count);
@@ -94,6 +115,7 @@ mod tests {
         }
         assert_eq!(histogram.mean(), 500_500_000);
         assert_eq!(histogram.count, 1000);
+        assert_eq!(histogram.max, 1_000_000_000);
         assert_eq!(Histogram::<6>::default().percentile(50), 0);
     }
 

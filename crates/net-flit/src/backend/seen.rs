@@ -1,0 +1,115 @@
+//! What the network reports of its packets and links.
+
+use super::routes::Routes;
+use crate::garnet::{Garnet, Use};
+use crate::report::Arrival;
+use engine::Histogram;
+use network::{ChannelUsage, Distribution, FlitLinkUsage, FlitUsage};
+use topology::LinkGraph;
+use units::Span;
+
+/// Times of packets in cycles, and the links that they crossed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    source_wait: Histogram<6>,
+    network: Histogram<6>,
+    latency: Histogram<6>,
+    hops: u64,
+    hops_max: u32,
+}
+
+impl Seen {
+    /// A packet that stands for `weight` has arrived.
+    #[inline]
+    pub(super) fn arrives(&mut self, arrival: &Arrival, weight: u64) {
+        // Garnet counts one cycle less.
+        let network = arrival.network + 1;
+        self.source_wait.add_times(arrival.queued, weight);
+        self.network.add_times(network, weight);
+        self.latency.add_times(arrival.queued + network, weight);
+        self.hops += u64::from(arrival.hops) * weight;
+        self.hops_max = self.hops_max.max(arrival.hops);
+    }
+
+    /// All of it, with what `links` have done.
+    pub(super) fn usage(
+        &self,
+        cycle: Span,
+        network: &Garnet<Routes>,
+        links: Vec<FlitLinkUsage>,
+    ) -> FlitUsage {
+        let settings = network.settings();
+        FlitUsage {
+            packets: self.latency.count,
+            hops: self.hops,
+            hops_max: self.hops_max,
+            source_wait: distribution(&self.source_wait, cycle),
+            network: distribution(&self.network, cycle),
+            latency: distribution(&self.latency, cycle),
+            channels: settings.vcs_per_vnet,
+            buffer: settings.buffers_per_vc,
+            links,
+        }
+    }
+}
+
+fn distribution(times: &Histogram<6>, cycle: Span) -> Distribution {
+    let span = |cycles: u64| Span(cycles * cycle.0);
+    Distribution {
+        mean: Span(times.mean_times(cycle.0)),
+        percentiles: [500, 990, 999].map(|part| span(times.per_mille(part).min(times.max))),
+        max: span(times.max),
+    }
+}
+
+/// What each link that carried flits has done on all its channels; `busy` says how long it was
+/// sending.
+pub(super) fn links(
+    graph: &LinkGraph,
+    network: &Garnet<Routes>,
+    cycle: Span,
+    busy: impl Fn(u32, u64) -> Span,
+) -> Vec<FlitLinkUsage> {
+    let lanes = &network.routing().lanes;
+    let mut classes: Vec<Vec<Use>> = vec![Vec::new(); graph.len() as usize];
+    for (channel, uses) in (0..).zip(network.uses()) {
+        let Some(link) = lanes.link(channel) else { break };
+        let all = &mut classes[link as usize];
+        for (class, used) in uses.enumerate() {
+            all.resize(all.len().max(class + 1), Use::default());
+            all[class] = all[class].and(used);
+        }
+    }
+    let link = |(link, classes): (u32, Vec<Use>)| {
+        let ends = graph.link(link);
+        let whole = classes.iter().fold(Use::default(), |all, used| all.and(*used));
+        let carried = (0..).zip(&classes).filter(|(_, used)| used.flits > 0);
+        let mut classes: Vec<(u16, ChannelUsage)> =
+            carried.map(|(class, used)| (class, channel(used, cycle))).collect();
+        if classes.len() < 2 {
+            classes.clear();
+        }
+        (whole.flits > 0).then(|| FlitLinkUsage {
+            from: ends.from,
+            to: ends.to,
+            dim: ends.dim,
+            busy: busy(link, whole.flits),
+            whole: channel(&whole, cycle),
+            classes,
+        })
+    };
+    (0..).zip(classes).filter_map(link).collect()
+}
+
+fn channel(used: &Use, cycle: Span) -> ChannelUsage {
+    let span = |cycles: u64| Span(cycles * cycle.0);
+    ChannelUsage {
+        flits: used.flits,
+        packets: used.packets,
+        no_credit: span(used.no_credit),
+        no_channel: span(used.no_channel),
+        lost: span(used.lost),
+        held: u128::from(used.held_cycles) * u128::from(cycle.0),
+        held_max: used.held_max,
+    }
+}

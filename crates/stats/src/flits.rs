@@ -1,0 +1,98 @@
+//! What flits have been through, where the network has flits.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Flits of a run, over all links.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Flits {
+    /// Packets.
+    pub packets: u64,
+    /// Flits that crossed a link between routers, each link counted.
+    pub flits: u64,
+    /// Virtual channels of each class of a link.
+    pub virtual_channels: u32,
+    /// Flits that a virtual channel of a router holds.
+    pub buffer: u32,
+    /// Links between routers that a packet crosses, mean.
+    pub hops_mean: f64,
+    /// Most links that one crosses.
+    pub hops_max: u32,
+    /// Time of packets in the queue of their network interface.
+    pub source_wait: PacketTimes,
+    /// Time of packets from there to the arrival of their last flit.
+    pub network: PacketTimes,
+    /// Both together.
+    pub latency: PacketTimes,
+    /// Time in which flits waited in routers without a credit, summed over flits.
+    pub no_credit_ns: f64,
+    /// Time in which first flits of packets waited while no virtual channel was idle, likewise. With
+    /// adaptive routing all that they wait.
+    pub no_channel_ns: f64,
+    /// Time in which flits could move and others were chosen, likewise.
+    pub lost_allocation_ns: f64,
+    /// Number of links that carried flits.
+    pub link_count: u64,
+    /// Links by the time in which flits waited for them, at most 20; equal ones are one row.
+    pub links: Vec<FlitLink>,
+}
+
+/// Times of packets.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct PacketTimes {
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median, to 0.8 %.
+    pub p50_ns: f64,
+    /// 99th percentile, to 0.8 %.
+    pub p99_ns: f64,
+    /// 99.9th percentile, to 0.8 %.
+    pub p99_9_ns: f64,
+    /// Longest.
+    pub max_ns: f64,
+}
+
+/// A link, or several that are alike.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct FlitLink {
+    /// `npu3 -> npu4 (dimension 1)`.
+    pub name: String,
+    /// Links of this row.
+    pub count: u64,
+    /// Part of the step in which it sends.
+    pub utilisation: f64,
+    /// All its flits.
+    #[serde(flatten)]
+    pub channel: FlitChannel,
+    /// By class of virtual channels, where several carried flits.
+    pub classes: Vec<FlitClass>,
+}
+
+/// A class of the virtual channels of a link.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct FlitClass {
+    /// Its number; packets begin in 0.
+    pub number: u16,
+    /// Its flits.
+    #[serde(flatten)]
+    pub channel: FlitChannel,
+}
+
+/// Flits of a link or of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct FlitChannel {
+    /// Flits.
+    pub flits: u64,
+    /// Packets.
+    pub packets: u64,
+    /// Time in which flits waited to enter it without a credit, summed over flits.
+    pub no_credit_ns: f64,
+    /// Time in which first flits waited to enter it while no virtual channel was idle, likewise.
+    pub no_channel_ns: f64,
+    /// Time in which flits could enter it and others were chosen, likewise.
+    pub lost_allocation_ns: f64,
+    /// Flits in the buffers behind it, mean over the step.
+    pub occupancy_mean: f64,
+    /// Most flits in them at once.
+    pub occupancy_max: u32,
+}
