@@ -133,7 +133,8 @@ fn course(
         FlitRouting::Valiant { seed } => Course::Valiant { seed: *seed },
         FlitRouting::Adaptive => Course::Adaptive,
         FlitRouting::Table { file } => {
-            let entries = routes_file::read(file, &platform.fabric, links).map_err(together)?;
+            let entries = routes_file::read(file, &platform.fabric, links)
+                .map_err(|problems| together(problems, &platform.name))?;
             let mut table = Table::new(links.nodes(), links.npus());
             entries.iter().for_each(|entry| table.set(entry.at, entry.to, entry.link));
             Course::Table(Arc::new(table))
@@ -141,14 +142,15 @@ fn course(
     })
 }
 
-/// The first of several problems, and how many more there are.
-fn together(problems: Vec<Problem>) -> Problem {
+/// The first of several problems of a table, how many more there are, and what names its file.
+fn together(problems: Vec<Problem>, platform: &str) -> Problem {
     let more = problems.len().saturating_sub(1);
     let first = problems.into_iter().next();
     let mut first = first.unwrap_or_else(|| Problem::new("", "network.flit.routing", "no table"));
     if more > 0 {
         first.message.push_str(&format!(" (and {more} more like it)"));
     }
+    first.message.push_str(&format!("; network.flit.routing of {platform} names this file"));
     first
 }
 

@@ -196,6 +196,15 @@ def test_one_way_links_have_no_way_up_and_down(armillary: Armillary, tmp_path: P
     assert armillary(*args(tmp_path / "ring.yml")).returncode == 0
 
 
+def test_a_table_that_is_not_there_is_named(armillary: Armillary, tmp_path: Path) -> None:
+    """Its path, seen from the platform's file, and what names it."""
+    (tmp_path / "line.yml").write_text(LINE)
+    done = armillary(*args(tmp_path / "line.yml"))
+    assert done.returncode == 2
+    assert "there is no such file; network.flit.routing of line names this file" in done.stderr
+    assert str(tmp_path / "routes.yml") in done.stderr
+
+
 def test_a_table_that_could_lock_up_is_refused(armillary: Armillary, tmp_path: Path) -> None:
     """All messages go the same way round."""
     (tmp_path / "ring.yml").write_text(RING)
