@@ -101,6 +101,9 @@ class Dimension(TypedDict):
     receives of the workload don't count. 0 with `logical` dimensions."""
     link_busy_ns: float | None
     """Time that its busiest link was sending. Null for a backend without links."""
+    link_sends: str | None
+    """Percent of each bin of `network` in which the busiest link was sending, two hexadecimal
+    digits each. Null for a backend without links, and without detail."""
 
 
 class Phase(TypedDict):
@@ -452,6 +455,9 @@ class PictureCable(TypedDict):
     """Time that the busiest link was sending. Null for a backend without links."""
     bytes: int | None
     """Bytes that the link with the most carried. Null likewise."""
+    sends: str | None
+    """Percent of each bin of `network` in which the busiest link was sending, two hexadecimal
+    digits each. Null likewise, and without detail."""
 
 
 class PictureSort(TypedDict):

@@ -15,14 +15,47 @@ use units::{PS_PER_NS, Time};
 /// Flows and links listed.
 const ROWS: usize = 20;
 
+/// A link with the percent of every bin in which it was sending.
+pub(crate) type Sends = (LinkEnds, Vec<u8>);
+
+/// What a backend observed.
+pub(crate) struct Observed {
+    /// The section of the report.
+    pub network: Network,
+    /// Links that sent something.
+    pub sends: Vec<Sends>,
+}
+
 /// What `log` holds of a run of `step` on the backend called `kind`.
-pub(crate) fn section(kind: &str, parts: &Parts, log: &NetworkLog, step: Time) -> Network {
-    Network {
+pub(crate) fn observed(kind: &str, parts: &Parts, log: &NetworkLog, step: Time) -> Observed {
+    let network = Network {
         kind: kind.to_string(),
         flows: flows(log),
         bin_ns: NetworkLog::width(step).as_ns(),
         series: series(parts, log, step),
-    }
+    };
+    Observed { network, sends: sends(log, step) }
+}
+
+fn sends(log: &NetworkLog, step: Time) -> Vec<Sends> {
+    let width = NetworkLog::width(step).0;
+    let percent = |(bin, busy): (u64, u128)| {
+        let long = u128::from(width.min(step.0 - bin * width).max(1));
+        ((100 * busy + long / 2) / long).min(100) as u8
+    };
+    let of_link = |over: LinkOverTime| (over.link, (0..).zip(over.busy).map(percent).collect());
+    log.links(step).map(of_link).collect()
+}
+
+/// Two hexadecimal digits for each bin.
+pub(crate) fn digits(sends: &[u8]) -> String {
+    sends.iter().map(|percent| format!("{percent:02x}")).collect()
+}
+
+/// For each bin the larger of both.
+pub(crate) fn busier(one: &mut Vec<u8>, other: &[u8]) {
+    one.resize(one.len().max(other.len()), 0);
+    one.iter_mut().zip(other).for_each(|(one, &other)| *one = (*one).max(other));
 }
 
 fn flows(log: &NetworkLog) -> Vec<Flow> {

@@ -1,6 +1,7 @@
 //! The network as pages draw it, with the load of its links after a run.
 
 use crate::names;
+use crate::network::{Sends, busier, digits};
 use network::LinkUsage;
 use stats::{Picture, PictureCable, PictureCell, PictureSort};
 use std::borrow::Cow;
@@ -26,6 +27,7 @@ pub(crate) fn picture(
     used: &[LinkUsage],
     folds: bool,
     asked: bool,
+    sends: Option<&[Sends]>,
 ) -> Option<Picture> {
     let graph = &*graph(fabric, asked)?;
     if !asked && graph.nodes.len() > SMALL {
@@ -33,6 +35,7 @@ pub(crate) fn picture(
     }
     let sketch = Sketch::new(graph);
     let loads = loads(&sketch, used, folds);
+    let over_time = over_time(&sketch, sends, folds);
     let cell = |cell: &topology::Cell| PictureCell {
         name: graph.nodes[cell.first as usize].name.clone(),
         last: graph.nodes[cell.last as usize].name.clone(),
@@ -44,14 +47,19 @@ pub(crate) fn picture(
     Some(Picture {
         layout: sketch.layout.name().into(),
         cells: sketch.cells.iter().map(cell).collect(),
-        cables: sketch.cables.iter().zip(loads).map(|(c, load)| cable(c, load)).collect(),
+        cables: (sketch.cables.iter().zip(loads).zip(over_time))
+            .map(|((c, load), sends)| PictureCable {
+                sends: sends.map(|sends| digits(&sends)),
+                ..cable(c, load)
+            })
+            .collect(),
         sorts: sorts(graph, &sketch),
     })
 }
 
 /// The picture of a platform's network as JSON; nothing for stacks that are not grids.
 pub fn picture_json(fabric: &Fabric) -> Option<String> {
-    serde_json::to_string(&picture(fabric, &[], false, true)?).ok()
+    serde_json::to_string(&picture(fabric, &[], false, true, None)?).ok()
 }
 
 /// The graph that is drawn: a graph itself, or the NPUs of a stack of rings and meshes.
@@ -101,6 +109,7 @@ fn cable(cable: &Cable, load: Option<Load>) -> PictureCable {
         most_latency_ns: cable.latency.1.as_ns(),
         busy_ns: load.map(|(busy, _)| busy.as_ns()),
         bytes: load.map(|(_, bytes)| bytes),
+        sends: None,
     }
 }
 
@@ -150,16 +159,37 @@ fn loads(sketch: &Sketch, used: &[LinkUsage], folds: bool) -> Vec<Option<Load>> 
         }
     }
     if folds {
-        let tier = |cell: u32| sketch.cells[cell as usize].tier;
-        let sort = |cable: &Cable| (tier(cable.a), tier(cable.b), cable.kinds.clone());
-        let mut most: BTreeMap<_, Load> = BTreeMap::new();
-        for (cable, load) in sketch.cables.iter().zip(&loads) {
-            let most = most.entry(sort(cable)).or_default();
-            *most = (most.0.max(load.0), most.1.max(load.1));
-        }
-        for (cable, load) in sketch.cables.iter().zip(&mut loads) {
-            *load = most[&sort(cable)];
-        }
+        level(sketch, &mut loads, |most, load| *most = (most.0.max(load.0), most.1.max(load.1)));
     }
     loads.into_iter().map(Some).collect()
+}
+
+/// The same over time: percent of each bin.
+fn over_time(sketch: &Sketch, sends: Option<&[Sends]>, folds: bool) -> Vec<Option<Vec<u8>>> {
+    let Some(sends) = sends.filter(|sends| !sends.is_empty()) else {
+        return vec![None; sketch.cables.len()];
+    };
+    let mut all: Vec<Vec<u8>> = vec![Vec::new(); sketch.cables.len()];
+    for (link, sends) in sends {
+        if let Some(cable) = sketch.cable(link.from, link.to) {
+            busier(&mut all[cable], sends);
+        }
+    }
+    if folds {
+        level(sketch, &mut all, |most, sends| busier(most, sends));
+    }
+    all.into_iter().map(Some).collect()
+}
+
+/// Gives cables between the same tiers that have the same kinds of links the most of all of them.
+fn level<T: Clone + Default>(sketch: &Sketch, loads: &mut [T], most: impl Fn(&mut T, &T)) {
+    let tier = |cell: u32| sketch.cells[cell as usize].tier;
+    let sort = |cable: &Cable| (tier(cable.a), tier(cable.b), cable.kinds.clone());
+    let mut highest: BTreeMap<_, T> = BTreeMap::new();
+    for (cable, load) in sketch.cables.iter().zip(&*loads) {
+        most(highest.entry(sort(cable)).or_default(), load);
+    }
+    for (cable, load) in sketch.cables.iter().zip(loads) {
+        *load = highest[&sort(cable)].clone();
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::labels::Labels;
+use crate::network::{Observed, Sends, busier, digits};
 use crate::parts::{ClassTimes, Outcome, Parts};
 use crate::symmetry::Classes;
 use crate::{assumptions, bounds, flits, names, packets, picture};
@@ -15,8 +16,8 @@ use network::Usage;
 use platform::Exceeded;
 use platform::config::native;
 use stats::{
-    Class, Counts, Dimension, Link, Network, Origin, Part, PerPart, Phase, Report, SCHEMA,
-    StepParts, Symmetry,
+    Class, Counts, Dimension, Link, Origin, Part, PerPart, Phase, Report, SCHEMA, StepParts,
+    Symmetry,
 };
 use std::collections::BTreeMap;
 use topology::{Fabric, GraphFabric};
@@ -34,10 +35,12 @@ pub(crate) fn outcome(
     parts: &Parts,
     symmetry: &Classes,
     finished: Finished,
-    (log, network): (Option<Log>, Option<Network>),
+    (log, observed): (Option<Log>, Option<Observed>),
 ) -> Outcome {
     let step = finished.step();
-    let dimensions = dimensions(parts, &finished, step);
+    let (network, sends) = observed.map(|Observed { network, sends }| (network, sends)).unzip();
+    let sends = sends.as_deref();
+    let dimensions = dimensions(parts, &finished, step, sends);
     let mut operations = finished.operations.clone();
     operations.truncate(OPERATIONS);
     let assumptions = assumptions::of_run(parts, &finished.operations, step);
@@ -97,6 +100,7 @@ pub(crate) fn outcome(
             &finished.usage.links,
             symmetry.folding.representatives.len() < parts.settings.ranks as usize,
             log.is_some(),
+            sends,
         ),
         counts: Counts {
             operations: parts.workload.operations(),
@@ -303,7 +307,12 @@ fn class(
     }
 }
 
-fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> {
+fn dimensions(
+    parts: &Parts,
+    finished: &Finished,
+    step: Time,
+    sends: Option<&[Sends]>,
+) -> Vec<Dimension> {
     let (ranks, bytes) = (&finished.ranks, &finished.usage.bytes);
     let capacities = capacities(&parts.platform.fabric);
     let all: Vec<f64> = capacities.iter().map(|c| c.2).collect();
@@ -324,6 +333,12 @@ fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> 
         let of_dim = links.iter().filter(|link| link.dim as usize == dim);
         (!links.is_empty()).then(|| of_dim.map(|link| link.busy).max().unwrap_or_default())
     };
+    let link_sends = |dim: usize| {
+        let of_dim = sends?.iter().filter(|(link, _)| link.dim as usize == dim);
+        let mut most = Vec::new();
+        of_dim.for_each(|(_, sends)| busier(&mut most, sends));
+        (!links.is_empty()).then(|| digits(&most))
+    };
     let physical = parts.platform.logical.is_none() && all.len() == parts.platform.sizes().len();
     let row = |(dim, (name, link, npu)): (usize, (String, f64, f64))| {
         let capacity = npu * GIGA * seconds * npus;
@@ -337,6 +352,7 @@ fn dimensions(parts: &Parts, finished: &Finished, step: Time) -> Vec<Dimension> 
             bound_ns: if usable[dim] > 0.0 { bytes[dim] as f64 / usable[dim] / npus } else { 0.0 },
             busy_ns: if physical { busy(dim) } else { 0.0 },
             link_busy_ns: link_busy(dim).map(Span::as_ns),
+            link_sends: link_sends(dim),
         }
     };
     capacities.into_iter().enumerate().map(row).collect()

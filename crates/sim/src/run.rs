@@ -123,11 +123,11 @@ fn simulate(
     capture.map_or(Ok(()), |failure| failure.check())?;
     let step = ended.as_ref().ok().map(Finished::step);
     let observed = ear.zip(step).map(|(ear, step)| {
-        crate::network::section(config.backend.name(), &parts, &ear.take(), step)
+        crate::network::observed(config.backend.name(), &parts, &ear.take(), step)
     });
     // Whether the run was stopped because it can't be written is for the timeline to say.
     let timeline = timeline
-        .map(|timeline| timeline.finish(step, observed.as_ref()))
+        .map(|timeline| timeline.finish(step, observed.as_ref().map(|observed| &observed.network)))
         .transpose()
         .map_err(Error::Output)?;
     let reported = observed.filter(|_| config.watch.detail);

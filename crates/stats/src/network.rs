@@ -42,6 +42,9 @@ pub struct Dimension {
     pub busy_ns: f64,
     /// Time that its busiest link was sending. Null for a backend without links.
     pub link_busy_ns: Option<f64>,
+    /// Percent of each bin of `network` in which the busiest link was sending, two hexadecimal
+    /// digits each. Null for a backend without links, and without detail.
+    pub link_sends: Option<String>,
 }
 
 /// One phase position of multi-phase collectives.

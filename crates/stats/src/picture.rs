@@ -74,4 +74,7 @@ pub struct PictureCable {
     pub busy_ns: Option<f64>,
     /// Bytes that the link with the most carried. Null likewise.
     pub bytes: Option<u64>,
+    /// Percent of each bin of `network` in which the busiest link was sending, two hexadecimal
+    /// digits each. Null likewise, and without detail.
+    pub sends: Option<String>,
 }

@@ -6,6 +6,7 @@ Not here: names and types of fields (`schema.py`, `reading.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_type_hints
 
@@ -63,7 +64,12 @@ def _picture(report: Report) -> _Found:
     for at, cable in enumerate(picture["cables"]):
         if not (0 <= cable["a"] < len(cells) and 0 <= cable["b"] < len(cells)):
             yield f"picture.cables[{at}]", "leads to no cell", f"cells 0 to {len(cells) - 1}"
+        if not _BINS.fullmatch(cable["sends"] or ""):
+            yield f"picture.cables[{at}].sends", *_NO_BINS
 
+
+_BINS = re.compile("(?:[0-9a-f]{2}){0,1024}")
+_NO_BINS = ("is not a list of percents", "two hexadecimal digits for each bin")
 
 _DEEPEST, _FARTHEST = 64, 4096
 """Coordinates of a cell, and the largest of them."""
@@ -90,6 +96,9 @@ def _dimensions(report: Report) -> _Found:
             f"{len(dims)} dimensions, where the report has {rows}",
             f"{rows}",
         )
+    for at, row in enumerate(report["dimensions"]):
+        if not _BINS.fullmatch(row["link_sends"] or ""):
+            yield f"dimensions[{at}].link_sends", *_NO_BINS
 
 
 def _classes(report: Report, detail: Detail) -> _Found:

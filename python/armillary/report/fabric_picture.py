@@ -27,9 +27,11 @@ _CAPTIONS = 6
 """Sorts of links that are listed below a picture."""
 
 
-def draw(picture: Picture, title: str, step_ns: float | None = None) -> str:
+def draw(
+    picture: Picture, title: str, step_ns: float | None = None, bin_ns: float | None = None
+) -> str:
     """The picture as SVG. `step_ns` is the step that the load of links is a share of, if they have
-    a load."""
+    a load, and `bin_ns` the width of the bins of their load over time."""
     laid = _LAYOUTS[picture["layout"]](picture)
     loaded = bool(step_ns) and any(cable["busy_ns"] is not None for cable in picture["cables"])
     step = step_ns if loaded else None
@@ -39,8 +41,9 @@ def draw(picture: Picture, title: str, step_ns: float | None = None) -> str:
     width = max(left + laid.width + 24, needed + 48)
     if not laid.rows:
         left = max(left, (width - laid.width) / 2)
+    timed = load.timed(step, bin_ns) if step and bin_ns else ""
     body = [
-        f'<g transform="translate({left:.1f},0)">',
+        f'<g transform="translate({left:.1f},0)"{timed}>',
         *_frames(laid),
         *_strokes(picture, laid, step),
     ]
@@ -86,9 +89,12 @@ def _strokes(picture: Picture, laid: Layout, step: float | None) -> Iterator[str
         gone = all(cable["failed"] == cable["links"] for cable in found)
         colour = load.FAILED if gone else load.colour(part)
         dashes = f' stroke-dasharray="{_DASHES}"' if any(cable["failed"] for cable in found) else ""
+        over_time = (
+            "" if gone or step is None else load.over_time([cable["sends"] for cable in found])
+        )
         path = (
             f'<path d="{stroke.path}" fill="none" stroke="{colour}" '
-            f'stroke-width="{width:.1f}"{dashes}><title>{title}</title></path>'
+            f'stroke-width="{width:.1f}"{dashes}{over_time}><title>{title}</title></path>'
         )
         drawn.append((part or 0.0, path))
     drawn.sort(key=lambda each: each[0])

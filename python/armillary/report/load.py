@@ -6,7 +6,8 @@ don't see all colours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from .svg import INK, LINE, line, text
 
@@ -24,6 +25,20 @@ def colour(share: float | None) -> str:
     if share <= 0:
         return UNUSED
     return next((colour for most, colour in STEPS if share <= most), STEPS[-1][1])
+
+
+def over_time(rows: Sequence[str | None]) -> str:
+    """An attribute with the percent of each bin in which the busiest of several links was sending,
+    two hexadecimal digits each as in `rows`, for the slider of a page (`load.js`); nothing without
+    bins."""
+    bins = zip_longest(*(bytes.fromhex(row) for row in rows if row), fillvalue=0)
+    digits = bytes(min(max(percents), 100) for percents in bins).hex()
+    return f' data-sends="{digits}"' if digits else ""
+
+
+def timed(step_ns: float, bin_ns: float) -> str:
+    """Attributes of the element around links with `over_time`: the step and the width of a bin."""
+    return f' data-step-ns="{step_ns:.12g}" data-bin-ns="{bin_ns:.12g}"'
 
 
 def legend(left: float, y: float) -> Iterator[str]:

@@ -37,7 +37,7 @@ __all__ = [
     "write_figures",
 ]
 
-_SCRIPTS = ("page.js", "tables.js", "charts.js")
+_SCRIPTS = ("page.js", "tables.js", "load.js", "charts.js")
 
 
 @dataclass(frozen=True)

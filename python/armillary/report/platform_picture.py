@@ -36,16 +36,27 @@ def picture(
     drawn: Picture | None,
     step_ns: float | None = None,
     busy_ns: Sequence[float | None] = (),
+    sends: Sequence[str | None] = (),
+    bin_ns: float | None = None,
 ) -> Drawing:
     """The platform of a report as a drawing called `platform`. After a run of `step_ns` links have
-    the colour of their load; `busy_ns` is that of the busiest link of each dimension, where links
-    are known."""
+    the colour of their load; `busy_ns` is that of the busiest link of each dimension, and
+    `sends` the percent of each bin of `bin_ns` in which it was sending, where links are known."""
     title = f"{machine['name']}: {number(machine['npus'])} NPUs"
     if drawn is not None:
-        return Drawing("platform", title, fabric_picture.draw(drawn, title, step_ns))
+        return Drawing("platform", title, fabric_picture.draw(drawn, title, step_ns, bin_ns))
     if "dims" not in machine["fabric"]:
         return Drawing("platform", title, _counted(machine))
-    svg = _stacked(machine, title, _shares(machine, step_ns, busy_ns))
+    dims = len(machine["fabric"]["dims"])
+    over_time = [load.over_time([each]) for each in sends]
+    timed = load.timed(step_ns, bin_ns) if step_ns and bin_ns else ""
+    svg = _stacked(
+        machine,
+        title,
+        _shares(machine, step_ns, busy_ns),
+        over_time if len(over_time) == dims else [""] * dims,
+        timed,
+    )
     return Drawing(
         "platform", title, svg, "Each node of a dimension stands for everything to its left."
     )
@@ -87,14 +98,22 @@ def _counted(machine: Machine) -> str:
     return document(560, 40, text(8, 25, said, 14, anchor="start"))
 
 
-def _stacked(machine: Machine, title: str, shares: Sequence[float | None]) -> str:
+def _stacked(
+    machine: Machine,
+    title: str,
+    shares: Sequence[float | None],
+    over_time: Sequence[str],
+    timed: str,
+) -> str:
     dims = machine["fabric"]["dims"]
-    panels = ["".join(_npu(machine["npu"])), *_panels(dims, shares)]
+    panels = ["".join(_npu(machine["npu"])), *_panels(dims, shares, over_time)]
     columns, rows = min(len(panels), _PANELS), -(-len(panels) // _PANELS)
-    placed = [
+    placed = [f"<g{timed}>"] if timed else []
+    placed += [
         f'<g transform="translate({i % _PANELS * _PANEL},{i // _PANELS * _HEIGHT})">{panel}</g>'
         for i, panel in enumerate(panels)
     ]
+    placed += ["</g>"] if timed else []
     width, height = float(columns * _PANEL), float(rows * _HEIGHT)
     if any(part is not None for part in shares):
         placed += load.legend(16, height + 14)
@@ -103,12 +122,14 @@ def _stacked(machine: Machine, title: str, shares: Sequence[float | None]) -> st
     return document(width, height, "".join(placed), title, f"Dimensions from inside: {stack}.")
 
 
-def _panels(dims: Sequence[Dim], shares: Sequence[float | None]) -> Iterator[str]:
+def _panels(
+    dims: Sequence[Dim], shares: Sequence[float | None], over_time: Sequence[str]
+) -> Iterator[str]:
     """One a dimension, and how far its nodes are zoomed out."""
     npus = 1
-    for place, (dim, part) in enumerate(zip(dims, shares, strict=True), 1):
+    for place, (dim, part, sends) in enumerate(zip(dims, shares, over_time, strict=True), 1):
         npus *= dim["size"]
-        drawn = [*_zoom(), *_block(dim, place == 1, load.colour(part))]
+        drawn = [*_zoom(), *_block(dim, place == 1, load.colour(part), sends)]
         yield "".join([*drawn, *_captions(dim, place, npus, part)])
 
 
@@ -134,13 +155,14 @@ def _zoom() -> Iterator[str]:
         yield line(-14, edge, _PANEL / 2 + x - 8, 100 + y, "#d5d8dc", 1)
 
 
-def _block(dim: Dim, innermost: bool, colour: str) -> Iterator[str]:
+def _block(dim: Dim, innermost: bool, colour: str, sends: str) -> Iterator[str]:
     """Nodes and links of one dimension, at most `_SHOWN` of them."""
     count = min(dim["size"], _SHOWN)
     spots = [(_PANEL / 2 + x, 100 + y) for x, y in _spots(count)]
     hidden = count - 1 if dim["size"] > _SHOWN else -1
     """Where dots stand for the nodes that are not drawn."""
-    yield from _links(dim["block"], spots, colour)
+    links = "".join(_links(dim["block"], spots, colour))
+    yield f"<g{sends}>{links}</g>" if sends else links
     for i, (x, y) in enumerate(spots):
         if i == hidden:
             yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="12" fill="white"/>'

@@ -170,10 +170,15 @@ def _completed(data: dict[str, Any]) -> dict[str, Any]:
     }
     dims = filled.get("dimensions")
     if isinstance(dims, list):
-        without = {"link_busy_ns": None}
+        without = {"link_busy_ns": None, "link_sends": None}
         filled["dimensions"] = [
             {**without, **dim} if isinstance(dim, dict) else dim for dim in dims
         ]
+    picture = filled["picture"]
+    cables = picture.get("cables") if isinstance(picture, dict) else None
+    if isinstance(picture, dict) and isinstance(cables, list):
+        each = [{"sends": None, **cable} if isinstance(cable, dict) else cable for cable in cables]
+        filled["picture"] = {**picture, "cables": each}
     return filled
 
 

@@ -125,7 +125,10 @@ def _sections(report: Report, config: Asked, summary: Summary | None) -> Iterato
         yield held
     assumed = [f"Assumed: {text}." for text in report["assumptions"]]
     busy = [dim["link_busy_ns"] for dim in report["dimensions"]]
-    drawn = picture(config["platform"], report["picture"], report["step_time_ns"], busy)
+    sends = [dim["link_sends"] for dim in report["dimensions"]]
+    bin_ns = report["network"]["bin_ns"] if report["network"] else None
+    step_ns = report["step_time_ns"]
+    drawn = picture(config["platform"], report["picture"], step_ns, busy, sends, bin_ns)
     yield Section("Platform", [*assumed, drawn, _machine(config["platform"])])
 
 

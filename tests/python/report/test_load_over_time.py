@@ -1,0 +1,109 @@
+"""The load of links over time on the picture of a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import browser
+import pytest
+from playwright.sync_api import Browser, expect
+
+import armillary as arm
+from armillary.errors import InputError
+from armillary.report import load, run_page
+from armillary.report.reading import parse
+from armillary.schema import Report
+
+SCRIPT = Path(load.__file__).with_name("load.js").read_text(encoding="utf-8")
+
+
+def exchange(topology: str, backend: str) -> Report:
+    """Two all-to-alls with computation between them: links send, rest, and send again."""
+    platform = arm.Platform(
+        topology,
+        bandwidth="16 GB/s",
+        latency="10 ns",
+        settings={"collectives.all_to_all": "{algorithm: direct, flat: true}"},
+    )
+    program = arm.workload.Program()
+    first = program.collective("first", [], "all_to_all", 1 << 18)
+    idle = program.compute("idle", [first], duration_ps=20_000_000)
+    program.collective("second", [idle], "all_to_all", 1 << 18)
+    workload = arm.Workload.listed("exchange", [program], [0] * platform.npus, {})
+    return arm.simulate(workload, platform, backend=backend, detail=True).report
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Browser]:
+    """One browser for all tests here."""
+    with browser.browser() as found:
+        yield found
+
+
+@pytest.mark.parametrize("backend", ["link", "flow", "packet", "flit"])
+def test_every_backend_with_links_has_them_over_time(backend: str) -> None:
+    report = exchange("R(4)_R(4)", backend)
+    assert report["picture"] is not None
+    for cable in report["picture"]["cables"]:
+        sends = bytes.fromhex(cable["sends"] or "")
+        assert max(sends) <= 100
+        assert sends[0] > 0 and sends[len(sends) // 2] == 0 and max(sends[-len(sends) // 4 :]) > 0
+        assert report["network"] is not None
+        busy = sum(sends) / 100 * report["network"]["bin_ns"]
+        assert busy >= 0.9 * (cable["busy_ns"] or 0)
+
+
+def test_folding_changes_nothing() -> None:
+    platform = arm.Platform("R(4)_R(4)", bandwidth="16 GB/s", latency="10 ns")
+    program = arm.workload.Program()
+    program.collective("sum", [], "all_reduce", 1 << 18)
+    workload = arm.Workload.listed("sum", [program], [0] * 16, {})
+    found = [
+        arm.simulate(workload, platform, backend="link", detail=True, fold=fold).report
+        for fold in (True, False)
+    ]
+    assert found[0]["picture"] == found[1]["picture"]
+    assert found[0]["dimensions"] == found[1]["dimensions"]
+
+
+def test_the_script_has_the_colours_of_the_legend() -> None:
+    shades = re.findall(r'\[(\d+), "(#[0-9a-f]{6})"\]', SCRIPT)
+    assert [(int(most) / 100, colour) for most, colour in shades] == list(load.STEPS)
+    assert f'UNUSED = "{load.UNUSED}"' in SCRIPT
+
+
+@pytest.mark.parametrize("topology", ["R(4)_R(4)", "SW(8)"])
+def test_a_reader_moves_through_the_step(topology: str, running: Browser, tmp_path: Path) -> None:
+    """With the keyboard: the beginning, the rest in the middle, and back to the whole step."""
+    path = tmp_path / "page.html"
+    run_page.page(exchange(topology, "link")).write(path)
+    with browser.visit(running, path) as seen:
+        page = seen.page
+        figure = page.locator("figure#platform")
+        slider = figure.get_by_role("slider", name="Time")
+        link = figure.locator("[data-sends]").first
+        stroke = link.locator("[stroke]").first if topology == "SW(8)" else link
+        whole = stroke.get_attribute("stroke")
+        expect(figure.locator("output")).to_have_text("Whole step")
+        slider.press("ArrowRight")
+        expect(figure.locator("output")).to_contain_text("From 0 ns to")
+        assert stroke.get_attribute("stroke") != load.UNUSED
+        for _ in range(int(slider.get_attribute("max") or 0) // 2):
+            slider.press("ArrowRight")
+        assert stroke.get_attribute("stroke") == load.UNUSED
+        figure.get_by_role("button", name="Whole step").press("Enter")
+        assert stroke.get_attribute("stroke") == whole
+        figure.get_by_role("button", name="Play").click()
+        expect(figure.locator("output")).to_contain_text("From")
+        assert seen.complaints == []
+        assert seen.requests == []
+
+
+def test_a_report_with_other_text_is_refused(report: Report) -> None:
+    wrong = json.loads(json.dumps(report))
+    wrong["dimensions"][0]["link_sends"] = "no"
+    with pytest.raises(InputError, match="percents"):
+        parse(json.dumps(wrong))
