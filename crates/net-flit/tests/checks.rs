@@ -135,7 +135,13 @@ fn one_way() -> Fabric {
 
 #[test]
 fn a_deadlock_names_the_ring() {
-    let settings = input_queued::Settings { vcs: 1, buffers_per_vc: 1, ..Default::default() };
+    let settings = input_queued::Settings {
+        vcs: 1,
+        buffers_per_vc: 1,
+        channel_allocation: 2,
+        switch_allocation: 2,
+        ..Default::default()
+    };
     let mut network = InputQueued::new(&one_way(), settings, OneWay).expect("in range").checked();
     let settings =
         garnet::Settings { vcs_per_vnet: 1, buffers_per_vc: 1, ..garnet::Settings::default() };

@@ -79,22 +79,20 @@ impl<R: Routing> InputQueued<R> {
         }
     }
 
-    /// Heads that have asked for a virtual channel know what came of it later.
+    /// Heads that have asked for a virtual channel know what came of it later. Those that found none
+    /// to ask for wait for one.
     pub(super) fn defer(&mut self, router: &Router, scratch: &mut Scratch) {
         let cycle = self.now + u64::from(self.settings.channel_allocation);
-        for place in 0..router.inputs {
-            let number = (router.first_input + place) as usize;
-            let base = self.state.inputs[number].channel << self.state.shift;
-            let bits = std::mem::take(&mut self.state.inputs[number].wants);
-            for slot in (0..self.settings.vcs).filter(|vc| bits >> vc & 1 == 1).map(|vc| base + vc)
-            {
-                let want = scratch.wants.iter().find(|want| want.slot == slot);
-                let what = want.and_then(|want| want.taken).map_or(CHANNEL, |vc| TAKE | vc);
-                self.event(cycle, slot << 2 | super::LATER, what);
-            }
+        for want in scratch.wants.drain(..) {
+            let (channel, vc) = self.state.place(want.slot);
+            let sink = self.state.sinks[channel as usize];
+            let input = &mut self.state.inputs[sink.input as usize];
+            input.wants &= !(1 << vc);
+            let none = u64::from(input.wants == 0);
+            self.state.routers[router.number as usize].wanting &= !(none << sink.place);
+            let what = want.taken.map_or(CHANNEL, |vc| TAKE | vc);
+            self.event(cycle, want.slot << 2 | super::LATER, what);
         }
-        self.state.routers[router.number as usize].wanting = 0;
-        scratch.wants.clear();
     }
 
     /// A head gets a virtual channel, unless another has taken it meanwhile.
