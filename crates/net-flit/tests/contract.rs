@@ -414,3 +414,43 @@ fn concentrated_meshes_never_lock_up() {
         }
     }
 }
+
+/// Deliveries of random transfers, and what the network reports, on so many threads.
+fn on_threads(dims: &[Dim], course: &Course, threads: u16) -> (Vec<(u64, Time)>, network::Usage) {
+    let fabric = Fabric::Stacked(dims.to_vec());
+    let links = LinkGraph::new(&fabric).expect("a network");
+    let costs = dims.iter().map(|dim| exact(dim.bandwidth, dim.latency)).collect();
+    let settings = Settings { course: course.clone(), threads: Some(threads), ..SETTINGS };
+    let mut network = Flits::new(&fabric, links, (costs, false), settings).expect("no circle");
+    let mut random = Random::new(8);
+    let (mut deliveries, mut found) = (Vec::new(), Vec::new());
+    for (token, (now, transfer)) in (0..).zip(traffic(fabric.npus(), &mut random)) {
+        while network.next_event().is_some_and(|next| next < now) {
+            network.advance(Time(now.0 - 1), &mut deliveries);
+        }
+        network.start(now, Transfer { token, ..transfer });
+    }
+    while let Some(next) = network.next_event() {
+        network.advance(next, &mut deliveries);
+    }
+    found.extend(deliveries.iter().map(|delivery| (delivery.token, delivery.time)));
+    (found, network.usage())
+}
+
+/// The same to the byte on one thread and on several.
+#[test]
+fn threads_change_nothing() {
+    let mut random = Random::new(2);
+    for shape in ["R(4)_R(4)", "M(5)_SW(3)"] {
+        let dims = dims(shape, &mut random);
+        for course in [Course::Topology, Course::Adaptive] {
+            let one = on_threads(&dims, &course, 1);
+            assert_eq!(one.0.len(), 40);
+            for threads in [2, 3] {
+                let several = on_threads(&dims, &course, threads);
+                assert!(one.0 == several.0, "{shape} {course:?} {threads}: other deliveries");
+                assert!(one.1 == several.1, "{shape} {course:?} {threads}: other usage");
+            }
+        }
+    }
+}

@@ -100,6 +100,7 @@ pub(crate) fn settings(
         course: course(&keys.routing, platform, links)?,
         classes: keys.classes.map(|classes| classes as u16),
         may_lock_up: keys.deadlock == Deadlock::Allow,
+        threads: keys.threads.map(|threads| threads as u16),
         cycle: keys.cycle,
         flit: flit as u32,
         packet: packet as u32,

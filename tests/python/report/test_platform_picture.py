@@ -174,6 +174,7 @@ def test_links_have_the_colour_of_their_load() -> None:
             "least_latency_ns": 500.0,
             "most_latency_ns": 500.0,
             "busy_ns": busy,
+            "sends": None,
             "bytes": 1000,
         }
         for npu, busy in ((0, 900.0), (1, 0.0))

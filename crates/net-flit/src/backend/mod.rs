@@ -20,7 +20,7 @@ mod valiant;
 mod wish;
 
 use crate::fabric::{CYCLE, Channel, End, Fabric};
-use crate::garnet::{self, Arrival, Garnet};
+use crate::garnet::{self, Arrival, Whole};
 pub use course::{Course, Hop, Refusal, Table};
 use network::{
     Alike, Backend, BlockedPort, Delivery, FlitLinkUsage, Footprint, LinkCost, LinkEnds, LinkUsage,
@@ -35,6 +35,8 @@ use wish::Wish;
 
 /// Cycles for which links report together what they have sent.
 const WINDOW: u64 = 256;
+/// Routers from which on another thread pays.
+const ROUTERS: u32 = 2048;
 /// Lanes of a network interface.
 const LANES: u32 = 64;
 /// Flits over which the time of one is measured.
@@ -64,6 +66,9 @@ pub struct Settings {
     pub classes: Option<u16>,
     /// Whether the network is built even if it could lock up.
     pub may_lock_up: bool,
+    /// Threads that simulate it; where it is `None`, one for 2,048 routers, at most one for each
+    /// core.
+    pub threads: Option<u16>,
 }
 
 impl Settings {
@@ -80,6 +85,7 @@ impl Settings {
         course: Course::Topology,
         classes: None,
         may_lock_up: false,
+        threads: None,
     };
 }
 
@@ -93,7 +99,7 @@ struct Open {
 
 /// A network of routers with virtual channels and credits.
 pub struct Flits {
-    network: Garnet<Routes>,
+    network: Whole<Routes>,
     graph: Arc<LinkGraph>,
     costs: Vec<LinkCost>,
     by_link: bool,
@@ -164,10 +170,17 @@ impl Flits {
             interleaves: false,
             ordered: settings.ordered,
         };
+        let threads = match settings.threads {
+            // Ways over nodes at random are found where packets are.
+            _ if matches!(settings.course, Course::Valiant { .. }) => 1,
+            _ if settings.may_lock_up => 1,
+            Some(threads) => threads,
+            None => side_by_side(flits.routers),
+        };
         let dims = if by_link { 1 } else { costs.len() };
         Ok(Flits {
             turns: vec![0; graph.len() as usize],
-            network: Garnet::new(&flits, router, routes).map_err(Refusal::Setting)?,
+            network: Whole::new(&flits, router, routes, threads).map_err(Refusal::Setting)?,
             reported: Reported { links: vec![(0, Time::ZERO); graph.len() as usize], cycle: 0 },
             graph,
             costs,
@@ -315,7 +328,7 @@ impl Flits {
 
     /// Counts bytes of a transfer that links of NPUs carry, by dimension.
     fn count(&mut self, src: u32, dst: u32, bytes: u128) {
-        let Some(links) = self.network.routing_mut().links(src, dst) else { return };
+        let Some(links) = self.network.route(|routes| routes.links(src, dst)) else { return };
         for link in links.into_iter().map(|link| (link, self.graph.link(link))) {
             if link.1.from < self.graph.npus() {
                 let dim = if self.by_link { 0 } else { self.graph.dim(link.0) };
@@ -394,6 +407,12 @@ fn most_lanes(fabric: &Fabric) -> u32 {
     counts.into_iter().flatten().max().unwrap_or(0)
 }
 
+/// Threads for a network of so many routers.
+fn side_by_side(routers: u32) -> u16 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    (routers / ROUTERS).clamp(1, cores.min(64)) as u16
+}
+
 /// Virtual channels of a class that keep every link busy: each is free again a round trip after a
 /// packet has taken it.
 fn fill(fabric: &Fabric, settings: &Settings) -> u32 {
@@ -427,14 +446,14 @@ impl Backend for Flits {
             rest.div_ceil(self.settings.flit.into()) as u32,
         );
         let lanes = self.network.routing().lanes_from(src);
-        let link = self.network.routing_mut().leaves_by(src, dst);
+        let link = self.network.route(|routes| routes.leaves_by(src, dst));
         let turn = &mut self.turns[link as usize];
         let first = *turn;
         *turn = (first + 1) % lanes;
         // Packets take turns on the lanes.
         for place in 0..packets.min(lanes.into()) {
             let lane = (first + place as u32) % lanes;
-            let packet = self.network.routing_mut().packet(src, dst, lane, whole);
+            let packet = self.network.route(|routes| routes.packet(src, dst, lane, whole));
             let count = (packets - place).div_ceil(lanes.into());
             let is_last = (packets - 1) % u64::from(lanes) == place;
             let last = if is_last { last } else { whole };

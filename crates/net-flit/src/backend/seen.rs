@@ -1,7 +1,7 @@
 //! What the network reports of its packets and links.
 
 use super::routes::Routes;
-use crate::garnet::{Garnet, Use};
+use crate::garnet::{Use, Whole};
 use crate::report::Arrival;
 use engine::Histogram;
 use network::{ChannelUsage, Distribution, FlitLinkUsage, FlitUsage};
@@ -35,7 +35,7 @@ impl Seen {
     pub(super) fn usage(
         &self,
         cycle: Span,
-        network: &Garnet<Routes>,
+        network: &Whole<Routes>,
         links: Vec<FlitLinkUsage>,
     ) -> FlitUsage {
         let settings = network.settings();
@@ -66,7 +66,7 @@ fn distribution(times: &Histogram<6>, cycle: Span) -> Distribution {
 /// sending.
 pub(super) fn links(
     graph: &LinkGraph,
-    network: &Garnet<Routes>,
+    network: &Whole<Routes>,
     cycle: Span,
     busy: impl Fn(u32, u64) -> Span,
 ) -> Vec<FlitLinkUsage> {
@@ -75,7 +75,7 @@ pub(super) fn links(
     for (channel, uses) in (0..).zip(network.uses()) {
         let Some(link) = lanes.link(channel) else { break };
         let all = &mut classes[link as usize];
-        for (class, used) in uses.enumerate() {
+        for (class, used) in uses.into_iter().enumerate() {
             all.resize(all.len().max(class + 1), Use::default());
             all[class] = all[class].and(used);
         }

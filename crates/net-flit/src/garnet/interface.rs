@@ -69,7 +69,7 @@ impl<R: Routing> Garnet<R> {
     }
 
     /// The number of a packet in the network.
-    fn record(&mut self, record: Record) -> u32 {
+    pub(super) fn record(&mut self, record: Record) -> u32 {
         if let Some(number) = self.free_packets.pop() {
             self.packets[number as usize] = record;
             return number;
@@ -120,7 +120,7 @@ impl<R: Routing> Garnet<R> {
         let (last, packet) = (down.left == 0, down.packet);
         if last {
             down.packet = NONE;
-            self.under_way -= 1;
+            self.under_way = self.under_way.wrapping_sub(1);
             self.free_packets.push(packet);
             let record = &self.packets[packet as usize];
             arrived.push(Arrival {

@@ -10,20 +10,25 @@
 //! interfaces are in `interface.rs`. A router is looked at only in cycles in which one of its flits
 //! can move: bits say which flits have what they need, and events set and clear them.
 
+mod border;
 mod checks;
 mod interface;
 mod router;
+mod side_by_side;
 mod state;
 mod stuck;
 mod uses;
+mod whole;
 
 use crate::calendar::Calendar;
 use crate::checker::Checker;
 use crate::fabric::{End, Fabric, Packet, Routing};
 use crate::refused::Refused;
 pub use crate::report::{Arrival, Blocked, Counters};
+use border::Border;
 use state::{Line, NONE, Node, Ports, Record, Router, Slots, Waiting};
 pub use uses::Use;
+pub use whole::Whole;
 
 /// The settings of Garnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +104,7 @@ pub struct Garnet<R> {
     scratch: router::Scratch,
     /// `None` unless checked.
     checker: Option<Box<Checker>>,
+    border: Option<Box<Border>>,
 }
 
 impl<R: Routing> Garnet<R> {
@@ -132,6 +138,7 @@ impl<R: Routing> Garnet<R> {
             traversals: 0,
             scratch,
             checker: None,
+            border: None,
         })
     }
 
@@ -342,7 +349,11 @@ impl<R: Routing> Garnet<R> {
         if let Some(checker) = &mut self.checker {
             checker.sends(line.slot(vc), what, matches!(line.from, End::Node(_)));
         }
-        self.calendar.push(self.now, cycle, Event { channel, vc: vc << 2 | what });
+        let event = Event { channel, vc: vc << 2 | what };
+        if self.border.as_mut().is_some_and(|border| border.takes_flit(cycle, event)) {
+            return;
+        }
+        self.calendar.push(self.now, cycle, event);
     }
 
     /// Returns a credit to where the flits of a channel come from.
@@ -353,8 +364,11 @@ impl<R: Routing> Garnet<R> {
         if let Some(checker) = &mut self.checker {
             checker.gives_back(line.slot(vc));
         }
-        let what = if free { FREE } else { CREDIT };
-        self.calendar.push(self.now, cycle, Event { channel, vc: vc << 2 | what });
+        let event = Event { channel, vc: vc << 2 | if free { FREE } else { CREDIT } };
+        if self.border.as_mut().is_some_and(|border| border.takes_credit(cycle, event)) {
+            return;
+        }
+        self.calendar.push(self.now, cycle, event);
     }
 
     fn wake_router(&mut self, router: u32) {

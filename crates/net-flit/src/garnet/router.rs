@@ -353,7 +353,12 @@ impl<R: Routing> Garnet<R> {
             }
             let taken = self.take_channel(out, out_vnet, slot as u32);
             self.slots.down[slot].out_vc = taken;
-            self.hand_over(out, taken, packet);
+            match &mut self.border {
+                Some(border) if border.is_crossed_by(out) => {
+                    border.announces(self.packets[packet as usize]);
+                }
+                _ => self.hand_over(out, taken, packet),
+            }
             (taken, HEAD)
         } else {
             if waited > 0 {
@@ -374,6 +379,9 @@ impl<R: Routing> Garnet<R> {
         if last {
             up.owner = NONE;
             down.packet = NONE;
+            if self.border.as_ref().is_some_and(|border| border.is_crossed_by(out)) {
+                self.free_packets.push(packet);
+            }
         }
         down.since = self.now + 1;
         down.able = self.now + 1;

@@ -35,6 +35,8 @@ section! {
         /// What happens to a network that could lock up: `refuse` it before the run, or `allow` it
         /// and report the lock-up if there is one.
         pub deadlock: Deadlock, default Deadlock::Refuse;
+        /// Threads that simulate the network. The result does not depend on their number.
+        pub threads: Option<u32> as threads, default None, says "one for 2,048 routers, at most one for each core";
         /// `cut_through`: a channel has room for a whole packet, so that packets that wait leave the
         /// links before them free (virtual cut-through: Kermani and Kleinrock, Computer Networks 3,
         /// 1979). `wormhole`: it need not.
@@ -45,6 +47,7 @@ section! {
 counts! {
     /// Classes of virtual channels.
     classes: 1 to 16;
+    threads: 1 to 64;
 }
 
 /// What happens to a network that could lock up.
