@@ -25,7 +25,8 @@ OURS = (
     "CPU time of this process, workload and report included; the paper's is wall time on "
     "its machine"
 )
-FLIT = "against the paper's 21.42 minutes; no flits are simulated here"
+NO_FLITS = "against the paper's 21.42 minutes; no flits are simulated here"
+FLITS_TOO = "against the paper's 21.42 minutes, flits against flits"
 
 
 def rows(backends: Sequence[str]) -> list[StudyRow]:
@@ -37,7 +38,14 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
     return [
         *found,
         *(
-            StudyRow("4x4x4, every rank, over flits", each, printed(FASTER, WHERE), gain, "x", FLIT)
+            StudyRow(
+                "4x4x4, every rank, over the paper's flits",
+                each,
+                printed(FASTER, WHERE),
+                gain,
+                "x",
+                FLITS_TOO if each == "flit" else NO_FLITS,
+            )
             for each, gain in faster
         ),
     ]
