@@ -210,7 +210,8 @@ impl<R: Routing> Garnet<R> {
     /// `count` packets come at once, the last of them with `last` flits.
     pub fn send_many(&mut self, cycle: u64, packet: Packet, (count, last): (u64, u32), token: u64) {
         debug_assert!(cycle >= self.now && packet.flits > 0 && last > 0 && count > 0);
-        self.under_way += count;
+        // A part counts what it sends and what arrives there; only the sum over parts says more.
+        self.under_way = self.under_way.wrapping_add(count);
         let node = &mut self.nodes[packet.src as usize];
         let lanes = &node.lanes_of[usize::from(packet.vnet)];
         let lane = lanes[usize::from(packet.port) % lanes.len()];
