@@ -12,13 +12,16 @@ mod fabric;
 pub mod garnet;
 mod grid;
 pub mod input_queued;
+mod queue;
 pub mod reference;
 mod refused;
 mod report;
+mod uses;
 
-pub use backend::{Course, Flits, Hop, Refusal, Settings, Table};
+pub use backend::{Course, Flits, Hop, Refusal, Router, Settings, Table};
 pub use engine::Random;
 pub use fabric::{CYCLE, Channel, End, Fabric, Head, Packet, Routing, Way};
 pub use grid::{DimensionOrder, Grid, GridWays};
 pub use refused::Refused;
-pub use report::{Arrival, Blocked, Counters};
+pub use report::{Arrival, Blocked};
+pub use uses::Use;

@@ -19,17 +19,6 @@ pub struct Arrival {
     pub hops: u32,
 }
 
-/// What a channel has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Flits carried.
-    pub flits: u64,
-    /// Packets of which it has carried flits.
-    pub packets: u64,
-    /// Cycles in which a flit of its router that wanted it lost to another.
-    pub lost: u64,
-}
-
 /// A virtual channel whose packet cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked {

@@ -175,7 +175,7 @@ fn refused(change: impl Fn(&mut input_queued::Settings, &mut Fabric)) -> Refused
 #[test]
 fn input_queued_routers_refuse_what_cannot_be() {
     type Change = fn(&mut input_queued::Settings, &mut Fabric);
-    let cases: [(Change, &str); 11] = [
+    let cases: [(Change, &str); 12] = [
         (|settings, _| settings.vcs = 0, "virtual channels is 0; allowed: 1 to 64"),
         (|settings, _| settings.vcs = 65, "virtual channels is 65; allowed: 1 to 64"),
         (|settings, _| settings.buffers_per_vc = 0, "flits of a virtual channel is 0"),
@@ -184,12 +184,13 @@ fn input_queued_routers_refuse_what_cannot_be() {
         (|settings, _| settings.channel_allocation = 0, "cycles of channel allocation is 0"),
         (|settings, _| settings.switch_allocation = u32::MAX, "allowed: 1 to 1,048,576"),
         (|_, fabric| fabric.channels[0].latency = 0, "latency of a link is 0"),
-        (|_, fabric| fabric.channels[0].vnets = 0..2, "virtual networks is 0..2"),
+        (|_, fabric| fabric.channels[1].vnets = 0..2, "virtual networks is 0..2"),
         (
-            |_, fabric| fabric.channels[0].occupancy = 3 * CYCLE / 2,
-            "cycles of a flit on a link is 1.5",
+            |_, fabric| fabric.channels.iter_mut().for_each(|channel| channel.vnets = 0..3),
+            "virtual channels is 4; allowed: a multiple of the virtual networks",
         ),
-        (|_, fabric| fabric.nodes = 5, "links of a node is 0; allowed: 1"),
+        (|_, fabric| fabric.channels[0].occupancy = CYCLE / 2, "cycles of a flit on a link is 0.5"),
+        (|_, fabric| fabric.nodes = 5, "links of a node is 0; allowed: at least 1"),
     ];
     for (change, words) in cases {
         let refused = refused(change).to_string();

@@ -1,7 +1,8 @@
 //! The backend keeps the contract of `network`, agrees with bandwidth and latency where nothing
 //! contends, and refuses what could lock up.
 
-use net_flit::{Course, Flits, Random, Refusal, Settings};
+use net_flit::input_queued::{self, Allocator};
+use net_flit::{Course, Flits, Random, Refusal, Router, Settings};
 use network::{Backend, LinkCost, Transfer, conformance};
 use topology::{
     Block, Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology,
@@ -25,9 +26,22 @@ const SETTINGS: Settings = Settings {
     flit: 512,
     packet: 4096,
     virtual_channels: Some(4),
-    buffers: 8,
+    buffers: Some(8),
     ..Settings::DEFAULT
 };
+
+/// Garnet's router, and the textbook's with one pipeline and another.
+fn routers() -> [Router; 3] {
+    let one = input_queued::Settings::default();
+    let other = input_queued::Settings {
+        routing: 0,
+        speculative: true,
+        waits_for_tail_credit: true,
+        allocator: Allocator::RoundRobin,
+        ..one
+    };
+    [Router::Garnet { latency: 1 }, Router::InputQueued(one), Router::InputQueued(other)]
+}
 
 fn exact(bandwidth: Bandwidth, latency: Span) -> LinkCost {
     LinkCost::Exact { bandwidth, latency }
@@ -90,17 +104,18 @@ fn longest(links: &LinkGraph, transfer: &Transfer) -> Span {
 fn stacks_keep_the_contract() {
     let mut random = Random::new(1);
     for (case, shape) in SHAPES.into_iter().cycle().take(18).enumerate() {
+        let settings = Settings { router: routers()[(case + case / 9) % 3], ..SETTINGS };
         let dims = dims(shape, &mut random);
         let fabric = Fabric::Stacked(dims.clone());
         let transfers = traffic(fabric.npus(), &mut random);
         let routing = [Routing::Lowest, Routing::Hash { seed: 3 }][case % 2];
         let links = LinkGraph::new(&fabric).unwrap().with_routing(routing);
         let result = conformance::check(
-            || stack(&dims, routing, SETTINGS),
+            || stack(&dims, routing, settings.clone()),
             &transfers,
             |_: &Flits, transfer| alone(&links, transfer),
         );
-        assert_eq!(result, Ok(()), "{routing} on {shape}");
+        assert_eq!(result, Ok(()), "{routing} on {shape}, {:?}", settings.router);
     }
 }
 
@@ -108,19 +123,25 @@ fn stacks_keep_the_contract() {
 #[test]
 fn every_course_keeps_the_contract() {
     let mut random = Random::new(2);
-    for shape in ["R(4)_R(4)", "R(3)_FC(4)_SW(2)", "M(5)_SW(3)"] {
-        for course in [Course::UpDown, Course::Valiant { seed: 3 }, Course::Adaptive] {
+    let shapes = ["R(4)_R(4)", "R(3)_FC(4)_SW(2)", "M(5)_SW(3)"];
+    for (case, shape) in shapes.into_iter().enumerate() {
+        let cases = [
+            (Course::UpDown, routers()[case]),
+            (Course::Valiant { seed: 3 }, routers()[(case + 1) % 3]),
+            (Course::Adaptive, routers()[0]),
+        ];
+        for (course, router) in cases {
             let dims = dims(shape, &mut random);
             let fabric = Fabric::Stacked(dims.clone());
             let transfers = traffic(fabric.npus(), &mut random);
             let links = LinkGraph::new(&fabric).unwrap();
-            let settings = Settings { course: course.clone(), ..SETTINGS };
+            let settings = Settings { course: course.clone(), router, ..SETTINGS };
             let result = conformance::check(
                 || stack(&dims, Routing::Lowest, settings.clone()),
                 &transfers,
                 |_: &Flits, transfer| longest(&links, transfer),
             );
-            assert_eq!(result, Ok(()), "{course:?} on {shape}");
+            assert_eq!(result, Ok(()), "{course:?} on {shape}, {router:?}");
         }
     }
 }
@@ -129,7 +150,10 @@ fn every_course_keeps_the_contract() {
 /// latency and the bytes over the bandwidth, within 2 %.
 #[test]
 fn large_messages_without_contention_take_the_links_time() {
-    for (shape, sizes) in [("R(8)", vec![8]), ("R(4)_R(4)", vec![4, 4])] {
+    let shapes = [("R(8)", vec![8]), ("R(4)_R(4)", vec![4, 4])];
+    for ((shape, sizes), router) in
+        shapes.iter().flat_map(|shape| routers().map(|router| (shape, router)))
+    {
         let bandwidth = Bandwidth(50_000_000_000);
         let dims: Vec<Dim> = sizes
             .iter()
@@ -141,7 +165,8 @@ fn large_messages_without_contention_take_the_links_time() {
                 parallel: 1,
             })
             .collect();
-        let settings = Settings { flit: 64, virtual_channels: None, buffers: 64, ..SETTINGS };
+        let settings =
+            Settings { flit: 64, router, virtual_channels: None, buffers: None, ..SETTINGS };
         let mut network = stack(&dims, Routing::Lowest, settings);
         let bytes = 4_000_000;
         let npus: u32 = sizes.iter().product();
@@ -157,7 +182,7 @@ fn large_messages_without_contention_take_the_links_time() {
         }
         let expected = network.physical_minimum(0, 1, bytes).0 as f64;
         let ratio = last.0 as f64 / expected;
-        assert!((1.0..1.02).contains(&ratio), "{shape}: {ratio}");
+        assert!((1.0..1.02).contains(&ratio), "{shape}, {router:?}: {ratio}");
     }
 }
 
@@ -193,7 +218,7 @@ fn all_to_all(mut network: Flits, npus: u32, name: &str) {
 }
 
 const TIGHT: Settings =
-    Settings { virtual_channels: Some(1), buffers: 1, packet: 2048, ..SETTINGS };
+    Settings { virtual_channels: Some(1), buffers: Some(1), packet: 2048, ..SETTINGS };
 
 /// Three switches in a ring of one-way links: each link would wait for the next. Some routes get
 /// channels of their own.
@@ -226,13 +251,17 @@ fn random_graph(random: &mut Random) -> (u32, (Fabric, LinkGraph, Vec<LinkCost>)
 #[test]
 fn random_graphs_deliver_everything() {
     let mut random = Random::new(4);
-    for case in 0..1000 {
+    for case in 0..1000u64 {
         let (npus, (fabric, links, costs)) = random_graph(&mut random);
         let more = [Course::Valiant { seed: case }, Course::Adaptive];
         let more = &more[..if case % 4 == 0 { 2 } else { 0 }];
         for course in [Course::Topology, Course::UpDown].iter().chain(more) {
-            let name = format!("graph {case}, {course:?}");
-            let settings = Settings { course: course.clone(), ..TIGHT };
+            let router = match course {
+                Course::Adaptive => routers()[0],
+                _ => routers()[case as usize % 3],
+            };
+            let name = format!("graph {case}, {course:?}, {router:?}");
+            let settings = Settings { course: course.clone(), router, ..TIGHT };
             let network = Flits::new(&fabric, links.clone(), (costs.clone(), true), settings)
                 .unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
             all_to_all(network.checked(), npus, &name);
@@ -250,12 +279,16 @@ fn stacks_never_lock_up() {
         {
             let mut dims = dims(shape, &mut Random::new(9));
             for parallel in 1..3 {
+                let router = match course {
+                    Course::Adaptive => routers()[0],
+                    _ => routers()[(shape.len() + parallel as usize) % 3],
+                };
                 dims[0].parallel = parallel;
                 let npus = dims.iter().map(|dim| dim.size).product();
                 let ordered = parallel == 2 && matches!(course, Course::Topology | Course::UpDown);
-                let settings = Settings { course: course.clone(), ordered, ..TIGHT };
+                let settings = Settings { course: course.clone(), ordered, router, ..TIGHT };
                 let network = stack(&dims, Routing::Lowest, settings);
-                all_to_all(network, npus, &format!("{shape}, {course:?}, {parallel}"));
+                all_to_all(network, npus, &format!("{shape}, {course:?}, {parallel}, {router:?}"));
             }
         }
     }
@@ -277,9 +310,15 @@ fn a_ring_without_datelines_locks_up() {
         let next = hops[(at + 1) % 8];
         assert_eq!(links.link(hop.link).to, links.link(next.link).from);
     }
-    let unsafe_one = Settings { may_lock_up: true, ..one };
-    let mut network =
-        Flits::new(&fabric, links, (costs, false), unsafe_one).expect("overruled").checked();
+    for router in routers() {
+        let settings = Settings { may_lock_up: true, router, ..one.clone() };
+        let network = Flits::new(&fabric, links.clone(), (costs.clone(), false), settings);
+        lock_up(network.expect("overruled").checked());
+    }
+}
+
+/// All of a ring of 8 send up to 3 places ahead until nothing moves: all links wait.
+fn lock_up(mut network: Flits) {
     for (src, distance) in (0..8).flat_map(|src| (1..4).map(move |distance| (src, distance))) {
         let dst = (src + distance) % 8;
         let transfer =
@@ -308,7 +347,7 @@ fn permuted(shape: &str, course: &Course, dst: impl Fn(u32) -> u32) -> Span {
         course: course.clone(),
         packet: 256,
         virtual_channels: Some(16),
-        buffers: 8,
+        buffers: Some(8),
         ..Settings::DEFAULT
     };
     let mut network = stack(&dims, Routing::Lowest, settings);

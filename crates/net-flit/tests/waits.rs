@@ -1,8 +1,9 @@
 //! What flits waited for, against what packets took.
 
-use net_flit::garnet::{Arrival, Garnet, Settings, Use};
+use net_flit::garnet::{Arrival, Garnet, Settings};
+use net_flit::input_queued::{self, Allocator, InputQueued};
 use net_flit::reference::{Bernoulli, Pattern};
-use net_flit::{DimensionOrder, Grid, Packet};
+use net_flit::{DimensionOrder, Grid, Packet, Use};
 
 const CYCLES: u64 = 3_000;
 
@@ -75,4 +76,76 @@ fn more_channels_leave_only_lost_allocations() {
     assert!(few.no_channel > few.lost);
     assert_eq!(many.no_channel, 0);
     assert!(many.lost > 0);
+}
+
+fn textbook(settings: input_queued::Settings) -> InputQueued<DimensionOrder> {
+    let (fabric, ways) = Grid { k: 8, n: 2, wraps: false }.fabric([2, 1], 1);
+    let routing = DimensionOrder::new(ways, 7);
+    InputQueued::new(&fabric, settings, routing).expect("in range").checked()
+}
+
+/// Cycles of a packet of one flit that crosses so many links of an empty network, and those of them
+/// that it is in buffers.
+fn alone(settings: input_queued::Settings, hops: u32) -> [u64; 2] {
+    let mut network = textbook(settings);
+    network.send(0, Packet { src: 0, dst: hops, vnet: 0, flits: 1, port: 0, way: 0 }, 0);
+    let mut arrived = Vec::new();
+    assert!(network.advance(&mut arrived));
+    [arrived[0].network, all_of(&network).held_cycles]
+}
+
+fn all_of(network: &InputQueued<DimensionOrder>) -> Use {
+    network.uses().flatten().fold(Use::default(), Use::and)
+}
+
+/// The same of textbook routers, with each pipeline and each allocator: what packets take beyond
+/// their time in an empty network they are in buffers. Where a buffer has one packet at a time they
+/// wait for a credit, a channel or a turn; elsewhere they also stand behind others.
+#[test]
+fn waits_of_textbook_routers_are_what_packets_take_longer() {
+    let plain = input_queued::Settings { vcs: 2, buffers_per_vc: 1, ..Default::default() };
+    let deep = input_queued::Settings { buffers_per_vc: 3, ..plain };
+    let cases = [
+        plain,
+        deep,
+        input_queued::Settings { routing: 0, speculative: true, ..plain },
+        input_queued::Settings { waits_for_tail_credit: true, ..deep },
+        input_queued::Settings { allocator: Allocator::Matrix, ..plain },
+        input_queued::Settings { allocator: Allocator::Age, ..deep },
+        input_queued::Settings { channel_allocation: 2, ..plain },
+    ];
+    for settings in cases {
+        let (one, two) = (alone(settings, 1), alone(settings, 2));
+        let mut network = textbook(settings);
+        let grid = Grid { k: 8, n: 2, wraps: false };
+        let mut source = Bernoulli::new(grid, Pattern::Uniform, 0.05, 1, 3);
+        let mut arrived = Vec::new();
+        for cycle in 0..CYCLES {
+            network.run(cycle, &mut arrived);
+            source.cycle(|src, dst| {
+                let packet = Packet { src, dst, vnet: 0, flits: 1, port: 0, way: 0 };
+                network.send(cycle, packet, 0);
+            });
+        }
+        while network.advance(&mut arrived) {}
+        let sum = |of: &dyn Fn(&Arrival) -> u64| arrived.iter().map(of).sum::<u64>();
+        let alone = |place: usize| {
+            sum(&|arrival| {
+                let more = (two[place] - one[place]) * u64::from(arrival.hops);
+                more + 2 * one[place] - two[place]
+            })
+        };
+        let longer = sum(&|arrival| arrival.network) - alone(0);
+        let (used, name) = (all_of(&network), format!("{settings:?}"));
+        assert!(longer > 0, "{name}");
+        assert_eq!(used.held_cycles - alone(1), longer, "{name}: {used:?}");
+        let waits = used.no_credit + used.no_channel + used.lost;
+        if settings.buffers_per_vc == 1 || settings.waits_for_tail_credit {
+            assert_eq!(waits, longer, "{name}: {used:?}");
+        } else {
+            assert!(waits < longer && waits > longer / 10, "{name}: {used:?}");
+        }
+        assert_eq!(used.flits, sum(&|arrival| u64::from(arrival.hops) + 2), "{name}");
+        assert_eq!(used.held, 0, "{name}");
+    }
 }

@@ -12,8 +12,8 @@ mod profile;
 pub mod routes_file;
 
 pub use config::native::network::{
-    Analytical, Deadlock, Flit, FlitRouting, FlitSwitching, Flow, FlowWeights, Link, Network,
-    NetworkModel, Packet, Switching, packet,
+    Analytical, Deadlock, Flit, FlitAllocator, FlitPipeline, FlitRouter, FlitRouting,
+    FlitSwitching, Flow, FlowWeights, Link, Network, NetworkModel, Packet, Switching, packet,
 };
 pub use platform::{
     Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Dispatch,

@@ -1,9 +1,12 @@
 //! Settings of flits from the keys of a platform, and what they are where a platform names none.
 
 use graph::Problem;
-use net_flit::{Course, Refusal, Settings, Table};
+use net_flit::input_queued::{self, Allocator};
+use net_flit::{Course, Refusal, Router, Settings, Table};
 use network::LinkCost;
-use platform::{Deadlock, Flit, FlitRouting, FlitSwitching, Platform, routes_file};
+use platform::{
+    Deadlock, Flit, FlitAllocator, FlitRouter, FlitRouting, FlitSwitching, Platform, routes_file,
+};
 use std::sync::Arc;
 use topology::{Fabric, LinkGraph};
 use units::Bytes;
@@ -84,9 +87,10 @@ pub(crate) fn settings(
         }
         Ok(value as u32)
     };
-    let buffers = count("buffer", keys.buffer.map_or(flits, u64::from))?;
-    if keys.switching == FlitSwitching::CutThrough && u64::from(buffers) < flits {
-        let text = format!("a buffer of {buffers} flits does not hold a packet of {flits} flits");
+    let buffers = keys.buffer.map(|buffer| count("buffer", buffer.into())).transpose()?;
+    let few = buffers.filter(|&buffers| u64::from(buffers) < flits);
+    if let (FlitSwitching::CutThrough, Some(few)) = (keys.switching, few) {
+        let text = format!("a buffer of {few} flits does not hold a packet of {flits} flits");
         let allowed = format!("at least {flits}, or switching: wormhole");
         return Err(fault("buffer", text, allowed));
     }
@@ -109,8 +113,36 @@ pub(crate) fn settings(
             .map(|channels| count("virtual_channels", channels.into()))
             .transpose()?,
         buffers,
-        router_latency: count("router_latency", keys.router_latency.into())?,
+        router: match keys.router {
+            FlitRouter::Garnet => {
+                Router::Garnet { latency: count("router_latency", keys.router_latency.into())? }
+            }
+            FlitRouter::InputQueued => Router::InputQueued(input_queued(&keys)),
+        },
     })
+}
+
+/// The router of the textbook.
+fn input_queued(keys: &Flit) -> input_queued::Settings {
+    let pipeline = keys.pipeline.clone().unwrap_or_default();
+    input_queued::Settings {
+        routing: pipeline.route_computation,
+        channel_allocation: pipeline.channel_allocation,
+        switch_allocation: pipeline.switch_allocation,
+        traversal: pipeline.switch_traversal,
+        credit_processing: pipeline.credit_processing,
+        speculative: pipeline.speculation,
+        waits_for_tail_credit: pipeline.waits_for_tail_credit,
+        allocator: match pipeline.allocator {
+            FlitAllocator::Islip => Allocator::Islip,
+            FlitAllocator::RoundRobin => Allocator::RoundRobin,
+            FlitAllocator::Matrix => Allocator::Matrix,
+            FlitAllocator::Age => Allocator::Age,
+        },
+        iterations: pipeline.iterations,
+        cut_through: keys.switching == FlitSwitching::CutThrough,
+        ..input_queued::Settings::default()
+    }
 }
 
 /// How packets are routed; a table is read from its file.
@@ -210,7 +242,9 @@ pub(crate) fn problem(platform: &Platform, links: &LinkGraph, refusal: Refusal) 
             Problem::new(file, place, text).help(allowed)
         }
         Refusal::Setting(refused) => {
-            let place = "network.flit".to_string();
+            // Settings of one word are keys.
+            let key = Some(refused.name).filter(|name| !name.contains(' '));
+            let place = key.map_or("network.flit".into(), |key| format!("network.flit.{key}"));
             Problem::new(platform.name.clone(), place, refused.to_string())
         }
         Refusal::Turns { to, nodes } => {

@@ -1,4 +1,5 @@
-"""`network.flit.routing`: every routing delivers, and wrong settings are named errors."""
+"""`network.flit.routing` and `network.flit.router`: every routing delivers on both routers, and
+wrong settings are named errors."""
 
 from __future__ import annotations
 
@@ -43,13 +44,28 @@ def args(path: Path, *settings: str) -> list[str]:
     return ["collective", "all_to_all", "-p", str(path), "-b", "32K", "-e", "32K", *sets]
 
 
+PIPELINE = "pipeline={route_computation: 0, speculation: true, allocator: age}"
+
+
 @pytest.mark.parametrize(
-    "routing", ["topology", "dimension_order", "up_down", "valiant", "valiant(7)", "adaptive"]
+    "settings",
+    [
+        ["routing=topology"],
+        ["routing=dimension_order"],
+        ["routing=up_down"],
+        ["routing=valiant"],
+        ["routing=valiant(7)"],
+        ["routing=adaptive"],
+        ["router=input_queued"],
+        ["router=input_queued", "routing=up_down", PIPELINE],
+        ["router=input_queued", "routing=valiant", "switching=cut_through"],
+        ["router=input_queued", "ordered=true", "virtual_channels=1"],
+    ],
 )
-def test_every_routing_delivers(armillary: Armillary, tmp_path: Path, routing: str) -> None:
+def test_every_routing_delivers(armillary: Armillary, tmp_path: Path, settings: list[str]) -> None:
     """The same twice, too."""
     (tmp_path / "ring.yml").write_text(RING)
-    run = args(tmp_path / "ring.yml", f"routing={routing}")
+    run = args(tmp_path / "ring.yml", *settings)
     first = armillary(*run)
     assert first.returncode == 0, first.stderr
     assert armillary(*run).stdout == first.stdout
@@ -75,6 +91,20 @@ def test_every_routing_delivers(armillary: Armillary, tmp_path: Path, routing: s
         (["buffer=4", "switching=cut_through"], "does not hold a packet of 8", "at least 8"),
         (["ordered=true", "routing=adaptive"], "adaptive sends packets on several ways", "false"),
         (["deadlock=perhaps"], "perhaps", "refuse, allow"),
+        (["router=clos"], "clos", "garnet, input_queued"),
+        (["router=input_queued", "routing=adaptive"], "routing is adaptive", "router: garnet"),
+        (["router=input_queued", "threads=2"], "threads is 2", "1 with router: input_queued"),
+        (
+            ["router=input_queued", "virtual_channels=33"],
+            "virtual_channels is 33 of 2 classes",
+            "at most 64 of all classes",
+        ),
+        (["router=input_queued", "ordered=true"], "virtual_channels is 2", "1 with ordered: true"),
+        (
+            ["router=input_queued", "pipeline.switch_allocation=0"],
+            "0 is not allowed",
+            "a whole number from 1 to 1024",
+        ),
     ],
 )
 def test_wrong_settings_are_named(
@@ -88,6 +118,31 @@ def test_wrong_settings_are_named(
     assert "network.flit." in done.stderr
     assert allowed in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_deeper_pipeline_takes_longer(armillary: Armillary, tmp_path: Path) -> None:
+    """Each stage adds its cycles to both routers on the way of a message of one flit."""
+    (tmp_path / "ring.yml").write_text(RING.replace("Ring(8)", "Ring(3)"))
+    times = []
+    for stages in ("", "channel_allocation=1001", "route_computation=501"):
+        run = args(
+            tmp_path / "ring.yml", "router=input_queued", *([f"pipeline.{stages}"] * bool(stages))
+        )
+        done = armillary(*run, "-b", "48", "-e", "48")
+        assert done.returncode == 0, done.stderr
+        row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["48"])
+        times.append(round(float(row.split()[5]), 2))
+    assert [round(time - times[0], 2) for time in times] == [0, 2, 1]
+
+
+def test_keys_of_the_other_router_have_no_effect(armillary: Armillary, tmp_path: Path) -> None:
+    """They are named."""
+    (tmp_path / "ring.yml").write_text(RING)
+    done = armillary(*args(tmp_path / "ring.yml", "pipeline.speculation=true"))
+    assert done.returncode == 0
+    assert "network.flit.pipeline has no effect with router: garnet" in done.stderr
+    done = armillary(*args(tmp_path / "ring.yml", "router=input_queued", "router_latency=2"))
+    assert "network.flit.router_latency has no effect with router: input_queued" in done.stderr
 
 
 def test_links_side_by_side_carry_as_much_as_one_of_their_sum(

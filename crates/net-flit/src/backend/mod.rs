@@ -13,21 +13,25 @@ mod datelines;
 mod layers;
 mod plan;
 mod proof;
+mod routers;
 mod routes;
 mod search;
 mod seen;
+mod settings;
 mod valiant;
 mod wish;
 
 use crate::fabric::{CYCLE, Channel, End, Fabric};
-use crate::garnet::{self, Arrival, Whole};
+use crate::report::{Arrival, Blocked};
 pub use course::{Course, Hop, Refusal, Table};
 use network::{
     Alike, Backend, BlockedPort, Delivery, FlitLinkUsage, Footprint, LinkCost, LinkEnds, LinkUsage,
     NetworkSink, Sending, Stuck, Transfer, Usage,
 };
+use routers::{Routers, of_garnet, of_textbook};
 use routes::{Lanes, Routes};
 use seen::Seen;
+pub use settings::{Router, Settings};
 use std::sync::Arc;
 use topology::LinkGraph;
 use units::{Span, Time};
@@ -35,59 +39,10 @@ use wish::Wish;
 
 /// Cycles for which links report together what they have sent.
 const WINDOW: u64 = 256;
-/// Routers from which on another thread pays.
-const ROUTERS: u32 = 2048;
 /// Lanes of a network interface.
 const LANES: u32 = 64;
 /// Flits over which the time of one is measured.
 const MANY: u64 = 1 << 20;
-
-/// Settings of a network of flits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Length of a cycle.
-    pub cycle: Span,
-    /// Bytes of a flit.
-    pub flit: u32,
-    /// Bytes of a packet: a multiple of `flit`.
-    pub packet: u32,
-    /// Virtual channels of each class; where it is `None`, as many as fill every link.
-    pub virtual_channels: Option<u32>,
-    /// Flits that each of them holds.
-    pub buffers: u32,
-    /// Cycles of a router, at least 1.
-    pub router_latency: u32,
-    /// Whether packets that take the same way keep their order. Not with courses on which they take
-    /// several.
-    pub ordered: bool,
-    /// How packets are routed.
-    pub course: Course,
-    /// Most classes of deterministic routes; where it is `None`, what the proof needs.
-    pub classes: Option<u16>,
-    /// Whether the network is built even if it could lock up.
-    pub may_lock_up: bool,
-    /// Threads that simulate it; where it is `None`, one for 2,048 routers, at most one for each
-    /// core.
-    pub threads: Option<u16>,
-}
-
-impl Settings {
-    /// A clock of 1 GHz, flits of 64 B, packets of 4 KiB and channels that hold one; the routes of
-    /// the topology.
-    pub const DEFAULT: Settings = Settings {
-        cycle: Span::from_ns(1),
-        flit: 64,
-        packet: 4096,
-        virtual_channels: None,
-        buffers: 64,
-        router_latency: 1,
-        ordered: false,
-        course: Course::Topology,
-        classes: None,
-        may_lock_up: false,
-        threads: None,
-    };
-}
 
 /// A transfer that has not arrived.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +54,7 @@ struct Open {
 
 /// A network of routers with virtual channels and credits.
 pub struct Flits {
-    network: Whole<Routes>,
+    network: Routers,
     graph: Arc<LinkGraph>,
     costs: Vec<LinkCost>,
     by_link: bool,
@@ -162,25 +117,17 @@ impl Flits {
         let (flits, ejections) = build((&graph, &routes.lanes), classes, &occupancies, cycles);
         let has_own_ports = most_lanes(&flits) <= LANES / u32::from(classes);
         let routes = routes.with_ejections(ejections);
-        let router = garnet::Settings {
-            vnets: classes,
-            vcs_per_vnet: settings.virtual_channels.unwrap_or_else(|| fill(&flits, &settings)),
-            buffers_per_vc: settings.buffers,
-            router_latency: settings.router_latency,
-            interleaves: false,
-            ordered: settings.ordered,
+        let network = match settings.router {
+            Router::Garnet { latency } => of_garnet(&flits, (latency, classes), &settings, routes),
+            Router::InputQueued(router) => {
+                of_textbook(&flits, (router, classes), &settings, routes)
+            }
         };
-        let threads = match settings.threads {
-            // Ways over nodes at random are found where packets are.
-            _ if matches!(settings.course, Course::Valiant { .. }) => 1,
-            _ if settings.may_lock_up => 1,
-            Some(threads) => threads,
-            None => side_by_side(flits.routers),
-        };
+        let network = network.map_err(Refusal::Setting)?;
         let dims = if by_link { 1 } else { costs.len() };
         Ok(Flits {
             turns: vec![0; graph.len() as usize],
-            network: Whole::new(&flits, router, routes, threads).map_err(Refusal::Setting)?,
+            network,
             reported: Reported { links: vec![(0, Time::ZERO); graph.len() as usize], cycle: 0 },
             graph,
             costs,
@@ -207,7 +154,7 @@ impl Flits {
 
     /// Virtual channels of each class.
     pub fn virtual_channels(&self) -> u32 {
-        self.network.settings().vcs_per_vnet
+        self.network.channels().0
     }
 
     /// Flits that have crossed a router.
@@ -252,16 +199,13 @@ impl Flits {
         self.arrived = arrived;
     }
 
-    /// What each link has done, on all its channels.
-    fn counters(&self) -> Vec<garnet::Counters> {
+    /// Flits that each link has carried, on all its channels.
+    fn flits(&self) -> Vec<u64> {
         let lanes = &self.network.routing().lanes;
-        let mut links = vec![garnet::Counters::default(); self.graph.len() as usize];
-        for (channel, counters) in (0..).zip(self.network.counters()) {
+        let mut links = vec![0; self.graph.len() as usize];
+        for (channel, flits) in (0..).zip(self.network.flits()) {
             let Some(link) = lanes.link(channel) else { break };
-            let all = &mut links[link as usize];
-            all.flits += counters.flits;
-            all.packets += counters.packets;
-            all.lost += counters.lost;
+            links[link as usize] += flits;
         }
         links
     }
@@ -290,16 +234,16 @@ impl Flits {
         let cycle = self.settings.cycle.0;
         let (since, now) = (Time(self.reported.cycle * cycle), Time(now * cycle));
         let mut all: Vec<Sending> = Vec::new();
-        for (link, counters) in (0..self.graph.len()).zip(self.counters()) {
+        for (link, flits) in (0..self.graph.len()).zip(self.flits()) {
             let (before, until) = self.reported.links[link as usize];
-            if counters.flits == before || until > now && !is_end {
+            if flits == before || until > now && !is_end {
                 continue;
             }
-            let took = self.busy(link, counters.flits).0 - self.busy(link, before).0;
+            let took = self.busy(link, flits).0 - self.busy(link, before).0;
             let begin = since.max(until);
-            let bytes = (counters.flits - before) * u64::from(self.settings.flit);
+            let bytes = (flits - before) * u64::from(self.settings.flit);
             let end = begin + Span(took);
-            self.reported.links[link as usize] = (counters.flits, end);
+            self.reported.links[link as usize] = (flits, end);
             let ends = self.graph.link(link);
             let link = LinkEnds { link, from: ends.from, to: ends.to, dim: ends.dim, count: None };
             all.push(Sending { link, token: 0, begin, end, bytes });
@@ -317,10 +261,10 @@ impl Flits {
         if self.network.routing().has_one_length() {
             return bytes;
         }
-        for (link, counters) in (0..).zip(self.counters()) {
+        for (link, flits) in (0..).zip(self.flits()) {
             if self.graph.link(link).from < self.graph.npus() {
                 let dim = if self.by_link { 0 } else { self.graph.dim(link) };
-                bytes[dim as usize] += u128::from(counters.flits) * u128::from(self.settings.flit);
+                bytes[dim as usize] += u128::from(flits) * u128::from(self.settings.flit);
             }
         }
         bytes
@@ -405,27 +349,6 @@ fn most_lanes(fabric: &Fabric) -> u32 {
         }
     }
     counts.into_iter().flatten().max().unwrap_or(0)
-}
-
-/// Threads for a network of so many routers.
-fn side_by_side(routers: u32) -> u16 {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-    (routers / ROUTERS).clamp(1, cores.min(64)) as u16
-}
-
-/// Virtual channels of a class that keep every link busy: each is free again a round trip after a
-/// packet has taken it.
-fn fill(fabric: &Fabric, settings: &Settings) -> u32 {
-    let flits = u64::from(settings.packet / settings.flit);
-    let needs = |channel: &Channel| {
-        let packet = flits * channel.occupancy;
-        let around = 4
-            + 2 * u64::from(channel.latency)
-            + u64::from(settings.router_latency)
-            + 6 * (channel.occupancy.div_ceil(CYCLE));
-        (around * CYCLE).div_ceil(packet) + 2
-    };
-    fabric.channels.iter().map(needs).max().unwrap_or(1).min(4096) as u32
 }
 
 impl Backend for Flits {
@@ -524,11 +447,17 @@ impl Backend for Flits {
     }
 
     fn footprint(&self) -> Footprint {
-        let slots = 2 * u64::from(self.virtual_channels());
+        let (channels, buffers) = self.network.channels();
+        // Only textbook routers keep a list of the flits of each buffer.
+        let buffers = match self.settings.router {
+            Router::Garnet { .. } => 0,
+            Router::InputQueued(_) => buffers,
+        };
+        let slots = 2 * u64::from(channels);
         Footprint {
             transfer: 128,
             links: self.network.routing().lanes.len().into(),
-            link: slots * 48,
+            link: slots * (64 + 4 * u64::from(buffers)),
             used_link: 0,
             packet: self.settings.flit.into(),
         }
@@ -536,7 +465,7 @@ impl Backend for Flits {
 
     fn stalled(&self) -> Option<Stuck> {
         let cycle = self.network.deadlock()?;
-        let blocked = |place: garnet::Blocked| {
+        let blocked = |place: Blocked| {
             let link = self.network.routing().lanes.link(place.channel)?;
             let ends = self.graph.link(link);
             let waits_for = "no free channel and no credit".into();

@@ -1,8 +1,8 @@
 //! What the network reports of its packets and links.
 
-use super::routes::Routes;
-use crate::garnet::{Use, Whole};
+use super::routers::Routers;
 use crate::report::Arrival;
+use crate::uses::Use;
 use engine::Histogram;
 use network::{ChannelUsage, Distribution, FlitLinkUsage, FlitUsage};
 use topology::LinkGraph;
@@ -22,11 +22,9 @@ impl Seen {
     /// A packet that stands for `weight` has arrived.
     #[inline]
     pub(super) fn arrives(&mut self, arrival: &Arrival, weight: u64) {
-        // Garnet counts one cycle less.
-        let network = arrival.network + 1;
         self.source_wait.add_times(arrival.queued, weight);
-        self.network.add_times(network, weight);
-        self.latency.add_times(arrival.queued + network, weight);
+        self.network.add_times(arrival.network, weight);
+        self.latency.add_times(arrival.queued + arrival.network, weight);
         self.hops += u64::from(arrival.hops) * weight;
         self.hops_max = self.hops_max.max(arrival.hops);
     }
@@ -35,10 +33,10 @@ impl Seen {
     pub(super) fn usage(
         &self,
         cycle: Span,
-        network: &Whole<Routes>,
+        network: &Routers,
         links: Vec<FlitLinkUsage>,
     ) -> FlitUsage {
-        let settings = network.settings();
+        let (channels, buffer) = network.channels();
         FlitUsage {
             packets: self.latency.count,
             hops: self.hops,
@@ -46,8 +44,8 @@ impl Seen {
             source_wait: distribution(&self.source_wait, cycle),
             network: distribution(&self.network, cycle),
             latency: distribution(&self.latency, cycle),
-            channels: settings.vcs_per_vnet,
-            buffer: settings.buffers_per_vc,
+            channels,
+            buffer,
             links,
         }
     }
@@ -66,7 +64,7 @@ fn distribution(times: &Histogram<6>, cycle: Span) -> Distribution {
 /// sending.
 pub(super) fn links(
     graph: &LinkGraph,
-    network: &Whole<Routes>,
+    network: &Routers,
     cycle: Span,
     busy: impl Fn(u32, u64) -> Span,
 ) -> Vec<FlitLinkUsage> {

@@ -1,9 +1,10 @@
 //! A network interface: packets get a virtual channel, their flits leave, and flits arrive.
 
-use super::state::{NONE, Record, Waiting};
+use super::state::{NONE, Record};
 use super::{Arrival, BODY, Garnet, HEAD};
 use crate::bits::next_from;
 use crate::fabric::Routing;
+use crate::queue::Waiting;
 
 impl<R: Routing> Garnet<R> {
     /// What an interface does in a cycle: each lane takes at most one packet, each link
@@ -48,10 +49,9 @@ impl<R: Routing> Garnet<R> {
         };
         let Some(found) = (lane.turn..vcs).chain(0..lane.turn).find(idle) else { return false };
         lane.turn = if found + 1 == vcs { 0 } else { found + 1 };
-        waiting.left -= 1;
-        let Waiting { mut packet, left, last, token, since } = *waiting;
-        if left == 0 {
-            packet.flits = last;
+        let (mut packet, is_last) = waiting.pop();
+        let Waiting { token, since, .. } = *waiting;
+        if is_last {
             lane.queue.pop_front();
         }
         self.routing.enters(&mut packet);

@@ -12,22 +12,23 @@
 
 mod border;
 mod checks;
+mod closed;
 mod interface;
 mod router;
 mod side_by_side;
 mod state;
 mod stuck;
-mod uses;
 mod whole;
 
 use crate::calendar::Calendar;
 use crate::checker::Checker;
 use crate::fabric::{End, Fabric, Packet, Routing};
+use crate::queue::Waiting;
 use crate::refused::Refused;
-pub use crate::report::{Arrival, Blocked, Counters};
+pub use crate::report::{Arrival, Blocked};
+pub use crate::uses::Use;
 use border::Border;
-use state::{Line, NONE, Node, Ports, Record, Router, Slots, Waiting};
-pub use uses::Use;
+use state::{Line, NONE, Node, Ports, Record, Router, Slots};
 pub use whole::Whole;
 
 /// The settings of Garnet.
@@ -180,15 +181,9 @@ impl<R: Routing> Garnet<R> {
         self.traversals
     }
 
-    /// What each channel has done.
-    pub fn counters(&self) -> impl Iterator<Item = Counters> + '_ {
-        self.uses().map(|uses| {
-            uses.fold(Counters::default(), |all, used| Counters {
-                flits: all.flits + used.flits,
-                packets: all.packets + used.packets,
-                lost: all.lost + used.lost,
-            })
-        })
+    /// Flits that each channel has carried.
+    pub fn flits(&self) -> impl Iterator<Item = u64> + '_ {
+        self.uses().map(|uses| uses.map(|used| used.flits).sum())
     }
 
     /// What each virtual network of each channel has done up to now.

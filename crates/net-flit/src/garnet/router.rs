@@ -1,10 +1,10 @@
 //! A router: what arrives, and which flits move in a cycle.
 
 use super::state::{Down, Line, NONE, Router};
-use super::uses::Use;
 use super::{BODY, Garnet, HEAD};
 use crate::bits::next_from;
 use crate::fabric::{End, Head, Routing, Way};
+use crate::uses::Use;
 
 /// Room for what inputs name in a cycle.
 pub(super) struct Scratch {

@@ -4,8 +4,10 @@
 //! channel has slots for those of its virtual networks only, and words of bits that cover them.
 
 use super::Settings;
-use super::uses::{Closed, Use};
+use super::closed::Closed;
 use crate::fabric::{CYCLE, End, Fabric, Packet, Way};
+use crate::queue::Waiting;
+use crate::uses::Use;
 use std::collections::VecDeque;
 
 /// No packet, slot or channel.
@@ -283,18 +285,6 @@ pub(super) struct Lane {
     pub queue: VecDeque<Waiting>,
     /// Where the search for an idle virtual channel begins.
     pub turn: u32,
-}
-
-/// Packets that wait, from one node to another.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
-    pub packet: Packet,
-    pub left: u64,
-    /// Flits of the last.
-    pub last: u32,
-    pub token: u64,
-    /// Cycle in which they came.
-    pub since: u64,
 }
 
 impl Node {

@@ -2,10 +2,11 @@
 
 use super::border::{Border, parts};
 use super::side_by_side::Parts;
-use super::{Garnet, Settings, Use};
+use super::{Garnet, Settings};
 use crate::fabric::{Fabric, Packet, Routing};
 use crate::refused::Refused;
-use crate::report::{Arrival, Blocked, Counters};
+use crate::report::{Arrival, Blocked};
+use crate::uses::Use;
 
 /// A network of Garnet's routers, in one part or in several that run side by side.
 pub struct Whole<R>(Kind<R>);
@@ -101,17 +102,13 @@ impl<R: Routing> Whole<R> {
         }
     }
 
-    /// What each channel has done.
-    pub fn counters(&self) -> Vec<Counters> {
-        let of = |network: &Garnet<R>| network.counters().collect::<Vec<_>>();
-        let and = |one: Counters, other: Counters| Counters {
-            flits: one.flits + other.flits,
-            packets: one.packets + other.packets,
-            lost: one.lost + other.lost,
-        };
+    /// Flits that each channel has carried.
+    pub fn flits(&self) -> Vec<u64> {
         match &self.0 {
-            Kind::One(network) => of(network),
-            Kind::Many(parts) => merged(parts.each(|part| of(part)), and),
+            Kind::One(network) => network.flits().collect(),
+            Kind::Many(parts) => {
+                merged(parts.each(|part| part.flits().collect()), |one, other| one + other)
+            }
         }
     }
 

@@ -35,8 +35,8 @@ pub(super) fn settings(settings: &Settings) -> Result<(), Refused> {
     Refused::unless(!settings.speculative || slow == 1, "cycles of allocation", slow, allowed)
 }
 
-/// Channels that take a flit each cycle, one link of each node in each direction, and routers of at
-/// most 64 ports.
+/// Channels with the same virtual networks, nodes with a link at least, and routers of at most 64
+/// ports.
 pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused> {
     let most = 1 << 30;
     Refused::unless(fabric.routers < most, "routers", fabric.routers, "fewer than 1,073,741,824")?;
@@ -44,16 +44,23 @@ pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused
     let mut inputs = vec![0u32; fabric.routers as usize];
     let mut outputs = inputs.clone();
     let mut links = vec![0u32; fabric.nodes as usize];
+    let vnets = fabric.channels.first().map_or(0..1, |channel| channel.vnets.clone());
+    let divides = vnets.start == 0 && vnets.end > 0;
+    let shown = format!("{vnets:?}");
+    Refused::unless(divides, "virtual networks", shown, "from 0, at least one")?;
+    let divides = settings.vcs.is_multiple_of(vnets.end.into());
+    let allowed = "a multiple of the virtual networks";
+    Refused::unless(divides, "virtual channels", settings.vcs, allowed)?;
     for channel in &fabric.channels {
         let flits = channel.occupancy as f64 / CYCLE as f64;
-        let allowed = "1: no serialized links";
-        Refused::unless(channel.occupancy == CYCLE, "cycles of a flit on a link", flits, allowed)?;
+        let fits = channel.occupancy >= CYCLE;
+        Refused::unless(fits, "cycles of a flit on a link", flits, "at least 1")?;
         let latency = channel.latency;
         let fits = (1..=CYCLES).contains(&latency);
         Refused::unless(fits, "latency of a link", latency, "1 to 1,048,576 cycles")?;
-        let vnets = &channel.vnets;
-        let only = "0: there is one virtual network";
-        Refused::unless(*vnets == (0..1), "virtual networks", format!("{vnets:?}"), only)?;
+        let shown = format!("{:?}", channel.vnets);
+        let allowed = "the same on all links";
+        Refused::unless(channel.vnets == vnets, "virtual networks", shown, allowed)?;
         match channel.from {
             End::Router(router) => outputs[router as usize] += 1,
             End::Node(node) => links[node as usize] += 1,
@@ -71,6 +78,6 @@ pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused
         let pairs = slots * 64 * u64::from(settings.vcs);
         Refused::unless(pairs <= ROOM, "pairs of matrix arbiters", pairs, "at most 268,435,456")?;
     }
-    let other = links.into_iter().find(|&links| links != 1);
-    Refused::unless(other.is_none(), "links of a node", other.unwrap_or(1), "1")
+    let without = links.contains(&0);
+    Refused::unless(!without, "links of a node", 0, "at least 1")
 }

@@ -18,15 +18,17 @@ mod stuck;
 use crate::calendar::Calendar;
 use crate::checker::Checker;
 use crate::fabric::{Fabric, Packet, Routing};
+use crate::queue::Waiting;
 use crate::refused::Refused;
-pub use crate::report::{Arrival, Blocked, Counters};
+pub use crate::report::{Arrival, Blocked};
+use crate::uses::Use;
 pub use arbiter::Allocator;
 use state::{NODE, NONE, Record, Sink, Stage, State, Up};
 
 /// The settings of the router. Delays in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Virtual channels of each channel, 1 to 64.
+    /// Virtual channels of each channel, 1 to 64. Virtual networks have equal shares.
     pub vcs: u32,
     /// Flits that each holds, 1 to 65,535.
     pub buffers_per_vc: u32,
@@ -86,7 +88,7 @@ struct Event {
 const FLIT: u32 = 0;
 /// A head has its route.
 const READY: u32 = 1;
-/// A packet comes into the queue of a node.
+/// A packet comes into the queue of a node's link.
 const WAKE: u32 = 2;
 /// An allocation of several cycles ends.
 const LATER: u32 = 3;
@@ -106,7 +108,7 @@ pub struct InputQueued<R> {
     state: State,
     buffers: Vec<u32>,
     busy_routers: Vec<u64>,
-    busy_nodes: Vec<u64>,
+    busy_links: Vec<u64>,
     packets: Vec<Record>,
     free_packets: Vec<u32>,
     under_way: u64,
@@ -121,7 +123,7 @@ pub struct InputQueued<R> {
 }
 
 impl<R: Routing> InputQueued<R> {
-    /// An empty network in cycle 0. It has one virtual network.
+    /// An empty network in cycle 0. All channels have the same virtual networks.
     ///
     /// # Errors
     /// If a setting is out of range, or a channel or a router of the fabric cannot be simulated.
@@ -140,7 +142,7 @@ impl<R: Routing> InputQueued<R> {
             routed: Vec::new(),
             buffers: vec![0; state.downs.len() * settings.buffers_per_vc as usize],
             busy_routers: vec![0; state.routers.len().div_ceil(64)],
-            busy_nodes: vec![0; state.nodes.len().div_ceil(64)],
+            busy_links: vec![0; state.links.len().div_ceil(64)],
             packets: Vec::new(),
             free_packets: Vec::new(),
             under_way: 0,
@@ -176,16 +178,17 @@ impl<R: Routing> InputQueued<R> {
         self.under_way
     }
 
-    /// Packets that have left their source but not arrived, and the first in the queue of each
-    /// source; each with the first cycle of its latency.
-    pub fn in_flight(&self) -> impl Iterator<Item = (&Packet, u64)> {
+    /// Packets that have left their source but not arrived, and the first in each queue; each with
+    /// its flits and the first cycle of its latency.
+    pub fn in_flight(&self) -> impl Iterator<Item = (u32, u64)> {
         let mut counts = vec![true; self.packets.len()];
-        let queued = self.state.nodes.iter().flat_map(|node| node.queue.iter().skip(1));
-        for &number in self.free_packets.iter().chain(queued) {
+        for &number in &self.free_packets {
             counts[number as usize] = false;
         }
-        let counted = self.packets.iter().zip(counts).filter(|(_, counts)| *counts);
-        counted.map(|(record, _)| (&record.packet, record.queued + 1))
+        let left = self.packets.iter().zip(counts).filter(|(_, counts)| *counts);
+        let left = left.map(|(record, _)| (record.packet.flits, record.queued + 1));
+        let queued = self.state.links.iter().filter_map(|link| link.queue.front());
+        left.chain(queued.map(|waiting| (waiting.flits(), waiting.since + 1)))
     }
 
     /// Flits that have crossed a router.
@@ -193,35 +196,62 @@ impl<R: Routing> InputQueued<R> {
         self.traversals
     }
 
-    /// What each channel has done.
-    pub fn counters(&self) -> impl Iterator<Item = Counters> + '_ {
-        self.state.counters.iter().copied()
+    /// Flits that each channel has carried.
+    pub fn flits(&self) -> impl Iterator<Item = u64> + '_ {
+        self.uses().map(|uses| uses.map(|used| used.flits).sum())
+    }
+
+    /// What each virtual network of each channel has done up to now.
+    pub fn uses(&self) -> impl Iterator<Item = impl Iterator<Item = Use> + '_> + '_ {
+        let until = self.now + 1;
+        let channels = self.state.uses.chunks(self.state.vnets as usize);
+        channels.map(move |uses| uses.iter().map(move |used| used.until(until)))
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Virtual networks.
+    pub fn vnets(&self) -> u32 {
+        self.state.vnets
+    }
+
+    /// What decides where packets go.
+    pub fn routing(&self) -> &R {
+        &self.routing
+    }
+
+    /// The same.
+    pub fn routing_mut(&mut self) -> &mut R {
+        &mut self.routing
     }
 
     /// A packet comes into the queue of its source in a cycle, which is not before now. It can leave
     /// from the next cycle on, which is the first of its latency.
     pub fn send(&mut self, cycle: u64, packet: Packet, token: u64) {
-        debug_assert!(cycle >= self.now && packet.flits > 0);
-        let record = Record { packet, token, queued: cycle, entered: 0, hops: 0 };
-        let number = if let Some(number) = self.free_packets.pop() {
-            self.packets[number as usize] = record;
-            number
-        } else {
-            self.packets.push(record);
-            self.packets.len() as u32 - 1
-        };
-        self.under_way += 1;
-        let node = &mut self.state.nodes[packet.src as usize];
-        node.queue.push_back(number);
-        if node.wakes != cycle + 1 {
-            node.wakes = cycle + 1;
-            self.event(cycle + 1, WAKE, packet.src);
+        self.send_many(cycle, packet, (1, packet.flits), token);
+    }
+
+    /// `count` packets come at once, the last of them with `last` flits.
+    pub fn send_many(&mut self, cycle: u64, packet: Packet, (count, last): (u64, u32), token: u64) {
+        debug_assert!(cycle >= self.now && packet.flits > 0 && last > 0 && count > 0);
+        self.under_way += count;
+        let node = packet.src as usize;
+        let (first, end) = (self.state.first_link[node], self.state.first_link[node + 1]);
+        let number = first + u32::from(packet.port) % (end - first);
+        let link = &mut self.state.links[number as usize];
+        link.queue.push_back(Waiting { packet, left: count, last, token, since: cycle });
+        if link.wakes != cycle + 1 {
+            link.wakes = cycle + 1;
+            self.event(cycle + 1, WAKE, number);
         }
     }
 
     /// The next cycle in which something can happen; `None` if nothing can.
     pub fn next(&self) -> Option<u64> {
-        let busy = self.busy_routers.iter().chain(&self.busy_nodes).any(|&bits| bits != 0);
+        let busy = self.busy_routers.iter().chain(&self.busy_links).any(|&bits| bits != 0);
         if busy || !self.routed.is_empty() {
             return Some(self.now + 1);
         }
@@ -268,13 +298,13 @@ impl<R: Routing> InputQueued<R> {
             self.credit(slot);
         }
         self.returned = returned;
-        for word in 0..self.busy_nodes.len() {
-            let mut bits = self.busy_nodes[word];
+        for word in 0..self.busy_links.len() {
+            let mut bits = self.busy_links[word];
             while bits != 0 {
-                let node = word * 64 + bits.trailing_zeros() as usize;
+                let link = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if !self.inject(node) {
-                    self.busy_nodes[word] &= !(1 << (node % 64));
+                if !self.inject(link) {
+                    self.busy_links[word] &= !(1 << (link % 64));
                 }
             }
         }
@@ -310,7 +340,7 @@ impl<R: Routing> InputQueued<R> {
             },
             READY => self.ready(slot),
             LATER => self.later(slot, flit),
-            _ => self.busy_nodes[flit as usize / 64] |= 1 << (flit % 64),
+            _ => self.busy_links[flit as usize / 64] |= 1 << (flit % 64),
         }
     }
 
@@ -326,21 +356,28 @@ impl<R: Routing> InputQueued<R> {
             self.buffers[slot as usize * depth as usize + at as usize] = flit;
         }
         down.ready += 1;
+        let (channel, vc) = (slot >> self.state.shift, slot & ((1 << self.state.shift) - 1));
         match down.stage {
-            Stage::Idle => {
-                let (channel, vc) = self.state.place(slot);
-                if !self.rests(self.state.sinks[channel as usize].input, vc) {
-                    self.state.downs[slot as usize].stage = Stage::Route;
-                    self.route(slot, self.before_channel);
-                }
-            }
+            Stage::Idle => self.begins(slot, (channel, vc)),
             Stage::Switch if down.ready == 1 => {
+                down.since = self.now as u32;
+                down.able = self.now as u32;
                 let out = (down.out << self.state.shift) + u32::from(down.out_vc);
                 if self.state.ups[out as usize].credits > 0 {
                     self.able(router, slot);
                 }
             }
             _ => {}
+        }
+        self.state.used(channel, vc).enters(self.now);
+    }
+
+    /// The first flit of a virtual channel is a head that has just come.
+    #[inline]
+    fn begins(&mut self, slot: u32, (channel, vc): (u32, u32)) {
+        if !self.rests(self.state.sinks[channel as usize].input, vc) {
+            self.state.downs[slot as usize].stage = Stage::Route;
+            self.route(slot, self.before_channel);
         }
     }
 
@@ -375,8 +412,11 @@ impl<R: Routing> InputQueued<R> {
         let record = &mut self.packets[(down.front >> 2) as usize];
         record.hops += u32::from(is_hop);
         down.stage = Stage::Channel;
+        down.since = self.now as u32;
         let vcs = self.settings.vcs;
         let (way, allowed) = self.routing.next_of(router, &record.packet, record.hops, vcs);
+        let allowed = allowed & self.state.of_vnet(way.vnet, vcs);
+        let down = &mut self.state.downs[slot as usize];
         down.out = way.channel;
         down.output = self.state.sources[way.channel as usize].output;
         down.allowed = allowed;
@@ -411,60 +451,86 @@ impl<R: Routing> InputQueued<R> {
         }
         let from = self.state.sources[channel as usize].from;
         if from & NODE != 0 {
-            let node = from & !NODE;
-            self.busy_nodes[node as usize / 64] |= 1 << (node % 64);
+            let link = from & !NODE;
+            self.busy_links[link as usize / 64] |= 1 << (link % 64);
         } else if owner == NONE {
             if awaited {
                 self.busy_routers[from as usize / 64] |= 1 << (from % 64);
             }
         } else if credits == 1 && self.state.downs[owner as usize].ready > 0 {
+            self.state.downs[owner as usize].able = self.now as u32;
             self.able(from, owner);
         }
     }
 
-    /// A node sends a flit. Returns whether it may send another in the next cycle.
+    /// A link of a node sends a flit. Returns whether it may send another in the next cycle.
     fn inject(&mut self, number: usize) -> bool {
-        let vcs = self.settings.vcs;
-        let node = &mut self.state.nodes[number];
-        let (channel, base) = (node.channel, node.channel << self.state.shift);
-        let first = node.left == 0;
-        if first {
-            let Some(&packet) = node.queue.front() else { return false };
-            let record = &mut self.packets[packet as usize];
-            if record.queued >= self.now {
-                return false;
-            }
-            let free = self.state.free[channel as usize];
-            let least = if self.settings.cut_through { record.packet.flits } else { 1 };
-            let open = |vc: &u32| {
-                let credits = self.state.ups[(base + vc) as usize].credits;
-                free >> vc & 1 == 1 && u32::from(credits) >= least
-            };
-            let Some(vc) = (node.vc + 1..vcs).chain(0..=node.vc).find(open) else { return false };
-            record.entered = self.now;
-            node.queue.pop_front();
-            (node.vc, node.packet, node.left) = (vc, packet, record.packet.flits);
-            self.state.free[channel as usize] &= !(1 << vc);
-            self.state.ups[(base + vc) as usize].owner = number as u32;
+        let link = &mut self.state.links[number];
+        let (channel, base) = (link.channel, link.channel << self.state.shift);
+        let first = link.left == 0;
+        if first && !self.begin(number) {
+            return false;
         }
-        let vc = node.vc;
+        let link = &mut self.state.links[number];
+        let vc = link.vc;
         let up = &mut self.state.ups[(base + vc) as usize];
         if up.credits == 0 {
             return false;
         }
         up.credits -= 1;
-        node.left -= 1;
-        let last = node.left == 0;
+        link.left -= 1;
+        let last = link.left == 0;
         if last {
             up.owner = NONE;
             if !self.settings.waits_for_tail_credit {
                 self.state.free[channel as usize] |= 1 << vc;
             }
         }
-        let flit = node.packet << 2 | u32::from(first) << 1 | u32::from(last);
-        let more = !last || !node.queue.is_empty();
+        let flit = link.packet << 2 | u32::from(first) << 1 | u32::from(last);
+        let more = !last || !link.queue.is_empty();
         self.put(channel, vc, flit);
         more
+    }
+
+    /// The first packet in the queue of a link gets a virtual channel with a credit, if there is one.
+    fn begin(&mut self, number: usize) -> bool {
+        let vcs = self.settings.vcs;
+        let link = &self.state.links[number];
+        let (channel, base) = (link.channel, link.channel << self.state.shift);
+        let Some(waiting) = link.queue.front().filter(|waiting| waiting.since < self.now) else {
+            return false;
+        };
+        let free = self.state.free[channel as usize] & self.state.of_vnet(waiting.packet.vnet, vcs);
+        let least = if self.settings.cut_through { waiting.flits() } else { 1 };
+        let open = |vc: &u32| {
+            let credits = self.state.ups[(base + vc) as usize].credits;
+            free >> vc & 1 == 1 && u32::from(credits) >= least
+        };
+        let Some(vc) = (link.vc + 1..vcs).chain(0..=link.vc).find(open) else { return false };
+        let queue = &mut self.state.links[number].queue;
+        let Some(waiting) = queue.front_mut() else { return false };
+        let (token, queued) = (waiting.token, waiting.since);
+        let (mut packet, is_last) = waiting.pop();
+        if is_last {
+            queue.pop_front();
+        }
+        self.routing.enters(&mut packet);
+        let record = Record { packet, token, queued, entered: self.now, hops: 0 };
+        let place = match self.free_packets.pop() {
+            Some(place) => {
+                self.packets[place as usize] = record;
+                place
+            }
+            None => {
+                self.packets.push(record);
+                self.packets.len() as u32 - 1
+            }
+        };
+        let link = &mut self.state.links[number];
+        (link.vc, link.packet, link.left) = (vc, place, packet.flits);
+        self.state.free[channel as usize] &= !(1 << vc);
+        self.state.ups[(base + vc) as usize].owner = number as u32;
+        true
     }
 
     /// A flit arrives at a node.
@@ -489,10 +555,14 @@ impl<R: Routing> InputQueued<R> {
     /// Puts a flit on its way to the other end of a channel.
     #[inline]
     fn put(&mut self, channel: u32, vc: u32, flit: u32) {
-        let counters = &mut self.state.counters[channel as usize];
-        counters.flits += 1;
-        counters.packets += u64::from(flit >> 1 & 1);
-        let cycle = self.now + u64::from(self.state.delays[channel as usize].flit);
+        let used = self.state.used(channel, vc);
+        used.flits += 1;
+        used.packets += u64::from(flit >> 1 & 1);
+        let delay = u64::from(self.state.delays[channel as usize].flit);
+        let cycle = match self.state.narrow_of[channel as usize] {
+            NONE => self.now + delay,
+            narrow => self.state.narrow[narrow as usize].arrival(self.now, delay),
+        };
         let slot = (channel << self.state.shift) + vc;
         if let Some(checker) = &mut self.checker {
             checker.sends(slot as usize, flit, !self.state.sinks[channel as usize].is_hop);

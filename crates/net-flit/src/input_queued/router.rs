@@ -87,10 +87,15 @@ impl<R: Routing> InputQueued<R> {
             self.defer(&router, &mut scratch);
         }
         let mut left = 0;
+        // A guess that is right takes no cycle more.
+        let since = self.now + u64::from(!self.settings.speculative);
         for want in scratch.wants.drain(..) {
             match want.taken {
-                Some(vc) => self.occupy(number, want.slot, vc),
-                None => left += 1,
+                Some(vc) => self.occupy(number, want.slot, vc, since),
+                None => {
+                    left += 1;
+                    self.loses(want.slot, 1);
+                }
             }
         }
         let crossed = !scratch.matched.is_empty();
@@ -373,10 +378,27 @@ impl<R: Routing> InputQueued<R> {
         }
     }
 
-    /// A virtual channel belongs to a packet, which may ask for the switch.
+    /// A head could have had a virtual channel and others got it, for so many cycles.
     #[inline]
-    pub(super) fn occupy(&mut self, number: usize, slot: u32, vc: u32) {
+    pub(super) fn loses(&mut self, slot: u32, cycles: u32) {
+        let down = &mut self.state.downs[slot as usize];
+        // What is left is what it waits without one.
+        down.since = down.since.wrapping_add(cycles);
+        let (out, vc) = (down.out, down.allowed.trailing_zeros());
+        self.state.used(out, vc).lost += u64::from(cycles);
+    }
+
+    /// A virtual channel belongs to a packet, which may ask for the switch from a cycle on.
+    #[inline]
+    pub(super) fn occupy(&mut self, number: usize, slot: u32, vc: u32, since: u64) {
         let (channel, from) = self.state.place(slot);
+        let down = &mut self.state.downs[slot as usize];
+        let waited = (self.now as u32).wrapping_sub(down.since);
+        (down.since, down.able) = (since as u32, since as u32);
+        if waited > 0 {
+            let out = down.out;
+            self.state.used(out, vc).no_channel += u64::from(waited);
+        }
         if let Some(checker) = &mut self.checker {
             checker.moves(slot as usize);
         }
@@ -415,8 +437,11 @@ impl<R: Routing> InputQueued<R> {
         }
         let flit = down.front;
         down.ready -= 1;
-        let Down { out, out_vc, ready, .. } = *down;
+        let Down { out, out_vc, ready, since, able, .. } = *down;
         let out_vc = u32::from(out_vc);
+        let now = self.now as u32;
+        (down.since, down.able) = (now.wrapping_add(1), now.wrapping_add(1));
+        let came_by = input.channel;
         let last = flit & 1 == 1;
         let up = &mut self.state.ups[((out << self.state.shift) + out_vc) as usize];
         up.credits -= 1;
@@ -448,6 +473,14 @@ impl<R: Routing> InputQueued<R> {
             self.release_later((out << self.state.shift) + out_vc);
         }
         self.traversals += 1;
+        let waited = now.wrapping_sub(since);
+        if waited > 0 {
+            let lost = now.wrapping_sub(able);
+            let used = self.state.used(out, out_vc);
+            used.no_credit += u64::from(waited - lost);
+            used.lost += u64::from(lost);
+        }
+        self.state.used(came_by, vc).leaves(self.now);
         self.put(out, out_vc, flit);
         self.give_back(slot);
     }

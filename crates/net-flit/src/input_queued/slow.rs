@@ -90,6 +90,9 @@ impl<R: Routing> InputQueued<R> {
             input.wants &= !(1 << vc);
             let none = u64::from(input.wants == 0);
             self.state.routers[router.number as usize].wanting &= !(none << sink.place);
+            if want.taken.is_none() {
+                self.loses(want.slot, self.settings.channel_allocation);
+            }
             let what = want.taken.map_or(CHANNEL, |vc| TAKE | vc);
             self.event(cycle, want.slot << 2 | super::LATER, what);
         }
@@ -101,9 +104,12 @@ impl<R: Routing> InputQueued<R> {
         let is_free = self.state.free[down.out as usize] >> vc & 1 == 1;
         if is_free && (!self.settings.cut_through || self.roomy(down) >> vc & 1 == 1) {
             let router = self.state.sinks[self.state.place(slot).0 as usize].router;
-            self.occupy(router as usize, slot, vc);
+            let down = &mut self.state.downs[slot as usize];
+            down.since = down.since.wrapping_add(self.settings.channel_allocation);
+            self.occupy(router as usize, slot, vc, self.now);
             self.busy_routers[router as usize / 64] |= 1 << (router % 64);
         } else {
+            self.loses(slot, self.settings.channel_allocation);
             self.ask(slot);
         }
     }

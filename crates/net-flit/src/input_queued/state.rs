@@ -1,13 +1,15 @@
 //! What channels, routers and nodes remember.
 
-use super::{Counters, Settings};
-use crate::fabric::{End, Fabric, Packet};
+use super::Settings;
+use crate::fabric::{CYCLE, Channel, End, Fabric, Packet};
+use crate::queue::Waiting;
+use crate::uses::Use;
 use std::collections::VecDeque;
 
 /// No packet, slot or channel.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Instead of a router: a node.
+/// Instead of a router: a link of a node.
 pub(super) const NODE: u32 = 1 << 31;
 
 /// Where flits of a channel arrive.
@@ -31,7 +33,7 @@ impl Sink {
 /// Where flits of a channel come from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
-    /// The router, or the node and `NODE`.
+    /// The router, or the link of a node and `NODE`.
     pub from: u32,
     /// The number among the outputs of the router.
     pub output: u8,
@@ -44,10 +46,29 @@ pub(super) struct Delays {
     pub credit: u32,
 }
 
+/// A link on which a flit takes longer than a cycle. Flits queue before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Narrow {
+    /// Time of a flit, and when the last one is over, in parts of a cycle.
+    occupancy: u64,
+    last: u64,
+}
+
+impl Narrow {
+    /// When a flit arrives that comes to the link now and takes `delay` cycles to cross it.
+    #[inline]
+    pub(super) fn arrival(&mut self, now: u64, delay: u64) -> u64 {
+        let begin = self.last.max(now * CYCLE);
+        self.last = begin + self.occupancy;
+        // The delay has a cycle of sending in it.
+        self.last.div_ceil(CYCLE) - 1 + delay
+    }
+}
+
 /// A virtual channel where its flits come from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Up {
-    /// Slot or node whose packet has the channel.
+    /// Slot or link of a node whose packet has the channel.
     pub owner: u32,
     /// Flits that the other end has room for.
     pub credits: u16,
@@ -86,6 +107,10 @@ pub(super) struct Down {
     pub output: u8,
     pub out_vc: u8,
     pub stage: Stage,
+    /// The lowest bits of the cycle from which the first flit could have moved if nothing had held it
+    /// up, and from which it had a credit.
+    pub since: u32,
+    pub able: u32,
 }
 
 /// A router: where its ports are.
@@ -113,11 +138,11 @@ pub(super) struct Input {
     pub accepts: u32,
 }
 
-/// The network interface of a node.
+/// A link of the network interface of a node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct Link {
     pub channel: u32,
-    pub queue: VecDeque<u32>,
+    pub queue: VecDeque<Waiting>,
     /// The packet that is leaving, its flits that have not left, and its virtual channel.
     pub packet: u32,
     pub left: u32,
@@ -146,7 +171,14 @@ pub(super) struct State {
     pub delays: Vec<Delays>,
     /// Bits of the virtual channels that no packet has.
     pub free: Vec<u64>,
-    pub counters: Vec<Counters>,
+    /// Of those where flits take longer than a cycle, in `narrow`; `NONE` for the others.
+    pub narrow_of: Vec<u32>,
+    pub narrow: Vec<Narrow>,
+    /// Of each virtual network of each channel.
+    pub uses: Vec<Use>,
+    /// Virtual networks, and by virtual channel its own.
+    pub vnets: u32,
+    pub vnet_of: Vec<u8>,
     /// Of each virtual channel of each channel.
     pub ups: Vec<Up>,
     pub downs: Vec<Down>,
@@ -156,7 +188,9 @@ pub(super) struct State {
     pub resting: Vec<u64>,
     /// Where the round of the inputs of each output begins.
     pub turns: Vec<u32>,
-    pub nodes: Vec<Node>,
+    /// Links of nodes, node by node, and the first of each node.
+    pub links: Vec<Link>,
+    pub first_link: Vec<u32>,
     /// Slots of a channel, one for each virtual channel, are a power of two: this one.
     pub shift: u32,
 }
@@ -166,13 +200,29 @@ impl State {
     pub(super) fn new(fabric: &Fabric, settings: &Settings) -> State {
         let vcs = settings.vcs;
         let shift = vcs.next_power_of_two().ilog2();
-        let mut state = State { shift, ..State::default() };
+        let vnets = fabric.channels.first().map_or(1, |channel| channel.vnets.len() as u32);
+        let vnet_of = (0..vcs).map(|vc| (vc / (vcs / vnets)) as u8).collect();
+        let mut state = State { shift, vnets, vnet_of, ..State::default() };
         state.routers.resize(fabric.routers as usize, Router::default());
-        let node = Node { vc: vcs - 1, ..Node::default() };
-        state.nodes.resize(fabric.nodes as usize, node);
+        let mut channels = vec![Vec::new(); fabric.nodes as usize];
+        for (number, channel) in (0..).zip(&fabric.channels) {
+            if let End::Node(node) = channel.from {
+                channels[node as usize].push(number);
+            }
+        }
+        for channels in channels {
+            state.first_link.push(state.links.len() as u32);
+            let link = |channel| Link { channel, vc: vcs - 1, ..Link::default() };
+            state.links.extend(channels.into_iter().map(link));
+        }
+        state.first_link.push(state.links.len() as u32);
         for channel in &fabric.channels {
             state.channel(channel, settings);
         }
+        for (number, link) in (0..).zip(&state.links) {
+            state.sources[link.channel as usize].from = number | NODE;
+        }
+        state.uses = vec![Use::default(); fabric.channels.len() * vnets as usize];
         let slots = state.sinks.len() << shift;
         // Checked: it has 16 bits.
         let credits = settings.buffers_per_vc as u16;
@@ -187,14 +237,15 @@ impl State {
             output: 0,
             out_vc: 0,
             stage: Stage::Idle,
+            since: 0,
+            able: 0,
         };
         state.downs = vec![down; slots];
         state.number_ports();
         state
     }
 
-    fn channel(&mut self, channel: &crate::fabric::Channel, settings: &Settings) {
-        let number = self.sinks.len() as u32;
+    fn channel(&mut self, channel: &Channel, settings: &Settings) {
         let link = 1 + channel.latency;
         let mut delays = Delays { flit: link, credit: link };
         let source = match channel.from {
@@ -205,10 +256,7 @@ impl State {
                 router.outputs += 1;
                 Source { from: number, output: router.outputs as u8 - 1 }
             }
-            End::Node(node) => {
-                self.nodes[node as usize].channel = number;
-                Source { from: node | NODE, output: 0 }
-            }
+            End::Node(node) => Source { from: node | NODE, output: 0 },
         };
         let is_hop = source.from & NODE == 0;
         self.sinks.push(match channel.to {
@@ -224,7 +272,28 @@ impl State {
         self.sources.push(source);
         self.delays.push(delays);
         self.free.push(all(settings.vcs));
-        self.counters.push(Counters::default());
+        self.narrow_of.push(NONE);
+        if channel.occupancy > CYCLE {
+            *self.narrow_of.last_mut().expect("pushed") = self.narrow.len() as u32;
+            self.narrow.push(Narrow { occupancy: channel.occupancy, last: 0 });
+        }
+    }
+
+    /// What a virtual channel of a channel has done.
+    #[inline]
+    pub(super) fn used(&mut self, channel: u32, vc: u32) -> &mut Use {
+        let vnet = u32::from(self.vnet_of[vc as usize]);
+        &mut self.uses[(channel * self.vnets + vnet) as usize]
+    }
+
+    /// Bits of the virtual channels of a virtual network.
+    #[inline]
+    pub(super) fn of_vnet(&self, vnet: u16, vcs: u32) -> u64 {
+        if self.vnets == 1 {
+            return all(vcs);
+        }
+        let each = vcs / self.vnets;
+        all(each) << (u32::from(vnet) * each)
     }
 
     /// The channel and the virtual channel of a slot.

@@ -282,9 +282,9 @@ impl Watch {
     fn saturated(&self) -> bool {
         let now = self.network.now();
         let (mut sum, mut count) = (self.sums.latency, self.sums.packets);
-        for (packet, created) in self.network.in_flight() {
-            sum += (now - created) * u64::from(packet.flits);
-            count += u64::from(packet.flits);
+        for (flits, created) in self.network.in_flight() {
+            sum += (now - created) * u64::from(flits);
+            count += u64::from(flits);
         }
         sum as f64 > self.load.limit * count as f64
     }

@@ -16,7 +16,9 @@ mod link;
 pub mod packet;
 
 pub use analytical::Analytical;
-pub use flit::{Deadlock, Flit, FlitRouting, FlitSwitching};
+pub use flit::{
+    Deadlock, Flit, FlitAllocator, FlitPipeline, FlitRouter, FlitRouting, FlitSwitching,
+};
 pub use flow::{Flow, FlowWeights};
 pub use link::{Link, Switching};
 pub use packet::Packet;
@@ -91,10 +93,8 @@ pub(super) fn check(network: &Network, at: &At<'_>, findings: &mut Findings) {
     if let (Some(packet), Some(at)) = (&network.packet, at.get(Network::packet)) {
         packet::check(packet, &at, findings);
     }
-    if network.flit.as_ref().is_some_and(|flit| flit.deadlock == Deadlock::Allow) {
-        let text =
-            "network.flit.deadlock: allow: the network may lock up; a run that does ends there";
-        findings.warnings.push(text.into());
+    if let (Some(flit), Some(at)) = (&network.flit, at.get(Network::flit)) {
+        flit::check(flit, &at, findings);
     }
 }
 

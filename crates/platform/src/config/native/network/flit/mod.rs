@@ -1,10 +1,14 @@
-//! `network.flit`: the flit backend. How packets are routed is in `routing.rs`.
+//! `network.flit`: the flit backend. How packets are routed is in `routing.rs`, the stages of the
+//! textbook's router in `pipeline.rs`.
 
+mod pipeline;
 mod routing;
 
+pub use pipeline::{FlitAllocator, FlitPipeline};
 pub use routing::FlitRouting;
 
-use crate::config::declared::{counts, section, words};
+use crate::config::declared::{Misfit, Setting, Words, counts, section, suited, words};
+use crate::config::findings::{At, Findings};
 use units::{Bytes, Span};
 
 section! {
@@ -18,12 +22,19 @@ section! {
             says "what the fastest link carries in a cycle, in steps of 16 B";
         /// Bytes of a packet, whole flits.
         pub packet: Option<Bytes>, default None, says "the flits of 4 KiB";
-        /// Virtual channels of each link and class. Each holds one packet at a time.
-        pub virtual_channels: Option<u32>, default None, says "what fills the longest link";
+        /// The microarchitecture of routers ([both](../models/networks-flit.md#routers)).
+        pub router: FlitRouter, default FlitRouter::Garnet;
+        /// Virtual channels of each link and class. With `garnet` each holds one packet at a time.
+        pub virtual_channels: Option<u32>, default None,
+            says "what fills the longest link; 4 with `input_queued`";
         /// Flits that a virtual channel of a router holds.
-        pub buffer: Option<u32>, default None, says "those of a packet";
+        pub buffer: Option<u32>, default None,
+            says "those of a packet; with `input_queued` what fills the longest link";
         /// Cycles of a router from the arrival of a flit to its departure.
-        pub router_latency: u32, default 1;
+        pub router_latency: u32, default 1, with [FlitRouter::Garnet];
+        /// Stages and allocators of a router.
+        pub pipeline: Option<FlitPipeline>, default None, says "its defaults",
+            with [FlitRouter::InputQueued];
         /// How packets are routed ([ways](../models/networks-flit.md#routing)).
         pub routing: FlitRouting, default FlitRouting::Topology;
         /// Most classes of virtual channels against lock-up that deterministic routes may use.
@@ -50,6 +61,21 @@ counts! {
     threads: 1 to 64;
 }
 
+/// The microarchitecture of routers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlitRouter {
+    /// Garnet's.
+    Garnet,
+    /// The textbook's.
+    InputQueued,
+}
+
+words!(
+    FlitRouter:
+    "garnet" = FlitRouter::Garnet,
+    "input_queued" = FlitRouter::InputQueued,
+);
+
 /// What happens to a network that could lock up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Deadlock {
@@ -74,6 +100,17 @@ words!(
     "wormhole" = FlitSwitching::Wormhole,
     "cut_through" = FlitSwitching::CutThrough,
 );
+
+/// Warns of keys that the router does not read, and of what may lock up.
+pub(super) fn check(flit: &Flit, at: &At<'_>, findings: &mut Findings) {
+    let (keys, word) = (Flit::keys(), flit.router.word());
+    suited(at, keys, Flit::router, word, Misfit::Warn, findings);
+    if flit.deadlock == Deadlock::Allow {
+        let text =
+            "network.flit.deadlock: allow: the network may lock up; a run that does ends there";
+        findings.warnings.push(text.into());
+    }
+}
 
 impl Default for Flit {
     fn default() -> Flit {

@@ -2,9 +2,7 @@
 //!
 //! A flit that is the first of its virtual channel waits because it *can not* move, for want of a
 //! credit or of an idle virtual channel behind the link, or because another flit is chosen though
-//! it can. Nothing is counted while flits wait: a group of virtual channels adds up the time in
-//! which none of them was idle, a body the cycle from which it has a credit, and the difference is
-//! taken when the flit moves.
+//! it can. What flits wait is added up when they move.
 
 /// What a virtual network of a channel has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +28,7 @@ pub struct Use {
 impl Use {
     /// A flit comes into the buffers.
     #[inline]
-    pub(super) fn enters(&mut self, now: u64) {
+    pub(crate) fn enters(&mut self, now: u64) {
         self.held += 1;
         self.held_max = self.held_max.max(self.held);
         self.held_cycles = self.held_cycles.wrapping_sub(now);
@@ -38,13 +36,13 @@ impl Use {
 
     /// A flit leaves them.
     #[inline]
-    pub(super) fn leaves(&mut self, now: u64) {
+    pub(crate) fn leaves(&mut self, now: u64) {
         self.held -= 1;
         self.held_cycles = self.held_cycles.wrapping_add(now);
     }
 
     /// With the flits that are in the buffers counted up to `now`.
-    pub(super) fn until(self, now: u64) -> Use {
+    pub(crate) fn until(self, now: u64) -> Use {
         let held_cycles = self.held_cycles.wrapping_add(u64::from(self.held) * now);
         Use { held_cycles, ..self }
     }
@@ -61,34 +59,5 @@ impl Use {
             held: self.held + other.held,
             held_max: self.held_max.max(other.held_max),
         }
-    }
-}
-
-/// How long none of a group of virtual channels was idle.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Closed {
-    /// Cycles before the last closing.
-    total: u64,
-    /// The first cycle without an idle one.
-    since: u64,
-}
-
-impl Closed {
-    /// The last idle one is taken in this cycle.
-    #[inline]
-    pub(super) fn closes(&mut self, now: u64) {
-        self.since = now + 1;
-    }
-
-    /// One is idle again, from this cycle on.
-    #[inline]
-    pub(super) fn opens(&mut self, now: u64) {
-        self.total += now.saturating_sub(self.since);
-    }
-
-    /// Cycles before `now`.
-    #[inline]
-    pub(super) fn before(&self, now: u64, is_open: bool) -> u64 {
-        self.total + if is_open { 0 } else { now.saturating_sub(self.since) }
     }
 }
