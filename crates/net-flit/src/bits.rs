@@ -12,6 +12,9 @@ pub(crate) fn first_from(bits: u64, place: u32) -> u32 {
 /// The same in a row of words; `None` if no bit is set.
 #[inline]
 pub(crate) fn next_from(words: &[u64], place: usize) -> Option<usize> {
+    if let &[bits] = words {
+        return (bits != 0).then(|| first_from(bits, place as u32 % 64) as usize);
+    }
     let low = u64::MAX << (place % 64);
     let count = words.len();
     (0..=count).find_map(|step| {

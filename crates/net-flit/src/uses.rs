@@ -6,6 +6,7 @@
 
 /// What a virtual network of a channel has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct Use {
     /// Flits carried.
     pub flits: u64,

@@ -8,6 +8,8 @@ use crate::refused::Refused;
 const MOST: u32 = 1 << 28;
 /// Most virtual channels of a network.
 const CHANNELS: u64 = 1 << 30;
+/// Most ports of a router.
+const PORTS: u32 = u16::MAX as u32;
 /// Most virtual networks of all links of a node: each has a bit of a word.
 const LANES: u32 = 64;
 
@@ -29,6 +31,7 @@ pub(super) fn settings(settings: &Settings) -> Result<(), Refused> {
 /// Channels of known virtual networks, and nodes with links for all and at most 64 lanes.
 pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused> {
     let mut lanes = vec![0; fabric.nodes as usize];
+    let mut ports = vec![[0u32; 2]; fabric.routers as usize];
     let mut vcs = 0;
     for channel in &fabric.channels {
         let vnets = &channel.vnets;
@@ -38,10 +41,16 @@ pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused
         let allowed = "at least 1";
         Refused::unless(channel.occupancy >= CYCLE, "cycles of a flit on a link", flits, allowed)?;
         vcs += vnets.len() as u64 * u64::from(settings.vcs_per_vnet);
-        if let End::Node(node) = channel.from {
-            lanes[node as usize] += vnets.len() as u32;
+        match channel.from {
+            End::Node(node) => lanes[node as usize] += vnets.len() as u32,
+            End::Router(router) => ports[router as usize][0] += 1,
+        }
+        if let End::Router(router) = channel.to {
+            ports[router as usize][1] += 1;
         }
     }
+    let most = ports.into_iter().flatten().max().unwrap_or(0);
+    Refused::unless(most <= PORTS, "ports of a router", most, "at most 65,535")?;
     Refused::unless(vcs <= CHANNELS, "virtual channels of all links", vcs, "at most 2^30")?;
     let most = lanes.into_iter().max().unwrap_or(0);
     Refused::unless(most <= LANES, "virtual networks of all links of a node", most, "at most 64")

@@ -41,7 +41,8 @@ impl<R: Routing> Garnet<R> {
         }
         let channel = node.outputs[lane.output as usize];
         let vcs = self.settings.vcs_per_vnet;
-        let first = lane.vnet * vcs;
+        let vnet = lane.vnet;
+        let first = vnet * vcs;
         let (slots, line) = (&self.slots, &self.lines[channel as usize]);
         let idle = |turn: &u32| {
             let (word, bit) = line.bit(first + turn);
@@ -64,7 +65,7 @@ impl<R: Routing> Garnet<R> {
         self.slots.feed[word] |= bit;
         let record = Record { packet, token, queued: since, entered: self.now, hops: 0 };
         let number = self.record(record);
-        self.occupy(channel, vc, number);
+        self.occupy(channel, vnet, vc, number);
         more
     }
 
@@ -81,15 +82,16 @@ impl<R: Routing> Garnet<R> {
     /// A link takes a flit. Returns whether it may take another in the next cycle.
     fn feed(&mut self, channel: u32) -> bool {
         let line = &self.lines[channel as usize];
-        let masks = &self.slots.feed[line.mask as usize..][..line.words as usize];
+        let masks = &self.slots.feed[line.mask(0)..][..line.words as usize];
         // The first to look at is the one behind the last that sent.
-        let behind = line.sent + u32::from(self.settings.interleaves);
+        let behind = self.slots.sent[channel as usize] + u32::from(self.settings.interleaves);
         let behind = if behind == line.first + line.vcs { line.first } else { behind };
-        let Some(at) = next_from(masks, (behind - line.word * 64) as usize) else { return false };
-        let vc = line.word * 64 + at as u32;
+        let first = line.word() * 64;
+        let Some(at) = next_from(masks, (behind - first) as usize) else { return false };
+        let vc = first + at as u32;
         let (word, bit) = line.bit(vc);
         let slot = line.slot(vc);
-        self.lines[channel as usize].sent = vc;
+        self.slots.sent[channel as usize] = vc;
         let up = self.slots.up[slot];
         let packet = up.owner;
         let what = if up.left == self.packets[packet as usize].packet.flits {

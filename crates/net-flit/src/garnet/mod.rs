@@ -86,6 +86,10 @@ const WAKE: u32 = u32::MAX;
 /// A network of Garnet's routers.
 pub struct Garnet<R> {
     settings: Settings,
+    /// Of `vcs_per_vnet` where that is a power of two, else `NONE`; and where virtual networks also
+    /// fit into words of bits, the bits of one, else 0.
+    shift: u32,
+    in_a_word: u64,
     routing: R,
     now: u64,
     calendar: Calendar<Event>,
@@ -120,8 +124,11 @@ impl<R: Routing> Garnet<R> {
         let (routers, ports) = state::routers(fabric);
         let nodes = state::nodes(fabric, &settings);
         let scratch = router::Scratch::new(&routers);
+        let vcs = settings.vcs_per_vnet;
         Ok(Garnet {
             settings,
+            shift: if vcs.is_power_of_two() { vcs.ilog2() } else { NONE },
+            in_a_word: if vcs.is_power_of_two() && vcs <= 64 { u64::MAX >> (64 - vcs) } else { 0 },
             routing,
             now: 0,
             calendar: Calendar::default(),
@@ -188,11 +195,11 @@ impl<R: Routing> Garnet<R> {
 
     /// What each virtual network of each channel has done up to now.
     pub fn uses(&self) -> impl Iterator<Item = impl Iterator<Item = Use> + '_> + '_ {
-        let ends = self.lines.iter().skip(1).map(|line| line.first_use as usize);
-        let ends = ends.chain([self.slots.uses.len()]);
+        let first = self.slots.first_use.iter().map(|&first| first as usize);
+        let ends = first.clone().skip(1).chain([self.slots.uses.len()]);
         let until = self.now + 1;
-        self.lines.iter().zip(ends).map(move |(line, end)| {
-            self.slots.uses[line.first_use as usize..end].iter().map(move |used| used.until(until))
+        first.zip(ends).map(move |(first, end)| {
+            self.slots.uses[first..end].iter().map(move |used| used.until(until))
         })
     }
 
@@ -311,16 +318,16 @@ impl<R: Routing> Garnet<R> {
     /// A credit arrives where flits of the channel come from.
     #[inline]
     fn credit(&mut self, channel: u32, vc: u32, free: bool) {
-        let line = &mut self.lines[channel as usize];
         if self.routing.is_adaptive() {
-            line.ahead -= 1;
+            self.slots.ahead[channel as usize] -= 1;
         }
+        let line = &self.lines[channel as usize];
         let slot = line.slot(vc);
         let up = &mut self.slots.up[slot];
         up.credits += 1;
         if free {
             let (word, bit) = line.bit(vc);
-            let vnet = vc / self.settings.vcs_per_vnet;
+            let vnet = self.vnet_of(vc);
             let was_closed = !self.any_idle(channel, vnet);
             self.slots.idle[word] |= bit;
             if was_closed {
@@ -332,16 +339,19 @@ impl<R: Routing> Garnet<R> {
     }
 
     /// Puts a flit on a channel: it was granted in this cycle.
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, channel: u32, vc: u32, what: u32) {
-        let line = &mut self.lines[channel as usize];
         if self.routing.is_adaptive() {
-            line.ahead += 1;
+            self.slots.ahead[channel as usize] += 1;
         }
+        let line = &self.lines[channel as usize];
         let used = &mut self.slots.uses[self.slots.use_of[line.slot(vc)] as usize];
         used.flits += 1;
         used.packets += u64::from(what == HEAD);
-        let cycle = line.arrival(self.now);
+        let mut cycle = self.now + u64::from(line.flit_delay);
+        if line.is_narrow {
+            cycle = self.slots.narrow[channel as usize].flit(cycle);
+        }
         if let Some(checker) = &mut self.checker {
             checker.sends(line.slot(vc), what, matches!(line.from, End::Node(_)));
         }
@@ -353,10 +363,13 @@ impl<R: Routing> Garnet<R> {
     }
 
     /// Returns a credit to where the flits of a channel come from.
-    #[inline]
+    #[inline(always)]
     fn give_back(&mut self, channel: u32, vc: u32, free: bool) {
-        let line = &mut self.lines[channel as usize];
-        let cycle = line.credit_arrival(self.now);
+        let line = &self.lines[channel as usize];
+        let mut cycle = self.now + u64::from(line.credit_delay);
+        if line.is_narrow {
+            cycle = self.slots.narrow[channel as usize].credit(cycle);
+        }
         if let Some(checker) = &mut self.checker {
             checker.gives_back(line.slot(vc));
         }
@@ -365,6 +378,12 @@ impl<R: Routing> Garnet<R> {
             return;
         }
         self.calendar.push(self.now, cycle, event);
+    }
+
+    /// The virtual network of a virtual channel.
+    #[inline]
+    fn vnet_of(&self, vc: u32) -> u32 {
+        if self.shift == NONE { vc / self.settings.vcs_per_vnet } else { vc >> self.shift }
     }
 
     fn wake_router(&mut self, router: u32) {

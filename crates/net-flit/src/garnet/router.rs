@@ -2,16 +2,15 @@
 
 use super::state::{Down, Line, NONE, Router};
 use super::{BODY, Garnet, HEAD};
-use crate::bits::next_from;
+use crate::bits::{first_from, next_from};
 use crate::fabric::{End, Head, Routing, Way};
-use crate::uses::Use;
 
 /// Room for what inputs name in a cycle.
 pub(super) struct Scratch {
     /// For each output, bits of the inputs that name a flit for it.
     requests: Vec<u64>,
     /// Outputs that are named.
-    outputs: Vec<u32>,
+    outputs: Vec<u16>,
     /// The virtual channel that each input names.
     named: Vec<u32>,
 }
@@ -41,18 +40,22 @@ impl<R: Routing> Garnet<R> {
             self.slots.since[slot] = self.now;
         }
         if self.routing.is_adaptive() {
-            let since = self.now;
+            let since = self.now as u32;
             self.slots.down[slot] = Down { packet, ready: 1, left, since, ..Down::default() };
             self.slots.uses[self.slots.use_of[slot] as usize].enters(self.now);
             return self.head_may_choose(router, channel, vc);
         }
         let way = self.routing.next(router, &record.packet, record.hops);
         let (out, out_vnet) = (way.channel, u32::from(way.vnet));
-        let (since, able) = (self.now, self.closed(router, out, out_vnet));
+        let (state, group) =
+            (self.routers[router as usize], self.lines[out as usize].group_of(out_vnet));
+        let is_open = self.ports.open[state.open() + group / 64] >> (group % 64) & 1 == 1;
+        let able = self.ports.closed[state.group(group)].before(self.now, is_open) as u32;
+        let since = self.now as u32;
         self.slots.down[slot] =
             Down { packet, ready: 1, left, out, out_vnet, out_vc: NONE, since, able };
         self.slots.uses[self.slots.use_of[slot] as usize].enters(self.now);
-        self.waits(router, channel, vc, way);
+        self.waits(&state, channel, vc, group);
         self.wake_router(router);
     }
 
@@ -65,20 +68,22 @@ impl<R: Routing> Garnet<R> {
         let mut ways = std::mem::take(&mut self.slots.ways[slot]);
         ways.clear();
         self.routing.ways(&Head { packet, router, channel, vnet }, &mut ways);
-        ways.iter().for_each(|&way| self.waits(router, channel, vc, way));
+        let state = self.routers[router as usize];
+        for way in &ways {
+            let group = self.lines[way.channel as usize].group_of(way.vnet.into());
+            self.waits(&state, channel, vc, group);
+        }
         self.slots.ways[slot] = ways;
         self.wake_router(router);
     }
 
-    /// A head waits for a virtual channel of a way.
+    /// A head waits for a virtual channel of a group.
     #[inline]
-    fn waits(&mut self, router: u32, channel: u32, vc: u32, way: Way) {
+    fn waits(&mut self, state: &Router, channel: u32, vc: u32, group: usize) {
         let line = &self.lines[channel as usize];
-        let group = self.lines[way.channel as usize].group_of(way.vnet.into());
-        let input = line.input as usize;
-        let mask = (line.heads + group as u32 * line.words + vc / 64 - line.word) as usize;
+        let input = usize::from(line.input);
+        let mask = (line.heads + group as u32 * line.words + vc / 64 - line.word()) as usize;
         self.slots.heads[mask] |= 1 << (vc % 64);
-        let state = self.routers[router as usize];
         self.ports.wants[state.wants(input) + group / 64] |= 1 << (group % 64);
         self.ports.waiters[state.waiters(group) + input / 64] |= 1 << (input % 64);
         self.ports.active[state.active(input / 64)] |= 1 << (input % 64);
@@ -93,7 +98,7 @@ impl<R: Routing> Garnet<R> {
         };
         let ways = &self.slots.ways[slot];
         let before = ways[..ways.len() - 1].iter().filter(is_open);
-        let best = before.min_by_key(|way| self.lines[way.channel as usize].ahead);
+        let best = before.min_by_key(|way| self.slots.ahead[way.channel as usize]);
         let way = *best.unwrap_or(&ways[ways.len() - 1]);
         self.slots.down[slot].out_vnet = way.vnet.into();
         way.channel
@@ -108,7 +113,7 @@ impl<R: Routing> Garnet<R> {
         let down = &mut self.slots.down[slot];
         down.ready += 1;
         if down.ready == 1 {
-            down.since = self.now;
+            down.since = self.now as u32;
         }
         if down.ready > 1 || down.out_vc == NONE {
             return;
@@ -123,10 +128,10 @@ impl<R: Routing> Garnet<R> {
     #[inline]
     fn moves(&mut self, router: u32, channel: u32, vc: u32) {
         let line = &self.lines[channel as usize];
-        self.slots.down[line.slot(vc)].able = self.now;
+        self.slots.down[line.slot(vc)].able = self.now as u32;
         let (word, bit) = line.bit(vc);
         self.slots.body[word] |= bit;
-        let (input, state) = (line.input as usize, self.routers[router as usize]);
+        let (input, state) = (usize::from(line.input), self.routers[router as usize]);
         self.ports.active[state.active(input / 64)] |= 1 << (input % 64);
         self.wake_router(router);
     }
@@ -224,11 +229,12 @@ impl<R: Routing> Garnet<R> {
                         out = self.choose(&state, slot);
                     }
                     let output = self.lines[out as usize].output;
-                    let at = output as usize * in_words;
-                    if self.scratch.requests[at..at + in_words].iter().all(|&bits| bits == 0) {
+                    let at = usize::from(output) * in_words;
+                    let requests = &mut self.scratch.requests[at..at + in_words];
+                    if requests.iter().all(|&bits| bits == 0) {
                         self.scratch.outputs.push(output);
                     }
-                    self.scratch.requests[at + word] |= bit;
+                    requests[word] |= bit;
                     self.scratch.named[input] = vc;
                 } else {
                     self.ports.active[state.active(word)] &= !bit;
@@ -237,7 +243,7 @@ impl<R: Routing> Garnet<R> {
             any |= self.ports.active[state.active(word)];
         }
         while let Some(output) = self.scratch.outputs.pop() {
-            self.grant(&state, output as usize);
+            self.grant(&state, output.into());
         }
         any != 0
     }
@@ -248,7 +254,12 @@ impl<R: Routing> Garnet<R> {
     fn name(&self, state: &Router, input: usize) -> Option<(u32, usize)> {
         let channel = self.ports.inputs[state.input(input)];
         let line = &self.lines[channel as usize];
-        let (words, start) = (line.words, line.turn / 64 - line.word);
+        if line.words == 1 && !self.settings.ordered {
+            let bits = self.able(state, input, line, 0);
+            let vc = line.word() * 64 + first_from(bits, line.turn % 64);
+            return (bits != 0).then(|| (vc, line.slot(vc)));
+        }
+        let (words, start) = (line.words, line.turn / 64 - line.word());
         let low = u64::MAX << (line.turn % 64);
         for step in 0..=words {
             let at = (start + step) % words;
@@ -259,7 +270,7 @@ impl<R: Routing> Garnet<R> {
                 bits &= !low;
             }
             while bits != 0 {
-                let vc = (line.word + at) * 64 + bits.trailing_zeros();
+                let vc = (line.word() + at) * 64 + bits.trailing_zeros();
                 if !self.settings.ordered || self.is_first(line, vc) {
                     return Some((vc, line.slot(vc)));
                 }
@@ -287,7 +298,7 @@ impl<R: Routing> Garnet<R> {
     /// Bits of a word of an input: flits with a credit, and heads with an idle channel before them.
     #[inline]
     pub(super) fn able(&self, state: &Router, input: usize, line: &Line, at: u32) -> u64 {
-        let mut bits = self.slots.body[(line.mask + at) as usize];
+        let mut bits = self.slots.body[line.mask(at)];
         for word in 0..state.group_words() {
             let wanted = self.ports.wants[state.wants(input) + word];
             let mut wanted = wanted & self.ports.open[state.open() + word];
@@ -333,25 +344,29 @@ impl<R: Routing> Garnet<R> {
         let used = self.slots.use_of[slot] as usize;
         self.slots.uses[used].leaves(self.now);
         let Down { packet, out: known, out_vnet, out_vc, since, able, .. } = self.slots.down[slot];
-        let waited = self.now - since;
+        let waited = u64::from((self.now as u32).wrapping_sub(since));
         let (out_vc, what) = if out_vc == NONE {
+            let out_line = &self.lines[out as usize];
+            let (group, used) = (
+                out_line.group_of(out_vnet),
+                self.slots.first_use[out as usize] + out_vnet - u32::from(out_line.first_vnet),
+            );
             if self.routing.is_adaptive() && known == NONE {
-                self.drop_choice(state, input, slot, vc);
+                self.drop_choice(channel, (state, input), slot, vc);
                 self.slots.down[slot].out = out;
-                self.waited_for(out, out_vnet, |used| used.no_channel += waited);
+                self.slots.uses[used as usize].no_channel += waited;
             } else {
-                self.drop_head(state, input, (out, out_vnet), vc);
+                self.drop_head(channel, (state, input), group, vc);
                 if waited > 0 {
-                    let closed =
-                        self.ports.closed[state.group(self.lines[out as usize].group_of(out_vnet))];
-                    let closed = closed.before(self.now, true) - able;
-                    self.waited_for(out, out_vnet, |used| {
-                        used.no_channel += closed;
-                        used.lost += waited - closed;
-                    });
+                    let closed = self.ports.closed[state.group(group)].before(self.now, true);
+                    let closed = u64::from((closed as u32).wrapping_sub(able));
+                    let used = &mut self.slots.uses[used as usize];
+                    used.no_channel += closed;
+                    used.lost += waited - closed;
                 }
             }
-            let taken = self.take_channel(out, out_vnet, slot as u32);
+            let taken = self.lowest_idle(out, out_vnet);
+            self.occupy(out, out_vnet, taken, slot as u32);
             self.slots.down[slot].out_vc = taken;
             match &mut self.border {
                 Some(border) if border.is_crossed_by(out) => {
@@ -362,11 +377,11 @@ impl<R: Routing> Garnet<R> {
             (taken, HEAD)
         } else {
             if waited > 0 {
-                let lost = self.now - able;
-                self.waited_for(out, out_vnet, |used| {
-                    used.no_credit += waited - lost;
-                    used.lost += lost;
-                });
+                let lost = u64::from((self.now as u32).wrapping_sub(able));
+                let out_slot = self.lines[out as usize].slot(out_vc);
+                let used = &mut self.slots.uses[self.slots.use_of[out_slot] as usize];
+                used.no_credit += waited - lost;
+                used.lost += lost;
             }
             (out_vc, BODY)
         };
@@ -383,8 +398,8 @@ impl<R: Routing> Garnet<R> {
                 self.free_packets.push(packet);
             }
         }
-        down.since = self.now + 1;
-        down.able = self.now + 1;
+        let next = (self.now as u32).wrapping_add(1);
+        (down.since, down.able) = (next, next);
         if !last && down.ready > 0 && up.credits > 0 {
             self.slots.body[word] |= bit;
         } else {
@@ -394,39 +409,23 @@ impl<R: Routing> Garnet<R> {
         self.give_back(channel, vc, last);
     }
 
-    /// Counts what a flit has waited for before a virtual network of a channel.
-    #[inline]
-    fn waited_for(&mut self, out: u32, vnet: u32, count: impl FnOnce(&mut Use)) {
-        let line = &self.lines[out as usize];
-        count(&mut self.slots.uses[(line.first_use + vnet - line.first_vnet) as usize]);
-    }
-
-    /// How long a virtual network of an output had no idle virtual channel before now.
-    #[inline]
-    fn closed(&self, router: u32, out: u32, vnet: u32) -> u64 {
-        let (group, state) =
-            (self.lines[out as usize].group_of(vnet), &self.routers[router as usize]);
-        let is_open = self.ports.open[state.open() + group / 64] >> (group % 64) & 1 == 1;
-        self.ports.closed[state.group(group)].before(self.now, is_open)
-    }
-
     /// A head leaves those that wait for each of its ways.
-    fn drop_choice(&mut self, state: &Router, input: usize, slot: usize, vc: u32) {
+    fn drop_choice(&mut self, channel: u32, at: (&Router, usize), slot: usize, vc: u32) {
         let ways = std::mem::take(&mut self.slots.ways[slot]);
         for way in &ways {
-            self.drop_head(state, input, (way.channel, way.vnet.into()), vc);
+            let group = self.lines[way.channel as usize].group_of(way.vnet.into());
+            self.drop_head(channel, at, group, vc);
         }
         self.slots.ways[slot] = ways;
     }
 
-    /// A head leaves those that wait for its virtual network of an output.
+    /// A head leaves those of its input that wait for a group.
     #[inline]
-    fn drop_head(&mut self, state: &Router, input: usize, (out, vnet): (u32, u32), vc: u32) {
-        let group = self.lines[out as usize].group_of(vnet);
-        let line = &self.lines[self.ports.inputs[state.input(input)] as usize];
+    fn drop_head(&mut self, channel: u32, (state, input): (&Router, usize), group: usize, vc: u32) {
+        let line = &self.lines[channel as usize];
         let at = (line.heads + group as u32 * line.words) as usize;
         let masks = &mut self.slots.heads[at..at + line.words as usize];
-        masks[(vc / 64 - line.word) as usize] &= !(1 << (vc % 64));
+        masks[(vc / 64 - line.word()) as usize] &= !(1 << (vc % 64));
         if masks.iter().all(|&bits| bits == 0) {
             self.ports.wants[state.wants(input) + group / 64] &= !(1 << (group % 64));
         }
@@ -440,26 +439,17 @@ impl<R: Routing> Garnet<R> {
         self.slots.down[slot] = Down { packet, left, ..Down::default() };
     }
 
-    /// The lowest idle virtual channel belongs to `owner`.
-    #[inline]
-    pub(super) fn take_channel(&mut self, out: u32, vnet: u32, owner: u32) -> u32 {
-        let vc = self.lowest_idle(out, vnet);
-        self.occupy(out, vc, owner);
-        vc
-    }
-
-    /// An idle virtual channel belongs to `owner`.
-    #[inline]
-    pub(super) fn occupy(&mut self, out: u32, vc: u32, owner: u32) {
+    /// An idle virtual channel of a virtual network belongs to `owner`.
+    #[inline(always)]
+    pub(super) fn occupy(&mut self, out: u32, vnet: u32, vc: u32, owner: u32) {
         let line = &self.lines[out as usize];
         let (word, bit) = line.bit(vc);
         self.slots.idle[word] &= !bit;
         self.slots.up[line.slot(vc)].owner = owner;
-        let (vnet, from) = (vc / self.settings.vcs_per_vnet, line.from);
+        let (from, group) = (line.from, line.group_of(vnet));
         if let End::Router(router) = from
             && !self.any_idle(out, vnet)
         {
-            let group = self.lines[out as usize].group_of(vnet);
             let state = self.routers[router as usize];
             self.ports.open[state.open() + group / 64] &= !(1 << (group % 64));
             self.ports.closed[state.group(group)].closes(self.now);
@@ -471,6 +461,10 @@ impl<R: Routing> Garnet<R> {
     pub(super) fn any_idle(&self, channel: u32, vnet: u32) -> bool {
         let vcs = self.settings.vcs_per_vnet;
         let line = &self.lines[channel as usize];
+        if self.in_a_word != 0 {
+            let first = vnet * vcs;
+            return self.slots.idle[line.bit(first).0] >> (first % 64) & self.in_a_word != 0;
+        }
         let (mut vc, end) = (vnet * vcs, (vnet + 1) * vcs);
         while vc < end {
             let upto = end.min((vc / 64 + 1) * 64);

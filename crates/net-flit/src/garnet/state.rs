@@ -16,84 +16,91 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Credits of a channel to a node.
 pub(super) const ENDLESS: u32 = u32::MAX / 2;
 
-/// A channel.
+/// A channel, in a line of the cache: what every flit needs.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Line {
     pub from: End,
     pub to: End,
     /// Its number among the outputs of `from` and the inputs of `to`.
-    pub output: u32,
-    pub input: u32,
-    /// At a router that it leaves, the number of its first virtual network among those of all
-    /// outputs, and that virtual network itself.
+    pub output: u16,
+    pub input: u16,
+    /// At a router that it leaves, its first virtual network, and the number of that among those of
+    /// all outputs.
+    pub first_vnet: u16,
+    /// Whether a flit takes longer than a cycle on it.
+    pub is_narrow: bool,
     pub group: u32,
-    pub first_vnet: u32,
-    /// First slot, and the first virtual channel.
+    /// Slot of the network's first virtual channel if this channel had it (it may be below 0, and
+    /// wraps), and the first that it has.
     base: u32,
     pub first: u32,
     /// Virtual channels.
     pub vcs: u32,
-    /// Number of the first word of the whole network that it has, how many, and where they are.
-    pub word: u32,
+    /// How many words of bits it has, and where the network's first would be (likewise).
     pub words: u32,
-    pub mask: u32,
+    mask: u32,
     /// Where the masks of heads are, one for each output and virtual network of `to`.
     pub heads: u32,
     /// Where the input port of a router starts to look.
     pub turn: u32,
-    /// The virtual channel that an interface has sent from last.
-    pub sent: u32,
     /// Cycles from the grant of a flit until it may be granted again, and of a credit.
-    flit_delay: u64,
-    credit_delay: u64,
-    /// Time that each occupies the link, and until when, in parts of a cycle.
-    occupancy: u64,
-    flit_last: u64,
-    credit_last: u64,
-    /// Flits whose credit has not come back.
-    pub ahead: u32,
-    /// The first of its [`Use`]s, one for each virtual network.
-    pub first_use: u32,
+    pub flit_delay: u32,
+    pub credit_delay: u32,
 }
 
 impl Line {
+    /// Number of its first word in the whole network.
+    #[inline]
+    pub(super) fn word(&self) -> u32 {
+        self.first / 64
+    }
+
     #[inline]
     pub(super) fn slot(&self, vc: u32) -> usize {
-        (self.base + vc - self.first) as usize
+        self.base.wrapping_add(vc) as usize
     }
 
     /// The word and the bit of a virtual channel.
     #[inline]
     pub(super) fn bit(&self, vc: u32) -> (usize, u64) {
-        ((self.mask + vc / 64 - self.word) as usize, 1 << (vc % 64))
+        (self.mask.wrapping_add(vc / 64) as usize, 1 << (vc % 64))
+    }
+
+    /// A word of its own.
+    #[inline]
+    pub(super) fn mask(&self, at: u32) -> usize {
+        self.mask.wrapping_add(self.word() + at) as usize
     }
 
     /// Among all outputs and virtual networks of its router.
     #[inline]
     pub(super) fn group_of(&self, vnet: u32) -> usize {
-        (self.group + vnet - self.first_vnet) as usize
+        (self.group + vnet - u32::from(self.first_vnet)) as usize
+    }
+}
+
+/// A channel on which flits and credits take longer than a cycle, in parts of a cycle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Narrow {
+    /// Time that each occupies the link.
+    occupancy: u64,
+    /// Until when.
+    flits: u64,
+    credits: u64,
+}
+
+impl Narrow {
+    /// When a flit arrives that could do so at `cycle`.
+    pub(super) fn flit(&mut self, cycle: u64) -> u64 {
+        self.flits = (self.flits + self.occupancy).max(cycle * CYCLE);
+        self.flits.div_ceil(CYCLE)
     }
 
-    /// When a flit arrives that is granted now.
-    #[inline]
-    pub(super) fn arrival(&mut self, now: u64) -> u64 {
-        if self.occupancy == CYCLE {
-            return now + self.flit_delay;
-        }
-        let free = (now + self.flit_delay) * CYCLE;
-        self.flit_last = (self.flit_last + self.occupancy).max(free);
-        self.flit_last.div_ceil(CYCLE)
-    }
-
-    /// When a credit arrives that is given back now.
-    #[inline]
-    pub(super) fn credit_arrival(&mut self, now: u64) -> u64 {
-        if self.occupancy == CYCLE {
-            return now + self.credit_delay;
-        }
-        let free = (now + self.credit_delay) * CYCLE;
-        self.credit_last = (self.credit_last + self.occupancy).max(free);
-        self.credit_last.div_ceil(CYCLE)
+    /// When a credit does.
+    pub(super) fn credit(&mut self, cycle: u64) -> u64 {
+        self.credits = (self.credits + self.occupancy).max(cycle * CYCLE);
+        self.credits.div_ceil(CYCLE)
     }
 }
 
@@ -111,6 +118,7 @@ pub(super) struct Up {
 
 /// A virtual channel where its flits arrive.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(super) struct Down {
     /// `NONE` while it is idle.
     pub packet: u32,
@@ -124,10 +132,11 @@ pub(super) struct Down {
     pub out_vnet: u32,
     /// Their virtual channel there, `NONE` before the first has left.
     pub out_vc: u32,
-    /// Cycle from which the first of them could have left if nothing had held it up, and from which
-    /// it had a credit; of a head, the cycles in which its group was closed before.
-    pub since: u64,
-    pub able: u64,
+    /// The lowest bits of the cycle from which the first of them could have left if nothing had held
+    /// it up, and from which it had a credit; of a head, of the cycles in which its group was closed
+    /// before.
+    pub since: u32,
+    pub able: u32,
 }
 
 impl Default for Down {
@@ -154,8 +163,15 @@ pub(super) struct Slots {
     pub place: Vec<(u32, u32)>,
     /// For each, the number of its [`Use`].
     pub use_of: Vec<u32>,
-    /// What virtual networks of channels have done, channel by channel.
+    /// What virtual networks of channels have done, channel by channel, and the first of each.
     pub uses: Vec<Use>,
+    pub first_use: Vec<u32>,
+    /// By channel: the virtual channel that an interface has sent from last, and flits whose credit
+    /// has not come back where routing is adaptive.
+    pub sent: Vec<u32>,
+    pub ahead: Vec<u32>,
+    /// By channel, the time on it where some are narrow.
+    pub narrow: Vec<Narrow>,
     /// Virtual channels that no packet has, where flits come from.
     pub idle: Vec<u64>,
     /// At a router's input: those whose next flit is no head, is here and has a credit. At an
@@ -326,7 +342,7 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
     for channel in &fabric.channels {
         let vcs = |vnet: u16| u32::from(vnet) * settings.vcs_per_vnet;
         let (first, end) = (vcs(channel.vnets.start), vcs(channel.vnets.end));
-        let (word, words) = (first / 64, end.div_ceil(64) - first / 64);
+        let words = end.div_ceil(64) - first / 64;
         let occupancy = channel.occupancy;
         // Flits are cut and joined by a bridge at each end, a cycle each.
         let bridges = if occupancy > CYCLE { 2 + occupancy.div_ceil(CYCLE) - 1 } else { 0 };
@@ -337,31 +353,29 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
         };
         // An interface reads credits after it has sent.
         let late = u64::from(matches!(channel.from, End::Node(_)));
+        let cycles = |cycles: u64| u32::try_from(cycles).unwrap_or(u32::MAX);
         lines.push(Line {
             from: channel.from,
             to: channel.to,
-            output: count(&mut outputs, channel.from, 1),
-            input: count(&mut inputs, channel.to, 1),
+            output: count(&mut outputs, channel.from, 1) as u16,
+            input: count(&mut inputs, channel.to, 1) as u16,
+            first_vnet: channel.vnets.start,
+            is_narrow: occupancy != CYCLE,
             group: count(&mut groups, channel.from, channel.vnets.len() as u32),
-            first_vnet: channel.vnets.start.into(),
-            base: slots.up.len() as u32,
+            base: (slots.up.len() as u32).wrapping_sub(first),
             first,
             vcs: end - first,
-            word,
             words,
-            mask: slots.idle.len() as u32,
+            mask: (slots.idle.len() as u32).wrapping_sub(first / 64),
             heads: 0,
             turn: first,
-            // Before it has sent, an interface looks behind the first of all, as in gem5.
-            sent: if first > 0 { end - 1 } else { 0 },
-            flit_delay: link + pipeline,
-            credit_delay: link + late,
-            occupancy,
-            flit_last: 0,
-            credit_last: 0,
-            ahead: 0,
-            first_use: slots.uses.len() as u32,
+            flit_delay: cycles(link + pipeline),
+            credit_delay: cycles(link + late),
         });
+        // Before it has sent, an interface looks behind the first of all, as in gem5.
+        slots.sent.push(if first > 0 { end - 1 } else { 0 });
+        slots.narrow.push(Narrow { occupancy, flits: 0, credits: 0 });
+        slots.first_use.push(slots.uses.len() as u32);
         let credits = match channel.to {
             End::Router(_) => settings.buffers_per_vc,
             // A node takes what comes.
@@ -384,6 +398,7 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
     if settings.ordered {
         slots.since = vec![0; slots.down.len()];
     }
+    slots.ahead = vec![0; lines.len()];
     slots.body = vec![0; slots.idle.len()];
     slots.feed = slots.body.clone();
     for line in &mut lines {

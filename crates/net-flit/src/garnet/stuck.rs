@@ -68,9 +68,9 @@ impl<R: Routing> Garnet<R> {
                     assert!(!idle || up.credits == depth, "channel {channel} vc {vc} is idle");
                     in_buffers += here;
                     let state = self.routers[router as usize];
-                    let at = vc / 64 - line.word;
+                    let at = vc / 64 - line.word();
                     let first = !self.settings.ordered || self.is_first(line, vc);
-                    let able = self.able(&state, line.input as usize, line, at) & bit != 0 && first;
+                    let able = self.able(&state, line.input.into(), line, at) & bit != 0 && first;
                     let bound = u64::from(state.inputs) * u64::from(line.vcs).pow(2);
                     checker.waits(slot, able, bound);
                 }

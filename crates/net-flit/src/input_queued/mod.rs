@@ -361,7 +361,6 @@ impl<R: Routing> InputQueued<R> {
             Stage::Idle => self.begins(slot, (channel, vc)),
             Stage::Switch if down.ready == 1 => {
                 down.since = self.now as u32;
-                down.able = self.now as u32;
                 let out = (down.out << self.state.shift) + u32::from(down.out_vc);
                 if self.state.ups[out as usize].credits > 0 {
                     self.able(router, slot);
@@ -382,7 +381,7 @@ impl<R: Routing> InputQueued<R> {
     }
 
     /// The first flit of a virtual channel has what it needs to cross the switch.
-    #[inline]
+    #[inline(always)]
     fn able(&mut self, router: u32, slot: u32) {
         let (channel, vc) = self.state.place(slot);
         let sink = &self.state.sinks[channel as usize];
@@ -458,7 +457,10 @@ impl<R: Routing> InputQueued<R> {
                 self.busy_routers[from as usize / 64] |= 1 << (from % 64);
             }
         } else if credits == 1 && self.state.downs[owner as usize].ready > 0 {
-            self.state.downs[owner as usize].able = self.now as u32;
+            let down = &mut self.state.downs[owner as usize];
+            let waited = (self.now as u32).wrapping_sub(down.since);
+            down.since = self.now as u32;
+            self.state.used(channel, vc).no_credit += u64::from(waited);
             self.able(from, owner);
         }
     }
@@ -553,13 +555,14 @@ impl<R: Routing> InputQueued<R> {
     }
 
     /// Puts a flit on its way to the other end of a channel.
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, channel: u32, vc: u32, flit: u32) {
         let used = self.state.used(channel, vc);
         used.flits += 1;
         used.packets += u64::from(flit >> 1 & 1);
-        let delay = u64::from(self.state.delays[channel as usize].flit);
-        let cycle = match self.state.narrow_of[channel as usize] {
+        let delays = self.state.delays[channel as usize];
+        let delay = u64::from(delays.flit);
+        let cycle = match delays.narrow {
             NONE => self.now + delay,
             narrow => self.state.narrow[narrow as usize].arrival(self.now, delay),
         };
@@ -571,7 +574,7 @@ impl<R: Routing> InputQueued<R> {
     }
 
     /// Returns a credit to where the flits of a virtual channel come from.
-    #[inline]
+    #[inline(always)]
     fn give_back(&mut self, slot: u32) {
         let delays = &self.state.delays[(slot >> self.state.shift) as usize];
         let cycle = self.now + u64::from(delays.credit);
@@ -581,7 +584,7 @@ impl<R: Routing> InputQueued<R> {
         self.credits.push(self.now, cycle, slot);
     }
 
-    #[inline]
+    #[inline(always)]
     fn event(&mut self, cycle: u64, what: u32, flit: u32) {
         self.calendar.push(self.now, cycle, Event { what, flit });
     }

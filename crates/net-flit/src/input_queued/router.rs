@@ -389,12 +389,12 @@ impl<R: Routing> InputQueued<R> {
     }
 
     /// A virtual channel belongs to a packet, which may ask for the switch from a cycle on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn occupy(&mut self, number: usize, slot: u32, vc: u32, since: u64) {
         let (channel, from) = self.state.place(slot);
         let down = &mut self.state.downs[slot as usize];
         let waited = (self.now as u32).wrapping_sub(down.since);
-        (down.since, down.able) = (since as u32, since as u32);
+        down.since = since as u32;
         if waited > 0 {
             let out = down.out;
             self.state.used(out, vc).no_channel += u64::from(waited);
@@ -422,7 +422,7 @@ impl<R: Routing> InputQueued<R> {
     }
 
     /// An input has the switch for a virtual channel: a flit crosses, unless it guessed wrong.
-    #[inline]
+    #[inline(always)]
     fn cross(&mut self, router: &Router, place: u32, vc: u32, guess: bool) {
         let input = &mut self.state.inputs[(router.first_input + place) as usize];
         input.turn = if vc + 1 == self.settings.vcs { 0 } else { vc + 1 };
@@ -437,10 +437,10 @@ impl<R: Routing> InputQueued<R> {
         }
         let flit = down.front;
         down.ready -= 1;
-        let Down { out, out_vc, ready, since, able, .. } = *down;
+        let Down { out, out_vc, ready, since, .. } = *down;
         let out_vc = u32::from(out_vc);
         let now = self.now as u32;
-        (down.since, down.able) = (now.wrapping_add(1), now.wrapping_add(1));
+        down.since = now.wrapping_add(1);
         let came_by = input.channel;
         let last = flit & 1 == 1;
         let up = &mut self.state.ups[((out << self.state.shift) + out_vc) as usize];
@@ -475,10 +475,7 @@ impl<R: Routing> InputQueued<R> {
         self.traversals += 1;
         let waited = now.wrapping_sub(since);
         if waited > 0 {
-            let lost = now.wrapping_sub(able);
-            let used = self.state.used(out, out_vc);
-            used.no_credit += u64::from(waited - lost);
-            used.lost += u64::from(lost);
+            self.state.used(out, out_vc).lost += u64::from(waited);
         }
         self.state.used(came_by, vc).leaves(self.now);
         self.put(out, out_vc, flit);

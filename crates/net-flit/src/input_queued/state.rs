@@ -44,6 +44,8 @@ pub(super) struct Source {
 pub(super) struct Delays {
     pub flit: u32,
     pub credit: u32,
+    /// Its number among those where a flit takes longer than a cycle, else `NONE`.
+    pub narrow: u32,
 }
 
 /// A link on which a flit takes longer than a cycle. Flits queue before it.
@@ -108,9 +110,8 @@ pub(super) struct Down {
     pub out_vc: u8,
     pub stage: Stage,
     /// The lowest bits of the cycle from which the first flit could have moved if nothing had held it
-    /// up, and from which it had a credit.
+    /// up. Waits that are counted are taken off.
     pub since: u32,
-    pub able: u32,
 }
 
 /// A router: where its ports are.
@@ -171,8 +172,6 @@ pub(super) struct State {
     pub delays: Vec<Delays>,
     /// Bits of the virtual channels that no packet has.
     pub free: Vec<u64>,
-    /// Of those where flits take longer than a cycle, in `narrow`; `NONE` for the others.
-    pub narrow_of: Vec<u32>,
     pub narrow: Vec<Narrow>,
     /// Of each virtual network of each channel.
     pub uses: Vec<Use>,
@@ -238,7 +237,6 @@ impl State {
             out_vc: 0,
             stage: Stage::Idle,
             since: 0,
-            able: 0,
         };
         state.downs = vec![down; slots];
         state.number_ports();
@@ -247,7 +245,8 @@ impl State {
 
     fn channel(&mut self, channel: &Channel, settings: &Settings) {
         let link = 1 + channel.latency;
-        let mut delays = Delays { flit: link, credit: link };
+        let narrow = if channel.occupancy > CYCLE { self.narrow.len() as u32 } else { NONE };
+        let mut delays = Delays { flit: link, credit: link, narrow };
         let source = match channel.from {
             End::Router(number) => {
                 let router = &mut self.routers[number as usize];
@@ -272,9 +271,7 @@ impl State {
         self.sources.push(source);
         self.delays.push(delays);
         self.free.push(all(settings.vcs));
-        self.narrow_of.push(NONE);
         if channel.occupancy > CYCLE {
-            *self.narrow_of.last_mut().expect("pushed") = self.narrow.len() as u32;
             self.narrow.push(Narrow { occupancy: channel.occupancy, last: 0 });
         }
     }
@@ -282,6 +279,9 @@ impl State {
     /// What a virtual channel of a channel has done.
     #[inline]
     pub(super) fn used(&mut self, channel: u32, vc: u32) -> &mut Use {
+        if self.vnets == 1 {
+            return &mut self.uses[channel as usize];
+        }
         let vnet = u32::from(self.vnet_of[vc as usize]);
         &mut self.uses[(channel * self.vnets + vnet) as usize]
     }
