@@ -394,7 +394,7 @@ impl<R: Routing> InputQueued<R> {
     }
 
     /// A head has its route after so many cycles.
-    #[inline]
+    #[inline(always)]
     fn route(&mut self, slot: u32, cycles: u64) {
         match cycles {
             0 => self.ready(slot),
@@ -405,8 +405,8 @@ impl<R: Routing> InputQueued<R> {
 
     /// A head has its route: it asks for a virtual channel.
     fn ready(&mut self, slot: u32) {
-        let (channel, _) = self.state.place(slot);
-        let Sink { router, is_hop, .. } = self.state.sinks[channel as usize];
+        let (channel, vc) = self.state.place(slot);
+        let Sink { router, input, place, is_hop } = self.state.sinks[channel as usize];
         let down = &mut self.state.downs[slot as usize];
         let record = &mut self.packets[(down.front >> 2) as usize];
         record.hops += u32::from(is_hop);
@@ -419,13 +419,19 @@ impl<R: Routing> InputQueued<R> {
         down.out = way.channel;
         down.output = self.state.sources[way.channel as usize].output;
         down.allowed = allowed;
-        self.ask(slot);
+        self.asks((router, input, place), vc);
     }
 
     /// A head asks for a virtual channel.
     fn ask(&mut self, slot: u32) {
         let (channel, vc) = self.state.place(slot);
         let Sink { router, input, place, .. } = self.state.sinks[channel as usize];
+        self.asks((router, input, place), vc);
+    }
+
+    /// The same, at an input of a router.
+    #[inline]
+    fn asks(&mut self, (router, input, place): (u32, u32, u8), vc: u32) {
         self.state.inputs[input as usize].wants |= 1 << vc;
         self.state.routers[router as usize].wanting |= 1 << place;
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
