@@ -188,8 +188,9 @@ class Series(TypedDict):
     count: int
     """Number of links."""
     quantity: str
-    """`utilisation` (share of the bin in which the link sends, 0..1) or `waiting` (mean number of
-    messages in its queue)."""
+    """`utilisation` (share of the bin in which the link sends, 0..1), `waiting` (mean number of
+    messages in its queue, or of flits that wait for it) or `occupancy` (mean number of flits in the
+    buffers behind it)."""
     values: list[float]
     """One number per bin."""
 

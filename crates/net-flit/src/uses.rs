@@ -48,6 +48,11 @@ impl Use {
         Use { held_cycles, ..self }
     }
 
+    /// Cycles in which flits waited to enter it.
+    pub fn waited(&self) -> u64 {
+        self.no_credit + self.no_channel + self.lost
+    }
+
     /// Both together.
     pub fn and(self, other: Use) -> Use {
         Use {

@@ -43,6 +43,8 @@ pub trait NetworkSink: Send {
     fn arrives(&mut self, _delivery: &Delivery) {}
     /// A link sends.
     fn sends(&mut self, _sending: &Sending) {}
-    /// `messages` wait for a link from now on.
+    /// `messages` wait for a link from now on, or flits where the network has those.
     fn waits(&mut self, _now: Time, _link: LinkEnds, _messages: u32) {}
+    /// `flits` are in the buffers behind a link from now on.
+    fn holds(&mut self, _now: Time, _link: LinkEnds, _flits: u32) {}
 }

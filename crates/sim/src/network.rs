@@ -68,16 +68,16 @@ fn flows(log: &NetworkLog) -> Vec<Flow> {
     all.into_iter().take(ROWS).map(flow).collect()
 }
 
-/// Time sending in all (longest first), dimension, and both quantities by bin.
-type Shape = (Reverse<u128>, u32, Vec<u128>, Vec<u128>);
+/// Time sending in all (longest first), dimension, and the quantities by bin.
+type Shape = (Reverse<u128>, u32, [Vec<u128>; 3]);
 
 fn series(parts: &Parts, log: &NetworkLog, step: Time) -> Vec<Series> {
     let mut alike: BTreeMap<Shape, ((u32, u32), u64)> = BTreeMap::new();
-    for LinkOverTime { link: LinkEnds { from, to, dim, count, .. }, busy, waiting } in
+    for LinkOverTime { link: LinkEnds { from, to, dim, count, .. }, busy, waiting, held } in
         log.links(step)
     {
         let row = alike
-            .entry((Reverse(busy.iter().sum()), dim, busy, waiting))
+            .entry((Reverse(busy.iter().sum()), dim, [busy, waiting, held]))
             .or_insert(((from, to), 0));
         *row = (row.0.min((from, to)), row.1 + count.unwrap_or_else(|| parts.stands_for(from)));
     }
@@ -87,15 +87,17 @@ fn series(parts: &Parts, log: &NetworkLog, step: Time) -> Vec<Series> {
         (0..).zip(sums).map(|(bin, &sum)| sum as f64 / long(bin)).collect()
     };
     let mut all = Vec::new();
-    for ((_, dim, busy, waiting), ((from, to), count)) in alike.into_iter().take(ROWS) {
+    for ((_, dim, [busy, waiting, held]), ((from, to), count)) in alike.into_iter().take(ROWS) {
         let name = names::link_of_dimension(&parts.platform.fabric, from, to, dim);
         let series = |quantity: &str, values| {
             let (name, quantity) = (name.clone(), quantity.to_string());
             Series { name, count, quantity, values }
         };
         all.push(series("utilisation", means(&busy)));
-        if waiting.iter().any(|&sum| sum > 0) {
-            all.push(series("waiting", means(&waiting)));
+        for (quantity, sums) in [("waiting", waiting), ("occupancy", held)] {
+            if sums.iter().any(|&sum| sum > 0) {
+                all.push(series(quantity, means(&sums)));
+            }
         }
     }
     all

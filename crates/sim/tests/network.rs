@@ -84,6 +84,30 @@ fn the_section_is_the_same_folded_or_not() {
     }
 }
 
+/// On flits, what links wait and hold over time adds up to what they do in all.
+#[test]
+fn flits_wait_and_are_held_over_time() {
+    let op = collective(CollectiveKind::AllToAll, 3_600_000, 0);
+    let report = report("Ring(4)_Ring(3)", 12, op, BackendKind::Flit, false);
+    let (network, flits) = (observed(&report), report.flits.as_ref().expect("flits"));
+    let sum = |quantity: &str| -> f64 {
+        let left = |bin: usize| report.step_time_ns - bin as f64 * network.bin_ns;
+        let width = |bin: usize| left(bin).min(network.bin_ns);
+        let rows = network.series.iter().filter(|row| row.quantity == quantity);
+        let time = |values: &[f64]| -> f64 {
+            values.iter().enumerate().map(|(bin, value)| value * width(bin)).sum()
+        };
+        rows.map(|row| time(&row.values) * row.count as f64).sum()
+    };
+    let waited = flits.no_credit_ns + flits.no_channel_ns + flits.lost_allocation_ns;
+    let held = |link: &stats::FlitLink| link.channel.occupancy_mean * link.count as f64;
+    let held = flits.links.iter().map(held).sum::<f64>() * report.step_time_ns;
+    for (quantity, total) in [("waiting", waited), ("occupancy", held)] {
+        let found = sum(quantity);
+        assert!(total > 0.0 && (found / total - 1.0).abs() < 1e-5, "{quantity}: {found} {total}");
+    }
+}
+
 #[test]
 fn a_run_that_is_not_watched_observes_nothing() {
     let text = format!("topology: Ring(4)\n{LINKS}");

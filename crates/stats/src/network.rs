@@ -114,8 +114,9 @@ pub struct Series {
     pub name: String,
     /// Number of links.
     pub count: u64,
-    /// `utilisation` (share of the bin in which the link sends, 0..1) or `waiting` (mean number of
-    /// messages in its queue).
+    /// `utilisation` (share of the bin in which the link sends, 0..1), `waiting` (mean number of
+    /// messages in its queue, or of flits that wait for it) or `occupancy` (mean number of flits in
+    /// the buffers behind it).
     pub quantity: String,
     /// One number per bin.
     pub values: Vec<f64>,

@@ -2,7 +2,7 @@
 //! time.
 //!
 //! Sums are integers, so they do not depend on the order in which they come. Memory: for each size
-//! of transfers a row, for each link used two rows of bins. Not here: what is sent when (the
+//! of transfers a row, for each link used three rows of bins. Not here: what is sent when (the
 //! backend), names and alike rows (`sim`).
 
 use super::bins::{Bins, width_in};
@@ -15,7 +15,7 @@ use units::{Span, Time};
 /// Bins of a link.
 const BINS: u64 = 128;
 /// Memory for each link that is used, bytes.
-pub const LINK_BYTES: u64 = 2 * BINS * size_of::<u128>() as u64;
+pub const LINK_BYTES: u64 = 3 * BINS * size_of::<u128>() as u64;
 
 /// What a backend has observed.
 #[derive(Debug, Default)]
@@ -43,8 +43,10 @@ pub struct FlowSums {
 struct LinkSeries {
     busy: Bins<BINS>,
     waiting: Bins<BINS>,
-    /// Messages that wait, and since when.
+    held: Bins<BINS>,
+    /// Messages that wait, flits that are held, and since when.
     queue: (Time, u32),
+    buffers: (Time, u32),
 }
 
 /// A link over time in the bins of a step; each value is a sum over the bin, ps.
@@ -54,8 +56,10 @@ pub struct LinkOverTime {
     pub link: LinkEnds,
     /// Time sending.
     pub busy: Vec<u128>,
-    /// Messages in its queue times time.
+    /// Messages in its queue, or flits that wait for it, times time.
     pub waiting: Vec<u128>,
+    /// Flits in the buffers behind it times time.
+    pub held: Vec<u128>,
 }
 
 impl NetworkLog {
@@ -75,6 +79,7 @@ impl NetworkLog {
             link: *link,
             busy: series.busy.clone().exact(step),
             waiting: series.waiting.clone().exact(step),
+            held: series.held.clone().exact(step),
         })
     }
 }
@@ -125,6 +130,14 @@ impl NetworkSink for NetworkEar {
             let series = log.links.entry(link).or_default();
             let (since, waited) = std::mem::replace(&mut series.queue, (now, messages));
             series.waiting.add(since, now, waited.into());
+        });
+    }
+
+    fn holds(&mut self, now: Time, link: LinkEnds, flits: u32) {
+        self.with(|log| {
+            let series = log.links.entry(link).or_default();
+            let (since, held) = std::mem::replace(&mut series.buffers, (now, flits));
+            series.held.add(since, now, held.into());
         });
     }
 }

@@ -23,6 +23,7 @@ mod wish;
 
 use crate::fabric::{CYCLE, Channel, End, Fabric};
 use crate::report::{Arrival, Blocked};
+use crate::uses::Use;
 pub use course::{Course, Hop, Refusal, Table};
 use network::{
     Alike, Backend, BlockedPort, Delivery, FlitLinkUsage, Footprint, LinkCost, LinkEnds, LinkUsage,
@@ -78,8 +79,8 @@ pub struct Flits {
 /// What was reported.
 #[derive(Clone, Debug)]
 struct Reported {
-    /// Flits of each link, and until when they take.
-    links: Vec<(u64, Time)>,
+    /// What each link had done, and until when its flits take.
+    links: Vec<(Use, Time)>,
     /// The cycle of the last report.
     cycle: u64,
 }
@@ -128,7 +129,10 @@ impl Flits {
         Ok(Flits {
             turns: vec![0; graph.len() as usize],
             network,
-            reported: Reported { links: vec![(0, Time::ZERO); graph.len() as usize], cycle: 0 },
+            reported: Reported {
+                links: vec![(Use::default(), Time::ZERO); graph.len() as usize],
+                cycle: 0,
+            },
             graph,
             costs,
             by_link,
@@ -226,31 +230,47 @@ impl Flits {
     }
 
     /// Reports what links have been given to send since the last time, of those that have sent what
-    /// was reported before; at the end of all.
+    /// was reported before; at the end of all. And what waited for them and was behind them.
     fn report(&mut self, now: u64, is_end: bool) {
         if self.sink.is_none() {
             return;
         }
         let cycle = self.settings.cycle.0;
+        let cycles = now - self.reported.cycle;
         let (since, now) = (Time(self.reported.cycle * cycle), Time(now * cycle));
-        let mut all: Vec<Sending> = Vec::new();
-        for (link, flits) in (0..self.graph.len()).zip(self.flits()) {
+        let (mut all, mut waits, mut holds): (Vec<Sending>, _, _) = Default::default();
+        for (link, used) in (0..self.graph.len()).zip(seen::whole(&self.graph, &self.network)) {
             let (before, until) = self.reported.links[link as usize];
-            if flits == before || until > now && !is_end {
+            let ends = self.graph.link(link);
+            let ends = LinkEnds { link, from: ends.from, to: ends.to, dim: ends.dim, count: None };
+            let spread = |sum: u64, into: &mut Vec<(Time, LinkEnds, u32)>| {
+                let at_once = sum.div_ceil(cycles.max(1));
+                if let Some(took) = (sum * cycle).checked_div(at_once) {
+                    into.extend([(since, ends, at_once as u32), (since + Span(took), ends, 0)]);
+                }
+            };
+            spread(used.waited() - before.waited(), &mut waits);
+            spread(used.held_cycles - before.held_cycles, &mut holds);
+            let reported = &mut self.reported.links[link as usize].0;
+            let flits = reported.flits;
+            *reported = Use { flits, ..used };
+            if used.flits == flits || until > now && !is_end {
                 continue;
             }
-            let took = self.busy(link, flits).0 - self.busy(link, before).0;
+            let took = self.busy(link, used.flits).0 - self.busy(link, flits).0;
             let begin = since.max(until);
-            let bytes = (flits - before) * u64::from(self.settings.flit);
+            let bytes = (used.flits - flits) * u64::from(self.settings.flit);
             let end = begin + Span(took);
-            self.reported.links[link as usize] = (flits, end);
-            let ends = self.graph.link(link);
-            let link = LinkEnds { link, from: ends.from, to: ends.to, dim: ends.dim, count: None };
-            all.push(Sending { link, token: 0, begin, end, bytes });
+            self.reported.links[link as usize] = (used, end);
+            all.push(Sending { link: ends, token: 0, begin, end, bytes });
         }
         all.sort_by_key(|sending| (sending.begin, sending.link.link));
+        waits.sort_by_key(|&(at, link, _)| (at, link.link));
+        holds.sort_by_key(|&(at, link, _)| (at, link.link));
         if let Some(sink) = &mut self.sink {
             all.iter().for_each(|sending| sink.sends(sending));
+            waits.into_iter().for_each(|(at, link, flits)| sink.waits(at, link, flits));
+            holds.into_iter().for_each(|(at, link, flits)| sink.holds(at, link, flits));
         }
         self.reported.cycle = now.0 / cycle;
     }

@@ -60,6 +60,18 @@ fn distribution(times: &Histogram<6>, cycle: Span) -> Distribution {
     }
 }
 
+/// What each link has done on all its channels and classes.
+pub(super) fn whole(graph: &LinkGraph, network: &Routers) -> Vec<Use> {
+    let lanes = &network.routing().lanes;
+    let mut links = vec![Use::default(); graph.len() as usize];
+    for (channel, uses) in (0..).zip(network.uses()) {
+        let Some(link) = lanes.link(channel) else { break };
+        let all = &mut links[link as usize];
+        *all = uses.into_iter().fold(*all, Use::and);
+    }
+    links
+}
+
 /// What each link that carried flits has done on all its channels; `busy` says how long it was
 /// sending.
 pub(super) fn links(
