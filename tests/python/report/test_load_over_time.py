@@ -69,6 +69,21 @@ def test_folding_changes_nothing() -> None:
     assert found[0]["dimensions"] == found[1]["dimensions"]
 
 
+def test_the_page_of_a_large_network_stays_small(tmp_path: Path) -> None:
+    """4,096 links: they are drawn in groups, and each has at most 128 bins of two digits."""
+    platform = arm.Platform("R(32)_R(32)", bandwidth="16 GB/s", latency="10 ns")
+    program = arm.workload.Program()
+    program.collective("sum", [], "all_reduce", 1 << 24)
+    workload = arm.Workload.listed("sum", [program], [0] * platform.npus, {})
+    report = arm.simulate(workload, platform, backend="link", detail=True).report
+    picture = report["picture"]
+    assert picture is not None
+    assert len(picture["cells"]) <= 256
+    assert all(len(cable["sends"] or "") <= 256 for cable in picture["cables"])
+    run_page.page(report).write(tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 2_000_000
+
+
 def test_the_script_has_the_colours_of_the_legend() -> None:
     shades = re.findall(r'\[(\d+), "(#[0-9a-f]{6})"\]', SCRIPT)
     assert [(int(most) / 100, colour) for most, colour in shades] == list(load.STEPS)
