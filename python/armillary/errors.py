@@ -43,3 +43,13 @@ class StalledError(ArmillaryError):
 
     `problems` names the waiting operations, what they wait for, and the cycle if there is one.
     """
+
+
+class TrainingError(ArmillaryError):
+    """The input could be read, but training failed: a loss that is not a number, a process that
+    ended, processes that disagree."""
+
+
+class LostContactError(TrainingError):
+    """Another process can't be reached. It ended, or it waits for something else; what happened
+    there is the reason."""

@@ -117,6 +117,7 @@ ALLOWED: dict[str, set[str]] = {
         "workload",
         "units",
     },
+    "trainer": {"_core", "documents", "errors", "files", "machine", "model"},
     "cli": {
         "repeat",
         "",
@@ -139,6 +140,7 @@ ALLOWED: dict[str, set[str]] = {
         "studies",
         "sweep",
         "traffic",
+        "trainer",
         "wiring",
         "workload",
         "units",
@@ -150,13 +152,14 @@ ALLOWED: dict[str, set[str]] = {
 LIBRARIES: dict[str, set[str]] = {
     "rich": {"report", "cli"},
     "typer": {"cli"},
-    "polars": {"result", "api", "design", "sweep", "report"},
+    "polars": {"result", "api", "design", "sweep", "report", "trainer"},
     "vl_convert": {"report"},
     "yaml": {"documents"},
-    "numpy": {"design"},
-    "scipy": {"design"},
+    "numpy": {"design", "trainer"},
+    "scipy": {"design", "trainer"},
     "clarabel": {"design"},
     "msgspec": {"report", "workload", "sweep"},
+    "torch": {"trainer"},
 }
 """Library -> rooms that may import it."""
 
@@ -302,5 +305,6 @@ def test_light_start(arguments: list[str]) -> None:
         "asyncio",
         "yaml",
         "vl_convert",
+        "torch",
     }
     assert not loaded & heavy

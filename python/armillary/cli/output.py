@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from .. import _core, files
-from ..errors import ArmillaryError, InputError, Problem, StalledError
+from ..errors import ArmillaryError, InputError, Problem, StalledError, TrainingError
 from ..report.visible import visible
 from ..units import NS_PER_MS
 
@@ -64,7 +64,7 @@ def guard() -> Iterator[None]:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
         show_problems(error.problems)
-        _exit(FOUND if isinstance(error, StalledError) else WRONG)
+        _exit(FOUND if isinstance(error, StalledError | TrainingError) else WRONG)
     except KeyboardInterrupt as stop:
         interrupted(stop)
     except BrokenPipeError:

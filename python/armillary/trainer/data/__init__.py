@@ -1,0 +1,55 @@
+"""What a run trains on: made-up clicks with a known best score, or Criteo's logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...errors import InputError, Problem
+from ...model.dlrm import Dlrm
+from ..settings import DEFAULT_SAMPLES, SYNTHETIC, Settings
+from .samples import DENSE, Part, Samples, Source, share
+
+__all__ = ["Part", "Samples", "Source", "open_data", "share"]
+
+EVALUATION_SAMPLES = 100_000
+"""Synthetic samples of an evaluation, unless the settings say."""
+
+
+def open_data(settings: Settings, facts: Dlrm) -> tuple[Source, Source]:
+    """What to train on, and what to evaluate on. Raises `InputError`."""
+    rows = [table.rows for table in facts.tables]
+    dense = facts.bottom[0].inputs
+    if settings.data == SYNTHETIC:
+        from .synthetic import EVALUATION_FIRST, POSITIVE_RATES, Synthetic
+
+        most = 2**31
+        large = [table.name for table in facts.tables if table.rows > most]
+        if large:
+            said = f"{len(large)} tables, such as {large[0]}, are too large for synthetic data"
+            raise InputError([Problem(facts.name, "tables", said, f"at most {most:,} rows")])
+        rate = settings.positive_rate or POSITIVE_RATES["kaggle"]
+        pooling = [table.pooling for table in facts.tables]
+        source = Synthetic(
+            rows, pooling, seed=settings.seed, positive_rate=rate, dense_features=dense
+        )
+        count = settings.eval_samples or EVALUATION_SAMPLES
+        return (
+            source.over(0, _training_samples(settings)),
+            source.over(EVALUATION_FIRST, count),
+        )
+    if dense != DENSE:
+        said = f"the model reads {dense} counts"
+        raise InputError([Problem(facts.name, "dense_features", said, f"{DENSE}: those of a line")])
+    wrong = [table.name for table in facts.tables if table.pooling != 1]
+    if wrong:
+        said = f"{len(wrong)} tables, such as {wrong[0]}, are read several times for each sample"
+        raise InputError([Problem(facts.name, "pooling", said, "1: a line has one id for each")])
+    from .criteo import open_files
+
+    return open_files(Path(settings.data), rows, settings.held_out)
+
+
+def _training_samples(settings: Settings) -> int:
+    if settings.steps is not None:
+        return settings.steps * settings.batch
+    return settings.samples or DEFAULT_SAMPLES

@@ -1,0 +1,80 @@
+"""Samples as arrays, and where they come from.
+
+Here: what every source of data gives, and how a batch is shared out over ranks. Not here: the
+sources (`synthetic.py`, `criteo.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DENSE = 13
+"""Counts of a sample, as in Criteo's logs."""
+
+LEAST_COUNT = -1
+"""Counts below are raised to it: Criteo's Terabyte logs have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Samples as arrays, `n` of them, with `F` categories.
+
+    `dense` float32 [n, counts], `lengths` int32 [F, n], `indices` int64 [sum of lengths] in the
+    same order (category by category), `labels` float32 [n]."""
+
+    dense: NDArray[np.float32]
+    lengths: NDArray[np.int32]
+    indices: NDArray[np.int64]
+    labels: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One rank's samples of a batch."""
+
+    samples: Samples
+    first: int
+    """Index of the first of them in the source."""
+    whole: int
+    """Samples of the batch on all ranks."""
+
+
+class Source(Protocol):
+    """Samples in a fixed order."""
+
+    @property
+    def size(self) -> int | None:
+        """Samples of one pass; `None` when only reading them all shows it, or they never end."""
+
+    def parts(self, batch: int, rank: int, ranks: int) -> Iterator[Part]:
+        """One pass in batches of `batch` samples over all ranks: what `rank` of `ranks` has of
+        each. Every rank gets the same number of parts; the last batch may be smaller, and its parts
+        may be empty."""
+
+    def bound(self, first: int, count: int) -> NDArray[np.float64] | None:
+        """Logits of the best possible predictions for these samples, float64 [count]; `None` where
+        they are not known."""
+
+
+def share(whole: int, rank: int, ranks: int) -> range:
+    """Which of `whole` samples a rank has: consecutive ones, the first ranks one more."""
+    each, rest = divmod(whole, ranks)
+    first = rank * each + min(rank, rest)
+    return range(first, first + each + (rank < rest))
+
+
+def logarithms(counts: NDArray[np.generic]) -> NDArray[np.float32]:
+    """Counts as a model reads them: `log(count - least + 2)`, where `least` is `LEAST_COUNT`.
+
+    Source: the preprocessing of Criteo Terabyte in torchrec (`datasets/criteo.py`)."""
+    raised = np.maximum(counts, LEAST_COUNT).astype(np.float32)
+    return np.asarray(np.log(raised - np.float32(LEAST_COUNT - 2)), np.float32)

@@ -1,0 +1,239 @@
+"""The processes of a training run on one machine, without PyTorch.
+
+Here: starting one process for each rank, and ending all of them with one message when one fails.
+Not here: what a process does (`loop.py`), how processes talk (`world.py`).
+
+Every process gets the environment that torchrun gives: `RANK`, `LOCAL_RANK`, `WORLD_SIZE`,
+`LOCAL_WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`. So `torchrun` can start a run as well. A process
+of ours writes why it fails to a file, because the others fail a moment later for want of it, and
+only the first reason is worth reading. It ends when this process ends, however that happens: its
+standard input is closed then."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from ..errors import ArmillaryError, InputError, LostContactError, Problem, TrainingError
+from .settings import Settings
+
+_FAULTS = "ARMILLARY_TRAIN_FAULTS"
+"""Environment variable: the folder into which a process of ours writes why it fails."""
+_POLL = 0.02
+_GRACE = 2.0
+"""Seconds that the others get to say why they fail, and to end when they are asked to."""
+_SHOWN = 5
+"""Last lines of standard error that are shown of a process that ended without a reason."""
+
+
+def is_worker() -> bool:
+    """Whether this process is one rank of a run, started by us or by torchrun."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def of_world(settings: Settings) -> Settings:
+    """The settings of a rank: the environment says how many processes there are."""
+    text = os.environ["WORLD_SIZE"]
+    if not text.isdecimal():
+        said = f"WORLD_SIZE is {text[:40]!r}"
+        raise InputError([Problem("", "WORLD_SIZE", said, "a whole number, as torchrun sets it")])
+    return replace(settings, nproc=int(text))
+
+
+def spawn(count: int, arguments: Sequence[str], threads: int) -> None:
+    """Runs `armillary` with `arguments` in `count` processes, as ranks of a run, and returns when
+    all have ended well. What rank 0 prints goes where ours does.
+
+    Raises what the first failing process raised; the others are ended."""
+    with tempfile.TemporaryDirectory(prefix="armillary-train-") as folder:
+        shared = {
+            **os.environ,
+            "WORLD_SIZE": str(count),
+            "LOCAL_WORLD_SIZE": str(count),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(_free_port()),
+            "OMP_NUM_THREADS": str(threads),
+            "POLARS_MAX_THREADS": str(threads),
+            _FAULTS: folder,
+        }
+        processes: list[subprocess.Popen[bytes]] = []
+        try:
+            for rank in range(count):
+                processes.append(_start(rank, arguments, shared, Path(folder)))
+            _wait(processes, Path(folder))
+        finally:
+            _end(processes)
+
+
+@contextlib.contextmanager
+def worker() -> Iterator[None]:
+    """The work of one rank. If a process of ours started this one, errors are reported to it and
+    this process ends at once, in whatever state communication is; otherwise they are raised."""
+    folder = os.environ.get(_FAULTS)
+    if folder is None:
+        yield
+        return
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        yield
+    except ArmillaryError as error:
+        _leave(Path(folder), type(error).__name__, error.problems)
+    except KeyboardInterrupt:
+        os._exit(130)
+    except OSError as error:
+        what = error.filename or "this process"
+        _leave(Path(folder), "InputError", [Problem(str(what), "", error.strerror or str(error))])
+    except MemoryError:
+        said = "the run needs more memory than is available"
+        _leave(Path(folder), "InputError", [Problem("", "", said)])
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        said = f"{said} at {Path(place.filename).name}:{place.lineno}"
+        if os.environ.get("ARMILLARY_TRACEBACK"):
+            traceback.print_exception(error)
+        _leave(Path(folder), "", [Problem("", "", said)])
+
+
+def _start(
+    rank: int, arguments: Sequence[str], shared: dict[str, str], folder: Path
+) -> subprocess.Popen[bytes]:
+    environment = {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+    command = [sys.executable, "-m", "armillary.cli", *arguments]
+    said = None if rank == 0 else (folder / f"stderr-{rank}").open("wb")
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=None if rank == 0 else subprocess.DEVNULL,
+            stderr=said,
+            env=environment,
+            # Ctrl-C reaches this process only, which ends the others.
+            start_new_session=True,
+        )
+    finally:
+        if said is not None:
+            said.close()
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
+    while True:
+        codes = [process.poll() for process in processes]
+        if any(codes):
+            break
+        if None not in codes:
+            return
+        time.sleep(_POLL)
+    deadline = time.monotonic() + _GRACE
+    while time.monotonic() < deadline:
+        if any(kind != LostContactError.__name__ for _, kind, _ in _reports(folder)):
+            break
+        codes = [process.poll() for process in processes]
+        if None not in codes:
+            break
+        time.sleep(_POLL)
+    raise _reason(processes, folder)
+
+
+def _reports(folder: Path) -> list[tuple[int, str, list[Problem]]]:
+    """Rank, kind of error and problems of each process that said why it fails, the first one
+    first."""
+    found = []
+    for path in folder.glob("fault-*.json"):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        problems = [Problem(**each) for each in content["problems"]]
+        found.append((content["time"], content["rank"], content["kind"], problems))
+    return [(rank, kind, problems) for _, rank, kind, problems in sorted(found, key=lambda f: f[0])]
+
+
+def _reason(processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> Exception:
+    """Why the run fails: the first reason that is not the failure of another process."""
+    reports = _reports(folder)
+    reported = {rank for rank, _, _ in reports}
+    for rank, kind, problems in reports:
+        if kind == InputError.__name__:
+            return InputError(problems)
+        if kind == TrainingError.__name__:
+            return TrainingError(problems)
+        if not kind:
+            return RuntimeError(f"rank {rank}: {problems[0].message}")
+    for rank, process in enumerate(processes):
+        code = process.poll()
+        if code and rank not in reported:
+            return TrainingError([_silent(rank, code, folder)])
+    return TrainingError(reports[0][2])
+
+
+def _silent(rank: int, code: int, folder: Path) -> Problem:
+    """The problem of a process that ended without a reason."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        said = f"the process was ended by {name}"
+        help_ = "enough memory, if the system ended it" if name == "SIGKILL" else ""
+        return Problem("", f"rank {rank}", said, help_)
+    lines: list[str] = []
+    with contextlib.suppress(OSError):
+        text = (folder / f"stderr-{rank}").read_text(encoding="utf-8", errors="replace")
+        lines = text.strip().splitlines()[-_SHOWN:]
+    said = f"the process ended with exit code {code}"
+    return Problem(
+        "", f"rank {rank}", ": ".join([said, *(" ".join(lines).split("\n"))]).strip(": ")
+    )
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ends what still runs: politely first, then for certain."""
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    deadline = time.monotonic() + _GRACE
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, deadline - time.monotonic()))
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that started it is gone."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1):
+            pass
+    os._exit(1)
+
+
+def _leave(folder: Path, kind: str, problems: Sequence[Problem]) -> None:
+    """Writes why this process fails, and ends it."""
+    rank = int(os.environ["RANK"])
+    content = {
+        "time": time.time(),
+        "rank": rank,
+        "kind": kind,
+        "problems": [asdict(each) for each in problems],
+    }
+    scratch = folder / f"scratch-{rank}"
+    with contextlib.suppress(OSError):
+        scratch.write_text(json.dumps(content), encoding="utf-8")
+        scratch.replace(folder / f"fault-{rank}.json")
+    os._exit(1)
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])

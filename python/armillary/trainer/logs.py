@@ -1,0 +1,113 @@
+"""What a run writes while it goes on: events for TensorBoard and lines of JSON.
+
+Here: the two formats. Not here: what is written when (`loop.py`).
+
+Events are records of TensorFlow (`tensorflow/core/lib/io/record_writer.h`: length, checksum,
+content, checksum) that hold a message `Event` (`tensorflow/core/util/event.proto`) each. Both are
+so small that no library is needed for them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+from ..errors import InputError, Problem
+
+LINES = "log.jsonl"
+"""The file with lines of JSON."""
+
+
+class Logs:
+    """The folder of a run: `log.jsonl` and a file of events. Every record is on disk once `write`
+    returns, so that a crash loses none."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self._lines = (Path(folder) / LINES).open("w", encoding="utf-8")
+            name = f"events.out.tfevents.{int(time.time())}.{os.getpid()}.armillary"
+            self._events = (Path(folder) / name).open("wb")
+            self._record(_double(1, time.time()) + _bytes(3, b"brain.Event:2"))
+        except OSError as error:
+            said = f"can't be written: {error.strerror or error}"
+            raise InputError([Problem(os.fspath(folder), "--log-dir", said, "a folder")]) from None
+
+    def write(self, kind: str, step: int, values: Mapping[str, float | int | None]) -> None:
+        """Writes `values` of `step` as a line, and as one curve each, named `kind/name`."""
+        now = time.time()
+        line = {"kind": kind, "step": step, "time": now, **values}
+        self._lines.write(json.dumps(line, allow_nan=False) + "\n")
+        self._lines.flush()
+        curves = b"".join(
+            _bytes(1, _bytes(1, f"{kind}/{name}".encode()) + _float(2, value))
+            for name, value in values.items()
+            if value is not None and math.isfinite(value)
+        )
+        self._record(_double(1, now) + _whole(2, step) + _bytes(5, curves))
+
+    def _record(self, content: bytes) -> None:
+        head = struct.pack("<Q", len(content))
+        self._events.write(head + _masked(head) + content + _masked(content))
+        self._events.flush()
+
+    def __enter__(self) -> Logs:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._lines.close()
+        self._events.close()
+
+
+def _masked(content: bytes) -> bytes:
+    """The checksum of a record: CRC-32C, rotated."""
+    crc, table = 0xFFFFFFFF, _table()
+    for byte in content:
+        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+@cache
+def _table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)  # noqa: PLW2901
+        table.append(value)
+    return table
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(found + bytes([value]))
+
+
+def _bytes(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+def _whole(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _double(field: int, value: float) -> bytes:
+    return _varint(field << 3 | 1) + struct.pack("<d", value)
+
+
+def _float(field: int, value: float) -> bytes:
+    return _varint(field << 3 | 5) + struct.pack("<f", value)

@@ -1,0 +1,161 @@
+"""What a training run does: every setting with its default and its check.
+
+Here: settings as data, without PyTorch. Not here: the run (`loop.py`), the processes
+(`launch.py`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from ..errors import InputError, Problem
+
+OptimizerName = Literal["sgd", "adagrad", "row-wise-adagrad", "adam", "lamb"]
+DenseOptimizerName = Literal["sgd", "adagrad", "adam", "adamw"]
+Decay = Literal["none", "linear", "quadratic", "cosine"]
+Precision = Literal["fp32", "tf32", "bf16"]
+TablePrecision = Literal["fp32", "fp16", "bf16"]
+
+SYNTHETIC = "synthetic"
+"""The name of made-up data, in place of a path."""
+
+DEFAULT_SAMPLES = 500_000
+"""Samples of a run on synthetic data, which never end."""
+
+_WORDS = {
+    "optimizer": get_args(OptimizerName),
+    "dense_optimizer": get_args(DenseOptimizerName),
+    "decay": get_args(Decay),
+    "precision": get_args(Precision),
+    "table_precision": get_args(TablePrecision),
+}
+_COUNTS = {
+    "nproc": 4096,
+    "batch": 2**24,
+    "accumulate": 2**16,
+    "steps": 2**40,
+    "samples": 2**50,
+    "eval_every": 2**40,
+    "eval_samples": 2**40,
+    "held_out": 2**16,
+    "threads": 4096,
+}
+"""Largest value of settings that are counts from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that a run depends on. The same settings on any number of processes train on the
+    same samples in the same order."""
+
+    model: str
+    """Preset or model file."""
+    data: str = SYNTHETIC
+    """`synthetic`, or the path of Criteo's logs: a file, or a folder with a file for each day."""
+    nproc: int = 1
+    """Processes."""
+    batch: int = 2048
+    """Samples of a step, over all processes."""
+    accumulate: int = 1
+    """Parts in which the MLPs compute a batch, one after the other; the result is that of the whole
+    batch."""
+    steps: int | None = None
+    """Batches to train on; when not given, `samples` decides."""
+    samples: int | None = None
+    """Samples to train on; when not given, one pass over the data, or `DEFAULT_SAMPLES`."""
+    optimizer: OptimizerName = "row-wise-adagrad"
+    """Optimizer of the tables."""
+    learning_rate: float = 0.02
+    """Learning rate of the tables."""
+    dense_optimizer: DenseOptimizerName = "adam"
+    """Optimizer of the MLPs."""
+    dense_learning_rate: float = 0.001
+    """Learning rate of the MLPs."""
+    warmup: int = 0
+    """Steps over which both learning rates grow from 0."""
+    decay: Decay = "linear"
+    """How both learning rates fall to 0 at the end of the run."""
+    weight_decay: float = 0.0
+    """Weight decay of the tables."""
+    precision: Precision = "fp32"
+    """Arithmetic of the MLPs."""
+    table_precision: TablePrecision = "fp32"
+    """Numbers in the tables."""
+    eval_every: int | None = None
+    """Steps between evaluations; when not given, there is one at the end."""
+    eval_samples: int | None = None
+    """Samples of an evaluation; when not given, all held-out ones, or 100,000 synthetic ones."""
+    held_out: int = 1
+    """Days of the logs that are kept for evaluation: the last ones."""
+    positive_rate: float | None = None
+    """Mean of synthetic labels; when not given, that of Criteo's Kaggle set."""
+    seed: int = 0
+    """Seed of weights and synthetic samples."""
+    threads: int | None = None
+    """Threads of each process; when not given, the cores shared out."""
+    plan: str | None = None
+    """Sharding plan; when not given, tables are shared out whole by size."""
+    timeout: float = 60.0
+    """Seconds after which a process that hears nothing from the others gives up."""
+
+    def check(self) -> None:
+        """Raises `InputError` listing every setting that is out of range."""
+        problems = list(self._problems())
+        if problems:
+            raise InputError(problems)
+
+    def _problems(self) -> Iterator[Problem]:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, allowed in _WORDS.items():
+            if values[name] not in allowed:
+                said = f"unknown {name.replace('_', ' ')}: {values[name]!r}"
+                yield Problem("", option(name), said, ", ".join(allowed))
+        for name, most in _COUNTS.items():
+            value = values[name]
+            if value is not None and not 1 <= value <= most:
+                allowed_ = f"a whole number from 1 to {most:,}"
+                yield Problem("", option(name), f"{value} is out of range", allowed_)
+        for name in ("learning_rate", "dense_learning_rate", "weight_decay", "timeout"):
+            value = values[name]
+            positive = name != "weight_decay"
+            if not math.isfinite(value) or value < 0 or (positive and value == 0):
+                allowed_ = "a number above 0" if positive else "a number from 0"
+                yield Problem("", option(name), f"{value} is out of range", allowed_)
+        if self.warmup < 0:
+            yield Problem("", "--warmup", f"{self.warmup} is out of range", "a number from 0")
+        if not 0 <= self.seed < 2**63:
+            yield Problem("", "--seed", f"{self.seed} is out of range", "0 to 2^63 - 1")
+        if self.positive_rate is not None and not 0 < self.positive_rate < 1:
+            said = f"{self.positive_rate} is out of range"
+            yield Problem("", "--positive-rate", said, "between 0 and 1")
+        if self.positive_rate is not None and self.data != SYNTHETIC:
+            said = "the logs have labels of their own"
+            yield Problem("", "--positive-rate", said, f"with --data {SYNTHETIC} only")
+        if self.steps is not None and self.samples is not None:
+            yield Problem("", "--steps, --samples", "both are given", "one of them")
+        if self.batch < self.nproc:
+            said = f"a batch of {self.batch} samples for {self.nproc} processes"
+            yield Problem("", "--batch", said, "at least one sample for each process")
+
+
+def option(name: str) -> str:
+    """The command-line option of a setting."""
+    return {"learning_rate": "--lr", "dense_learning_rate": "--dense-lr"}.get(
+        name, "--" + name.replace("_", "-")
+    )
+
+
+def factor(step: int, steps: int | None, warmup: int, decay: Decay) -> float:
+    """What learning rates are multiplied with in `step` (from 0) of `steps`: it grows in equal
+    parts over `warmup` steps, and falls from there to the end of the run. Without an end (`steps`
+    is `None`) it doesn't fall."""
+    if step < warmup:
+        return (step + 1) / (warmup + 1)
+    if decay == "none" or steps is None or steps <= warmup:
+        return 1.0
+    left = 1 - (step - warmup) / (steps - warmup)
+    if decay == "cosine":
+        return (1 - math.cos(math.pi * left)) / 2
+    return left if decay == "linear" else left * left

@@ -1,0 +1,114 @@
+"""The processes of a run and what they do together, apart from exchanging rows.
+
+Here: joining them, agreeing, adding up. Not here: starting them (`launch.py`), exchanging
+embeddings (`exchange.py`)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from ..errors import InputError, LostContactError, Problem, TrainingError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_LOST = re.compile(r"gloo|[Cc]onnection|[Tt]imed? ?out|peer|NCCL|store", re.S)
+"""What errors of communication say."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The processes of a run, seen from one of them."""
+
+    rank: int = 0
+    size: int = 1
+
+    def gather(self, value: Any) -> list[Any]:  # noqa: ANN401 - whatever can be pickled
+        """`value` of every rank, in their order."""
+        if self.size == 1:
+            return [value]
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, value)
+        return found
+
+    def add(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of `values` over all ranks, on all ranks."""
+        if self.size == 1:
+            return values
+        total = torch.from_numpy(values.copy())
+        dist.all_reduce(total)
+        return total.numpy()
+
+    def agree(self, values: Mapping[str, object]) -> None:
+        """Raises `InputError` on every rank if a value is not the same on all of them."""
+        found = self.gather(dict(values))
+        wrong = [
+            Problem(
+                "",
+                name,
+                f"differs: {found[0][name]!r} on rank 0, {other[name]!r} on rank {rank}",
+                "the same on all ranks",
+            )
+            for name in values
+            for rank, other in list(enumerate(found))[1:]
+            if other.get(name) != found[0].get(name)
+        ]
+        if wrong:
+            raise InputError(wrong)
+
+
+@contextlib.contextmanager
+def joined(timeout: float) -> Iterator[World]:
+    """The processes that the environment names (that of torchrun), connected; or this one alone.
+
+    Raises `TrainingError` when they can't be reached within `timeout` seconds, and
+    `LostContactError` when one is lost later."""
+    size = _number("WORLD_SIZE", 1)
+    rank = _number("RANK", 0)
+    if not 0 <= rank < size:
+        said = f"RANK is {rank} of {size}"
+        raise InputError([Problem("", "RANK", said, f"0 to {size - 1}")])
+    if size == 1:
+        yield World()
+        return
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29500")
+    try:
+        dist.init_process_group(
+            "gloo", rank=rank, world_size=size, timeout=timedelta(seconds=timeout)
+        )
+    except (RuntimeError, ValueError) as error:
+        said = f"not all of {size} processes could be reached within {timeout:g} s: {_short(error)}"
+        raise TrainingError([Problem("", f"rank {rank}", said)]) from None
+    try:
+        yield World(rank, size)
+    except RuntimeError as error:
+        if _LOST.search(str(error)) is None:
+            raise
+        said = f"contact with another process was lost: {_short(error)}"
+        raise LostContactError([Problem("", f"rank {rank}", said)]) from None
+    dist.destroy_process_group()
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        said = f"{name} is {text[:40]!r}"
+        raise InputError([Problem("", name, said, "a whole number, as torchrun sets it")])
+    return int(text)
+
+
+def _short(error: Exception) -> str:
+    """The first line of an error, without the place in PyTorch's code."""
+    line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return re.sub(r"^\[[^\]]*\] ", "", line)[:200]
