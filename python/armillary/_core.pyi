@@ -4,14 +4,17 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "Embedding",
     "Outcome",
     "PanicException",
     "Platform",
     "Program",
     "Script",
+    "TableMemory",
     "Traffic",
     "Workload",
     "astra_sim",
@@ -32,8 +35,66 @@ _Progress = Callable[[float, float], None]
 """Called now and then during a run with the finished share of the workload's operations (0..1) and
 the simulated ns."""
 
+_Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]
+"""Lengths, indices and weights of a batch."""
+
 class PanicException(BaseException):
     """An assertion of the simulator failed: a fault of ours, not of the input."""
+
+@final
+class TableMemory:
+    """Memory of a table or of its state, as a buffer of bytes that can be written."""
+
+    def __len__(self) -> int:
+        """The number of bytes."""
+
+@final
+class Embedding:
+    """Embedding tables, their features and their optimizer. `armillary.trainer.embedding` describes
+    the settings."""
+
+    def __new__(
+        cls,
+        tables: Sequence[dict[str, Any]],
+        features: Sequence[dict[str, Any]],
+        settings: dict[str, Any],
+        seed: int,
+        threads: int,
+    ) -> Embedding:
+        """Tables with initial weights.
+
+        Raises:
+            InputError: a size is out of range, or there is too little memory.
+            ValueError: a setting is missing or unknown.
+        """
+    @staticmethod
+    def levels() -> list[str]:
+        """Instruction sets of this machine, the widest last."""
+    def forward(self, samples: int, batch: _Arrays, out: NDArray[Any]) -> None:
+        """Looks up a batch into `out`.
+
+        Raises:
+            InputError: a fault of the batch.
+        """
+    def backward(
+        self, samples: int, batch: _Arrays, grad: NDArray[Any], weights: NDArray[Any] | None
+    ) -> None:
+        """Applies the gradient `grad` of the result. Writes the gradients of the batch's weights
+        into `weights`, if that is not `None`.
+
+        Raises:
+            InputError: a fault of the batch or of the gradient. Nothing has changed then.
+        """
+    def memory(self, table: int) -> tuple[TableMemory, list[TableMemory]]:
+        """Memory of a table's rows, and of each part of the optimizer's state."""
+    step: int
+    """Backward passes so far."""
+    learning_rate: float
+    threads: int
+    refuse_not_finite: bool
+    """Whether a gradient that is not finite is an error."""
+    level: str
+    """The instruction set in use, one of `levels()`."""
 
 def flit_run(case: dict[str, int | float | str]) -> dict[str, Any]:
     """A reference run of Garnet or BookSim2. Keys: `armillary.validation.flits` and

@@ -5,6 +5,7 @@
 //! (`python/armillary`). Signatures and their documentation are in `python/armillary/_core.pyi`.
 
 mod astra_sim;
+mod embedding;
 mod errors;
 mod flits;
 mod kinds;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::astra_sim::{astra_sim, astra_sim_1};
+    #[pymodule_export]
+    use super::embedding::{Embedding, TableMemory};
     #[pymodule_export]
     use super::flits::flit_run;
     #[pymodule_export]

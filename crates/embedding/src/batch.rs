@@ -1,0 +1,185 @@
+//! A batch of bags: lengths and indices of all features, one after the other, and what can be wrong
+//! with them.
+
+use crate::fault::Fault;
+
+/// Integers of 32 or 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub enum Integers<'a> {
+    /// 32 bits.
+    I32(&'a [i32]),
+    /// 64 bits.
+    I64(&'a [i64]),
+}
+
+/// An integer that may name a row.
+pub trait Index: Copy + Send + Sync {
+    /// The number; a negative one is larger than any table.
+    fn row(self) -> u64;
+}
+
+impl Index for i32 {
+    #[inline(always)]
+    fn row(self) -> u64 {
+        i64::from(self) as u64
+    }
+}
+
+impl Index for i64 {
+    #[inline(always)]
+    fn row(self) -> u64 {
+        self as u64
+    }
+}
+
+impl Integers<'_> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::I32(all) => all.len(),
+            Self::I64(all) => all.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number at `at`.
+    pub fn get(&self, at: usize) -> i64 {
+        match self {
+            Self::I32(all) => i64::from(all[at]),
+            Self::I64(all) => all[at],
+        }
+    }
+}
+
+/// Bags of all features: those of the first feature, sample by sample, then those of the second.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// Samples.
+    pub samples: usize,
+    /// Rows of each bag: `features * samples`.
+    pub lengths: Integers<'a>,
+    /// The rows, bag by bag.
+    pub indices: Integers<'a>,
+    /// What each row is multiplied by.
+    pub weights: Option<&'a [f32]>,
+}
+
+/// A feature, as far as a batch is checked against it.
+pub struct Expected<'a> {
+    pub feature: &'a str,
+    pub table: &'a str,
+    pub rows: u64,
+    /// Whether lookups may have weights.
+    pub weighted: bool,
+}
+
+/// The first out of range of `indices`, all of which are below `rows` otherwise.
+fn out_of_range<I: Index>(indices: &[I], rows: u64) -> Option<usize> {
+    // In blocks without a way out, which the compiler vectorizes.
+    let all_in = |block: &[I]| block.iter().fold(true, |all, index| all & (index.row() < rows));
+    let mut blocks = indices.chunks(1024).enumerate();
+    let (block, indices) = blocks.find(|(_, block)| !all_in(block))?;
+    indices.iter().position(|index| index.row() >= rows).map(|at| block * 1024 + at)
+}
+
+/// Where each bag starts in the indices, and their end: `features * samples + 1` numbers.
+///
+/// # Errors
+///
+/// The first fault of the batch: a number of lengths or weights that does not fit, a negative
+/// length, lengths that do not add up, an index out of range, a weight that is not finite or that
+/// the feature does not take.
+pub fn check(batch: &Batch<'_>, features: &[Expected<'_>]) -> Result<Vec<usize>, Fault> {
+    let (samples, count) = (batch.samples, features.len());
+    if Some(batch.lengths.len()) != samples.checked_mul(count) {
+        let message = format!("{} lengths", batch.lengths.len());
+        return Err(
+            Fault::new("batch", message).allowed(format!("{count} features x {samples} samples"))
+        );
+    }
+    let (offsets, negative) = match batch.lengths {
+        Integers::I32(lengths) => offsets(lengths, i64::from),
+        Integers::I64(lengths) => offsets(lengths, |length| length),
+    };
+    if let Some(bag) = negative {
+        let place =
+            format!("feature {:?}: sample {}", features[bag / samples].feature, bag % samples);
+        let message = format!("length {}", batch.lengths.get(bag));
+        return Err(Fault::new(place, message).allowed("0 or more"));
+    }
+    let indices = batch.indices.len();
+    if offsets[offsets.len() - 1] != indices {
+        let sum: i128 = (0..batch.lengths.len()).map(|at| i128::from(batch.lengths.get(at))).sum();
+        let message = format!("lengths sum to {sum}, but there are {indices} indices");
+        return Err(Fault::new("batch", message));
+    }
+    for (at, feature) in features.iter().enumerate() {
+        let (first, last) = (offsets[at * samples], offsets[(at + 1) * samples]);
+        let wrong = match batch.indices {
+            Integers::I32(all) => out_of_range(&all[first..last], feature.rows),
+            Integers::I64(all) => out_of_range(&all[first..last], feature.rows),
+        };
+        if let Some(found) = wrong {
+            let place = place(&offsets, samples, features, first + found);
+            let message = format!("index {}", batch.indices.get(first + found));
+            return Err(Fault::new(place, message).allowed(format!("0 to {}", feature.rows - 1)));
+        }
+    }
+    weights(batch, features, &offsets)?;
+    Ok(offsets)
+}
+
+/// Checks the weights of a batch.
+fn weights(batch: &Batch<'_>, features: &[Expected<'_>], offsets: &[usize]) -> Result<(), Fault> {
+    let Some(weights) = batch.weights else { return Ok(()) };
+    if weights.len() != batch.indices.len() {
+        let message = format!("{} weights for {} indices", weights.len(), batch.indices.len());
+        return Err(Fault::new("batch", message));
+    }
+    if let Some(feature) = features.iter().find(|feature| !feature.weighted) {
+        let place = format!("feature {:?}", feature.feature);
+        let message = "a batch with weights, but the rows of this feature are not summed";
+        return Err(Fault::new(place, message).allowed("weights with pooling \"sum\" only"));
+    }
+    if let Some(at) = first_not_finite(weights) {
+        let message = format!("the weight of a lookup is {}", weights[at]);
+        return Err(Fault::new(place(offsets, batch.samples, features, at), message));
+    }
+    Ok(())
+}
+
+/// The first of `numbers` that is infinite or not a number.
+pub fn first_not_finite(numbers: &[f32]) -> Option<usize> {
+    let all_finite = |block: &[f32]| block.iter().fold(true, |all, x| all & x.is_finite());
+    let mut blocks = numbers.chunks(1024).enumerate();
+    let (block, numbers) = blocks.find(|(_, block)| !all_finite(block))?;
+    numbers.iter().position(|number| !number.is_finite()).map(|at| block * 1024 + at)
+}
+
+/// Sums of the lengths before each bag, and the first bag with a negative length or a sum that is
+/// too large.
+fn offsets<T: Copy>(lengths: &[T], number: impl Fn(T) -> i64) -> (Vec<usize>, Option<usize>) {
+    let mut offsets = Vec::with_capacity(lengths.len() + 1);
+    let mut sum = 0usize;
+    offsets.push(sum);
+    for (bag, &length) in lengths.iter().enumerate() {
+        let length = number(length);
+        if length < 0 {
+            return (offsets, Some(bag));
+        }
+        sum = sum.saturating_add(length as usize);
+        offsets.push(sum);
+    }
+    (offsets, None)
+}
+
+/// Names the table, feature and sample of the lookup at `at`.
+fn place(offsets: &[usize], samples: usize, features: &[Expected<'_>], at: usize) -> String {
+    let bag = offsets.partition_point(|&first| first <= at) - 1;
+    let Expected { feature, table, .. } = features[bag / samples];
+    format!("table {table:?}: feature {feature:?}: sample {}", bag % samples)
+}

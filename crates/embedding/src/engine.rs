@@ -1,0 +1,141 @@
+//! Tables, features and optimizer together: what the passes of a batch work on.
+
+use crate::fault::Fault;
+use crate::fill;
+use crate::lanes::Level;
+use crate::optimizer::Optimizer;
+use crate::sort::Spare;
+use crate::table::Table;
+
+/// What becomes of the rows of a bag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// Their sum.
+    Sum,
+    /// Their mean; zeros for an empty bag.
+    Mean,
+    /// The rows themselves.
+    None,
+}
+
+/// A column of the input that looks up rows of a table.
+#[derive(Clone, Debug)]
+pub struct Feature {
+    /// The name.
+    pub name: String,
+    /// Which table.
+    pub table: usize,
+    /// What becomes of the rows of a bag.
+    pub pooling: Pooling,
+}
+
+/// Tables, the features that look into them, and the optimizer that changes them.
+pub struct Engine {
+    tables: Vec<Table>,
+    features: Vec<Feature>,
+    /// The optimizer, whose learning rate may change between steps.
+    pub optimizer: Optimizer,
+    /// Backward passes so far.
+    pub step: u64,
+    /// Threads of a pass.
+    pub threads: usize,
+    /// Instructions of a pass.
+    pub level: Level,
+    /// Whether a gradient that is not finite is an error, or is applied like any other.
+    pub refuse_not_finite: bool,
+    /// Seed of the rounding by chance.
+    pub seed: u64,
+    spare: Spare,
+}
+
+impl Engine {
+    /// An engine with the widest instructions of this machine.
+    ///
+    /// # Errors
+    ///
+    /// A feature of an unknown table; features with and without pooling, or without pooling and of
+    /// different widths.
+    pub fn new(
+        tables: Vec<Table>,
+        features: Vec<Feature>,
+        optimizer: Optimizer,
+    ) -> Result<Self, Fault> {
+        for feature in &features {
+            let fault =
+                |message: String| Fault::new(format!("feature {:?}", feature.name), message);
+            if feature.table >= tables.len() {
+                return Err(fault(format!("no table {}", feature.table)));
+            }
+            let (one, other) = (feature, &features[0]);
+            if (one.pooling == Pooling::None) != (other.pooling == Pooling::None) {
+                return Err(fault("features with and without pooling in one engine".into()));
+            }
+            let dims = (tables[one.table].dim, tables[other.table].dim);
+            if one.pooling == Pooling::None && dims.0 != dims.1 {
+                return Err(fault(format!("rows of {} and of {} elements", dims.0, dims.1))
+                    .allowed("one width without pooling"));
+            }
+        }
+        let level = Level::available().pop().unwrap_or(Level::Portable);
+        let (step, threads, seed) = (0, 1, 0);
+        let refuse_not_finite = true;
+        let spare = Spare::default();
+        Ok(Self {
+            tables,
+            features,
+            optimizer,
+            step,
+            threads,
+            level,
+            refuse_not_finite,
+            seed,
+            spare,
+        })
+    }
+
+    /// Fills the tables with initial weights: uniform in plus or minus one by the root of the rows.
+    pub fn fill(&self) {
+        fill::fill(&self.tables, self.seed, self.threads);
+    }
+
+    /// The tables.
+    pub fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+
+    /// The features.
+    pub fn features(&self) -> &[Feature] {
+        &self.features
+    }
+
+    /// Scratch that no thread uses.
+    pub(crate) fn spare(&self) -> &Spare {
+        &self.spare
+    }
+
+    /// Whether results are rows of lookups instead of bags.
+    pub fn is_unpooled(&self) -> bool {
+        self.features.first().is_some_and(|feature| feature.pooling == Pooling::None)
+    }
+
+    /// Rows and columns of the result for a batch of so many samples and lookups.
+    pub fn shape(&self, samples: usize, lookups: usize) -> (usize, usize) {
+        let dims = || self.features.iter().map(|feature| self.tables[feature.table].dim);
+        if self.is_unpooled() {
+            (lookups, dims().next().unwrap_or(0))
+        } else {
+            (samples, dims().sum())
+        }
+    }
+
+    /// The first column of each feature in the result.
+    pub(crate) fn columns(&self) -> Vec<usize> {
+        let mut next = 0;
+        let first = |feature: &Feature| {
+            let column = next;
+            next += self.tables[feature.table].dim;
+            column
+        };
+        self.features.iter().map(first).collect()
+    }
+}

@@ -1,0 +1,282 @@
+//! Lookups: tasks of samples of one feature, each a loop over bags that gathers rows.
+#![allow(unsafe_code)] // Threads write disjoint parts of one result, and rows are read by pointers.
+
+use crate::batch::{Batch, Index, Integers};
+use crate::engine::{Engine, Pooling};
+use crate::lanes::{Bf16, Element, F16, F32, I8, Kernel, Lanes, WIDTH, call, load_part};
+use crate::precision::Precision;
+use crate::tasks;
+
+/// Lookups ahead of the current one whose rows are asked for.
+const AHEAD: usize = 16;
+
+/// Lookups of one task.
+const LOOKUPS: usize = 8192;
+
+/// Bags of one feature, of consecutive samples.
+#[derive(Clone, Copy)]
+struct Gather<'a> {
+    rows: *const u8,
+    stride: usize,
+    dim: usize,
+    precision: Precision,
+    pooling: Pooling,
+    batch: &'a Batch<'a>,
+    /// Where each bag starts, and the end.
+    bags: &'a [usize],
+    /// End of the feature's indices.
+    last: usize,
+    /// The result of the first bag, or of the first lookup of all.
+    out: *mut f32,
+    /// Numbers from a row of the result to the next.
+    out_stride: usize,
+}
+
+// SAFETY: the tables are only read while lookups run, and tasks write disjoint rows or columns.
+unsafe impl Sync for Gather<'_> {}
+
+/// Looks up all bags. The batch was checked, and `out` has the engine's shape.
+pub fn run(engine: &Engine, batch: &Batch<'_>, offsets: &[usize], out: &mut [f32]) {
+    let samples = batch.samples;
+    let (_, width) = engine.shape(samples, batch.indices.len());
+    let columns = engine.columns();
+    let mut jobs = Vec::new();
+    for (at, feature) in engine.features().iter().enumerate() {
+        let table = &engine.tables()[feature.table];
+        let bags = &offsets[at * samples..=(at + 1) * samples];
+        let lookups = bags[samples] - bags[0];
+        let parts = (lookups.max(samples) / LOOKUPS).clamp(1, samples.max(1));
+        for part in 0..parts {
+            let (first, last) = (samples * part / parts, samples * (part + 1) / parts);
+            let unpooled = feature.pooling == Pooling::None;
+            let start = if unpooled { 0 } else { first * width + columns[at] };
+            jobs.push(Gather {
+                rows: table.weights().start(),
+                stride: table.stride(),
+                dim: table.dim,
+                precision: table.precision,
+                pooling: feature.pooling,
+                batch,
+                bags: &bags[first..=last],
+                last: bags[samples],
+                // SAFETY: the place is inside of `out` or, without bags, at its end.
+                out: unsafe { out.as_mut_ptr().add(start.min(out.len())) },
+                out_stride: width,
+            });
+        }
+    }
+    let level = engine.level;
+    tasks::run(
+        jobs.len(),
+        engine.threads,
+        || (),
+        |()| (),
+        |task, ()| {
+            // SAFETY: the batch was checked, so that indices are rows of the table; the machine has the
+            // engine's instructions.
+            unsafe { call(level, &jobs[task]) }
+        },
+    );
+}
+
+impl Kernel for &Gather<'_> {
+    /// Looks up the bags, whose indices and places are in range.
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        // SAFETY: the caller's.
+        unsafe {
+            match self.precision {
+                Precision::F32 => of_precision::<L, F32>(self),
+                Precision::F16 => of_precision::<L, F16>(self),
+                Precision::Bf16 => of_precision::<L, Bf16>(self),
+                Precision::I8 => of_precision::<L, I8>(self),
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for `Gather`'s kernel; the table's elements are of type `E`.
+#[inline(always)]
+unsafe fn of_precision<L: Lanes, E: Element>(job: &Gather<'_>) {
+    // SAFETY: the caller's.
+    unsafe {
+        match (job.batch.indices, job.batch.weights) {
+            (Integers::I32(indices), None) => bags::<L, E, i32, false>(job, indices, &[]),
+            (Integers::I64(indices), None) => bags::<L, E, i64, false>(job, indices, &[]),
+            (Integers::I32(indices), Some(weights)) => {
+                bags::<L, E, i32, true>(job, indices, weights)
+            }
+            (Integers::I64(indices), Some(weights)) => {
+                bags::<L, E, i64, true>(job, indices, weights)
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for `of_precision`.
+#[inline(always)]
+unsafe fn bags<L: Lanes, E: Element, I: Index, const WEIGHTED: bool>(
+    job: &Gather<'_>,
+    indices: &[I],
+    weights: &[f32],
+) {
+    let indices = &indices[..job.last];
+    // SAFETY: the caller's. Columns below `dim` are in the row and in the result.
+    unsafe {
+        for (bag, ends) in job.bags.windows(2).enumerate() {
+            let one = |first: usize, last: usize, out: *mut f32| {
+                let bag = Bag { job, indices, weights, first, last, out };
+                let mut column = 0;
+                while column + 8 * WIDTH <= job.dim {
+                    block::<L, E, I, 8, WEIGHTED>(&bag, column);
+                    column += 8 * WIDTH;
+                }
+                if column + 4 * WIDTH <= job.dim {
+                    block::<L, E, I, 4, WEIGHTED>(&bag, column);
+                    column += 4 * WIDTH;
+                }
+                if column + 2 * WIDTH <= job.dim {
+                    block::<L, E, I, 2, WEIGHTED>(&bag, column);
+                    column += 2 * WIDTH;
+                }
+                if column + WIDTH <= job.dim {
+                    block::<L, E, I, 1, WEIGHTED>(&bag, column);
+                    column += WIDTH;
+                }
+                if column < job.dim {
+                    part::<L, E, I, WEIGHTED>(&bag, column);
+                }
+            };
+            if job.pooling == Pooling::None {
+                for lookup in ends[0]..ends[1] {
+                    one(lookup, lookup + 1, job.out.add(lookup * job.out_stride));
+                }
+            } else {
+                one(ends[0], ends[1], job.out.add(bag * job.out_stride));
+            }
+        }
+    }
+}
+
+/// A bag, and where its result goes.
+struct Bag<'a, I> {
+    job: &'a Gather<'a>,
+    indices: &'a [I],
+    weights: &'a [f32],
+    first: usize,
+    last: usize,
+    out: *mut f32,
+}
+
+impl<I: Index> Bag<'_, I> {
+    /// What sums are multiplied by: 1, or 1 by the number of rows.
+    #[inline(always)]
+    fn share(&self) -> Option<f32> {
+        let rows = self.last - self.first;
+        (self.job.pooling == Pooling::Mean && rows > 1).then(|| 1.0 / rows as f32)
+    }
+
+    /// # Safety
+    ///
+    /// `lookup` is one of the indices, which are rows of the table.
+    #[inline(always)]
+    unsafe fn row(&self, lookup: usize) -> *const u8 {
+        // SAFETY: the caller's.
+        unsafe {
+            let row = self.indices.get_unchecked(lookup).row() as usize;
+            self.job.rows.add(row * self.job.stride)
+        }
+    }
+
+    /// Asks for the row that is looked up a little later.
+    ///
+    /// # Safety
+    ///
+    /// All indices are rows of the table.
+    #[inline(always)]
+    unsafe fn ask<L: Lanes>(&self, lookup: usize, column: usize) {
+        if column == 0 && lookup + AHEAD < self.indices.len() {
+            // SAFETY: the lookup is one of the indices; a prefetch may touch any address.
+            unsafe {
+                let row = self.row(lookup + AHEAD);
+                let mut byte = 0;
+                while byte < self.job.stride {
+                    L::prefetch(row.wrapping_add(byte));
+                    byte += 64;
+                }
+            }
+        }
+    }
+}
+
+/// `N` vectors of columns from `column` on.
+///
+/// # Safety
+///
+/// As for `bags`; the columns are in the row.
+#[inline(always)]
+unsafe fn block<L: Lanes, E: Element, I: Index, const N: usize, const WEIGHTED: bool>(
+    bag: &Bag<'_, I>,
+    column: usize,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut sums = [L::splat(0.0); N];
+        for lookup in bag.first..bag.last {
+            bag.ask::<L>(lookup, column);
+            let row = bag.row(lookup);
+            let scale = E::scale(row, bag.job.dim);
+            for (vector, sum) in sums.iter_mut().enumerate() {
+                let from = row.add((column + vector * WIDTH) * E::BYTES);
+                let mut value = E::load::<L>(from, scale);
+                if WEIGHTED {
+                    value = value.mul(L::splat(*bag.weights.get_unchecked(lookup)));
+                }
+                *sum = sum.add(value);
+            }
+        }
+        for (vector, mut sum) in sums.into_iter().enumerate() {
+            if let Some(share) = bag.share() {
+                sum = sum.mul(L::splat(share));
+            }
+            sum.store(bag.out.add(column + vector * WIDTH));
+        }
+    }
+}
+
+/// The last columns, fewer than a vector.
+///
+/// # Safety
+///
+/// As for `bags`.
+#[inline(always)]
+unsafe fn part<L: Lanes, E: Element, I: Index, const WEIGHTED: bool>(
+    bag: &Bag<'_, I>,
+    column: usize,
+) {
+    let n = bag.job.dim - column;
+    // SAFETY: the caller's.
+    unsafe {
+        let mut sum = L::splat(0.0);
+        for lookup in bag.first..bag.last {
+            bag.ask::<L>(lookup, column);
+            let row = bag.row(lookup);
+            let scale = E::scale(row, bag.job.dim);
+            let mut value = load_part::<L, E>(row.add(column * E::BYTES), n, scale);
+            if WEIGHTED {
+                value = value.mul(L::splat(*bag.weights.get_unchecked(lookup)));
+            }
+            sum = sum.add(value);
+        }
+        if let Some(share) = bag.share() {
+            sum = sum.mul(L::splat(share));
+        }
+        let mut numbers = [0f32; WIDTH];
+        sum.store(numbers.as_mut_ptr());
+        std::ptr::copy_nonoverlapping(numbers.as_ptr(), bag.out.add(column), n);
+    }
+}

@@ -1,0 +1,34 @@
+//! Embedding tables and what a training step does with them: lookups of all tables in one call, and
+//! gradients that meet the optimizer row by row. Knows no Python and no torch.
+//!
+//! A batch is *features* by *samples*. Each pair of them is a *bag*: the rows of the feature's table
+//! that the sample looks up. Results have the same bits for any number of threads and any
+//! instruction set: sums have one order, no multiplication is fused with an addition, and sums over
+//! a row are those of 16 lanes.
+
+mod backward;
+mod batch;
+mod engine;
+mod fault;
+mod fill;
+mod forward;
+mod grads;
+mod lanes;
+mod memory;
+mod optimizer;
+mod passes;
+mod precision;
+mod random;
+mod sort;
+mod table;
+mod tasks;
+mod update;
+
+pub use batch::{Batch, Integers};
+pub use engine::{Engine, Feature, Pooling};
+pub use fault::Fault;
+pub use lanes::Level;
+pub use memory::Memory;
+pub use optimizer::{Optimizer, Rule};
+pub use precision::Precision;
+pub use table::{Part, Table};

@@ -1,0 +1,99 @@
+//! The forward and the backward pass of a batch: what is checked first, then the work itself.
+
+use crate::backward;
+use crate::batch::{Batch, Expected, check, first_not_finite};
+use crate::engine::{Engine, Feature, Pooling};
+use crate::fault::Fault;
+use crate::forward;
+use crate::precision::Precision;
+
+impl Engine {
+    fn offsets(&self, batch: &Batch<'_>) -> Result<Vec<usize>, Fault> {
+        let expected = |feature: &'_ Feature| {
+            let table = &self.tables()[feature.table];
+            (table.name.clone(), table.rows)
+        };
+        let tables: Vec<_> = self.features().iter().map(expected).collect();
+        let features: Vec<Expected<'_>> = self
+            .features()
+            .iter()
+            .zip(&tables)
+            .map(|(feature, (table, rows))| Expected {
+                feature: &feature.name,
+                table,
+                rows: *rows,
+                weighted: feature.pooling == Pooling::Sum,
+            })
+            .collect();
+        check(batch, &features)
+    }
+
+    /// Looks up all bags of `batch`. `out` has the rows and columns of `shape`: features side by
+    /// side, a row for each sample; without pooling, a row for each lookup.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the batch. `out` is unchanged then.
+    pub fn forward(&self, batch: &Batch<'_>, out: &mut [f32]) -> Result<(), Fault> {
+        self.fits("result", batch, out.len())?;
+        let offsets = self.offsets(batch)?;
+        forward::run(self, batch, &offsets, out);
+        Ok(())
+    }
+
+    /// Applies the gradient of the result (`grad`, with the rows and columns of `shape`) to the
+    /// rows of `batch`, each once, with the sum of its gradients. First writes the gradient of each
+    /// lookup's weight into `weights`, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the batch; a table that is only read; a gradient that is not finite, unless that
+    /// is allowed. Nothing is changed then.
+    pub fn backward(
+        &mut self,
+        batch: &Batch<'_>,
+        grad: &[f32],
+        weights: Option<&mut [f32]>,
+    ) -> Result<(), Fault> {
+        self.fits("gradient", batch, grad.len())?;
+        let offsets = self.offsets(batch)?;
+        if let Some(table) = self.tables().iter().find(|table| table.precision == Precision::I8) {
+            let message = "rows of 8 bits are read only";
+            return Err(Fault::new(format!("table {:?}", table.name), message)
+                .allowed("float32, float16 or bfloat16 for training"));
+        }
+        if let Some(weights) = &weights
+            && (batch.weights.is_none() || weights.len() != batch.indices.len())
+        {
+            return Err(Fault::new("batch", "gradients of weights that it does not have"));
+        }
+        if self.refuse_not_finite
+            && let Some(at) = first_not_finite(grad)
+        {
+            return Err(self.not_finite(batch, at, grad[at]));
+        }
+        self.step += 1;
+        backward::run(self, batch, &offsets, grad, weights);
+        Ok(())
+    }
+
+    fn fits(&self, what: &str, batch: &Batch<'_>, found: usize) -> Result<(), Fault> {
+        let (rows, columns) = self.shape(batch.samples, batch.indices.len());
+        if rows.checked_mul(columns) == Some(found) {
+            return Ok(());
+        }
+        Err(Fault::new(what, format!("{found} numbers")).allowed(format!("{rows} x {columns}")))
+    }
+
+    fn not_finite(&self, batch: &Batch<'_>, at: usize, value: f32) -> Fault {
+        let (_, columns) = self.shape(batch.samples, batch.indices.len());
+        let (row, column) = (at / columns, at % columns);
+        let place = if self.is_unpooled() {
+            format!("gradient: lookup {row}")
+        } else {
+            let feature = self.columns().partition_point(|&first| first <= column) - 1;
+            format!("gradient: feature {:?}: sample {row}", self.features()[feature].name)
+        };
+        Fault::new(place, format!("{value} in the gradient")).allowed("finite numbers")
+    }
+}

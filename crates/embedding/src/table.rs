@@ -1,0 +1,94 @@
+//! A table, or the part of one that this process holds: its rows and the optimizer's state.
+
+use crate::fault::Fault;
+use crate::memory::Memory;
+use crate::optimizer::Rule;
+use crate::precision::Precision;
+use std::sync::Arc;
+
+/// Which part of a whole table a table is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Name of the whole table, of which the initial weights are drawn.
+    pub whole: String,
+    /// Rows of the whole table.
+    pub whole_rows: u64,
+    /// The first row of the part.
+    pub first_row: u64,
+    /// The first column of the part.
+    pub first_column: u32,
+}
+
+/// Rows in memory. Their bytes may be seen by others through `weights` and `state`.
+pub struct Table {
+    pub(crate) name: String,
+    pub(crate) rows: u64,
+    pub(crate) dim: usize,
+    pub(crate) precision: Precision,
+    pub(crate) stochastic: bool,
+    pub(crate) part: Part,
+    weights: Arc<Memory>,
+    state: Vec<Arc<Memory>>,
+}
+
+/// Most columns of a table.
+const COLUMNS: usize = 1 << 16;
+
+impl Table {
+    /// A table of `rows` rows of `dim` zeros, with the state that `rule` keeps. `stochastic` rounds
+    /// updates of 16-bit rows by chance instead of to nearest.
+    ///
+    /// # Errors
+    ///
+    /// No rows, no columns or too many of them; too little memory.
+    pub fn new(
+        name: &str,
+        (rows, dim): (u64, usize),
+        (precision, stochastic): (Precision, bool),
+        part: Part,
+        rule: &Rule,
+    ) -> Result<Self, Fault> {
+        let fault = |message: String| Fault::new(format!("table {name:?}"), message);
+        if rows == 0 || rows > 1 << 48 {
+            return Err(fault(format!("{rows} rows")).allowed("1 to 2^48"));
+        }
+        if dim == 0 || dim > COLUMNS {
+            return Err(fault(format!("rows of {dim} elements")).allowed("1 to 65536"));
+        }
+        let allocate = |row: usize| {
+            let bytes = (row as u64).checked_mul(rows).and_then(|all| usize::try_from(all).ok());
+            let memory = bytes.map(Memory::new).and_then(Result::ok).map(Arc::new);
+            let size = row as f64 * rows as f64 / (1u64 << 30) as f64;
+            memory.ok_or_else(|| fault(format!("no memory for {size:.1} GiB")))
+        };
+        let state = if precision == Precision::I8 { Vec::new() } else { rule.state(dim) };
+        Ok(Self {
+            name: name.to_string(),
+            rows,
+            dim,
+            precision,
+            stochastic: stochastic && precision.bytes() == 2,
+            part,
+            weights: allocate(precision.row(dim))?,
+            state: state
+                .into_iter()
+                .map(|numbers| allocate(4 * numbers))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Memory of the rows.
+    pub fn weights(&self) -> &Arc<Memory> {
+        &self.weights
+    }
+
+    /// Memory of the optimizer's state, in the order of `Rule::state`.
+    pub fn state(&self) -> &[Arc<Memory>] {
+        &self.state
+    }
+
+    /// Bytes from row to row.
+    pub(crate) fn stride(&self) -> usize {
+        self.precision.row(self.dim)
+    }
+}

@@ -1,0 +1,336 @@
+//! `_core.Embedding`: tables, lookups and updates of `embedding`, on arrays of numpy.
+#![allow(unsafe_code)] // Arrays and tables are seen through the buffer protocol.
+
+use embedding::{
+    Batch, Engine, Fault, Feature, Integers, Level, Memory, Optimizer, Part, Pooling, Precision,
+    Rule, Table,
+};
+use graph::Problem;
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::os::raw::{c_int, c_void};
+use std::sync::Arc;
+
+use crate::errors::input;
+
+fn fault(py: Python<'_>, fault: &Fault) -> PyErr {
+    let problem = Problem::new("", &fault.place, fault.message.clone()).help(fault.allowed.clone());
+    input(py, &[problem])
+}
+
+fn bad(text: String) -> PyErr {
+    PyValueError::new_err(text)
+}
+
+/// The item `name` of a dictionary.
+fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(
+    from: &Bound<'py, PyDict>,
+    name: &str,
+) -> PyResult<T> {
+    let value = from.get_item(name)?.ok_or_else(|| bad(format!("no {name}")))?;
+    value.extract().map_err(|_| bad(format!("invalid {name}: {value}")))
+}
+
+/// Memory of the engine as a buffer of bytes that can be written.
+#[pyclass(module = "armillary._core", frozen)]
+pub struct TableMemory(Arc<Memory>);
+
+#[pymethods]
+impl TableMemory {
+    /// # Safety
+    ///
+    /// Python calls this with a `view` to fill in.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let (start, bytes) = (slf.get().0.start(), slf.get().0.bytes());
+        let length = ffi::Py_ssize_t::try_from(bytes)?;
+        // SAFETY: the memory lives as long as `slf`, to which the view holds a reference.
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start.cast::<c_void>(), length, 0, flags)
+        };
+        if filled == 0 {
+            return Ok(());
+        }
+        Err(PyErr::take(slf.py()).unwrap_or_else(|| PyBufferError::new_err("no buffer")))
+    }
+
+    /// The number of bytes.
+    fn __len__(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+/// A contiguous array, kept for the length of a call.
+struct Array<T>(PyBuffer<T>);
+
+impl<T: Element> Array<T> {
+    fn of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
+        let buffer = PyBuffer::get(object)?;
+        if buffer.is_c_contiguous() {
+            return Ok(Self(buffer));
+        }
+        Err(bad(format!("{name} is not contiguous")))
+    }
+
+    fn numbers(&self) -> &[T] {
+        match self.0.item_count() {
+            0 => &[],
+            // SAFETY: the buffer is contiguous, has that many elements of this type and lives as
+            // long as `self`. The caller of the engine does not write it meanwhile.
+            count => unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), count) },
+        }
+    }
+
+    fn numbers_mut(&mut self) -> PyResult<&mut [T]> {
+        if self.0.readonly() {
+            return Err(bad("an array for results is read-only".into()));
+        }
+        Ok(match self.0.item_count() {
+            0 => &mut [],
+            // SAFETY: as above, and nothing else uses an array for results meanwhile.
+            count => unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast(), count) },
+        })
+    }
+}
+
+/// Integers of either width.
+enum IntegerArray {
+    I32(Array<i32>),
+    I64(Array<i64>),
+}
+
+impl IntegerArray {
+    fn of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
+        if let Ok(array) = Array::of(object, name) {
+            return Ok(Self::I64(array));
+        }
+        Array::of(object, name)
+            .map(Self::I32)
+            .map_err(|_| bad(format!("{name} is not a contiguous array of int32 or int64")))
+    }
+
+    fn numbers(&self) -> Integers<'_> {
+        match self {
+            Self::I32(array) => Integers::I32(array.numbers()),
+            Self::I64(array) => Integers::I64(array.numbers()),
+        }
+    }
+}
+
+/// The arrays of a batch.
+struct Arrays {
+    samples: usize,
+    lengths: IntegerArray,
+    indices: IntegerArray,
+    weights: Option<Array<f32>>,
+}
+
+/// Lengths, indices and weights.
+type Given<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
+
+impl Arrays {
+    fn of(samples: usize, (lengths, indices, weights): &Given<'_>) -> PyResult<Self> {
+        Ok(Self {
+            samples,
+            lengths: IntegerArray::of(lengths, "lengths")?,
+            indices: IntegerArray::of(indices, "indices")?,
+            weights: weights.as_ref().map(|weights| Array::of(weights, "weights")).transpose()?,
+        })
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        Batch {
+            samples: self.samples,
+            lengths: self.lengths.numbers(),
+            indices: self.indices.numbers(),
+            weights: self.weights.as_ref().map(Array::numbers),
+        }
+    }
+}
+
+fn rule(settings: &Bound<'_, PyDict>) -> PyResult<Rule> {
+    let number = |name: &str| get::<f32>(settings, name);
+    let betas = || Ok::<_, PyErr>((number("beta1")?, number("beta2")?, number("eps")?));
+    match get::<String>(settings, "rule")?.as_str() {
+        "sgd" => Ok(Rule::Sgd),
+        "adagrad" => Ok(Rule::AdaGrad { eps: number("eps")? }),
+        "row_wise_adagrad" => Ok(Rule::RowWiseAdaGrad { eps: number("eps")? }),
+        "adam" => betas().map(|(beta1, beta2, eps)| Rule::Adam { beta1, beta2, eps }),
+        "lamb" => betas().map(|(beta1, beta2, eps)| Rule::Lamb { beta1, beta2, eps }),
+        other => Err(bad(format!("unknown rule {other:?}"))),
+    }
+}
+
+fn optimizer(settings: &Bound<'_, PyDict>) -> PyResult<Optimizer> {
+    Ok(Optimizer {
+        rule: rule(settings)?,
+        learning_rate: get(settings, "learning_rate")?,
+        weight_decay: get(settings, "weight_decay")?,
+        decoupled: get(settings, "decoupled")?,
+        clip_value: get(settings, "clip_value")?,
+        clip_norm: get(settings, "clip_norm")?,
+    })
+}
+
+fn table(py: Python<'_>, settings: &Bound<'_, PyDict>, rule: &Rule) -> PyResult<Table> {
+    let precision = match get::<String>(settings, "dtype")?.as_str() {
+        "float32" => Precision::F32,
+        "float16" => Precision::F16,
+        "bfloat16" => Precision::Bf16,
+        "int8" => Precision::I8,
+        other => return Err(bad(format!("unknown dtype {other:?}"))),
+    };
+    let part = Part {
+        whole: get(settings, "whole")?,
+        whole_rows: get(settings, "whole_rows")?,
+        first_row: get(settings, "first_row")?,
+        first_column: get(settings, "first_column")?,
+    };
+    let name: String = get(settings, "name")?;
+    let size = (get(settings, "rows")?, get(settings, "dim")?);
+    let precision = (precision, get(settings, "stochastic_rounding")?);
+    Table::new(&name, size, precision, part, rule).map_err(|found| fault(py, &found))
+}
+
+fn feature(settings: &Bound<'_, PyDict>) -> PyResult<Feature> {
+    let pooling = match get::<String>(settings, "pooling")?.as_str() {
+        "sum" => Pooling::Sum,
+        "mean" => Pooling::Mean,
+        "none" => Pooling::None,
+        other => return Err(bad(format!("unknown pooling {other:?}"))),
+    };
+    Ok(Feature { name: get(settings, "name")?, table: get(settings, "table")?, pooling })
+}
+
+/// Tables with their features and optimizer.
+#[pyclass(module = "armillary._core")]
+pub struct Embedding(Engine);
+
+#[pymethods]
+impl Embedding {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        tables: Vec<Bound<'_, PyDict>>,
+        features: Vec<Bound<'_, PyDict>>,
+        settings: &Bound<'_, PyDict>,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<Self> {
+        let optimizer = optimizer(settings)?;
+        let tables: Vec<Table> =
+            tables.iter().map(|each| table(py, each, &optimizer.rule)).collect::<PyResult<_>>()?;
+        let features = features.iter().map(feature).collect::<PyResult<_>>()?;
+        let engine = py.detach(|| {
+            let mut engine = Engine::new(tables, features, optimizer)?;
+            engine.seed = seed;
+            engine.threads = threads.max(1);
+            engine.fill();
+            Ok(engine)
+        });
+        engine.map(Self).map_err(|found| fault(py, &found))
+    }
+
+    /// Instruction sets of this machine, the widest last.
+    #[staticmethod]
+    fn levels() -> Vec<&'static str> {
+        Level::available().into_iter().map(Level::name).collect()
+    }
+
+    fn forward(
+        &self,
+        py: Python<'_>,
+        samples: usize,
+        batch: Given<'_>,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let arrays = Arrays::of(samples, &batch)?;
+        let mut out = Array::of(out, "out")?;
+        let (batch, out) = (arrays.batch(), out.numbers_mut()?);
+        let done = py.detach(|| self.0.forward(&batch, out));
+        done.map_err(|found| fault(py, &found))
+    }
+
+    fn backward(
+        &mut self,
+        py: Python<'_>,
+        samples: usize,
+        batch: Given<'_>,
+        grad: &Bound<'_, PyAny>,
+        weights: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let arrays = Arrays::of(samples, &batch)?;
+        let grad = Array::of(grad, "grad")?;
+        let mut weights = weights.map(|weights| Array::of(weights, "weights")).transpose()?;
+        let weights = weights.as_mut().map(Array::numbers_mut).transpose()?;
+        let (batch, grad) = (arrays.batch(), grad.numbers());
+        let done = py.detach(|| self.0.backward(&batch, grad, weights));
+        done.map_err(|found| fault(py, &found))
+    }
+
+    /// The memory of table `table`: of its rows, and of each part of the optimizer's state.
+    fn memory(&self, table: usize) -> PyResult<(TableMemory, Vec<TableMemory>)> {
+        let found = self.0.tables().get(table);
+        let table = found.ok_or_else(|| bad(format!("no table {table}")))?;
+        let state = table.state().iter().map(Arc::clone).map(TableMemory).collect();
+        Ok((TableMemory(Arc::clone(table.weights())), state))
+    }
+
+    #[getter]
+    fn step(&self) -> u64 {
+        self.0.step
+    }
+
+    #[setter]
+    fn set_step(&mut self, step: u64) {
+        self.0.step = step;
+    }
+
+    #[getter]
+    fn learning_rate(&self) -> f32 {
+        self.0.optimizer.learning_rate
+    }
+
+    #[setter]
+    fn set_learning_rate(&mut self, rate: f32) {
+        self.0.optimizer.learning_rate = rate;
+    }
+
+    #[getter]
+    fn threads(&self) -> usize {
+        self.0.threads
+    }
+
+    #[setter]
+    fn set_threads(&mut self, threads: usize) {
+        self.0.threads = threads.max(1);
+    }
+
+    #[getter]
+    fn refuse_not_finite(&self) -> bool {
+        self.0.refuse_not_finite
+    }
+
+    #[setter]
+    fn set_refuse_not_finite(&mut self, refuse: bool) {
+        self.0.refuse_not_finite = refuse;
+    }
+
+    #[getter]
+    fn level(&self) -> &'static str {
+        self.0.level.name()
+    }
+
+    #[setter]
+    fn set_level(&mut self, name: &str) -> PyResult<()> {
+        let found = Level::available().into_iter().find(|level| level.name() == name);
+        self.0.level = found.ok_or_else(|| bad(format!("this machine has no {name:?}")))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+"""Settings of the optimizers that are fused with the backward pass of embedding tables. Only rows
+of the batch change, each once, by the sum of its gradients. Needs no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimizer:
+    """What all optimizers have. Gradients are clipped first, then decay is added."""
+
+    rule: ClassVar[str]
+    """Name of the rule."""
+    state: ClassVar[tuple[str, ...]] = ()
+    """Names of the state that the optimizer keeps of each row."""
+
+    learning_rate: float = 0.01
+    weight_decay: float = 0.0
+    """This share of a row is added to its gradient."""
+    decoupled: bool = False
+    """Whether decay is taken from the row instead, times the learning rate (as in AdamW)."""
+    clip_value: float = math.inf
+    """Largest absolute value of an element of a row's gradient."""
+    clip_norm: float = math.inf
+    """Largest Euclidean length of a row's gradient."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as the native engine reads them."""
+        return {"rule": self.rule, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sgd(Optimizer):
+    """`w -= lr * g`, as `torch.optim.SGD`."""
+
+    rule: ClassVar[str] = "sgd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaGrad(Optimizer):
+    """`sum += g ** 2; w -= lr * g / (sqrt(sum) + eps)`, as `torch.optim.Adagrad`. One `sum` for
+    each element (Duchi et al. 2011)."""
+
+    rule: ClassVar[str] = "adagrad"
+    state: ClassVar[tuple[str, ...]] = ("sum",)
+    eps: float = 1e-10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowWiseAdaGrad(Optimizer):
+    """AdaGrad with one `sum` for each row, which grows by the mean of the row's `g ** 2` (Mudigere
+    et al. 2022, section 4.1.2)."""
+
+    rule: ClassVar[str] = "row_wise_adagrad"
+    state: ClassVar[tuple[str, ...]] = ("sum",)
+    eps: float = 1e-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adam(Optimizer):
+    """As `torch.optim.SparseAdam`: means and rows change only where the batch has gradients
+    (Kingma and Ba 2015)."""
+
+    rule: ClassVar[str] = "adam"
+    state: ClassVar[tuple[str, ...]] = ("mean", "square")
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lamb(Adam):
+    """Adam's step, scaled to the length of the row (You et al. 2020; a layer is a row here)."""
+
+    rule: ClassVar[str] = "lamb"
+    eps: float = 1e-6
