@@ -31,7 +31,6 @@ ALLOWED: dict[str, set[str]] = {
     "model": {"documents", "errors", "files"},
     "workload": {"_core", "documents", "errors", "files", "machine", "model", "platform", "units"},
     "calibrate": {"_core", "documents", "errors", "nccl", "platform", "units"},
-    "trainer": {"_core", "errors"},
     "traffic": {"_core", "backends", "documents", "errors", "platform", "units"},
     "report": {
         "blocks",
@@ -303,7 +302,6 @@ def test_light_start(arguments: list[str]) -> None:
         "scipy",
         "clarabel",
         "pandas",
-        "torch",
         "asyncio",
         "yaml",
         "vl_convert",
