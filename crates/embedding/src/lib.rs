@@ -6,6 +6,8 @@
 //! instruction set: sums have one order, no multiplication is fused with an addition, and sums over
 //! a row are those of 16 lanes.
 
+pub mod distribution;
+
 mod backward;
 mod batch;
 mod engine;

@@ -1,29 +1,15 @@
 //! `_core.Embedding`: tables, lookups and updates of `embedding`, on arrays of numpy.
-#![allow(unsafe_code)] // Arrays and tables are seen through the buffer protocol.
+#![allow(unsafe_code)] // Tables are seen through the buffer protocol.
 
-use embedding::{
-    Batch, Engine, Fault, Feature, Integers, Level, Memory, Optimizer, Part, Pooling, Precision,
-    Rule, Table,
-};
-use graph::Problem;
-use pyo3::buffer::{Element, PyBuffer};
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use embedding::{Engine, Feature, Level, Memory, Optimizer, Part, Pooling, Precision, Rule, Table};
+use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::os::raw::{c_int, c_void};
 use std::sync::Arc;
 
-use crate::errors::input;
-
-fn fault(py: Python<'_>, fault: &Fault) -> PyErr {
-    let problem = Problem::new("", &fault.place, fault.message.clone()).help(fault.allowed.clone());
-    input(py, &[problem])
-}
-
-fn bad(text: String) -> PyErr {
-    PyValueError::new_err(text)
-}
+use crate::arrays::{Array, Arrays, Given, bad, fault};
 
 /// The item `name` of a dictionary.
 fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(
@@ -63,94 +49,6 @@ impl TableMemory {
     /// The number of bytes.
     fn __len__(&self) -> usize {
         self.0.bytes()
-    }
-}
-
-/// A contiguous array, kept for the length of a call.
-struct Array<T>(PyBuffer<T>);
-
-impl<T: Element> Array<T> {
-    fn of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
-        let buffer = PyBuffer::get(object)?;
-        if buffer.is_c_contiguous() {
-            return Ok(Self(buffer));
-        }
-        Err(bad(format!("{name} is not contiguous")))
-    }
-
-    fn numbers(&self) -> &[T] {
-        match self.0.item_count() {
-            0 => &[],
-            // SAFETY: the buffer is contiguous, has that many elements of this type and lives as
-            // long as `self`. The caller of the engine does not write it meanwhile.
-            count => unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), count) },
-        }
-    }
-
-    fn numbers_mut(&mut self) -> PyResult<&mut [T]> {
-        if self.0.readonly() {
-            return Err(bad("an array for results is read-only".into()));
-        }
-        Ok(match self.0.item_count() {
-            0 => &mut [],
-            // SAFETY: as above, and nothing else uses an array for results meanwhile.
-            count => unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast(), count) },
-        })
-    }
-}
-
-/// Integers of either width.
-enum IntegerArray {
-    I32(Array<i32>),
-    I64(Array<i64>),
-}
-
-impl IntegerArray {
-    fn of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
-        if let Ok(array) = Array::of(object, name) {
-            return Ok(Self::I64(array));
-        }
-        Array::of(object, name)
-            .map(Self::I32)
-            .map_err(|_| bad(format!("{name} is not a contiguous array of int32 or int64")))
-    }
-
-    fn numbers(&self) -> Integers<'_> {
-        match self {
-            Self::I32(array) => Integers::I32(array.numbers()),
-            Self::I64(array) => Integers::I64(array.numbers()),
-        }
-    }
-}
-
-/// The arrays of a batch.
-struct Arrays {
-    samples: usize,
-    lengths: IntegerArray,
-    indices: IntegerArray,
-    weights: Option<Array<f32>>,
-}
-
-/// Lengths, indices and weights.
-type Given<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
-
-impl Arrays {
-    fn of(samples: usize, (lengths, indices, weights): &Given<'_>) -> PyResult<Self> {
-        Ok(Self {
-            samples,
-            lengths: IntegerArray::of(lengths, "lengths")?,
-            indices: IntegerArray::of(indices, "indices")?,
-            weights: weights.as_ref().map(|weights| Array::of(weights, "weights")).transpose()?,
-        })
-    }
-
-    fn batch(&self) -> Batch<'_> {
-        Batch {
-            samples: self.samples,
-            lengths: self.lengths.numbers(),
-            indices: self.indices.numbers(),
-            weights: self.weights.as_ref().map(Array::numbers),
-        }
     }
 }
 

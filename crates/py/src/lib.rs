@@ -4,7 +4,9 @@
 //! (`astra_sim.rs`). Not here: anything a number depends on (`sim`), and what people see
 //! (`python/armillary`). Signatures and their documentation are in `python/armillary/_core.pyi`.
 
+mod arrays;
 mod astra_sim;
+mod distribution;
 mod embedding;
 mod errors;
 mod flits;
@@ -24,6 +26,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::astra_sim::{astra_sim, astra_sim_1};
+    #[pymodule_export]
+    use super::distribution::{PyBlocks, PyColumns, PyRouter};
     #[pymodule_export]
     use super::embedding::{Embedding, TableMemory};
     #[pymodule_export]
