@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "Blocks",
+    "Columns",
     "Embedding",
     "Outcome",
     "PanicException",
@@ -95,6 +97,69 @@ class Embedding:
     """Whether a gradient that is not finite is an error."""
     level: str
     """The instruction set in use, one of `levels()`."""
+
+@final
+class Router:
+    """Sends the lookups of a batch to segments: copies of whole features, and the shards of those
+    whose rows are cut."""
+
+    def __new__(
+        cls, cuts: Sequence[tuple[str, str, int, list[int]]], segments: Sequence[tuple[int, int]]
+    ) -> Router:
+        """`cuts` are each feature's name, table, rows, and where its shards end, or nothing if it
+        is not cut. `segments` are features and shards, in the order in which they are sent.
+
+        Raises:
+            InputError: a shard without a segment, or a segment without a shard.
+        """
+    def count(self, samples: int, batch: _Arrays) -> list[int]:
+        """The lookups of each segment.
+
+        Raises:
+            InputError: a fault of the batch.
+        """
+    def fill(self, batch: _Arrays, sent: _Arrays) -> None:
+        """Writes the segments of the batch that was counted last: int32 lengths, int32 or int64
+        rows within their shards, and weights.
+
+        Raises:
+            ValueError: there is room for more or less than was counted.
+        """
+
+@final
+class Blocks:
+    """Bags and lookups in blocks that lie one behind the other."""
+
+    def __new__(cls, sizes: Sequence[int], lengths: NDArray[Any], lookups: int) -> Blocks:
+        """Blocks of `sizes` bags with these lengths.
+
+        Raises:
+            InputError: a negative length, or lengths that do not add up to `lookups`.
+        """
+    def extent(self, order: Sequence[int]) -> tuple[int, int]:
+        """Bags and lookups of the blocks `order`."""
+    def permute_bags(self, order: Sequence[int], source: NDArray[Any], to: NDArray[Any]) -> None:
+        """Copies the blocks `order` of an array with a number for each bag."""
+    def permute_lookups(self, order: Sequence[int], source: NDArray[Any], to: NDArray[Any]) -> None:
+        """Copies the blocks `order` of an array with a number for each lookup."""
+
+@final
+class Columns:
+    """Columns of pooled rows, between the rows of a batch and blocks of rows."""
+
+    def __new__(
+        cls, width: int, widths: Sequence[int], runs: Sequence[tuple[int, int, int, int, bool]]
+    ) -> Columns:
+        """Rows of `width` columns against blocks of `widths` columns. `runs` are blocks, first
+        columns there and in the batch, widths, and whether they are added to earlier runs.
+
+        Raises:
+            InputError: a run leaves its block.
+        """
+    def collect(self, rows: int, blocks: NDArray[Any], batch: NDArray[Any]) -> None:
+        """Rows of the batch from those of the blocks, added up in the order of the runs."""
+    def spread(self, rows: int, batch: NDArray[Any], blocks: NDArray[Any]) -> bool:
+        """Rows of the blocks from those of the batch. Returns whether all numbers are finite."""
 
 def flit_run(case: dict[str, int | float | str]) -> dict[str, Any]:
     """A reference run of Garnet or BookSim2. Keys: `armillary.validation.flits` and
