@@ -83,7 +83,7 @@ class EmbeddingCollection(torch.nn.Module):
         self._weights[table.name] = rows.view(table.rows, table.dim)
         parts = [torch.frombuffer(part, dtype=torch.float32) for part in state]
         self._state[table.name] = {
-            name: part if part.numel() == table.rows else part.view(table.rows, table.dim)
+            name: part if self.optimizer.by_row else part.view(table.rows, table.dim)
             for name, part in zip(self.optimizer.state, parts, strict=True)
         }
 

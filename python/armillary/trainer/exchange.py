@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -55,7 +55,7 @@ class Exchange:
 
     def __init__(
         self,
-        group: dist.ProcessGroup | None = None,
+        group: Any = None,  # noqa: ANN401 - PyTorch's types of groups differ
         *,
         forward: Wire = "float32",
         backward: Wire = "float32",
@@ -67,22 +67,6 @@ class Exchange:
         alone = not dist.is_initialized()
         self.rank = 0 if alone else dist.get_rank(group)
         self.size = 1 if alone else dist.get_world_size(group)
-        self._names: tuple[int, ...] = tuple(range(self.size))
-
-    def part(self, ranks: Sequence[Sequence[int]]) -> Exchange:
-        """The exchange within that one of the groups `ranks` which this rank is in. All ranks of
-        this exchange make all groups."""
-        found = None
-        for members in ranks:
-            group = dist.new_group(list(members)) if self.size > 1 else None
-            if self.rank in members:
-                found = Exchange.__new__(Exchange)
-                found.group, found.types = cast("dist.ProcessGroup | None", group), self.types
-                found.rank, found.size = members.index(self.rank), len(members)
-                found._names = tuple(members)
-        if found is None:
-            raise ValueError(f"rank {self.rank} is in none of {ranks}")
-        return found
 
     def meet(
         self, deed: Deed, numbers: Sequence[int], fault: ArmillaryError | None = None
@@ -188,4 +172,4 @@ class Exchange:
     def _lost(self, error: Exception) -> LostContactError:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         said = f"contact with another process was lost: {lines[0][:200]}"
-        return LostContactError([Problem("", f"rank {self._names[self.rank]}", said)])
+        return LostContactError([Problem("", f"rank {self.rank}", said)])

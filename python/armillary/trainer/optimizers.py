@@ -16,6 +16,8 @@ class Optimizer:
     """Name of the rule."""
     state: ClassVar[tuple[str, ...]] = ()
     """Names of the state that the optimizer keeps of each row."""
+    by_row: ClassVar[bool] = False
+    """Whether the state is a number for each row, not for each element."""
 
     learning_rate: float = 0.01
     weight_decay: float = 0.0
@@ -56,6 +58,7 @@ class RowWiseAdaGrad(Optimizer):
 
     rule: ClassVar[str] = "row_wise_adagrad"
     state: ClassVar[tuple[str, ...]] = ("sum",)
+    by_row: ClassVar[bool] = True
     eps: float = 1e-8
 
 

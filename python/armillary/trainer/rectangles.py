@@ -102,6 +102,8 @@ def whole_tables(
     sources = [
         each for key, values in parts.items() if (each := parse(key, values, sizes)) is not None
     ]
+    for table in sizes.keys() - {source.table for source in sources}:
+        raise InputError([Problem("", f"table {table!r}", "is not in the state")])
     merged = {"step": states[0]["step"]}
     for source in sources:
         rows, columns = sizes[source.table]

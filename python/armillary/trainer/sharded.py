@@ -69,8 +69,9 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         self._finite_only = refuse_not_finite
         rank = self.exchange.rank
         self.placement = Placement.of(plan, tables, features, self.exchange.size)
-        self._held = _collection(self.placement.held(rank), optimizer, seed, threads)
-        self._copies = _collection(self.placement.copied(), optimizer, seed, threads)
+        parts = (self.placement.held(rank), self.placement.copied())
+        # In a tuple, so that torch does not see modules whose state is this one's.
+        self._collections = tuple(_collection(each, optimizer, seed, threads) for each in parts)
         self._near = self.placement.widths[rank]
         self._distribution = Distribution(self.placement, self.exchange)
         self._columns = _core.Columns(
@@ -108,8 +109,18 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         for each in self._local():
             each.set_threads(threads)
 
+    @property
+    def _held(self) -> EmbeddingCollection | None:
+        """This rank's shards."""
+        return self._collections[0]
+
+    @property
+    def _copies(self) -> EmbeddingCollection | None:
+        """The tables that all ranks have."""
+        return self._collections[1]
+
     def _local(self) -> list[EmbeddingCollection]:
-        return [each for each in (self._held, self._copies) if each is not None]
+        return [each for each in self._collections if each is not None]
 
     # The exchange of pooled rows.
 
@@ -264,15 +275,14 @@ class _Nodes:
     samples of all ranks with its place in their nodes, and sends each of these its own."""
 
     def __init__(self, placement: Placement, exchange: Exchange) -> None:
-        self.each = each = placement.plan.ranks_per_node
-        nodes = range(placement.nodes)
-        self.rank, self.place = exchange.rank, exchange.rank % each
-        self.within = exchange.part([[node * each + at for at in range(each)] for node in nodes])
-        self.across = exchange.part([[node * each + at for node in nodes] for at in range(each)])
-        mine = placement.node_of(exchange.rank)
-        ranks = range(mine * each, (mine + 1) * each)
-        self.widths = [placement.node_stream_width(rank) for rank in ranks]
-        self.nodes = [placement.node_width(node) for node in nodes]
+        self.exchange, self.each = exchange, placement.plan.ranks_per_node
+        self.place, mine = exchange.rank % self.each, placement.node_of(exchange.rank)
+        self.inside = range(mine * self.each, (mine + 1) * self.each)
+        """Ranks of this node."""
+        self.outside = range(self.place, exchange.size, self.each)
+        """Ranks with this rank's place, one for each node."""
+        self.widths = [placement.node_stream_width(rank) for rank in self.inside]
+        self.nodes = [placement.node_width(node) for node in range(placement.nodes)]
         self.width, self.node = self.widths[self.place], self.nodes[mine]
         self.columns = _core.Columns(self.node, self.widths, placement.node_runs(mine))
 
@@ -280,40 +290,49 @@ class _Nodes:
         """Adds up the rows `pooled` [samples of all ranks, columns of this rank] and fills `into`,
         the blocks of all nodes."""
         parts = torch.split(pooled, samples)
-        sent = torch.cat([parts[rank] for rank in self._order(samples)]).view(-1)
-        give, take, rows = self._inside(samples)
-        got = self.within.swap_rows("forward", sent, give, take)
+        sent = torch.cat([parts[rank] for rank in self._order()]).view(-1)
+        give, take, rows = self._within(samples)
+        got = self.exchange.swap_rows("forward", sent, give, take)
         sums = torch.empty(rows * self.node)
         self.columns.collect(rows, got.numpy(), sums.numpy())
-        self.across.swap_rows("forward", sums, *self._outside(samples), into)
+        self.exchange.swap_rows("forward", sums, *self._across(samples), into)
 
     def backward(self, gradient: Tensor, samples: list[int]) -> Tensor:
         """The gradient of `pooled` from that of the blocks of all nodes."""
-        give, take = self._outside(samples)
-        sums = self.across.swap_rows("backward", gradient, take, give)
-        give, take, rows = self._inside(samples)
+        give, take = self._across(samples)
+        sums = self.exchange.swap_rows("backward", gradient, take, give)
+        give, take, rows = self._within(samples)
         sent = torch.empty(sum(take))
         self.columns.spread(rows, sums.numpy(), sent.numpy())
-        got = self.within.swap_rows("backward", sent, take, give).view(sum(samples), self.width)
-        order = self._order(samples)
-        parts = dict(zip(order, torch.split(got, [samples[rank] for rank in order]), strict=True))
+        got = self.exchange.swap_rows("backward", sent, take, give)
+        got = got.view(sum(samples), self.width)
+        order = self._order()
+        sizes = [samples[rank] for rank in order]
+        parts = dict(zip(order, torch.split(got, sizes), strict=True))
         return torch.cat([parts[rank] for rank in range(len(samples))])
 
-    def _order(self, samples: list[int]) -> list[int]:
+    def _order(self) -> list[int]:
         """All ranks, by their places in their nodes."""
-        return [rank for at in range(self.each) for rank in range(at, len(samples), self.each)]
+        ranks = range(self.exchange.size)
+        return [rank for place in range(self.each) for rank in ranks[place :: self.each]]
 
-    def _inside(self, samples: list[int]) -> tuple[list[int], list[int], int]:
-        """Numbers that are given to and taken from each rank of the node, and rows added up."""
-        rows = [sum(samples[at :: self.each]) for at in range(self.each)]
+    def _within(self, samples: list[int]) -> tuple[list[int], list[int], int]:
+        """Numbers that are given to and taken from each rank in this node, and rows added up."""
+        rows = [sum(samples[place :: self.each]) for place in range(self.each)]
         mine = rows[self.place]
-        return [each * self.width for each in rows], [mine * each for each in self.widths], mine
+        give = self._of(self.inside, [each * self.width for each in rows])
+        return give, self._of(self.inside, [mine * each for each in self.widths]), mine
 
-    def _outside(self, samples: list[int]) -> tuple[list[int], list[int]]:
-        """Numbers that are given to and taken from the rank at this place of each node."""
-        mine = samples[self.rank]
-        give = [each * self.node for each in samples[self.place :: self.each]]
-        return give, [mine * each for each in self.nodes]
+    def _across(self, samples: list[int]) -> tuple[list[int], list[int]]:
+        """Numbers that are given to and taken from the rank with this place in each node."""
+        mine = samples[self.exchange.rank]
+        give = self._of(self.outside, [samples[rank] * self.node for rank in self.outside])
+        return give, self._of(self.outside, [mine * each for each in self.nodes])
+
+    def _of(self, ranks: range, counts: list[int]) -> list[int]:
+        """The `counts` of `ranks`, and none of the others."""
+        found = dict(zip(ranks, counts, strict=True))
+        return [found.get(rank, 0) for rank in range(self.exchange.size)]
 
 
 def _collection(

@@ -1,0 +1,303 @@
+"""Cases of sharded tables, on one rank. `ranks.py` starts one process for each rank."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from armillary.errors import ArmillaryError
+from armillary.model.sharding_plan import ShardingPlan, TablePlan
+from armillary.trainer import optimizers
+from armillary.trainer.batch import SparseBatch
+from armillary.trainer.embedding import EmbeddingCollection
+from armillary.trainer.exchange import Exchange
+from armillary.trainer.rectangles import whole_tables
+from armillary.trainer.sharded import ShardedEmbeddingCollection
+from armillary.trainer.tables import Feature, Table
+
+OPTIMIZERS: dict[str, optimizers.Optimizer] = {
+    "sgd": optimizers.Sgd(learning_rate=0.1, weight_decay=0.01),
+    "adagrad": optimizers.AdaGrad(learning_rate=0.1),
+    "row_wise_adagrad": optimizers.RowWiseAdaGrad(learning_rate=0.1),
+    "adam": optimizers.Adam(learning_rate=0.02),
+}
+
+Spec = dict[str, Any]
+"""Tables (`name`, `rows`, `columns`, `scheme`, `ranks`, `sizes`, `dtype`), features (name, table,
+pooling), `ranks_per_node`, `optimizer`, `weighted`, `seed`."""
+
+
+class Job:
+    """Tables of a spec on this rank, its batches, and what is wanted of them."""
+
+    def __init__(self, spec: Spec, exchange: Exchange) -> None:
+        self.spec, self.exchange = spec, exchange
+        self.tables = [
+            Table(
+                each["name"],
+                each["rows"],
+                each["columns"],
+                each.get("dtype", "float32"),
+                each.get("dtype", "float32") != "float32",
+            )
+            for each in spec["tables"]
+        ]
+        self.features = [Feature(*each) for each in spec["features"]]
+        self.optimizer = OPTIMIZERS[spec["optimizer"]]
+        planned = [
+            TablePlan(
+                each["name"],
+                each["rows"],
+                each["columns"],
+                each["scheme"],
+                tuple(each["ranks"]),
+                tuple(each["sizes"]) if each.get("sizes") else None,
+            )
+            for each in spec["tables"]
+        ]
+        ranks = 1 + max(rank for each in planned for rank in each.ranks)
+        self.plan = ShardingPlan(
+            "test", spec.get("ranks", ranks), spec["ranks_per_node"], tuple(planned)
+        )
+        rows = {table.name: table.rows for table in self.tables}
+        self.rows = [rows[feature.table] for feature in self.features]
+        dims = {table.name: table.dim for table in self.tables}
+        self.width = sum(dims[feature.table] for feature in self.features)
+
+    def single(self) -> EmbeddingCollection:
+        return EmbeddingCollection(self.tables, self.features, self.optimizer, seed=3)
+
+    def sharded(self) -> ShardedEmbeddingCollection:
+        return ShardedEmbeddingCollection(
+            self.tables, self.features, self.optimizer, self.plan, exchange=self.exchange, seed=3
+        )
+
+    def batch(self, step: int) -> tuple[list[SparseBatch], Tensor, list[int]]:
+        """The whole batch and the parts of all ranks, what is wanted, and where parts begin."""
+        random = np.random.default_rng([self.spec["seed"], step])
+        samples = int(random.integers(1, 24))
+        cuts = np.sort(random.integers(0, samples + 1, self.exchange.size - 1))
+        bounds = [0, *cuts.tolist(), samples]
+        lengths = random.integers(0, 5, (len(self.features), samples))
+        bags = [
+            [random.integers(0, min(rows, 1 + step * 7), length) for length in row]
+            for rows, row in zip(self.rows, lengths, strict=True)
+        ]
+        weights = [[random.normal(size=length).astype("f4") for length in row] for row in lengths]
+        wanted = torch.from_numpy(random.normal(size=(samples, self.width)).astype("f4"))
+
+        def part(first: int, last: int) -> SparseBatch:
+            def flat(values: Sequence[Sequence[Any]], kind: str) -> Tensor:
+                cells = [cell for row in values for cell in row[first:last]]
+                return torch.from_numpy(np.concatenate([np.zeros(0, kind), *cells]).astype(kind))
+
+            kind = "i4" if self.spec["seed"] % 2 else "i8"
+            return SparseBatch(
+                torch.from_numpy(lengths[:, first:last].astype(kind).copy()),
+                flat(bags, kind),
+                flat(weights, "f4") if self.spec.get("weighted") else None,
+            )
+
+        pairs = pairwise(bounds)
+        return [part(0, samples), *(part(*pair) for pair in pairs)], wanted, bounds
+
+    def train(self, collection: torch.nn.Module, steps: range, *, whole: bool) -> list[Tensor]:
+        """Steps with this rank's parts of batches, or with whole batches. Returns the results."""
+        found = []
+        rank = self.exchange.rank
+        for step in steps:
+            parts, wanted, bounds = self.batch(step)
+            first, last = (0, bounds[-1]) if whole else (bounds[rank], bounds[rank + 1])
+            out = collection(parts[0 if whole else rank + 1])
+            (((out - wanted[first:last]) ** 2).sum() / bounds[-1]).backward()
+            found.append(out.detach()[bounds[rank] : bounds[rank + 1]] if whole else out.detach())
+        return found
+
+
+def compare(spec: Spec, exchange: Exchange, steps: int) -> list[tuple[str, str, bool, float]]:
+    """Name and scheme of each of the rank's parts of tables, whether it is the part of one process
+    after `steps` steps, and the error relative to the largest number; likewise the results."""
+    job = Job(spec, exchange)
+    single, sharded = job.single(), job.sharded()
+    wanted = job.train(single, range(steps), whole=True)
+    found = job.train(sharded, range(steps), whole=False)
+    schemes = {each.name: each.scheme for each in job.plan.tables}
+    rows = [("results", "", *_error(torch.cat(found), torch.cat(wanted)))]
+    for part in sharded.rectangles():
+        whole = single.state(part.table) | {"weight": single.weight(part.table)}
+        right = whole[part.name][part.rows.start : part.rows.stop]
+        if right.dim() == 2:
+            right = right[:, part.columns.start : part.columns.stop]
+        rows.append((part.table, schemes[part.table], *_error(part.values, right)))
+    return rows
+
+
+def _error(found: Tensor, wanted: Tensor) -> tuple[bool, float]:
+    if not wanted.numel():
+        return True, 0.0
+    gap = (found.double() - wanted.double()).abs().max() / wanted.double().abs().max().clamp(
+        min=1e-30
+    )
+    return torch.equal(found, wanted), float(gap)
+
+
+def digest(spec: Spec, exchange: Exchange, steps: int) -> str:
+    """The bits of results and of tables after some steps."""
+    job = Job(spec, exchange)
+    sharded = job.sharded()
+    bits = hashlib.sha256()
+    for out in job.train(sharded, range(steps), whole=False):
+        bits.update(out.numpy().tobytes())
+    for part in sharded.rectangles():
+        bits.update(part.values.contiguous().view(torch.uint8).numpy().tobytes())
+    return bits.hexdigest()
+
+
+def spoiled(spec: Spec, exchange: Exchange, kind: str, rank: int) -> None:
+    """Two good steps, then one that is spoiled on `rank`."""
+    job = Job(spec, exchange)
+    sharded = job.sharded()
+    job.train(sharded, range(20, 22), whole=False)
+    parts, _, _ = job.batch(22)
+    sparse = parts[exchange.rank + 1]
+    lengths, indices = sparse.lengths.clone(), sparse.indices.clone()
+    if exchange.rank == rank:
+        lengths = torch.ones_like(torch.nn.functional.pad(lengths, (0, 2 - lengths.shape[1])))
+        indices = torch.zeros(lengths.numel(), dtype=indices.dtype)
+        if kind == "index":
+            indices[-1] = 10**6
+        if kind == "negative index":
+            indices[1] = -5
+        if kind == "length":
+            lengths[-1, -1] = -1
+        if kind == "sum":
+            lengths[0, 0] = 4
+        if kind == "type":
+            lengths = lengths.float()
+        if kind == "shape":
+            lengths = lengths[:1]
+        if kind == "weights":
+            sparse = SparseBatch(lengths, indices, torch.ones(len(indices)))
+    if kind == "weights" and exchange.rank == rank:
+        sharded(sparse)
+    out = sharded(SparseBatch(lengths, indices))
+    factor = torch.ones_like(out)
+    if exchange.rank == rank and kind == "gradient":
+        factor[1, -1] = torch.nan
+    (out * factor).sum().backward()
+
+
+def uneven(spec: Spec, exchange: Exchange, rank: int) -> None:
+    """`rank` has one batch less than the others."""
+    job = Job(spec, exchange)
+    sharded = job.sharded()
+    job.train(sharded, range(1 if exchange.rank == rank else 2), whole=False)
+    sharded.finish()
+
+
+def modes(spec: Spec, exchange: Exchange) -> None:
+    """Rank 0 evaluates, the others train."""
+    job = Job(spec, exchange)
+    sharded = job.sharded()
+    parts, _, _ = job.batch(0)
+    with torch.set_grad_enabled(exchange.rank > 0):
+        sharded(parts[exchange.rank + 1])
+
+
+def save(spec: Spec, exchange: Exchange, steps: int, file: str) -> None:
+    """Writes the state of each rank after some steps."""
+    job = Job(spec, exchange)
+    sharded = job.sharded()
+    job.train(sharded, range(steps), whole=False)
+    torch.save(sharded.state_dict(), f"{file}-{exchange.rank}")
+
+
+def load(
+    spec: Spec, exchange: Exchange, files: Sequence[str], steps: Sequence[int]
+) -> list[tuple[str, str, bool, float]]:
+    """Like `compare`, for a training that goes on from `files` at the first of two `steps`."""
+    job = Job(spec, exchange)
+    states = [torch.load(file) for file in files]
+    single, sharded = job.single(), job.sharded()
+    sizes = {table.name: (table.rows, table.dim) for table in job.tables}
+    single.load_state_dict(whole_tables(states, sizes))
+    merged: dict[str, Tensor] = {}
+    for state in states:
+        merged.update(state)
+    sharded.load_state_dict(merged)
+    wanted = job.train(single, range(*steps), whole=True)
+    found = job.train(sharded, range(*steps), whole=False)
+    rows = [("results", "", *_error(torch.cat(found), torch.cat(wanted)))]
+    for part in sharded.rectangles():
+        whole = single.state(part.table) | {"weight": single.weight(part.table)}
+        right = whole[part.name][part.rows.start : part.rows.stop]
+        if right.dim() == 2:
+            right = right[:, part.columns.start : part.columns.stop]
+        rows.append((part.table, part.name, *_error(part.values, right)))
+    return rows
+
+
+def narrow(spec: Spec, exchange: Exchange, steps: int) -> float:
+    """The error of the results with 16-bit numbers on the wire."""
+    job = Job(spec, exchange)
+    wanted = job.train(job.single(), range(steps), whole=True)
+    exchange.types = {"forward": torch.float16, "backward": torch.bfloat16}
+    try:
+        found = job.train(job.sharded(), range(steps), whole=False)
+    finally:
+        exchange.types = {"forward": torch.float32, "backward": torch.float32}
+    return _error(torch.cat(found), torch.cat(wanted))[1]
+
+
+def leave(spec: Spec, exchange: Exchange, rank: int) -> None:
+    """`rank` ends without a word while the others train."""
+    job = Job(spec, exchange)
+    sharded = job.sharded()
+    job.train(sharded, range(2), whole=False)
+    if exchange.rank == rank:
+        os._exit(3)
+    job.train(sharded, range(2, 4), whole=False)
+
+
+CASES: dict[str, Callable[..., Any]] = {
+    case.__name__: case
+    for case in (compare, digest, spoiled, uneven, modes, save, load, narrow, leave)
+}
+
+
+def main() -> None:
+    """Answers questions until there are no more."""
+    rank, size = int(sys.argv[1]), int(sys.argv[2])
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{sys.argv[3]}",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=60),
+    )
+    groups = {each: dist.new_group(list(range(each))) for each in (1, 2, size)}
+    exchanges = {each: Exchange(group) for each, group in groups.items() if rank < each}
+    for line in sys.stdin:
+        question = json.loads(line)
+        try:
+            exchange = exchanges[question["size"]]
+            answer = CASES[question["case"]](exchange=exchange, **question["arguments"])
+        except ArmillaryError as error:
+            answer = [type(error).__name__, str(error)]
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Sharded tables on 1, 2 and 4 processes against one process, and faults on all ranks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ranks import Ranks, ranks
+
+pytest.importorskip("torch")
+
+SIZE = 4
+CLOSE = 1e-6
+"""Relative error where sums are made in another order."""
+ORDERED = ("table", "column", "data")
+"""Schemes that keep the order of sums."""
+
+COLUMNS: dict[str, list[str]] = {"row_wise_adagrad": []}
+"""Optimizers with a state for each row, which column shards would each have."""
+
+Spec = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Ranks]:
+    with ranks(SIZE) as found:
+        yield found
+
+
+@st.composite
+def specs(draw: st.DrawFn, size: int) -> Spec:
+    """Any mix of tables and features on `size` ranks."""
+    each = draw(st.sampled_from([ways for ways in (1, 2, 4) if size % ways == 0]))
+    optimizer = draw(st.sampled_from(["sgd", "adagrad", "row_wise_adagrad", "adam"]))
+    everywhere = range(size)
+    tables = []
+    for index in range(draw(st.integers(1, 4))):
+        schemes = ["table", "row", "table_row", "data"]
+        scheme = draw(st.sampled_from([*schemes, *COLUMNS.get(optimizer, ["column"])]))
+        rows, columns = draw(st.integers(size, 60)), draw(st.integers(size, 40))
+        sizes = None
+        if scheme == "table":
+            held = [draw(st.sampled_from(everywhere))]
+        elif scheme == "data":
+            held = list(everywhere)
+        elif scheme == "table_row":
+            node = draw(st.integers(0, size // each - 1))
+            held = draw(st.permutations(range(node * each, (node + 1) * each)))
+        elif scheme == "column":
+            held = draw(st.lists(st.sampled_from(everywhere), min_size=1, max_size=size))
+        else:
+            held = draw(st.lists(st.sampled_from(everywhere), min_size=1, unique=True))
+        if scheme in ("column", "row", "table_row") and draw(st.booleans()):
+            extent = columns if scheme == "column" else rows
+            places = st.lists(
+                st.integers(1, extent - 1),
+                min_size=len(held) - 1,
+                max_size=len(held) - 1,
+                unique=True,
+            )
+            ends = [0, *sorted(draw(places)), extent]
+            sizes = [stop - start for start, stop in pairwise(ends)]
+        tables.append(
+            {
+                "name": f"t{index}",
+                "rows": rows,
+                "columns": columns,
+                "scheme": scheme,
+                "ranks": list(held),
+                "sizes": sizes,
+            }
+        )
+    weighted = draw(st.booleans())
+    pooling = st.just("sum") if weighted else st.sampled_from(["sum", "mean"])
+    names = [each["name"] for each in tables]
+    extra = draw(st.lists(st.sampled_from(names), max_size=3))
+    lookups = draw(st.permutations([*names, *extra]))
+    features = [[f"f{at}", table, draw(pooling)] for at, table in enumerate(lookups)]
+    return {
+        "tables": tables,
+        "features": features,
+        "ranks": size,
+        "ranks_per_node": each,
+        "optimizer": optimizer,
+        "weighted": weighted,
+        "seed": draw(st.integers(0, 1000)),
+    }
+
+
+def mixed(optimizer: str, size: int = SIZE) -> Spec:
+    """A table of every scheme, and a feature more."""
+    every = list(range(size))
+    tables = [
+        {"name": "whole", "rows": 50, "columns": 16, "scheme": "table", "ranks": [size - 1]},
+        {"name": "wide", "rows": 40, "columns": 32, "scheme": "column", "ranks": [0, size - 1, 0]},
+        {"name": "long", "rows": 61, "columns": 24, "scheme": "row", "ranks": every},
+        {"name": "near", "rows": 33, "columns": 8, "scheme": "table_row", "ranks": every[-2:]},
+        {"name": "small", "rows": 9, "columns": 8, "scheme": "data", "ranks": every},
+    ]
+    poolings = ["sum", "sum", "mean", "sum", "mean"]
+    features = [
+        [f"f{at}", table["name"], pooling]
+        for at, (table, pooling) in enumerate(zip(tables, poolings, strict=True))
+    ]
+    if optimizer in COLUMNS:
+        tables[1] |= {"scheme": "table", "ranks": [0]}
+    return {
+        "tables": tables,
+        "features": [*features, ["again", "whole", "mean"], ["more", "long", "sum"]],
+        "ranks": size,
+        "ranks_per_node": min(2, size),
+        "optimizer": optimizer,
+        "seed": 7,
+    }
+
+
+def check(answers: list[Any], spec: Spec) -> None:
+    """Whether every rank's parts are those of one process."""
+    cut = {each["scheme"] for each in spec["tables"]} - set(ORDERED)
+    for rank, rows in enumerate(answers):
+        assert not isinstance(rows[0], str), rows
+        for table, scheme, equal, error in rows:
+            ordered = scheme in ORDERED or (table == "results" and not cut)
+            assert equal or not ordered, (rank, table, scheme, error)
+            assert error <= CLOSE, (rank, table, scheme, error)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "row_wise_adagrad", "adam"])
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_hundred_steps_are_those_of_one_process(group: Ranks, optimizer: str, size: int) -> None:
+    spec = mixed(optimizer, size)
+    steps = 100 if size == 2 or optimizer == "row_wise_adagrad" else 20
+    check(group.run("compare", size=size, spec=spec, steps=steps), spec)
+
+
+PROPERTIES = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+
+
+@pytest.mark.parametrize(("size", "examples", "steps"), [(1, 8, 5), (2, 25, 10), (4, 6, 6)])
+def test_any_mix_is_that_of_one_process(group: Ranks, size: int, examples: int, steps: int) -> None:
+    @settings(PROPERTIES, max_examples=examples)
+    @given(specs(size))
+    def one(spec: Spec) -> None:
+        check(group.run("compare", size=size, spec=spec, steps=steps), spec)
+
+    one()
+
+
+def test_tables_of_16_bits_round_alike(group: Ranks) -> None:
+    spec = mixed("adagrad", 2)
+    for table in spec["tables"]:
+        table["dtype"] = "bfloat16"
+    spec["tables"] = [each for each in spec["tables"] if each["scheme"] in ORDERED]
+    names = {each["name"] for each in spec["tables"]}
+    spec["features"] = [each for each in spec["features"] if each[1] in names]
+    check(group.run("compare", size=2, spec=spec, steps=30), spec)
+
+
+def test_repeated_runs_have_the_same_bits(group: Ranks) -> None:
+    spec = mixed("row_wise_adagrad")
+    first = group.run("digest", size=SIZE, spec=spec, steps=4)
+    assert group.run("digest", size=SIZE, spec=spec, steps=4) == first
+    assert group.run("digest", size=SIZE, spec=spec | {"seed": 8}, steps=4) != first
+
+
+def test_numbers_of_16_bits_on_the_wire_are_close(group: Ranks) -> None:
+    errors = group.run("narrow", size=2, spec=mixed("sgd", 2), steps=5)
+    assert all(0 < error < 0.02 for error in errors), errors
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("index", 'table "long": feature "more": sample 1: index 1000000 (allowed: 0 to 60)'),
+        ("negative index", 'table "whole": feature "f0": sample 1: index -5 (allowed: 0 to 49)'),
+        ("length", 'table "long": feature "more": sample 1: length -1'),
+        ("sum", "batch: lengths add up to 17, but there are 14 indices"),
+        ("type", "batch: lengths of type torch.float32 (allowed: int32, int64)"),
+        ("shape", "batch: lengths of the shape [1, 2] (allowed: [7, samples])"),
+        ("weights", "a batch with weights, but the rows of this feature are not summed"),
+        ("gradient", "gradient: feature 'more': sample 1: nan in the gradient"),
+    ],
+)
+def test_a_fault_on_one_rank_is_an_error_on_all(group: Ranks, kind: str, said: str) -> None:
+    answers = group.run("spoiled", size=SIZE, spec=mixed("sgd"), kind=kind, rank=2)
+    name = "TrainingError" if kind == "gradient" else "InputError"
+    assert {answer[0] for answer in answers} == {name}, answers
+    assert len({answer[1] for answer in answers}) == 1
+    assert answers[0][1].startswith("rank 2: "), answers[0]
+    assert said in answers[0][1]
+
+
+def test_unequal_numbers_of_batches_are_an_error_on_all(group: Ranks) -> None:
+    for name, text in group.run("uneven", size=SIZE, spec=mixed("sgd"), rank=1):
+        assert name == "TrainingError"
+        assert "rank 0 trains on a batch; rank 1 has no more batches" in text
+
+
+def test_ranks_that_do_different_things_say_so(group: Ranks) -> None:
+    name, text = group.same("modes", size=2, spec=mixed("sgd", 2))
+    assert name == "TrainingError"
+    assert "rank 0 evaluates a batch; rank 1 trains on a batch" in text
+
+
+def test_a_plan_for_other_ranks_or_tables_is_refused(group: Ranks) -> None:
+    name, text = group.same("digest", size=2, spec=mixed("sgd", 4), steps=1)
+    assert (name, text.splitlines()[0]) == (
+        "InputError",
+        "ranks: the sharding plan is for 4 ranks, but there are 2"
+        " (allowed: 4 ranks, or a plan for 2)",
+    )
+
+
+@pytest.mark.parametrize("optimizer", ["row_wise_adagrad", "adam"])
+def test_a_state_loads_on_another_number_of_ranks(
+    group: Ranks, optimizer: str, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "state")
+    group.run("save", size=SIZE, spec=mixed(optimizer), steps=6, file=file)
+    files = [f"{file}-{rank}" for rank in range(SIZE)]
+    spec = mixed(optimizer, 2)
+    spec["tables"][0] |= {"scheme": "row", "ranks": [1, 0]}
+    spec["tables"][3] |= {"scheme": "data", "ranks": [1, 0]}
+    for rows in group.run("load", size=2, spec=spec, files=files, steps=[6, 9]):
+        for table, name, _, error in rows:
+            assert error <= CLOSE, (table, name)
+
+
+def test_a_state_without_a_part_is_refused(group: Ranks, tmp_path: Path) -> None:
+    file = str(tmp_path / "state")
+    group.run("save", size=SIZE, spec=mixed("sgd"), steps=1, file=file)
+    files = [f"{file}-{rank}" for rank in range(SIZE - 1)]
+    name, text = group.same("load", size=1, spec=mixed("sgd", 1), files=files, steps=[1, 2])
+    assert name == "InputError"
+    assert text == "table 'whole': is not in the state"
+
+
+def test_a_lost_rank_is_an_error_on_the_others(group: Ranks) -> None:
+    """The last test: the rank is lost."""
+    begin = time.monotonic()
+    answers = group.run("leave", size=SIZE, lost=3, spec=mixed("sgd"), rank=3)
+    for rank, (name, text) in enumerate(answers):
+        assert name == "LostContactError"
+        assert text.startswith(f"rank {rank}: contact with another process was lost: ")
+    assert group.processes[3].wait(timeout=60) == 3
+    assert time.monotonic() - begin < 50
