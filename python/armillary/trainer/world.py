@@ -44,7 +44,7 @@ class World:
     def add(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The sum of `values` over all ranks, on all ranks."""
         if self.size == 1:
-            return values
+            return values.copy()
         total = torch.from_numpy(values.copy())
         dist.all_reduce(total)
         return total.numpy()

@@ -1,0 +1,320 @@
+"""A training run: batches in, a trained model and its scores out.
+
+Here: the step, the evaluation and the course of a run, on every rank alike. Not here: the
+processes (`launch.py`), the data (`data/`), the model (`model.py`).
+
+One step, with the batch shared out over the ranks:
+
+    rows       every rank gets the pooled rows of its samples        embeddings, forward
+    MLPs       loss and gradients, part by part                      `accumulate` parts
+    add up     gradients of the MLPs over the ranks, under way while
+    update     gradients of the rows go to where the tables are      embeddings, backward
+    step       the MLPs' optimizer
+
+The loss is the mean over the whole batch, so that gradients are added over ranks and never
+averaged: neither a batch that doesn't divide by the ranks nor the number of ranks changes them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..errors import InputError, Problem, TrainingError
+from ..model.dlrm import Dlrm as Facts
+from . import metrics
+from .batch import SparseBatch
+from .build import compute_type, dense_optimizer, embeddings_of
+from .data import Part, Samples, Source, open_data
+from .model import Dlrm
+from .settings import SYNTHETIC, Settings, factor
+from .world import World
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+EXACT = 2**24
+"""Samples of an evaluation whose AUC is exact, at most; larger ones are streamed."""
+
+_REPORTS = 200
+"""Reports of a run whose length is known, about."""
+_REPORT_STEPS = 100
+"""Steps between reports of another one."""
+
+Progress = Callable[[float, str], None]
+"""Gets the share of the run that is done, and what to show."""
+
+Write = Callable[[str, int, "dict[str, float | int | None]"], None]
+"""Gets a kind of record, the step, and values by name."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run found."""
+
+    samples: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    """Of training, without evaluations."""
+    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    """Scores of the held-out samples, in the order of steps."""
+    bound: dict[str, Any] | None = None
+    """Scores of the teacher on the same samples; `None` where there is no teacher."""
+
+    @property
+    def rate(self) -> float:
+        """Samples trained on in a second."""
+        return self.samples / self.seconds if self.seconds else 0.0
+
+
+class Trainer:
+    """A model in training on one rank."""
+
+    def __init__(self, settings: Settings, facts: Facts, world: World) -> None:
+        self.settings, self.world = settings, world
+        compute = compute_type(settings.precision)
+        self.embeddings = embeddings_of(facts, settings, world)
+        self.model = Dlrm(facts, self.embeddings, seed=settings.seed, compute=compute)
+        self.parameters = list(self.model.parts.parameters())
+        self.optimizer = dense_optimizer(self.parameters, settings)
+        self.seen = metrics.Streaming()
+
+    def step(self, part: Part, scale: float) -> float:
+        """Trains on this rank's samples of a batch, with learning rates times `scale`. Returns
+        this rank's share of the loss.
+
+        Raises `TrainingError` when the loss is not a number."""
+        self.embeddings.set_learning_rate(self.settings.learning_rate * scale)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.dense_learning_rate * scale
+        self.optimizer.zero_grad(set_to_none=True)
+        samples = part.samples
+        pooled = self.embeddings(_sparse(samples))
+        loss, gradient = self._dense(part, pooled.detach())
+        waiting = self._add_up()
+        torch.autograd.backward(pooled, gradient)
+        if waiting is not None:
+            self._share_out(*waiting)
+        self.optimizer.step()
+        return loss
+
+    def _dense(self, part: Part, pooled: Tensor) -> tuple[float, Tensor]:
+        """Loss of this rank's samples over those of the whole batch, and its gradient for the
+        pooled rows; gradients of the MLPs are left in their parameters."""
+        samples, count = part.samples, len(part.samples)
+        dense, labels = torch.from_numpy(samples.dense), torch.from_numpy(samples.labels)
+        size = max(1, -(-count // self.settings.accumulate))
+        loss, gradients, logits = 0.0, list[Tensor](), list[Tensor]()
+        for first in range(0, count, size):
+            some = slice(first, first + size)
+            rows = pooled[some].requires_grad_()
+            found = self.model.parts(dense[some], rows)
+            each = torch.nn.functional.binary_cross_entropy_with_logits(
+                found, labels[some], reduction="sum"
+            )
+            torch.autograd.backward(each / part.whole)
+            loss += float(each.detach())
+            logits.append(found.detach())
+            gradients.append(rows.grad if rows.grad is not None else torch.zeros_like(rows))
+        if not math.isfinite(loss):
+            said = f"the loss is {loss} at sample {part.first:,} or one of the {count} behind it"
+            help_ = "a lower --lr or --dense-lr, or --warmup"
+            place = f"rank {self.world.rank}" if self.world.size > 1 else ""
+            raise TrainingError([Problem("", place, said, help_)])
+        if logits:
+            self.seen.add(torch.cat(logits).numpy(), samples.labels)
+        return loss / part.whole, torch.cat(gradients) if gradients else torch.zeros_like(pooled)
+
+    def _add_up(self) -> tuple[Tensor, Any] | None:
+        """Starts adding up the gradients of the MLPs over the ranks."""
+        if self.world.size == 1:
+            return None
+        flat = torch.cat(
+            [
+                (torch.zeros_like(each) if each.grad is None else each.grad).view(-1)
+                for each in self.parameters
+            ]
+        )
+        return flat, dist.all_reduce(flat, async_op=True)
+
+    def _share_out(self, flat: Tensor, work: Any) -> None:  # noqa: ANN401 - PyTorch's own type
+        work.wait()
+        place = 0
+        for each in self.parameters:
+            each.grad = flat[place : place + each.numel()].view_as(each)
+            place += each.numel()
+
+    @torch.no_grad()
+    def logits(self, samples: Samples) -> NDArray[np.float32]:
+        """Predictions for these samples, float32 [n]."""
+        rows = self.embeddings(_sparse(samples))
+        if not len(samples):
+            return np.zeros(0, np.float32)
+        found: Tensor = self.model.parts(torch.from_numpy(samples.dense), rows)
+        return found.numpy()
+
+
+def train(
+    settings: Settings,
+    facts: Facts,
+    world: World,
+    *,
+    progress: Progress | None = None,
+    write: Write | None = None,
+) -> Outcome:
+    """Runs a training on this rank of `world`, and returns the same outcome on every rank.
+
+    Raises `InputError` and `TrainingError`."""
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    source, held_out = open_data(settings, facts)
+    world.agree({**asdict(settings), "samples": source.size, "held-out samples": held_out.size})
+    trainer = Trainer(settings, facts, world)
+    steps = _steps(settings, source)
+    every = _REPORT_STEPS if steps is None else max(1, steps // _REPORTS)
+    outcome = Outcome()
+    begin = time.monotonic()
+    for part in _parts(source, settings, world, steps):
+        if settings.data != SYNTHETIC:
+            _same_batch(part, world)
+        scale = factor(outcome.steps, steps, settings.warmup, settings.decay)
+        trainer.step(part, scale)
+        outcome.steps += 1
+        outcome.samples += part.whole
+        if outcome.steps % every == 0 or outcome.steps == steps:
+            outcome.seconds += time.monotonic() - begin
+            begin = time.monotonic()
+            _report(trainer, outcome, steps, scale, progress, write)
+        if settings.eval_every and outcome.steps % settings.eval_every == 0:
+            outcome.seconds += time.monotonic() - begin
+            _evaluate(trainer, held_out, outcome, write)
+            begin = time.monotonic()
+    outcome.seconds += time.monotonic() - begin
+    if not outcome.samples:
+        said = "there are no samples to train on"
+        raise InputError([Problem(settings.data, "", said, "at least one line")])
+    if not outcome.evaluations or outcome.evaluations[-1]["step"] != outcome.steps:
+        _evaluate(trainer, held_out, outcome, write)
+    return outcome
+
+
+def _steps(settings: Settings, source: Source) -> int | None:
+    """Steps of the run; `None` where only reading the data shows it."""
+    if settings.steps is not None:
+        return settings.steps
+    samples = settings.samples or source.size
+    return None if samples is None else -(-samples // settings.batch)
+
+
+def _parts(source: Source, settings: Settings, world: World, steps: int | None) -> Iterator[Part]:
+    """This rank's part of each batch: one pass over the data, or passes up to the last step."""
+    done, bounded = 0, settings.steps is not None or settings.samples is not None
+    while True:
+        before = done
+        for part in source.parts(settings.batch, world.rank, world.size):
+            if bounded and done == steps:
+                return
+            yield part
+            done += 1
+        if not bounded or done in (before, steps):
+            return
+
+
+def _same_batch(part: Part, world: World) -> None:
+    """Raises `TrainingError` on every rank when files differ between them. Without it they would
+    wait for each other."""
+    sizes = world.gather(part.whole)
+    if len(set(sizes)) > 1:
+        said = f"batches of {', '.join(map(str, sizes))} samples in one step"
+        help_ = "the same files on all ranks"
+        raise TrainingError([Problem("", f"rank {world.rank}", said, help_)])
+
+
+def _report(
+    trainer: Trainer,
+    outcome: Outcome,
+    steps: int | None,
+    scale: float,
+    progress: Progress | None,
+    write: Write | None,
+) -> None:
+    """Shows and writes the scores of the samples trained on since the last report."""
+    merged = metrics.Streaming()
+    merged.state = trainer.world.add(trainer.seen.state)
+    trainer.seen.clear()
+    scores = merged.scores()
+    rate = outcome.rate
+    if progress is not None:
+        done = outcome.steps / steps if steps else 0.0
+        text = f"step {outcome.steps:,}: loss {scores.loss:.4f}, AUC {scores.auc:.4f}"
+        progress(done, f"{text}, {rate:,.0f} samples/s")
+    if write is not None:
+        values = {**scores.as_dict(), "samples_per_second": rate, "learning_rate_scale": scale}
+        write("train", outcome.steps, {**values, "samples": outcome.samples})
+
+
+def _evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | None) -> None:
+    """Scores the held-out samples, and once what the best predictions would score on them."""
+    world, settings = trainer.world, trainer.settings
+    size = source.size
+    limit = settings.eval_samples or size
+    whole = _Held(world, exact=limit is not None and limit <= EXACT)
+    best = _Held(world, exact=whole.exact) if outcome.bound is None else None
+    done = 0
+    for part in source.parts(settings.batch, world.rank, world.size):
+        if limit is not None and done >= limit:
+            break
+        whole.add(trainer.logits(part.samples), part.samples.labels)
+        bound = None if best is None else source.bound(part.first, len(part.samples))
+        if best is not None and bound is not None:
+            best.add(bound, part.samples.labels)
+        done += part.whole
+    scores = whole.scores()
+    if best is not None and best.filled:
+        outcome.bound = best.scores().as_dict()
+    if not scores.samples:
+        said = "there are no samples to evaluate on"
+        raise InputError([Problem(settings.data, "", said, "at least one held-out line")])
+    values = scores.as_dict()
+    outcome.evaluations.append({"step": outcome.steps, "trained": outcome.samples, **values})
+    if write is not None:
+        write("evaluation", outcome.steps, values)
+
+
+class _Held:
+    """Scores of an evaluation over all ranks: exact, or streamed where there are too many."""
+
+    def __init__(self, world: World, *, exact: bool) -> None:
+        self.world, self.exact, self.filled = world, exact, False
+        self._logits: list[NDArray[np.floating[Any]]] = []
+        self._labels: list[NDArray[np.float32]] = []
+        self._stream = metrics.Streaming()
+
+    def add(self, logits: NDArray[np.floating[Any]], labels: NDArray[np.float32]) -> None:
+        self.filled = True
+        if self.exact:
+            self._logits.append(logits)
+            self._labels.append(labels)
+        else:
+            self._stream.add(logits, labels)
+
+    def scores(self) -> metrics.Scores:
+        if not self.exact:
+            merged = metrics.Streaming()
+            merged.state = self.world.add(self._stream.state)
+            return merged.scores()
+        empty = np.zeros(0, np.float32)
+        mine = (np.concatenate([empty, *self._logits]), np.concatenate([empty, *self._labels]))
+        found = self.world.gather(mine)
+        return metrics.exact(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+
+def _sparse(samples: Samples) -> SparseBatch:
+    return SparseBatch(torch.from_numpy(samples.lengths), torch.from_numpy(samples.indices))
