@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo test rust-test python-test generate bench fuzz lint hooks reference docs wheel release clean
+.PHONY: help prerequisites setup demo train test rust-test python-test generate bench fuzz lint hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -47,6 +47,15 @@ demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show wh
 	$(BIN)/armillary run examples/gpt-64 --groups examples/gpt-64/comm_group.json --platform examples/gpt-64/platform.yml --json results/demo.json --report results/demo.html
 	@if test -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" || test "$$(uname)" = Darwin; then $(BIN)/python -m webbrowser "file://$(CURDIR)/results/demo.html" >/dev/null; fi
 
+train: setup $(BIN)/.train ## Train a recommendation model with two processes, next to the best possible scores
+	$(BIN)/armillary train dlrm-criteo-kaggle --data synthetic --nproc 2 --samples 500000 --eval 100
+
+# PyTorch, for `armillary train`.
+$(BIN)/.train: $(BIN)/.tools requirements/train.txt
+	@echo "installing PyTorch into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/train.txt
+	@touch $@
+
 $(BIN)/.extras: $(BIN)/.tools requirements/extras.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/extras.txt
 	@touch $@
@@ -55,7 +64,7 @@ $(BIN)/.docs: $(BIN)/.tools requirements/docs.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/docs.txt
 	@touch $@
 
-test: setup $(BIN)/.extras ## Run every test
+test: setup $(BIN)/.extras $(BIN)/.train ## Run every test
 	$(MAKE) --no-print-directory rust-test python-test
 
 rust-test: prerequisites
@@ -75,7 +84,7 @@ fuzz: setup ## Feed random bytes to every reader, SECONDS=30 each (a third of th
 	@$(BIN)/python fuzz/python/fuzz_readers.py --list | xargs -n 1 -P $(JOBS) \
 		$(BIN)/python fuzz/python/fuzz_readers.py --seconds $$(( ($(SECONDS_EACH) + 2) / 3 )) --seed $(SEED)
 
-lint: prerequisites $(BIN)/.extras ## Check format, lints and types of Rust and Python
+lint: prerequisites $(BIN)/.extras $(BIN)/.train ## Check format, lints and types of Rust and Python
 	cargo fmt --all --check
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check

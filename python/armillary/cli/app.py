@@ -28,6 +28,7 @@ from . import (
     study,
     sweep,
     traffic,
+    train,
     workload,
 )
 
@@ -73,6 +74,7 @@ app.command("convert")(models.takes_models(convert.convert))
 app.command("study")(study.study)
 app.command("sweep")(sweep.sweep)
 app.command("design")(design.design)
+app.command("train")(train.train)
 app.command("report")(report.report)
 app.command("explain")(models.takes_models(explain.explain))
 app.command("compare")(compare.compare)

@@ -10,6 +10,7 @@ GROUPS = {
     "Simulate": ("run", "collective", "traffic", "sweep"),
     "Understand results": ("explain", "compare", "report"),
     "Design": ("design",),
+    "Train": ("train",),
     "Prepare input": ("workload", "import", "convert", "platform", "calibrate", "check"),
     "Validate": ("study", "astra-sim"),
 }

@@ -14,9 +14,13 @@ from torch import nn
 from .. import machine
 from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm as Facts
+from ..model.sharding import ShardingRequest, place
+from ..model.sharding_plan import ShardingPlan
+from ..model.sharding_plan_file import read_plan
 from . import optimizers
 from .embedding import EmbeddingCollection
 from .settings import Precision, Settings
+from .sharded import ShardedEmbeddingCollection
 from .tables import DType, Feature, Table
 from .world import World
 
@@ -36,9 +40,11 @@ _DENSE_OPTIMIZERS: dict[str, Any] = {
 }
 
 
-def embeddings_of(facts: Facts, settings: Settings, world: World) -> EmbeddingCollection:
-    """The tables of a model, or this rank's part of them. Raises `InputError` when they need more
-    memory than there is."""
+def embeddings_of(
+    facts: Facts, settings: Settings, world: World
+) -> EmbeddingCollection | ShardedEmbeddingCollection:
+    """The tables of a model, or this rank's part of them. Raises `InputError` when a plan doesn't
+    fit, and when they need more memory than there is."""
     optimizer = _OPTIMIZERS[settings.optimizer](
         learning_rate=settings.learning_rate, weight_decay=settings.weight_decay
     )
@@ -48,9 +54,36 @@ def embeddings_of(facts: Facts, settings: Settings, world: World) -> EmbeddingCo
         for each in facts.tables
     ]
     features = [Feature(each.name, each.name) for each in facts.tables]
-    _require_memory(facts, settings, optimizer)
     threads = settings.threads or 1
-    return EmbeddingCollection(tables, features, optimizer, seed=settings.seed, threads=threads)
+    if world.size == 1 and settings.plan is None:
+        _require_memory(facts, settings, optimizer, [table.rows * table.dim for table in tables])
+        return EmbeddingCollection(tables, features, optimizer, seed=settings.seed, threads=threads)
+    plan = _plan(facts, settings, world)
+    _require_memory(facts, settings, optimizer, _held(plan, world))
+    return ShardedEmbeddingCollection(
+        tables, features, optimizer, plan, seed=settings.seed, threads=threads
+    )
+
+
+def _plan(facts: Facts, settings: Settings, world: World) -> ShardingPlan:
+    """The plan of the settings; without one, whole tables, shared out by what a sample reads and
+    sends."""
+    if settings.plan is not None:
+        return read_plan(settings.plan)
+    request = ShardingRequest(
+        scheme="table",
+        npus=world.size,
+        local_batch=max(1, settings.batch // world.size),
+        npus_per_node=world.size,
+        column_shards=None,
+        embedding_width=4 if settings.table_precision == "fp32" else 2,
+        gradient_width=4,
+        forward_width=4,
+        backward_width=4,
+        optimizer="sgd",
+        capacity=None,
+    )
+    return place(facts.tables, request, facts.name).plan
 
 
 def compute_type(precision: Precision) -> torch.dtype:
@@ -83,14 +116,29 @@ def _refuse(precision: str, allowed: str) -> None:
     raise InputError([Problem("", "--precision", said, allowed)])
 
 
-def _require_memory(facts: Facts, settings: Settings, optimizer: optimizers.Optimizer) -> None:
-    """Refuses tables that don't fit, before they take all memory of the machine."""
+def _held(plan: ShardingPlan, world: World) -> list[int]:
+    """Elements of each table that this rank holds."""
+    return [
+        sum(
+            len(shard.rows) * len(shard.columns)
+            for shard in table.shards
+            if shard.rank == world.rank
+        )
+        for table in plan.tables
+    ]
+
+
+def _require_memory(
+    facts: Facts, settings: Settings, optimizer: optimizers.Optimizer, elements: Sequence[int]
+) -> None:
+    """Refuses tables that don't fit, before they take all memory of the machine. `elements`: of
+    each table on this rank."""
     width = 4 if settings.table_precision == "fp32" else 2
     by_row = settings.optimizer == "row-wise-adagrad"
     whole = 0
-    for table in facts.tables:
-        state = len(optimizer.state) * (1 if by_row else table.dim)
-        whole += table.rows * (table.dim * width + 4 * state)
+    for table, count in zip(facts.tables, elements, strict=True):
+        state = len(optimizer.state) * (count // table.dim if by_row else count)
+        whole += count * width + 4 * state
     free = machine.available()
     if free is not None and whole > free:
         said = f"its tables and their optimizer need {whole / 2**30:,.1f} GiB"

@@ -182,8 +182,6 @@ def train(
     outcome = Outcome()
     begin = time.monotonic()
     for part in _parts(source, settings, world, steps):
-        if settings.data != SYNTHETIC:
-            _same_batch(part, world)
         scale = factor(outcome.steps, steps, settings.warmup, settings.decay)
         trainer.step(part, scale)
         outcome.steps += 1
@@ -221,20 +219,14 @@ def _parts(source: Source, settings: Settings, world: World, steps: int | None) 
         for part in source.parts(settings.batch, world.rank, world.size):
             if bounded and done == steps:
                 return
+            if settings.data != SYNTHETIC:
+                world.same_batch(part.whole)
             yield part
             done += 1
+        if settings.data != SYNTHETIC:
+            world.same_batch(0)
         if not bounded or done in (before, steps):
             return
-
-
-def _same_batch(part: Part, world: World) -> None:
-    """Raises `TrainingError` on every rank when files differ between them. Without it they would
-    wait for each other."""
-    sizes = world.gather(part.whole)
-    if len(set(sizes)) > 1:
-        said = f"batches of {', '.join(map(str, sizes))} samples in one step"
-        help_ = "the same files on all ranks"
-        raise TrainingError([Problem("", f"rank {world.rank}", said, help_)])
 
 
 def _report(

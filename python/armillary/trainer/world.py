@@ -49,6 +49,19 @@ class World:
         dist.all_reduce(total)
         return total.numpy()
 
+    def same_batch(self, samples: int) -> None:
+        """Raises `TrainingError` on every rank unless the next batch has the same number of
+        `samples` for all of them; 0: there are no more. Otherwise they would wait for each other,
+        where their files differ."""
+        if self.size == 1:
+            return
+        found = torch.zeros(self.size, dtype=torch.int64)
+        dist.all_gather_into_tensor(found, torch.tensor([samples]))
+        if (found != samples).any():
+            said = f"batches of {', '.join(map(str, found.tolist()))} samples in one step"
+            help_ = "the same files on all ranks"
+            raise TrainingError([Problem("", "ranks 0 to " + str(self.size - 1), said, help_)])
+
     def agree(self, values: Mapping[str, object]) -> None:
         """Raises `InputError` on every rank if a value is not the same on all of them."""
         found = self.gather(dict(values))

@@ -53,15 +53,15 @@ _REFERENCE_COUNT = 2**17
 class Teacher:
     """What the labels follow. Its sizes decide how many samples it takes to learn it."""
 
-    known: int = 64
+    known: int = 32
     """Ranks of a category that are worth something."""
     spread: float = 1.3
     """Standard deviation of the sum over categories, in units of the logit."""
     paired: int = 16
     """Ranks of a category that take part in products."""
-    pairs: int = 6
+    pairs: int = 3
     """Pairs of categories that are multiplied."""
-    pair_spread: float = 0.6
+    pair_spread: float = 0.2
     """Standard deviation of the sum of products."""
     dense_spread: float = 0.7
     """Standard deviation of what the counts are worth."""

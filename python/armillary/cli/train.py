@@ -1,0 +1,259 @@
+"""`armillary train`: trains a recommendation model for real."""
+
+from __future__ import annotations
+
+import importlib.util
+import json as json_text
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import __version__
+from ..errors import InputError, Problem
+from . import completion, output
+from .options import Json
+
+if TYPE_CHECKING:
+    from ..model.dlrm import Dlrm
+    from ..trainer.loop import Outcome, Progress
+    from ..trainer.settings import Settings
+
+SCHEMA = "armillary.train/1"
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="Preset or model file of a DLRM, such as dlrm-small.",
+        autocompletion=completion.workloads,
+    ),
+]
+Data = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        metavar="synthetic|PATH",
+        help="Made-up clicks with a known best score, or Criteo's logs: a file, or a folder with "
+        "a file for each day.",
+    ),
+]
+Nproc = Annotated[
+    int, typer.Option("--nproc", metavar="N", help="Processes. torchrun may start them instead.")
+]
+Batch = Annotated[
+    int, typer.Option("--batch", metavar="N", help="Samples of a step, over all processes.")
+]
+Accumulate = Annotated[
+    int, typer.Option("--accumulate", metavar="N", help="Compute a batch's MLPs in N parts.")
+]
+Steps = Annotated[int | None, typer.Option("--steps", metavar="N", help="Batches to train on.")]
+SamplesCount = Annotated[
+    int | None,
+    typer.Option(
+        "--samples",
+        metavar="N",
+        help="Samples to train on. Default: 500,000 synthetic ones, or one pass over the logs.",
+    ),
+]
+Optimizer = Annotated[
+    str,
+    typer.Option(
+        "--optimizer",
+        metavar="NAME",
+        help="Of the tables: sgd, adagrad, row-wise-adagrad, adam or lamb.",
+    ),
+]
+Rate = Annotated[float, typer.Option("--lr", metavar="X", help="Learning rate of the tables.")]
+DenseOptimizer = Annotated[
+    str,
+    typer.Option(
+        "--dense-optimizer", metavar="NAME", help="Of the MLPs: sgd, adagrad, adam or adamw."
+    ),
+]
+DenseRate = Annotated[
+    float, typer.Option("--dense-lr", metavar="X", help="Learning rate of the MLPs.")
+]
+Warmup = Annotated[
+    int, typer.Option("--warmup", metavar="N", help="Steps over which learning rates grow from 0.")
+]
+Decay = Annotated[
+    str,
+    typer.Option(
+        "--decay",
+        metavar="NAME",
+        help="How learning rates fall to 0 at the end: none, linear, quadratic or cosine.",
+    ),
+]
+WeightDecay = Annotated[
+    float, typer.Option("--weight-decay", metavar="X", help="Weight decay of the tables.")
+]
+Precision = Annotated[
+    str,
+    typer.Option(
+        "--precision",
+        metavar="fp32|tf32|bf16",
+        help="Arithmetic of the MLPs, where the hardware has it.",
+    ),
+]
+TablePrecision = Annotated[
+    str,
+    typer.Option("--table-precision", metavar="fp32|fp16|bf16", help="Numbers in the tables."),
+]
+EvalEvery = Annotated[
+    int | None,
+    typer.Option(
+        "--eval", metavar="N", help="Evaluate every N steps. There is an evaluation at the end."
+    ),
+]
+EvalSamples = Annotated[
+    int | None,
+    typer.Option(
+        "--eval-samples",
+        metavar="N",
+        help="Samples of an evaluation. Default: 100,000 synthetic ones, or all held-out lines.",
+    ),
+]
+HeldOut = Annotated[
+    int,
+    typer.Option(
+        "--held-out", metavar="N", help="Days of the logs kept for evaluation: the last ones."
+    ),
+]
+PositiveRate = Annotated[
+    float | None,
+    typer.Option(
+        "--positive-rate",
+        metavar="SHARE",
+        help="Share of clicks in synthetic data. Default: 0.2562, Criteo's Kaggle set.",
+    ),
+]
+Plan = Annotated[
+    str | None,
+    typer.Option("--plan", metavar="FILE", help="Sharding plan: the ranks of each table."),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of weights and synthetic samples.")
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", metavar="N", help="Threads of each process. Default: the cores shared out."
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="S", help="Seconds after which a process waits no longer for others."
+    ),
+]
+LogDir = Annotated[
+    str | None,
+    typer.Option(
+        "--log-dir", metavar="DIR", help="Write events for TensorBoard and log.jsonl here."
+    ),
+]
+
+
+def train(
+    model: Model,
+    data: Data = "synthetic",
+    nproc: Nproc = 1,
+    batch: Batch = 2048,
+    accumulate: Accumulate = 1,
+    steps: Steps = None,
+    samples: SamplesCount = None,
+    optimizer: Optimizer = "row-wise-adagrad",
+    learning_rate: Rate = 0.02,
+    dense_optimizer: DenseOptimizer = "adam",
+    dense_learning_rate: DenseRate = 0.001,
+    warmup: Warmup = 0,
+    decay: Decay = "linear",
+    weight_decay: WeightDecay = 0.0,
+    precision: Precision = "fp32",
+    table_precision: TablePrecision = "fp32",
+    eval_every: EvalEvery = None,
+    eval_samples: EvalSamples = None,
+    held_out: HeldOut = 1,
+    positive_rate: PositiveRate = None,
+    plan: Plan = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+    timeout: Timeout = 60.0,
+    log_dir: LogDir = None,
+    json: Json = None,
+) -> None:
+    """Train a recommendation model for real, and score it."""
+    given = {key: value for key, value in locals().items() if key not in ("log_dir", "json")}
+    with output.guard():
+        from ..model import load_model
+        from ..model.dlrm import parse
+        from ..trainer import launch
+        from ..trainer.settings import Settings
+
+        if importlib.util.find_spec("torch") is None:
+            said = "training needs PyTorch, which is not installed"
+            help_ = "pip install 'armillary[train]'"
+            raise InputError([Problem("", "armillary train", said, help_)])
+        settings = Settings(**given)
+        facts = parse(load_model(model))
+        worker = launch.is_worker()
+        if worker:
+            settings = launch.of_world(settings)
+        settings.check()
+        if not worker or os.environ["RANK"] == "0":
+            output.claim({"--json": json})
+        launch.quiet_threads()
+        if nproc > 1 and not worker:
+            cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+            launch.spawn(nproc, sys.argv[1:], threads or max(1, cores // nproc))
+            return
+        with launch.worker():
+            _run(settings, facts, log_dir, json)
+
+
+def _run(settings: Settings, facts: Dlrm, log_dir: str | None, json: str | None) -> None:
+    """The run on this rank; rank 0 shows and writes."""
+    from ..trainer import loop, world
+    from ..trainer.logs import Logs
+
+    with world.joined(settings.timeout) as here, ExitStack() as stack:
+        progress = write = None
+        if here.rank == 0:
+            progress = _progress(stack)
+            write = stack.enter_context(Logs(log_dir)).write if log_dir else None
+        outcome = loop.train(settings, facts, here, progress=progress, write=write)
+        stack.close()
+        if here.rank == 0:
+            _show(settings, outcome, json)
+
+
+def _progress(stack: ExitStack) -> Progress | None:
+    update = stack.enter_context(output.progress("training", clock=False))
+    if update is None:
+        return None
+    return lambda done, text: update(done, 0.0, text)
+
+
+def _show(settings: Settings, outcome: Outcome, json: str | None) -> None:
+    body = {
+        "schema": SCHEMA,
+        "version": __version__,
+        "settings": asdict(settings),
+        "steps": outcome.steps,
+        "samples": outcome.samples,
+        "seconds": outcome.seconds,
+        "samples_per_second": outcome.rate,
+        "evaluations": outcome.evaluations,
+        "bound": outcome.bound,
+    }
+    output.write_json(json, json_text.dumps(body, indent=2, allow_nan=False))
+    if json == "-":
+        return
+    from ..report import training
+    from ..report.terminal import emit
+
+    emit(output.console(), training.terminal(body))

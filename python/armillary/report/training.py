@@ -1,0 +1,49 @@
+"""What a training run found: a table for the terminal.
+
+Here: what is shown. Not here: the run (`trainer/loop.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_COLUMNS = {
+    "loss": ("Loss", "{:.4f}"),
+    "ne": ("NE", "{:.4f}"),
+    "auc": ("AUC", "{:.4f}"),
+    "calibration": ("Calibration", "{:.3f}"),
+}
+
+
+def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The scores of each evaluation, and the best possible ones; `found` is the result that
+    `armillary train --json` writes."""
+    from rich.table import Table
+    from rich.text import Text
+
+    settings = found["settings"]
+    ranks = settings["nproc"]
+    processes = "1 process" if ranks == 1 else f"{ranks} processes"
+    yield Text(
+        f"{settings['model']} on {processes}: {found['samples']:,} samples in "
+        f"{found['seconds']:,.1f} s, {found['samples_per_second']:,.0f} samples/s"
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("After samples", justify="right", no_wrap=True)
+    for head, _ in _COLUMNS.values():
+        table.add_column(head, justify="right", no_wrap=True)
+    for each in found["evaluations"]:
+        table.add_row(f"{each['trained']:,}", *_scores(each))
+    if found["bound"] is not None:
+        table.add_row("best possible", *_scores(found["bound"]))
+    yield table
+
+
+def _scores(scores: Mapping[str, Any]) -> list[str]:
+    return [
+        "n/a" if scores[name] is None else form.format(scores[name])
+        for name, (_, form) in _COLUMNS.items()
+    ]
