@@ -50,7 +50,7 @@ def batches(facts: Dlrm, batch: int, steps: int, world: World) -> list[Part]:
     for step in range(steps):
         dense = np.log1p(made.lognormal(0, 1, (batch, 13)).astype(np.float32))
         labels = (made.random(batch) < 0.256).astype(np.float32)
-        indices = np.concatenate([column[step] for column in columns])
+        indices = np.concatenate([column[step] for column in columns], dtype=np.int32)
         samples = Samples(dense, lengths, indices, labels)
         found.append(Part(samples, step * batch, batch * world.size))
     return found

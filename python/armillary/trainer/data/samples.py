@@ -5,7 +5,7 @@ sources (`synthetic.py`, `criteo.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,12 +25,12 @@ LEAST_COUNT = -1
 class Samples:
     """Samples as arrays, `n` of them, with `F` categories.
 
-    `dense` float32 [n, counts], `lengths` int32 [F, n], `indices` int64 [sum of lengths] in the
-    same order (category by category), `labels` float32 [n]."""
+    `dense` float32 [n, counts], `lengths` int32 [F, n], `indices` [sum of lengths] in the same
+    order (category by category; `index_type`), `labels` float32 [n]."""
 
     dense: NDArray[np.float32]
     lengths: NDArray[np.int32]
-    indices: NDArray[np.int64]
+    indices: NDArray[np.int32] | NDArray[np.int64]
     labels: NDArray[np.float32]
 
     def __len__(self) -> int:
@@ -70,6 +70,12 @@ def share(whole: int, rank: int, ranks: int) -> range:
     each, rest = divmod(whole, ranks)
     first = rank * each + min(rank, rest)
     return range(first, first + each + (rank < rest))
+
+
+def index_type(rows: Sequence[int]) -> type[np.int32] | type[np.int64]:
+    """The smallest type for indices of tables with `rows` rows: what is sent between ranks is half
+    as large in 32 bits."""
+    return np.int32 if max(rows) < 2**31 else np.int64
 
 
 def logarithms(counts: NDArray[np.generic]) -> NDArray[np.float32]:
