@@ -4,18 +4,22 @@
 
 use crate::batch::{Batch, Index, Integers};
 use crate::engine::Engine;
-use crate::grads::Grads;
+use crate::grads::{Grads, Sources};
 use crate::lanes::{Kernel, Lanes, call};
 use crate::optimizer::Rule;
 use crate::random::{mix, named};
+use crate::scratch::{Scratch, Vector};
 use crate::sort::{Key, by_row};
 use crate::table::Table;
 use crate::tasks;
 use crate::update::{Sorted, Update, product};
 use std::ptr::null_mut;
 
-/// Lookups of one task, where threads share the work.
+/// Fewest lookups of one task, where threads share the work.
 const LOOKUPS: usize = 16384;
+
+/// Tasks of one thread, so that threads end at about the same time.
+const TASKS: usize = 4;
 
 /// Rows of a table that one task updates.
 struct Range<'a> {
@@ -43,7 +47,7 @@ pub fn run(
     for (at, table) in engine.tables().iter().enumerate() {
         let looks = |&feature: &usize| engine.features()[feature].table == at;
         let features: Vec<usize> = (0..engine.features().len()).filter(looks).collect();
-        rows.extend(ranges(engine, batch, offsets, table, &features));
+        rows.extend(ranges(engine, batch, &grads, table, &features));
     }
     // Large tasks first, so that no thread starts one when the others are done.
     rows.sort_by_key(|(lookups, _)| std::cmp::Reverse(*lookups));
@@ -55,35 +59,51 @@ pub fn run(
         }
     };
     tasks::run(rows.len(), engine.threads, take, give, |task, scratch| {
-        let (_, rows) = &rows[task];
-        if rows.table.rows <= 1 << 32 && grads.sources() <= 1 << 32 {
-            of_rows(engine, batch, &grads, rows, &mut scratch.packed, &mut scratch.sum);
+        let rows = &rows[task].1;
+        let Scratch { packed, wide, grads: copied, factors, sum } = scratch;
+        let sources = sources(engine, batch, &grads, rows, copied);
+        if rows.table.rows <= 1 << 32 && sources <= 1 << 32 {
+            of_rows(engine, batch, &grads, rows, packed, (copied, factors, sum));
         } else {
-            of_rows(engine, batch, &grads, rows, &mut scratch.wide, &mut scratch.sum);
+            of_rows(engine, batch, &grads, rows, wide, (copied, factors, sum));
         }
     });
+}
+
+/// Copies the gradients of `rows` and returns a number that all sources are below.
+fn sources(
+    engine: &Engine,
+    batch: &Batch<'_>,
+    grads: &Grads<'_>,
+    rows: &Range<'_>,
+    copied: &mut Vec<Vector>,
+) -> usize {
+    copied.clear();
+    for &feature in &rows.features {
+        let pooling = engine.features()[feature].pooling;
+        grads.copy(feature, pooling, rows.table.dim, copied);
+    }
+    batch.indices.len().max(copied.len())
 }
 
 /// The rows of a table in ranges with about the same number of lookups, which comes first.
 fn ranges<'a>(
     engine: &Engine,
     batch: &Batch<'_>,
-    offsets: &[usize],
+    grads: &Grads<'_>,
     table: &'a Table,
     features: &[usize],
 ) -> Vec<(usize, Range<'a>)> {
-    let ends = |&feature: &usize| {
-        (offsets[feature * batch.samples], offsets[(feature + 1) * batch.samples])
-    };
-    let lookups: usize = features.iter().map(ends).map(|(first, last)| last - first).sum();
-    let parts = if engine.threads > 1 { lookups.div_ceil(LOOKUPS).min(64) } else { 1 };
+    let lookups: usize = features.iter().map(|&feature| grads.lookups(feature).len()).sum();
+    let least = LOOKUPS.max(batch.indices.len() / (TASKS * engine.threads));
+    let parts = if engine.threads > 1 { lookups.div_ceil(least) } else { 1 };
     if lookups == 0 {
         return Vec::new();
     }
     // Every 64th lookup stands for all; its row is where a range may start.
     let mut starts = vec![0];
     if parts > 1 {
-        let sampled = features.iter().map(ends).flat_map(|(first, last)| (first..last).step_by(64));
+        let sampled = features.iter().flat_map(|&feature| grads.lookups(feature).step_by(64));
         let mut sampled: Vec<u64> = sampled.map(|at| batch.indices.get(at) as u64).collect();
         sampled.sort_unstable();
         starts.extend((1..parts).map(|part| sampled[sampled.len() * part / parts]));
@@ -95,6 +115,9 @@ fn ranges<'a>(
     starts.iter().zip(lasts).map(range).collect()
 }
 
+/// Copied gradients, factors and bags of lookups with weights, room for the gradient of a row.
+type Room<'a> = (&'a [Vector], &'a mut (Vec<f32>, Vec<u32>), &'a mut Vec<Vector>);
+
 /// Sorts the lookups of `rows` and updates each row.
 fn of_rows<K: Key>(
     engine: &Engine,
@@ -102,13 +125,23 @@ fn of_rows<K: Key>(
     grads: &Grads<'_>,
     rows: &Range<'_>,
     [keys, spare]: &mut [Vec<K>; 2],
-    sum: &mut Vec<f32>,
+    (copied, factors, sum): Room<'_>,
 ) {
     keys.clear();
-    for &feature in &rows.features {
+    factors.0.clear();
+    factors.1.clear();
+    for place in 0..rows.features.len() {
         match batch.indices {
-            Integers::I32(indices) => collect(batch, grads, rows, feature, indices, keys),
-            Integers::I64(indices) => collect(batch, grads, rows, feature, indices, keys),
+            Integers::I32(indices) => collect(batch, grads, rows, place, indices, keys),
+            Integers::I64(indices) => collect(batch, grads, rows, place, indices, keys),
+        }
+        if let Some(weights) = batch.weights {
+            let feature = rows.features[place];
+            factors.0.extend(&weights[grads.lookups(feature)]);
+            for sample in 0..batch.samples {
+                let bag = (place * batch.samples + sample) as u32;
+                factors.1.resize(factors.1.len() + grads.bag(feature, sample).len(), bag);
+            }
         }
     }
     by_row(keys, spare, rows.first, rows.last);
@@ -139,60 +172,70 @@ fn of_rows<K: Key>(
         optimizer: engine.optimizer,
         corrections,
         rounding,
-        grads,
+        sources: Sources {
+            grads: copied.as_ptr(),
+            factors: batch.weights.map(|_| (&*factors.0, &*factors.1)),
+        },
     };
     // SAFETY: the batch was checked, so that lookups are rows of the table; ranges of rows are
     // disjoint; the machine has the engine's instructions.
     unsafe { call(engine.level, Sorted { job: &job, lookups: keys, sum }) }
 }
 
-/// Adds the lookups of a feature that are in `rows` to `keys`.
+/// Adds the lookups of a feature that are in `rows` to `keys`. The source of a lookup is its bag's
+/// number among those of the table; with weights or without pooling, its own number.
 fn collect<K: Key, I: Index>(
     batch: &Batch<'_>,
     grads: &Grads<'_>,
     rows: &Range<'_>,
-    feature: usize,
+    place: usize,
     indices: &[I],
     keys: &mut Vec<K>,
 ) {
     let all = rows.first == 0 && rows.last == rows.table.rows - 1;
     let (first, count) = (rows.first, rows.last - rows.first);
-    for sample in 0..batch.samples {
-        let (code, places) = grads.bag(feature, sample);
-        let start = places.start as u64;
-        let source = |at: usize| if grads.by_bag() { code } else { start + at as u64 };
-        let bag = indices[places].iter().enumerate();
-        let key = bag.map(|(at, index)| K::new(index.row(), source(at)));
+    let feature = rows.features[place];
+    let mut add = |indices: &[I], source: u64, step: u64| {
+        let numbered = indices.iter().enumerate();
+        let keyed = numbered.map(|(at, index)| K::new(index.row(), source + step * at as u64));
         if all {
-            keys.extend(key);
+            keys.extend(keyed);
         } else {
-            keys.extend(key.filter(|key| key.row().wrapping_sub(first) <= count));
+            keys.extend(keyed.filter(|key| key.row().wrapping_sub(first) <= count));
         }
+    };
+    if grads.unpooled || batch.weights.is_some() {
+        let before = rows.features[..place].iter().map(|&feature| grads.lookups(feature).len());
+        add(&indices[grads.lookups(feature)], before.sum::<usize>() as u64, 1);
+        return;
+    }
+    for sample in 0..batch.samples {
+        let bag = place * batch.samples + sample;
+        add(&indices[grads.bag(feature, sample)], bag as u64, 0);
     }
 }
 
 /// Bags of one feature and a range of samples, whose lookups' weights get gradients.
-struct Product<'a> {
+struct Products<'a> {
     table: &'a Table,
     batch: &'a Batch<'a>,
     grads: &'a Grads<'a>,
-    places: std::ops::Range<usize>,
+    feature: usize,
+    samples: std::ops::Range<usize>,
     out: *mut f32,
 }
 
 // SAFETY: tables are only read while products run, and tasks write disjoint parts of the result.
-unsafe impl Sync for Product<'_> {}
+unsafe impl Sync for Products<'_> {}
 
 /// Writes the gradient of each lookup's weight.
 fn of_weights(engine: &Engine, batch: &Batch<'_>, grads: &Grads<'_>, weights: &mut [f32]) {
-    let mut jobs = Vec::new();
-    for (at, feature) in engine.features().iter().enumerate() {
-        let table = &engine.tables()[feature.table];
-        for sample in (0..batch.samples).step_by(256) {
-            let last = batch.samples.min(sample + 256) - 1;
-            let places = grads.bag(at, sample).1.start..grads.bag(at, last).1.end;
-            let out = weights.as_mut_ptr();
-            jobs.push(Product { table, batch, grads, places, out });
+    let (mut jobs, out) = (Vec::new(), weights.as_mut_ptr());
+    for (feature, settings) in engine.features().iter().enumerate() {
+        let table = &engine.tables()[settings.table];
+        for first in (0..batch.samples).step_by(256) {
+            let samples = first..batch.samples.min(first + 256);
+            jobs.push(Products { table, batch, grads, feature, samples, out });
         }
     }
     let level = engine.level;
@@ -202,25 +245,28 @@ fn of_weights(engine: &Engine, batch: &Batch<'_>, grads: &Grads<'_>, weights: &m
         || (),
         |()| (),
         |task, ()| {
-            // SAFETY: the batch was checked, so that lookups are rows of the table; the machine has the
-            // engine's instructions.
+            // SAFETY: the batch was checked, so that lookups are rows of the table; the machine has
+            // the engine's instructions.
             unsafe { call(level, &jobs[task]) }
         },
     );
 }
 
-impl Kernel for &Product<'_> {
+impl Kernel for &Products<'_> {
     /// Multiplies the rows of the lookups, which are rows of the table.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        for at in self.places.clone() {
-            let row = self.batch.indices.get(at) as usize * self.table.stride();
-            let (grad, _) = self.grads.of(at);
-            let (grad, dim) = (self.grads.from(grad), self.table.dim);
-            // SAFETY: the caller's.
-            unsafe {
-                let row = self.table.weights().start().add(row);
-                *self.out.add(at) = product::<L>(self.table.precision, row, grad, dim);
+        let table = self.table;
+        for sample in self.samples.clone() {
+            let grad = self.grads.of_bag(self.feature, sample, table.dim);
+            for at in self.grads.bag(self.feature, sample) {
+                let row = self.batch.indices.get(at) as usize * table.stride();
+                // SAFETY: the caller's.
+                unsafe {
+                    let row = table.weights().start().add(row);
+                    let product = product::<L>(table.precision, row, grad.as_ptr(), table.dim);
+                    *self.out.add(at) = product;
+                }
             }
         }
     }

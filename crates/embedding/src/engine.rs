@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::fill;
 use crate::lanes::Level;
 use crate::optimizer::Optimizer;
-use crate::sort::Spare;
+use crate::scratch::Spare;
 use crate::table::Table;
 
 /// What becomes of the rows of a bag.

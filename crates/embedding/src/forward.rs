@@ -8,7 +8,7 @@ use crate::precision::Precision;
 use crate::tasks;
 
 /// Lookups ahead of the current one whose rows are asked for.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// Lookups of one task.
 const LOOKUPS: usize = 8192;
@@ -103,13 +103,64 @@ unsafe fn of_precision<L: Lanes, E: Element>(job: &Gather<'_>) {
     // SAFETY: the caller's.
     unsafe {
         match (job.batch.indices, job.batch.weights) {
-            (Integers::I32(indices), None) => bags::<L, E, i32, false>(job, indices, &[]),
-            (Integers::I64(indices), None) => bags::<L, E, i64, false>(job, indices, &[]),
+            (Integers::I32(indices), None) => of_dim::<L, E, i32>(job, indices),
+            (Integers::I64(indices), None) => of_dim::<L, E, i64>(job, indices),
             (Integers::I32(indices), Some(weights)) => {
-                bags::<L, E, i32, true>(job, indices, weights)
+                bags::<L, E, i32, true, 0>(job, indices, weights);
             }
             (Integers::I64(indices), Some(weights)) => {
-                bags::<L, E, i64, true>(job, indices, weights)
+                bags::<L, E, i64, true, 0>(job, indices, weights);
+            }
+        }
+    }
+}
+
+/// Usual widths have code of their own, in which loops over a row are unrolled.
+///
+/// # Safety
+///
+/// As for `of_precision`.
+#[inline(always)]
+unsafe fn of_dim<L: Lanes, E: Element, I: Index>(job: &Gather<'_>, indices: &[I]) {
+    // SAFETY: the caller's.
+    unsafe {
+        match job.dim {
+            16 if L::UNROLLED => bags::<L, E, I, false, 16>(job, indices, &[]),
+            32 if L::UNROLLED => bags::<L, E, I, false, 32>(job, indices, &[]),
+            64 if L::UNROLLED => bags::<L, E, I, false, 64>(job, indices, &[]),
+            128 if L::UNROLLED => bags::<L, E, I, false, 128>(job, indices, &[]),
+            _ => bags::<L, E, I, false, 0>(job, indices, &[]),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for `of_precision`; rows have `DIM` elements, or any number of them if that is 0.
+#[inline(always)]
+unsafe fn bags<L: Lanes, E: Element, I: Index, const WEIGHTED: bool, const DIM: usize>(
+    job: &Gather<'_>,
+    indices: &[I],
+    weights: &[f32],
+) {
+    let indices = &indices[..job.last];
+    // SAFETY: the caller's. Columns below `dim` are in the row and in the result.
+    unsafe {
+        for (bag, ends) in job.bags.windows(2).enumerate() {
+            let (mut first, end) = (ends[0], ends[1]);
+            // Without pooling, each lookup is a bag.
+            loop {
+                let (last, at) = match job.pooling {
+                    Pooling::None if first == end => break,
+                    Pooling::None => (first + 1, first),
+                    _ => (end, bag),
+                };
+                let out = job.out.add(at * job.out_stride);
+                one_bag::<L, E, I, WEIGHTED, DIM>(&Bag { job, indices, weights, first, last, out });
+                first = last;
+                if job.pooling != Pooling::None {
+                    break;
+                }
             }
         }
     }
@@ -119,51 +170,37 @@ unsafe fn of_precision<L: Lanes, E: Element>(job: &Gather<'_>) {
 ///
 /// As for `of_precision`.
 #[inline(always)]
-unsafe fn bags<L: Lanes, E: Element, I: Index, const WEIGHTED: bool>(
-    job: &Gather<'_>,
-    indices: &[I],
-    weights: &[f32],
+unsafe fn one_bag<L: Lanes, E: Element, I: Index, const WEIGHTED: bool, const DIM: usize>(
+    bag: &Bag<'_, I, DIM>,
 ) {
-    let indices = &indices[..job.last];
+    let dim = bag.dim();
+    let mut column = 0;
     // SAFETY: the caller's. Columns below `dim` are in the row and in the result.
     unsafe {
-        for (bag, ends) in job.bags.windows(2).enumerate() {
-            let one = |first: usize, last: usize, out: *mut f32| {
-                let bag = Bag { job, indices, weights, first, last, out };
-                let mut column = 0;
-                while column + 8 * WIDTH <= job.dim {
-                    block::<L, E, I, 8, WEIGHTED>(&bag, column);
-                    column += 8 * WIDTH;
-                }
-                if column + 4 * WIDTH <= job.dim {
-                    block::<L, E, I, 4, WEIGHTED>(&bag, column);
-                    column += 4 * WIDTH;
-                }
-                if column + 2 * WIDTH <= job.dim {
-                    block::<L, E, I, 2, WEIGHTED>(&bag, column);
-                    column += 2 * WIDTH;
-                }
-                if column + WIDTH <= job.dim {
-                    block::<L, E, I, 1, WEIGHTED>(&bag, column);
-                    column += WIDTH;
-                }
-                if column < job.dim {
-                    part::<L, E, I, WEIGHTED>(&bag, column);
-                }
-            };
-            if job.pooling == Pooling::None {
-                for lookup in ends[0]..ends[1] {
-                    one(lookup, lookup + 1, job.out.add(lookup * job.out_stride));
-                }
-            } else {
-                one(ends[0], ends[1], job.out.add(bag * job.out_stride));
-            }
+        while column + 8 * WIDTH <= dim {
+            block::<L, E, I, 8, WEIGHTED, DIM>(bag, column);
+            column += 8 * WIDTH;
+        }
+        if column + 4 * WIDTH <= dim {
+            block::<L, E, I, 4, WEIGHTED, DIM>(bag, column);
+            column += 4 * WIDTH;
+        }
+        if column + 2 * WIDTH <= dim {
+            block::<L, E, I, 2, WEIGHTED, DIM>(bag, column);
+            column += 2 * WIDTH;
+        }
+        if column + WIDTH <= dim {
+            block::<L, E, I, 1, WEIGHTED, DIM>(bag, column);
+            column += WIDTH;
+        }
+        if column < dim {
+            part::<L, E, I, WEIGHTED, DIM>(bag, column);
         }
     }
 }
 
 /// A bag, and where its result goes.
-struct Bag<'a, I> {
+struct Bag<'a, I, const DIM: usize> {
     job: &'a Gather<'a>,
     indices: &'a [I],
     weights: &'a [f32],
@@ -172,7 +209,19 @@ struct Bag<'a, I> {
     out: *mut f32,
 }
 
-impl<I: Index> Bag<'_, I> {
+impl<I: Index, const DIM: usize> Bag<'_, I, DIM> {
+    /// Elements of a row.
+    #[inline(always)]
+    fn dim(&self) -> usize {
+        if DIM == 0 { self.job.dim } else { DIM }
+    }
+
+    /// Bytes of a row.
+    #[inline(always)]
+    fn stride<E: Element>(&self) -> usize {
+        if DIM == 0 { self.job.stride } else { DIM * E::BYTES + size_of::<E::Scale>() }
+    }
+
     /// What sums are multiplied by: 1, or 1 by the number of rows.
     #[inline(always)]
     fn share(&self) -> Option<f32> {
@@ -184,11 +233,11 @@ impl<I: Index> Bag<'_, I> {
     ///
     /// `lookup` is one of the indices, which are rows of the table.
     #[inline(always)]
-    unsafe fn row(&self, lookup: usize) -> *const u8 {
+    unsafe fn row<E: Element>(&self, lookup: usize) -> *const u8 {
         // SAFETY: the caller's.
         unsafe {
             let row = self.indices.get_unchecked(lookup).row() as usize;
-            self.job.rows.add(row * self.job.stride)
+            self.job.rows.add(row * self.stride::<E>())
         }
     }
 
@@ -198,13 +247,13 @@ impl<I: Index> Bag<'_, I> {
     ///
     /// All indices are rows of the table.
     #[inline(always)]
-    unsafe fn ask<L: Lanes>(&self, lookup: usize, column: usize) {
+    unsafe fn ask<L: Lanes, E: Element>(&self, lookup: usize, column: usize) {
         if column == 0 && lookup + AHEAD < self.indices.len() {
             // SAFETY: the lookup is one of the indices; a prefetch may touch any address.
             unsafe {
-                let row = self.row(lookup + AHEAD);
+                let row = self.row::<E>(lookup + AHEAD);
                 let mut byte = 0;
-                while byte < self.job.stride {
+                while byte < self.stride::<E>() {
                     L::prefetch(row.wrapping_add(byte));
                     byte += 64;
                 }
@@ -219,17 +268,24 @@ impl<I: Index> Bag<'_, I> {
 ///
 /// As for `bags`; the columns are in the row.
 #[inline(always)]
-unsafe fn block<L: Lanes, E: Element, I: Index, const N: usize, const WEIGHTED: bool>(
-    bag: &Bag<'_, I>,
+unsafe fn block<
+    L: Lanes,
+    E: Element,
+    I: Index,
+    const N: usize,
+    const WEIGHTED: bool,
+    const DIM: usize,
+>(
+    bag: &Bag<'_, I, DIM>,
     column: usize,
 ) {
     // SAFETY: the caller's.
     unsafe {
         let mut sums = [L::splat(0.0); N];
         for lookup in bag.first..bag.last {
-            bag.ask::<L>(lookup, column);
-            let row = bag.row(lookup);
-            let scale = E::scale(row, bag.job.dim);
+            bag.ask::<L, E>(lookup, column);
+            let row = bag.row::<E>(lookup);
+            let scale = E::scale(row, bag.dim());
             for (vector, sum) in sums.iter_mut().enumerate() {
                 let from = row.add((column + vector * WIDTH) * E::BYTES);
                 let mut value = E::load::<L>(from, scale);
@@ -254,18 +310,18 @@ unsafe fn block<L: Lanes, E: Element, I: Index, const N: usize, const WEIGHTED: 
 ///
 /// As for `bags`.
 #[inline(always)]
-unsafe fn part<L: Lanes, E: Element, I: Index, const WEIGHTED: bool>(
-    bag: &Bag<'_, I>,
+unsafe fn part<L: Lanes, E: Element, I: Index, const WEIGHTED: bool, const DIM: usize>(
+    bag: &Bag<'_, I, DIM>,
     column: usize,
 ) {
-    let n = bag.job.dim - column;
+    let n = bag.dim() - column;
     // SAFETY: the caller's.
     unsafe {
         let mut sum = L::splat(0.0);
         for lookup in bag.first..bag.last {
-            bag.ask::<L>(lookup, column);
-            let row = bag.row(lookup);
-            let scale = E::scale(row, bag.job.dim);
+            bag.ask::<L, E>(lookup, column);
+            let row = bag.row::<E>(lookup);
+            let scale = E::scale(row, bag.dim());
             let mut value = load_part::<L, E>(row.add(column * E::BYTES), n, scale);
             if WEIGHTED {
                 value = value.mul(L::splat(*bag.weights.get_unchecked(lookup)));

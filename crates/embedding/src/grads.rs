@@ -1,105 +1,91 @@
-//! Where the gradient of a lookup is: the part of the result's gradient that belongs to its bag.
+//! Gradients of bags next to each other. In the gradient of a result they are a row of it apart,
+//! often a power of two, so that few sets of a cache hold all of them.
 
 use crate::batch::Batch;
-use crate::engine::{Engine, Feature, Pooling};
+use crate::engine::{Engine, Pooling};
+use crate::scratch::Vector;
+use std::ops::Range;
 
-/// The gradient of a result, and how lookups refer to it. A lookup's *source* is a code of its bag,
-/// or its place in the batch where that matters: with weights and without pooling.
+/// The gradient of a result, and the bags of the batch.
 pub struct Grads<'a> {
-    grad: &'a [f32],
-    width: usize,
-    offsets: &'a [usize],
-    samples: usize,
+    pub grad: &'a [f32],
+    /// Numbers from a row of the result to the next.
+    pub width: usize,
     /// First column of each feature.
-    columns: Vec<usize>,
-    /// Bits of a sample in a bag's code; the feature is above.
-    shift: u32,
-    kind: Kind<'a>,
-}
-
-enum Kind<'a> {
-    /// Bags, all of whose rows have the bag's gradient; or its share, in the features with a mean.
-    Bags(Vec<bool>),
-    /// Lookups with their own gradients.
-    Rows,
-    /// Lookups with a factor, and the code of their bag.
-    Weighted(&'a [f32], Vec<u64>),
+    pub columns: Vec<usize>,
+    /// Where each bag starts in the lookups, and the end.
+    pub offsets: &'a [usize],
+    pub samples: usize,
+    pub unpooled: bool,
 }
 
 impl<'a> Grads<'a> {
     /// The gradient `grad`, which has the engine's shape, of a batch that was checked.
     pub fn new(engine: &Engine, batch: &Batch<'a>, offsets: &'a [usize], grad: &'a [f32]) -> Self {
         let (_, width) = engine.shape(batch.samples, batch.indices.len());
-        let shift = usize::BITS - batch.samples.leading_zeros();
-        let samples = batch.samples;
-        let kind = match batch.weights {
-            Some(weights) => {
-                let mut codes = Vec::with_capacity(weights.len());
-                for (bag, ends) in offsets.windows(2).enumerate() {
-                    let code = ((bag / samples) << shift) | (bag % samples);
-                    codes.resize(ends[1], code as u64);
+        let unpooled = engine.is_unpooled();
+        Self { grad, width, columns: engine.columns(), offsets, samples: batch.samples, unpooled }
+    }
+
+    /// The lookups of a bag.
+    pub fn bag(&self, feature: usize, sample: usize) -> Range<usize> {
+        let bag = feature * self.samples + sample;
+        self.offsets[bag]..self.offsets[bag + 1]
+    }
+
+    /// The lookups of a feature.
+    pub fn lookups(&self, feature: usize) -> Range<usize> {
+        self.offsets[feature * self.samples]..self.offsets[(feature + 1) * self.samples]
+    }
+
+    /// The gradient of a bag with `dim` columns.
+    pub fn of_bag(&self, feature: usize, sample: usize, dim: usize) -> &'a [f32] {
+        &self.grad[sample * self.width + self.columns[feature]..][..dim]
+    }
+
+    /// Adds the gradients of a feature to `to`, each in whole vectors: one for each bag, of which
+    /// the rows of a mean have their share; without pooling, one for each lookup.
+    pub fn copy(&self, feature: usize, pooling: Pooling, dim: usize, to: &mut Vec<Vector>) {
+        let mut push = |from: &[f32], share: f32| {
+            for part in from.chunks(16) {
+                let mut vector = Vector::default();
+                match <&[f32; 16]>::try_from(part) {
+                    Ok(all) if share == 1.0 => vector.0 = *all,
+                    _ => vector.0.iter_mut().zip(part).for_each(|(to, from)| *to = from * share),
                 }
-                Kind::Weighted(weights, codes)
-            }
-            None if engine.is_unpooled() => Kind::Rows,
-            None => {
-                let mean = |feature: &Feature| feature.pooling == Pooling::Mean;
-                Kind::Bags(engine.features().iter().map(mean).collect())
+                to.push(vector);
             }
         };
-        Self { grad, width, offsets, samples, columns: engine.columns(), shift, kind }
-    }
-
-    /// Bags of a feature: their sources and where their lookups are.
-    pub fn bag(&self, feature: usize, sample: usize) -> (u64, std::ops::Range<usize>) {
-        let bag = feature * self.samples + sample;
-        (((feature << self.shift) | sample) as u64, self.offsets[bag]..self.offsets[bag + 1])
-    }
-
-    /// Whether the source of a lookup is the code of its bag, not its place.
-    pub fn by_bag(&self) -> bool {
-        matches!(self.kind, Kind::Bags(_))
-    }
-
-    /// All sources are below this.
-    pub fn sources(&self) -> u64 {
-        if self.by_bag() {
-            (self.columns.len() as u64) << self.shift
-        } else {
-            self.offsets[self.offsets.len() - 1] as u64
+        if pooling == Pooling::None {
+            let rows = self.lookups(feature);
+            self.grad[rows.start * dim..rows.end * dim].chunks(dim).for_each(|row| push(row, 1.0));
+            return;
+        }
+        for sample in 0..self.samples {
+            let rows = self.bag(feature, sample).len().max(1);
+            let share = if pooling == Pooling::Mean { 1.0 / rows as f32 } else { 1.0 };
+            push(self.of_bag(feature, sample, dim), share);
         }
     }
+}
 
-    /// The feature and the sample of a code.
-    #[inline(always)]
-    fn coded(&self, code: usize) -> (usize, usize) {
-        (code >> self.shift, code & ((1 << self.shift) - 1))
-    }
+/// Where the gradient of a lookup is. Its source is the number of its bag among the copied ones, or
+/// its own number; with factors, the source is its place in the two lists.
+pub struct Sources<'a> {
+    /// The gradients.
+    pub grads: *const Vector,
+    /// Numbers, and bag of each lookup, if lookups have factors.
+    pub factors: Option<(&'a [f32], &'a [u32])>,
+}
 
-    /// Where the gradient of a lookup starts, and its factor.
+impl Sources<'_> {
+    /// The gradient of a lookup, of `vectors` vectors, and its factor.
     #[inline(always)]
-    pub fn of(&self, source: usize) -> (usize, f32) {
-        match &self.kind {
-            Kind::Bags(mean) => {
-                let (feature, sample) = self.coded(source);
-                let place = sample * self.width + self.columns[feature];
-                if !mean[feature] {
-                    return (place, 1.0);
-                }
-                let bag = feature * self.samples + sample;
-                (place, 1.0 / (self.offsets[bag + 1] - self.offsets[bag]) as f32)
-            }
-            Kind::Rows => (source * self.width, 1.0),
-            Kind::Weighted(weights, codes) => {
-                let (feature, sample) = self.coded(codes[source] as usize);
-                (sample * self.width + self.columns[feature], weights[source])
-            }
-        }
-    }
-
-    /// The gradient from `at` on.
-    #[inline(always)]
-    pub fn from(&self, at: usize) -> *const f32 {
-        self.grad.as_ptr().wrapping_add(at)
+    pub fn of<const FACTORS: bool>(&self, source: usize, vectors: usize) -> (*const f32, f32) {
+        let (at, factor) = match self.factors {
+            Some((factors, bags)) if FACTORS => (bags[source] as usize, factors[source]),
+            _ => (source, 1.0),
+        };
+        (self.grads.wrapping_add(at * vectors).cast(), factor)
     }
 }

@@ -21,6 +21,7 @@ mod optimizer;
 mod passes;
 mod precision;
 mod random;
+mod scratch;
 mod sort;
 mod table;
 mod tasks;

@@ -1,7 +1,5 @@
 //! Lookups by row: a stable radix sort, so that equal rows keep the order of the batch.
 
-use std::sync::Mutex;
-
 /// A lookup: its row, and what its gradient is found by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lookup {
@@ -54,20 +52,6 @@ impl Key for Packed {
         self.0 as u32 as usize
     }
 }
-
-/// What a thread keeps from task to task, and from step to step.
-#[derive(Default)]
-pub struct Scratch {
-    /// Lookups and room to sort them.
-    pub packed: [Vec<Packed>; 2],
-    /// The same, where rows or sources need more bits.
-    pub wide: [Vec<Lookup>; 2],
-    /// Room for the gradient of a row.
-    pub sum: Vec<f32>,
-}
-
-/// Scratch that no thread uses at the moment.
-pub type Spare = Mutex<Vec<Scratch>>;
 
 /// Most bits of a digit: its counters stay in the first-level cache.
 const DIGIT: u32 = 11;

@@ -1,15 +1,16 @@
 //! The optimizers, row by row: the gradients of a row's lookups are added up, and change it once.
 #![allow(unsafe_code)] // Rows and their state are read and written through pointers.
 
-use crate::grads::Grads;
+use crate::grads::Sources;
 use crate::lanes::{Bf16, F16, F32, Kernel, Lanes, Stored, WIDTH, load_part, store_part};
 use crate::optimizer::{Optimizer, Rule};
 use crate::precision::Precision;
 use crate::random::of_row;
+use crate::scratch::Vector;
 use crate::sort::Key;
 
 /// Rows ahead of the current one that are asked for.
-const AHEAD: usize = 16;
+const AHEAD: usize = 24;
 
 /// What a table's update needs to know.
 pub struct Update<'a> {
@@ -24,7 +25,7 @@ pub struct Update<'a> {
     pub corrections: (f32, f32),
     /// Key, first row and first column of the rounding by chance.
     pub rounding: Option<(u64, u64, u32)>,
-    pub grads: &'a Grads<'a>,
+    pub sources: Sources<'a>,
 }
 
 /// Sorted lookups, whose rows are updated.
@@ -32,7 +33,7 @@ pub struct Sorted<'a, K> {
     pub job: &'a Update<'a>,
     pub lookups: &'a [K],
     /// Is overwritten.
-    pub sum: &'a mut Vec<f32>,
+    pub sum: &'a mut Vec<Vector>,
 }
 
 impl<K: Key> Kernel for Sorted<'_, K> {
@@ -40,17 +41,37 @@ impl<K: Key> Kernel for Sorted<'_, K> {
     /// those of the job's `grads`.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Sorted { job, lookups, sum } = self;
-        sum.clear();
-        sum.resize(job.dim.next_multiple_of(WIDTH), 0.0);
         // SAFETY: the caller's.
         unsafe {
-            match job.precision {
-                Precision::F32 => rows::<L, F32, K>(job, lookups, sum),
-                Precision::F16 => rows::<L, F16, K>(job, lookups, sum),
-                Precision::Bf16 => rows::<L, Bf16, K>(job, lookups, sum),
+            match self.job.precision {
+                Precision::F32 => of_dim::<L, F32, K>(self),
+                Precision::F16 => of_dim::<L, F16, K>(self),
+                Precision::Bf16 => of_dim::<L, Bf16, K>(self),
                 Precision::I8 => {}
             }
+        }
+    }
+}
+
+/// Usual widths have code of their own, in which loops over a row are unrolled.
+///
+/// # Safety
+///
+/// As for `Sorted`'s kernel; the table's elements are of type `E`.
+#[inline(always)]
+unsafe fn of_dim<L: Lanes, E: Stored, K: Key>(sorted: Sorted<'_, K>) {
+    let Sorted { job, lookups, sum } = sorted;
+    sum.clear();
+    sum.resize(job.dim.div_ceil(WIDTH), Vector::default());
+    let sum = sum.as_mut_ptr().cast();
+    // SAFETY: the caller's.
+    unsafe {
+        match job.dim {
+            16 if L::UNROLLED => rows::<L, E, K, 16>(job, lookups, sum),
+            32 if L::UNROLLED => rows::<L, E, K, 32>(job, lookups, sum),
+            64 if L::UNROLLED => rows::<L, E, K, 64>(job, lookups, sum),
+            128 if L::UNROLLED => rows::<L, E, K, 128>(job, lookups, sum),
+            _ => rows::<L, E, K, 0>(job, lookups, sum),
         }
     }
 }
@@ -68,42 +89,56 @@ fn end_of_row<K: Key>(lookups: &[K], first: usize) -> usize {
 
 /// # Safety
 ///
-/// As for `Sorted`'s kernel; the table's elements are of type `E`.
+/// As for `of_dim`; `sum` leads to whole vectors for a row of `DIM` elements, or of any number if
+/// that is 0.
 #[inline(always)]
-unsafe fn rows<L: Lanes, E: Stored, K: Key>(job: &Update<'_>, lookups: &[K], sum: &mut [f32]) {
+unsafe fn rows<L: Lanes, E: Stored, K: Key, const DIM: usize>(
+    job: &Update<'_>,
+    lookups: &[K],
+    sum: *mut f32,
+) {
     // SAFETY: the caller's.
     unsafe {
         let mut asked = 0;
-        let mut ask = || {
-            if asked < lookups.len() {
-                ask_for::<L>(job, lookups[asked].row() as usize);
-                asked = end_of_row(lookups, asked);
-            }
-        };
-        (0..AHEAD).for_each(|_| ask());
+        for _ in 0..AHEAD {
+            asked = ask_for_row::<L, E, K, DIM>(job, lookups, asked);
+        }
         let mut first = 0;
         while first < lookups.len() {
-            ask();
+            asked = ask_for_row::<L, E, K, DIM>(job, lookups, asked);
             let last = end_of_row(lookups, first);
-            add_up::<L, K>(job, &lookups[first..last], sum);
-            one_row::<L, E>(job, lookups[first].row() as usize, sum);
+            if job.sources.factors.is_some() {
+                add_up::<L, K, DIM, true>(job, &lookups[first..last], sum);
+            } else {
+                add_up::<L, K, DIM, false>(job, &lookups[first..last], sum);
+            }
+            one_row::<L, E, DIM>(job, lookups[first].row() as usize, sum);
             first = last;
         }
     }
 }
 
-/// Asks for a row and its state.
+/// Asks for the row of the lookup at `asked` and for its state. Returns the lookup of the next row.
 ///
 /// # Safety
 ///
 /// The machine has the instructions of `L`.
 #[inline(always)]
-unsafe fn ask_for<L: Lanes>(job: &Update<'_>, row: usize) {
+unsafe fn ask_for_row<L: Lanes, E: Stored, K: Key, const DIM: usize>(
+    job: &Update<'_>,
+    lookups: &[K],
+    asked: usize,
+) -> usize {
+    if asked == lookups.len() {
+        return asked;
+    }
+    let row = lookups[asked].row() as usize;
     // SAFETY: a prefetch may touch any address.
     unsafe {
         let mut line = 0;
-        while line < job.stride {
-            L::prefetch_to_write(job.rows.wrapping_add(row * job.stride + line));
+        let stride = if DIM == 0 { job.stride } else { DIM * E::BYTES };
+        while line < stride {
+            L::prefetch_to_write(job.rows.wrapping_add(row * stride + line));
             line += 64;
         }
         for (state, numbers) in job.state {
@@ -114,77 +149,73 @@ unsafe fn ask_for<L: Lanes>(job: &Update<'_>, row: usize) {
             }
         }
     }
+    end_of_row(lookups, asked)
 }
 
 /// Adds up the gradients of lookups of one row, in their order. Elements past the row are zero.
 ///
 /// # Safety
 ///
-/// As for `Sorted`'s kernel.
+/// As for `rows`.
 #[inline(always)]
-unsafe fn add_up<L: Lanes, K: Key>(job: &Update<'_>, lookups: &[K], sum: &mut [f32]) {
-    let (dim, to) = (job.dim, sum.as_mut_ptr());
-    let mut column = 0;
-    // SAFETY: the caller's. Columns below `dim` are in the gradients and in the sum.
+unsafe fn add_up<L: Lanes, K: Key, const DIM: usize, const FACTORS: bool>(
+    job: &Update<'_>,
+    lookups: &[K],
+    to: *mut f32,
+) {
+    let vectors = if DIM == 0 { job.dim.div_ceil(WIDTH) } else { DIM / WIDTH };
+    let mut done = 0;
+    // SAFETY: the caller's. Vectors below `vectors` are in the gradients and in the sum.
     unsafe {
-        while column + 8 * WIDTH <= dim {
-            add_up_block::<L, K, 8>(job, lookups, column, to);
-            column += 8 * WIDTH;
+        while done + 8 <= vectors {
+            add_up_block::<L, K, 8, FACTORS>(job, lookups, (done, vectors), to);
+            done += 8;
         }
-        if column + 4 * WIDTH <= dim {
-            add_up_block::<L, K, 4>(job, lookups, column, to);
-            column += 4 * WIDTH;
+        if done + 4 <= vectors {
+            add_up_block::<L, K, 4, FACTORS>(job, lookups, (done, vectors), to);
+            done += 4;
         }
-        if column + 2 * WIDTH <= dim {
-            add_up_block::<L, K, 2>(job, lookups, column, to);
-            column += 2 * WIDTH;
+        if done + 2 <= vectors {
+            add_up_block::<L, K, 2, FACTORS>(job, lookups, (done, vectors), to);
+            done += 2;
         }
-        if column + WIDTH <= dim {
-            add_up_block::<L, K, 1>(job, lookups, column, to);
-            column += WIDTH;
-        }
-        if column < dim {
-            let mut all = L::splat(0.0);
-            for lookup in lookups {
-                let (at, factor) = job.grads.of(lookup.source());
-                let from = job.grads.from(at + column).cast();
-                let value = load_part::<L, F32>(from, dim - column, ());
-                all = all.add(value.mul(L::splat(factor)));
-            }
-            all.store(to.add(column));
+        if done < vectors {
+            add_up_block::<L, K, 1, FACTORS>(job, lookups, (done, vectors), to);
         }
     }
 }
 
 /// # Safety
 ///
-/// As for `Sorted`'s kernel; `N` vectors from `column` on are in the row.
+/// As for `rows`; `N` vectors behind the first `done` are among the row's `vectors`.
 #[inline(always)]
-unsafe fn add_up_block<L: Lanes, K: Key, const N: usize>(
+unsafe fn add_up_block<L: Lanes, K: Key, const N: usize, const FACTORS: bool>(
     job: &Update<'_>,
     lookups: &[K],
-    column: usize,
+    (done, vectors): (usize, usize),
     to: *mut f32,
 ) {
     // SAFETY: the caller's.
     unsafe {
         let mut all = [L::splat(0.0); N];
         for lookup in lookups {
-            let (at, factor) = job.grads.of(lookup.source());
-            let from = job.grads.from(at + column);
-            let factor = L::splat(factor);
+            let (from, factor) = job.sources.of::<FACTORS>(lookup.source(), vectors);
             for (vector, sum) in all.iter_mut().enumerate() {
-                *sum = sum.add(L::load(from.add(vector * WIDTH)).mul(factor));
+                let mut value = L::load(from.add((done + vector) * WIDTH));
+                if FACTORS {
+                    value = value.mul(L::splat(factor));
+                }
+                *sum = sum.add(value);
             }
         }
         for (vector, sum) in all.into_iter().enumerate() {
-            sum.store(to.add(column + vector * WIDTH));
+            sum.store(to.add((done + vector) * WIDTH));
         }
     }
 }
 
 /// A row under way: pointers to it, to its state and to its gradient.
-struct Row<'a> {
+struct Row<'a, const DIM: usize> {
     job: &'a Update<'a>,
     weights: *mut u8,
     state: [*mut f32; 2],
@@ -193,14 +224,33 @@ struct Row<'a> {
     rounding: Option<(u32, u32)>,
 }
 
-/// Calls `work` for each vector of a row: its first column, and how many columns it has.
-#[inline(always)]
-fn vectors(dim: usize, mut work: impl FnMut(usize, usize)) {
-    let mut column = 0;
-    while column < dim {
-        work(column, WIDTH.min(dim - column));
-        column += WIDTH;
-    }
+/// Runs a block for each vector of a row, with its first column and how many columns it has. A
+/// closure would not be compiled for the kernel's instructions.
+macro_rules! vectors {
+    ($dim:expr, |$column:ident, $n:pat_param| $work:block) => {
+        let mut $column = 0;
+        while $column < $dim {
+            let $n = WIDTH.min($dim - $column);
+            $work
+            $column += WIDTH;
+        }
+    };
+}
+
+/// `w = w * keep - step` for each vector of a row, where a block gives the step.
+macro_rules! take {
+    ($at:ident, $lanes:ty, $element:ty, |$column:ident, $n:pat_param| $step:block) => {
+        let (decays, keep) = $at.decay();
+        vectors!($at.dim(), |$column, n| {
+            let mut weights = $at.weights::<$lanes, $element>($column, n);
+            if decays {
+                weights = weights.mul(<$lanes>::splat(keep));
+            }
+            let $n = n;
+            let step = $step;
+            $at.set_weights::<$lanes, $element>($column, n, weights.sub(step));
+        });
+    };
 }
 
 /// # Safety
@@ -225,7 +275,12 @@ unsafe fn store<L: Lanes, E: Stored>(value: L, to: *mut u8, n: usize, bits: Opti
 
 // SAFETY of the methods: columns are below the table's, so that all pointers are inside of the row,
 // its state or its gradient, which this thread alone uses; the machine has the instructions of `L`.
-impl Row<'_> {
+impl<const DIM: usize> Row<'_, DIM> {
+    /// Elements of the row.
+    #[inline(always)]
+    fn dim(&self) -> usize {
+        if DIM == 0 { self.job.dim } else { DIM }
+    }
     #[inline(always)]
     unsafe fn grad<L: Lanes>(&self, column: usize) -> L {
         // SAFETY: see above; the gradient has whole vectors.
@@ -246,8 +301,10 @@ impl Row<'_> {
     unsafe fn set_weights<L: Lanes, E: Stored>(&self, column: usize, n: usize, value: L) {
         // SAFETY: see above.
         unsafe {
-            let bits =
-                self.rounding.map(|(key, first)| L::bits(key, first.wrapping_add(column as u32)));
+            let mut bits = None;
+            if let Some((key, first)) = self.rounding {
+                bits = Some(L::bits(key, first.wrapping_add(column as u32)));
+            }
             store::<L, E>(value, self.weights.add(column * E::BYTES), n, bits);
         }
     }
@@ -266,24 +323,26 @@ impl Row<'_> {
     unsafe fn squares<L: Lanes>(&self) -> f32 {
         // SAFETY: see above.
         unsafe {
-            let mut sum = L::splat(0.0);
-            vectors(self.job.dim, |column, _| {
+            // Four sums, because each addition of one waits for the one before.
+            let mut sums = [L::splat(0.0); 4];
+            vectors!(self.dim(), |column, _| {
                 let grad = self.grad::<L>(column);
-                sum = sum.add(grad.mul(grad));
+                let sum = &mut sums[column / WIDTH % 4];
+                *sum = sum.add(grad.mul(grad));
             });
-            sum.sum()
+            sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum()
         }
     }
     /// Clips the gradient, then adds decay to it or takes it from the weights.
     #[inline(always)]
     unsafe fn prepare<L: Lanes, E: Stored>(&self) {
         let optimizer = &self.job.optimizer;
-        let dim = self.job.dim;
+        let dim = self.dim();
         // SAFETY: see above.
         unsafe {
             if optimizer.clip_value < f32::INFINITY {
                 let most = optimizer.clip_value;
-                vectors(dim, |column, _| {
+                vectors!(dim, |column, _| {
                     // The limits come first, so that what is not a number stays so.
                     let grad = L::splat(most).min(self.grad::<L>(column));
                     self.set_grad(column, L::splat(-most).max(grad));
@@ -293,36 +352,25 @@ impl Row<'_> {
                 let norm = self.squares::<L>().sqrt();
                 if norm > optimizer.clip_norm {
                     let factor = L::splat(optimizer.clip_norm / norm);
-                    vectors(dim, |column, _| {
+                    vectors!(dim, |column, _| {
                         self.set_grad(column, self.grad::<L>(column).mul(factor));
                     });
                 }
             }
             if optimizer.weight_decay != 0.0 && !optimizer.decoupled {
                 let decay = L::splat(optimizer.weight_decay);
-                vectors(dim, |column, n| {
+                vectors!(dim, |column, n| {
                     let weights = self.weights::<L, E>(column, n);
                     self.set_grad(column, self.grad::<L>(column).add(weights.mul(decay)));
                 });
             }
         }
     }
-    /// `w = w * keep - step`, where `step` gives each vector's.
+    /// Whether decay goes around the rule, and what it leaves of a weight.
     #[inline(always)]
-    unsafe fn take<L: Lanes, E: Stored>(&self, step: impl Fn(usize, usize) -> L) {
-        let optimizer = &self.job.optimizer;
-        let decays = optimizer.decoupled && optimizer.weight_decay != 0.0;
-        let keep = 1.0 - optimizer.learning_rate * optimizer.weight_decay;
-        // SAFETY: see above.
-        unsafe {
-            vectors(self.job.dim, |column, n| {
-                let mut weights = self.weights::<L, E>(column, n);
-                if decays {
-                    weights = weights.mul(L::splat(keep));
-                }
-                self.set_weights::<L, E>(column, n, weights.sub(step(column, n)));
-            });
-        }
+    fn decay(&self) -> (bool, f32) {
+        let Optimizer { learning_rate, weight_decay, decoupled, .. } = self.job.optimizer;
+        (decoupled && weight_decay != 0.0, 1.0 - learning_rate * weight_decay)
     }
     /// Updates Adam's means and returns their ratio.
     #[inline(always)]
@@ -349,15 +397,19 @@ impl Row<'_> {
 ///
 /// As for `Sorted`'s kernel.
 #[inline(always)]
-unsafe fn one_row<L: Lanes, E: Stored>(job: &Update<'_>, row: usize, sum: &mut [f32]) {
+unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
+    job: &Update<'_>,
+    row: usize,
+    sum: *mut f32,
+) {
     let rounding = job
         .rounding
         .map(|(key, first_row, first_column)| (of_row(key, first_row + row as u64), first_column));
-    let at = Row {
+    let at: Row<'_, DIM> = Row {
         job,
         weights: job.rows.wrapping_add(row * job.stride),
         state: job.state.map(|(state, numbers)| state.wrapping_add(row * numbers)),
-        grad: sum.as_mut_ptr(),
+        grad: sum,
         rounding,
     };
     let rate = job.optimizer.learning_rate;
@@ -365,23 +417,29 @@ unsafe fn one_row<L: Lanes, E: Stored>(job: &Update<'_>, row: usize, sum: &mut [
     unsafe {
         at.prepare::<L, E>();
         match job.optimizer.rule {
-            Rule::Sgd => at.take::<L, E>(|column, _| at.grad::<L>(column).mul(L::splat(rate))),
-            Rule::AdaGrad { eps } => at.take::<L, E>(|column, n| {
-                let grad = at.grad::<L>(column);
-                let squares = at.state::<L>(0, column, n).add(grad.mul(grad));
-                at.set_state(0, column, n, squares);
-                grad.mul(L::splat(rate)).div(squares.sqrt().add(L::splat(eps)))
-            }),
+            Rule::Sgd => {
+                take!(at, L, E, |column, _| { at.grad::<L>(column).mul(L::splat(rate)) });
+            }
+            Rule::AdaGrad { eps } => {
+                take!(at, L, E, |column, n| {
+                    let grad = at.grad::<L>(column);
+                    let squares = at.state::<L>(0, column, n).add(grad.mul(grad));
+                    at.set_state(0, column, n, squares);
+                    grad.mul(L::splat(rate)).div(squares.sqrt().add(L::splat(eps)))
+                });
+            }
             Rule::RowWiseAdaGrad { eps } => {
-                let squares = *at.state[0] + at.squares::<L>() / job.dim as f32;
+                let squares = *at.state[0] + at.squares::<L>() / at.dim() as f32;
                 *at.state[0] = squares;
                 let rate = L::splat(rate / (squares.sqrt() + eps));
-                at.take::<L, E>(|column, _| at.grad::<L>(column).mul(rate));
+                take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });
             }
-            Rule::Adam { beta1, beta2, eps } => at.take::<L, E>(|column, n| {
-                at.adam::<L>(column, n, [beta1, beta2, eps]).mul(L::splat(rate))
-            }),
-            Rule::Lamb { beta1, beta2, eps } => lamb::<L, E>(&at, [beta1, beta2, eps]),
+            Rule::Adam { beta1, beta2, eps } => {
+                take!(at, L, E, |column, n| {
+                    at.adam::<L>(column, n, [beta1, beta2, eps]).mul(L::splat(rate))
+                });
+            }
+            Rule::Lamb { beta1, beta2, eps } => lamb::<L, E, DIM>(&at, [beta1, beta2, eps]),
         }
     }
 }
@@ -392,11 +450,11 @@ unsafe fn one_row<L: Lanes, E: Stored>(job: &Update<'_>, row: usize, sum: &mut [
 ///
 /// As for `Sorted`'s kernel.
 #[inline(always)]
-unsafe fn lamb<L: Lanes, E: Stored>(at: &Row<'_>, constants: [f32; 3]) {
+unsafe fn lamb<L: Lanes, E: Stored, const DIM: usize>(at: &Row<'_, DIM>, constants: [f32; 3]) {
     // SAFETY: the caller's.
     unsafe {
         let mut weights = L::splat(0.0);
-        vectors(at.job.dim, |column, n| {
+        vectors!(at.dim(), |column, n| {
             let old = at.weights::<L, E>(column, n);
             weights = weights.add(old.mul(old));
             let step = at.adam::<L>(column, n, constants);
@@ -406,7 +464,7 @@ unsafe fn lamb<L: Lanes, E: Stored>(at: &Row<'_>, constants: [f32; 3]) {
         let (weights, step) = (weights.sum().sqrt(), at.squares::<L>().sqrt());
         let trust = if weights > 0.0 && step > 0.0 { weights / step } else { 1.0 };
         let rate = L::splat(at.job.optimizer.learning_rate * trust);
-        at.take::<L, E>(|column, _| at.grad::<L>(column).mul(rate));
+        take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });
     }
 }
 
@@ -431,7 +489,7 @@ pub unsafe fn product<L: Lanes>(
         // SAFETY: the caller's.
         unsafe {
             let mut sum = L::splat(0.0);
-            vectors(dim, |column, n| {
+            vectors!(dim, |column, n| {
                 let weights = load::<L, E>(row.add(column * E::BYTES), n);
                 sum = sum.add(weights.mul(load::<L, F32>(grad.add(column).cast(), n)));
             });

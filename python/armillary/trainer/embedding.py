@@ -209,10 +209,11 @@ def _check(tables: Sequence[Table], features: Sequence[Feature]) -> None:
 
 def _lookup(collection: EmbeddingCollection, sparse: SparseBatch) -> Tensor:
     """Looks up a batch; with gradients, if torch records them."""
+    arrays = _arrays(sparse)
     if not torch.is_grad_enabled():
-        return collection._run_forward(sparse.samples, _arrays(sparse))
+        return collection._run_forward(sparse.samples, arrays)
     anchor = torch.empty(0, requires_grad=True)
-    result = _Lookup.apply(anchor, sparse.weights, collection, sparse)
+    result = _Lookup.apply(anchor, sparse.weights, collection, sparse.samples, arrays)
     assert isinstance(result, Tensor)
     return result
 
@@ -223,11 +224,21 @@ _opaque_lookup = torch.compiler.disable(_lookup)  # type: ignore[no-untyped-call
 
 
 def _arrays(sparse: SparseBatch) -> _Arrays:
-    def array(tensor: Tensor) -> NDArray[Any]:
+    def array(name: str, tensor: Tensor, *types: torch.dtype) -> NDArray[Any]:
+        if tensor.dtype not in types:
+            allowed = " or ".join(map(str, types))
+            raise InputError([Problem("", f"batch: {name}", f"type {tensor.dtype}", allowed)])
         return tensor.detach().contiguous().numpy()
 
-    weights = None if sparse.weights is None else array(sparse.weights)
-    return array(sparse.lengths), array(sparse.indices), weights
+    integers = (torch.int32, torch.int64)
+    if sparse.lengths.dim() != 2:
+        shape = f"shape {list(sparse.lengths.shape)}"
+        raise InputError([Problem("", "batch: lengths", shape, "[features, samples]")])
+    return (
+        array("lengths", sparse.lengths, *integers),
+        array("indices", sparse.indices, *integers),
+        None if sparse.weights is None else array("weights", sparse.weights, torch.float32),
+    )
 
 
 class _Context(Protocol):
@@ -249,14 +260,14 @@ class _Lookup(torch.autograd.Function):
         anchor: Tensor,
         weights: Tensor | None,
         collection: EmbeddingCollection,
-        sparse: SparseBatch,
+        samples: int,
+        arrays: _Arrays,
     ) -> Tensor:
-        ctx.collection = collection
-        ctx.samples, ctx.arrays = sparse.samples, _arrays(sparse)
-        return collection._run_forward(ctx.samples, ctx.arrays)
+        ctx.collection, ctx.samples, ctx.arrays = collection, samples, arrays
+        return collection._run_forward(samples, arrays)
 
     @staticmethod
     def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         weights = torch.empty(len(ctx.arrays[1])) if ctx.needs_input_grad[1] else None
         ctx.collection._run_backward(ctx.samples, ctx.arrays, gradients[0], weights)
-        return None, weights, None, None
+        return None, weights, None, None, None

@@ -1,5 +1,9 @@
 //! Kernels, compiled once for each instruction set and chosen at run time.
 
+#[cfg(target_arch = "x86_64")]
+use super::avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+use super::avx512::Avx512;
 use super::level::Level;
 use super::portable::Portable;
 use super::vector::Lanes;
@@ -24,7 +28,11 @@ pub unsafe fn call<K: Kernel>(level: Level, kernel: K) {
     // SAFETY: the caller's.
     unsafe {
         match level {
-            Level::Portable => portable(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => avx512(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => avx2(kernel),
+            _ => portable(kernel),
         }
     }
 }
@@ -33,4 +41,18 @@ pub unsafe fn call<K: Kernel>(level: Level, kernel: K) {
 unsafe fn portable<K: Kernel>(kernel: K) {
     // SAFETY: the caller's.
     unsafe { kernel.run::<Portable>() }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn avx2<K: Kernel>(kernel: K) {
+    // SAFETY: the caller's.
+    unsafe { kernel.run::<Avx2>() }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c")]
+unsafe fn avx512<K: Kernel>(kernel: K) {
+    // SAFETY: the caller's.
+    unsafe { kernel.run::<Avx512>() }
 }

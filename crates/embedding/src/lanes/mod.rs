@@ -2,6 +2,10 @@
 //! the same bits.
 #![allow(unsafe_code)] // Rows of tables are read and written through pointers, by intrinsics.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod call;
 mod element;
 mod level;

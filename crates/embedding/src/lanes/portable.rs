@@ -51,6 +51,7 @@ const BF16_MAX: f32 = f32::from_bits(0x7f7f_0000);
 
 // SAFETY of all blocks: the caller's pointers lead to `WIDTH` elements, as the trait demands.
 impl Lanes for Portable {
+    const UNROLLED: bool = false;
     type Bits = [u32; WIDTH];
 
     #[inline(always)]

@@ -10,6 +10,8 @@ pub const WIDTH: usize = 16;
 /// The machine has the instructions, and pointers lead to `WIDTH` elements (`n` for parts), aligned
 /// or not.
 pub trait Lanes: Copy {
+    /// Whether kernels have code of their own for usual widths.
+    const UNROLLED: bool;
     /// Sixteen times `value`.
     unsafe fn splat(value: f32) -> Self;
     /// Reads binary32.

@@ -1,0 +1,27 @@
+//! Memory that threads use again.
+
+use crate::sort::{Lookup, Packed};
+use std::sync::Mutex;
+
+/// Sixteen numbers in one line of a cache.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+pub struct Vector(pub [f32; 16]);
+
+/// What a thread keeps from task to task, and from step to step.
+#[derive(Default)]
+pub struct Scratch {
+    /// Lookups and room to sort them.
+    pub packed: [Vec<Packed>; 2],
+    /// The same, where rows or sources need more bits.
+    pub wide: [Vec<Lookup>; 2],
+    /// Gradients of bags.
+    pub grads: Vec<Vector>,
+    /// Factors and bags of lookups with weights.
+    pub factors: (Vec<f32>, Vec<u32>),
+    /// Room for the gradient of a row.
+    pub sum: Vec<Vector>,
+}
+
+/// Scratch that no thread uses at the moment.
+pub type Spare = Mutex<Vec<Scratch>>;
