@@ -10,6 +10,8 @@ mod call;
 mod element;
 mod level;
 mod portable;
+#[cfg(test)]
+mod tests;
 mod vector;
 
 pub use call::{Kernel, call};
