@@ -36,6 +36,8 @@ struct Divider {
     ends: Vec<u64>,
     /// Whether no cell has more than one border of shards.
     single: bool,
+    /// Where shards end, if they are few and their rows have 31 bits; the largest number fills up.
+    few: Option<[i32; Tally::WAYS]>,
 }
 
 const CELLS: u64 = 4096;
@@ -48,7 +50,10 @@ impl Divider {
         let cells: Vec<u16> = starts.map(|cell| within(cell << shift) as u16).collect();
         let last = cut.ends.len() as u16 - 1;
         let single = cells.iter().zip(cells[1..].iter().chain([&last])).all(|(a, b)| b - a <= 1);
-        Self { shift, cells, ends: cut.ends.clone(), single }
+        let small = cut.ends.len() <= Tally::WAYS && cut.rows <= i32::MAX as u64;
+        let end = |shard: usize| cut.ends.get(shard).map_or(i32::MAX, |&end| end as i32);
+        let few = small.then(|| std::array::from_fn(end));
+        Self { shift, cells, ends: cut.ends.clone(), single, few }
     }
 
     /// The shard of a row of the table.
@@ -378,15 +383,22 @@ fn divide<I: Number>(divider: &Divider, indices: &[I], shards: &mut [u16]) -> Ve
     let blocks = shards.chunks_mut(Tally::MOST).zip(indices.chunks(Tally::MOST));
     for (shards, indices) in blocks {
         let pairs = shards.iter_mut().zip(indices);
-        if divider.single {
+        if let Some(ends) = &divider.few {
+            // Compared with each end, which the compiler does for many indices at a time.
+            pairs.for_each(|(shard, index)| {
+                let row = index.wide() as i32;
+                *shard = ends.iter().map(|&end| i32::from(row >= end)).sum::<i32>() as u16;
+            });
+        } else if divider.single {
             pairs.for_each(|(shard, index)| *shard = divider.near_shard(index.wide()));
         } else {
             pairs.for_each(|(shard, index)| *shard = divider.shard(index.wide()));
         }
         if counts.len() <= Tally::WAYS {
-            let mut tally = Tally::default();
-            shards.iter().for_each(|&shard| tally.add(shard));
-            counts.iter_mut().zip(tally.counts()).for_each(|(sum, each)| *sum += each);
+            for (shard, count) in counts.iter_mut().enumerate() {
+                let found = shards.iter().map(|&each| u16::from(each == shard as u16));
+                *count += usize::from(found.sum::<u16>());
+            }
         } else {
             shards.iter().for_each(|&shard| counts[usize::from(shard)] += 1);
         }
@@ -484,6 +496,8 @@ impl<L: Number, I: Number> Part<'_, L, I> {
             return self.scatter_to_many((0..self.targets.len()).map(next).collect(), sent);
         }
         let mut next: [usize; Tally::WAYS] = std::array::from_fn(next);
+        let starts: [u64; Tally::WAYS] =
+            std::array::from_fn(|shard| self.starts.get(shard).copied().unwrap_or(0));
         let mut bags = Bags { lengths: self.bags, done: 0, begin: 0, open: None, long: Vec::new() };
         let mut tallies = [Tally::default(); Tally::MOST + 1];
         routes.bags.clear();
@@ -491,11 +505,19 @@ impl<L: Number, I: Number> Part<'_, L, I> {
             let stop = self.indices.len().min(start + Tally::MOST);
             let mut tally = Tally::default();
             let pairs = self.shards[start..stop].iter().zip(&self.indices[start..stop]);
-            for (((&shard, &index), at), after) in pairs.zip(start..stop).zip(&mut tallies[1..]) {
-                let to = next[usize::from(shard) % Tally::WAYS] + tally.of(shard);
+            let out = &mut *sent.indices;
+            for ((&shard, &index), after) in pairs.zip(&mut tallies[1..]) {
+                let place = usize::from(shard) % Tally::WAYS;
+                let to = next[place] + tally.of(shard);
                 tally.add(shard);
                 *after = tally;
-                self.put(at, to, shard, index, sent);
+                out[to] = O::narrow(index.wide() - starts[place]);
+            }
+            if let (Some(sent), Some(weights)) = (&mut sent.weights, self.weights) {
+                let shards = self.shards[start..stop].iter().zip(&weights[start..stop]);
+                for ((&shard, &weight), before) in shards.zip(&tallies) {
+                    sent[next[usize::from(shard)] + before.of(shard)] = weight;
+                }
             }
             next.iter_mut().zip(tally.counts()).for_each(|(next, count)| *next += count);
             bags.close(start, stop, &tallies, &mut routes.bags);
