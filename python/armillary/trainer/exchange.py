@@ -61,7 +61,7 @@ class Exchange:
         backward: Wire = "float32",
     ) -> None:
         """Exchanges in `group` (all processes, if not given). Pooled rows are sent as `forward` and
-        their gradients as `backward` numbers; Neo (section 5.3.2) sends float16 and bfloat16."""
+        their gradients as `backward` numbers; Neo (Figure 11) sends float16 and bfloat16."""
         self.group = group
         self.types = {"forward": _TYPES[forward], "backward": _TYPES[backward]}
         alone = not dist.is_initialized()

@@ -3,7 +3,7 @@
 Here: a step of the tables on one rank. Not here: which rank holds what (`sharding.py`), the way of
 indices (`distribution.py`), collectives (`exchange.py`), lookups and updates (`embedding.py`).
 
-Model (Mudigere et al., Neo and ZionEX, ISCA 2022, sections 4 and 5.3):
+Model (Mudigere et al., Neo and ZionEX, ISCA 2022, sections 4 and 7.1):
 
     distribute  each lookup to the rank that holds the row (`distribution.py`)
     look up     pooled rows of the samples of all ranks, in this rank's shards
@@ -162,7 +162,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         fault = None if finite or not self._finite_only else self._not_finite(gradient)
         exchange.meet("update", [], fault)
         direct, node, data = self._parts(blocks, mine)
-        copied = self._start_copied(batch.samples, data)
+        copied = None if self._copies is None else self._start_copied(batch.samples, data)
         give, take = self._row_counts(batch.samples)
         near = exchange.swap_rows("backward", direct, take, give)
         both = near.view(batch.whole, self._near)
@@ -172,7 +172,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         if self._held is not None:
             _update(self._held, batch.held, both)
         self._steps += 1
-        if self._copies is not None:
+        if self._copies is not None and copied is not None:
             _update(self._copies, batch.copied, exchange.wait(copied).to(torch.float32))
 
     def _start_copied(self, samples: list[int], gradient: Tensor) -> Pending:

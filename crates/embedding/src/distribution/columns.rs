@@ -69,7 +69,7 @@ impl Columns {
                 if run.add {
                     out.iter_mut().zip(part).for_each(|(sum, &each)| *sum += each);
                 } else {
-                    out.copy_from_slice(part);
+                    copy(part, out);
                 }
             }
         }
@@ -96,10 +96,9 @@ impl Columns {
             for (run, (start, stride)) in self.runs.iter().zip(starts) {
                 let from = &from[run.to..run.to + run.width];
                 let part = &mut blocks[start + row * stride..][..run.width];
-                for (to, &each) in part.iter_mut().zip(from) {
-                    *to = each;
-                    largest = largest.max(each.to_bits() & i32::MAX as u32);
-                }
+                copy(from, part);
+                let bits = from.iter().map(|each| each.to_bits() & i32::MAX as u32);
+                largest = bits.fold(largest, u32::max);
             }
         }
         largest < f32::INFINITY.to_bits()
@@ -109,6 +108,14 @@ impl Columns {
         let before = |block: usize| self.widths[..block].iter().sum::<usize>() * rows;
         self.runs.iter().map(|run| (before(run.block) + run.from, self.widths[run.block])).collect()
     }
+}
+
+/// Copies numbers, most often 16 or a multiple of them: too few for a call of `memcpy`.
+#[inline(always)]
+fn copy(from: &[f32], to: &mut [f32]) {
+    let ((from, last), (to, last_to)) = (from.as_chunks::<16>(), to.as_chunks_mut::<16>());
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    last_to.iter_mut().zip(last).for_each(|(to, &from)| *to = from);
 }
 
 #[cfg(test)]
