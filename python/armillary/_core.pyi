@@ -87,6 +87,22 @@ class Embedding:
         Raises:
             InputError: a fault of the batch or of the gradient. Nothing has changed then.
         """
+    def row_squares(
+        self, samples: int, batch: _Arrays, grad: NDArray[Any], table: int
+    ) -> RowSquares:
+        """The rows of a table that `backward` will change, and the sum of the squares of the
+        gradient of each.
+
+        Raises:
+            InputError: a fault of the batch or of the gradient.
+        """
+    def set_row_means(self, table: int, rows: RowSquares, means: NDArray[Any]) -> None:
+        """Makes the next `backward` of row-wise AdaGrad use these means of squares. For a table
+        that has some columns of rows, they are those over all columns.
+
+        Raises:
+            ValueError: there are more or fewer means than rows.
+        """
     def memory(self, table: int) -> tuple[TableMemory, list[TableMemory]]:
         """Memory of a table's rows, and of each part of the optimizer's state."""
     step: int
@@ -97,6 +113,14 @@ class Embedding:
     """Whether a gradient that is not finite is an error."""
     level: str
     """The instruction set in use, one of `levels()`."""
+
+@final
+class RowSquares:
+    """Rows of a table, ascending, with the sum of the squares of the gradient of each."""
+
+    def __len__(self) -> int: ...
+    def write(self, to: NDArray[Any]) -> None:
+        """Writes the sums, float32."""
 
 @final
 class Router:

@@ -13,6 +13,7 @@ use crate::sort::{Key, by_row};
 use crate::table::Table;
 use crate::tasks;
 use crate::update::{Sorted, Update, product};
+use std::cell::RefCell;
 use std::ptr::null_mut;
 
 /// Fewest lookups of one task, where threads share the work.
@@ -63,11 +64,33 @@ pub fn run(
         let Scratch { packed, wide, grads: copied, factors, sum } = scratch;
         let sources = sources(engine, batch, &grads, rows, copied);
         if rows.table.rows <= 1 << 32 && sources <= 1 << 32 {
-            of_rows(engine, batch, &grads, rows, packed, (copied, factors, sum));
+            of_rows(engine, batch, &grads, rows, packed, (copied, factors, sum), None);
         } else {
-            of_rows(engine, batch, &grads, rows, wide, (copied, factors, sum));
+            of_rows(engine, batch, &grads, rows, wide, (copied, factors, sum), None);
         }
     });
+}
+
+/// Rows of the table `at` that are looked up, ascending, and the sum of the squares of the gradient
+/// of each. The batch was checked and `grad` has the engine's shape.
+pub fn squares(
+    engine: &Engine,
+    batch: &Batch<'_>,
+    offsets: &[usize],
+    grad: &[f32],
+    at: usize,
+) -> Vec<(u64, f32)> {
+    let grads = Grads::new(engine, batch, offsets, grad);
+    let table = &engine.tables()[at];
+    let looks = |&feature: &usize| engine.features()[feature].table == at;
+    let features: Vec<usize> = (0..engine.features().len()).filter(looks).collect();
+    let rows = Range { table, features, first: 0, last: table.rows - 1 };
+    let mut scratch = Scratch::default();
+    let Scratch { wide, grads: copied, factors, sum, .. } = &mut scratch;
+    sources(engine, batch, &grads, &rows, copied);
+    let found = RefCell::new(Vec::new());
+    of_rows(engine, batch, &grads, &rows, wide, (copied, factors, sum), Some(&found));
+    found.into_inner()
 }
 
 /// Copies the gradients of `rows` and returns a number that all sources are below.
@@ -118,7 +141,7 @@ fn ranges<'a>(
 /// Copied gradients, factors and bags of lookups with weights, room for the gradient of a row.
 type Room<'a> = (&'a [Vector], &'a mut (Vec<f32>, Vec<u32>), &'a mut Vec<Vector>);
 
-/// Sorts the lookups of `rows` and updates each row.
+/// Sorts the lookups of `rows` and updates each row, or takes the squares of its gradient.
 fn of_rows<K: Key>(
     engine: &Engine,
     batch: &Batch<'_>,
@@ -126,6 +149,7 @@ fn of_rows<K: Key>(
     rows: &Range<'_>,
     [keys, spare]: &mut [Vec<K>; 2],
     (copied, factors, sum): Room<'_>,
+    squares: Option<&RefCell<Vec<(u64, f32)>>>,
 ) {
     keys.clear();
     factors.0.clear();
@@ -176,6 +200,8 @@ fn of_rows<K: Key>(
             grads: copied.as_ptr(),
             factors: batch.weights.map(|_| (&*factors.0, &*factors.1)),
         },
+        means: &table.means,
+        squares,
     };
     // SAFETY: the batch was checked, so that lookups are rows of the table; ranges of rows are
     // disjoint; the machine has the engine's instructions.

@@ -103,6 +103,11 @@ impl Engine {
         &self.tables
     }
 
+    /// The tables, to be changed.
+    pub(crate) fn tables_mut(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+
     /// The features.
     pub fn features(&self) -> &[Feature] {
         &self.features

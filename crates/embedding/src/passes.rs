@@ -74,6 +74,41 @@ impl Engine {
         }
         self.step += 1;
         backward::run(self, batch, &offsets, grad, weights);
+        self.tables_mut().iter_mut().for_each(|table| table.means.clear());
+        Ok(())
+    }
+
+    /// The rows of a table that the next backward pass changes, ascending, and the sum of the
+    /// squares of each row's gradient. For tables that have some columns of rows, whose optimizer
+    /// needs the mean over all of them: see `set_row_means`.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the batch; a gradient of another shape; a table that does not exist.
+    pub fn row_squares(
+        &self,
+        batch: &Batch<'_>,
+        grad: &[f32],
+        table: usize,
+    ) -> Result<Vec<(u64, f32)>, Fault> {
+        self.fits("gradient", batch, grad.len())?;
+        let offsets = self.offsets(batch)?;
+        if table >= self.tables().len() {
+            return Err(Fault::new("table", format!("no table {table}")));
+        }
+        Ok(backward::squares(self, batch, &offsets, grad, table))
+    }
+
+    /// Makes the next backward pass of row-wise AdaGrad add these means of squares to the states of
+    /// these rows, which ascend, instead of the mean over the table's own columns.
+    ///
+    /// # Errors
+    ///
+    /// A table that does not exist.
+    pub fn set_row_means(&mut self, table: usize, means: Vec<(u64, f32)>) -> Result<(), Fault> {
+        let found = self.tables_mut().get_mut(table);
+        let table = found.ok_or_else(|| Fault::new("table", format!("no table {table}")))?;
+        table.means = means;
         Ok(())
     }
 

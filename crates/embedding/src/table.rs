@@ -27,6 +27,8 @@ pub struct Table {
     pub(crate) precision: Precision,
     pub(crate) stochastic: bool,
     pub(crate) part: Part,
+    /// Means of squares for the next update; see `Engine::set_row_means`.
+    pub(crate) means: Vec<(u64, f32)>,
     weights: Arc<Memory>,
     state: Vec<Arc<Memory>>,
 }
@@ -69,6 +71,7 @@ impl Table {
             precision,
             stochastic: stochastic && precision.bytes() == 2,
             part,
+            means: Vec::new(),
             weights: allocate(precision.row(dim))?,
             state: state
                 .into_iter()

@@ -8,6 +8,7 @@ use crate::precision::Precision;
 use crate::random::of_row;
 use crate::scratch::Vector;
 use crate::sort::Key;
+use std::cell::RefCell;
 
 /// Rows ahead of the current one that are asked for.
 const AHEAD: usize = 24;
@@ -26,6 +27,23 @@ pub struct Update<'a> {
     /// Key, first row and first column of the rounding by chance.
     pub rounding: Option<(u64, u64, u32)>,
     pub sources: Sources<'a>,
+    /// For rows of which the table has some of the columns: the mean of the squares of their whole
+    /// gradients. Empty where the table has all columns.
+    pub means: &'a [(u64, f32)],
+    /// Takes rows with the squares of their gradients, and no row changes.
+    pub squares: Option<&'a RefCell<Vec<(u64, f32)>>>,
+}
+
+impl Update<'_> {
+    /// The mean of the squares of a row's whole gradient, if the table has a part of it.
+    #[inline(always)]
+    fn mean(&self, row: usize) -> Option<f32> {
+        if self.means.is_empty() {
+            return None;
+        }
+        let at = self.means.binary_search_by_key(&(row as u64), |&(row, _)| row).ok()?;
+        Some(self.means[at].1)
+    }
 }
 
 /// Sorted lookups, whose rows are updated.
@@ -416,6 +434,10 @@ unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
     // SAFETY: the caller's.
     unsafe {
         at.prepare::<L, E>();
+        if let Some(squares) = job.squares {
+            squares.borrow_mut().push((row as u64, at.squares::<L>()));
+            return;
+        }
         match job.optimizer.rule {
             Rule::Sgd => {
                 take!(at, L, E, |column, _| { at.grad::<L>(column).mul(L::splat(rate)) });
@@ -429,7 +451,8 @@ unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
                 });
             }
             Rule::RowWiseAdaGrad { eps } => {
-                let squares = *at.state[0] + at.squares::<L>() / at.dim() as f32;
+                let own = || at.squares::<L>() / at.dim() as f32;
+                let squares = *at.state[0] + job.mean(row).unwrap_or_else(own);
                 *at.state[0] = squares;
                 let rate = L::splat(rate / (squares.sqrt() + eps));
                 take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });

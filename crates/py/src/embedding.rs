@@ -106,6 +106,28 @@ fn feature(settings: &Bound<'_, PyDict>) -> PyResult<Feature> {
     Ok(Feature { name: get(settings, "name")?, table: get(settings, "table")?, pooling })
 }
 
+/// Rows of a table and the squares of their gradients.
+#[pyclass(module = "armillary._core", frozen)]
+pub struct RowSquares(Vec<(u64, f32)>);
+
+#[pymethods]
+impl RowSquares {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Writes the squares, float32, in the order of rows.
+    fn write(&self, to: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut to = Array::<f32>::of(to, "to")?;
+        let to = to.numbers_mut()?;
+        if to.len() != self.0.len() {
+            return Err(bad(format!("room for {} of {} rows", to.len(), self.0.len())));
+        }
+        to.iter_mut().zip(&self.0).for_each(|(to, &(_, squares))| *to = squares);
+        Ok(())
+    }
+}
+
 /// Tables with their features and optimizer.
 #[pyclass(module = "armillary._core")]
 pub struct Embedding(Engine);
@@ -170,6 +192,39 @@ impl Embedding {
         let (batch, grad) = (arrays.batch(), grad.numbers());
         let done = py.detach(|| self.0.backward(&batch, grad, weights));
         done.map_err(|found| fault(py, &found))
+    }
+
+    /// The rows of a table that the next backward pass changes, and the squares of their gradients.
+    fn row_squares(
+        &self,
+        py: Python<'_>,
+        samples: usize,
+        batch: Given<'_>,
+        grad: &Bound<'_, PyAny>,
+        table: usize,
+    ) -> PyResult<RowSquares> {
+        let arrays = Arrays::of(samples, &batch)?;
+        let grad = Array::of(grad, "grad")?;
+        let (batch, grad) = (arrays.batch(), grad.numbers());
+        let found = py.detach(|| self.0.row_squares(&batch, grad, table));
+        found.map(RowSquares).map_err(|found| fault(py, &found))
+    }
+
+    /// Means of squares over whole rows, for the next backward pass.
+    fn set_row_means(
+        &mut self,
+        py: Python<'_>,
+        table: usize,
+        rows: &RowSquares,
+        means: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let means = Array::<f32>::of(means, "means")?;
+        let means = means.numbers();
+        if means.len() != rows.0.len() {
+            return Err(bad(format!("{} means of {} rows", means.len(), rows.0.len())));
+        }
+        let pairs = rows.0.iter().zip(means).map(|(&(row, _), &mean)| (row, mean)).collect();
+        self.0.set_row_means(table, pairs).map_err(|found| fault(py, &found))
     }
 
     /// The memory of table `table`: of its rows, and of each part of the optimizer's state.

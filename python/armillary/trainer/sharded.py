@@ -35,8 +35,10 @@ from .batch import SparseBatch
 from .distribution import Bags, Distributed, Distribution
 from .embedding import EmbeddingCollection
 from .exchange import Exchange, Pending
+from .nodes import Nodes
 from .optimizers import Optimizer
 from .rectangles import Rectangle, fill, parse
+from .row_means import RowMeans
 from .sharding import Placement
 from .tables import Feature, Table
 
@@ -79,7 +81,8 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         )
         schemes = {each.scheme for each in plan.tables}
         hierarchical = "table_row" in schemes
-        self._nodes = _Nodes(self.placement, self.exchange) if hierarchical else None
+        self._rows = RowMeans.of(self.placement, self.exchange, self._held, optimizer)
+        self._nodes = Nodes(self.placement, self.exchange) if hierarchical else None
         self._spare = torch.empty(0)
         self._steps = 0
 
@@ -169,6 +172,8 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         if self._nodes is not None:
             far = self._nodes.backward(node, batch.samples)
             both = torch.cat((both, far), 1)
+        if self._rows is not None:
+            self._rows.share(batch.held, both)
         if self._held is not None:
             _update(self._held, batch.held, both)
         self._steps += 1
@@ -268,71 +273,6 @@ class ShardedEmbeddingCollection(torch.nn.Module):
 
     def _sizes(self) -> dict[str, tuple[int, int]]:
         return {table.name: (table.rows, table.dim) for table in self.tables}
-
-
-class _Nodes:
-    """The exchange of pooled rows that are added up within a node. A rank adds up the rows of the
-    samples of all ranks with its place in their nodes, and sends each of these its own."""
-
-    def __init__(self, placement: Placement, exchange: Exchange) -> None:
-        self.exchange, self.each = exchange, placement.plan.ranks_per_node
-        self.place, mine = exchange.rank % self.each, placement.node_of(exchange.rank)
-        self.inside = range(mine * self.each, (mine + 1) * self.each)
-        """Ranks of this node."""
-        self.outside = range(self.place, exchange.size, self.each)
-        """Ranks with this rank's place, one for each node."""
-        self.widths = [placement.node_stream_width(rank) for rank in self.inside]
-        self.nodes = [placement.node_width(node) for node in range(placement.nodes)]
-        self.width, self.node = self.widths[self.place], self.nodes[mine]
-        self.columns = _core.Columns(self.node, self.widths, placement.node_runs(mine))
-
-    def forward(self, pooled: Tensor, samples: list[int], into: Tensor) -> None:
-        """Adds up the rows `pooled` [samples of all ranks, columns of this rank] and fills `into`,
-        the blocks of all nodes."""
-        parts = torch.split(pooled, samples)
-        sent = torch.cat([parts[rank] for rank in self._order()]).view(-1)
-        give, take, rows = self._within(samples)
-        got = self.exchange.swap_rows("forward", sent, give, take)
-        sums = torch.empty(rows * self.node)
-        self.columns.collect(rows, got.numpy(), sums.numpy())
-        self.exchange.swap_rows("forward", sums, *self._across(samples), into)
-
-    def backward(self, gradient: Tensor, samples: list[int]) -> Tensor:
-        """The gradient of `pooled` from that of the blocks of all nodes."""
-        give, take = self._across(samples)
-        sums = self.exchange.swap_rows("backward", gradient, take, give)
-        give, take, rows = self._within(samples)
-        sent = torch.empty(sum(take))
-        self.columns.spread(rows, sums.numpy(), sent.numpy())
-        got = self.exchange.swap_rows("backward", sent, take, give)
-        got = got.view(sum(samples), self.width)
-        order = self._order()
-        sizes = [samples[rank] for rank in order]
-        parts = dict(zip(order, torch.split(got, sizes), strict=True))
-        return torch.cat([parts[rank] for rank in range(len(samples))])
-
-    def _order(self) -> list[int]:
-        """All ranks, by their places in their nodes."""
-        ranks = range(self.exchange.size)
-        return [rank for place in range(self.each) for rank in ranks[place :: self.each]]
-
-    def _within(self, samples: list[int]) -> tuple[list[int], list[int], int]:
-        """Numbers that are given to and taken from each rank in this node, and rows added up."""
-        rows = [sum(samples[place :: self.each]) for place in range(self.each)]
-        mine = rows[self.place]
-        give = self._of(self.inside, [each * self.width for each in rows])
-        return give, self._of(self.inside, [mine * each for each in self.widths]), mine
-
-    def _across(self, samples: list[int]) -> tuple[list[int], list[int]]:
-        """Numbers that are given to and taken from the rank with this place in each node."""
-        mine = samples[self.exchange.rank]
-        give = self._of(self.outside, [samples[rank] * self.node for rank in self.outside])
-        return give, self._of(self.outside, [mine * each for each in self.nodes])
-
-    def _of(self, ranks: range, counts: list[int]) -> list[int]:
-        """The `counts` of `ranks`, and none of the others."""
-        found = dict(zip(ranks, counts, strict=True))
-        return [found.get(rank, 0) for rank in range(self.exchange.size)]
 
 
 def _collection(

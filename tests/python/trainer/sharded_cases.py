@@ -31,6 +31,7 @@ OPTIMIZERS: dict[str, optimizers.Optimizer] = {
     "adagrad": optimizers.AdaGrad(learning_rate=0.1),
     "row_wise_adagrad": optimizers.RowWiseAdaGrad(learning_rate=0.1),
     "adam": optimizers.Adam(learning_rate=0.02),
+    "lamb": optimizers.Lamb(),
 }
 
 Spec = dict[str, Any]
