@@ -1,5 +1,5 @@
-"""Row-wise AdaGrad of tables that are cut by columns: every shard of a row needs the mean of squares
-of the whole row's gradient, as one process has it. Neo keeps a state for each shard instead
+"""Row-wise AdaGrad of tables that are cut by columns: every shard of a row needs the mean of
+squares of the whole row's gradient, as one process has it. Neo keeps a state for each shard instead
 (section 4), which trains another model.
 
 Here: the exchange of sums of squares. Not here: the update (`embedding.py`)."""
