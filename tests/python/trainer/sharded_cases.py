@@ -153,6 +153,41 @@ def _error(found: Tensor, wanted: Tensor) -> tuple[bool, float]:
     return torch.equal(found, wanted), float(gap)
 
 
+def sockets(spec: Spec, exchange: Exchange, steps: int) -> list[tuple[str, str, bool, float]]:
+    """Like `compare`, when the processes can't read each other's memory."""
+    assert exchange._shares
+    exchange._shares = False
+    try:
+        return compare(spec, exchange, steps)
+    finally:
+        exchange._shares = True
+
+
+def swaps(spec: Spec, exchange: Exchange) -> bool:
+    """Whether all arrays arrive when several exchanges are under way, of changing sizes."""
+    random = np.random.default_rng(spec["seed"])
+    rank, size = exchange.rank, exchange.size
+    right = True
+    for _ in range(30):
+        under_way = []
+        for _ in range(int(random.integers(1, 5))):
+            counts = random.integers(0, int(random.choice([3, 3000, 60000])), (size, size))
+            start = int(random.integers(0, 1000))
+
+            sent = torch.cat(
+                [torch.arange(counts[rank, to]) + start + 10 * rank + to for to in range(size)]
+            )
+            wanted = torch.cat(
+                [torch.arange(counts[of, rank]) + start + 10 * of + rank for of in range(size)]
+            )
+            give, take = counts[rank].tolist(), counts[:, rank].tolist()
+            under_way.append((exchange.start(sent, give, take), wanted))
+        for place in random.permutation(len(under_way)):
+            pending, wanted = under_way[place]
+            right = right and torch.equal(exchange.wait(pending), wanted)
+    return right
+
+
 def digest(spec: Spec, exchange: Exchange, steps: int) -> str:
     """The bits of results and of tables after some steps."""
     job = Job(spec, exchange)
@@ -273,7 +308,7 @@ def leave(spec: Spec, exchange: Exchange, rank: int) -> None:
 
 CASES: dict[str, Callable[..., Any]] = {
     case.__name__: case
-    for case in (compare, digest, spoiled, uneven, modes, save, load, narrow, leave)
+    for case in (compare, sockets, swaps, digest, spoiled, uneven, modes, save, load, narrow, leave)
 }
 
 

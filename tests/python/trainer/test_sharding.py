@@ -164,6 +164,16 @@ def test_tables_of_16_bits_round_alike(group: Ranks) -> None:
     check(group.run("compare", size=2, spec=spec, steps=30), spec)
 
 
+def test_arrays_go_through_sockets_too(group: Ranks) -> None:
+    spec = mixed("row_wise_adagrad", 2)
+    check(group.run("sockets", size=2, spec=spec, steps=5), spec)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_several_exchanges_are_under_way_at_once(group: Ranks, size: int) -> None:
+    assert group.same("swaps", size, spec=mixed("sgd", size))
+
+
 def test_repeated_runs_have_the_same_bits(group: Ranks) -> None:
     spec = mixed("row_wise_adagrad")
     first = group.run("digest", size=SIZE, spec=spec, steps=4)
