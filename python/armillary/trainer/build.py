@@ -40,9 +40,11 @@ _DENSE_OPTIMIZERS: dict[str, Any] = {
 }
 
 
-def embeddings_of(
-    facts: Facts, settings: Settings, world: World
-) -> EmbeddingCollection | ShardedEmbeddingCollection:
+Embeddings = EmbeddingCollection | ShardedEmbeddingCollection
+"""Tables in one process, or this rank's part of them."""
+
+
+def embeddings_of(facts: Facts, settings: Settings, world: World) -> Embeddings:
     """The tables of a model, or this rank's part of them. Raises `InputError` when a plan doesn't
     fit, and when they need more memory than there is."""
     optimizer = _OPTIMIZERS[settings.optimizer](

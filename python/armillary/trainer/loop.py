@@ -31,7 +31,7 @@ from ..errors import InputError, Problem, TrainingError
 from ..model.dlrm import Dlrm as Facts
 from . import metrics
 from .batch import SparseBatch
-from .build import compute_type, dense_optimizer, embeddings_of
+from .build import Embeddings, compute_type, dense_optimizer, embeddings_of
 from .data import Part, Samples, Source, open_data
 from .model import Dlrm
 from .settings import SYNTHETIC, Settings, factor
@@ -77,10 +77,13 @@ class Outcome:
 class Trainer:
     """A model in training on one rank."""
 
-    def __init__(self, settings: Settings, facts: Facts, world: World) -> None:
+    def __init__(
+        self, settings: Settings, facts: Facts, world: World, shared: Embeddings | None = None
+    ) -> None:
+        """A new model, with tables of its own or those of another one, `shared`."""
         self.settings, self.world = settings, world
         compute = compute_type(settings.precision)
-        self.embeddings = embeddings_of(facts, settings, world)
+        self.embeddings = shared or embeddings_of(facts, settings, world)
         self.model = Dlrm(facts, self.embeddings, seed=settings.seed, compute=compute)
         self.parameters = list(self.model.parts.parameters())
         self.optimizer = dense_optimizer(self.parameters, settings)
@@ -91,12 +94,19 @@ class Trainer:
         this rank's share of the loss.
 
         Raises `TrainingError` when the loss is not a number."""
+        return self.finish(part, self.begin(part), scale)
+
+    def begin(self, part: Part) -> Tensor:
+        """The pooled rows of this rank's samples, as the tables are now."""
+        pooled: Tensor = self.embeddings(_sparse(part.samples))
+        return pooled
+
+    def finish(self, part: Part, pooled: Tensor, scale: float) -> float:
+        """The rest of a step, with the rows that it began with."""
         self.embeddings.set_learning_rate(self.settings.learning_rate * scale)
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.dense_learning_rate * scale
         self.optimizer.zero_grad(set_to_none=True)
-        samples = part.samples
-        pooled = self.embeddings(_sparse(samples))
         loss, gradient = self._dense(part, pooled.detach())
         waiting = self._add_up()
         torch.autograd.backward(pooled, gradient)
@@ -161,6 +171,12 @@ class Trainer:
         return found.numpy()
 
 
+def use_threads(settings: Settings) -> None:
+    """Sets the number of PyTorch's threads in this process."""
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+
+
 def train(
     settings: Settings,
     facts: Facts,
@@ -172,8 +188,7 @@ def train(
     """Runs a training on this rank of `world`, and returns the same outcome on every rank.
 
     Raises `InputError` and `TrainingError`."""
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
+    use_threads(settings)
     source, held_out = open_data(settings, facts)
     world.agree({**asdict(settings), "samples": source.size, "held-out samples": held_out.size})
     trainer = Trainer(settings, facts, world)
@@ -192,14 +207,14 @@ def train(
             _report(trainer, outcome, steps, scale, progress, write)
         if settings.eval_every and outcome.steps % settings.eval_every == 0:
             outcome.seconds += time.monotonic() - begin
-            _evaluate(trainer, held_out, outcome, write)
+            evaluate(trainer, held_out, outcome, write)
             begin = time.monotonic()
     outcome.seconds += time.monotonic() - begin
     if not outcome.samples:
         said = "there are no samples to train on"
         raise InputError([Problem(settings.data, "", said, "at least one line")])
     if not outcome.evaluations or outcome.evaluations[-1]["step"] != outcome.steps:
-        _evaluate(trainer, held_out, outcome, write)
+        evaluate(trainer, held_out, outcome, write)
     return outcome
 
 
@@ -252,8 +267,9 @@ def _report(
         write("train", outcome.steps, {**values, "samples": outcome.samples})
 
 
-def _evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | None) -> None:
-    """Scores the held-out samples, and once what the best predictions would score on them."""
+def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | None) -> None:
+    """Scores the held-out samples, and once what the best predictions would score on them; adds
+    both to `outcome`."""
     world, settings = trainer.world, trainer.settings
     size = source.size
     limit = settings.eval_samples or size

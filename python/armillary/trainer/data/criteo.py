@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from ...errors import InputError, Problem
-from .samples import DENSE, Part, Samples, index_type, logarithms, share
+from .samples import DENSE, Part, Samples, logarithms, narrowed, share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,7 +103,7 @@ class Criteo:
             here = slice(place, place + piece.count)
             place += piece.count
             lengths = np.ones((CATEGORIES, piece.count), np.int32)
-            indices = ids[:, here].astype(index_type(self.rows)).ravel()
+            indices = narrowed(ids[:, here].ravel(), self.rows)
             yield Part(Samples(dense[here], lengths, indices, labels[here]), first, whole)
 
     def _values(

@@ -26,7 +26,7 @@ class Samples:
     """Samples as arrays, `n` of them, with `F` categories.
 
     `dense` float32 [n, counts], `lengths` int32 [F, n], `indices` [sum of lengths] in the same
-    order (category by category; `index_type`), `labels` float32 [n]."""
+    order (category by category; `narrowed`), `labels` float32 [n]."""
 
     dense: NDArray[np.float32]
     lengths: NDArray[np.int32]
@@ -72,10 +72,11 @@ def share(whole: int, rank: int, ranks: int) -> range:
     return range(first, first + each + (rank < rest))
 
 
-def index_type(rows: Sequence[int]) -> type[np.int32] | type[np.int64]:
-    """The smallest type for indices of tables with `rows` rows: what is sent between ranks is half
-    as large in 32 bits."""
-    return np.int32 if max(rows) < 2**31 else np.int64
+def narrowed(
+    indices: NDArray[np.int64], rows: Sequence[int]
+) -> NDArray[np.int32] | NDArray[np.int64]:
+    """Indices in 32 bits where all of `rows` allow it: half as much to send between ranks."""
+    return indices.astype(np.int32) if max(rows) < 2**31 else indices
 
 
 def logarithms(counts: NDArray[np.generic]) -> NDArray[np.float32]:

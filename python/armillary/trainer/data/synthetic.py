@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, ndtri
 
-from .samples import DENSE, Part, Samples, index_type, logarithms, share
+from .samples import DENSE, Part, Samples, logarithms, narrowed, share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -153,7 +153,7 @@ class Synthetic:
         """Samples `first` to `first + count - 1`."""
         ranks, labels, dense = self._drawn(first, count)
         lengths = np.repeat(np.array(self.pooling, np.int32)[:, None], count, axis=1)
-        indices = np.empty(sum(self.pooling) * count, index_type(self.rows))
+        indices = np.empty(sum(self.pooling) * count, np.int64)
         place = 0
         for table, (rows, pooling) in enumerate(zip(self.rows, self.pooling, strict=True)):
             ids = (ranks[table] * self._multipliers[table] + self._offsets[table]) % rows
@@ -162,7 +162,7 @@ class Synthetic:
             if pooling > 1:
                 part[:, 1:] = self._further(table, ids, pooling - 1)
             place += pooling * count
-        return Samples(dense, lengths, indices, labels)
+        return Samples(dense, lengths, narrowed(indices, self.rows), labels)
 
     def over(self, first: int, size: int | None) -> Synthetic:
         """The same samples as a source of `size` of them from sample `first`."""
