@@ -113,6 +113,7 @@ ALLOWED: dict[str, set[str]] = {
         "report",
         "schema",
         "study",
+        "trainer",
         "validation",
         "workload",
         "units",

@@ -52,6 +52,7 @@ STUDIES = (
     Entry("ispass-layers", "d5", "studies.ispass_layers"),
     Entry("resnet50-scaling", "d6", "studies.resnet50_scaling"),
     Entry("resnet50-compute-power", "d7", "studies.resnet50_compute_power"),
+    Entry("neo-quality", "e6", "studies.neo_quality"),
     Entry("validate-collectives", "v1", "validation.collectives"),
     Entry("validate-training", "v2", "validation.training_steps"),
     Entry("validate-memory", "v3", "validation.peak_memory"),
