@@ -48,7 +48,10 @@ def permute(random: np.random.Generator, kind: str) -> None:
     places = torch.tensor(order, dtype=torch.int32)
 
     def theirs() -> tuple[Tensor, ...]:
-        return torch.ops.fbgemm.permute_2D_sparse_data(places, *given, None, len(indices))
+        found: tuple[Tensor, ...] = torch.ops.fbgemm.permute_2D_sparse_data(
+            places, *given, None, len(indices)
+        )
+        return found
 
     ours()
     assert np.array_equal(theirs()[1].numpy(), to[1])
@@ -82,7 +85,8 @@ def bucketize(random: np.random.Generator, kind: str, pooling: int) -> None:
 
     def theirs() -> tuple[Tensor, ...]:
         bucketed = torch.ops.fbgemm.block_bucketize_sparse_features
-        return bucketed(*given, False, False, sizes, RANKS)
+        found: tuple[Tensor, ...] = bucketed(*given, False, False, sizes, RANKS)
+        return found
 
     ours(even)()
     assert np.array_equal(theirs()[1].numpy(), to[1])
@@ -108,7 +112,10 @@ def replicate(random: np.random.Generator, kind: str) -> None:
     given = torch.from_numpy(lengths), torch.from_numpy(indices)
 
     def theirs() -> tuple[Tensor, ...]:
-        return torch.ops.fbgemm.permute_2D_sparse_data(places, *given, None, 4 * len(indices))
+        found: tuple[Tensor, ...] = torch.ops.fbgemm.permute_2D_sparse_data(
+            places, *given, None, 4 * len(indices)
+        )
+        return found
 
     ours()
     assert np.array_equal(theirs()[1].numpy(), to[1])
@@ -134,10 +141,10 @@ def columns(random: np.random.Generator) -> None:
 def main() -> None:
     """All kernels."""
     sys.path.insert(0, sys.argv[1])
-    import fbgemm_fix  # type: ignore[import-not-found]
+    import fbgemm_fix
 
     fbgemm_fix.fix()
-    import fbgemm_gpu  # type: ignore[import-not-found] # noqa: F401
+    import fbgemm_gpu  # noqa: F401
 
     torch.set_num_threads(1)
     random = np.random.default_rng(0)
