@@ -3,8 +3,12 @@
 
 use crate::batch::Batch;
 use crate::engine::{Engine, Pooling};
+use crate::lanes::ask;
 use crate::scratch::Vector;
 use std::ops::Range;
+
+/// Bags ahead of the current one whose gradient is asked for.
+const AHEAD: usize = 16;
 
 /// The gradient of a result, and the bags of the batch.
 pub struct Grads<'a> {
@@ -46,26 +50,38 @@ impl<'a> Grads<'a> {
     /// Adds the gradients of a feature to `to`, each in whole vectors: one for each bag, of which
     /// the rows of a mean have their share; without pooling, one for each lookup.
     pub fn copy(&self, feature: usize, pooling: Pooling, dim: usize, to: &mut Vec<Vector>) {
-        let mut push = |from: &[f32], share: f32| {
-            for part in from.chunks(16) {
-                let mut vector = Vector::default();
-                match <&[f32; 16]>::try_from(part) {
-                    Ok(all) if share == 1.0 => vector.0 = *all,
-                    _ => vector.0.iter_mut().zip(part).for_each(|(to, from)| *to = from * share),
-                }
-                to.push(vector);
-            }
-        };
         if pooling == Pooling::None {
             let rows = self.lookups(feature);
-            self.grad[rows.start * dim..rows.end * dim].chunks(dim).for_each(|row| push(row, 1.0));
+            self.grad[rows.start * dim..rows.end * dim]
+                .chunks(dim)
+                .for_each(|row| push(row, 1.0, to));
             return;
         }
+        to.reserve(self.samples * dim.div_ceil(16));
         for sample in 0..self.samples {
+            if sample + AHEAD < self.samples {
+                let ahead = self.of_bag(feature, sample + AHEAD, dim);
+                ahead.iter().step_by(16).for_each(ask);
+            }
             let rows = self.bag(feature, sample).len().max(1);
             let share = if pooling == Pooling::Mean { 1.0 / rows as f32 } else { 1.0 };
-            push(self.of_bag(feature, sample, dim), share);
+            push(self.of_bag(feature, sample, dim), share, to);
         }
+    }
+}
+
+/// Adds `share` of `from` to `to`, in whole vectors.
+fn push(from: &[f32], share: f32, to: &mut Vec<Vector>) {
+    let (whole, rest) = from.as_chunks::<16>();
+    if share == 1.0 {
+        to.extend(whole.iter().map(|numbers| Vector(*numbers)));
+    } else {
+        to.extend(whole.iter().map(|numbers| Vector(numbers.map(|number| number * share))));
+    }
+    if !rest.is_empty() {
+        let mut vector = Vector::default();
+        vector.0.iter_mut().zip(rest).for_each(|(to, from)| *to = from * share);
+        to.push(vector);
     }
 }
 

@@ -451,8 +451,11 @@ unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
                 });
             }
             Rule::RowWiseAdaGrad { eps } => {
-                let own = || at.squares::<L>() / at.dim() as f32;
-                let squares = *at.state[0] + job.mean(row).unwrap_or_else(own);
+                let mean = match job.mean(row) {
+                    Some(mean) => mean,
+                    None => at.squares::<L>() / at.dim() as f32,
+                };
+                let squares = *at.state[0] + mean;
                 *at.state[0] = squares;
                 let rate = L::splat(rate / (squares.sqrt() + eps));
                 take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });

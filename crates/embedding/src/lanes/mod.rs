@@ -17,4 +17,5 @@ mod vector;
 pub use call::{Kernel, call};
 pub use element::{Bf16, Element, F16, F32, I8, Stored, load_part, store_part};
 pub use level::Level;
+pub use portable::ask;
 pub use vector::{Lanes, WIDTH};

@@ -158,6 +158,12 @@ impl Lanes for Portable {
     }
 }
 
+/// Asks for the line of `number`, which will be read.
+#[inline(always)]
+pub fn ask(number: &f32) {
+    hint::<false>(std::ptr::from_ref(number).cast());
+}
+
 /// Asks for a line, to read or to `WRITE` it.
 #[inline(always)]
 fn hint<const WRITE: bool>(from: *const u8) {
