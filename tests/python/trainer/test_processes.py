@@ -35,7 +35,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     found = []
     for count in (1, 2):
         path = tmp_path / f"{count}.json"
-        said = trained(*SMALL, "--steps", "40", "--nproc", str(count), "--json", str(path)).stdout
+        said = trained(*SMALL, "--steps", "25", "--nproc", str(count), "--json", str(path)).stdout
         assert "best possible" in said
         assert f"{count} process" in said
         found.append(json.loads(path.read_text()))
@@ -95,7 +95,7 @@ def waiting_worker(parent: int, rank: int) -> int:
             except OSError:
                 continue
             if int(fields[1]) == parent and f"RANK={rank}".encode() in environment and loaded:
-                time.sleep(3)
+                time.sleep(2)
                 return int(path.name)
         time.sleep(0.1)
     pytest.fail(f"rank {rank} has not started")

@@ -125,11 +125,11 @@ class Synthetic:
         self._mean = made.uniform(0.5, 3.0, dense_features)
         self._sigma = made.uniform(0.6, 1.6, dense_features)
         self._empty = made.uniform(0.0, 0.4, dense_features)
-        self._make_teacher(made)
-        self._bias = 0.0
-        self._bias = self._balanced()
+        self._bias = self._balanced(self._make_teacher(made))
 
-    def _make_teacher(self, made: np.random.Generator) -> None:
+    def _make_teacher(self, made: np.random.Generator) -> NDArray[np.float64]:
+        """Draws what the teacher knows. Returns its logits of the reference samples, without the
+        constant."""
         tables, size = len(self.rows), self.teacher
         self._worth = made.normal(0, 1, (tables, size.known + 1))
         self._worth[:, -1] = 0.0
@@ -143,11 +143,14 @@ class Synthetic:
         # Every part is scaled to its standard deviation over reference samples.
         self._scales = [1.0, 1.0, 1.0]
         ranks, _, filled = self._base(_REFERENCE, _REFERENCE_COUNT)
-        spreads = [float(part.std()) for part in self._parts(ranks, filled)]
+        parts = self._parts(ranks, filled)
+        spreads = [float(part.std()) for part in parts]
         wanted = (size.spread, size.pair_spread, size.dense_spread)
         self._scales = [
             want / spread if spread else 0.0 for want, spread in zip(wanted, spreads, strict=True)
         ]
+        scaled = (part * scale for part, scale in zip(parts, self._scales, strict=True))
+        return np.asarray(sum(scaled))
 
     def samples(self, first: int, count: int) -> Samples:
         """Samples `first` to `first + count - 1`."""
@@ -246,12 +249,10 @@ class Synthetic:
         one, two, three = self._scales
         return ids * one, pairs * two, counts * three
 
-    def _balanced(self) -> float:
+    def _balanced(self, logits: NDArray[np.float64]) -> float:
         """The constant with which the mean of the teacher's probabilities is the positive rate."""
-        ranks, _, dense = self._base(_REFERENCE, _REFERENCE_COUNT)
-        logits = sum(self._parts(ranks, dense))
         low, high = -40.0, 40.0
-        for _ in range(60):
+        for _ in range(30):
             middle = (low + high) / 2
             if expit(logits + middle).mean() < self.positive_rate:
                 low = middle
