@@ -15,6 +15,8 @@ __all__ = [
     "PanicException",
     "Platform",
     "Program",
+    "Router",
+    "RowSquares",
     "Script",
     "TableMemory",
     "Traffic",
