@@ -77,7 +77,7 @@ pub struct Expected<'a> {
     pub weighted: bool,
 }
 
-/// The first out of range of `indices`, all of which are below `rows` otherwise.
+/// The first out of range of `indices`. The others are below `rows`.
 fn out_of_range<I: Index>(indices: &[I], rows: u64) -> Option<usize> {
     // In blocks without a way out, which the compiler vectorizes.
     let all_in = |block: &[I]| block.iter().fold(true, |all, index| all & (index.row() < rows));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Which part of a whole table a table is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Name of the whole table, of which the initial weights are drawn.
+    /// Name of the whole table, from which the initial weights are drawn.
     pub whole: String,
     /// Rows of the whole table.
     pub whole_rows: u64,

@@ -13,7 +13,7 @@ pub struct Blocks {
 
 impl Blocks {
     /// Blocks of `sizes` bags each. Fails when the lengths of `lengths` don't add up to `count`
-    /// indices, or are not as many as the sizes say.
+    /// indices, or do not have the number that the sizes say.
     pub fn new<L: Number>(sizes: &[usize], lengths: &[L], count: usize) -> Result<Self, Fault> {
         let bags: usize = sizes.iter().sum();
         if bags != lengths.len() {

@@ -57,7 +57,7 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// When a flit arrives that comes to the link now and takes `delay` cycles to cross it.
+    /// When a flit arrives that reaches the link now and takes `delay` cycles to cross it.
     #[inline]
     pub(super) fn arrival(&mut self, now: u64, delay: u64) -> u64 {
         let begin = self.last.max(now * CYCLE);
