@@ -203,17 +203,6 @@ impl Flits {
         self.arrived = arrived;
     }
 
-    /// Flits that each link has carried, on all its channels.
-    fn flits(&self) -> Vec<u64> {
-        let lanes = &self.network.routing().lanes;
-        let mut links = vec![0; self.graph.len() as usize];
-        for (channel, flits) in (0..).zip(self.network.flits()) {
-            let Some(link) = lanes.link(channel) else { break };
-            links[link as usize] += flits;
-        }
-        links
-    }
-
     /// The least time in which bytes leave an NPU that may use all its links.
     fn least(&self, src: u32, bytes: u64) -> Span {
         let links = self.network.routing().leaving(src);
@@ -281,10 +270,10 @@ impl Flits {
         if self.network.routing().has_one_length() {
             return bytes;
         }
-        for (link, flits) in (0..).zip(self.flits()) {
+        for (link, used) in (0..).zip(seen::whole(&self.graph, &self.network)) {
             if self.graph.link(link).from < self.graph.npus() {
                 let dim = if self.by_link { 0 } else { self.graph.dim(link) };
-                bytes[dim as usize] += u128::from(flits) * u128::from(self.settings.flit);
+                bytes[dim as usize] += u128::from(used.flits) * u128::from(self.settings.flit);
             }
         }
         bytes

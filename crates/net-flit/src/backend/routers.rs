@@ -90,14 +90,6 @@ impl Routers {
         }
     }
 
-    /// Flits that each channel has carried.
-    pub(super) fn flits(&self) -> Vec<u64> {
-        match self {
-            Garnet(network) => network.flits(),
-            Textbook(network) => network.flits().collect(),
-        }
-    }
-
     /// What each class of each channel has done up to now.
     pub(super) fn uses(&self) -> Vec<Vec<Use>> {
         match self {

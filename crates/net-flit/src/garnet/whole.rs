@@ -102,16 +102,6 @@ impl<R: Routing> Whole<R> {
         }
     }
 
-    /// Flits that each channel has carried.
-    pub fn flits(&self) -> Vec<u64> {
-        match &self.0 {
-            Kind::One(network) => network.flits().collect(),
-            Kind::Many(parts) => {
-                merged(parts.each(|part| part.flits().collect()), |one, other| one + other)
-            }
-        }
-    }
-
     /// What each virtual network of each channel has done up to now.
     pub fn uses(&self) -> Vec<Vec<Use>> {
         let of = |network: &Garnet<R>| network.uses().map(Iterator::collect).collect::<Vec<_>>();

@@ -196,11 +196,6 @@ impl<R: Routing> InputQueued<R> {
         self.traversals
     }
 
-    /// Flits that each channel has carried.
-    pub fn flits(&self) -> impl Iterator<Item = u64> + '_ {
-        self.uses().map(|uses| uses.map(|used| used.flits).sum())
-    }
-
     /// What each virtual network of each channel has done up to now.
     pub fn uses(&self) -> impl Iterator<Item = impl Iterator<Item = Use> + '_> + '_ {
         let until = self.now + 1;
