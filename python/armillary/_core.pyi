@@ -26,6 +26,7 @@ __all__ = [
     "backends",
     "blocks",
     "check",
+    "check_batch",
     "collective",
     "flit_run",
     "is_backend",
@@ -123,6 +124,16 @@ class RowSquares:
     def __len__(self) -> int: ...
     def write(self, to: NDArray[Any]) -> None:
         """Writes the sums, float32."""
+
+def check_batch(
+    samples: int, batch: _Arrays, features: Sequence[tuple[str, str, int, bool]]
+) -> None:
+    """Checks a batch. `features` are each feature's name, its table, the table's rows, and whether
+    it takes weights.
+
+    Raises:
+        InputError: a fault of the batch.
+    """
 
 @final
 class Router:

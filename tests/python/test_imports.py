@@ -161,6 +161,7 @@ LIBRARIES: dict[str, set[str]] = {
     "clarabel": {"design"},
     "msgspec": {"report", "workload", "sweep"},
     "torch": {"trainer"},
+    "triton": {"trainer"},
 }
 """Library -> rooms that may import it."""
 

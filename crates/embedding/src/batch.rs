@@ -70,8 +70,11 @@ pub struct Batch<'a> {
 
 /// A feature, as far as a batch is checked against it.
 pub struct Expected<'a> {
+    /// Its name.
     pub feature: &'a str,
+    /// Its table.
     pub table: &'a str,
+    /// Rows of the table.
     pub rows: u64,
     /// Whether lookups may have weights.
     pub weighted: bool,

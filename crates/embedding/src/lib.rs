@@ -27,7 +27,7 @@ mod table;
 mod tasks;
 mod update;
 
-pub use batch::{Batch, Integers};
+pub use batch::{Batch, Expected, Integers, check};
 pub use engine::{Engine, Feature, Pooling};
 pub use fault::Fault;
 pub use lanes::Level;

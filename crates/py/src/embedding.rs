@@ -1,7 +1,9 @@
 //! `_core.Embedding`: tables, lookups and updates of `embedding`, on arrays of numpy.
 #![allow(unsafe_code)] // Tables are seen through the buffer protocol.
 
-use embedding::{Engine, Feature, Level, Memory, Optimizer, Part, Pooling, Precision, Rule, Table};
+use embedding::{
+    Engine, Expected, Feature, Level, Memory, Optimizer, Part, Pooling, Precision, Rule, Table,
+};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -286,4 +288,26 @@ impl Embedding {
         self.0.level = found.ok_or_else(|| bad(format!("this machine has no {name:?}")))?;
         Ok(())
     }
+}
+
+/// Checks a batch of features, each with its table, the table's rows, and whether it takes weights.
+#[pyfunction]
+pub fn check_batch(
+    py: Python<'_>,
+    samples: usize,
+    batch: Given<'_>,
+    features: Vec<(String, String, u64, bool)>,
+) -> PyResult<()> {
+    let arrays = Arrays::of(samples, &batch)?;
+    let expected: Vec<Expected<'_>> = features
+        .iter()
+        .map(|(feature, table, rows, weighted)| Expected {
+            feature,
+            table,
+            rows: *rows,
+            weighted: *weighted,
+        })
+        .collect();
+    let done = embedding::check(&arrays.batch(), &expected);
+    done.map(|_| ()).map_err(|found| fault(py, &found))
 }

@@ -17,8 +17,11 @@ from armillary.trainer.batch import SparseBatch
 from armillary.trainer.optimizers import Optimizer
 from armillary.trainer.tables import Feature, Table
 
-_TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+"""Types of tables that are trained."""
 
+BatchParts = tuple[Tensor, Tensor, Tensor | None]
+"""Lengths, indices and weights, of types that an engine reads."""
 _Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]
 """Lengths, indices and weights, as numpy arrays."""
 
@@ -29,6 +32,9 @@ class EmbeddingCollection(torch.nn.Module):
     Initial weights are uniform between plus and minus one by the root of a table's rows. They
     depend on the seed, the table's name, the row and the column only.
     """
+
+    device = torch.device("cpu")
+    """Where the tables are, and the results."""
 
     def __init__(
         self,
@@ -54,7 +60,7 @@ class EmbeddingCollection(torch.nn.Module):
         places = {table.name: place for place, table in enumerate(self.tables)}
         _check(self.tables, self.features)
         self._engine = _core.Embedding(
-            [_table_settings(table) for table in self.tables],
+            [self._settings(table) for table in self.tables],
             [
                 {"name": each.name, "table": places[each.table], "pooling": each.pooling}
                 for each in self.features
@@ -72,6 +78,21 @@ class EmbeddingCollection(torch.nn.Module):
         for place, table in enumerate(self.tables):
             self._view(place, table)
 
+    def _settings(self, table: Table) -> dict[str, Any]:
+        """A table's settings as the native engine reads them."""
+        whole = table.whole
+        return {
+            "name": table.name,
+            "rows": table.rows,
+            "dim": table.dim,
+            "dtype": table.dtype,
+            "stochastic_rounding": table.stochastic_rounding,
+            "whole": whole.table,
+            "whole_rows": whole.rows,
+            "first_row": whole.first_row,
+            "first_column": whole.first_column,
+        }
+
     def _view(self, place: int, table: Table) -> None:
         memory, state = self._engine.memory(place)
         if table.dtype == "int8":
@@ -79,7 +100,7 @@ class EmbeddingCollection(torch.nn.Module):
             self._weights[table.name] = torch.frombuffer(memory, dtype=torch.uint8).view(shape)
             self._state[table.name] = {}
             return
-        rows = torch.frombuffer(memory, dtype=_TYPES[table.dtype])
+        rows = torch.frombuffer(memory, dtype=TYPES[table.dtype])
         self._weights[table.name] = rows.view(table.rows, table.dim)
         parts = [torch.frombuffer(part, dtype=torch.float32) for part in state]
         self._state[table.name] = {
@@ -113,6 +134,11 @@ class EmbeddingCollection(torch.nn.Module):
     def set_threads(self, threads: int) -> None:
         """Sets the number of threads. It changes no result."""
         self._engine.threads = threads
+
+    def _arrays(self, parts: BatchParts) -> _Arrays:
+        """A batch as the engine reads it."""
+        lengths, indices, weights = parts
+        return lengths.numpy(), indices.numpy(), None if weights is None else weights.numpy()
 
     def _run_forward(self, samples: int, arrays: _Arrays) -> Tensor:
         rows = arrays[1].size if self._unpooled else samples
@@ -171,21 +197,6 @@ class EmbeddingCollection(torch.nn.Module):
             self._engine.step = int(state_dict[step])
 
 
-def _table_settings(table: Table) -> dict[str, Any]:
-    whole = table.whole
-    return {
-        "name": table.name,
-        "rows": table.rows,
-        "dim": table.dim,
-        "dtype": table.dtype,
-        "stochastic_rounding": table.stochastic_rounding,
-        "whole": whole.table,
-        "whole_rows": whole.rows,
-        "first_row": whole.first_row,
-        "first_column": whole.first_column,
-    }
-
-
 def _check(tables: Sequence[Table], features: Sequence[Feature]) -> None:
     problems = []
     for kind, all_of in (("table", tables), ("feature", features)):
@@ -209,10 +220,10 @@ def _check(tables: Sequence[Table], features: Sequence[Feature]) -> None:
 
 def _lookup(collection: EmbeddingCollection, sparse: SparseBatch) -> Tensor:
     """Looks up a batch; with gradients, if torch records them."""
-    arrays = _arrays(sparse)
+    arrays = collection._arrays(_parts(sparse))
     if not torch.is_grad_enabled():
         return collection._run_forward(sparse.samples, arrays)
-    anchor = torch.empty(0, requires_grad=True)
+    anchor = torch.empty(0, device=collection.device, requires_grad=True)
     result = _Lookup.apply(anchor, sparse.weights, collection, sparse.samples, arrays)
     assert isinstance(result, Tensor)
     return result
@@ -223,21 +234,21 @@ _opaque_lookup = torch.compiler.disable(_lookup)  # type: ignore[no-untyped-call
 """`_lookup`, which `torch.compile` calls and does not look into."""
 
 
-def _arrays(sparse: SparseBatch) -> _Arrays:
-    def array(name: str, tensor: Tensor, *types: torch.dtype) -> NDArray[Any]:
+def _parts(sparse: SparseBatch) -> BatchParts:
+    def part(name: str, tensor: Tensor, *types: torch.dtype) -> Tensor:
         if tensor.dtype not in types:
             allowed = " or ".join(map(str, types))
             raise InputError([Problem("", f"batch: {name}", f"type {tensor.dtype}", allowed)])
-        return tensor.detach().contiguous().numpy()
+        return tensor.detach().contiguous()
 
     integers = (torch.int32, torch.int64)
     if sparse.lengths.dim() != 2:
         shape = f"shape {list(sparse.lengths.shape)}"
         raise InputError([Problem("", "batch: lengths", shape, "[features, samples]")])
     return (
-        array("lengths", sparse.lengths, *integers),
-        array("indices", sparse.indices, *integers),
-        None if sparse.weights is None else array("weights", sparse.weights, torch.float32),
+        part("lengths", sparse.lengths, *integers),
+        part("indices", sparse.indices, *integers),
+        None if sparse.weights is None else part("weights", sparse.weights, torch.float32),
     )
 
 
@@ -246,7 +257,8 @@ class _Context(Protocol):
 
     collection: EmbeddingCollection
     samples: int
-    arrays: _Arrays
+    arrays: Any
+    home: torch.device | None
     needs_input_grad: tuple[bool, ...]
 
 
@@ -261,13 +273,16 @@ class _Lookup(torch.autograd.Function):
         weights: Tensor | None,
         collection: EmbeddingCollection,
         samples: int,
-        arrays: _Arrays,
+        arrays: Any,  # noqa: ANN401 - what the collection's engine reads
     ) -> Tensor:
         ctx.collection, ctx.samples, ctx.arrays = collection, samples, arrays
+        ctx.home = None if weights is None else weights.device
         return collection._run_forward(samples, arrays)
 
     @staticmethod
     def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        weights = torch.empty(len(ctx.arrays[1])) if ctx.needs_input_grad[1] else None
+        weights = None
+        if ctx.needs_input_grad[1]:
+            weights = torch.empty(len(ctx.arrays[1]), device=ctx.collection.device)
         ctx.collection._run_backward(ctx.samples, ctx.arrays, gradients[0], weights)
-        return None, weights, None, None, None
+        return None, None if weights is None else weights.to(ctx.home), None, None, None

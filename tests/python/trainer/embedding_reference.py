@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from armillary import _core
 from armillary.trainer.batch import SparseBatch
 from armillary.trainer.embedding import EmbeddingCollection
 from armillary.trainer.optimizers import (
@@ -21,6 +25,36 @@ from armillary.trainer.tables import Feature, Table
 
 Array = NDArray[np.float64]
 
+KERNELS = os.environ.get("TRITON_INTERPRET") == "1"
+"""Whether tests run on the kernels of GPUs, in Triton's interpreter; see `test_gpu.py`."""
+
+
+def collection_of(
+    tables: Sequence[Table],
+    features: Sequence[Feature],
+    optimizer: Optimizer,
+    *,
+    threads: int = 1,
+    **settings: Any,  # noqa: ANN401 - those of the collection
+) -> EmbeddingCollection:
+    """Tables in the implementation that is tested."""
+    if not KERNELS:
+        return EmbeddingCollection(tables, features, optimizer, threads=threads, **settings)
+    from armillary.trainer.gpu import GpuEmbeddingCollection
+
+    return GpuEmbeddingCollection(tables, features, optimizer, device="cpu", **settings)
+
+
+def levels() -> list[str]:
+    """Instruction sets of the implementation that is tested."""
+    return [""] if KERNELS else _core.Embedding.levels()
+
+
+def use_level(collection: EmbeddingCollection, level: str) -> None:
+    """Makes a collection use an instruction set."""
+    if not KERNELS:
+        collection._engine.level = level
+
 
 @dataclass
 class Case:
@@ -33,9 +67,7 @@ class Case:
     optimizer: Optimizer
 
     def collection(self, seed: int = 0, threads: int = 1) -> EmbeddingCollection:
-        return EmbeddingCollection(
-            self.tables, self.features, self.optimizer, seed=seed, threads=threads
-        )
+        return collection_of(self.tables, self.features, self.optimizer, seed=seed, threads=threads)
 
 
 def bags(case: Case) -> list[tuple[int, int, slice]]:

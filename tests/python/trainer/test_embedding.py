@@ -11,11 +11,19 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
-from embedding_reference import Array, Case, Reference, forward, of_weights
+from embedding_reference import (
+    KERNELS,
+    Array,
+    Case,
+    Reference,
+    forward,
+    levels,
+    of_weights,
+    use_level,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from armillary import _core
 from armillary.trainer.batch import SparseBatch
 from armillary.trainer.embedding import EmbeddingCollection
 from armillary.trainer.optimizers import (
@@ -44,8 +52,11 @@ DIMS = [*range(1, 36), 48, 63, 64, 65, 100, 128, 129, 160, 300]
 
 Numbers = torch.Tensor | Array
 
-CASES = 8
+CASES = 1 if KERNELS else 8
 """Cases of one example of hypothesis, whose own cost is more than theirs."""
+
+SHARE = 20 if KERNELS else 1
+"""What numbers of examples are divided by: the interpreter of kernels is slow."""
 
 PRECISION = {"float32": 2e-6, "float16": 2**-10, "bfloat16": 2**-7}
 """Largest relative error of one step, next to that of the type."""
@@ -106,7 +117,7 @@ def close(found: Numbers, expected: Numbers, precision: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=precision, atol=4 * precision)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 // SHARE, deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["float32", "float16", "bfloat16"]))
 def test_steps_equal_numpy(seed: int, pooled: bool, dtype: DType) -> None:
     """1,200 cases with a forward and two backward passes each."""
@@ -116,7 +127,7 @@ def test_steps_equal_numpy(seed: int, pooled: bool, dtype: DType) -> None:
         collection = case.collection(
             seed=int(random.integers(100)), threads=int(random.integers(1, 3))
         )
-        collection._engine.level = random.choice(_core.Embedding.levels())
+        use_level(collection, random.choice(levels()))
         reference = Reference(case.optimizer, taken(collection, case))
         for _ in range(2):
             result = collection(case.batch)
@@ -132,7 +143,7 @@ def test_steps_equal_numpy(seed: int, pooled: bool, dtype: DType) -> None:
                     close(state, expected, 1e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 // SHARE, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["float32", "float16", "bfloat16"]))
 def test_bits_do_not_depend_on_threads_or_instructions(seed: int, dtype: DType) -> None:
     random = np.random.default_rng(seed)
@@ -143,10 +154,10 @@ def test_bits_do_not_depend_on_threads_or_instructions(seed: int, dtype: DType) 
     ]
     case.grad += torch.from_numpy(random.standard_normal(tuple(case.grad.shape))).float()
     seen = set()
-    for level in _core.Embedding.levels():
+    for level in levels():
         for threads in (1, 3):
             collection = case.collection(threads=threads)
-            collection._engine.level = level
+            use_level(collection, level)
             bits = b""
             for _ in range(2):
                 result = collection(case.batch)
@@ -158,6 +169,7 @@ def test_bits_do_not_depend_on_threads_or_instructions(seed: int, dtype: DType) 
     assert len(seen) == 1
 
 
+@pytest.mark.skipif(KERNELS, reason="kernels have no threads to share rows out to")
 def test_bits_do_not_depend_on_threads_in_large_batches() -> None:
     """Rows of a table are shared out to threads."""
     random, seen = np.random.default_rng(4), set()
@@ -176,7 +188,7 @@ def test_bits_do_not_depend_on_threads_in_large_batches() -> None:
     assert len(seen) == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 // SHARE, deadline=None)
 @given(st.integers(0, 2**32))
 def test_gradients_of_weights(seed: int) -> None:
     """Against numpy, and against finite differences of the forward pass."""
@@ -296,6 +308,7 @@ def test_rates_can_change_between_steps() -> None:
     assert collection.weight("t").item() == pytest.approx(start - 0.75)
 
 
+@pytest.mark.skipif(KERNELS, reason="kernels give the bits of the engine")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("start", [1.0, 3e-6, 60000.0])
 def test_rounding_by_chance_is_right_on_average(dtype: DType, start: float) -> None:
@@ -334,6 +347,6 @@ def test_rows_of_eight_bits() -> None:
         scale, offset = stored[:, dim:].copy().view(np.float32).astype(np.float64).T
         weights = {"t": values * scale[:, None] + offset[:, None]}
         assert np.abs(weights["t"]).max() <= 1 / math.sqrt(50) + 1e-6
-        for level in _core.Embedding.levels():
-            collection._engine.level = level
+        for level in levels():
+            use_level(collection, level)
             close(collection(batch).detach(), forward(case, weights), 2e-6)

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from embedding_reference import collection_of
 
 from armillary.errors import InputError
 from armillary.trainer.batch import SparseBatch
@@ -25,7 +26,7 @@ def two(dtype: DType = "float32", refuse_not_finite: bool = True) -> EmbeddingCo
     tables = [Table("first", 4, 3, dtype), Table("second", 2, 2, dtype)]
     features = [Feature("a", "first"), Feature("b", "second")]
     rule = Sgd(learning_rate=1)
-    return EmbeddingCollection(tables, features, rule, refuse_not_finite=refuse_not_finite)
+    return collection_of(tables, features, rule, refuse_not_finite=refuse_not_finite)
 
 
 def changed(batch: SparseBatch, **parts: list[Any]) -> SparseBatch:
@@ -132,11 +133,11 @@ def test_faulty_tables_are_named(
     tables: list[Table], features: list[Feature], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        EmbeddingCollection(tables, features, Sgd())
+        collection_of(tables, features, Sgd())
 
 
 def test_weights_need_sums() -> None:
-    collection = EmbeddingCollection([Table("t", 4, 3)], [Feature("f", "t", "mean")], Sgd())
+    collection = collection_of([Table("t", 4, 3)], [Feature("f", "t", "mean")], Sgd())
     batch = SparseBatch(torch.tensor([[1]]), torch.tensor([1]), torch.ones(1))
     with pytest.raises(InputError, match='feature "f"'):
         collection(batch)
@@ -158,7 +159,7 @@ def test_nothing_is_recorded_without_gradients() -> None:
 
 def of_rows(optimizer: Optimizer, part: Part | None, rows: int, dim: int) -> EmbeddingCollection:
     table = Table("t", rows, dim, "bfloat16", stochastic_rounding=True, part=part)
-    return EmbeddingCollection([table], [Feature("f", "t")], optimizer, seed=5)
+    return collection_of([table], [Feature("f", "t")], optimizer, seed=5)
 
 
 def test_parts_start_and_round_as_the_whole() -> None:
@@ -175,7 +176,7 @@ def test_parts_start_and_round_as_the_whole() -> None:
         whole(batch).backward(grad)
         rows(SparseBatch(torch.ones(1, 8).int(), torch.arange(8))).backward(grad[12:])
         columns(batch).backward(grad[:, 7:])
-    other = EmbeddingCollection(whole.tables, whole.features, Sgd(), seed=6)
+    other = collection_of(whole.tables, whole.features, Sgd(), seed=6)
     assert not torch.equal(other.weight("t"), whole.weight("t"))
 
 
@@ -185,7 +186,7 @@ def test_training_continues_from_a_saved_state(dtype: DType) -> None:
     batch = SparseBatch(torch.tensor([[3, 2]]), torch.tensor([1, 8, 1, 0, 7]))
 
     def make(seed: int) -> EmbeddingCollection:
-        return EmbeddingCollection(tables, [Feature("f", "t")], Adam(), seed=seed)
+        return collection_of(tables, [Feature("f", "t")], Adam(), seed=seed)
 
     def train(collection: EmbeddingCollection) -> None:
         for _ in range(3):
@@ -205,7 +206,7 @@ def test_training_continues_from_a_saved_state(dtype: DType) -> None:
 
 
 def test_a_state_that_does_not_fit_is_refused() -> None:
-    collection = EmbeddingCollection([Table("t", 9, 5)], [Feature("f", "t")], RowWiseAdaGrad())
+    collection = collection_of([Table("t", 9, 5)], [Feature("f", "t")], RowWiseAdaGrad())
     saved = collection.state_dict()
     with pytest.raises(RuntimeError, match=r"Missing key.*t\.sum"):
         collection.load_state_dict({name: saved[name] for name in ("t.weight", "step")})

@@ -1,0 +1,437 @@
+"""Embedding tables in the memory of a GPU: `EmbeddingCollection` with kernels in Triton.
+
+Here: memory, checks, sorting, launches. Not here: the kernels and their order of sums
+(`gpu_kernels.py`), what torch sees (`embedding.py`).
+
+A backward pass, without atomics and without a gradient of a table's size:
+
+    keys      each lookup's table and row as one number
+    sort      stable, so that lookups of one row keep the order of the batch
+    add up    gradients of a row's lookups, in their order
+    change    the row and its state, once, by one program"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import _core
+from ..errors import InputError, Problem
+from .embedding import TYPES, BatchParts, EmbeddingCollection
+from .optimizers import AdaGrad, Adam, Lamb, Optimizer, RowWiseAdaGrad, Sgd
+from .tables import Feature, Table
+
+kernels: Any
+try:
+    from . import gpu_kernels
+except ModuleNotFoundError as error:
+    if error.name != "triton":
+        raise
+    kernels = None
+else:
+    kernels = gpu_kernels
+
+CHUNK = 1024
+"""Gradients of a row that one program adds up in the order of the batch."""
+_BLOCK = 1024
+"""Most columns of a row that one program looks up."""
+_FILL = 4096
+"""Initial weights that one program draws."""
+_KINDS = {"float32": 0, "float16": 1, "bfloat16": 2, "int8": 3}
+_RULES: dict[type[Optimizer], int] = {Sgd: 0, AdaGrad: 1, RowWiseAdaGrad: 2, Adam: 3, Lamb: 4}
+_WORD = 2**64 - 1
+_EXACT: dict[str, Any] = {"enable_fp_fusion": False}
+"""Options of a launch: multiplies and adds are rounded each."""
+
+
+class Group(NamedTuple):
+    """Tables for which a kernel is compiled and launched together."""
+
+    dtype: str
+    width: int
+    """Columns, rounded up to a power of two."""
+    by_chance: bool
+    """Whether updates are rounded by chance."""
+
+
+class Lookups(NamedTuple):
+    """A batch that was checked, on the GPU. Without bags, it has no lookups."""
+
+    starts: Tensor
+    """Where each bag starts, and the end, int64 [bags + 1]."""
+    indices: Tensor
+    weights: Tensor | None
+    bags: Tensor
+    """The bag of each lookup, int64."""
+    features: Tensor
+    """The feature of each lookup, int64."""
+
+
+class GpuEmbeddingCollection(EmbeddingCollection):
+    """`EmbeddingCollection` on a GPU. Batches may be there or on the host; results are there.
+
+    Tables start and change with the bits of `EmbeddingCollection`, except for rows that a batch
+    looks up more than `chunk` times. Two runs have the same bits always.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        features: Sequence[Feature],
+        optimizer: Optimizer,
+        *,
+        seed: int = 0,
+        refuse_not_finite: bool = True,
+        device: torch.device | str = "cuda",
+        chunk: int = CHUNK,
+    ) -> None:
+        """As `EmbeddingCollection`. With Triton's interpreter (`TRITON_INTERPRET=1`), `device` is
+        `cpu`.
+
+        Raises:
+            InputError: as `EmbeddingCollection`; no Triton, no such GPU, or no room on it.
+        """
+        device = torch.device(device)
+        _require(device)
+        self._room = device
+        super().__init__(
+            tables, features, optimizer, seed=seed, refuse_not_finite=refuse_not_finite
+        )
+        self.device = device
+        self._chunk = chunk
+        self._seed = seed
+        places = {table.name: place for place, table in enumerate(self.tables)}
+        self._places = [places[each.table] for each in self.features]
+        self._align = math.gcd(16, *(table.dim for table in self.tables))
+        self._groups = list(dict.fromkeys(map(_group, self.tables)))
+        self._first_keys = [0, *accumulate(table.rows for table in self.tables)]
+        self._facts = self._put([self._facts_of(place) for place in range(len(self.tables))])
+        columns = accumulate([self.tables[place].dim for place in self._places], initial=0)
+        self._feature_facts = self._put(
+            [
+                [place, 0 if self._unpooled else column, feature.pooling == "mean"]
+                for place, column, feature in zip(
+                    self._places, columns, self.features, strict=False
+                )
+            ]
+        )
+        self._rows = self._put([self.tables[place].rows for place in self._places])
+        self._fill()
+
+    # Memory.
+
+    def _settings(self, table: Table) -> dict[str, Any]:
+        # One row of each table is on the host, for the checks of settings.
+        return {**super()._settings(table), "rows": min(table.rows, 1)}
+
+    def _view(self, place: int, table: Table) -> None:
+        wide = table.dim + 8 if table.dtype == "int8" else table.dim
+        dtype = torch.uint8 if table.dtype == "int8" else TYPES[table.dtype]
+        names = () if table.dtype == "int8" else self.optimizer.state
+        shape = (table.rows,) if self.optimizer.by_row else (table.rows, table.dim)
+        try:
+            weights = torch.zeros(table.rows, wide, dtype=dtype, device=self._room)
+            state = {name: torch.zeros(shape, device=self._room) for name in names}
+        except RuntimeError:
+            size = table.rows * wide * dtype.itemsize / 2**30
+            said = f"no memory for {size:.1f} GiB on {self._room}"
+            raise InputError([Problem("", f'table "{table.name}"', said)]) from None
+        self._weights[table.name], self._state[table.name] = weights, state
+
+    def _put(self, numbers: Sequence[Any]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.int64, device=self.device)
+
+    def _facts_of(self, place: int) -> list[int]:
+        table = self.tables[place]
+        state = [part.data_ptr() for part in self._state[table.name].values()]
+        return [
+            self._weights[table.name].data_ptr(),
+            table.dim,
+            self._groups.index(_group(table)),
+            *[*state, 0, 0][:2],
+            self._first_keys[place],
+            table.whole.first_row,
+            table.whole.first_column,
+            0,
+        ]
+
+    def _fill(self) -> None:
+        """Initial weights, as in `crates/embedding/src/fill.rs`."""
+        keys = self._put([_signed(_named(self._seed, table.whole.table)) for table in self.tables])
+        for place, table in enumerate(self.tables):
+            bound = np.float32(1 / math.sqrt(table.whole.rows))
+            grid = (-(-table.rows * table.dim // _FILL),)
+            kernels.initial_weights[grid](
+                self._facts, keys, place, table.rows, float(bound),
+                BLOCK=_FILL, KIND=_KINDS[table.dtype], **_EXACT,
+            )  # fmt: skip
+            if table.dtype == "int8":
+                scale = bound / np.float32(127)
+                ends = torch.tensor([scale, scale * np.float32(-128)]).view(torch.uint8)
+                self._weights[table.name][:, table.dim :] = ends.to(self.device)
+
+    # A batch.
+
+    def _arrays(self, parts: BatchParts) -> Any:  # noqa: ANN401 - tensors instead of arrays
+        return tuple(
+            None if part is None else part.to(self.device, non_blocking=True) for part in parts
+        )
+
+    def _check(self, samples: int, parts: BatchParts) -> Lookups:
+        """A batch, ready to be looked up. Raises `InputError` as the native engine does."""
+        lengths, indices, weights = parts
+        lengths = lengths.reshape(-1).to(torch.int64)
+        bags, count = len(lengths), len(indices)
+        summed = all(each.pooling == "sum" for each in self.features)
+        fits = bags == samples * len(self.features) and (bags > 0 or count == 0)
+        fits &= weights is None or (summed and len(weights) == count)
+        starts = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        numbers = torch.arange(count, device=self.device)
+        # Safe for any lengths, also those that are refused.
+        bag_of = torch.searchsorted(starts[1:].contiguous(), numbers, right=True)
+        bag_of = bag_of.clamp_(max=max(bags - 1, 0))
+        features = bag_of // max(samples, 1)
+        if fits:
+            inside = (lengths >= 0).all() & (lengths <= count).all() & (starts[-1] == count)
+            inside &= ((indices >= 0) & (indices < self._rows[features])).all()
+            if weights is not None:
+                inside &= weights.isfinite().all()
+            fits = bool(inside)
+        if not fits:
+            self._refuse(samples, parts)
+        return Lookups(starts, indices, weights, bag_of, features)
+
+    def _refuse(self, samples: int, parts: BatchParts) -> None:
+        lengths, indices, weights = (None if part is None else part.cpu() for part in parts)
+        assert lengths is not None
+        assert indices is not None
+        arrays = (lengths.numpy(), indices.numpy(), None if weights is None else weights.numpy())
+        expected = [
+            (each.name, each.table, self.tables[place].rows, each.pooling == "sum")
+            for each, place in zip(self.features, self._places, strict=True)
+        ]
+        _core.check_batch(samples, arrays, expected)
+        raise AssertionError("a batch that is right was refused")
+
+    def _run_forward(self, samples: int, arrays: Any) -> Tensor:  # noqa: ANN401
+        found = self._check(samples, arrays)
+        rows = len(found.indices) if self._unpooled else samples
+        out = torch.empty(rows, self._width, device=self.device)
+        bags = rows if self._unpooled else samples * len(self.features)
+        if not bags:
+            return out
+        for number, group in enumerate(self._groups):
+            block = min(group.width, _BLOCK)
+            kernels.look_up[(bags, group.width // block)](
+                self._facts, self._feature_facts, found.starts, found.features, found.indices,
+                found.weights, out, samples, self._width, number,
+                BLOCK=block, KIND=_KINDS[group.dtype], POOLED=not self._unpooled,
+                WEIGHTED=found.weights is not None, ALIGN=self._align, num_warps=_warps(block),
+                **_EXACT,
+            )  # fmt: skip
+        return out
+
+    def _run_backward(
+        self,
+        samples: int,
+        arrays: Any,  # noqa: ANN401
+        grad: Tensor,
+        weights: Tensor | None,
+    ) -> None:
+        grad = grad.detach().to(self.device, torch.float32).contiguous()
+        found = self._check(samples, arrays)
+        self._require_trainable(grad)
+        self._engine.step += 1
+        if not len(found.indices):
+            return
+        tables = self._feature_facts[found.features, 0]
+        sources = self._sources(samples, found)
+        if weights is not None:
+            self._weight_gradients(found, tables, sources, grad, weights)
+        keys = self._facts[tables, int(kernels.FIRST_KEY)] + found.indices
+        if self._first_keys[-1] < 2**31:
+            keys = keys.to(torch.int32)
+        keys, order = torch.sort(keys, stable=True)
+        factors = self._factors(found)
+        factors = None if factors is None else factors[order]
+        self._change(keys, tables[order].to(torch.int32), sources[order], factors, grad)
+
+    def _require_trainable(self, grad: Tensor) -> None:
+        for table in self.tables:
+            if table.dtype == "int8":
+                said, allowed = "rows of 8 bits are read only", "float32, float16 or bfloat16"
+                place = f'table "{table.name}"'
+                raise InputError([Problem("", place, said, f"{allowed} for training")])
+        if not self._engine.refuse_not_finite or bool(grad.isfinite().all()):
+            return
+        row, column = (~grad.isfinite()).nonzero()[0].tolist()
+        place = f"lookup {row}"
+        if not self._unpooled:
+            firsts = self._feature_facts[:, 1].tolist()
+            feature = max(at for at, first in enumerate(firsts) if first <= column)
+            place = f'feature "{self.features[feature].name}": sample {row}'
+        said = f"{grad[row, column].item()} in the gradient"
+        raise InputError([Problem("", f"gradient: {place}", said, "finite numbers")])
+
+    def _sources(self, samples: int, found: Lookups) -> Tensor:
+        """Where the gradient of each lookup starts."""
+        if self._unpooled:
+            return torch.arange(len(found.indices), device=self.device) * self._width
+        columns = self._feature_facts[found.features, 1]
+        return found.bags % samples * self._width + columns
+
+    def _factors(self, found: Lookups) -> Tensor | None:
+        """What the gradient of each lookup is multiplied with; `None`: nothing."""
+        if found.weights is not None or self._unpooled:
+            return found.weights
+        if all(each.pooling == "sum" for each in self.features):
+            return None
+        rows = found.starts.diff()[found.bags].to(torch.float32)
+        mean = self._feature_facts[found.features, 2] != 0
+        return torch.where(mean, rows.reciprocal(), 1.0)
+
+    def _change(
+        self, keys: Tensor, tables: Tensor, sources: Tensor, factors: Tensor | None, grad: Tensor
+    ) -> None:
+        """Changes the rows of sorted lookups."""
+        facts, chunk, count = self._facts, self._chunk, len(keys)
+        if any(group.by_chance for group in self._groups):
+            facts = facts.clone()
+            facts[:, int(kernels.CHANCE)] = self._put([_signed(key) for key in self._chances()])
+        last_of = torch.searchsorted(keys, keys, right=True)
+        first_of = torch.searchsorted(keys, keys[::chunk].contiguous())
+        width = max(group.width for group in self._groups)
+        slots = len(first_of) if count > chunk else 0
+        partial = torch.empty(slots, width, device=self.device)
+        constants = self._constants()
+        for number, group in enumerate(self._groups):
+            vectors = max(group.width // 64, 1)
+            shape: dict[str, Any] = {
+                "CHUNK": chunk,
+                "VECTORS": vectors,
+                "FACTORS": factors is not None,
+                "ALIGN": self._align,
+                "num_warps": _warps(group.width),
+                **_EXACT,
+            }
+            if slots:
+                kernels.add_up_chunks[(slots,)](
+                    facts, tables, sources, factors, grad, first_of, last_of, partial, width,
+                    number, **shape,
+                )  # fmt: skip
+            kernels.change_rows[(count,)](
+                facts, keys, tables, last_of, sources, factors, grad, partial, width, number,
+                KIND=_KINDS[group.dtype], BY_CHANCE=group.by_chance, **constants, **shape,
+            )  # fmt: skip
+
+    def _weight_gradients(
+        self, found: Lookups, tables: Tensor, sources: Tensor, grad: Tensor, out: Tensor
+    ) -> None:
+        for number, group in enumerate(self._groups):
+            kernels.weight_gradients[(len(out),)](
+                self._facts, tables, found.indices, sources, grad, out, number,
+                VECTORS=group.width // 16, KIND=_KINDS[group.dtype], ALIGN=self._align,
+                num_warps=_warps(group.width), **_EXACT,
+            )  # fmt: skip
+
+    def _chances(self) -> list[int]:
+        """The keys of rounding by chance in this step (`crates/embedding/src/backward.rs`)."""
+        step = _mixed(self._engine.step)
+        return [_mixed(_named(self._seed, table.whole.table) ^ step) for table in self.tables]
+
+    def _constants(self) -> dict[str, Any]:
+        """The optimizer's numbers in this step, rounded to float32 as in `crates/embedding`."""
+        of, one = self.optimizer, np.float32(1)
+        rate, decay = np.float32(self._engine.learning_rate), np.float32(of.weight_decay)
+        beta1, beta2 = np.float32(getattr(of, "beta1", 0)), np.float32(getattr(of, "beta2", 0))
+        step = min(self._engine.step, 1 << 30)
+        corrections = [np.float32(1 - _power(float(beta), step)) for beta in (beta1, beta2)]
+        numbers = {
+            "rate": rate,
+            "decay": decay,
+            "keep": one - rate * decay,
+            "clip_value": of.clip_value,
+            "clip_norm": of.clip_norm,
+            "eps": np.float32(getattr(of, "eps", 0)),
+            "mean_kept": beta1,
+            "mean_new": one - beta1,
+            "square_kept": beta2,
+            "square_new": one - beta2,
+            "correction": corrections[0],
+            "root_correction": np.sqrt(corrections[1]),
+        }
+        decays = of.weight_decay != 0
+        return {
+            **{name: float(number) for name, number in numbers.items()},
+            "RULE": _RULES[type(of)],
+            "CLIP_VALUE": of.clip_value < np.inf,
+            "CLIP_NORM": of.clip_norm < np.inf,
+            "DECAY": decays and not of.decoupled,
+            "KEEP": decays and of.decoupled,
+        }
+
+
+def available() -> bool:
+    """Whether Triton is installed, with a GPU or with its interpreter."""
+    return kernels is not None and (kernels.INTERPRETED or torch.cuda.is_available())
+
+
+def _require(device: torch.device) -> None:
+    """Raises `InputError` unless kernels run on a device."""
+    if kernels is None:
+        said = "tables on a GPU need Triton, which is not installed"
+        raise InputError([Problem("", "device", said, "cpu; Triton comes with PyTorch on Linux")])
+    if device.type == "cpu" and not kernels.INTERPRETED:
+        said = "the kernels of tables on a GPU do not run on a processor"
+        raise InputError([Problem("", "device", said, "cuda, or cpu with TRITON_INTERPRET=1")])
+    if device.type != "cpu" and not torch.cuda.is_available():
+        said = f"{device}: this machine has no GPU that PyTorch can use"
+        raise InputError([Problem("", "device", said, "cpu")])
+
+
+def _group(table: Table) -> Group:
+    width = max(16, 1 << (table.dim - 1).bit_length())
+    by_chance = table.stochastic_rounding and table.dtype in ("float16", "bfloat16")
+    return Group(table.dtype, width, by_chance)
+
+
+def _warps(columns: int) -> int:
+    return min(max(columns // 256, 1), 16)
+
+
+def _mixed(word: int) -> int:
+    """`mix` of `crates/embedding/src/random.rs`."""
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB & _WORD
+    return word ^ (word >> 31)
+
+
+def _named(seed: int, name: str) -> int:
+    """`named` of `crates/embedding/src/random.rs`."""
+    word = _mixed(seed ^ 0x9E3779B97F4A7C15)
+    for byte in name.encode():
+        word = _mixed(word ^ byte)
+    return word
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as the int64 with its bits."""
+    return word - 2**64 if word >> 63 else word
+
+
+def _power(base: float, exponent: int) -> float:
+    """`f64::powi`: squares, in the order of the exponent's bits."""
+    found = 1.0
+    while True:
+        if exponent & 1:
+            found *= base
+        exponent >>= 1
+        if not exponent:
+            return found
+        base *= base

@@ -1,0 +1,117 @@
+"""Tables on a GPU. Triton's interpreter stands in for the GPU, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton", reason="Triton comes with PyTorch on Linux only")
+
+import torch
+
+from armillary.errors import InputError
+from armillary.trainer.gpu import GpuEmbeddingCollection
+from armillary.trainer.optimizers import Sgd
+from armillary.trainer.tables import Feature, Table
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("test_embedding.py", 12), ("test_embedding_module.py", 30), ("gpu_cases.py", 12)],
+)
+def test_kernels_in_the_interpreter(name: str, least: int) -> None:
+    """The tests of the engine on processors, and those that compare the two."""
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / name)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
+        timeout=600,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout[-3000:] + found.stderr[-1000:]
+    passed = re.search(r"(\d+) passed", found.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= least
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize(("device", "said"), [("cuda", "has no GPU"), ("cpu", "on a processor")])
+def test_without_a_gpu(device: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        GpuEmbeddingCollection([Table("t", 3, 4)], [Feature("f", "t")], Sgd(), device=device)
+
+
+TYPES = {
+    "i64": "tables features starts keys last_of first_of sources indices rows",
+    "i32": "table_of samples width group partial_width",
+    "fp32": "rate decay keep clip_value clip_norm eps mean_kept mean_new square_kept square_new "
+    "correction root_correction weights out factors grad partial",
+}
+NUMBERS = "samples width group partial_width rows rate decay keep clip_value clip_norm eps "
+NUMBERS += "mean_kept mean_new square_kept square_new correction root_correction"
+
+FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "FACTORS"]
+COMPILED: list[tuple[str, dict[str, Any]]] = [
+    *(
+        ("look_up", {"BLOCK": 128, "KIND": kind, "POOLED": kind > 0, "WEIGHTED": kind == 1})
+        for kind in range(4)
+    ),
+    ("add_up_chunks", {"CHUNK": 1024, "VECTORS": 2, "FACTORS": True}),
+    *(
+        (
+            "change_rows",
+            {
+                "CHUNK": 1024,
+                "VECTORS": 2,
+                "KIND": rule % 3,
+                "RULE": rule,
+                **{flag: (rule + place) % 2 == 0 for place, flag in enumerate(FLAGS)},
+            },
+        )
+        for rule in range(5)
+    ),
+    ("weight_gradients", {"VECTORS": 8, "KIND": 0}),
+]
+
+
+@pytest.mark.parametrize(("name", "constants"), COMPILED)
+def test_kernels_compile_for_a_gpu(
+    name: str, constants: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To PTX for compute capability 9.0, without a GPU: no fused multiply-adds, approximate roots
+    or quotients, or atomics, on which the same bits depend."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from armillary.trainer import gpu_kernels
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    kernel = getattr(gpu_kernels, name)
+    constants = {**constants, "ALIGN": 16}
+    of = {each: kind for kind, names in TYPES.items() for each in names.split()}
+    numbers = set(NUMBERS.split())
+    signature = {
+        each: "constexpr"
+        if each in constants
+        else ("" if each in numbers else "*") + of.get(each, "i64")
+        for each in kernel.arg_names
+    }
+    values = {(kernel.arg_names.index(each),): value for each, value in constants.items()}
+    options = {"enable_fp_fusion": False, "num_warps": 1}
+    made = triton.compile(
+        ASTSource(kernel, signature, values), target=GPUTarget("cuda", 90, 32), options=options
+    )
+    code = made.asm["ptx"]
+    assert "ld.global" in code
+    assert re.findall(r"\bfma\.\S+|\.approx|\.ftz|\batom\.|\bred\.", code) == []
