@@ -103,6 +103,18 @@ TablePrecision = Annotated[
     str,
     typer.Option("--table-precision", metavar="fp32|fp16|bf16", help="Numbers in the tables."),
 ]
+TensorTrain = Annotated[
+    str | None,
+    typer.Option(
+        "--tensor-train",
+        metavar="rank=N,rows>=N",
+        help="Store tables of so many rows as small cores of this rank, such as rank=16,rows>=1e6.",
+    ),
+]
+Device = Annotated[
+    str,
+    typer.Option("--device", metavar="cpu|cuda", help="Where tables and MLPs are: cuda is a GPU."),
+]
 EvalEvery = Annotated[
     int | None,
     typer.Option(
@@ -175,6 +187,8 @@ def train(
     weight_decay: WeightDecay = 0.0,
     precision: Precision = "fp32",
     table_precision: TablePrecision = "fp32",
+    tensor_train: TensorTrain = None,
+    device: Device = "cpu",
     eval_every: EvalEvery = None,
     eval_samples: EvalSamples = None,
     held_out: HeldOut = 1,
@@ -249,6 +263,7 @@ def _show(settings: Settings, outcome: Outcome, json: str | None) -> None:
         "samples_per_second": outcome.rate,
         "evaluations": outcome.evaluations,
         "bound": outcome.bound,
+        "tensor_trains": outcome.tensor_trains,
     }
     output.write_json(json, json_text.dumps(body, indent=2, allow_nan=False))
     if json == "-":

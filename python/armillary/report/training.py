@@ -31,6 +31,10 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
         f"{settings['model']} on {processes}: {found['samples']:,} samples in "
         f"{found['seconds']:,.1f} s, {found['samples_per_second']:,.0f} samples/s"
     )
+    trains = found["tensor_trains"]
+    if trains:
+        each = ", ".join(f"{name} {ratio:,.0f} times" for name, ratio in trains.items())
+        yield Text(f"tables made smaller: {each}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("After samples", justify="right", no_wrap=True)
     for head, _ in _COLUMNS.values():

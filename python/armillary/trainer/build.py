@@ -6,22 +6,27 @@ Here: from settings and facts to modules. Not here: the modules (`model.py`, `em
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from .. import machine
 from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm as Facts
+from ..model.dlrm import EmbeddingTable
 from ..model.sharding import ShardingRequest, place
 from ..model.sharding_plan import ShardingPlan
 from ..model.sharding_plan_file import read_plan
 from . import optimizers
 from .embedding import EmbeddingCollection
-from .settings import Precision, Settings
+from .settings import Device, Precision, Settings
 from .sharded import ShardedEmbeddingCollection
 from .tables import DType, Feature, Table
+from .tensor_train import SplitEmbeddings, TensorTrainCollection
+from .tensor_train_shapes import Rule, Shape
 from .world import World
 
 _OPTIMIZERS: dict[str, type[optimizers.Optimizer]] = {
@@ -40,38 +45,115 @@ _DENSE_OPTIMIZERS: dict[str, Any] = {
 }
 
 
-Embeddings = EmbeddingCollection | ShardedEmbeddingCollection
+Embeddings = (
+    EmbeddingCollection | ShardedEmbeddingCollection | TensorTrainCollection | SplitEmbeddings
+)
 """Tables in one process, or this rank's part of them."""
 
 
 def embeddings_of(facts: Facts, settings: Settings, world: World) -> Embeddings:
     """The tables of a model, or this rank's part of them. Raises `InputError` when a plan doesn't
-    fit, and when they need more memory than there is."""
+    fit, when they need more memory than there is, and when a table can't be a train of tensors."""
     optimizer = _OPTIMIZERS[settings.optimizer](
         learning_rate=settings.learning_rate, weight_decay=settings.weight_decay
     )
+    shapes = _shapes(facts, settings)
+    tables = [each for each in facts.tables if each.name not in shapes]
+    if not shapes:
+        return _plain(facts, tables, settings, world, optimizer)
+    trains = TensorTrainCollection(
+        list(shapes.values()),
+        [Feature(each.name, each.name) for each in facts.tables if each.name in shapes],
+        optimizer,
+        seed=settings.seed,
+        threads=settings.threads or 1,
+        add=dist.all_reduce if world.size > 1 else None,
+        make=_one_process(settings),
+    )
+    if not tables:
+        return trains
+    return SplitEmbeddings(
+        [Table(each.name, each.rows, each.dim) for each in facts.tables],
+        [Feature(each.name, each.name) for each in facts.tables],
+        _plain(facts, tables, settings, world, optimizer),
+        trains,
+    )
+
+
+def ratios(embeddings: Embeddings) -> dict[str, float]:
+    """How many times smaller each train of tensors is than its table."""
+    trains = embeddings.trains if isinstance(embeddings, SplitEmbeddings) else embeddings
+    if not isinstance(trains, TensorTrainCollection):
+        return {}
+    return {name: shape.ratio for name, shape in trains.shapes.items()}
+
+
+def _shapes(facts: Facts, settings: Settings) -> dict[str, Shape]:
+    """The tables that are trains of tensors."""
+    if settings.tensor_train is None:
+        return {}
+    rule = Rule.parse(settings.tensor_train)
+    found = [rule.shape(each.name, each.rows, each.dim) for each in facts.tables]
+    shapes = {shape.table: shape for shape in found if shape is not None}
+    if not shapes:
+        said = f"no table of {facts.name} has {rule.rows:,} rows"
+        allowed = f"rows>=N with N up to {max(each.rows for each in facts.tables):,}"
+        raise InputError([Problem("", "--tensor-train", said, allowed)])
+    return shapes
+
+
+def _one_process(settings: Settings) -> type[EmbeddingCollection]:
+    """What holds tables in one process."""
+    if settings.device == "cpu":
+        return EmbeddingCollection
+    from .gpu import GpuEmbeddingCollection
+
+    return GpuEmbeddingCollection
+
+
+def _plain(
+    facts: Facts,
+    some: Sequence[EmbeddingTable],
+    settings: Settings,
+    world: World,
+    optimizer: optimizers.Optimizer,
+) -> EmbeddingCollection | ShardedEmbeddingCollection:
+    """Tables that are stored as they are: `some` of the model's."""
     dtype = _TYPES[settings.table_precision]
     tables = [
         Table(each.name, each.rows, each.dim, dtype, stochastic_rounding=dtype != "float32")
-        for each in facts.tables
+        for each in some
     ]
-    features = [Feature(each.name, each.name) for each in facts.tables]
+    features = [Feature(each.name, each.name) for each in some]
     threads = settings.threads or 1
     if world.size == 1 and settings.plan is None:
-        _require_memory(facts, settings, optimizer, [table.rows * table.dim for table in tables])
-        return EmbeddingCollection(tables, features, optimizer, seed=settings.seed, threads=threads)
-    plan = _plan(facts, settings, world)
-    _require_memory(facts, settings, optimizer, _held(plan, world))
+        make = _one_process(settings)
+        if make is EmbeddingCollection:
+            elements = [table.rows * table.dim for table in tables]
+            _require_memory(facts.name, some, settings, optimizer, elements)
+            return make(tables, features, optimizer, seed=settings.seed, threads=threads)
+        return make(tables, features, optimizer, seed=settings.seed)
+    plan = _plan(facts, some, settings, world)
+    _require_memory(facts.name, some, settings, optimizer, _held(plan, world))
     return ShardedEmbeddingCollection(
         tables, features, optimizer, plan, seed=settings.seed, threads=threads
     )
 
 
-def _plan(facts: Facts, settings: Settings, world: World) -> ShardingPlan:
+def _plan(
+    facts: Facts, some: Sequence[EmbeddingTable], settings: Settings, world: World
+) -> ShardingPlan:
     """The plan of the settings; without one, whole tables, shared out by what a sample reads and
-    sends."""
+    sends. Trains of tensors are on all ranks, whatever the plan is; it may copy them too."""
     if settings.plan is not None:
-        return read_plan(settings.plan)
+        plan = read_plan(settings.plan)
+        names = {each.name for each in facts.tables} - {each.name for each in some}
+        for each in plan.tables:
+            if each.name in names and each.scheme != "data":
+                said = f"is {each.scheme!r}, but a train of tensors"
+                raise InputError([Problem(settings.plan, f"table {each.name!r}", said, "data")])
+        kept = tuple(each for each in plan.tables if each.name not in names)
+        return replace(plan, tables=kept)
     request = ShardingRequest(
         scheme="table",
         npus=world.size,
@@ -85,10 +167,10 @@ def _plan(facts: Facts, settings: Settings, world: World) -> ShardingPlan:
         optimizer="sgd",
         capacity=None,
     )
-    return place(facts.tables, request, facts.name).plan
+    return place(some, request, facts.name).plan
 
 
-def compute_type(precision: Precision) -> torch.dtype:
+def compute_type(precision: Precision, device: Device = "cpu") -> torch.dtype:
     """The type in which the MLPs compute. Raises `InputError` when this hardware has no units for
     it."""
     gpu = torch.cuda.is_available()
@@ -97,7 +179,7 @@ def compute_type(precision: Precision) -> torch.dtype:
             _refuse("tf32", "an NVIDIA GPU from Ampere on; fp32 or bf16 on this machine")
         torch.backends.cuda.matmul.fp32_precision = "tf32"
     if precision == "bf16":
-        if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        if device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
             _refuse("bf16", "a processor with AVX512_BF16, AMX or the like; fp32 on this machine")
         return torch.bfloat16
     return torch.float32
@@ -131,18 +213,22 @@ def _held(plan: ShardingPlan, world: World) -> list[int]:
 
 
 def _require_memory(
-    facts: Facts, settings: Settings, optimizer: optimizers.Optimizer, elements: Sequence[int]
+    model: str,
+    tables: Sequence[EmbeddingTable],
+    settings: Settings,
+    optimizer: optimizers.Optimizer,
+    elements: Sequence[int],
 ) -> None:
     """Refuses tables that don't fit, before they take all memory of the machine. `elements`: of
     each table on this rank."""
     width = 4 if settings.table_precision == "fp32" else 2
     by_row = settings.optimizer == "row-wise-adagrad"
     whole = 0
-    for table, count in zip(facts.tables, elements, strict=True):
+    for table, count in zip(tables, elements, strict=True):
         state = len(optimizer.state) * (count // table.dim if by_row else count)
         whole += count * width + 4 * state
     free = machine.available()
     if free is not None and whole > free:
         said = f"its tables and their optimizer need {whole / 2**30:,.1f} GiB"
         allowed = f"at most {free / 2**30:,.1f} GiB, which is available"
-        raise InputError([Problem(facts.name, "tables", said, allowed)])
+        raise InputError([Problem(model, "tables", said, allowed)])

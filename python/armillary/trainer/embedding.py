@@ -220,7 +220,7 @@ def _check(tables: Sequence[Table], features: Sequence[Feature]) -> None:
 
 def _lookup(collection: EmbeddingCollection, sparse: SparseBatch) -> Tensor:
     """Looks up a batch; with gradients, if torch records them."""
-    arrays = collection._arrays(_parts(sparse))
+    arrays = collection._arrays(batch_parts(sparse))
     if not torch.is_grad_enabled():
         return collection._run_forward(sparse.samples, arrays)
     anchor = torch.empty(0, device=collection.device, requires_grad=True)
@@ -234,7 +234,10 @@ _opaque_lookup = torch.compiler.disable(_lookup)  # type: ignore[no-untyped-call
 """`_lookup`, which `torch.compile` calls and does not look into."""
 
 
-def _parts(sparse: SparseBatch) -> BatchParts:
+def batch_parts(sparse: SparseBatch) -> BatchParts:
+    """Lengths, indices and weights of a batch. Raises `InputError`: a tensor of another type, or
+    lengths of another shape."""
+
     def part(name: str, tensor: Tensor, *types: torch.dtype) -> Tensor:
         if tensor.dtype not in types:
             allowed = " or ".join(map(str, types))

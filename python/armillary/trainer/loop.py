@@ -31,7 +31,7 @@ from ..errors import InputError, Problem, TrainingError
 from ..model.dlrm import Dlrm as Facts
 from . import metrics
 from .batch import SparseBatch
-from .build import Embeddings, compute_type, dense_optimizer, embeddings_of
+from .build import Embeddings, compute_type, dense_optimizer, embeddings_of, ratios
 from .data import Part, Samples, Source, open_data
 from .model import Dlrm
 from .settings import SYNTHETIC, Settings, factor
@@ -67,6 +67,8 @@ class Outcome:
     """Scores of the held-out samples, in the order of steps."""
     bound: dict[str, Any] | None = None
     """Scores of the teacher on the same samples; `None` where there is no teacher."""
+    tensor_trains: dict[str, float] = field(default_factory=dict)
+    """Tables that are trains of tensors, and how many times smaller that makes each."""
 
     @property
     def rate(self) -> float:
@@ -82,9 +84,10 @@ class Trainer:
     ) -> None:
         """A new model, with tables of its own or those of another one, `shared`."""
         self.settings, self.world = settings, world
-        compute = compute_type(settings.precision)
+        compute = compute_type(settings.precision, settings.device)
         self.embeddings = shared or embeddings_of(facts, settings, world)
         self.model = Dlrm(facts, self.embeddings, seed=settings.seed, compute=compute)
+        self.model.parts.to(settings.device)
         self.parameters = list(self.model.parts.parameters())
         self.optimizer = dense_optimizer(self.parameters, settings)
         self.seen = metrics.Streaming()
@@ -119,7 +122,10 @@ class Trainer:
         """Loss of this rank's samples over those of the whole batch, and its gradient for the
         pooled rows; gradients of the MLPs are left in their parameters."""
         samples, count = part.samples, len(part.samples)
-        dense, labels = torch.from_numpy(samples.dense), torch.from_numpy(samples.labels)
+        dense, labels = (
+            torch.from_numpy(each).to(self.settings.device)
+            for each in (samples.dense, samples.labels)
+        )
         size = max(1, -(-count // self.settings.accumulate))
         loss, gradients, logits = 0.0, list[Tensor](), list[Tensor]()
         for first in range(0, count, size):
@@ -139,7 +145,7 @@ class Trainer:
             place = f"rank {self.world.rank}" if self.world.size > 1 else ""
             raise TrainingError([Problem("", place, said, help_)])
         if logits:
-            self.seen.add(torch.cat(logits).numpy(), samples.labels)
+            self.seen.add(torch.cat(logits).cpu().numpy(), samples.labels)
         return loss / part.whole, torch.cat(gradients) if gradients else torch.zeros_like(pooled)
 
     def _add_up(self) -> tuple[Tensor, Any] | None:
@@ -167,8 +173,9 @@ class Trainer:
         rows = self.embeddings(_sparse(samples))
         if not len(samples):
             return np.zeros(0, np.float32)
-        found: Tensor = self.model.parts(torch.from_numpy(samples.dense), rows)
-        return found.numpy()
+        dense = torch.from_numpy(samples.dense).to(self.settings.device)
+        found: Tensor = self.model.parts(dense, rows)
+        return found.cpu().numpy()
 
 
 def use_threads(settings: Settings) -> None:
@@ -194,7 +201,7 @@ def train(
     trainer = Trainer(settings, facts, world)
     steps = _steps(settings, source)
     every = _REPORT_STEPS if steps is None else max(1, steps // _REPORTS)
-    outcome = Outcome()
+    outcome = Outcome(tensor_trains=ratios(trainer.embeddings))
     begin = time.monotonic()
     for part in _parts(source, settings, world, steps):
         scale = factor(outcome.steps, steps, settings.warmup, settings.decay)

@@ -11,12 +11,14 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from ..errors import InputError, Problem
+from .tensor_train_shapes import Rule
 
 OptimizerName = Literal["sgd", "adagrad", "row-wise-adagrad", "adam", "lamb"]
 DenseOptimizerName = Literal["sgd", "adagrad", "adam", "adamw"]
 Decay = Literal["none", "linear", "quadratic", "cosine"]
 Precision = Literal["fp32", "tf32", "bf16"]
 TablePrecision = Literal["fp32", "fp16", "bf16"]
+Device = Literal["cpu", "cuda"]
 
 SYNTHETIC = "synthetic"
 """The name of made-up data, in place of a path."""
@@ -30,6 +32,7 @@ _WORDS = {
     "decay": get_args(Decay),
     "precision": get_args(Precision),
     "table_precision": get_args(TablePrecision),
+    "device": get_args(Device),
 }
 _COUNTS = {
     "nproc": 4096,
@@ -83,6 +86,10 @@ class Settings:
     """Arithmetic of the MLPs."""
     table_precision: TablePrecision = "fp32"
     """Numbers in the tables."""
+    tensor_train: str | None = None
+    """Which tables are trains of tensors, and their ranks; see `tensor_train_shapes.Rule`."""
+    device: Device = "cpu"
+    """Where tables and MLPs are."""
     eval_every: int | None = None
     """Steps between evaluations; when not given, there is one at the end."""
     eval_samples: int | None = None
@@ -135,9 +142,20 @@ class Settings:
             yield Problem("", "--positive-rate", said, f"with --data {SYNTHETIC} only")
         if self.steps is not None and self.samples is not None:
             yield Problem("", "--steps, --samples", "both are given", "one of them")
+        yield from self._tables_problems()
         if self.batch < self.nproc:
             said = f"a batch of {self.batch} samples for {self.nproc} processes"
             yield Problem("", "--batch", said, "at least one sample for each process")
+
+    def _tables_problems(self) -> Iterator[Problem]:
+        if self.tensor_train is not None:
+            try:
+                Rule.parse(self.tensor_train)
+            except InputError as error:
+                yield from error.problems
+        if self.device != "cpu" and (self.nproc > 1 or self.plan is not None):
+            said = f"tables on {self.device} can't be shared out over processes"
+            yield Problem("", "--device", said, "one process without --plan, or --device cpu")
 
 
 def option(name: str) -> str:
