@@ -16,7 +16,7 @@ __all__ = [
     "Platform",
     "Program",
     "Router",
-    "RowSquares",
+    "RowSums",
     "Script",
     "TableMemory",
     "Traffic",
@@ -90,22 +90,21 @@ class Embedding:
         Raises:
             InputError: a fault of the batch or of the gradient. Nothing has changed then.
         """
-    def row_squares(
-        self, samples: int, batch: _Arrays, grad: NDArray[Any], table: int
-    ) -> RowSquares:
-        """The rows of a table that `backward` will change, and the sum of the squares of the
-        gradient of each.
+    @staticmethod
+    def rounds(settings: dict[str, Any]) -> int:
+        """Rounds of `row_sums` and `set_row_sums` before `backward`, where a table has some columns
+        of rows and an optimizer of these settings needs sums over all of them."""
+    def row_sums(
+        self, samples: int, batch: _Arrays, grad: NDArray[Any], round_of_table: tuple[int, int]
+    ) -> RowSums:
+        """The rows of a table that `backward` will change, with sums over the table's columns. The
+        pair has the table and the round.
 
         Raises:
             InputError: a fault of the batch or of the gradient.
         """
-    def set_row_means(self, table: int, rows: RowSquares, means: NDArray[Any]) -> None:
-        """Makes the next `backward` of row-wise AdaGrad use these means of squares. For a table
-        that has some columns of rows, they are those over all columns.
-
-        Raises:
-            ValueError: there are more or fewer means than rows.
-        """
+    def set_row_sums(self, table: int, columns: int, rows: RowSums) -> None:
+        """Makes further rounds and the next `backward` use these sums over `columns` columns."""
     def memory(self, table: int) -> tuple[TableMemory, list[TableMemory]]:
         """Memory of a table's rows, and of each part of the optimizer's state."""
     step: int
@@ -118,12 +117,15 @@ class Embedding:
     """The instruction set in use, one of `levels()`."""
 
 @final
-class RowSquares:
-    """Rows of a table, ascending, with the sum of the squares of the gradient of each."""
+class RowSums:
+    """Rows of a table, ascending, with sums over its columns: one or two numbers of each row."""
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Numbers of all rows."""
     def write(self, to: NDArray[Any]) -> None:
-        """Writes the sums, float32."""
+        """Writes the numbers, float32."""
+    def replace(self, by: NDArray[Any]) -> None:
+        """Takes sums over whole rows in their place, float32."""
 
 def check_batch(
     samples: int, batch: _Arrays, features: Sequence[tuple[str, str, int, bool]]

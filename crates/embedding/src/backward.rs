@@ -6,7 +6,7 @@ use crate::batch::{Batch, Index, Integers};
 use crate::engine::Engine;
 use crate::grads::{Grads, Sources};
 use crate::lanes::{Kernel, Lanes, call};
-use crate::optimizer::Rule;
+use crate::optimizer::{Round, RowSums, Rule};
 use crate::random::{mix, named};
 use crate::scratch::{Scratch, Vector};
 use crate::sort::{Key, by_row};
@@ -71,15 +71,15 @@ pub fn run(
     });
 }
 
-/// Rows of the table `at` that are looked up, ascending, and the sum of the squares of the gradient
-/// of each. The batch was checked and `grad` has the engine's shape.
-pub fn squares(
+/// Rows of the table `at` that are looked up, ascending, with the sums of a round. The batch was
+/// checked and `grad` has the engine's shape.
+pub fn row_sums(
     engine: &Engine,
     batch: &Batch<'_>,
     offsets: &[usize],
     grad: &[f32],
-    at: usize,
-) -> Vec<(u64, f32)> {
+    (at, round): (usize, Round),
+) -> Vec<RowSums> {
     let grads = Grads::new(engine, batch, offsets, grad);
     let table = &engine.tables()[at];
     let looks = |&feature: &usize| engine.features()[feature].table == at;
@@ -89,7 +89,8 @@ pub fn squares(
     let Scratch { wide, grads: copied, factors, sum, .. } = &mut scratch;
     sources(engine, batch, &grads, &rows, copied);
     let found = RefCell::new(Vec::new());
-    of_rows(engine, batch, &grads, &rows, wide, (copied, factors, sum), Some(&found));
+    let take = Some((round, &found));
+    of_rows(engine, batch, &grads, &rows, wide, (copied, factors, sum), take);
     found.into_inner()
 }
 
@@ -141,7 +142,7 @@ fn ranges<'a>(
 /// Copied gradients, factors and bags of lookups with weights, room for the gradient of a row.
 type Room<'a> = (&'a [Vector], &'a mut (Vec<f32>, Vec<u32>), &'a mut Vec<Vector>);
 
-/// Sorts the lookups of `rows` and updates each row, or takes the squares of its gradient.
+/// Sorts the lookups of `rows` and updates each row, or takes its sums.
 fn of_rows<K: Key>(
     engine: &Engine,
     batch: &Batch<'_>,
@@ -149,7 +150,7 @@ fn of_rows<K: Key>(
     rows: &Range<'_>,
     [keys, spare]: &mut [Vec<K>; 2],
     (copied, factors, sum): Room<'_>,
-    squares: Option<&RefCell<Vec<(u64, f32)>>>,
+    take: Option<(Round, &RefCell<Vec<RowSums>>)>,
 ) {
     keys.clear();
     factors.0.clear();
@@ -177,8 +178,9 @@ fn of_rows<K: Key>(
     }
     let corrections = match engine.optimizer.rule {
         Rule::Adam { beta1, beta2, .. } | Rule::Lamb { beta1, beta2, .. } => {
-            let correction =
-                |beta: f32| 1.0 - f64::from(beta).powi(engine.step.min(1 << 30) as i32);
+            // Sums are taken before the step begins.
+            let step = engine.step + u64::from(take.is_some());
+            let correction = |beta: f32| 1.0 - f64::from(beta).powi(step.min(1 << 30) as i32);
             (correction(beta1) as f32, correction(beta2) as f32)
         }
         _ => (1.0, 1.0),
@@ -200,8 +202,9 @@ fn of_rows<K: Key>(
             grads: copied.as_ptr(),
             factors: batch.weights.map(|_| (&*factors.0, &*factors.1)),
         },
-        means: &table.means,
-        squares,
+        sums: &table.sums,
+        whole_dim: table.whole_dim,
+        take,
     };
     // SAFETY: the batch was checked, so that lookups are rows of the table; ranges of rows are
     // disjoint; the machine has the engine's instructions.

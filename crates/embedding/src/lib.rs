@@ -32,6 +32,6 @@ pub use engine::{Engine, Feature, Pooling};
 pub use fault::Fault;
 pub use lanes::Level;
 pub use memory::Memory;
-pub use optimizer::{Optimizer, Rule};
+pub use optimizer::{Optimizer, Round, RowSums, Rule};
 pub use precision::Precision;
 pub use table::{Part, Table};

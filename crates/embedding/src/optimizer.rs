@@ -48,6 +48,28 @@ impl Rule {
     }
 }
 
+/// What an update needs of whole rows: sums over all their columns. A table that has some of the
+/// columns takes those of the others from outside, in rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// Squares of the gradient, by which its length is clipped.
+    Clip,
+    /// What the rule needs: squares of the gradient for row-wise AdaGrad, those of Adam's step and
+    /// of the weights for LAMB.
+    Rule,
+}
+
+/// Sums over all columns of a row, as far as the rounds have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RowSums {
+    /// The row.
+    pub row: u64,
+    /// Those of `Round::Clip`.
+    pub clip: f32,
+    /// Those of `Round::Rule`.
+    pub rule: [f32; 2],
+}
+
 /// A rule, and what is done to every gradient before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Optimizer {
@@ -64,4 +86,18 @@ pub struct Optimizer {
     pub clip_value: f32,
     /// Largest length of a row's gradient; infinite if unlimited.
     pub clip_norm: f32,
+}
+
+impl Optimizer {
+    /// The rounds that a table with some columns of rows needs, in their order.
+    pub fn rounds(&self) -> Vec<Round> {
+        let mut rounds = Vec::new();
+        if self.clip_norm < f32::INFINITY {
+            rounds.push(Round::Clip);
+        }
+        if matches!(self.rule, Rule::RowWiseAdaGrad { .. } | Rule::Lamb { .. }) {
+            rounds.push(Round::Rule);
+        }
+        rounds
+    }
 }

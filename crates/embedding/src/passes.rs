@@ -5,6 +5,7 @@ use crate::batch::{Batch, Expected, check, first_not_finite};
 use crate::engine::{Engine, Feature, Pooling};
 use crate::fault::Fault;
 use crate::forward;
+use crate::optimizer::{Round, RowSums};
 use crate::precision::Precision;
 
 impl Engine {
@@ -74,41 +75,47 @@ impl Engine {
         }
         self.step += 1;
         backward::run(self, batch, &offsets, grad, weights);
-        self.tables_mut().iter_mut().for_each(|table| table.means.clear());
+        self.tables_mut().iter_mut().for_each(|table| table.sums.clear());
         Ok(())
     }
 
-    /// The rows of a table that the next backward pass changes, ascending, and the sum of the
-    /// squares of each row's gradient. For tables that have some columns of rows, whose optimizer
-    /// needs the mean over all of them: see `set_row_means`.
+    /// The rows of a table that the next backward pass changes, ascending, with the sums of a round
+    /// over the table's columns. For tables that have some columns of rows, whose optimizer needs
+    /// sums over all of them: see `set_row_sums`.
     ///
     /// # Errors
     ///
     /// A fault of the batch; a gradient of another shape; a table that does not exist.
-    pub fn row_squares(
+    pub fn row_sums(
         &self,
         batch: &Batch<'_>,
         grad: &[f32],
         table: usize,
-    ) -> Result<Vec<(u64, f32)>, Fault> {
+        round: Round,
+    ) -> Result<Vec<RowSums>, Fault> {
         self.fits("gradient", batch, grad.len())?;
         let offsets = self.offsets(batch)?;
         if table >= self.tables().len() {
             return Err(Fault::new("table", format!("no table {table}")));
         }
-        Ok(backward::squares(self, batch, &offsets, grad, table))
+        Ok(backward::row_sums(self, batch, &offsets, grad, (table, round)))
     }
 
-    /// Makes the next backward pass of row-wise AdaGrad add these means of squares to the states of
-    /// these rows, which ascend, instead of the mean over the table's own columns.
+    /// Makes further rounds of `row_sums` and the next backward pass use these sums over `columns`
+    /// columns of these rows, which ascend, instead of those over the table's own columns.
     ///
     /// # Errors
     ///
     /// A table that does not exist.
-    pub fn set_row_means(&mut self, table: usize, means: Vec<(u64, f32)>) -> Result<(), Fault> {
+    pub fn set_row_sums(
+        &mut self,
+        table: usize,
+        columns: usize,
+        sums: Vec<RowSums>,
+    ) -> Result<(), Fault> {
         let found = self.tables_mut().get_mut(table);
         let table = found.ok_or_else(|| Fault::new("table", format!("no table {table}")))?;
-        table.means = means;
+        (table.sums, table.whole_dim) = (sums, columns);
         Ok(())
     }
 

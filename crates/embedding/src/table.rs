@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::memory::Memory;
-use crate::optimizer::Rule;
+use crate::optimizer::{RowSums, Rule};
 use crate::precision::Precision;
 use std::sync::Arc;
 
@@ -27,8 +27,11 @@ pub struct Table {
     pub(crate) precision: Precision,
     pub(crate) stochastic: bool,
     pub(crate) part: Part,
-    /// Means of squares for the next update; see `Engine::set_row_means`.
-    pub(crate) means: Vec<(u64, f32)>,
+    /// Sums over whole rows for the next update; see `Engine::set_row_sums`. Empty where the table
+    /// has all columns.
+    pub(crate) sums: Vec<RowSums>,
+    /// Columns of whole rows.
+    pub(crate) whole_dim: usize,
     weights: Arc<Memory>,
     state: Vec<Arc<Memory>>,
 }
@@ -71,7 +74,8 @@ impl Table {
             precision,
             stochastic: stochastic && precision.bytes() == 2,
             part,
-            means: Vec::new(),
+            sums: Vec::new(),
+            whole_dim: dim,
             weights: allocate(precision.row(dim))?,
             state: state
                 .into_iter()

@@ -3,7 +3,7 @@
 
 use crate::grads::Sources;
 use crate::lanes::{Bf16, F16, F32, Kernel, Lanes, Stored, WIDTH, load_part, store_part};
-use crate::optimizer::{Optimizer, Rule};
+use crate::optimizer::{Optimizer, Round, RowSums, Rule};
 use crate::precision::Precision;
 use crate::random::of_row;
 use crate::scratch::Vector;
@@ -27,22 +27,24 @@ pub struct Update<'a> {
     /// Key, first row and first column of the rounding by chance.
     pub rounding: Option<(u64, u64, u32)>,
     pub sources: Sources<'a>,
-    /// For rows of which the table has some of the columns: the mean of the squares of their whole
-    /// gradients. Empty where the table has all columns.
-    pub means: &'a [(u64, f32)],
-    /// Takes rows with the squares of their gradients, and no row changes.
-    pub squares: Option<&'a RefCell<Vec<(u64, f32)>>>,
+    /// For rows of which the table has some of the columns: sums over all of them. Empty where the
+    /// table has all columns.
+    pub sums: &'a [RowSums],
+    /// Columns of whole rows.
+    pub whole_dim: usize,
+    /// Takes rows with their sums of a round, and no row changes.
+    pub take: Option<(Round, &'a RefCell<Vec<RowSums>>)>,
 }
 
 impl Update<'_> {
-    /// The mean of the squares of a row's whole gradient, if the table has a part of it.
+    /// Sums over a whole row, if the table has a part of it.
     #[inline(always)]
-    fn mean(&self, row: usize) -> Option<f32> {
-        if self.means.is_empty() {
+    fn whole(&self, row: usize) -> Option<RowSums> {
+        if self.sums.is_empty() {
             return None;
         }
-        let at = self.means.binary_search_by_key(&(row as u64), |&(row, _)| row).ok()?;
-        Some(self.means[at].1)
+        let at = self.sums.binary_search_by_key(&(row as u64), |sums| sums.row).ok()?;
+        Some(self.sums[at])
     }
 }
 
@@ -351,23 +353,35 @@ impl<const DIM: usize> Row<'_, DIM> {
             sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum()
         }
     }
-    /// Clips the gradient, then adds decay to it or takes it from the weights.
+    /// Clips the gradient's elements.
     #[inline(always)]
-    unsafe fn prepare<L: Lanes, E: Stored>(&self) {
+    unsafe fn clip<L: Lanes>(&self) {
         let optimizer = &self.job.optimizer;
-        let dim = self.dim();
         // SAFETY: see above.
         unsafe {
             if optimizer.clip_value < f32::INFINITY {
                 let most = optimizer.clip_value;
-                vectors!(dim, |column, _| {
+                vectors!(self.dim(), |column, _| {
                     // The limits come first, so that what is not a number stays so.
                     let grad = L::splat(most).min(self.grad::<L>(column));
                     self.set_grad(column, L::splat(-most).max(grad));
                 });
             }
+        }
+    }
+    /// Clips the gradient's length, then adds decay to it.
+    #[inline(always)]
+    unsafe fn prepare<L: Lanes, E: Stored>(&self, whole: Option<RowSums>) {
+        let optimizer = &self.job.optimizer;
+        let dim = self.dim();
+        // SAFETY: see above.
+        unsafe {
             if optimizer.clip_norm < f32::INFINITY {
-                let norm = self.squares::<L>().sqrt();
+                let squares = match whole {
+                    Some(sums) => sums.clip,
+                    None => self.squares::<L>(),
+                };
+                let norm = squares.sqrt();
                 if norm > optimizer.clip_norm {
                     let factor = L::splat(optimizer.clip_norm / norm);
                     vectors!(dim, |column, _| {
@@ -390,9 +404,14 @@ impl<const DIM: usize> Row<'_, DIM> {
         let Optimizer { learning_rate, weight_decay, decoupled, .. } = self.job.optimizer;
         (decoupled && weight_decay != 0.0, 1.0 - learning_rate * weight_decay)
     }
-    /// Updates Adam's means and returns their ratio.
+    /// The ratio of Adam's means, which it updates if `KEEP`.
     #[inline(always)]
-    unsafe fn adam<L: Lanes>(&self, column: usize, n: usize, [beta1, beta2, eps]: [f32; 3]) -> L {
+    unsafe fn adam<L: Lanes, const KEEP: bool>(
+        &self,
+        column: usize,
+        n: usize,
+        [beta1, beta2, eps]: [f32; 3],
+    ) -> L {
         let (correction1, correction2) = self.job.corrections;
         // SAFETY: see above.
         unsafe {
@@ -401,10 +420,29 @@ impl<const DIM: usize> Row<'_, DIM> {
             let mean = mean.add(grad.mul(L::splat(1.0 - beta1)));
             let square = self.state::<L>(1, column, n).mul(L::splat(beta2));
             let square = square.add(grad.mul(grad).mul(L::splat(1.0 - beta2)));
-            self.set_state(0, column, n, mean);
-            self.set_state(1, column, n, square);
+            if KEEP {
+                self.set_state(0, column, n, mean);
+                self.set_state(1, column, n, square);
+            }
             let root = square.sqrt().div(L::splat(correction2.sqrt())).add(L::splat(eps));
             mean.div(L::splat(correction1)).div(root)
+        }
+    }
+    /// LAMB: the ratio of Adam's means, with decay, is the step's direction, which replaces the
+    /// gradient; its length is the row's. Returns the squares of the step and of the weights.
+    #[inline(always)]
+    unsafe fn lamb<L: Lanes, E: Stored, const KEEP: bool>(&self, constants: [f32; 3]) -> [f32; 2] {
+        // SAFETY: see above.
+        unsafe {
+            let mut weights = L::splat(0.0);
+            vectors!(self.dim(), |column, n| {
+                let old = self.weights::<L, E>(column, n);
+                weights = weights.add(old.mul(old));
+                let step = self.adam::<L, KEEP>(column, n, constants);
+                // Columns past the row have no gradient, and so no step.
+                self.set_grad(column, step);
+            });
+            [self.squares::<L>(), weights.sum()]
         }
     }
 }
@@ -433,9 +471,21 @@ unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
     let rate = job.optimizer.learning_rate;
     // SAFETY: the caller's.
     unsafe {
-        at.prepare::<L, E>();
-        if let Some(squares) = job.squares {
-            squares.borrow_mut().push((row as u64, at.squares::<L>()));
+        let whole = job.whole(row);
+        at.clip::<L>();
+        if let Some((Round::Clip, found)) = job.take {
+            let clip = at.squares::<L>();
+            found.borrow_mut().push(RowSums { row: row as u64, clip, rule: [0.0; 2] });
+            return;
+        }
+        at.prepare::<L, E>(whole);
+        if let Some((Round::Rule, found)) = job.take {
+            let rule = match job.optimizer.rule {
+                Rule::Lamb { beta1, beta2, eps } => at.lamb::<L, E, false>([beta1, beta2, eps]),
+                _ => [at.squares::<L>(), 0.0],
+            };
+            let clip = whole.unwrap_or_default().clip;
+            found.borrow_mut().push(RowSums { row: row as u64, clip, rule });
             return;
         }
         match job.optimizer.rule {
@@ -451,8 +501,8 @@ unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
                 });
             }
             Rule::RowWiseAdaGrad { eps } => {
-                let mean = match job.mean(row) {
-                    Some(mean) => mean,
+                let mean = match whole {
+                    Some(sums) => sums.rule[0] / job.whole_dim as f32,
                     None => at.squares::<L>() / at.dim() as f32,
                 };
                 let squares = *at.state[0] + mean;
@@ -462,35 +512,21 @@ unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
             }
             Rule::Adam { beta1, beta2, eps } => {
                 take!(at, L, E, |column, n| {
-                    at.adam::<L>(column, n, [beta1, beta2, eps]).mul(L::splat(rate))
+                    at.adam::<L, true>(column, n, [beta1, beta2, eps]).mul(L::splat(rate))
                 });
             }
-            Rule::Lamb { beta1, beta2, eps } => lamb::<L, E, DIM>(&at, [beta1, beta2, eps]),
+            Rule::Lamb { beta1, beta2, eps } => {
+                let own = at.lamb::<L, E, true>([beta1, beta2, eps]);
+                let [step, weights] = match whole {
+                    Some(sums) => sums.rule,
+                    None => own,
+                };
+                let (weights, step) = (weights.sqrt(), step.sqrt());
+                let trust = if weights > 0.0 && step > 0.0 { weights / step } else { 1.0 };
+                let rate = L::splat(rate * trust);
+                take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });
+            }
         }
-    }
-}
-
-/// LAMB: the ratio of Adam's means, with decay, is the step's direction; its length is the row's.
-///
-/// # Safety
-///
-/// As for `Sorted`'s kernel.
-#[inline(always)]
-unsafe fn lamb<L: Lanes, E: Stored, const DIM: usize>(at: &Row<'_, DIM>, constants: [f32; 3]) {
-    // SAFETY: the caller's.
-    unsafe {
-        let mut weights = L::splat(0.0);
-        vectors!(at.dim(), |column, n| {
-            let old = at.weights::<L, E>(column, n);
-            weights = weights.add(old.mul(old));
-            let step = at.adam::<L>(column, n, constants);
-            // Columns past the row have no gradient, and so no step.
-            at.set_grad(column, step);
-        });
-        let (weights, step) = (weights.sum().sqrt(), at.squares::<L>().sqrt());
-        let trust = if weights > 0.0 && step > 0.0 { weights / step } else { 1.0 };
-        let rate = L::splat(at.job.optimizer.learning_rate * trust);
-        take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });
     }
 }
 

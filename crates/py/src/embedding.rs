@@ -2,7 +2,8 @@
 #![allow(unsafe_code)] // Tables are seen through the buffer protocol.
 
 use embedding::{
-    Engine, Expected, Feature, Level, Memory, Optimizer, Part, Pooling, Precision, Rule, Table,
+    Engine, Expected, Feature, Level, Memory, Optimizer, Part, Pooling, Precision, Round, RowSums,
+    Rule, Table,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -108,24 +109,55 @@ fn feature(settings: &Bound<'_, PyDict>) -> PyResult<Feature> {
     Ok(Feature { name: get(settings, "name")?, table: get(settings, "table")?, pooling })
 }
 
-/// Rows of a table and the squares of their gradients.
-#[pyclass(module = "armillary._core", frozen)]
-pub struct RowSquares(Vec<(u64, f32)>);
+/// Numbers of a row in a round.
+fn numbers(round: Round, row: &mut RowSums) -> &mut [f32] {
+    match round {
+        Round::Clip => std::slice::from_mut(&mut row.clip),
+        Round::Rule => &mut row.rule,
+    }
+}
+
+/// Rows of a table with the sums of a round over its columns.
+#[pyclass(module = "armillary._core", name = "RowSums")]
+pub struct PyRowSums {
+    round: Round,
+    rows: Vec<RowSums>,
+}
+
+impl PyRowSums {
+    /// The numbers of all rows next to those of an array.
+    fn pairs<'a>(
+        &'a mut self,
+        array: &'a mut Array<f32>,
+    ) -> PyResult<impl Iterator<Item = (&'a mut f32, &'a mut f32)>> {
+        let array = array.numbers_mut()?;
+        let round = self.round;
+        let count = self.rows.len() * numbers(round, &mut RowSums::default()).len();
+        if array.len() != count {
+            return Err(bad(format!("{} of {count} sums", array.len())));
+        }
+        Ok(self.rows.iter_mut().flat_map(move |row| numbers(round, row)).zip(array))
+    }
+}
 
 #[pymethods]
-impl RowSquares {
+impl PyRowSums {
+    /// Numbers of all rows.
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.rows.len() * numbers(self.round, &mut RowSums::default()).len()
     }
 
-    /// Writes the squares, float32, in the order of rows.
-    fn write(&self, to: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut to = Array::<f32>::of(to, "to")?;
-        let to = to.numbers_mut()?;
-        if to.len() != self.0.len() {
-            return Err(bad(format!("room for {} of {} rows", to.len(), self.0.len())));
-        }
-        to.iter_mut().zip(&self.0).for_each(|(to, &(_, squares))| *to = squares);
+    /// Writes the sums, float32, in the order of rows.
+    fn write(&mut self, to: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut to = Array::of(to, "to")?;
+        self.pairs(&mut to)?.for_each(|(sum, to)| *to = *sum);
+        Ok(())
+    }
+
+    /// Takes sums over whole rows in their place.
+    fn replace(&mut self, by: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut by = Array::of(by, "by")?;
+        self.pairs(&mut by)?.for_each(|(sum, by)| *sum = *by);
         Ok(())
     }
 }
@@ -196,37 +228,41 @@ impl Embedding {
         done.map_err(|found| fault(py, &found))
     }
 
-    /// The rows of a table that the next backward pass changes, and the squares of their gradients.
-    fn row_squares(
+    /// Rounds of `row_sums` before a backward pass, where a table has some columns of rows.
+    #[staticmethod]
+    fn rounds(settings: &Bound<'_, PyDict>) -> PyResult<usize> {
+        Ok(optimizer(settings)?.rounds().len())
+    }
+
+    /// The rows of a table that the next backward pass changes, with the sums of a round.
+    fn row_sums(
         &self,
         py: Python<'_>,
         samples: usize,
         batch: Given<'_>,
         grad: &Bound<'_, PyAny>,
-        table: usize,
-    ) -> PyResult<RowSquares> {
+        round_of_table: (usize, usize),
+    ) -> PyResult<PyRowSums> {
+        let (table, round) = round_of_table;
+        let round = self.0.optimizer.rounds().get(round).copied();
+        let round = round.ok_or_else(|| bad("no such round".into()))?;
         let arrays = Arrays::of(samples, &batch)?;
         let grad = Array::of(grad, "grad")?;
         let (batch, grad) = (arrays.batch(), grad.numbers());
-        let found = py.detach(|| self.0.row_squares(&batch, grad, table));
-        found.map(RowSquares).map_err(|found| fault(py, &found))
+        let rows = py.detach(|| self.0.row_sums(&batch, grad, table, round));
+        Ok(PyRowSums { round, rows: rows.map_err(|found| fault(py, &found))? })
     }
 
-    /// Means of squares over whole rows, for the next backward pass.
-    fn set_row_means(
+    /// Sums over `columns` columns, for further rounds and the next backward pass.
+    fn set_row_sums(
         &mut self,
         py: Python<'_>,
         table: usize,
-        rows: &RowSquares,
-        means: &Bound<'_, PyAny>,
+        columns: usize,
+        rows: &PyRowSums,
     ) -> PyResult<()> {
-        let means = Array::<f32>::of(means, "means")?;
-        let means = means.numbers();
-        if means.len() != rows.0.len() {
-            return Err(bad(format!("{} means of {} rows", means.len(), rows.0.len())));
-        }
-        let pairs = rows.0.iter().zip(means).map(|(&(row, _), &mean)| (row, mean)).collect();
-        self.0.set_row_means(table, pairs).map_err(|found| fault(py, &found))
+        let done = self.0.set_row_sums(table, columns, rows.rows.clone());
+        done.map_err(|found| fault(py, &found))
     }
 
     /// The memory of table `table`: of its rows, and of each part of the optimizer's state.

@@ -24,6 +24,7 @@ from . import optimizers
 from .embedding import EmbeddingCollection
 from .settings import Device, Precision, Settings
 from .sharded import ShardedEmbeddingCollection
+from .sharding import misfits
 from .tables import DType, Feature, Table
 from .tensor_train import SplitEmbeddings, TensorTrainCollection
 from .tensor_train_shapes import Rule, Shape
@@ -133,27 +134,32 @@ def _plain(
             _require_memory(facts.name, some, settings, optimizer, elements)
             return make(tables, features, optimizer, seed=settings.seed, threads=threads)
         return make(tables, features, optimizer, seed=settings.seed)
-    plan = _plan(facts, some, settings, world)
+    plan = _plan(facts, tables, settings, world)
     _require_memory(facts.name, some, settings, optimizer, _held(plan, world))
     return ShardedEmbeddingCollection(
         tables, features, optimizer, plan, seed=settings.seed, threads=threads
     )
 
 
-def _plan(
-    facts: Facts, some: Sequence[EmbeddingTable], settings: Settings, world: World
-) -> ShardingPlan:
+def _plan(facts: Facts, tables: Sequence[Table], settings: Settings, world: World) -> ShardingPlan:
     """The plan of the settings; without one, whole tables, shared out by what a sample reads and
-    sends. Trains of tensors are on all ranks, whatever the plan is; it may copy them too."""
+    sends. Trains of tensors are on all ranks, whatever the plan is; it may copy them too.
+    Raises `InputError` when the plan of a file doesn't fit; it names the file."""
+    mine = {table.name for table in tables}
     if settings.plan is not None:
         plan = read_plan(settings.plan)
-        names = {each.name for each in facts.tables} - {each.name for each in some}
+        names = {each.name for each in facts.tables} - mine
         for each in plan.tables:
             if each.name in names and each.scheme != "data":
                 said = f"is {each.scheme!r}, but a train of tensors"
                 raise InputError([Problem(settings.plan, f"table {each.name!r}", said, "data")])
         kept = tuple(each for each in plan.tables if each.name not in names)
-        return replace(plan, tables=kept)
+        plan = replace(plan, tables=kept)
+        problems = misfits(plan, tables, world.size, settings.plan)
+        if problems:
+            raise InputError(problems)
+        known = {each.name: each for each in kept}
+        return replace(plan, tables=tuple(known[table.name] for table in tables))
     request = ShardingRequest(
         scheme="table",
         npus=world.size,
@@ -167,6 +173,7 @@ def _plan(
         optimizer="sgd",
         capacity=None,
     )
+    some = [each for each in facts.tables if each.name in mine]
     return place(some, request, facts.name).plan
 
 

@@ -22,6 +22,7 @@ from .. import _core
 from ..errors import ArmillaryError, InputError, Problem
 from .batch import SparseBatch
 from .exchange import Deed, Exchange
+from .lookups import Lookups
 from .sharding import Placement
 
 _SMALL = 2**31
@@ -48,12 +49,14 @@ class Distributed(NamedTuple):
 
     samples: list[int]
     """Samples of each rank."""
-    held: Bags
-    """What all ranks look up in this rank's shards."""
+    held: list[Bags]
+    """What all ranks look up in this rank's shards, by the groups of `Placement.groups`."""
     own: Bags
     """What this rank looks up in copied tables."""
     copied: Bags
     """What all ranks look up in copied tables."""
+    lookups: Lookups | None
+    """The way back of single lookups: without pooling, and with gradients of weights."""
     shares: list[tuple[int, Tensor]]
     """Features whose mean is over rows that are cut, and the factor of each sample's sum."""
 
@@ -91,14 +94,17 @@ class Distribution:
         except ArmillaryError as error:
             fault = error
         samples = 0 if given is None else given.samples
-        weighted = sparse.weights is not None
+        weighted = int(sparse.weights is not None)
+        if sparse.weights is not None and sparse.weights.requires_grad:
+            weighted += torch.is_grad_enabled()
         deed: Deed = "train" if torch.is_grad_enabled() else "evaluate"
         met = exchange.meet(deed, [samples, weighted, *sent], fault)
         if given is None:
             raise AssertionError("a fault that was not raised")
         if len({row[1] for row in met}) > 1:
-            said = "some ranks have weights, and some have none"
-            raise InputError([Problem("", "weights", said, "weights on all ranks, or on none")])
+            kinds = ("none", "weights", "weights with gradients")
+            said = "; ".join(f"rank {rank} has {kinds[row[1]]}" for rank, row in enumerate(met))
+            raise InputError([Problem("", "weights", said, "the same on all ranks")])
         every, got = [row[0] for row in met], [row[2 + exchange.rank] for row in met]
         routed = self._routed(given, sum(sent))
         give, take = [each * samples for each in self._streams], [mine * each for each in every]
@@ -107,11 +113,39 @@ class Distribution:
         weights = None if routed.weights is None else exchange.swap(routed.weights, sent, got)
         received = Bags(sum(every), exchange.wait(lengths), exchange.wait(indices), weights)
         sizes = [each for each in every for _ in range(mine)]
-        order = [rank * mine + stream for stream in range(mine) for rank in range(exchange.size)]
-        held, copied = _split(_permuted(sizes, order, received), mine - len(self.placement.data))
+        held, copied = self._grouped(sizes, received)
         features = len(self.placement.features)
         own = _permuted([samples] * features, list(self.placement.data), given)
-        return Distributed(every, held, own, copied, self._shares(given))
+        lookups = None
+        if self.placement.unpooled or weighted > 1:
+            lookups = self._lookups(given, every, received.lengths)
+        return Distributed(every, held, own, copied, lookups, self._shares(given))
+
+    def _grouped(self, sizes: list[int], received: Bags) -> tuple[list[Bags], Bags]:
+        """The bags of each group of streams, and those of copied tables."""
+        rank, ranks = self.exchange.rank, range(self.exchange.size)
+        mine = self._streams[rank]
+        groups = self.placement.groups(rank)
+        data = list(range(mine - len(self.placement.data), mine))
+        order = [
+            [from_ * mine + each for each in part for from_ in ranks] for part in (*groups, data)
+        ]
+        if len(groups) == 1:
+            both = [*order[0], *order[1]]
+            held, copied = _split(_permuted(sizes, both, received), len(groups[0]))
+            return [held], copied
+        *held_all, copied = (_permuted(sizes, each, received) for each in order)
+        return held_all, copied
+
+    def _lookups(self, given: Bags, every: list[int], lengths: Tensor) -> Lookups:
+        """The way back, by the `lengths` that this rank received."""
+        mine = self._streams[self.exchange.rank]
+        blocks = torch.split(lengths, [each * mine for each in every])
+        counts = torch.stack(
+            [block.view(mine, each).sum(1) for block, each in zip(blocks, every, strict=True)]
+        )
+        shaped = given.lengths.view(len(self.placement.features), given.samples)
+        return Lookups(self.placement, self.exchange, (shaped, given.indices), counts)
 
     def _checked(self, sparse: SparseBatch) -> Bags:
         """The batch as the router reads it. What the router doesn't check is right."""
@@ -137,9 +171,6 @@ class Distribution:
                 raise InputError([Problem("", f"feature {feature.name!r}", said, allowed)])
         if weights.dtype is not torch.float32:
             raise InputError([Problem("", "weights", f"of type {weights.dtype}", "float32")])
-        if weights.requires_grad and torch.is_grad_enabled():
-            said = "gradients of weights are not computed where tables are sharded"
-            raise InputError([Problem("", "weights", said, "weights without gradients")])
 
     def _counted(self, given: Bags) -> list[int]:
         """Indices that go to each rank. Checks the batch."""

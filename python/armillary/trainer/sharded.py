@@ -38,7 +38,7 @@ from .exchange import Exchange, Pending
 from .nodes import Nodes
 from .optimizers import Optimizer
 from .rectangles import Rectangle, fill, parse
-from .row_means import RowMeans
+from .row_sums import RowSums, Work
 from .sharding import Placement
 from .tables import Feature, Table
 
@@ -71,9 +71,16 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         self._finite_only = refuse_not_finite
         rank = self.exchange.rank
         self.placement = Placement.of(plan, tables, features, self.exchange.size)
-        parts = (self.placement.held(rank), self.placement.copied())
-        # In a tuple, so that torch does not see modules whose state is this one's.
-        self._collections = tuple(_collection(each, optimizer, seed, threads) for each in parts)
+        groups = self.placement.groups(rank)
+
+        def made(tables: list[Table], features: list[Feature]) -> EmbeddingCollection:
+            return EmbeddingCollection(
+                tables, features, optimizer, seed=seed, threads=threads, refuse_not_finite=False
+            )
+
+        # In tuples, so that torch does not see modules whose state is this one's.
+        self._held = tuple(made(*self.placement.held(rank, group)) for group in groups)
+        self._copies = (made(*self.placement.copied()),) if self.placement.data else ()
         self._near = self.placement.widths[rank]
         self._distribution = Distribution(self.placement, self.exchange)
         self._columns = _core.Columns(
@@ -81,14 +88,14 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         )
         schemes = {each.scheme for each in plan.tables}
         hierarchical = "table_row" in schemes
-        self._rows = RowMeans.of(self.placement, self.exchange, self._held, optimizer)
+        self._sums = RowSums(self.placement, self.exchange, optimizer, self._held)
         self._nodes = Nodes(self.placement, self.exchange) if hierarchical else None
         self._spare = torch.empty(0)
         self._steps = 0
 
     def forward(self, sparse: SparseBatch) -> Tensor:
         """The pooled rows of this rank's samples, all features side by side, float32 [samples, sum
-        of dims].
+        of dims]; without pooling the rows of its lookups, float32 [lookups, dim].
 
         Raises:
             InputError: a fault of a rank's batch, on all ranks. It names the rank, the table, the
@@ -112,18 +119,9 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         for each in self._local():
             each.set_threads(threads)
 
-    @property
-    def _held(self) -> EmbeddingCollection | None:
-        """This rank's shards."""
-        return self._collections[0]
-
-    @property
-    def _copies(self) -> EmbeddingCollection | None:
-        """The tables that all ranks have."""
-        return self._collections[1]
-
-    def _local(self) -> list[EmbeddingCollection]:
-        return [each for each in self._collections if each is not None]
+    def _local(self) -> tuple[EmbeddingCollection, ...]:
+        """This rank's shards, then the tables that all ranks have."""
+        return (*self._held, *self._copies)
 
     # The exchange of pooled rows.
 
@@ -132,30 +130,60 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         return self._distribution(sparse)
 
     def _run_forward(self, batch: Distributed) -> Tensor:
-        """The pooled rows of this rank's samples."""
+        """The pooled rows of this rank's samples, or the rows of its lookups."""
+        if self.placement.unpooled:
+            return self._forward_lookups(batch)
         placement, exchange = self.placement, self.exchange
         mine = batch.samples[exchange.rank]
         blocks = self._blocks(mine)
         direct, node, data = self._parts(blocks, mine)
-        pooled = _look_up(self._held, batch.held)
+        pooled = torch.empty(batch.whole, 0)
+        for collection, bags in zip(self._held, batch.held, strict=True):
+            pooled = _look_up(collection, bags)
         give, take = self._row_counts(batch.samples)
         near = pooled[:, : self._near].reshape(-1)
         exchange.swap_rows("forward", near, give, take, direct)
         if self._nodes is not None:
             self._nodes.forward(pooled[:, self._near :], batch.samples, node)
-        if self._copies is not None:
-            data.copy_(_look_up(self._copies, batch.own).view(-1))
+        for collection in self._copies:
+            data.copy_(_look_up(collection, batch.own).view(-1))
         out = torch.empty(mine, placement.firsts[-1])
         self._columns.collect(mine, blocks.numpy(), out.numpy())
         for feature, share in batch.shares:
             out[:, placement.firsts[feature] : placement.firsts[feature + 1]] *= share
         return out
 
-    def _run_backward(self, batch: Distributed, gradient: Tensor) -> None:
-        """Updates all tables by the gradient of this rank's pooled rows."""
+    def _forward_lookups(self, batch: Distributed) -> Tensor:
+        """The rows of this rank's lookups."""
+        lookups, groups = batch.lookups, self.placement.groups(self.exchange.rank)
+        assert lookups is not None
+        rows = [torch.empty(0)] * sum(map(len, groups))
+        for group, collection, bags in zip(groups, self._held, batch.held, strict=True):
+            counts = [sum(lookups.held[index]) for index in group]
+            blocks = torch.split(_look_up(collection, bags), counts)
+            for index, block in zip(group, blocks, strict=True):
+                rows[index] = block
+        out = torch.empty(lookups.firsts[-1], self.tables[self.placement.table_of[0]].dim)
+        for stream, values in lookups.home("forward", rows):
+            out[lookups.place(stream), stream.columns.start : stream.columns.stop] = values
+        for collection in self._copies:
+            counts = [lookups.count(stream) for stream in lookups.data]
+            blocks = torch.split(_look_up(collection, batch.own), counts)
+            for stream, values in zip(lookups.data, blocks, strict=True):
+                out[lookups.place(stream)] = values
+        return out
+
+    def _run_backward(
+        self, batch: Distributed, gradient: Tensor, *, of_weights: bool = False
+    ) -> Tensor | None:
+        """Updates all tables by the gradient of this rank's results. Returns the gradient of the
+        lookups' weights, if asked."""
+        gradient = gradient.detach().to(torch.float32).contiguous()
+        if self.placement.unpooled:
+            self._backward_lookups(batch, gradient)
+            return None
         placement, exchange = self.placement, self.exchange
         mine = batch.samples[exchange.rank]
-        gradient = gradient.detach().to(torch.float32).contiguous()
         if batch.shares:
             gradient = gradient.clone()
         for feature, share in batch.shares:
@@ -165,20 +193,61 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         fault = None if finite or not self._finite_only else self._not_finite(gradient)
         exchange.meet("update", [], fault)
         direct, node, data = self._parts(blocks, mine)
-        copied = None if self._copies is None else self._start_copied(batch.samples, data)
+        copied = self._start_copied(batch.samples, data) if self._copies else None
         give, take = self._row_counts(batch.samples)
         near = exchange.swap_rows("backward", direct, take, give)
         both = near.view(batch.whole, self._near)
         if self._nodes is not None:
             far = self._nodes.backward(node, batch.samples)
             both = torch.cat((both, far), 1)
-        if self._rows is not None:
-            self._rows.share(batch.held, both)
-        if self._held is not None:
-            _update(self._held, batch.held, both)
+        work = [
+            Work(collection, bags, both)
+            for collection, bags in zip(self._held, batch.held, strict=True)
+        ]
+        found = self._update(work, of_weights=of_weights)
+        if copied is not None:
+            every = exchange.wait(copied).to(torch.float32)
+            last = [Work(collection, batch.copied, every) for collection in self._copies]
+            found += [_update(each, of_weights=of_weights) for each in last]
+        return self._of_weights(batch, found) if of_weights else None
+
+    def _backward_lookups(self, batch: Distributed, gradient: Tensor) -> None:
+        """Updates all tables by the gradient of this rank's rows of lookups."""
+        lookups, groups = batch.lookups, self.placement.groups(self.exchange.rank)
+        assert lookups is not None
+        finite = not self._finite_only or bool(gradient.isfinite().all())
+        self.exchange.meet("update", [], None if finite else self._not_finite(gradient))
+        found = lookups.away("backward", gradient)
+        work = [
+            Work(collection, bags, torch.cat([found[stream] for stream in group]))
+            for group, collection, bags in zip(groups, self._held, batch.held, strict=True)
+        ]
+        self._update(work, of_weights=False)
+        for collection in self._copies:
+            rows = torch.cat(found[len(found) - len(lookups.data) :])
+            _update(Work(collection, batch.copied, rows), of_weights=False)
+
+    def _update(self, work: list[Work], *, of_weights: bool) -> list[Tensor]:
+        """Updates this rank's shards. Returns the gradients of weights."""
+        self._sums.share(work)
         self._steps += 1
-        if self._copies is not None and copied is not None:
-            _update(self._copies, batch.copied, exchange.wait(copied).to(torch.float32))
+        return [_update(each, of_weights=of_weights) for each in work]
+
+    def _of_weights(self, batch: Distributed, found: list[Tensor]) -> Tensor:
+        """The gradients of the weights of this rank's lookups. `found`: those of all lookups in
+        this rank's shards, then in copied tables."""
+        lookups = batch.lookups
+        assert lookups is not None
+        values = torch.zeros(lookups.firsts[-1])
+        counts = [sum(each) for each in lookups.held[: len(lookups.held) - len(lookups.data)]]
+        held = torch.split(found[0], counts) if self._held else ()
+        for stream, block in lookups.home("backward", held, 1):
+            values[lookups.place(stream)] += block.view(-1)
+        if self._copies:
+            own = torch.split(lookups.own(found[-1]), [*map(lookups.count, lookups.data)])
+            for stream, block in zip(lookups.data, own, strict=True):
+                values[lookups.place(stream)] = block
+        return values
 
     def _start_copied(self, samples: list[int], gradient: Tensor) -> Pending:
         """Begins to send the gradient of copied tables to all ranks."""
@@ -193,6 +262,8 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         value = gradient[sample, column].item()
         feature = bisect_right(self.placement.firsts, column) - 1
         place = f"gradient: feature {self.features[feature].name!r}: sample {sample}"
+        if self.placement.unpooled:
+            place = f"gradient: lookup {sample}"
         return TrainingError([Problem("", place, f"{value} in the gradient", "finite numbers")])
 
     def _blocks(self, samples: int) -> Tensor:
@@ -275,24 +346,17 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         return {table.name: (table.rows, table.dim) for table in self.tables}
 
 
-def _collection(
-    held: tuple[list[Table], list[Feature]], optimizer: Optimizer, seed: int, threads: int
-) -> EmbeddingCollection | None:
-    if not held[0]:
-        return None
-    return EmbeddingCollection(
-        *held, optimizer, seed=seed, threads=threads, refuse_not_finite=False
-    )
-
-
-def _look_up(collection: EmbeddingCollection | None, bags: Bags) -> Tensor:
-    if collection is None:
-        return torch.empty(bags.samples, 0)
+def _look_up(collection: EmbeddingCollection, bags: Bags) -> Tensor:
     return collection._run_forward(bags.samples, bags.arrays)
 
 
-def _update(collection: EmbeddingCollection, bags: Bags, gradient: Tensor) -> None:
-    collection._run_backward(bags.samples, bags.arrays, gradient, None)
+def _update(work: Work, *, of_weights: bool) -> Tensor:
+    """Updates tables. Returns the gradients of the lookups' weights, if asked."""
+    collection, bags, gradient = work
+    found = torch.empty(len(bags.indices) if of_weights else 0)
+    into = found if of_weights else None
+    collection._run_backward(bags.samples, bags.arrays, gradient, into)
+    return found
 
 
 def _lookup(collection: ShardedEmbeddingCollection, sparse: SparseBatch) -> Tensor:
@@ -300,7 +364,8 @@ def _lookup(collection: ShardedEmbeddingCollection, sparse: SparseBatch) -> Tens
     batch = collection.distribute(sparse)
     if not torch.is_grad_enabled():
         return collection._run_forward(batch)
-    result = _Lookup.apply(torch.empty(0, requires_grad=True), collection, batch)
+    anchor = torch.empty(0, requires_grad=True)
+    result = _Lookup.apply(anchor, sparse.weights, collection, batch)
     assert isinstance(result, Tensor)
     return result
 
@@ -315,6 +380,7 @@ class _Context(Protocol):
 
     collection: ShardedEmbeddingCollection
     batch: Distributed
+    needs_input_grad: tuple[bool, ...]
 
 
 class _Lookup(torch.autograd.Function):
@@ -325,6 +391,7 @@ class _Lookup(torch.autograd.Function):
     def forward(
         ctx: _Context,
         anchor: Tensor,
+        weights: Tensor | None,
         collection: ShardedEmbeddingCollection,
         batch: Distributed,
     ) -> Tensor:
@@ -332,6 +399,7 @@ class _Lookup(torch.autograd.Function):
         return collection._run_forward(batch)
 
     @staticmethod
-    def backward(ctx: _Context, *gradients: Tensor) -> tuple[None, ...]:
-        ctx.collection._run_backward(ctx.batch, gradients[0])
-        return None, None, None
+    def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        of_weights = ctx.needs_input_grad[1]
+        found = ctx.collection._run_backward(ctx.batch, gradients[0], of_weights=of_weights)
+        return None, found, None, None

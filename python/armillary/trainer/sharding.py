@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ..errors import InputError, Problem
 from ..model.sharding_plan import Shard, ShardingPlan, TablePlan
-from .tables import Feature, Part, Table
+from .tables import Feature, Part, Pooling, Table
 
 
 class Stream(NamedTuple):
@@ -65,9 +65,9 @@ class Placement:
 
         Raises:
             InputError: the plan is for other tables or another number of ranks, or can't be
-                trained with.
+                trained with; features with and without pooling.
         """
-        problems = [*_misfits(plan, tables, ranks), *_unpooled(features)]
+        problems = [*misfits(plan, tables, ranks), *_mixed(tables, features)]
         if problems:
             raise InputError(problems)
         known = {each.name: each for each in plan.tables}
@@ -89,19 +89,25 @@ class Placement:
         """The node of a rank."""
         return rank // self.plan.ranks_per_node
 
+    @property
+    def unpooled(self) -> bool:
+        """Whether results are rows of lookups instead of bags."""
+        return any(feature.pooling == "none" for feature in self.features)
+
     @cached_property
-    def _table_of(self) -> tuple[int, ...]:
+    def table_of(self) -> tuple[int, ...]:
+        """The table of each feature."""
         places = {table.name: place for place, table in enumerate(self.tables)}
         return tuple(places[feature.table] for feature in self.features)
 
     def planned(self, feature: int) -> TablePlan:
         """The plan of a feature's table."""
-        return self.plan.tables[self._table_of[feature]]
+        return self.plan.tables[self.table_of[feature]]
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
         """The first column of each feature in the batch's row, and the row's width."""
-        dims = (self.tables[table].dim for table in self._table_of)
+        dims = (self.tables[table].dim for table in self.table_of)
         return (0, *accumulate(dims))
 
     @cached_property
@@ -145,12 +151,21 @@ class Placement:
         planned = self.planned(feature)
         return list(accumulate(planned.shares)) if planned.scheme in ("row", "table_row") else []
 
-    def held(self, rank: int) -> tuple[list[Table], list[Feature]]:
-        """The shards that a rank holds, as tables, and the features of its streams.
+    def groups(self, rank: int) -> list[list[int]]:
+        """The streams of a rank that are looked up together: all; those of one width without
+        pooling. None if the rank has no streams."""
+        found: dict[int, list[int]] = {}
+        for index, stream in enumerate(self.streams(rank)):
+            found.setdefault(len(stream.columns) if self.unpooled else 0, []).append(index)
+        return list(found.values())
+
+    def held(self, rank: int, group: Sequence[int]) -> tuple[list[Table], list[Feature]]:
+        """The shards of a group of a rank's streams, as tables, and the features of the streams.
         A mean over rows that are cut is left to the samples' rank: its shards add up."""
         tables: dict[str, Table] = {}
         features = []
-        for stream in self.streams(rank):
+        streams = self.streams(rank)
+        for stream in (streams[index] for index in group):
             feature, whole = self.features[stream.feature], self._whole(stream.feature)
             shard = self.shard(stream)
             name = shard_name(whole, shard)
@@ -163,7 +178,8 @@ class Placement:
                 whole.stochastic_rounding,
                 part,
             )
-            pooling = "sum" if self.cut(stream.feature) else feature.pooling
+            cut_mean = feature.pooling == "mean" and self.cut(stream.feature)
+            pooling: Pooling = "sum" if cut_mean else feature.pooling
             features.append(Feature(f"{feature.name} in {name}", name, pooling))
         return list(tables.values()), features
 
@@ -174,7 +190,7 @@ class Placement:
         return [table for table in self.tables if table.name in names], features
 
     def _whole(self, feature: int) -> Table:
-        return self.tables[self._table_of[feature]]
+        return self.tables[self.table_of[feature]]
 
     @cached_property
     def widths(self) -> list[int]:
@@ -265,51 +281,62 @@ def _starts(streams: Sequence[Stream]) -> dict[tuple[int, int], int]:
     return found
 
 
-def _unpooled(features: Sequence[Feature]) -> list[Problem]:
-    return [
-        Problem("", f"feature {each.name!r}", "is not pooled, which can't be sharded", "sum, mean")
-        for each in features
-        if each.pooling == "none"
-    ]
+def _mixed(tables: Sequence[Table], features: Sequence[Feature]) -> list[Problem]:
+    """Features without pooling next to others, or of several widths."""
+    dims = {table.name: table.dim for table in tables}
+    none = [each for each in features if each.pooling == "none"]
+    problems = []
+    if none and len(none) < len(features):
+        said = "is not pooled, but other features are"
+        problems.append(Problem("", f"feature {none[0].name!r}", said, "all features, or none"))
+    widths = sorted({dims[each.table] for each in none if each.table in dims})
+    if len(widths) > 1:
+        said = f"rows of {widths[0]} and of {widths[1]} elements"
+        problems.append(Problem("", "features", said, "one width without pooling"))
+    return problems
 
 
-def _misfits(plan: ShardingPlan, tables: Sequence[Table], ranks: int) -> list[Problem]:
-    """Why a plan is not one of these tables on `ranks` ranks."""
+def misfits(
+    plan: ShardingPlan, tables: Sequence[Table], ranks: int, file: str = ""
+) -> list[Problem]:
+    """Why a plan, from `file` if given, is not one of these tables on `ranks` ranks."""
     problems = []
     if plan.ranks != ranks:
         said = f"the sharding plan is for {plan.ranks} ranks, but there are {ranks}"
-        problems.append(Problem("", "ranks", said, f"{plan.ranks} ranks, or a plan for {ranks}"))
+        problems.append(Problem(file, "ranks", said, f"{plan.ranks} ranks, or a plan for {ranks}"))
     known = {each.name: each for each in plan.tables}
     names = {table.name for table in tables}
     problems += [
-        Problem("", f"table {name!r}", "is in the sharding plan, but not in the model")
+        Problem(file, f"table {name!r}", "is in the sharding plan, but not in the model")
         for name in known
         if name not in names
     ]
     for table in tables:
         if table.name in known:
-            problems += _table_misfits(known[table.name], table, plan)
+            problems += _table_misfits(known[table.name], table, plan, file)
         else:
             said = "is not in the sharding plan"
-            problems.append(Problem("", f"table {table.name!r}", said, ", ".join(known)))
+            problems.append(Problem(file, f"table {table.name!r}", said, ", ".join(known)))
     return problems
 
 
-def _table_misfits(planned: TablePlan, table: Table, plan: ShardingPlan) -> list[Problem]:
+def _table_misfits(
+    planned: TablePlan, table: Table, plan: ShardingPlan, file: str
+) -> list[Problem]:
     place, each = f"table {table.name!r}", plan.ranks_per_node
     found = []
     if (planned.rows, planned.columns) != (table.rows, table.dim):
         said = f"is {planned.rows} x {planned.columns} in the sharding plan"
-        found.append(Problem("", place, said, f"{table.rows} x {table.dim}, as in the model"))
+        found.append(Problem(file, place, said, f"{table.rows} x {table.dim}, as in the model"))
     if planned.tier != "device":
         said = f"is in the memory of the {planned.tier} in the sharding plan"
-        found.append(Problem("", place, said, "device"))
+        found.append(Problem(file, place, said, "device"))
     if planned.scheme == "data" and len(planned.ranks) < plan.ranks:
         said = f"has copies on {len(planned.ranks)} of {plan.ranks} ranks"
-        found.append(Problem("", place, said, f"0-{plan.ranks - 1}"))
+        found.append(Problem(file, place, said, f"0-{plan.ranks - 1}"))
     if planned.scheme == "table_row":
         nodes = {rank // each for rank in planned.ranks}
         if plan.ranks % each or len(nodes) > 1:
             said = f"the ranks {' '.join(map(str, planned.ranks))} are not in one node of {each}"
-            found.append(Problem("", place, said, "ranks of one node, and whole nodes"))
+            found.append(Problem(file, place, said, "ranks of one node, and whole nodes"))
     return found

@@ -31,7 +31,10 @@ OPTIMIZERS: dict[str, optimizers.Optimizer] = {
     "adagrad": optimizers.AdaGrad(learning_rate=0.1),
     "row_wise_adagrad": optimizers.RowWiseAdaGrad(learning_rate=0.1),
     "adam": optimizers.Adam(learning_rate=0.02),
-    "lamb": optimizers.Lamb(),
+    "lamb": optimizers.Lamb(learning_rate=0.02, weight_decay=0.01),
+    "clipped_sgd": optimizers.Sgd(learning_rate=0.1, clip_value=0.3, clip_norm=0.2),
+    "clipped_adagrad": optimizers.RowWiseAdaGrad(learning_rate=0.1, clip_norm=0.05),
+    "clipped_lamb": optimizers.Lamb(learning_rate=0.02, clip_norm=0.05),
 }
 
 Spec = dict[str, Any]
@@ -74,7 +77,9 @@ class Job:
         rows = {table.name: table.rows for table in self.tables}
         self.rows = [rows[feature.table] for feature in self.features]
         dims = {table.name: table.dim for table in self.tables}
-        self.width = sum(dims[feature.table] for feature in self.features)
+        self.unpooled = self.features[0].pooling == "none"
+        widths = [dims[feature.table] for feature in self.features]
+        self.width = widths[0] if self.unpooled else sum(widths)
 
     def single(self) -> EmbeddingCollection:
         return EmbeddingCollection(self.tables, self.features, self.optimizer, seed=3)
@@ -84,8 +89,9 @@ class Job:
             self.tables, self.features, self.optimizer, self.plan, exchange=self.exchange, seed=3
         )
 
-    def batch(self, step: int) -> tuple[list[SparseBatch], Tensor, list[int]]:
-        """The whole batch and the parts of all ranks, what is wanted, and where parts begin."""
+    def batch(self, step: int) -> tuple[list[SparseBatch], Tensor, list[int], Tensor]:
+        """The whole batch and the parts of all ranks, what is wanted, where parts begin, and which
+        lookups of the whole batch are this rank's."""
         random = np.random.default_rng([self.spec["seed"], step])
         samples = int(random.integers(1, 24))
         cuts = np.sort(random.integers(0, samples + 1, self.exchange.size - 1))
@@ -96,7 +102,8 @@ class Job:
             for rows, row in zip(self.rows, lengths, strict=True)
         ]
         weights = [[random.normal(size=length).astype("f4") for length in row] for row in lengths]
-        wanted = torch.from_numpy(random.normal(size=(samples, self.width)).astype("f4"))
+        rows = int(lengths.sum()) if self.unpooled else samples
+        wanted = torch.from_numpy(random.normal(size=(rows, self.width)).astype("f4"))
 
         def part(first: int, last: int) -> SparseBatch:
             def flat(values: Sequence[Sequence[Any]], kind: str) -> Tensor:
@@ -111,18 +118,28 @@ class Job:
             )
 
         pairs = pairwise(bounds)
-        return [part(0, samples), *(part(*pair) for pair in pairs)], wanted, bounds
+        sample = torch.arange(samples).repeat(len(lengths))
+        first, last = bounds[self.exchange.rank], bounds[self.exchange.rank + 1]
+        of_rank = (first <= sample) & (sample < last)
+        mine = of_rank.repeat_interleave(torch.from_numpy(lengths).view(-1)).nonzero().view(-1)
+        return [part(0, samples), *(part(*pair) for pair in pairs)], wanted, bounds, mine
 
     def train(self, collection: torch.nn.Module, steps: range, *, whole: bool) -> list[Tensor]:
-        """Steps with this rank's parts of batches, or with whole batches. Returns the results."""
-        found = []
-        rank = self.exchange.rank
+        """Steps with this rank's parts of batches, or with whole batches. Returns this rank's
+        results, and keeps the gradients of its weights in `of_weights`."""
+        found, rank = [], self.exchange.rank
+        self.of_weights: list[Tensor] = []
         for step in steps:
-            parts, wanted, bounds = self.batch(step)
-            first, last = (0, bounds[-1]) if whole else (bounds[rank], bounds[rank + 1])
-            out = collection(parts[0 if whole else rank + 1])
-            (((out - wanted[first:last]) ** 2).sum() / bounds[-1]).backward()
-            found.append(out.detach()[bounds[rank] : bounds[rank + 1]] if whole else out.detach())
+            parts, wanted, bounds, lookups = self.batch(step)
+            mine = lookups if self.unpooled else torch.arange(bounds[rank], bounds[rank + 1])
+            part = parts[0 if whole else rank + 1]
+            if part.weights is not None:
+                part.weights.requires_grad_(self.spec.get("gradients", False))
+            out = collection(part)
+            (((out - (wanted if whole else wanted[mine])) ** 2).sum() / bounds[-1]).backward()
+            found.append(out.detach()[mine] if whole else out.detach())
+            if part.weights is not None and part.weights.grad is not None:
+                self.of_weights.append(part.weights.grad[lookups if whole else slice(None)])
         return found
 
 
@@ -132,9 +149,13 @@ def compare(spec: Spec, exchange: Exchange, steps: int) -> list[tuple[str, str, 
     job = Job(spec, exchange)
     single, sharded = job.single(), job.sharded()
     wanted = job.train(single, range(steps), whole=True)
+    right_weights = job.of_weights
     found = job.train(sharded, range(steps), whole=False)
     schemes = {each.name: each.scheme for each in job.plan.tables}
     rows = [("results", "", *_error(torch.cat(found), torch.cat(wanted)))]
+    assert len(right_weights) == len(job.of_weights) == (steps if spec.get("gradients") else 0)
+    if right_weights:
+        rows.append(("weights", "", *_error(torch.cat(job.of_weights), torch.cat(right_weights))))
     for part in sharded.rectangles():
         whole = single.state(part.table) | {"weight": single.weight(part.table)}
         right = whole[part.name][part.rows.start : part.rows.stop]
@@ -205,7 +226,7 @@ def spoiled(spec: Spec, exchange: Exchange, kind: str, rank: int) -> None:
     job = Job(spec, exchange)
     sharded = job.sharded()
     job.train(sharded, range(20, 22), whole=False)
-    parts, _, _ = job.batch(22)
+    parts, *_ = job.batch(22)
     sparse = parts[exchange.rank + 1]
     lengths, indices = sparse.lengths.clone(), sparse.indices.clone()
     if exchange.rank == rank:
@@ -227,6 +248,9 @@ def spoiled(spec: Spec, exchange: Exchange, kind: str, rank: int) -> None:
             sparse = SparseBatch(lengths, indices, torch.ones(len(indices)))
     if kind == "weights" and exchange.rank == rank:
         sharded(sparse)
+    if kind == "gradients of weights":
+        weights = torch.ones(len(indices), requires_grad=exchange.rank == rank)
+        sharded(SparseBatch(lengths, indices, weights))
     out = sharded(SparseBatch(lengths, indices))
     factor = torch.ones_like(out)
     if exchange.rank == rank and kind == "gradient":
@@ -246,7 +270,7 @@ def modes(spec: Spec, exchange: Exchange) -> None:
     """Rank 0 evaluates, the others train."""
     job = Job(spec, exchange)
     sharded = job.sharded()
-    parts, _, _ = job.batch(0)
+    parts, *_ = job.batch(0)
     with torch.set_grad_enabled(exchange.rank > 0):
         sharded(parts[exchange.rank + 1])
 

@@ -15,6 +15,8 @@ import pytest
 from armillary.errors import InputError, TrainingError
 from armillary.model import load_model
 from armillary.model.dlrm import parse
+from armillary.model.sharding_plan import ShardingPlan, TablePlan
+from armillary.model.sharding_plan_file import write_plan
 from armillary.trainer.logs import LINES, Logs
 from armillary.trainer.settings import (
     DenseOptimizerName,
@@ -221,3 +223,36 @@ def test_precisions_need_their_hardware() -> None:
         pytest.skip("this machine may have tf32")
     with pytest.raises(InputError, match="no units for tf32"):
         run(replace(SMALL, precision="tf32"))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "drop", "said"),
+    [
+        (2, False, "ranks: the sharding plan is for 2 ranks, but there are 1"),
+        (1, True, "is not in the sharding plan"),
+    ],
+)
+def test_a_plan_that_does_not_fit_is_named(
+    ranks: int, drop: bool, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.yml"
+    tables = tuple(
+        TablePlan(table.name, table.rows, table.dim, "row", tuple(range(ranks)))
+        for table in FACTS.tables[drop:]
+    )
+    write_plan(ShardingPlan("small", ranks, ranks, tables), path)
+    with pytest.raises(InputError) as found:
+        run(replace(SMALL, plan=str(path)))
+    assert all(each.file == str(path) for each in found.value.problems)
+    assert said in str(found.value)
+
+
+def test_a_plan_may_have_another_order(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yml"
+    tables = tuple(
+        TablePlan(table.name, table.rows, table.dim, "row", (0,))
+        for table in reversed(FACTS.tables)
+    )
+    write_plan(ShardingPlan("small", 1, 1, tables), path)
+    few = replace(SMALL, steps=2, eval_samples=500)
+    assert run(replace(few, plan=str(path))).evaluations == run(few).evaluations

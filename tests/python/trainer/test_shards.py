@@ -20,6 +20,18 @@ CLOSE = 1e-6
 """Relative error where sums are made in another order."""
 ORDERED = ("table", "column", "data")
 """Schemes that keep the order of sums."""
+RULES = [
+    "sgd",
+    "adagrad",
+    "row_wise_adagrad",
+    "adam",
+    "lamb",
+    "clipped_sgd",
+    "clipped_adagrad",
+    "clipped_lamb",
+]
+OF_ROWS = ("row_wise_adagrad", "lamb", "clipped_sgd", "clipped_adagrad", "clipped_lamb")
+"""Rules that need sums over whole rows, which are made of those of shards."""
 
 Spec = dict[str, Any]
 
@@ -34,12 +46,14 @@ def group() -> Iterator[Ranks]:
 def specs(draw: st.DrawFn, size: int) -> Spec:
     """Any mix of tables and features on `size` ranks."""
     each = draw(st.sampled_from([ways for ways in (1, 2, 4) if size % ways == 0]))
-    optimizer = draw(st.sampled_from(["sgd", "adagrad", "row_wise_adagrad", "adam"]))
+    optimizer = draw(st.sampled_from(RULES))
     everywhere = range(size)
     tables = []
+    unpooled = draw(st.integers(0, 3)) == 0
+    width = draw(st.integers(size, 40)) if unpooled else None
     for index in range(draw(st.integers(1, 4))):
         scheme = draw(st.sampled_from(["table", "column", "row", "table_row", "data"]))
-        rows, columns = draw(st.integers(size, 60)), draw(st.integers(size, 40))
+        rows, columns = draw(st.integers(size, 60)), width or draw(st.integers(size, 40))
         sizes = None
         if scheme == "table":
             held = [draw(st.sampled_from(everywhere))]
@@ -72,8 +86,9 @@ def specs(draw: st.DrawFn, size: int) -> Spec:
                 "sizes": sizes,
             }
         )
-    weighted = draw(st.booleans())
+    weighted = not unpooled and draw(st.booleans())
     pooling = st.just("sum") if weighted else st.sampled_from(["sum", "mean"])
+    pooling = st.just("none") if unpooled else pooling
     names = [each["name"] for each in tables]
     extra = draw(st.lists(st.sampled_from(names), max_size=3))
     lookups = draw(st.permutations([*names, *extra]))
@@ -85,6 +100,7 @@ def specs(draw: st.DrawFn, size: int) -> Spec:
         "ranks_per_node": each,
         "optimizer": optimizer,
         "weighted": weighted,
+        "gradients": weighted and draw(st.booleans()),
         "seed": draw(st.integers(0, 1000)),
     }
 
@@ -117,9 +133,11 @@ def mixed(optimizer: str, size: int = SIZE) -> Spec:
 def check(answers: list[Any], spec: Spec) -> None:
     """Whether every rank's parts are those of one process."""
     kept = set(ORDERED)
-    if spec["optimizer"] == "row_wise_adagrad":
-        # The mean of squares of a row is made of those of its shards.
+    if spec["optimizer"] in OF_ROWS:
         kept -= {"column"}
+    if spec["features"][0][2] == "none":
+        # Nothing is added up but gradients, in the order of samples.
+        kept |= {"row", "table_row"}
     cut = {each["scheme"] for each in spec["tables"]} - kept
     for rank, rows in enumerate(answers):
         assert not isinstance(rows[0], str), rows
@@ -129,11 +147,11 @@ def check(answers: list[Any], spec: Spec) -> None:
             assert error <= CLOSE, (rank, table, scheme, error)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "row_wise_adagrad", "adam"])
+@pytest.mark.parametrize("optimizer", RULES)
 @pytest.mark.parametrize("size", [2, 4])
 def test_a_hundred_steps_are_those_of_one_process(group: Ranks, optimizer: str, size: int) -> None:
     spec = mixed(optimizer, size)
-    steps = 100 if size == 2 or optimizer == "row_wise_adagrad" else 20
+    steps = 100 if size == 2 or optimizer == "row_wise_adagrad" else 10
     check(group.run("compare", size=size, spec=spec, steps=steps), spec)
 
 
@@ -208,6 +226,14 @@ def test_a_fault_on_one_rank_is_an_error_on_all(group: Ranks, kind: str, said: s
     assert said in answers[0][1]
 
 
+def test_ranks_with_and_without_gradients_of_weights_say_so(group: Ranks) -> None:
+    spec = mixed("sgd", 2)
+    spec["features"] = [[name, table, "sum"] for name, table, _ in spec["features"]]
+    name, text = group.same("spoiled", size=2, spec=spec, kind="gradients of weights", rank=1)
+    assert name == "InputError"
+    assert "weights: rank 0 has weights; rank 1 has weights with gradients" in text
+
+
 def test_unequal_numbers_of_batches_are_an_error_on_all(group: Ranks) -> None:
     for name, text in group.run("uneven", size=SIZE, spec=mixed("sgd"), rank=1):
         assert name == "TrainingError"
@@ -229,10 +255,39 @@ def test_a_plan_for_other_ranks_or_tables_is_refused(group: Ranks) -> None:
     )
 
 
-def test_optimizers_that_need_whole_rows_refuse_columns(group: Ranks) -> None:
-    name, text = group.same("digest", size=2, spec=mixed("lamb", 2), steps=1)
-    assert name == "InputError"
-    assert "lengths of rows whose columns are on several ranks are unknown" in text
+@pytest.mark.parametrize("optimizer", ["adam", "row_wise_adagrad"])
+def test_tables_across_nodes_and_columns_within(group: Ranks, optimizer: str) -> None:
+    """A plan for four ranks in two nodes: each table is in one node, cut by columns there."""
+    tables = [
+        {
+            "name": f"t{node}{number}",
+            "rows": 40 + number,
+            "columns": 24,
+            "scheme": "column",
+            "ranks": [2 * node, 2 * node + 1],
+        }
+        for node in (0, 1)
+        for number in range(2)
+    ]
+    features = [[f"f{at}", each["name"], "mean"] for at, each in enumerate(tables)]
+    spec = mixed(optimizer) | {"tables": tables, "features": features}
+    check(group.run("compare", size=SIZE, spec=spec, steps=20), spec)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_rows_of_lookups_are_those_of_one_process(group: Ranks, size: int) -> None:
+    spec = mixed("clipped_lamb", size)
+    for table in spec["tables"]:
+        table["columns"] = 24
+    spec["features"] = [[name, table, "none"] for name, table, _ in spec["features"]]
+    check(group.run("compare", size=size, spec=spec, steps=30), spec)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_gradients_of_weights_are_those_of_one_process(group: Ranks, size: int) -> None:
+    spec = mixed("row_wise_adagrad", size) | {"weighted": True, "gradients": True}
+    spec["features"] = [[name, table, "sum"] for name, table, _ in spec["features"]]
+    check(group.run("compare", size=size, spec=spec, steps=30), spec)
 
 
 @pytest.mark.parametrize("optimizer", ["row_wise_adagrad", "adam"])
