@@ -136,7 +136,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         names = () if table.dtype == "int8" else self.optimizer.state
         shape = (table.rows,) if self.optimizer.by_row else (table.rows, table.dim)
         try:
-            weights = torch.zeros(table.rows, wide, dtype=dtype, device=self._room)
+            weights = torch.empty(table.rows, wide, dtype=dtype, device=self._room)
             state = {name: torch.zeros(shape, device=self._room) for name in names}
         except RuntimeError:
             size = table.rows * wide * dtype.itemsize / 2**30

@@ -3,6 +3,8 @@ own, in Triton's interpreter."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -11,11 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_embedding import close, made, taken
 
+from armillary.model import load_model
+from armillary.model.dlrm import parse
+from armillary.trainer import loop
 from armillary.trainer.batch import SparseBatch
+from armillary.trainer.data import open_data
 from armillary.trainer.embedding import EmbeddingCollection
 from armillary.trainer.gpu import GpuEmbeddingCollection
 from armillary.trainer.optimizers import AdaGrad, Adam, RowWiseAdaGrad, Sgd
+from armillary.trainer.settings import Settings
 from armillary.trainer.tables import DType, Feature, Part, Table
+from armillary.trainer.tensor_train import TensorTrainCollection
+from armillary.trainer.tensor_train_shapes import Shape
+from armillary.trainer.world import World
 
 DTYPES: list[DType] = ["float32", "float16", "bfloat16"]
 
@@ -111,7 +121,7 @@ def test_rows_of_many_lookups_are_added_up_in_chunks(seed: int, chunk: int) -> N
 
 
 def test_elements_beyond_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only rows that are used take memory. All of them start as zeros here."""
+    """Only rows that are used take memory."""
     monkeypatch.setattr(GpuEmbeddingCollection, "_fill", lambda self: None)
     rows = 2**27 + 3
     table = Table("t", rows, 16, "bfloat16")
@@ -119,6 +129,7 @@ def test_elements_beyond_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     collection = GpuEmbeddingCollection(
         [table], [Feature("f", "t")], Sgd(learning_rate=1), device="cpu"
     )
+    collection.weight("t")[[0, rows - 1]] = 0
     batch = SparseBatch(torch.tensor([[2, 1]]), torch.tensor([rows - 1, 0, rows - 1]))
     collection(batch).backward(torch.tensor([[1.0], [2.0]]).expand(2, 16))
     assert (collection.weight("t")[rows - 1] == -3).all()
@@ -137,3 +148,34 @@ def test_the_engine_continues_from_its_state(optimizer: AdaGrad | Adam) -> None:
         each.set_learning_rate(0.3)
         each(batch).sum().backward()
     assert bits(engine) == bits(other)
+
+
+def test_a_model_trains_to_the_bits_of_the_engine() -> None:
+    facts = parse(load_model("dlrm-small"))
+    run = Settings("dlrm-small", batch=12, steps=2, threads=1)
+    tables = [Table(each.name, each.rows, each.dim) for each in facts.tables]
+    features = [Feature(each.name, each.name) for each in facts.tables]
+    on_kernels = GpuEmbeddingCollection(tables, features, RowWiseAdaGrad(), device="cpu")
+    engine = EmbeddingCollection(tables, features, RowWiseAdaGrad())
+    losses = []
+    for collection in (engine, on_kernels):
+        trainer = loop.Trainer(run, facts, World(), collection)
+        source, _ = open_data(run, facts)
+        parts = source.parts(run.batch, 0, 1)
+        losses.append([trainer.step(next(parts), 1.0) for _ in range(2)])
+    assert losses[0] == losses[1]
+    assert bits(engine) == bits(on_kernels)
+
+
+def test_cores_of_tensor_trains_have_the_bits_of_the_engine() -> None:
+    shape = Shape("t", 23, 12, (3, 4, 2), (2, 3, 2), (3, 2))
+    batch = SparseBatch(torch.tensor([[3, 2]]), torch.tensor([1, 8, 1, 0, 22]))
+    make = partial(GpuEmbeddingCollection, device="cpu")
+    both = [
+        TensorTrainCollection([shape], [Feature("f", "t")], Adam(), make=each)
+        for each in (EmbeddingCollection, make)
+    ]
+    for _ in range(2):
+        for each in both:
+            each(batch).backward(torch.linspace(-1, 1, 24).view(2, 12))
+    assert torch.equal(both[0].whole("t"), both[1].whole("t"))

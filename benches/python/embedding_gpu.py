@@ -1,0 +1,123 @@
+"""Times tables on a GPU next to FBGEMM's, where that is installed with CUDA.
+
+    python benches/python/embedding_gpu.py --shapes core --steps 20
+
+Shapes, batches and GB/s are those of `embedding.py`: a step is the lookup of all tables, then
+gradients and update. Indices and gradients are on the GPU already. Times are medians between events
+of the GPU, in milliseconds, forward and the whole step. The first steps warm up: they compile the
+kernels."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+
+import numpy as np
+import torch
+from embedding import SHAPES, Shape, batches
+
+from armillary.trainer.batch import SparseBatch
+from armillary.trainer.gpu import GpuEmbeddingCollection
+from armillary.trainer.optimizers import RowWiseAdaGrad
+from armillary.trainer.tables import Feature, Table
+
+Forward = Callable[[torch.Tensor], torch.Tensor]
+"""Looks up indices of all tables."""
+
+_WARM = 3
+"""Steps before those that are timed."""
+
+
+def ours(shape: Shape) -> Forward:
+    """Armillary's kernels."""
+    names = [f"t{number}" for number in range(shape.tables)]
+    tables = [Table(name, shape.rows, shape.dim, shape.dtype) for name in names]
+    features = [Feature(name, name) for name in names]
+    collection = GpuEmbeddingCollection(tables, features, RowWiseAdaGrad())
+    lengths = torch.full((shape.tables, shape.samples), shape.pooling, device="cuda")
+
+    def forward(indices: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = collection(SparseBatch(lengths, indices))
+        return found
+
+    return forward
+
+
+def fbgemm(shape: Shape) -> Forward:
+    """FBGEMM's SplitTableBatchedEmbeddingBagsCodegen in the memory of the GPU."""
+    configs = import_module("fbgemm_gpu.split_embedding_configs")
+    common = import_module("fbgemm_gpu.split_table_batched_embeddings_ops_common")
+    training = import_module("fbgemm_gpu.split_table_batched_embeddings_ops_training")
+    types = {"float32": configs.SparseType.FP32, "float16": configs.SparseType.FP16}
+    table = (shape.rows, shape.dim, common.EmbeddingLocation.DEVICE, training.ComputeDevice.CUDA)
+    module = training.SplitTableBatchedEmbeddingBagsCodegen(
+        [table] * shape.tables,
+        optimizer=configs.EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+        learning_rate=0.01,
+        weights_precision=types[shape.dtype],
+    )
+    count = shape.tables * shape.samples * shape.pooling
+    offsets = torch.arange(0, count + 1, shape.pooling, device="cuda")
+
+    def forward(indices: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = module(indices, offsets)
+        return found
+
+    return forward
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
+def timed(forward: Forward, inputs: list[torch.Tensor], grad: torch.Tensor) -> tuple[float, float]:
+    """Medians of the forward pass and of the step, ms."""
+    found = []
+    for indices in inputs:
+        start, middle, end = (_event() for _ in range(3))
+        start.record()
+        result = forward(indices)
+        middle.record()
+        torch.autograd.backward(result, grad)
+        end.record()
+        torch.cuda.synchronize()
+        found.append((start.elapsed_time(middle), start.elapsed_time(end)))
+    first, whole = np.median(found[_WARM:], axis=0)
+    return float(first), float(whole)
+
+
+def main() -> None:
+    """Times what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shapes", choices=SHAPES, default="core")
+    parser.add_argument("--steps", type=int, default=20)
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("no GPU on this machine: nothing was timed")
+        return
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
+    for shape in SHAPES[options.shapes]:
+        print(f"\n{shape}, row-wise AdaGrad")
+        grad = torch.randn(shape.samples, shape.tables * shape.dim, device="cuda")
+        for name, make in (("armillary", ours), ("fbgemm", fbgemm)):
+            try:
+                forward = make(shape)
+            except ImportError as error:
+                print(f"  {name}: {error}")
+                continue
+            for law in ("uniform", "zipf"):
+                drawn = batches(shape, law == "zipf", options.steps + _WARM)
+                inputs = [torch.from_numpy(each).cuda() for each in drawn]
+                first, whole = timed(forward, inputs, grad)
+                rates = [shape.gigabytes / 3 / first * 1e3, shape.gigabytes / whole * 1e3]
+                print(
+                    f"  {name:10} {law:8} forward {first:7.3f} ({rates[0]:6.1f} GB/s)"
+                    f"   step {whole:7.3f} ({rates[1]:6.1f} GB/s)",
+                    flush=True,
+                )
+            del forward
+
+
+if __name__ == "__main__":
+    main()
