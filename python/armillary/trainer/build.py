@@ -180,13 +180,14 @@ def _plan(facts: Facts, tables: Sequence[Table], settings: Settings, world: Worl
 def compute_type(precision: Precision, device: Device = "cpu") -> torch.dtype:
     """The type in which the MLPs compute. Raises `InputError` when this hardware has no units for
     it."""
-    gpu = torch.cuda.is_available()
+    gpu = device == "cuda" and torch.cuda.is_available()
+    ampere = gpu and torch.cuda.get_device_capability() >= (8, 0)
     if precision == "tf32":
-        if not gpu or torch.cuda.get_device_capability() < (8, 0):
-            _refuse("tf32", "an NVIDIA GPU from Ampere on; fp32 or bf16 on this machine")
+        if not ampere:
+            _refuse("tf32", "--device cuda with an NVIDIA GPU from Ampere on; fp32 or bf16")
         torch.backends.cuda.matmul.fp32_precision = "tf32"
     if precision == "bf16":
-        if device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        if not (ampere if gpu else torch.ops.mkldnn._is_mkldnn_bf16_supported()):
             _refuse("bf16", "a processor with AVX512_BF16, AMX or the like; fp32 on this machine")
         return torch.bfloat16
     return torch.float32

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -167,14 +168,21 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         for place, table in enumerate(self.tables):
             bound = np.float32(1 / math.sqrt(table.whole.rows))
             grid = (-(-table.rows * table.dim // _FILL),)
-            kernels.initial_weights[grid](
+            self._launch(
+                kernels.initial_weights, grid,
                 self._facts, keys, place, table.rows, float(bound),
-                BLOCK=_FILL, KIND=_KINDS[table.dtype], **_EXACT,
+                BLOCK=_FILL, KIND=_KINDS[table.dtype],
             )  # fmt: skip
             if table.dtype == "int8":
                 scale = bound / np.float32(127)
                 ends = torch.tensor([scale, scale * np.float32(-128)]).view(torch.uint8)
                 self._weights[table.name][:, table.dim :] = ends.to(self.device)
+
+    def _launch(self, kernel: Any, grid: tuple[int, ...], *given: Any, **options: Any) -> None:  # noqa: ANN401
+        """Runs a kernel on the collection's GPU."""
+        here = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+        with here:
+            kernel[grid](*given, **options, **_EXACT)
 
     # A batch.
 
@@ -228,12 +236,12 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             return out
         for number, group in enumerate(self._groups):
             block = min(group.width, _BLOCK)
-            kernels.look_up[(bags, group.width // block)](
+            self._launch(
+                kernels.look_up, (bags, group.width // block),
                 self._facts, self._feature_facts, found.starts, found.features, found.indices,
                 found.weights, out, samples, self._width, number,
                 BLOCK=block, KIND=_KINDS[group.dtype], POOLED=not self._unpooled,
                 WEIGHTED=found.weights is not None, ALIGN=self._align, num_warps=_warps(block),
-                **_EXACT,
             )  # fmt: skip
         return out
 
@@ -318,14 +326,15 @@ class GpuEmbeddingCollection(EmbeddingCollection):
                 "FACTORS": factors is not None,
                 "ALIGN": self._align,
                 "num_warps": _warps(group.width),
-                **_EXACT,
             }
             if slots:
-                kernels.add_up_chunks[(slots,)](
+                self._launch(
+                    kernels.add_up_chunks, (slots,),
                     facts, tables, sources, factors, grad, first_of, last_of, partial, width,
                     number, **shape,
                 )  # fmt: skip
-            kernels.change_rows[(count,)](
+            self._launch(
+                kernels.change_rows, (count,),
                 facts, keys, tables, last_of, sources, factors, grad, partial, width, number,
                 KIND=_KINDS[group.dtype], BY_CHANCE=group.by_chance, **constants, **shape,
             )  # fmt: skip
@@ -334,10 +343,11 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         self, found: Lookups, tables: Tensor, sources: Tensor, grad: Tensor, out: Tensor
     ) -> None:
         for number, group in enumerate(self._groups):
-            kernels.weight_gradients[(len(out),)](
+            self._launch(
+                kernels.weight_gradients, (len(out),),
                 self._facts, tables, found.indices, sources, grad, out, number,
                 VECTORS=group.width // 16, KIND=_KINDS[group.dtype], ALIGN=self._align,
-                num_warps=_warps(group.width), **_EXACT,
+                num_warps=_warps(group.width),
             )  # fmt: skip
 
     def _chances(self) -> list[int]:

@@ -15,6 +15,7 @@ pytest.importorskip("torch")
 pytest.importorskip("triton", reason="Triton comes with PyTorch on Linux only")
 
 import torch
+from conftest import Armillary
 
 from armillary.errors import InputError
 from armillary.trainer.gpu import GpuEmbeddingCollection
@@ -49,6 +50,13 @@ def test_kernels_in_the_interpreter(name: str, least: int) -> None:
 def test_without_a_gpu(device: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         GpuEmbeddingCollection([Table("t", 3, 4)], [Feature("f", "t")], Sgd(), device=device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_run_without_a_gpu(armillary: Armillary) -> None:
+    call = armillary("train", "dlrm-small", "--samples", "512", "--device", "cuda")
+    assert call.returncode == 2
+    assert "this machine has no GPU" in call.stderr
 
 
 TYPES = {

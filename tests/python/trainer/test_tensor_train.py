@@ -269,6 +269,26 @@ def test_a_model_with_trains_learns(armillary: Armillary, tmp_path: Path) -> Non
     assert scores[0]["loss"] == pytest.approx(scores[1]["loss"], rel=1e-3)
 
 
+def test_a_plan_can_only_copy_trains(armillary: Armillary, tmp_path: Path) -> None:
+    """Shards of a train are refused; a plan without it, or with copies, is right."""
+    call = armillary(
+        "workload", "dlrm-small", "--dp", "1", "--sharding", "row", "--write-plan", "plan.yml"
+    )
+    assert call.returncode == 0, call.stderr
+    path = tmp_path / "plan.yml"
+    text = path.read_text()
+    options = ["train", "dlrm-small", "--samples", "512", "--eval-samples", "1000", "--plan", path]
+    options += ["--tensor-train", "rank=4,rows>=200"]
+    call = armillary(*options)
+    assert call.returncode == 2
+    assert "is 'row', but a train of tensors" in call.stderr
+    (line,) = (line for line in text.splitlines() if "name: c1," in line)
+    for other in ("", line.replace("scheme: row", "scheme: data")):
+        path.write_text(text.replace(line, other))
+        call = armillary(*options)
+        assert call.returncode == 0, call.stderr
+
+
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
