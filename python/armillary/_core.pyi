@@ -65,11 +65,13 @@ class Embedding:
         settings: dict[str, Any],
         seed: int,
         threads: int,
+        storage: dict[str, Any] | None = None,
     ) -> Embedding:
-        """Tables with initial weights.
+        """Tables with initial weights, or those of the checkpoint in the folder of `storage`.
 
         Raises:
-            InputError: a size is out of range, or there is too little memory.
+            InputError: a size is out of range, or there is too little memory; the folder can't be
+                used.
             ValueError: a setting is missing or unknown.
         """
     @staticmethod
@@ -105,6 +107,24 @@ class Embedding:
         """
     def set_row_sums(self, table: int, columns: int, rows: RowSums) -> None:
         """Makes further rounds and the next `backward` use these sums over `columns` columns."""
+    def prefetch(self, samples: int, batch: _Arrays) -> None:
+        """Begins to bring the rows of the next batch into the caches.
+
+        Raises:
+            InputError: a fault of the batch.
+        """
+    def commit(self) -> None:
+        """Makes the tables, as they are now, the checkpoint of their folder.
+
+        Raises:
+            InputError: there is no folder, or the disk fails. The last checkpoint is intact then.
+        """
+    def read_rows(self, table: int, first: int, records: NDArray[Any]) -> None:
+        """Reads rows of a table with a cache: bytes of weights, then of state, row by row."""
+    def write_rows(self, table: int, first: int, records: NDArray[Any]) -> None:
+        """Writes rows of a table with a cache, as `read_rows` reads them."""
+    def cache_report(self) -> dict[str, int | float]:
+        """What the caches did so far."""
     def memory(self, table: int) -> tuple[TableMemory, list[TableMemory]]:
         """Memory of a table's rows, and of each part of the optimizer's state."""
     step: int

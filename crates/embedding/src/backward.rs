@@ -63,7 +63,7 @@ pub fn run(
         let rows = &rows[task].1;
         let Scratch { packed, wide, grads: copied, factors, sum } = scratch;
         let sources = sources(engine, batch, &grads, rows, copied);
-        if rows.table.rows <= 1 << 32 && sources <= 1 << 32 {
+        if rows.table.held() <= 1 << 32 && sources <= 1 << 32 {
             of_rows(engine, batch, &grads, rows, packed, (copied, factors, sum), None);
         } else {
             of_rows(engine, batch, &grads, rows, wide, (copied, factors, sum), None);
@@ -84,14 +84,18 @@ pub fn row_sums(
     let table = &engine.tables()[at];
     let looks = |&feature: &usize| engine.features()[feature].table == at;
     let features: Vec<usize> = (0..engine.features().len()).filter(looks).collect();
-    let rows = Range { table, features, first: 0, last: table.rows - 1 };
+    let rows = Range { table, features, first: 0, last: table.held() - 1 };
     let mut scratch = Scratch::default();
     let Scratch { wide, grads: copied, factors, sum, .. } = &mut scratch;
     sources(engine, batch, &grads, &rows, copied);
     let found = RefCell::new(Vec::new());
     let take = Some((round, &found));
     of_rows(engine, batch, &grads, &rows, wide, (copied, factors, sum), take);
-    found.into_inner()
+    let mut found = found.into_inner();
+    if table.cache.is_some() {
+        found.sort_unstable_by_key(|sums| sums.row);
+    }
+    found
 }
 
 /// Copies the gradients of `rows` and returns a number that all sources are below.
@@ -133,7 +137,7 @@ fn ranges<'a>(
         starts.extend((1..parts).map(|part| sampled[sampled.len() * part / parts]));
         starts.dedup();
     }
-    let lasts = starts.iter().skip(1).map(|start| start - 1).chain([table.rows - 1]);
+    let lasts = starts.iter().skip(1).map(|start| start - 1).chain([table.held() - 1]);
     let share = lookups / starts.len();
     let range = |(&first, last)| (share, Range { table, features: features.to_vec(), first, last });
     starts.iter().zip(lasts).map(range).collect()
@@ -205,6 +209,7 @@ fn of_rows<K: Key>(
         sums: &table.sums,
         whole_dim: table.whole_dim,
         take,
+        names: table.cache.as_ref().map(|cache| cache.names()),
     };
     // SAFETY: the batch was checked, so that lookups are rows of the table; ranges of rows are
     // disjoint; the machine has the engine's instructions.
@@ -221,7 +226,7 @@ fn collect<K: Key, I: Index>(
     indices: &[I],
     keys: &mut Vec<K>,
 ) {
-    let all = rows.first == 0 && rows.last == rows.table.rows - 1;
+    let all = rows.first == 0 && rows.last == rows.table.held() - 1;
     let (first, count) = (rows.first, rows.last - rows.first);
     let feature = rows.features[place];
     let mut add = |indices: &[I], source: u64, step: u64| {

@@ -1,11 +1,14 @@
 //! Tables, features and optimizer together: what the passes of a batch work on.
+#![allow(unsafe_code)] // Rows of caches are written through pointers.
 
+use crate::cache::{Cache, Caches, Counts, Folder, Residency};
 use crate::fault::Fault;
 use crate::fill;
 use crate::lanes::Level;
 use crate::optimizer::Optimizer;
 use crate::scratch::Spare;
 use crate::table::Table;
+use std::sync::Arc;
 
 /// What becomes of the rows of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub struct Engine {
     /// Seed of the rounding by chance.
     pub seed: u64,
     spare: Spare,
+    residency: Arc<Residency>,
+    folder: Option<Folder>,
 }
 
 impl Engine {
@@ -90,6 +95,8 @@ impl Engine {
             refuse_not_finite,
             seed,
             spare,
+            residency: Arc::default(),
+            folder: None,
         })
     }
 
@@ -111,6 +118,90 @@ impl Engine {
     /// The features.
     pub fn features(&self) -> &[Feature] {
         &self.features
+    }
+
+    /// The batches that have their rows in caches.
+    pub(crate) fn residency(&self) -> &Arc<Residency> {
+        &self.residency
+    }
+
+    /// The caches, if tables have any.
+    pub(crate) fn caches(&self) -> Option<Caches> {
+        let (mut caches, mut places) = (Vec::new(), Vec::new());
+        for table in &self.tables {
+            places.push(table.cache.as_ref().map(|_| caches.len()));
+            caches.extend(table.cache.clone());
+        }
+        let cache_of = self.features.iter().map(|feature| places[feature.table]).collect();
+        (!caches.is_empty()).then_some(Caches { caches, cache_of, threads: self.threads })
+    }
+
+    /// Keeps the files of the tables. Goes on from the step of the folder's checkpoint.
+    pub fn keep(&mut self, folder: Folder) {
+        self.step = folder.step().unwrap_or(self.step);
+        self.folder = Some(folder);
+    }
+
+    /// Makes the tables with files, as they are now, the checkpoint of their folder.
+    ///
+    /// # Errors
+    ///
+    /// There is no folder; a disk that fails. The last checkpoint is intact then.
+    pub fn commit(&mut self) -> Result<(), Fault> {
+        let Some(folder) = &mut self.folder else {
+            return Err(Fault::new("tables", "have no folder for checkpoints"));
+        };
+        let caches: Vec<Arc<Cache>> =
+            self.tables.iter().filter_map(|table| table.cache.clone()).collect();
+        let step = self.step;
+        self.residency.flushed(&caches, || folder.commit(&caches, step))
+    }
+
+    /// Writes the records of rows from `first` on of a table with a cache to `records`: weights as
+    /// the slower tier stores them, then state.
+    ///
+    /// # Errors
+    ///
+    /// No such table or rows; a disk that fails.
+    pub fn read_rows(&self, table: usize, first: u64, records: &mut [u8]) -> Result<(), Fault> {
+        let cache = self.records(table, first, records.len())?;
+        self.residency.flushed(std::slice::from_ref(cache), || cache.export(first, records))
+    }
+
+    /// Gives rows from `first` on of a table with a cache these records.
+    ///
+    /// # Errors
+    ///
+    /// As for `read_rows`.
+    pub fn write_rows(&mut self, table: usize, first: u64, records: &[u8]) -> Result<(), Fault> {
+        let cache = self.records(table, first, records.len())?;
+        // SAFETY: the engine is borrowed by this call alone, and nothing is fetched.
+        let write = || unsafe { cache.import(first, records) };
+        self.residency.flushed(std::slice::from_ref(cache), write)
+    }
+
+    /// The cache of a table that has these rows.
+    fn records(&self, table: usize, first: u64, bytes: usize) -> Result<&Arc<Cache>, Fault> {
+        let found = self.tables.get(table).and_then(|table| Some((table, table.cache.as_ref()?)));
+        let (table, cache) =
+            found.ok_or_else(|| Fault::new("table", format!("no table {table} with a cache")))?;
+        let count = (bytes / cache.record()) as u64;
+        if first.checked_add(count).is_some_and(|last| last <= table.rows)
+            && bytes.is_multiple_of(cache.record())
+        {
+            return Ok(cache);
+        }
+        let said = format!("{bytes} bytes from row {first} on");
+        Err(Fault::new(format!("table {:?}", table.name), said).allowed(format!(
+            "{} rows of {} bytes",
+            table.rows,
+            cache.record()
+        )))
+    }
+
+    /// What caches did so far.
+    pub fn counts(&self) -> Counts {
+        self.residency.counts()
     }
 
     /// Scratch that no thread uses.

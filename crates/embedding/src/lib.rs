@@ -10,6 +10,7 @@ pub mod distribution;
 
 mod backward;
 mod batch;
+mod cache;
 mod engine;
 mod fault;
 mod fill;
@@ -28,6 +29,7 @@ mod tasks;
 mod update;
 
 pub use batch::{Batch, Expected, Integers, check};
+pub use cache::{Cache, Caching, Counts, Folder, Policy};
 pub use engine::{Engine, Feature, Pooling};
 pub use fault::Fault;
 pub use lanes::Level;

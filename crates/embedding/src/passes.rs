@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::forward;
 use crate::optimizer::{Round, RowSums};
 use crate::precision::Precision;
+use std::sync::Arc;
 
 impl Engine {
     fn offsets(&self, batch: &Batch<'_>) -> Result<Vec<usize>, Fault> {
@@ -38,8 +39,28 @@ impl Engine {
     pub fn forward(&self, batch: &Batch<'_>, out: &mut [f32]) -> Result<(), Fault> {
         self.fits("result", batch, out.len())?;
         let offsets = self.offsets(batch)?;
-        forward::run(self, batch, &offsets, out);
+        match self.caches() {
+            None => forward::run(self, batch, &offsets, out),
+            Some(caches) => {
+                let held = self.residency().hold(&caches, batch, &offsets)?;
+                forward::run(self, &held.batch(batch), &offsets, out);
+            }
+        }
         Ok(())
+    }
+
+    /// Begins to bring the rows of the next batch into the caches of tables that have one, while
+    /// passes of the current batch go on. It changes no result.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the batch; a disk that failed before.
+    pub fn prefetch(&self, batch: &Batch<'_>) -> Result<(), Fault> {
+        let offsets = self.offsets(batch)?;
+        match self.caches() {
+            None => Ok(()),
+            Some(caches) => self.residency().prefetch(&caches, batch, &offsets),
+        }
     }
 
     /// Applies the gradient of the result (`grad`, with the rows and columns of `shape`) to the
@@ -73,8 +94,19 @@ impl Engine {
         {
             return Err(self.not_finite(batch, at, grad[at]));
         }
+        let residency = Arc::clone(self.residency());
+        let held = match self.caches() {
+            None => None,
+            Some(caches) => Some(residency.hold(&caches, batch, &offsets)?),
+        };
         self.step += 1;
-        backward::run(self, batch, &offsets, grad, weights);
+        match &held {
+            None => backward::run(self, batch, &offsets, grad, weights),
+            Some(held) => {
+                held.mark();
+                backward::run(self, &held.batch(batch), &offsets, grad, weights);
+            }
+        }
         self.tables_mut().iter_mut().for_each(|table| table.sums.clear());
         Ok(())
     }
@@ -98,7 +130,12 @@ impl Engine {
         if table >= self.tables().len() {
             return Err(Fault::new("table", format!("no table {table}")));
         }
-        Ok(backward::row_sums(self, batch, &offsets, grad, (table, round)))
+        let target = (table, round);
+        let Some(caches) = self.caches() else {
+            return Ok(backward::row_sums(self, batch, &offsets, grad, target));
+        };
+        let held = self.residency().hold(&caches, batch, &offsets)?;
+        Ok(backward::row_sums(self, &held.batch(batch), &offsets, grad, target))
     }
 
     /// Makes further rounds of `row_sums` and the next backward pass use these sums over `columns`

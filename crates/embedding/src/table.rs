@@ -1,5 +1,6 @@
 //! A table, or the part of one that this process holds: its rows and the optimizer's state.
 
+use crate::cache::{Cache, Caching, Folder, Shape};
 use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::optimizer::{RowSums, Rule};
@@ -32,6 +33,8 @@ pub struct Table {
     pub(crate) sums: Vec<RowSums>,
     /// Columns of whole rows.
     pub(crate) whole_dim: usize,
+    /// The cache, if the memory has some of the rows only.
+    pub(crate) cache: Option<Arc<Cache>>,
     weights: Arc<Memory>,
     state: Vec<Arc<Memory>>,
 }
@@ -53,20 +56,14 @@ impl Table {
         part: Part,
         rule: &Rule,
     ) -> Result<Self, Fault> {
+        check(name, rows, dim)?;
         let fault = |message: String| Fault::new(format!("table {name:?}"), message);
-        if rows == 0 || rows > 1 << 48 {
-            return Err(fault(format!("{rows} rows")).allowed("1 to 2^48"));
-        }
-        if dim == 0 || dim > COLUMNS {
-            return Err(fault(format!("rows of {dim} elements")).allowed("1 to 65536"));
-        }
         let allocate = |row: usize| {
             let bytes = (row as u64).checked_mul(rows).and_then(|all| usize::try_from(all).ok());
             let memory = bytes.map(Memory::new).and_then(Result::ok).map(Arc::new);
             let size = row as f64 * rows as f64 / (1u64 << 30) as f64;
             memory.ok_or_else(|| fault(format!("no memory for {size:.1} GiB")))
         };
-        let state = if precision == Precision::I8 { Vec::new() } else { rule.state(dim) };
         Ok(Self {
             name: name.to_string(),
             rows,
@@ -76,11 +73,47 @@ impl Table {
             part,
             sums: Vec::new(),
             whole_dim: dim,
+            cache: None,
             weights: allocate(precision.row(dim))?,
-            state: state
+            state: state(rule, precision, dim)
                 .into_iter()
                 .map(|numbers| allocate(4 * numbers))
                 .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// A table whose rows are in a cache over memory, or over the next file of `folder`.
+    ///
+    /// # Errors
+    ///
+    /// As for `new` and `Cache::new`.
+    pub fn cached(
+        name: &str,
+        (rows, dim): (u64, usize),
+        (precision, stochastic): (Precision, bool),
+        part: Part,
+        rule: &Rule,
+        (caching, folder): (&Caching, Option<&mut Folder>),
+    ) -> Result<Self, Fault> {
+        check(name, rows, dim)?;
+        let stochastic = stochastic && precision.bytes() == 2;
+        let numbers = state(rule, precision, dim);
+        let stored = (precision, stochastic);
+        let shape = Shape { name, rows, dim, stored, part: &part, numbers: &numbers };
+        let cache = Arc::new(Cache::new(&shape, caching, folder)?);
+        let (weights, state) = cache.memory();
+        Ok(Self {
+            name: name.to_string(),
+            rows,
+            dim,
+            precision: caching.precision,
+            stochastic: stochastic && caching.precision == precision,
+            part,
+            sums: Vec::new(),
+            whole_dim: dim,
+            cache: Some(cache),
+            weights,
+            state,
         })
     }
 
@@ -94,8 +127,34 @@ impl Table {
         &self.state
     }
 
+    /// The cache, if the memory has some of the rows only.
+    pub fn cache(&self) -> Option<&Arc<Cache>> {
+        self.cache.as_ref()
+    }
+
+    /// Rows of the memory.
+    pub(crate) fn held(&self) -> u64 {
+        self.cache.as_ref().map_or(self.rows, |cache| cache.slots())
+    }
+
     /// Bytes from row to row.
     pub(crate) fn stride(&self) -> usize {
         self.precision.row(self.dim)
     }
+}
+
+/// Numbers of each part of a row's state.
+fn state(rule: &Rule, precision: Precision, dim: usize) -> Vec<usize> {
+    if precision == Precision::I8 { Vec::new() } else { rule.state(dim) }
+}
+
+fn check(name: &str, rows: u64, dim: usize) -> Result<(), Fault> {
+    let fault = |message: String| Fault::new(format!("table {name:?}"), message);
+    if rows == 0 || rows > 1 << 48 {
+        return Err(fault(format!("{rows} rows")).allowed("1 to 2^48"));
+    }
+    if dim == 0 || dim > COLUMNS {
+        return Err(fault(format!("rows of {dim} elements")).allowed("1 to 65536"));
+    }
+    Ok(())
 }

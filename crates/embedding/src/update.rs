@@ -1,6 +1,7 @@
 //! The optimizers, row by row: the gradients of a row's lookups are added up, and change it once.
 #![allow(unsafe_code)] // Rows and their state are read and written through pointers.
 
+use crate::cache::Names;
 use crate::grads::Sources;
 use crate::lanes::{Bf16, F16, F32, Kernel, Lanes, Stored, WIDTH, load_part, store_part};
 use crate::optimizer::{Optimizer, Round, RowSums, Rule};
@@ -9,6 +10,7 @@ use crate::random::of_row;
 use crate::scratch::Vector;
 use crate::sort::Key;
 use std::cell::RefCell;
+use std::sync::atomic::Ordering;
 
 /// Rows ahead of the current one that are asked for.
 const AHEAD: usize = 24;
@@ -32,18 +34,26 @@ pub struct Update<'a> {
     pub sums: &'a [RowSums],
     /// Columns of whole rows.
     pub whole_dim: usize,
+    /// The row in each place of a cache.
+    pub names: Option<&'a Names>,
     /// Takes rows with their sums of a round, and no row changes.
     pub take: Option<(Round, &'a RefCell<Vec<RowSums>>)>,
 }
 
 impl Update<'_> {
+    /// The row of the table that is in a place of the memory.
+    #[inline(always)]
+    fn name(&self, place: usize) -> u64 {
+        self.names.map_or(place as u64, |names| names[place].load(Ordering::Relaxed))
+    }
+
     /// Sums over a whole row, if the table has a part of it.
     #[inline(always)]
-    fn whole(&self, row: usize) -> Option<RowSums> {
+    fn whole(&self, place: usize) -> Option<RowSums> {
         if self.sums.is_empty() {
             return None;
         }
-        let at = self.sums.binary_search_by_key(&(row as u64), |sums| sums.row).ok()?;
+        let at = self.sums.binary_search_by_key(&self.name(place), |sums| sums.row).ok()?;
         Some(self.sums[at])
     }
 }
@@ -458,9 +468,9 @@ unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
     row: usize,
     sum: *mut f32,
 ) {
-    let rounding = job
-        .rounding
-        .map(|(key, first_row, first_column)| (of_row(key, first_row + row as u64), first_column));
+    let rounding = job.rounding.map(|(key, first_row, first_column)| {
+        (of_row(key, first_row + job.name(row)), first_column)
+    });
     let at: Row<'_, DIM> = Row {
         job,
         weights: job.rows.wrapping_add(row * job.stride),
@@ -475,7 +485,7 @@ unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
         at.clip::<L>();
         if let Some((Round::Clip, found)) = job.take {
             let clip = at.squares::<L>();
-            found.borrow_mut().push(RowSums { row: row as u64, clip, rule: [0.0; 2] });
+            found.borrow_mut().push(RowSums { row: job.name(row), clip, rule: [0.0; 2] });
             return;
         }
         at.prepare::<L, E>(whole);
@@ -485,7 +495,7 @@ unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
                 _ => [at.squares::<L>(), 0.0],
             };
             let clip = whole.unwrap_or_default().clip;
-            found.borrow_mut().push(RowSums { row: row as u64, clip, rule });
+            found.borrow_mut().push(RowSums { row: job.name(row), clip, rule });
             return;
         }
         match job.optimizer.rule {

@@ -2,14 +2,15 @@
 #![allow(unsafe_code)] // Tables are seen through the buffer protocol.
 
 use embedding::{
-    Engine, Expected, Feature, Level, Memory, Optimizer, Part, Pooling, Precision, Round, RowSums,
-    Rule, Table,
+    Caching, Engine, Expected, Feature, Folder, Level, Memory, Optimizer, Part, Policy, Pooling,
+    Precision, Round, RowSums, Rule, Table,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::os::raw::{c_int, c_void};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::arrays::{Array, Arrays, Given, bad, fault};
@@ -79,14 +80,43 @@ fn optimizer(settings: &Bound<'_, PyDict>) -> PyResult<Optimizer> {
     })
 }
 
-fn table(py: Python<'_>, settings: &Bound<'_, PyDict>, rule: &Rule) -> PyResult<Table> {
-    let precision = match get::<String>(settings, "dtype")?.as_str() {
-        "float32" => Precision::F32,
-        "float16" => Precision::F16,
-        "bfloat16" => Precision::Bf16,
-        "int8" => Precision::I8,
-        other => return Err(bad(format!("unknown dtype {other:?}"))),
+fn precision(settings: &Bound<'_, PyDict>) -> PyResult<Precision> {
+    match get::<String>(settings, "dtype")?.as_str() {
+        "float32" => Ok(Precision::F32),
+        "float16" => Ok(Precision::F16),
+        "bfloat16" => Ok(Precision::Bf16),
+        "int8" => Ok(Precision::I8),
+        other => Err(bad(format!("unknown dtype {other:?}"))),
+    }
+}
+
+fn caching(settings: &Bound<'_, PyDict>, seed: u64) -> PyResult<Caching> {
+    let policy = match get::<String>(settings, "policy")?.as_str() {
+        "lru" => Policy::Lru,
+        "lfu" => Policy::Lfu,
+        other => return Err(bad(format!("unknown policy {other:?}"))),
     };
+    Ok(Caching { bytes: get(settings, "bytes")?, policy, precision: precision(settings)?, seed })
+}
+
+/// The folder of a dictionary's tables, if they have one.
+fn folder(
+    py: Python<'_>,
+    storage: Option<&Bound<'_, PyDict>>,
+    seed: u64,
+) -> PyResult<Option<Folder>> {
+    let Some(storage) = storage else { return Ok(None) };
+    let (path, resume): (PathBuf, bool) = (get(storage, "folder")?, get(storage, "resume")?);
+    let opened = py.detach(|| Folder::open(&path, resume, seed));
+    opened.map(Some).map_err(|found| fault(py, &found))
+}
+
+fn table(
+    py: Python<'_>,
+    settings: &Bound<'_, PyDict>,
+    rule: &Rule,
+    (folder, seed): (Option<&mut Folder>, u64),
+) -> PyResult<Table> {
     let part = Part {
         whole: get(settings, "whole")?,
         whole_rows: get(settings, "whole_rows")?,
@@ -95,8 +125,15 @@ fn table(py: Python<'_>, settings: &Bound<'_, PyDict>, rule: &Rule) -> PyResult<
     };
     let name: String = get(settings, "name")?;
     let size = (get(settings, "rows")?, get(settings, "dim")?);
-    let precision = (precision, get(settings, "stochastic_rounding")?);
-    Table::new(&name, size, precision, part, rule).map_err(|found| fault(py, &found))
+    let precision = (precision(settings)?, get(settings, "stochastic_rounding")?);
+    let made = match settings.get_item("cache")? {
+        None => Table::new(&name, size, precision, part, rule),
+        Some(cache) => {
+            let caching = caching(cache.cast()?, seed)?;
+            py.detach(|| Table::cached(&name, size, precision, part, rule, (&caching, folder)))
+        }
+    };
+    made.map_err(|found| fault(py, &found))
 }
 
 fn feature(settings: &Bound<'_, PyDict>) -> PyResult<Feature> {
@@ -169,6 +206,7 @@ pub struct Embedding(Engine);
 #[pymethods]
 impl Embedding {
     #[new]
+    #[pyo3(signature = (tables, features, settings, seed, threads, storage=None))]
     fn new(
         py: Python<'_>,
         tables: Vec<Bound<'_, PyDict>>,
@@ -176,16 +214,23 @@ impl Embedding {
         settings: &Bound<'_, PyDict>,
         seed: u64,
         threads: usize,
+        storage: Option<Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let optimizer = optimizer(settings)?;
-        let tables: Vec<Table> =
-            tables.iter().map(|each| table(py, each, &optimizer.rule)).collect::<PyResult<_>>()?;
+        let mut folder = folder(py, storage.as_ref(), seed)?;
+        let mut made = Vec::new();
+        for each in &tables {
+            made.push(table(py, each, &optimizer.rule, (folder.as_mut(), seed))?);
+        }
         let features = features.iter().map(feature).collect::<PyResult<_>>()?;
         let engine = py.detach(|| {
-            let mut engine = Engine::new(tables, features, optimizer)?;
+            let mut engine = Engine::new(made, features, optimizer)?;
             engine.seed = seed;
             engine.threads = threads.max(1);
             engine.fill();
+            if let Some(folder) = folder {
+                engine.keep(folder);
+            }
             Ok(engine)
         });
         engine.map(Self).map_err(|found| fault(py, &found))
@@ -263,6 +308,71 @@ impl Embedding {
     ) -> PyResult<()> {
         let done = self.0.set_row_sums(table, columns, rows.rows.clone());
         done.map_err(|found| fault(py, &found))
+    }
+
+    /// Begins to bring the rows of the next batch into the caches.
+    fn prefetch(&self, py: Python<'_>, samples: usize, batch: Given<'_>) -> PyResult<()> {
+        let arrays = Arrays::of(samples, &batch)?;
+        let batch = arrays.batch();
+        py.detach(|| self.0.prefetch(&batch)).map_err(|found| fault(py, &found))
+    }
+
+    /// Makes the tables, as they are now, the checkpoint of their folder.
+    fn commit(&mut self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.commit()).map_err(|found| fault(py, &found))
+    }
+
+    /// Reads records of rows of a table with a cache.
+    fn read_rows(
+        &self,
+        py: Python<'_>,
+        table: usize,
+        first: u64,
+        records: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let mut records = Array::<u8>::of(records, "records")?;
+        let records = records.numbers_mut()?;
+        let done = py.detach(|| self.0.read_rows(table, first, records));
+        done.map_err(|found| fault(py, &found))
+    }
+
+    /// Writes records of rows of a table with a cache.
+    fn write_rows(
+        &mut self,
+        py: Python<'_>,
+        table: usize,
+        first: u64,
+        records: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let records = Array::<u8>::of(records, "records")?;
+        let records = records.numbers();
+        let done = py.detach(|| self.0.write_rows(table, first, records));
+        done.map_err(|found| fault(py, &found))
+    }
+
+    /// What caches did so far.
+    fn cache_report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (counts, report) = (self.0.counts(), PyDict::new(py));
+        let caches = || self.0.tables().iter().filter_map(Table::cache);
+        let traffic = caches().map(|cache| cache.traffic());
+        let traffic = traffic.fold((0, 0), |all, each| (all.0 + each.0, all.1 + each.1));
+        for (name, value) in [
+            ("lookups", counts.lookups),
+            ("misses", counts.misses),
+            ("evictions", counts.evictions),
+            ("rows_read", counts.read),
+            ("rows_written", counts.written),
+            ("rows_moved", traffic.1),
+            ("bytes_written", traffic.0),
+            ("batches", counts.batches),
+            ("prefetched_batches", counts.prefetched),
+            ("cached_rows", caches().map(|cache| cache.slots()).sum()),
+            ("memory_bytes", caches().map(|cache| cache.bytes()).sum()),
+        ] {
+            report.set_item(name, value)?;
+        }
+        report.set_item("stall_seconds", counts.stall)?;
+        Ok(report)
     }
 
     /// The memory of table `table`: of its rows, and of each part of the optimizer's state.

@@ -158,10 +158,10 @@ impl Lanes for Portable {
     }
 }
 
-/// Asks for the line of `number`, which will be read.
+/// Asks for the line where `value` begins, which will be read.
 #[inline(always)]
-pub fn ask(number: &f32) {
-    hint::<false>(std::ptr::from_ref(number).cast());
+pub fn ask<T>(value: &T) {
+    hint::<false>(std::ptr::from_ref(value).cast());
 }
 
 /// Asks for a line, to read or to `WRITE` it.
