@@ -142,17 +142,23 @@ impl Engine {
         self.folder = Some(folder);
     }
 
-    /// Makes the tables with files, as they are now, the checkpoint of their folder.
+    /// Makes the tables, as they are now, the checkpoint of their folder.
     ///
     /// # Errors
     ///
-    /// There is no folder; a disk that fails. The last checkpoint is intact then.
+    /// Not all tables are in a folder; a disk that fails. The last checkpoint is intact then.
     pub fn commit(&mut self) -> Result<(), Fault> {
+        let caches = self.tables.iter().map(|table| {
+            let on_disk = table.cache.clone().filter(|cache| cache.is_on_disk());
+            on_disk.ok_or_else(|| {
+                Fault::new(format!("table {:?}", table.name), "is not on a disk")
+                    .allowed("checkpoints where all tables are on one")
+            })
+        });
+        let caches: Vec<Arc<Cache>> = caches.collect::<Result<_, _>>()?;
         let Some(folder) = &mut self.folder else {
             return Err(Fault::new("tables", "have no folder for checkpoints"));
         };
-        let caches: Vec<Arc<Cache>> =
-            self.tables.iter().filter_map(|table| table.cache.clone()).collect();
         let step = self.step;
         self.residency.flushed(&caches, || folder.commit(&caches, step))
     }

@@ -129,7 +129,9 @@ fn table(
     let made = match settings.get_item("cache")? {
         None => Table::new(&name, size, precision, part, rule),
         Some(cache) => {
-            let caching = caching(cache.cast()?, seed)?;
+            let cache = cache.cast()?;
+            let folder = folder.filter(|_| matches!(get(cache, "on_disk"), Ok(true)));
+            let caching = caching(cache, seed)?;
             py.detach(|| Table::cached(&name, size, precision, part, rule, (&caching, folder)))
         }
     };

@@ -3,17 +3,20 @@ of a table's size ever exists."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armillary import _core
+from armillary import _core, machine
 from armillary.errors import InputError, Problem
 from armillary.trainer.batch import SparseBatch
+from armillary.trainer.caching import Caching
 from armillary.trainer.optimizers import Optimizer
 from armillary.trainer.tables import Feature, Table
 
@@ -22,6 +25,9 @@ TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.b
 
 BatchParts = tuple[Tensor, Tensor, Tensor | None]
 """Lengths, indices and weights, of types that an engine reads."""
+_CHUNK = 2**26
+"""Bytes of the rows that are written to a cached table at a time."""
+
 _Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]
 """Lengths, indices and weights, as numpy arrays."""
 
@@ -45,13 +51,16 @@ class EmbeddingCollection(torch.nn.Module):
         seed: int = 0,
         threads: int = 1,
         refuse_not_finite: bool = True,
+        caching: Caching | None = None,
     ) -> None:
-        """Tables with initial weights. `refuse_not_finite` makes an infinite gradient, or one that
-        is not a number, an error.
+        """Tables with initial weights, or those of the checkpoint that `caching` goes on from.
+        `refuse_not_finite` makes an infinite gradient, or one that is not a number, an error.
+        `caching` is for tables that are not in memory (`Table.tier`).
 
         Raises:
             InputError: two tables have one name, or a feature names an unknown table; features with
-                and without pooling; a table without rows or columns, or too large for the memory.
+                and without pooling; a table without rows or columns, or too large for the memory;
+                too little memory for a cache; a folder that can't be used.
         """
         super().__init__()
         self.tables = tuple(tables)
@@ -59,8 +68,15 @@ class EmbeddingCollection(torch.nn.Module):
         self.optimizer = optimizer
         places = {table.name: place for place, table in enumerate(self.tables)}
         _check(self.tables, self.features)
+        self._places = places
+        self._cached = {each.name for each in self.tables if each.tier != "device"}
+        caches = self._caches(caching)
+        on_disk = caching is not None and any(each.tier == "disk" for each in self.tables)
         self._engine = _core.Embedding(
-            [self._settings(table) for table in self.tables],
+            [
+                {**self._settings(table), **cache}
+                for table, cache in zip(self.tables, caches, strict=True)
+            ],
             [
                 {"name": each.name, "table": places[each.table], "pooling": each.pooling}
                 for each in self.features
@@ -68,6 +84,7 @@ class EmbeddingCollection(torch.nn.Module):
             optimizer.settings(),
             seed,
             threads,
+            {"folder": caching.folder, "resume": caching.resume} if caching and on_disk else None,
         )
         self._engine.refuse_not_finite = refuse_not_finite
         dims = [self.tables[places[each.table]].dim for each in self.features]
@@ -76,7 +93,17 @@ class EmbeddingCollection(torch.nn.Module):
         self._weights: dict[str, Tensor] = {}
         self._state: dict[str, dict[str, Tensor]] = {}
         for place, table in enumerate(self.tables):
-            self._view(place, table)
+            if table.name not in self._cached:
+                self._view(place, table)
+
+    def _caches(self, caching: Caching | None) -> list[dict[str, Any]]:
+        """Settings of the tables' caches."""
+        if caching is not None:
+            return caching.settings(self.tables, [numbers_of(self.optimizer, each) for each in self.tables])
+        if self._cached:
+            said = "tables in slower memory or on disk, but no memory for their caches"
+            raise InputError([Problem("", "tables", said, "--cache-memory SIZE")])
+        return [{} for _ in self.tables]
 
     def _settings(self, table: Table) -> dict[str, Any]:
         """A table's settings as the native engine reads them."""
@@ -119,13 +146,101 @@ class EmbeddingCollection(torch.nn.Module):
         return _opaque_lookup(self, sparse)
 
     def weight(self, table: str) -> Tensor:
-        """The rows of a table [rows, dim]; a view of the engine's memory. Of `int8` tables, the
-        bytes [rows, dim + 8], with a float32 scale and offset at the end of each row."""
-        return self._weights[table]
+        """The rows of a table [rows, dim]; a view of the engine's memory, or a copy if the table
+        has a cache. Of `int8` tables, the bytes [rows, dim + 8], with a float32 scale and offset at
+        the end of each row.
+
+        Raises:
+            InputError: the table has a cache, and no room in memory.
+        """
+        return self.parts(table)["weight"]
 
     def state(self, table: str) -> dict[str, Tensor]:
-        """The optimizer's state of a table, by name; views of the engine's memory."""
-        return dict(self._state[table])
+        """The optimizer's state of a table, by name; views or copies as of `weight`."""
+        return {name: part for name, part in self.parts(table).items() if name != "weight"}
+
+    def parts(self, table: str) -> dict[str, Tensor]:
+        """`weight` and `state` together. Raises as `weight`."""
+        if table not in self._cached:
+            return {"weight": self._weights[table], **self._state[table]}
+        found = self.tables[self._places[table]]
+        _require_memory(found, self._record(found).itemsize)
+        return self.read_rows(table, range(found.rows))
+
+    def read_rows(self, table: str, rows: range) -> dict[str, Tensor]:
+        """Copies of rows that follow each other: `weight` and the parts of the optimizer's state.
+        Of a table with a cache, these are the rows as they are in the slower tier."""
+        if table not in self._cached:
+            parts = {"weight": self._weights[table], **self._state[table]}
+            return {name: part[rows.start : rows.stop].clone() for name, part in parts.items()}
+        found = self.tables[self._places[table]]
+        records = np.empty(len(rows), self._record(found))
+        self._engine.read_rows(self._places[table], rows.start, records.view(np.uint8))
+        parts = {}
+        for name, shape in self._shapes(found).items():
+            part = torch.from_numpy(np.ascontiguousarray(records[name]))
+            parts[name] = part.view(self._type(found, name)).view(len(rows), *shape[1:])
+        return parts
+
+    def write_rows(self, table: str, first: int, parts: Mapping[str, Tensor]) -> None:
+        """Gives rows from `first` on the values that `read_rows` gives."""
+        if table not in self._cached:
+            count = len(parts["weight"])
+            for name, part in {"weight": self._weights[table], **self._state[table]}.items():
+                part[first : first + count] = parts[name]
+            return
+        found = self.tables[self._places[table]]
+        record = self._record(found)
+        count = max(1, _CHUNK // record.itemsize)
+        for start in range(0, len(parts["weight"]), count):
+            some = {name: part[start : start + count] for name, part in parts.items()}
+            records = np.empty(len(some["weight"]), record)
+            for name, part in some.items():
+                values = part.to(self._type(found, name)).contiguous().view(len(part), -1)
+                records[name] = values.view(torch.uint8).numpy()
+            self._engine.write_rows(self._places[table], first + start, records.view(np.uint8))
+
+    def _record(self, table: Table) -> np.dtype[Any]:
+        """A row's weights and state, as bytes."""
+        fields = []
+        for name, shape in self._shapes(table).items():
+            width = torch.empty(0, dtype=self._type(table, name)).element_size()
+            fields.append((name, np.uint8, (width * math.prod(shape[1:]),)))
+        return np.dtype(fields)
+
+    def _type(self, table: Table, name: str) -> torch.dtype:
+        """The type of a table's weights or state."""
+        if name != "weight":
+            return torch.float32
+        return torch.uint8 if table.dtype == "int8" else TYPES[table.dtype]
+
+    def prefetch(self, sparse: SparseBatch) -> None:
+        """Begins to bring the rows of the next batch into the caches, while the current one goes
+        on. It changes no result, unless caches round. Raises `InputError` as `forward`."""
+        if self._cached:
+            self._engine.prefetch(sparse.samples, self._arrays(_parts(sparse)))
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether all tables are on a disk, so that `checkpoint` can be called."""
+        return all(table.tier == "disk" for table in self.tables)
+
+    def checkpoint(self) -> None:
+        """Makes the tables, as they are now, the checkpoint of their folder.
+
+        Raises:
+            InputError: a table is not on a disk; the disk fails. The last checkpoint is intact.
+        """
+        self._engine.commit()
+
+    @property
+    def steps(self) -> int:
+        """Backward passes so far, with those before the checkpoint that the tables went on from."""
+        return self._engine.step
+
+    def cache_report(self) -> dict[str, int | float]:
+        """What the caches did so far: counts, bytes and seconds."""
+        return self._engine.cache_report() if self._cached else {}
 
     def set_learning_rate(self, rate: float) -> None:
         """Sets the learning rate of the steps to come."""
@@ -153,13 +268,20 @@ class EmbeddingCollection(torch.nn.Module):
         into = None if weights is None else weights.numpy()
         self._engine.backward(samples, arrays, gradient, into)
 
+    def _shapes(self, table: Table) -> dict[str, torch.Size]:
+        """Shapes of a table's weights and state."""
+        if table.dtype == "int8":
+            return {"weight": torch.Size((table.rows, table.dim + 8))}
+        state = (table.rows,) if self.optimizer.by_row else (table.rows, table.dim)
+        shapes = {name: torch.Size(state) for name in self.optimizer.state}
+        return {"weight": torch.Size((table.rows, table.dim)), **shapes}
+
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for table in self.tables:
-            destination[f"{prefix}{table.name}.weight"] = self._weights[table.name]
-            for name, part in self._state[table.name].items():
+            for name, part in self.parts(table.name).items():
                 destination[f"{prefix}{table.name}.{name}"] = part
         destination[f"{prefix}step"] = torch.tensor(self._engine.step)
 
@@ -173,28 +295,46 @@ class EmbeddingCollection(torch.nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        expected = {
-            f"{prefix}{table.name}.{name}": part
+        shapes = {
+            f"{prefix}{table.name}.{name}": shape
             for table in self.tables
-            for name, part in {
-                "weight": self._weights[table.name],
-                **self._state[table.name],
-            }.items()
+            for name, shape in self._shapes(table).items()
         }
         step = f"{prefix}step"
         found = {key for key in state_dict if key.startswith(prefix)}
-        missing_keys += sorted({*expected, step} - found)
-        unexpected_keys += sorted(found - {*expected, step})
-        for key, part in expected.items():
-            if key not in found:
-                continue
-            if state_dict[key].shape != part.shape:
-                shapes = f"{list(state_dict[key].shape)}, expected {list(part.shape)}"
-                error_msgs.append(f"{key} has the shape {shapes}")
-                continue
-            part.copy_(state_dict[key])
+        missing_keys += sorted({*shapes, step} - found)
+        unexpected_keys += sorted(found - {*shapes, step})
+        fits = True
+        for key, shape in shapes.items():
+            if key in found and state_dict[key].shape != shape:
+                said = f"{list(state_dict[key].shape)}, expected {list(shape)}"
+                error_msgs.append(f"{key} has the shape {said}")
+            fits = fits and key in found and state_dict[key].shape == shape
+        for table in self.tables if fits else ():
+            names = self._shapes(table)
+            parts = {name: state_dict[f"{prefix}{table.name}.{name}"] for name in names}
+            self.write_rows(table.name, 0, parts)
         if step in found:
             self._engine.step = int(state_dict[step])
+
+
+def numbers_of(optimizer: Optimizer, table: Table) -> int:
+    """Numbers of the state of a row of a table."""
+    if table.dtype == "int8":
+        return 0
+    return len(optimizer.state) * (1 if optimizer.by_row else table.dim)
+
+
+def _require_memory(table: Table, record: int) -> None:
+    """Refuses to copy a table, with this many bytes a row, that memory has no room for."""
+    whole, free = table.rows * record, machine.available()
+    if free is not None and whole > free:
+        said = f"a copy needs {whole / 2**30:,.1f} GiB of memory"
+        allowed = (
+            f"at most {free / 2**30:,.1f} GiB, which is available; checkpoint() and read_rows() "
+            "need less"
+        )
+        raise InputError([Problem("", f"table {table.name!r}", said, allowed)])
 
 
 def _check(tables: Sequence[Table], features: Sequence[Feature]) -> None:

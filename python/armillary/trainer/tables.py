@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..model.sharding_plan import Tier
+
 DType = Literal["float32", "float16", "bfloat16", "int8"]
 """Type of a table's elements. Rows of `int8` have a scale and an offset each, and are read only."""
+
+WIDTHS: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
+"""Bytes of an element."""
 
 Pooling = Literal["sum", "mean", "none"]
 """What becomes of the rows of a bag: their sum, their mean (zeros if there are none), or the rows

@@ -183,6 +183,11 @@ impl Cache {
         self.names.len() as u64
     }
 
+    /// Whether the slower tier is a file.
+    pub fn is_on_disk(&self) -> bool {
+        matches!(*lock(&self.store), Store::File(_))
+    }
+
     /// The row of each slot.
     pub fn names(&self) -> &Names {
         &self.names

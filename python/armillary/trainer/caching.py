@@ -1,0 +1,91 @@
+"""Caches of tables that are in slower memory or on a disk: docs/models/embedding-cache.md.
+
+Here: how much memory each table's cache gets, and where its files are. Needs no torch. Not here:
+the caches (`crates/embedding/src/cache`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import InputError, Problem
+from .tables import WIDTHS, Table
+
+Policy = Literal["lru", "lfu"]
+"""Which row leaves a full set: the least recently used, or the least frequently used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caching:
+    """Memory for the caches of all tables of a process whose tier is `host` or `disk`."""
+
+    memory: int
+    """Bytes of all caches together, with all that belongs to them."""
+    folder: str | None = None
+    """Folder of the files of tables on disk. One process uses it at a time."""
+    resume: bool = False
+    """Whether tables go on from the folder's last checkpoint, if it has one. A folder with a
+    checkpoint is refused otherwise."""
+    policy: Policy = "lru"
+    precision: Literal["float32"] | None = None
+    """`float32`: rows of 16-bit tables are float32 in the cache, and are rounded when they leave
+    it. Otherwise they are as in the table."""
+
+    def settings(self, tables: Sequence[Table], numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """What the native engine is to do with each table; empty for a table in memory. `numbers`
+        are those of each table's state, for a row.
+
+        Raises:
+            InputError: tables on disk, but no folder.
+        """
+        for table in tables:
+            if table.tier == "disk" and self.folder is None:
+                said = "is on disk, but there is no folder for its rows"
+                raise InputError([Problem("", f"table {table.name!r}", said, "--table-dir DIR")])
+        shares = self.shares(tables, numbers)
+        return [
+            {
+                "cache": {
+                    "bytes": share,
+                    "policy": self.policy,
+                    "dtype": self.dtype(table),
+                    "on_disk": table.tier == "disk",
+                }
+            }
+            if table.tier != "device"
+            else {}
+            for table, share in zip(tables, shares, strict=True)
+        ]
+
+    def dtype(self, table: Table) -> str:
+        """Type of a table's elements in its cache."""
+        return self.precision or table.dtype
+
+    def shares(self, tables: Sequence[Table], numbers: Sequence[int]) -> list[int]:
+        """Bytes for the cache of each table. Small tables get all that they need; the others share
+        the rest equally, because each feature looks up about as many rows as another."""
+        needs = {
+            place: _whole(table, WIDTHS[self.dtype(table)], count)
+            for place, (table, count) in enumerate(zip(tables, numbers, strict=True))
+            if table.tier != "device"
+        }
+        shares, left = [0] * len(tables), self.memory
+        for done, place in enumerate(sorted(needs, key=lambda place: (needs[place], place))):
+            shares[place] = min(needs[place], left // (len(needs) - done))
+            left -= shares[place]
+        return shares
+
+    def of_part(self, name: str, memory: int) -> Caching:
+        """Caches of some of the tables, in a folder in this one."""
+        folder = None if self.folder is None else str(Path(self.folder) / name)
+        return replace(self, memory=memory, folder=folder)
+
+
+def _whole(table: Table, width: int, numbers: int) -> int:
+    """Bytes of a cache that all rows of a table fit into: rows, their state, the directory's 18
+    bytes, 5 bytes of index, and a segment of the file."""
+    row = table.dim * width + (8 if table.dtype == "int8" else 0) + 4 * numbers + 18
+    whole = -(-table.rows // 32) * 32 * row
+    return whole + (5 * table.rows + 2**20 + row if table.tier == "disk" else 0)
