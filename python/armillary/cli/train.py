@@ -143,6 +143,37 @@ PositiveRate = Annotated[
         help="Share of clicks in synthetic data. Default: 0.2562, Criteo's Kaggle set.",
     ),
 ]
+CacheMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--cache-memory",
+        metavar="SIZE",
+        help="Keep rows in caches of this size in each process, such as 2GiB, with the tables in "
+        "slower memory, or in --table-dir.",
+    ),
+]
+TableDir = Annotated[
+    str | None,
+    typer.Option(
+        "--table-dir", metavar="DIR", help="Keep the tables behind the caches on the disk, here."
+    ),
+]
+CachePolicy = Annotated[
+    str,
+    typer.Option(
+        "--cache-policy",
+        metavar="lru|lfu",
+        help="Which rows leave a cache: the least recently or the least frequently used.",
+    ),
+]
+CachePrecision = Annotated[
+    str | None,
+    typer.Option(
+        "--cache-precision",
+        metavar="fp32",
+        help="Numbers in the caches, if not those of the tables.",
+    ),
+]
 Plan = Annotated[
     str | None,
     typer.Option("--plan", metavar="FILE", help="Sharding plan: the ranks of each table."),
@@ -188,6 +219,10 @@ def train(
     precision: Precision = "fp32",
     table_precision: TablePrecision = "fp32",
     tensor_train: TensorTrain = None,
+    cache_memory: CacheMemory = None,
+    table_dir: TableDir = None,
+    cache_policy: CachePolicy = "lru",
+    cache_precision: CachePrecision = None,
     device: Device = "cpu",
     eval_every: EvalEvery = None,
     eval_samples: EvalSamples = None,
@@ -264,6 +299,7 @@ def _show(settings: Settings, outcome: Outcome, json: str | None) -> None:
         "evaluations": outcome.evaluations,
         "bound": outcome.bound,
         "tensor_trains": outcome.tensor_trains,
+        "cache": outcome.cache,
     }
     output.write_json(json, json_text.dumps(body, indent=2, allow_nan=False))
     if json == "-":

@@ -31,6 +31,8 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
         f"{settings['model']} on {processes}: {found['samples']:,} samples in "
         f"{found['seconds']:,.1f} s, {found['samples_per_second']:,.0f} samples/s"
     )
+    if found["cache"] is not None:
+        yield Text(_cache(found["cache"]))
     trains = found["tensor_trains"]
     if trains:
         each = ", ".join(f"{name} {ratio:,.0f} times" for name, ratio in trains.items())
@@ -44,6 +46,14 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     if found["bound"] is not None:
         table.add_row("best possible", *_scores(found["bound"]))
     yield table
+
+
+def _cache(found: Mapping[str, float]) -> str:
+    return (
+        f"caches of {found['cached_rows']:,} rows in {found['memory_bytes'] / 2**20:,.0f} MiB: "
+        f"{found['hit_rate']:.1%} of lookups hit, {found['evictions']:,} evictions, "
+        f"{found['rows_written']:,} rows written back, {found['stall_seconds']:.1f} s waited"
+    )
 
 
 def _scores(scores: Mapping[str, Any]) -> list[str]:

@@ -18,9 +18,10 @@ from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm as Facts
 from ..model.dlrm import EmbeddingTable
 from ..model.sharding import ShardingRequest, place
-from ..model.sharding_plan import ShardingPlan
+from ..model.sharding_plan import ShardingPlan, Tier
 from ..model.sharding_plan_file import read_plan
 from . import optimizers
+from .caching import Caching
 from .embedding import EmbeddingCollection
 from .settings import Device, Precision, Settings
 from .sharded import ShardedEmbeddingCollection
@@ -50,6 +51,10 @@ Embeddings = (
     EmbeddingCollection | ShardedEmbeddingCollection | TensorTrainCollection | SplitEmbeddings
 )
 """Tables in one process, or this rank's part of them."""
+
+
+CachedEmbeddings = EmbeddingCollection | ShardedEmbeddingCollection
+"""Those whose tables may have caches."""
 
 
 def embeddings_of(facts: Facts, settings: Settings, world: World) -> Embeddings:
@@ -121,8 +126,13 @@ def _plain(
 ) -> EmbeddingCollection | ShardedEmbeddingCollection:
     """Tables that are stored as they are: `some` of the model's."""
     dtype = _TYPES[settings.table_precision]
+    caching = _caching(settings)
+    tier: Tier = "device"
+    if caching is not None and settings.plan is None:
+        tier = "host" if settings.table_dir is None else "disk"
+    by_chance = dtype != "float32"
     tables = [
-        Table(each.name, each.rows, each.dim, dtype, stochastic_rounding=dtype != "float32")
+        Table(each.name, each.rows, each.dim, dtype, stochastic_rounding=by_chance, tier=tier)
         for each in some
     ]
     features = [Feature(each.name, each.name) for each in some]
@@ -131,13 +141,38 @@ def _plain(
         make = _one_process(settings)
         if make is EmbeddingCollection:
             elements = [table.rows * table.dim for table in tables]
-            _require_memory(facts.name, some, settings, optimizer, elements)
-            return make(tables, features, optimizer, seed=settings.seed, threads=threads)
+            _require_memory(facts.name, tables, settings, optimizer, elements)
+            return make(
+                tables, features, optimizer, seed=settings.seed, threads=threads, caching=caching
+            )
         return make(tables, features, optimizer, seed=settings.seed)
     plan = _plan(facts, tables, settings, world)
-    _require_memory(facts.name, some, settings, optimizer, _held(plan, world))
+    if caching is not None and settings.plan is not None and not _is_tiered(plan):
+        said = "caches, but the plan has no table in slower memory"
+        allowed = "tier host or disk for a table in the plan"
+        raise InputError([Problem(settings.plan, "--cache-memory", said, allowed)])
+    tiers = {each.name: each.tier for each in plan.tables if each.tier != "device"}
+    held = [replace(each, tier=tiers.get(each.name, each.tier)) for each in tables]
+    _require_memory(facts.name, held, settings, optimizer, _held(plan, world))
     return ShardedEmbeddingCollection(
-        tables, features, optimizer, plan, seed=settings.seed, threads=threads
+        tables, features, optimizer, plan, seed=settings.seed, threads=threads, caching=caching
+    )
+
+
+def _is_tiered(plan: ShardingPlan) -> bool:
+    """Whether a plan has tables in slower memory."""
+    return any(table.tier != "device" for table in plan.tables)
+
+
+def _caching(settings: Settings) -> Caching | None:
+    """The caches of the settings."""
+    if settings.cache_memory is None:
+        return None
+    return Caching(
+        settings.cache_bytes,
+        settings.table_dir,
+        policy=settings.cache_policy,
+        precision="float32" if settings.cache_precision == "fp32" else None,
     )
 
 
@@ -222,7 +257,7 @@ def _held(plan: ShardingPlan, world: World) -> list[int]:
 
 def _require_memory(
     model: str,
-    tables: Sequence[EmbeddingTable],
+    tables: Sequence[Table],
     settings: Settings,
     optimizer: optimizers.Optimizer,
     elements: Sequence[int],
@@ -231,8 +266,10 @@ def _require_memory(
     each table on this rank."""
     width = 4 if settings.table_precision == "fp32" else 2
     by_row = settings.optimizer == "row-wise-adagrad"
-    whole = 0
+    whole = settings.cache_bytes
     for table, count in zip(tables, elements, strict=True):
+        if table.tier == "disk":
+            continue
         state = len(optimizer.state) * (count // table.dim if by_row else count)
         whole += count * width + 4 * state
     free = machine.available()

@@ -68,7 +68,7 @@ class EmbeddingCollection(torch.nn.Module):
         self.optimizer = optimizer
         places = {table.name: place for place, table in enumerate(self.tables)}
         _check(self.tables, self.features)
-        self._places = places
+        self._index = places
         self._cached = {each.name for each in self.tables if each.tier != "device"}
         caches = self._caches(caching)
         on_disk = caching is not None and any(each.tier == "disk" for each in self.tables)
@@ -99,7 +99,9 @@ class EmbeddingCollection(torch.nn.Module):
     def _caches(self, caching: Caching | None) -> list[dict[str, Any]]:
         """Settings of the tables' caches."""
         if caching is not None:
-            return caching.settings(self.tables, [numbers_of(self.optimizer, each) for each in self.tables])
+            return caching.settings(
+                self.tables, [numbers_of(self.optimizer, each) for each in self.tables]
+            )
         if self._cached:
             said = "tables in slower memory or on disk, but no memory for their caches"
             raise InputError([Problem("", "tables", said, "--cache-memory SIZE")])
@@ -163,7 +165,7 @@ class EmbeddingCollection(torch.nn.Module):
         """`weight` and `state` together. Raises as `weight`."""
         if table not in self._cached:
             return {"weight": self._weights[table], **self._state[table]}
-        found = self.tables[self._places[table]]
+        found = self.tables[self._index[table]]
         _require_memory(found, self._record(found).itemsize)
         return self.read_rows(table, range(found.rows))
 
@@ -173,9 +175,9 @@ class EmbeddingCollection(torch.nn.Module):
         if table not in self._cached:
             parts = {"weight": self._weights[table], **self._state[table]}
             return {name: part[rows.start : rows.stop].clone() for name, part in parts.items()}
-        found = self.tables[self._places[table]]
+        found = self.tables[self._index[table]]
         records = np.empty(len(rows), self._record(found))
-        self._engine.read_rows(self._places[table], rows.start, records.view(np.uint8))
+        self._engine.read_rows(self._index[table], rows.start, records.view(np.uint8))
         parts = {}
         for name, shape in self._shapes(found).items():
             part = torch.from_numpy(np.ascontiguousarray(records[name]))
@@ -189,7 +191,7 @@ class EmbeddingCollection(torch.nn.Module):
             for name, part in {"weight": self._weights[table], **self._state[table]}.items():
                 part[first : first + count] = parts[name]
             return
-        found = self.tables[self._places[table]]
+        found = self.tables[self._index[table]]
         record = self._record(found)
         count = max(1, _CHUNK // record.itemsize)
         for start in range(0, len(parts["weight"]), count):
@@ -198,7 +200,7 @@ class EmbeddingCollection(torch.nn.Module):
             for name, part in some.items():
                 values = part.to(self._type(found, name)).contiguous().view(len(part), -1)
                 records[name] = values.view(torch.uint8).numpy()
-            self._engine.write_rows(self._places[table], first + start, records.view(np.uint8))
+            self._engine.write_rows(self._index[table], first + start, records.view(np.uint8))
 
     def _record(self, table: Table) -> np.dtype[Any]:
         """A row's weights and state, as bytes."""
@@ -218,7 +220,12 @@ class EmbeddingCollection(torch.nn.Module):
         """Begins to bring the rows of the next batch into the caches, while the current one goes
         on. It changes no result, unless caches round. Raises `InputError` as `forward`."""
         if self._cached:
-            self._engine.prefetch(sparse.samples, self._arrays(_parts(sparse)))
+            self._engine.prefetch(sparse.samples, self._arrays(batch_parts(sparse)))
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether a table has a cache."""
+        return bool(self._cached)
 
     @property
     def is_on_disk(self) -> bool:
@@ -232,11 +239,6 @@ class EmbeddingCollection(torch.nn.Module):
             InputError: a table is not on a disk; the disk fails. The last checkpoint is intact.
         """
         self._engine.commit()
-
-    @property
-    def steps(self) -> int:
-        """Backward passes so far, with those before the checkpoint that the tables went on from."""
-        return self._engine.step
 
     def cache_report(self) -> dict[str, int | float]:
         """What the caches did so far: counts, bytes and seconds."""
@@ -256,10 +258,13 @@ class EmbeddingCollection(torch.nn.Module):
         return lengths.numpy(), indices.numpy(), None if weights is None else weights.numpy()
 
     def _run_forward(self, samples: int, arrays: _Arrays) -> Tensor:
-        rows = arrays[1].size if self._unpooled else samples
-        out = torch.empty(rows, self._width)
+        out = self._empty(samples, arrays)
         self._engine.forward(samples, arrays, out.numpy())
         return out
+
+    def _empty(self, samples: int, arrays: _Arrays) -> Tensor:
+        """Room for the result of a batch."""
+        return torch.empty(arrays[1].size if self._unpooled else samples, self._width)
 
     def _run_backward(
         self, samples: int, arrays: _Arrays, grad: Tensor, weights: Tensor | None

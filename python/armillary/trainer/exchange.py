@@ -34,13 +34,15 @@ Wire = Literal["float32", "float16", "bfloat16"]
 
 _TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
-Deed = Literal["train", "evaluate", "update", "end"]
-"""What a rank is about to do: a lookup with or without gradients, an update, or nothing more."""
+Deed = Literal["train", "evaluate", "update", "save", "end"]
+"""What a rank is about to do: a lookup with or without gradients, an update, a checkpoint, or
+nothing more."""
 
 _DEEDS: dict[Deed, str] = {
     "train": "trains on a batch",
     "evaluate": "evaluates a batch",
     "update": "updates its tables",
+    "save": "makes a checkpoint",
     "end": "has no more batches",
 }
 _ORDER = tuple(_DEEDS)
@@ -85,12 +87,19 @@ class Exchange:
         alone = not dist.is_initialized()
         self.rank = 0 if alone else dist.get_rank(group)
         self.size = 1 if alone else dist.get_world_size(group)
+        self._failed: ArmillaryError | None = None
+        """What failed on this rank since the last meeting."""
         self._begun = 0
         self._free: list[Outbox] = []
         self._read: list[tuple[int, Outbox]] = []
         """Outboxes that this rank has read, and the exchanges that had begun by then."""
         self._inboxes: dict[tuple[int, int], Inbox] = {}
         self._shares = self._can_share()
+
+    def fail(self, error: ArmillaryError) -> None:
+        """Makes the next meeting raise `error` on all ranks. For work between meetings, whose end
+        the other ranks wait for."""
+        self._failed = self._failed or error
 
     def meet(
         self, deed: Deed, numbers: Sequence[int], fault: ArmillaryError | None = None
@@ -101,6 +110,7 @@ class Exchange:
             ArmillaryError: the `fault` of this or another rank, on all of them.
             TrainingError: the ranks are about to do different things.
         """
+        fault = self._failed or fault
         if self.size == 1:
             if fault is not None:
                 raise fault

@@ -31,10 +31,20 @@ from ..errors import InputError, Problem, TrainingError
 from ..model.dlrm import Dlrm as Facts
 from . import metrics
 from .batch import SparseBatch
-from .build import Embeddings, compute_type, dense_optimizer, embeddings_of, ratios
+from .build import (
+    CachedEmbeddings,
+    Embeddings,
+    compute_type,
+    dense_optimizer,
+    embeddings_of,
+    ratios,
+)
 from .data import Part, Samples, Source, open_data
+from .distribution import Distributed
+from .embedding import EmbeddingCollection
 from .model import Dlrm
 from .settings import SYNTHETIC, Settings, factor
+from .sharded import ShardedEmbeddingCollection
 from .world import World
 
 if TYPE_CHECKING:
@@ -47,6 +57,9 @@ _REPORTS = 200
 """Reports of a run whose length is known, about."""
 _REPORT_STEPS = 100
 """Steps between reports of another one."""
+
+_SHOWN = ("hit_rate", "evictions", "stall_seconds")
+"""What is written about caches at each report."""
 
 Progress = Callable[[float, str], None]
 """Gets the share of the run that is done, and what to show."""
@@ -67,6 +80,9 @@ class Outcome:
     """Scores of the held-out samples, in the order of steps."""
     bound: dict[str, Any] | None = None
     """Scores of the teacher on the same samples; `None` where there is no teacher."""
+    cache: dict[str, float] | None = None
+    """What the caches of all ranks did; `None` where tables have none. `hit_rate` is the share of
+    lookups whose row was there, `stall_seconds` the sum of what the ranks waited for rows."""
     tensor_trains: dict[str, float] = field(default_factory=dict)
     """Tables that are trains of tensors, and how many times smaller that makes each."""
 
@@ -91,18 +107,53 @@ class Trainer:
         self.parameters = list(self.model.parts.parameters())
         self.optimizer = dense_optimizer(self.parameters, settings)
         self.seen = metrics.Streaming()
+        self._following: tuple[Part, Distributed] | None = None
 
-    def step(self, part: Part, scale: float) -> float:
+    def step(self, part: Part, scale: float, following: Part | None = None) -> float:
         """Trains on this rank's samples of a batch, with learning rates times `scale`. Returns
-        this rank's share of the loss.
+        this rank's share of the loss. Caches fetch the rows of the `following` batch meanwhile.
 
         Raises `TrainingError` when the loss is not a number."""
-        return self.finish(part, self.begin(part), scale)
+        pooled = self.begin(part)
+        if following is not None:
+            self._prefetch(following)
+        return self.finish(part, pooled, scale)
 
     def begin(self, part: Part) -> Tensor:
         """The pooled rows of this rank's samples, as the tables are now."""
-        pooled: Tensor = self.embeddings(_sparse(part.samples))
+        known, self._following = self._following, None
+        given = known[1] if known and known[0] is part else _sparse(part.samples)
+        pooled: Tensor = self.embeddings(given)
         return pooled
+
+    def _prefetch(self, part: Part) -> None:
+        if isinstance(self.embeddings, ShardedEmbeddingCollection):
+            batch = self.embeddings.distribute(_sparse(part.samples))
+            self._following = part, batch
+            self.embeddings.prefetch(batch)
+        elif isinstance(self.embeddings, EmbeddingCollection):
+            self.embeddings.prefetch(_sparse(part.samples))
+
+    def cache_report(self) -> dict[str, float] | None:
+        """What the caches of all ranks did so far; `None` where tables have none."""
+        tables = self.embeddings
+        if self.settings.cache_memory is None or not isinstance(tables, CachedEmbeddings):
+            return None
+        found = self.world.gather(tables.cache_report())
+        total: dict[str, float] = {}
+        for report in found:
+            for name, value in report.items():
+                total[name] = total.get(name, 0) + value
+        lookups = total.get("lookups", 0)
+        return {**total, "hit_rate": 1 - total["misses"] / lookups if lookups else 1.0}
+
+    def save_tables(self) -> None:
+        """Makes the tables a checkpoint, if all of them are on a disk."""
+        tables = self.embeddings
+        if self.settings.table_dir is None or not isinstance(tables, CachedEmbeddings):
+            return
+        if all(self.world.gather(tables.is_on_disk)):
+            tables.checkpoint()
 
     def finish(self, part: Part, pooled: Tensor, scale: float) -> float:
         """The rest of a step, with the rows that it began with."""
@@ -203,9 +254,11 @@ def train(
     every = _REPORT_STEPS if steps is None else max(1, steps // _REPORTS)
     outcome = Outcome(tensor_trains=ratios(trainer.embeddings))
     begin = time.monotonic()
-    for part in _parts(source, settings, world, steps):
+    parts = _parts(source, settings, world, steps)
+    ahead = settings.cache_memory is not None
+    for part, following in _with_next(parts) if ahead else ((part, None) for part in parts):
         scale = factor(outcome.steps, steps, settings.warmup, settings.decay)
-        trainer.step(part, scale)
+        trainer.step(part, scale, following)
         outcome.steps += 1
         outcome.samples += part.whole
         if outcome.steps % every == 0 or outcome.steps == steps:
@@ -215,6 +268,7 @@ def train(
         if settings.eval_every and outcome.steps % settings.eval_every == 0:
             outcome.seconds += time.monotonic() - begin
             evaluate(trainer, held_out, outcome, write)
+            trainer.save_tables()
             begin = time.monotonic()
     outcome.seconds += time.monotonic() - begin
     if not outcome.samples:
@@ -222,7 +276,18 @@ def train(
         raise InputError([Problem(settings.data, "", said, "at least one line")])
     if not outcome.evaluations or outcome.evaluations[-1]["step"] != outcome.steps:
         evaluate(trainer, held_out, outcome, write)
+    trainer.save_tables()
+    outcome.cache = trainer.cache_report()
     return outcome
+
+
+def _with_next(parts: Iterator[Part]) -> Iterator[tuple[Part, Part | None]]:
+    """Each part with the one behind it."""
+    part = next(parts, None)
+    while part is not None:
+        following = next(parts, None)
+        yield part, following
+        part = following
 
 
 def _steps(settings: Settings, source: Source) -> int | None:
@@ -265,13 +330,15 @@ def _report(
     trainer.seen.clear()
     scores = merged.scores()
     rate = outcome.rate
+    report = trainer.cache_report() or {}
+    caches = {f"cache_{name}": report[name] for name in _SHOWN if name in report}
     if progress is not None:
         done = outcome.steps / steps if steps else 0.0
         text = f"step {outcome.steps:,}: loss {scores.loss:.4f}, AUC {scores.auc:.4f}"
         progress(done, f"{text}, {rate:,.0f} samples/s")
     if write is not None:
         values = {**scores.as_dict(), "samples_per_second": rate, "learning_rate_scale": scale}
-        write("train", outcome.steps, {**values, "samples": outcome.samples})
+        write("train", outcome.steps, {**values, "samples": outcome.samples, **caches})
 
 
 def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | None) -> None:

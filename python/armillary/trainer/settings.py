@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
+from .. import units
 from ..errors import InputError, Problem
 from .tensor_train_shapes import Rule
 
@@ -19,6 +20,7 @@ Decay = Literal["none", "linear", "quadratic", "cosine"]
 Precision = Literal["fp32", "tf32", "bf16"]
 TablePrecision = Literal["fp32", "fp16", "bf16"]
 Device = Literal["cpu", "cuda"]
+CachePolicy = Literal["lru", "lfu"]
 
 SYNTHETIC = "synthetic"
 """The name of made-up data, in place of a path."""
@@ -33,6 +35,7 @@ _WORDS = {
     "precision": get_args(Precision),
     "table_precision": get_args(TablePrecision),
     "device": get_args(Device),
+    "cache_policy": get_args(CachePolicy),
 }
 _COUNTS = {
     "nproc": 4096,
@@ -90,6 +93,15 @@ class Settings:
     """Which tables are trains of tensors, and their ranks; see `tensor_train_shapes.Rule`."""
     device: Device = "cpu"
     """Where tables and MLPs are."""
+    cache_memory: str | None = None
+    """Memory of each process for caches of tables, such as `2 GiB`; when not given, tables are in
+    memory as a whole."""
+    table_dir: str | None = None
+    """Folder of the tables behind the caches; when not given, they are in memory."""
+    cache_policy: CachePolicy = "lru"
+    """Which rows leave a cache."""
+    cache_precision: TablePrecision | None = None
+    """Numbers in the caches, `fp32`; when not given, those of the tables."""
     eval_every: int | None = None
     """Steps between evaluations; when not given, there is one at the end."""
     eval_samples: int | None = None
@@ -156,6 +168,30 @@ class Settings:
         if self.device != "cpu" and (self.nproc > 1 or self.plan is not None):
             said = f"tables on {self.device} can't be shared out over processes"
             yield Problem("", "--device", said, "one process without --plan, or --device cpu")
+        if self.cache_memory is None:
+            for name in ("table_dir", "cache_precision"):
+                if getattr(self, name) is not None:
+                    yield Problem(
+                        "", option(name), "is for tables with caches", "--cache-memory SIZE"
+                    )
+            return
+        if not self.cache_bytes:
+            said = f"{self.cache_memory!r} is not a size of memory"
+            yield Problem("", "--cache-memory", said, "a size such as 2 GiB")
+        if self.cache_precision not in (None, "fp32", self.table_precision):
+            said = f"{self.cache_precision} over tables of {self.table_precision}"
+            yield Problem("", "--cache-precision", said, f"fp32, {self.table_precision}")
+        if self.device != "cpu" or self.tensor_train is not None:
+            other = "--device cuda" if self.device != "cpu" else "--tensor-train"
+            yield Problem("", f"--cache-memory, {other}", "both are given", "one of them")
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of `cache_memory`; 0 if it is not given, or not a size."""
+        size = units.split(self.cache_memory or "")
+        if size is None or units.UNITS[size[1]][0] != "B":
+            return 0
+        return max(0, int(size[0] * units.UNITS[size[1]][1]))
 
 
 def option(name: str) -> str:

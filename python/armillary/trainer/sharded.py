@@ -32,9 +32,11 @@ from .. import _core
 from ..errors import InputError, Problem, TrainingError
 from ..model.sharding_plan import ShardingPlan
 from .batch import SparseBatch
+from .caching import Caching
 from .distribution import Bags, Distributed, Distribution
 from .embedding import EmbeddingCollection
 from .exchange import Exchange, Pending
+from .held import made_collections
 from .nodes import Nodes
 from .optimizers import Optimizer
 from .rectangles import Rectangle, fill, parse
@@ -58,11 +60,14 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         seed: int = 0,
         threads: int = 1,
         refuse_not_finite: bool = True,
+        caching: Caching | None = None,
     ) -> None:
         """This rank's shards with their initial weights, which are those of `EmbeddingCollection`.
+        `caching` is for this rank's shards that are not in memory.
 
         Raises:
-            InputError: the plan does not fit the tables or the number of processes.
+            InputError: the plan does not fit the tables or the number of processes; the tables
+                can't be cached like this; the ranks' checkpoints are of different steps.
         """
         super().__init__()
         self.exchange = exchange or Exchange()
@@ -72,15 +77,13 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         rank = self.exchange.rank
         self.placement = Placement.of(plan, tables, features, self.exchange.size)
         groups = self.placement.groups(rank)
-
-        def made(tables: list[Table], features: list[Feature]) -> EmbeddingCollection:
-            return EmbeddingCollection(
-                tables, features, optimizer, seed=seed, threads=threads, refuse_not_finite=False
-            )
-
+        shards = [self.placement.held(rank, group) for group in groups]
+        copies = [self.placement.copied()] if self.placement.data else []
         # In tuples, so that torch does not see modules whose state is this one's.
-        self._held = tuple(made(*self.placement.held(rank, group)) for group in groups)
-        self._copies = (made(*self.placement.copied()),) if self.placement.data else ()
+        made = made_collections(
+            [*shards, *copies], optimizer, caching, self.exchange, seed=seed, threads=threads
+        )
+        self._held, self._copies = made[: len(groups)], made[len(groups) :]
         self._near = self.placement.widths[rank]
         self._distribution = Distribution(self.placement, self.exchange)
         self._columns = _core.Columns(
@@ -91,11 +94,12 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         self._sums = RowSums(self.placement, self.exchange, optimizer, self._held)
         self._nodes = Nodes(self.placement, self.exchange) if hierarchical else None
         self._spare = torch.empty(0)
-        self._steps = 0
+        self._steps = self._resumed() if caching is not None else 0
 
-    def forward(self, sparse: SparseBatch) -> Tensor:
+    def forward(self, sparse: SparseBatch | Distributed) -> Tensor:
         """The pooled rows of this rank's samples, all features side by side, float32 [samples, sum
         of dims]; without pooling the rows of its lookups, float32 [lookups, dim].
+        The batch may be `distribute`d before; its weights get no gradients then.
 
         Raises:
             InputError: a fault of a rank's batch, on all ranks. It names the rank, the table, the
@@ -139,14 +143,14 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         direct, node, data = self._parts(blocks, mine)
         pooled = torch.empty(batch.whole, 0)
         for collection, bags in zip(self._held, batch.held, strict=True):
-            pooled = _look_up(collection, bags)
+            pooled = self._look_up(collection, bags)
         give, take = self._row_counts(batch.samples)
         near = pooled[:, : self._near].reshape(-1)
         exchange.swap_rows("forward", near, give, take, direct)
         if self._nodes is not None:
             self._nodes.forward(pooled[:, self._near :], batch.samples, node)
         for collection in self._copies:
-            data.copy_(_look_up(collection, batch.own).view(-1))
+            data.copy_(self._look_up(collection, batch.own).view(-1))
         out = torch.empty(mine, placement.firsts[-1])
         self._columns.collect(mine, blocks.numpy(), out.numpy())
         for feature, share in batch.shares:
@@ -160,7 +164,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         rows = [torch.empty(0)] * sum(map(len, groups))
         for group, collection, bags in zip(groups, self._held, batch.held, strict=True):
             counts = [sum(lookups.held[index]) for index in group]
-            blocks = torch.split(_look_up(collection, bags), counts)
+            blocks = torch.split(self._look_up(collection, bags), counts)
             for index, block in zip(group, blocks, strict=True):
                 rows[index] = block
         out = torch.empty(lookups.firsts[-1], self.tables[self.placement.table_of[0]].dim)
@@ -168,7 +172,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             out[lookups.place(stream), stream.columns.start : stream.columns.stop] = values
         for collection in self._copies:
             counts = [lookups.count(stream) for stream in lookups.data]
-            blocks = torch.split(_look_up(collection, batch.own), counts)
+            blocks = torch.split(self._look_up(collection, batch.own), counts)
             for stream, values in zip(lookups.data, blocks, strict=True):
                 out[lookups.place(stream)] = values
         return out
@@ -208,7 +212,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         if copied is not None:
             every = exchange.wait(copied).to(torch.float32)
             last = [Work(collection, batch.copied, every) for collection in self._copies]
-            found += [_update(each, of_weights=of_weights) for each in last]
+            found += [self._update_one(each, of_weights=of_weights) for each in last]
         return self._of_weights(batch, found) if of_weights else None
 
     def _backward_lookups(self, batch: Distributed, gradient: Tensor) -> None:
@@ -225,13 +229,13 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         self._update(work, of_weights=False)
         for collection in self._copies:
             rows = torch.cat(found[len(found) - len(lookups.data) :])
-            _update(Work(collection, batch.copied, rows), of_weights=False)
+            self._update_one(Work(collection, batch.copied, rows), of_weights=False)
 
     def _update(self, work: list[Work], *, of_weights: bool) -> list[Tensor]:
         """Updates this rank's shards. Returns the gradients of weights."""
         self._sums.share(work)
         self._steps += 1
-        return [_update(each, of_weights=of_weights) for each in work]
+        return [self._update_one(each, of_weights=of_weights) for each in work]
 
     def _of_weights(self, batch: Distributed, found: list[Tensor]) -> Tensor:
         """The gradients of the weights of this rank's lookups. `found`: those of all lookups in
@@ -248,6 +252,27 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             for stream, block in zip(lookups.data, own, strict=True):
                 values[lookups.place(stream)] = block
         return values
+
+    def _look_up(self, collection: EmbeddingCollection, bags: Bags) -> Tensor:
+        """Rows of a collection. Where a disk fails, all ranks hear of it when they meet next, so
+        that none waits for these."""
+        try:
+            return collection._run_forward(bags.samples, bags.arrays)
+        except InputError as error:
+            self.exchange.fail(error)
+            return collection._empty(bags.samples, bags.arrays).zero_()
+
+    def _update_one(self, work: Work, *, of_weights: bool) -> Tensor:
+        """Updates tables. Returns the gradients of the lookups' weights, if asked. Failures as in
+        `_look_up`."""
+        collection, bags, gradient = work
+        found = torch.zeros(len(bags.indices) if of_weights else 0)
+        into = found if of_weights else None
+        try:
+            collection._run_backward(bags.samples, bags.arrays, gradient, into)
+        except InputError as error:
+            self.exchange.fail(error)
+        return found
 
     def _start_copied(self, samples: list[int], gradient: Tensor) -> Pending:
         """Begins to send the gradient of copied tables to all ranks."""
@@ -286,19 +311,66 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         widths = self.placement.widths[: self.exchange.size]
         return [each * self._near for each in samples], [mine * width for width in widths]
 
+    # Caches.
+
+    def prefetch(self, batch: Distributed) -> None:
+        """Begins to bring the rows of the next batch, which `distribute` gave, into the caches."""
+        copies = ((each, batch.own) for each in self._copies)
+        for collection, bags in (*zip(self._held, batch.held, strict=True), *copies):
+            if collection.is_cached:
+                try:
+                    collection._engine.prefetch(bags.samples, bags.arrays)
+                except InputError as error:
+                    self.exchange.fail(error)
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether a table of this rank has a cache."""
+        return any(each.is_cached for each in self._local())
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether all tables of this rank are on a disk, so that `checkpoint` can be called."""
+        return all(each.is_on_disk for each in self._local())
+
+    def checkpoint(self) -> None:
+        """Makes the tables of all ranks, as they are now, the checkpoint in their folders. All
+        ranks call it at the same time. Raises `InputError` on all of them if one can't."""
+        try:
+            for each in self._local():
+                each.checkpoint()
+        except InputError as error:
+            self.exchange.fail(error)
+        self.exchange.meet("save", [])
+
+    def cache_report(self) -> dict[str, int | float]:
+        """What the caches of this rank did so far."""
+        total: dict[str, int | float] = {}
+        for each in self._local():
+            for name, value in each.cache_report().items():
+                total[name] = total.get(name, 0) + value
+        return total
+
+    def _resumed(self) -> int:
+        """The step that all ranks go on from."""
+        mine = [each._engine.step for each in self._local()]
+        steps = [
+            step for met in self.exchange.meet("save", [max(mine, default=-1)]) for step in met[:1]
+        ]
+        found = {step for step in [*steps, *mine] if step >= 0}
+        if len(found) > 1:
+            said = f"are of the steps {', '.join(map(str, sorted(found)))}"
+            raise InputError([Problem("", "checkpoints", said, "one step on all ranks")])
+        return found.pop() if found else 0
+
     # State.
 
     def rectangles(self) -> Iterator[Rectangle]:
         """This rank's parts of all tables and of their optimizer's state, as views of the engine's
-        memory. Of copied tables only rank 0 has them all."""
+        memory, or copies of tables with caches. Of copied tables only rank 0 has them all."""
         for collection in self._local():
             for table in collection.tables:
-                whole = table.whole
-                rows = range(whole.first_row, whole.first_row + table.rows)
-                columns = range(whole.first_column, whole.first_column + table.dim)
-                parts = {"weight": collection.weight(table.name), **collection.state(table.name)}
-                for name, values in parts.items():
-                    yield Rectangle(whole.table, name, rows, columns, values)
+                yield from _rectangles(table, collection.parts(table.name))
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
@@ -330,11 +402,17 @@ class ShardedEmbeddingCollection(torch.nn.Module):
                 unexpected_keys.append(key)
             else:
                 sources.append(found)
-        for target in self.rectangles():
-            try:
-                fill(target, sources)
-            except InputError as error:
-                error_msgs.append(str(error))
+        for collection in self._local():
+            for table in collection.tables:
+                parts = collection.parts(table.name)
+                try:
+                    for target in _rectangles(table, parts):
+                        fill(target, sources)
+                except InputError as error:
+                    error_msgs.append(str(error))
+                    continue
+                if table.tier != "device":
+                    collection.write_rows(table.name, 0, parts)
         if f"{prefix}step" in state_dict:
             self._steps = int(state_dict[f"{prefix}step"])
             for each in self._local():
@@ -346,31 +424,28 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         return {table.name: (table.rows, table.dim) for table in self.tables}
 
 
-def _look_up(collection: EmbeddingCollection, bags: Bags) -> Tensor:
-    return collection._run_forward(bags.samples, bags.arrays)
+def _rectangles(table: Table, parts: Mapping[str, Tensor]) -> Iterator[Rectangle]:
+    """A table's parts and their places in the whole table."""
+    whole = table.whole
+    rows = range(whole.first_row, whole.first_row + table.rows)
+    columns = range(whole.first_column, whole.first_column + table.dim)
+    for name, values in parts.items():
+        yield Rectangle(whole.table, name, rows, columns, values)
 
 
-def _update(work: Work, *, of_weights: bool) -> Tensor:
-    """Updates tables. Returns the gradients of the lookups' weights, if asked."""
-    collection, bags, gradient = work
-    found = torch.empty(len(bags.indices) if of_weights else 0)
-    into = found if of_weights else None
-    collection._run_backward(bags.samples, bags.arrays, gradient, into)
-    return found
-
-
-def _lookup(collection: ShardedEmbeddingCollection, sparse: SparseBatch) -> Tensor:
+def _lookup(collection: ShardedEmbeddingCollection, given: SparseBatch | Distributed) -> Tensor:
     """Looks up a batch; with gradients, if torch records them."""
-    batch = collection.distribute(sparse)
+    batch = given if isinstance(given, Distributed) else collection.distribute(given)
     if not torch.is_grad_enabled():
         return collection._run_forward(batch)
     anchor = torch.empty(0, requires_grad=True)
-    result = _Lookup.apply(anchor, sparse.weights, collection, batch)
+    weights = given.weights if isinstance(given, SparseBatch) else None
+    result = _Lookup.apply(anchor, weights, collection, batch)
     assert isinstance(result, Tensor)
     return result
 
 
-_opaque_lookup: Callable[[ShardedEmbeddingCollection, SparseBatch], Tensor]
+_opaque_lookup: Callable[[ShardedEmbeddingCollection, SparseBatch | Distributed], Tensor]
 _opaque_lookup = torch.compiler.disable(_lookup)  # type: ignore[no-untyped-call]
 """`_lookup`, which `torch.compile` calls and does not look into."""
 

@@ -12,13 +12,13 @@ Tables are sharded in one of three ways, each with a path of its own through a s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
 from ..errors import InputError, Problem
-from ..model.sharding_plan import Shard, ShardingPlan, TablePlan
+from ..model.sharding_plan import Shard, ShardingPlan, TablePlan, Tier
 from .tables import Feature, Part, Pooling, Table
 
 
@@ -167,6 +167,7 @@ class Placement:
         streams = self.streams(rank)
         for stream in (streams[index] for index in group):
             feature, whole = self.features[stream.feature], self._whole(stream.feature)
+            planned = self.planned(stream.feature)
             shard = self.shard(stream)
             name = shard_name(whole, shard)
             part = Part(whole.name, whole.rows, shard.rows.start, shard.columns.start)
@@ -177,6 +178,7 @@ class Placement:
                 whole.dtype,
                 whole.stochastic_rounding,
                 part,
+                _tier(planned, whole),
             )
             cut_mean = feature.pooling == "mean" and self.cut(stream.feature)
             pooling: Pooling = "sum" if cut_mean else feature.pooling
@@ -187,7 +189,12 @@ class Placement:
         """The tables that every rank holds, and their features."""
         features = [self.features[each] for each in self.data]
         names = {feature.table for feature in features}
-        return [table for table in self.tables if table.name in names], features
+        tables = [
+            replace(table, tier=_tier(planned, table))
+            for planned, table in zip(self.plan.tables, self.tables, strict=True)
+            if table.name in names
+        ]
+        return tables, features
 
     def _whole(self, feature: int) -> Table:
         return self.tables[self.table_of[feature]]
@@ -254,6 +261,11 @@ class Placement:
 
     def _dim(self, feature: int) -> int:
         return self._whole(feature).dim
+
+
+def _tier(planned: TablePlan, table: Table) -> Tier:
+    """Where the shards of a table are: what the plan says, otherwise what the table does."""
+    return planned.tier if planned.tier != "device" else table.tier
 
 
 def shard_name(table: Table, shard: Shard) -> str:
@@ -328,9 +340,6 @@ def _table_misfits(
     if (planned.rows, planned.columns) != (table.rows, table.dim):
         said = f"is {planned.rows} x {planned.columns} in the sharding plan"
         found.append(Problem(file, place, said, f"{table.rows} x {table.dim}, as in the model"))
-    if planned.tier != "device":
-        said = f"is in the memory of the {planned.tier} in the sharding plan"
-        found.append(Problem(file, place, said, "device"))
     if planned.scheme == "data" and len(planned.ranks) < plan.ranks:
         said = f"has copies on {len(planned.ranks)} of {plan.ranks} ranks"
         found.append(Problem(file, place, said, f"0-{plan.ranks - 1}"))

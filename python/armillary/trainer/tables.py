@@ -44,6 +44,8 @@ class Table:
     """Whether updates of 16-bit elements round by chance, so that small steps count on average."""
     part: Part | None = None
     """Which part of a table this is; `None` if it is whole."""
+    tier: Tier = "device"
+    """Where the rows are: in memory, in memory behind a cache (`host`), or on a disk behind one."""
 
     @property
     def whole(self) -> Part:

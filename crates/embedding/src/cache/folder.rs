@@ -185,6 +185,7 @@ impl Folder {
         for (at, cache) in caches.iter().enumerate() {
             let index = self.index(at, number);
             if let Store::File(log) = &mut *lock(&cache.store) {
+                log.settle().map_err(|error| failed(&cache.path, &error))?;
                 self.tables[at].index = log.save(&index).map_err(|error| failed(&index, &error))?;
             }
         }

@@ -250,13 +250,17 @@ impl Log {
         self.places.get(row)
     }
 
-    /// Puts everything on the disk, and the index in a new file. Returns the index's checksum.
-    pub fn save(&mut self, index: &Path) -> Result<u64, Error> {
+    /// Puts all records on the disk.
+    pub fn settle(&mut self) -> Result<(), Error> {
         self.tidy(true)?;
         if self.filled > 0 {
             self.seal()?;
         }
-        self.disk.sync()?;
+        self.disk.sync()
+    }
+
+    /// Puts the index on the disk, in a new file. Returns its checksum.
+    pub fn save(&self, index: &Path) -> Result<u64, Error> {
         self.places.save(index)
     }
 
