@@ -118,7 +118,7 @@ ALLOWED: dict[str, set[str]] = {
         "workload",
         "units",
     },
-    "trainer": {"_core", "documents", "errors", "files", "machine", "model"},
+    "trainer": {"_core", "documents", "errors", "files", "machine", "units", "model"},
     "cli": {
         "repeat",
         "",
