@@ -5,7 +5,9 @@
 
 A step is the lookup of all tables, then gradients and update. All see the same batches. Times are
 medians of CPU time, because wall time is noise on shared machines; `--threads 2` prints the least
-wall time. GB/s counts rows, read once forward, read and written once backward, by FBGEMM's formula:
+wall time. The line `memory` has, for our own tables, the time of the backward pass, that of a plain
+loop which reads and writes the same rows (`random_rows.py`), and the second in percent of the
+first. GB/s counts rows, read once forward, read and written once backward, by FBGEMM's formula:
 3 x samples x tables x columns x (4 + lookups x bytes)."""
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import random_rows
 import torch
 from numpy.typing import NDArray
 
@@ -94,13 +97,20 @@ def batches(shape: Shape, zipf: bool, count: int) -> list[NDArray[np.int64]]:
     return [np.concatenate([one(place) for place in places]) for _ in range(count)]
 
 
-def ours(shape: Shape, optimizer: str, threads: int, stochastic: bool = False) -> Step:
+def collection_of(
+    shape: Shape, optimizer: str, threads: int, stochastic: bool = False
+) -> EmbeddingCollection:
     """Armillary's engine."""
     names = [f"t{number}" for number in range(shape.tables)]
     settings: Optimizer = {"sgd": Sgd(), "rowwise": RowWiseAdaGrad()}[optimizer]
     tables = [Table(name, shape.rows, shape.dim, shape.dtype, stochastic) for name in names]
     features = [Feature(name, name) for name in names]
-    collection = EmbeddingCollection(tables, features, settings, threads=threads)
+    return EmbeddingCollection(tables, features, settings, threads=threads)
+
+
+def ours(shape: Shape, optimizer: str, threads: int, stochastic: bool = False) -> Step:
+    """Armillary's step."""
+    collection = collection_of(shape, optimizer, threads, stochastic)
     lengths = torch.full((shape.tables, shape.samples), shape.pooling)
 
     def step(indices: torch.Tensor, grad: torch.Tensor) -> None:
@@ -195,6 +205,23 @@ PEERS: dict[str, Callable[[Shape, str, int], Step]] = {
 }
 
 
+def memory(shape: Shape, optimizer: str, inputs: list[NDArray[np.int64]]) -> tuple[float, float]:
+    """CPU time of the backward pass and of what its rows need of the memory, ms: medians of pairs,
+    because other work on the machine changes both."""
+    collection = collection_of(shape, optimizer, 1)
+    lengths = torch.full((shape.tables, shape.samples), shape.pooling)
+    tables = [collection.weight(table.name) for table in collection.tables]
+    grad = torch.randn(shape.samples, shape.tables * shape.dim)
+    pairs = []
+    for indices in inputs:
+        out = collection(SparseBatch(lengths, torch.from_numpy(indices)))
+        start = time.process_time()
+        out.backward(grad)
+        spent = (time.process_time() - start) * 1e3
+        pairs.append((spent, random_rows.milliseconds(tables, indices)))
+    return tuple(np.median(pairs[1:], 0).tolist())
+
+
 def timed(step: Step, inputs: list[NDArray[np.int64]], grad: torch.Tensor) -> tuple[float, float]:
     """Median CPU time and least wall time, ms; the first batch warms up."""
     cpu, wall = [], []
@@ -242,6 +269,13 @@ def main() -> None:
                 found.append(f"{law} {spent:8.1f} ({shape.gigabytes / spent * 1e3:5.1f} GB/s)")
             print(f"  {name:22}" + "   ".join(found), flush=True)
             del step
+        if options.threads == 1:
+            found = []
+            for law, given in inputs.items():
+                backward, least = memory(shape, options.optimizer, given)
+                share = 100 * least / backward
+                found.append(f"{law} {least:.1f} of {backward:.1f} ({share:3.0f} %)")
+            print(f"  {'memory':22}" + "   ".join(found), flush=True)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ pub struct Routes {
     /// The shard of each index of a feature that is cut.
     shards: Vec<u16>,
     /// Lengths of the bags of one feature, by shard.
-    bags: Vec<Tally>,
+    bags: Halves,
 }
 
 impl Routes {
@@ -436,6 +436,34 @@ impl Tally {
     }
 }
 
+/// The tallies of the first indices of a block: of none of them, of one, and so on.
+type Tallies = [Tally; Tally::MOST + 1];
+
+/// Tallies of bags in halves, so that lengths of one shard take few instructions.
+#[derive(Clone, Debug, Default)]
+struct Halves {
+    low: Vec<u32>,
+    high: Vec<u32>,
+}
+
+impl Halves {
+    fn resize(&mut self, bags: usize) {
+        self.low.resize(bags, 0);
+        self.high.resize(bags, 0);
+    }
+
+    fn tally(&self, bag: usize) -> Tally {
+        Tally(u64::from(self.high[bag]) << 32 | u64::from(self.low[bag]))
+    }
+
+    /// Writes the length that each bag has in a shard.
+    #[inline(always)]
+    fn lengths(&self, shard: usize, to: &mut [i32]) {
+        let (half, place) = if shard < 4 { (&self.low, shard) } else { (&self.high, shard - 4) };
+        to.iter_mut().zip(half).for_each(|(to, half)| *to = (half >> (8 * place) & 255) as i32);
+    }
+}
+
 /// Bags of a feature whose indices are counted in blocks.
 struct Bags<'a, L> {
     lengths: &'a [L],
@@ -453,20 +481,26 @@ impl<L: Number> Bags<'_, L> {
     /// Counts the bags that end in the block `start..stop`. `tallies[i]` is the tally of its first
     /// `i` indices.
     #[inline(always)]
-    fn close(&mut self, start: usize, stop: usize, tallies: &[Tally], closed: &mut Vec<Tally>) {
-        let mut before = tallies[self.begin.max(start) - start];
-        for bag in &self.lengths[self.done..] {
-            let end = self.begin + bag.wide() as usize;
+    fn close(&mut self, start: usize, stop: usize, tallies: &Tallies, closed: &mut Halves) {
+        // Not in `self`, so that the compiler keeps them in registers.
+        let (first, mut done, mut begin) = (self.done, self.done, self.begin);
+        let mut before = tallies[begin.max(start) - start];
+        let halves = closed.low[first..].iter_mut().zip(&mut closed.high[first..]);
+        for (bag, (low, high)) in self.lengths[first..].iter().zip(halves) {
+            let end = begin + bag.wide() as usize;
             if end > stop {
                 break;
             }
-            let after = tallies[end - start];
-            let tally = Tally(after.0 - before.0);
-            closed.push(tally);
-            if let Some(open) = self.open.take() {
-                self.long.push((self.done, tally.added_to(open)));
-            }
-            (self.done, self.begin, before) = (self.done + 1, end, after);
+            let after = tallies[(end - start) % tallies.len()];
+            let tally = after.0.wrapping_sub(before.0);
+            (*low, *high) = (tally as u32, (tally >> 32) as u32);
+            (done, begin, before) = (done + 1, end, after);
+        }
+        (self.done, self.begin) = (done, begin);
+        if done > first
+            && let Some(open) = self.open.take()
+        {
+            self.long.push((first, closed.tally(first).added_to(open)));
         }
         if self.begin < stop {
             let tally = Tally(tallies[stop - start].0 - before.0);
@@ -500,7 +534,7 @@ impl<L: Number, I: Number> Part<'_, L, I> {
             std::array::from_fn(|shard| self.starts.get(shard).copied().unwrap_or(0));
         let mut bags = Bags { lengths: self.bags, done: 0, begin: 0, open: None, long: Vec::new() };
         let mut tallies = [Tally::default(); Tally::MOST + 1];
-        routes.bags.clear();
+        routes.bags.resize(self.bags.len());
         for start in (0..self.indices.len().max(1)).step_by(Tally::MOST) {
             let stop = self.indices.len().min(start + Tally::MOST);
             let mut tally = Tally::default();
@@ -524,9 +558,7 @@ impl<L: Number, I: Number> Part<'_, L, I> {
         }
         for (shard, &target) in self.targets.iter().enumerate() {
             let lengths = &mut sent.lengths[target * self.bags.len()..][..self.bags.len()];
-            for (length, tally) in lengths.iter_mut().zip(&routes.bags) {
-                *length = tally.of(shard as u16) as i32;
-            }
+            routes.bags.lengths(shard, lengths);
             for (bag, counts) in &bags.long {
                 lengths[*bag] = counts[shard] as i32;
             }
