@@ -1,7 +1,7 @@
 """Speed of training through a cache that holds a quarter of the tables, against the same tables in
 memory and in a file that the operating system maps.
 
-    python benches/python/cache.py [--folder DIR] [--steps N]
+    python benches/python/cache.py [--folder DIR] [--turns N]
 
 All ways take the same steps on the same batches (Zipf 1.05 over shuffled rows), after the same
 steps of larger batches, which fill the caches. Every row is on the disk before. A step looks up all
@@ -9,23 +9,29 @@ tables, runs an MLP of the size that `--hidden` gives forward and backward, and 
 
 Memory is limited fairly: the cache reads and writes with O_DIRECT, past the operating system's
 cache, and all that belongs to it counts (`memory`, as a share of the tables). The mapped file is in
-a memory cgroup (version 1 or 2), where pages of the file count. Its limit is what the process has
-without the tables, 32 MiB for batches, and the same quarter. It needs root. Each way runs in a
-process of its own."""
+a memory cgroup (version 1 or 2), where pages of the file count. Its limit is the same quarter, and
+32 MiB for batches; memory that the process had before doesn't count there. It needs root. Each way
+runs in a process of its own. They take turns, so that other work on the machine meets all of them
+alike; results are medians over turns."""
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import mmap
 import os
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 import torch
@@ -39,7 +45,7 @@ from armillary.trainer.tables import Feature, Table
 
 WAYS = ("memory", "cache", "cache without prefetch", "mapped file")
 ZIPF = 1.05
-WARM, LARGE = 25, 16
+WARM, LARGE = 12, 16
 """Steps that fill the caches, and how many times larger their batches are."""
 
 
@@ -101,13 +107,7 @@ def collection(shape: Shape, way: str, folder: Path) -> EmbeddingCollection:
     return made
 
 
-def resident() -> int:
-    """Bytes of memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * mmap.PAGESIZE
-
-
-def confine(limit: int) -> Path:
+def confine(limit: int) -> None:
     """Puts this process into a memory cgroup of its own with this limit."""
     root = Path("/sys/fs/cgroup/memory")
     old = root.is_dir()
@@ -118,82 +118,77 @@ def confine(limit: int) -> Path:
     name = "memory.limit_in_bytes" if old else "memory.max"
     (group / name).write_text(str(limit))
     (group / "cgroup.procs").write_text(str(os.getpid()))
-    return group
 
 
-class Mapped:
-    """The tables in a file that the operating system maps: `EmbeddingCollection`'s kernels on its
-    pages. The engine's memory is replaced by a mapping of the file at the same addresses."""
-
-    def __init__(self, made: EmbeddingCollection, folder: Path) -> None:
-        import ctypes
-
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.mmap.restype = ctypes.c_void_p
-        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-        libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        for table in made.tables:
-            weight = made.weight(table.name)
-            path = folder / f"{table.name}.mapped"
-            weight.numpy().tofile(path)
-            file = os.open(path, os.O_RDWR)
-            os.fsync(file)
-            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-            size = weight.numel() * 4
-            shared_fixed = mmap.MAP_SHARED | 0x10
-            protection = mmap.PROT_READ | mmap.PROT_WRITE
-            start = libc.mmap(weight.data_ptr(), size, protection, shared_fixed, file, 0)
-            if start != weight.data_ptr():
-                raise OSError(ctypes.get_errno(), "mmap")
-            libc.madvise(start, size, mmap.MADV_RANDOM)
+def map_tables(made: EmbeddingCollection, folder: Path) -> None:
+    """Puts the tables into files that the operating system maps, at the addresses of the engine's
+    memory. So the kernels work on their pages."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    for table in made.tables:
+        weight = made.weight(table.name)
+        path = folder / f"{table.name}.mapped"
+        weight.numpy().tofile(path)
+        file = os.open(path, os.O_RDWR)
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        size = weight.numel() * 4
+        shared_fixed = mmap.MAP_SHARED | 0x10
+        protection = mmap.PROT_READ | mmap.PROT_WRITE
+        start = libc.mmap(weight.data_ptr(), size, protection, shared_fixed, file, 0)
+        if start != weight.data_ptr():
+            raise OSError(ctypes.get_errno(), "mmap")
+        libc.madvise(start, size, mmap.MADV_RANDOM)
 
 
-def measure(shape: Shape, way: str, folder: Path, steps: int) -> dict[str, Any]:
-    """Milliseconds of a step, and what the cache did in one."""
+def serve(shape: Shape, way: str, folder: Path, steps: int) -> None:
+    """Warms up one way, then takes `steps` steps for each line of the standard input. Writes the
+    milliseconds of a step, and what the cache or the operating system did in one."""
     torch.set_num_threads(1)
     batches = Batches(shape)
     made = collection(shape, way, folder)
-    group = None
-    if way == "mapped file":
-        Mapped(made, folder)
-        group = confine(resident() + 2**25 + shape.bytes // 4)
     width = shape.tables * shape.dim
     mlp = torch.nn.Sequential(
         torch.nn.Linear(width, shape.hidden), torch.nn.ReLU(), torch.nn.Linear(shape.hidden, 1)
     )
+    if way == "mapped file":
+        map_tables(made, folder)
+        confine(2**25 + shape.bytes // 4)
     for step in range(WARM):
         made(batches.of_step(step, LARGE)).square().mean().backward()
-    few = 10
-    prepared = [batches.of_step(step) for step in range(few + steps + 1)]
-    before, start = dict[str, Any](), 0.0
-    for step in range(few + steps):
-        if step == few:
-            before, start = made.cache_report(), time.perf_counter()
-        out = made(prepared[step])
-        if way == "cache":
-            made.prefetch(prepared[step + 1])
-        mlp(out).square().mean().backward()
-    seconds = time.perf_counter() - start
-    found = {"ms": 1000 * seconds / steps}
-    report = made.cache_report()
-    if report:
-        span = {name: report[name] - before[name] for name in report}
-        found["hit_rate"] = 1 - span["misses"] / span["lookups"]
-        found["stall_ms"] = 1000 * span["stall_seconds"] / steps
-        found["read"] = span["rows_read"] / steps
-        found["written"] = span["rows_written"] / steps
-        found["memory"] = report["memory_bytes"] / shape.bytes
-    if group is not None:
-        Path(group.parent / "cgroup.procs").write_text(str(os.getpid()))
-        group.rmdir()
-    return found
+    print("ready", flush=True)
+    for number, _ in enumerate(sys.stdin):
+        some = [batches.of_step(number * steps + step) for step in range(steps + 1)]
+        before, faults = made.cache_report(), resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+        start = time.perf_counter()
+        for batch, following in pairwise(some):
+            out = made(batch)
+            if way == "cache":
+                made.prefetch(following)
+            mlp(out).square().mean().backward()
+        found = {"ms": 1000 * (time.perf_counter() - start) / steps}
+        report = made.cache_report()
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_majflt - faults
+        if report:
+            span = {name: report[name] - before[name] for name in report}
+            found["hit rate"] = 1 - span["misses"] / span["lookups"]
+            found["stall ms"] = 1000 * span["stall_seconds"] / steps
+            found["rows read"] = span["rows_read"] / steps
+            found["rows written"] = span["rows_written"] / steps
+            found["memory"] = report["memory_bytes"] / shape.bytes
+        elif way == "mapped file":
+            found["pages read"] = faults / steps
+        print(json.dumps(found), flush=True)
 
 
 def main() -> None:
-    """Measures all ways, each in a process of its own."""
+    """Measures all ways, each in a process of its own, which take turns."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", default=None)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=10, help="of a turn")
+    parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--tables", type=int, default=8)
     parser.add_argument("--rows", type=int, default=250_000)
     parser.add_argument("--dim", type=int, default=64)
@@ -203,23 +198,36 @@ def main() -> None:
     parser.add_argument("--way", choices=WAYS, default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
     shape = Shape(given.tables, given.rows, given.dim, given.batch, given.pooling, given.hidden)
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        if given.way is not None:
-            print(json.dumps(measure(shape, given.way, Path(folder), given.steps)))
-            return
-    print(f"{shape}: {shape.bytes / 2**20:,.0f} MiB, a quarter in memory")
-    base = 0.0
-    for way in WAYS:
-        run = subprocess.run(
-            [sys.executable, *sys.argv, "--way", way], capture_output=True, text=True, check=False
+    if given.way is not None:
+        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            serve(shape, given.way, Path(folder), given.steps)
+        return
+    print(f"{shape}: {shape.bytes / 2**20:,.0f} MiB, a quarter in memory", flush=True)
+    runs = {way: start_way(way) for way in WAYS}
+    turns: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+    for _ in range(given.turns):
+        for way, (to, answers) in runs.items():
+            to.write("\n")
+            to.flush()
+            turns[way].append(json.loads(next(answers)))
+    for way, found in turns.items():
+        middle = {name: statistics.median(each[name] for each in found) for name in found[0]}
+        speed = statistics.median(
+            one["ms"] / other["ms"] for one, other in zip(turns["memory"], found, strict=True)
         )
-        if run.returncode != 0:
-            print(f"{way:24} failed: {run.stderr.strip().splitlines()[-1]}")
-            continue
-        found = json.loads(run.stdout)
-        base = base or found["ms"]
-        rest = ", ".join(f"{name} {value:.3g}" for name, value in found.items() if name != "ms")
-        print(f"{way:24} {found['ms']:8.1f} ms a step, {base / found['ms']:.0%} of memory  {rest}")
+        rest = ", ".join(f"{name} {value:.3g}" for name, value in middle.items() if name != "ms")
+        print(f"{way:24} {middle['ms']:8.1f} ms a step, {speed:.0%} of memory  {rest}")
+
+
+def start_way(way: str) -> tuple[IO[str], Iterator[str]]:
+    """A process that has warmed up: where turns are asked for, and its answers."""
+    command = [sys.executable, *sys.argv, "--way", way]
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert run.stdin is not None and run.stdout is not None
+    answers = iter(run.stdout)
+    if next(answers, "") != "ready\n":
+        raise SystemExit(f"{way}: the process failed")
+    return run.stdin, answers
 
 
 if __name__ == "__main__":
