@@ -4,6 +4,7 @@
 //! folder per router: [`garnet`] and [`input_queued`]. What both share lies next to these. Not here: packets with congestion
 //! control (`net-packet`).
 
+mod array;
 mod backend;
 mod bits;
 mod calendar;

@@ -61,7 +61,7 @@ impl<R: Routing> Garnet<R> {
         let vc = first + found;
         let slot = line.slot(vc);
         let (word, bit) = line.bit(vc);
-        self.slots.up[slot].left = packet.flits;
+        self.slots.vcs[slot].up.left = packet.flits;
         self.slots.feed[word] |= bit;
         let record = Record { packet, token, queued: since, entered: self.now, hops: 0 };
         let number = self.record(record);
@@ -92,7 +92,7 @@ impl<R: Routing> Garnet<R> {
         let (word, bit) = line.bit(vc);
         let slot = line.slot(vc);
         self.slots.sent[channel as usize] = vc;
-        let up = self.slots.up[slot];
+        let up = self.slots.vcs[slot].up;
         let packet = up.owner;
         let what = if up.left == self.packets[packet as usize].packet.flits {
             self.hand_over(channel, vc, packet);
@@ -100,7 +100,7 @@ impl<R: Routing> Garnet<R> {
         } else {
             BODY
         };
-        let up = &mut self.slots.up[slot];
+        let up = &mut self.slots.vcs[slot].up;
         up.credits -= 1;
         up.left -= 1;
         if up.left == 0 {
@@ -117,7 +117,7 @@ impl<R: Routing> Garnet<R> {
     #[inline]
     pub(super) fn eject(&mut self, channel: u32, vc: u32, arrived: &mut Vec<Arrival>) {
         let slot = self.lines[channel as usize].slot(vc);
-        let down = &mut self.slots.down[slot];
+        let down = &mut self.slots.vcs[slot].down;
         down.left -= 1;
         let (last, packet) = (down.left == 0, down.packet);
         if last {

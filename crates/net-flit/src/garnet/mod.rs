@@ -20,6 +20,7 @@ mod state;
 mod stuck;
 mod whole;
 
+use crate::array::Array;
 use crate::calendar::Calendar;
 use crate::checker::Checker;
 use crate::fabric::{End, Fabric, Packet, Routing};
@@ -94,15 +95,15 @@ pub struct Garnet<R> {
     now: u64,
     calendar: Calendar<Event>,
     events: Vec<Event>,
-    lines: Vec<Line>,
+    lines: Array<Line>,
     slots: Slots,
-    routers: Vec<Router>,
+    routers: Array<Router>,
     ports: Ports,
     nodes: Vec<Node>,
     /// Bits of the routers and nodes that may move something.
-    busy_routers: Vec<u64>,
-    busy_nodes: Vec<u64>,
-    packets: Vec<Record>,
+    busy_routers: Array<u64>,
+    busy_nodes: Array<u64>,
+    packets: Array<Record>,
     free_packets: Vec<u32>,
     under_way: u64,
     traversals: u64,
@@ -133,14 +134,14 @@ impl<R: Routing> Garnet<R> {
             now: 0,
             calendar: Calendar::default(),
             events: Vec::new(),
-            lines,
+            lines: lines.into(),
             slots,
-            busy_routers: vec![0; routers.len().div_ceil(64)],
-            busy_nodes: vec![0; nodes.len().div_ceil(64)],
-            routers,
+            busy_routers: vec![0; routers.len().div_ceil(64)].into(),
+            busy_nodes: vec![0; nodes.len().div_ceil(64)].into(),
+            routers: routers.into(),
             ports,
             nodes,
-            packets: Vec::new(),
+            packets: Array::default(),
             free_packets: Vec::new(),
             under_way: 0,
             traversals: 0,
@@ -154,7 +155,7 @@ impl<R: Routing> Garnet<R> {
     /// that none waits for ever.
     #[must_use]
     pub fn checked(mut self) -> Garnet<R> {
-        self.checker = Some(Box::new(Checker::new(self.slots.up.len())));
+        self.checker = Some(Box::new(Checker::new(self.slots.vcs.len())));
         self
     }
 
@@ -194,7 +195,7 @@ impl<R: Routing> Garnet<R> {
         let ends = first.clone().skip(1).chain([self.slots.uses.len()]);
         let until = self.now + 1;
         first.zip(ends).map(move |(first, end)| {
-            self.slots.uses[first..end].iter().map(move |used| used.until(until))
+            self.slots.uses.as_slice()[first..end].iter().map(move |used| used.until(until))
         })
     }
 
@@ -227,7 +228,7 @@ impl<R: Routing> Garnet<R> {
 
     /// The next cycle in which something can happen; `None` if nothing can.
     pub fn next(&self) -> Option<u64> {
-        let busy = self.busy_routers.iter().chain(&self.busy_nodes).any(|&bits| bits != 0);
+        let busy = self.busy_routers.iter().chain(self.busy_nodes.iter()).any(|&bits| bits != 0);
         if busy { Some(self.now + 1) } else { self.calendar.next(self.now) }
     }
 
@@ -263,9 +264,8 @@ impl<R: Routing> Garnet<R> {
             while bits != 0 {
                 let node = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if !self.inject(node) {
-                    self.busy_nodes[word] &= !(1 << (node % 64));
-                }
+                let is_done = !self.inject(node);
+                self.busy_nodes[word] &= !(u64::from(is_done) << (node % 64));
             }
         }
         for word in 0..self.busy_routers.len() {
@@ -273,9 +273,8 @@ impl<R: Routing> Garnet<R> {
             while bits != 0 {
                 let router = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if !self.allocate(router) {
-                    self.busy_routers[word] &= !(1 << (router % 64));
-                }
+                let is_done = !self.allocate(router);
+                self.busy_routers[word] &= !(u64::from(is_done) << (router % 64));
             }
         }
         if let Some(mut checker) = self.checker.take() {
@@ -318,7 +317,7 @@ impl<R: Routing> Garnet<R> {
         }
         let line = &self.lines[channel as usize];
         let slot = line.slot(vc);
-        let up = &mut self.slots.up[slot];
+        let up = &mut self.slots.vcs[slot].up;
         up.credits += 1;
         if free {
             let (word, bit) = line.bit(vc);
@@ -340,7 +339,7 @@ impl<R: Routing> Garnet<R> {
             self.slots.ahead[channel as usize] += 1;
         }
         let line = &self.lines[channel as usize];
-        let used = &mut self.slots.uses[self.slots.use_of[line.slot(vc)] as usize];
+        let used = &mut self.slots.uses[self.slots.vcs[line.slot(vc)].used as usize];
         used.flits += 1;
         used.packets += u64::from(what == HEAD);
         let mut cycle = self.now + u64::from(line.flit_delay);

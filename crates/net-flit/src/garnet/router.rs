@@ -32,7 +32,7 @@ impl<R: Routing> Garnet<R> {
     pub(super) fn head_arrives(&mut self, router: u32, channel: u32, vc: u32) {
         let line = &self.lines[channel as usize];
         let slot = line.slot(vc);
-        let packet = self.slots.down[slot].packet;
+        let packet = self.slots.vcs[slot].down.packet;
         let record = &mut self.packets[packet as usize];
         record.hops += u32::from(matches!(line.from, End::Router(_)));
         let left = record.packet.flits;
@@ -41,36 +41,49 @@ impl<R: Routing> Garnet<R> {
         }
         if self.routing.is_adaptive() {
             let since = self.now as u32;
-            self.slots.down[slot] = Down { packet, ready: 1, left, since, ..Down::default() };
-            self.slots.uses[self.slots.use_of[slot] as usize].enters(self.now);
+            self.slots.vcs[slot].down = Down { packet, ready: 1, left, since, ..Down::default() };
+            self.slots.uses[self.slots.vcs[slot].used as usize].enters(self.now);
             return self.head_may_choose(router, channel, vc);
         }
         let way = self.routing.next(router, &record.packet, record.hops);
         let (out, out_vnet) = (way.channel, u32::from(way.vnet));
-        let (state, group) =
-            (self.routers[router as usize], self.lines[out as usize].group_of(out_vnet));
+        let (state, group) = (self.routers[router as usize], self.group_of(router, way));
         let is_open = self.ports.open[state.open() + group / 64] >> (group % 64) & 1 == 1;
         let able = self.ports.closed[state.group(group)].before(self.now, is_open) as u32;
         let since = self.now as u32;
-        self.slots.down[slot] =
+        self.slots.vcs[slot].down =
             Down { packet, ready: 1, left, out, out_vnet, out_vc: NONE, since, able };
-        self.slots.uses[self.slots.use_of[slot] as usize].enters(self.now);
+        self.slots.uses[self.slots.vcs[slot].used as usize].enters(self.now);
         self.waits(&state, channel, vc, group);
         self.wake_router(router);
+    }
+
+    /// What a head waits for: the virtual network of an output. Here the way that its routing has
+    /// named is checked.
+    #[inline]
+    fn group_of(&self, router: u32, way: Way) -> usize {
+        let (line, vnet) = (&self.lines.as_slice()[way.channel as usize], u32::from(way.vnet));
+        let first_vc = (vnet * self.settings.vcs_per_vnet).wrapping_sub(line.first);
+        assert!(
+            line.from == End::Router(router) && first_vc < line.vcs,
+            "router {router} has no virtual network {vnet} of channel {}",
+            way.channel
+        );
+        line.group_of(vnet)
     }
 
     /// A head that may choose among several ways waits for all of them.
     fn head_may_choose(&mut self, router: u32, channel: u32, vc: u32) {
         let slot = self.lines[channel as usize].slot(vc);
-        let packet = &self.packets[self.slots.down[slot].packet as usize].packet;
+        let packet = &self.packets[self.slots.vcs[slot].down.packet as usize].packet;
         let vnet = (vc / self.settings.vcs_per_vnet) as u16;
-        self.slots.ways.resize_with(self.slots.down.len(), Vec::new);
+        self.slots.ways.resize_with(self.slots.vcs.len(), Vec::new);
         let mut ways = std::mem::take(&mut self.slots.ways[slot]);
         ways.clear();
         self.routing.ways(&Head { packet, router, channel, vnet }, &mut ways);
         let state = self.routers[router as usize];
         for way in &ways {
-            let group = self.lines[way.channel as usize].group_of(way.vnet.into());
+            let group = self.group_of(router, *way);
             self.waits(&state, channel, vc, group);
         }
         self.slots.ways[slot] = ways;
@@ -100,7 +113,7 @@ impl<R: Routing> Garnet<R> {
         let before = ways[..ways.len() - 1].iter().filter(is_open);
         let best = before.min_by_key(|way| self.slots.ahead[way.channel as usize]);
         let way = *best.unwrap_or(&ways[ways.len() - 1]);
-        self.slots.down[slot].out_vnet = way.vnet.into();
+        self.slots.vcs[slot].down.out_vnet = way.vnet.into();
         way.channel
     }
 
@@ -109,8 +122,8 @@ impl<R: Routing> Garnet<R> {
     pub(super) fn body_arrives(&mut self, router: u32, channel: u32, vc: u32) {
         let line = &self.lines[channel as usize];
         let slot = line.slot(vc);
-        self.slots.uses[self.slots.use_of[slot] as usize].enters(self.now);
-        let down = &mut self.slots.down[slot];
+        self.slots.uses[self.slots.vcs[slot].used as usize].enters(self.now);
+        let down = &mut self.slots.vcs[slot].down;
         down.ready += 1;
         if down.ready == 1 {
             down.since = self.now as u32;
@@ -119,7 +132,7 @@ impl<R: Routing> Garnet<R> {
             return;
         }
         let out = self.lines[down.out as usize].slot(down.out_vc);
-        if self.slots.up[out].credits > 0 {
+        if self.slots.vcs[out].up.credits > 0 {
             self.moves(router, channel, vc);
         }
     }
@@ -128,7 +141,7 @@ impl<R: Routing> Garnet<R> {
     #[inline]
     fn moves(&mut self, router: u32, channel: u32, vc: u32) {
         let line = &self.lines[channel as usize];
-        self.slots.down[line.slot(vc)].able = self.now as u32;
+        self.slots.vcs[line.slot(vc)].down.able = self.now as u32;
         let (word, bit) = line.bit(vc);
         self.slots.body[word] |= bit;
         let (input, state) = (usize::from(line.input), self.routers[router as usize]);
@@ -147,9 +160,9 @@ impl<R: Routing> Garnet<R> {
                 self.wake_node(node);
             }
             End::Router(router) => {
-                let owner = self.slots.up[slot].owner;
-                if self.slots.down[owner as usize].ready > 0 {
-                    let (input, vc) = self.slots.place[owner as usize];
+                let owner = self.slots.vcs[slot].up.owner;
+                if self.slots.vcs[owner as usize].down.ready > 0 {
+                    let (input, vc) = self.slots.vcs[owner as usize].place;
                     self.moves(router, input, vc);
                 }
             }
@@ -224,7 +237,7 @@ impl<R: Routing> Garnet<R> {
                 let input = word * 64 + bits.trailing_zeros() as usize;
                 bits ^= bit;
                 if let Some((vc, slot)) = self.name(&state, input) {
-                    let mut out = self.slots.down[slot].out;
+                    let mut out = self.slots.vcs[slot].down.out;
                     if self.routing.is_adaptive() && out == NONE {
                         out = self.choose(&state, slot);
                     }
@@ -284,11 +297,11 @@ impl<R: Routing> Garnet<R> {
     /// output and virtual network.
     pub(super) fn is_first(&self, line: &Line, vc: u32) -> bool {
         let slot = line.slot(vc);
-        let (this, since) = (&self.slots.down[slot], self.slots.since[slot]);
+        let (this, since) = (&self.slots.vcs[slot].down, self.slots.since[slot]);
         let vcs = self.settings.vcs_per_vnet;
         let first = vc / vcs * vcs;
         !(first..first + vcs).map(|other| line.slot(other)).any(|other| {
-            let down = &self.slots.down[other];
+            let down = &self.slots.vcs[other].down;
             down.packet != NONE
                 && self.slots.since[other] < since
                 && (down.out, down.out_vnet) == (this.out, this.out_vnet)
@@ -341,72 +354,64 @@ impl<R: Routing> Garnet<R> {
         if let Some(checker) = &mut self.checker {
             checker.moves(slot);
         }
-        let used = self.slots.use_of[slot] as usize;
-        self.slots.uses[used].leaves(self.now);
-        let Down { packet, out: known, out_vnet, out_vc, since, able, .. } = self.slots.down[slot];
-        let waited = u64::from((self.now as u32).wrapping_sub(since));
-        let (out_vc, what) = if out_vc == NONE {
-            let out_line = &self.lines[out as usize];
-            let (group, used) = (
-                out_line.group_of(out_vnet),
-                self.slots.first_use[out as usize] + out_vnet - u32::from(out_line.first_vnet),
-            );
-            if self.routing.is_adaptive() && known == NONE {
+        let (now, next) = (self.now as u32, (self.now as u32).wrapping_add(1));
+        let this = &mut self.slots.vcs[slot];
+        let before = this.down;
+        let is_last = before.left == 1;
+        let packet = if is_last { NONE } else { before.packet };
+        let (ready, left) = (before.ready - 1, before.left - 1);
+        this.down = Down { packet, ready, left, since: next, able: next, ..before };
+        self.slots.uses[this.used as usize].leaves(self.now);
+        let waited = u64::from(now.wrapping_sub(before.since));
+        let is_head = before.out_vc == NONE;
+        let out_vc = if is_head { self.lowest_idle(out, before.out_vnet) } else { before.out_vc };
+        let there = self.lines[out as usize].slot(out_vc);
+        let used = self.slots.vcs[there].used as usize;
+        if is_head {
+            let group = self.lines[out as usize].group_of(before.out_vnet);
+            if self.routing.is_adaptive() && before.out == NONE {
                 self.drop_choice(channel, (state, input), slot, vc);
-                self.slots.down[slot].out = out;
-                self.slots.uses[used as usize].no_channel += waited;
+                self.slots.vcs[slot].down.out = out;
+                self.slots.uses[used].no_channel += waited;
             } else {
                 self.drop_head(channel, (state, input), group, vc);
                 if waited > 0 {
                     let closed = self.ports.closed[state.group(group)].before(self.now, true);
-                    let closed = u64::from((closed as u32).wrapping_sub(able));
-                    let used = &mut self.slots.uses[used as usize];
+                    let closed = u64::from((closed as u32).wrapping_sub(before.able));
+                    let used = &mut self.slots.uses[used];
                     used.no_channel += closed;
                     used.lost += waited - closed;
                 }
             }
-            let taken = self.lowest_idle(out, out_vnet);
-            self.occupy(out, out_vnet, taken, slot as u32);
-            self.slots.down[slot].out_vc = taken;
+            self.slots.vcs[slot].down.out_vc = out_vc;
+            self.occupy(out, before.out_vnet, out_vc, slot as u32);
             match &mut self.border {
                 Some(border) if border.is_crossed_by(out) => {
-                    border.announces(self.packets[packet as usize]);
+                    border.announces(self.packets[before.packet as usize]);
                 }
-                _ => self.hand_over(out, taken, packet),
+                _ => self.slots.vcs[there].down = Down::coming(before.packet, before.left),
             }
-            (taken, HEAD)
-        } else {
-            if waited > 0 {
-                let lost = u64::from((self.now as u32).wrapping_sub(able));
-                let out_slot = self.lines[out as usize].slot(out_vc);
-                let used = &mut self.slots.uses[self.slots.use_of[out_slot] as usize];
-                used.no_credit += waited - lost;
-                used.lost += lost;
-            }
-            (out_vc, BODY)
-        };
-        let up = &mut self.slots.up[self.lines[out as usize].slot(out_vc)];
-        up.credits -= 1;
-        let down = &mut self.slots.down[slot];
-        down.ready -= 1;
-        down.left -= 1;
-        let last = down.left == 0;
-        if last {
-            up.owner = NONE;
-            down.packet = NONE;
-            if self.border.as_ref().is_some_and(|border| border.is_crossed_by(out)) {
-                self.free_packets.push(packet);
-            }
+        } else if waited > 0 {
+            let lost = u64::from(now.wrapping_sub(before.able));
+            let used = &mut self.slots.uses[used];
+            used.no_credit += waited - lost;
+            used.lost += lost;
         }
-        let next = (self.now as u32).wrapping_add(1);
-        (down.since, down.able) = (next, next);
-        if !last && down.ready > 0 && up.credits > 0 {
+        if is_last && self.border.as_ref().is_some_and(|border| border.is_crossed_by(out)) {
+            self.free_packets.push(before.packet);
+        }
+        let up = &mut self.slots.vcs[there].up;
+        up.credits -= 1;
+        if is_last {
+            up.owner = NONE;
+        }
+        if !is_last && ready > 0 && up.credits > 0 {
             self.slots.body[word] |= bit;
         } else {
             self.slots.body[word] &= !bit;
         }
-        self.put(out, out_vc, what);
-        self.give_back(channel, vc, last);
+        self.put(out, out_vc, if is_head { HEAD } else { BODY });
+        self.give_back(channel, vc, is_last);
     }
 
     /// A head leaves those that wait for each of its ways.
@@ -424,7 +429,7 @@ impl<R: Routing> Garnet<R> {
     fn drop_head(&mut self, channel: u32, (state, input): (&Router, usize), group: usize, vc: u32) {
         let line = &self.lines[channel as usize];
         let at = (line.heads + group as u32 * line.words) as usize;
-        let masks = &mut self.slots.heads[at..at + line.words as usize];
+        let masks = &mut self.slots.heads.as_mut_slice()[at..at + line.words as usize];
         masks[(vc / 64 - line.word()) as usize] &= !(1 << (vc % 64));
         if masks.iter().all(|&bits| bits == 0) {
             self.ports.wants[state.wants(input) + group / 64] &= !(1 << (group % 64));
@@ -436,7 +441,7 @@ impl<R: Routing> Garnet<R> {
     pub(super) fn hand_over(&mut self, out: u32, vc: u32, packet: u32) {
         let slot = self.lines[out as usize].slot(vc);
         let left = self.packets[packet as usize].packet.flits;
-        self.slots.down[slot] = Down { packet, left, ..Down::default() };
+        self.slots.vcs[slot].down = Down::coming(packet, left);
     }
 
     /// An idle virtual channel of a virtual network belongs to `owner`.
@@ -445,7 +450,7 @@ impl<R: Routing> Garnet<R> {
         let line = &self.lines[out as usize];
         let (word, bit) = line.bit(vc);
         self.slots.idle[word] &= !bit;
-        self.slots.up[line.slot(vc)].owner = owner;
+        self.slots.vcs[line.slot(vc)].up.owner = owner;
         let (from, group) = (line.from, line.group_of(vnet));
         if let End::Router(router) = from
             && !self.any_idle(out, vnet)

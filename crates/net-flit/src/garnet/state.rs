@@ -5,6 +5,7 @@
 
 use super::Settings;
 use super::closed::Closed;
+use crate::array::Array;
 use crate::fabric::{CYCLE, End, Fabric, Packet, Way};
 use crate::queue::Waiting;
 use crate::uses::Use;
@@ -118,7 +119,6 @@ pub(super) struct Up {
 
 /// A virtual channel where its flits arrive.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
 pub(super) struct Down {
     /// `NONE` while it is idle.
     pub packet: u32,
@@ -139,6 +139,14 @@ pub(super) struct Down {
     pub able: u32,
 }
 
+impl Down {
+    /// A packet whose flits will come.
+    #[inline]
+    pub(super) fn coming(packet: u32, flits: u32) -> Down {
+        Down { packet, left: flits, ..Down::default() }
+    }
+}
+
 impl Default for Down {
     fn default() -> Down {
         Down {
@@ -154,33 +162,40 @@ impl Default for Down {
     }
 }
 
+/// A virtual channel, in a line of the cache: what every flit needs.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Vc {
+    pub up: Up,
+    pub down: Down,
+    /// Number of its [`Use`].
+    pub used: u32,
+    /// Its channel, and its number there.
+    pub place: (u32, u32),
+}
+
 /// All virtual channels of all channels, and their bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
-    pub up: Vec<Up>,
-    pub down: Vec<Down>,
-    /// Channel and virtual channel of each.
-    pub place: Vec<(u32, u32)>,
-    /// For each, the number of its [`Use`].
-    pub use_of: Vec<u32>,
+    pub vcs: Array<Vc>,
     /// What virtual networks of channels have done, channel by channel, and the first of each.
-    pub uses: Vec<Use>,
+    pub uses: Array<Use>,
     pub first_use: Vec<u32>,
     /// By channel: the virtual channel that an interface has sent from last, and flits whose credit
     /// has not come back where routing is adaptive.
-    pub sent: Vec<u32>,
+    pub sent: Array<u32>,
     pub ahead: Vec<u32>,
     /// By channel, the time on it where some are narrow.
     pub narrow: Vec<Narrow>,
     /// Virtual channels that no packet has, where flits come from.
-    pub idle: Vec<u64>,
+    pub idle: Array<u64>,
     /// At a router's input: those whose next flit is no head, is here and has a credit. At an
     /// interface's output: those that have a flit and a credit.
-    pub body: Vec<u64>,
+    pub body: Array<u64>,
     pub feed: Vec<u64>,
     /// At a router's input, for each output and virtual network there: those whose next flit is a
     /// head that goes there.
-    pub heads: Vec<u64>,
+    pub heads: Array<u64>,
     /// Where routing is adaptive: the ways that the head of a slot may take.
     pub ways: Vec<Vec<Way>>,
     /// Where packets keep their order: the cycle in which the head of a slot arrived.
@@ -192,8 +207,9 @@ pub(super) struct Slots {
 pub(super) struct Router {
     pub inputs: u32,
     pub outputs: u32,
-    /// Virtual networks of all outputs: what heads wait for.
-    pub groups: u32,
+    in_words: u32,
+    /// Words for the bits of virtual networks of all outputs: what heads wait for.
+    group_words: u32,
     first_input: u32,
     first_output: u32,
     first_active: u32,
@@ -207,13 +223,13 @@ impl Router {
     /// Words for the bits of inputs.
     #[inline]
     pub(super) fn in_words(&self) -> usize {
-        self.inputs.div_ceil(64) as usize
+        self.in_words as usize
     }
 
     /// Words for the bits of groups.
     #[inline]
     pub(super) fn group_words(&self) -> usize {
-        self.groups.div_ceil(64) as usize
+        self.group_words as usize
     }
 
     #[inline]
@@ -261,20 +277,20 @@ impl Router {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ports {
     /// Channels.
-    pub inputs: Vec<u32>,
-    pub outputs: Vec<u32>,
+    pub inputs: Array<u32>,
+    pub outputs: Array<u32>,
     /// Where each output starts to look.
-    pub turns: Vec<u32>,
+    pub turns: Array<u32>,
     /// Bits of inputs that may have a flit to move.
-    pub active: Vec<u64>,
+    pub active: Array<u64>,
     /// For each input, bits of the groups that its heads go to.
-    pub wants: Vec<u64>,
+    pub wants: Array<u64>,
     /// Bits of the groups that have an idle virtual channel.
-    pub open: Vec<u64>,
+    pub open: Array<u64>,
     /// For each group, how long it was closed.
-    pub closed: Vec<Closed>,
+    pub closed: Array<Closed>,
     /// For each group, bits of inputs that have had heads for it.
-    pub waiters: Vec<u64>,
+    pub waiters: Array<u64>,
 }
 
 /// The network interface of a node.
@@ -362,7 +378,7 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
             first_vnet: channel.vnets.start,
             is_narrow: occupancy != CYCLE,
             group: count(&mut groups, channel.from, channel.vnets.len() as u32),
-            base: (slots.up.len() as u32).wrapping_sub(first),
+            base: (slots.vcs.len() as u32).wrapping_sub(first),
             first,
             vcs: end - first,
             words,
@@ -386,26 +402,28 @@ pub(super) fn lines(fabric: &Fabric, settings: &Settings) -> (Vec<Line>, Slots) 
                 slots.idle.push(0);
             }
             *slots.idle.last_mut().expect("pushed") |= 1 << (vc % 64);
-            slots.up.push(Up { credits, owner: NONE, left: 0 });
-            slots.down.push(Down::default());
-            slots.place.push((lines.len() as u32 - 1, vc));
             let vnet = vc / settings.vcs_per_vnet - u32::from(channel.vnets.start);
-            slots.use_of.push(slots.uses.len() as u32 + vnet);
+            slots.vcs.push(Vc {
+                up: Up { credits, owner: NONE, left: 0 },
+                down: Down::default(),
+                used: slots.uses.len() as u32 + vnet,
+                place: (lines.len() as u32 - 1, vc),
+            });
         }
         let count = slots.uses.len() + channel.vnets.len();
         slots.uses.resize(count, Use::default());
     }
     if settings.ordered {
-        slots.since = vec![0; slots.down.len()];
+        slots.since = vec![0; slots.vcs.len()];
     }
     slots.ahead = vec![0; lines.len()];
-    slots.body = vec![0; slots.idle.len()];
-    slots.feed = slots.body.clone();
+    slots.body = vec![0; slots.idle.len()].into();
+    slots.feed = slots.body.to_vec();
     for line in &mut lines {
         line.heads = slots.heads.len() as u32;
         if let End::Router(router) = line.to {
             let masks = groups[router as usize] * line.words;
-            slots.heads.resize(slots.heads.len() + masks as usize, 0);
+            slots.heads.grow(masks as usize, 0);
         }
     }
     (lines, slots)
@@ -430,7 +448,8 @@ pub(super) fn routers(fabric: &Fabric) -> (Vec<Router>, Ports) {
         let router = Router {
             inputs: inputs.len() as u32,
             outputs: outputs.len() as u32,
-            groups,
+            in_words: inputs.len().div_ceil(64) as u32,
+            group_words: groups.div_ceil(64),
             first_input: ports.inputs.len() as u32,
             first_output: ports.outputs.len() as u32,
             first_active: ports.active.len() as u32,
@@ -442,13 +461,13 @@ pub(super) fn routers(fabric: &Fabric) -> (Vec<Router>, Ports) {
         ports.inputs.extend(inputs);
         ports.outputs.extend(outputs);
         ports.turns.resize(ports.outputs.len(), 0);
-        ports.active.resize(ports.active.len() + router.in_words(), 0);
-        ports.wants.resize(ports.wants.len() + inputs.len() * router.group_words(), 0);
-        ports.waiters.resize(ports.waiters.len() + groups as usize * router.in_words(), 0);
-        ports.closed.resize(ports.closed.len() + groups as usize, Closed::default());
+        ports.active.grow(router.in_words(), 0);
+        ports.wants.grow(inputs.len() * router.group_words(), 0);
+        ports.waiters.grow(groups as usize * router.in_words(), 0);
+        ports.closed.grow(groups as usize, Closed::default());
         // All virtual channels are idle.
         let words = router.group_words();
-        ports.open.resize(ports.open.len() + words, u64::MAX);
+        ports.open.grow(words, u64::MAX);
         router
     };
     let routers = inputs.iter().zip(&outputs).zip(&groups).map(router).collect();

@@ -1,6 +1,6 @@
 //! Deadlocks and checks.
 
-use super::state::{ENDLESS, NONE};
+use super::state::{ENDLESS, NONE, Vc};
 use super::{Blocked, Garnet};
 use crate::checker::Checker;
 use crate::fabric::{End, Routing};
@@ -13,10 +13,11 @@ impl<R: Routing> Garnet<R> {
         if self.under_way == 0 || self.next().is_some() {
             return None;
         }
-        let first = self.slots.down.iter().position(|down| down.packet != NONE && down.ready > 0);
+        let first =
+            self.slots.vcs.iter().position(|vc| vc.down.packet != NONE && vc.down.ready > 0);
         let slots = first.map_or(Vec::new(), |first| circle(first, |slot| self.waits_for(slot)));
         let place = |slot: usize| {
-            let (channel, vc) = self.slots.place[slot];
+            let (channel, vc) = self.slots.vcs[slot].place;
             Blocked { channel, vc }
         };
         Some(slots.into_iter().map(place).collect())
@@ -25,7 +26,7 @@ impl<R: Routing> Garnet<R> {
     /// The slot that a blocked packet waits for: of the channel that it has, or of one of those of
     /// which it needs one.
     fn waits_for(&self, slot: usize) -> Option<usize> {
-        let down = &self.slots.down[slot];
+        let down = &self.slots.vcs[slot].down;
         let (out, vnet) = match down.out {
             // Of several ways, none of which is idle, the last.
             NONE => {
@@ -40,7 +41,7 @@ impl<R: Routing> Garnet<R> {
         }
         let vcs = self.settings.vcs_per_vnet;
         let first = vnet * vcs;
-        let held = |&slot: &usize| self.slots.down[slot].packet != NONE;
+        let held = |&slot: &usize| self.slots.vcs[slot].down.packet != NONE;
         (first..first + vcs).map(|vc| out.slot(vc)).find(held)
     }
 
@@ -53,8 +54,8 @@ impl<R: Routing> Garnet<R> {
     /// another virtual channel before it can move, at most once for each.
     pub(super) fn check(&self, checker: &mut Checker) {
         let mut in_buffers = 0;
-        for (slot, (up, down)) in self.slots.up.iter().zip(&self.slots.down).enumerate() {
-            let (channel, vc) = self.slots.place[slot];
+        for (slot, Vc { up, down, place, .. }) in self.slots.vcs.iter().enumerate() {
+            let &(channel, vc) = place;
             let line = &self.lines[channel as usize];
             let (word, bit) = line.bit(vc);
             let idle = self.slots.idle[word] & bit != 0;

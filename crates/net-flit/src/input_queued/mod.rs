@@ -15,6 +15,7 @@ mod slow;
 mod state;
 mod stuck;
 
+use crate::array::Array;
 use crate::calendar::Calendar;
 use crate::checker::Checker;
 use crate::fabric::{Fabric, Packet, Routing};
@@ -106,10 +107,10 @@ pub struct InputQueued<R> {
     /// Slots of heads that have their route in the next cycle.
     routed: Vec<u32>,
     state: State,
-    buffers: Vec<u32>,
-    busy_routers: Vec<u64>,
-    busy_links: Vec<u64>,
-    packets: Vec<Record>,
+    buffers: Array<u32>,
+    busy_routers: Array<u64>,
+    busy_links: Array<u64>,
+    packets: Array<Record>,
     free_packets: Vec<u32>,
     under_way: u64,
     traversals: u64,
@@ -140,10 +141,10 @@ impl<R: Routing> InputQueued<R> {
             credits: Calendar::default(),
             returned: Vec::new(),
             routed: Vec::new(),
-            buffers: vec![0; state.downs.len() * settings.buffers_per_vc as usize],
-            busy_routers: vec![0; state.routers.len().div_ceil(64)],
-            busy_links: vec![0; state.links.len().div_ceil(64)],
-            packets: Vec::new(),
+            buffers: vec![0; state.downs.len() * settings.buffers_per_vc as usize].into(),
+            busy_routers: vec![0; state.routers.len().div_ceil(64)].into(),
+            busy_links: vec![0; state.links.len().div_ceil(64)].into(),
+            packets: Array::default(),
             free_packets: Vec::new(),
             under_way: 0,
             traversals: 0,
@@ -246,7 +247,7 @@ impl<R: Routing> InputQueued<R> {
 
     /// The next cycle in which something can happen; `None` if nothing can.
     pub fn next(&self) -> Option<u64> {
-        let busy = self.busy_routers.iter().chain(&self.busy_links).any(|&bits| bits != 0);
+        let busy = self.busy_routers.iter().chain(self.busy_links.iter()).any(|&bits| bits != 0);
         if busy || !self.routed.is_empty() {
             return Some(self.now + 1);
         }
@@ -409,10 +410,17 @@ impl<R: Routing> InputQueued<R> {
         down.since = self.now as u32;
         let vcs = self.settings.vcs;
         let (way, allowed) = self.routing.next_of(router, &record.packet, record.hops, vcs);
+        let source = self.state.sources.as_slice()[way.channel as usize];
+        assert!(
+            source.from == router && u32::from(way.vnet) < self.state.vnets,
+            "router {router} has no virtual network {} of channel {}",
+            way.vnet,
+            way.channel
+        );
         let allowed = allowed & self.state.of_vnet(way.vnet, vcs);
         let down = &mut self.state.downs[slot as usize];
         down.out = way.channel;
-        down.output = self.state.sources[way.channel as usize].output;
+        down.output = source.output;
         down.allowed = allowed;
         self.asks((router, input, place), vc);
     }

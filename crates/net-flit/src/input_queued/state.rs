@@ -1,6 +1,7 @@
 //! What channels, routers and nodes remember.
 
 use super::Settings;
+use crate::array::Array;
 use crate::fabric::{CYCLE, Channel, End, Fabric, Packet};
 use crate::queue::Waiting;
 use crate::uses::Use;
@@ -167,26 +168,26 @@ pub(super) struct Record {
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     /// Of each channel.
-    pub sinks: Vec<Sink>,
-    pub sources: Vec<Source>,
-    pub delays: Vec<Delays>,
+    pub sinks: Array<Sink>,
+    pub sources: Array<Source>,
+    pub delays: Array<Delays>,
     /// Bits of the virtual channels that no packet has.
-    pub free: Vec<u64>,
+    pub free: Array<u64>,
     pub narrow: Vec<Narrow>,
     /// Of each virtual network of each channel.
-    pub uses: Vec<Use>,
+    pub uses: Array<Use>,
     /// Virtual networks, and by virtual channel its own.
     pub vnets: u32,
-    pub vnet_of: Vec<u8>,
+    pub vnet_of: Array<u8>,
     /// Of each virtual channel of each channel.
-    pub ups: Vec<Up>,
-    pub downs: Vec<Down>,
-    pub routers: Vec<Router>,
-    pub inputs: Vec<Input>,
+    pub ups: Array<Up>,
+    pub downs: Array<Down>,
+    pub routers: Array<Router>,
+    pub inputs: Array<Input>,
     /// Of each input, virtual channels that wait for what comes of an allocation of the switch.
-    pub resting: Vec<u64>,
+    pub resting: Array<u64>,
     /// Where the round of the inputs of each output begins.
-    pub turns: Vec<u32>,
+    pub turns: Array<u32>,
     /// Links of nodes, node by node, and the first of each node.
     pub links: Vec<Link>,
     pub first_link: Vec<u32>,
@@ -200,7 +201,7 @@ impl State {
         let vcs = settings.vcs;
         let shift = vcs.next_power_of_two().ilog2();
         let vnets = fabric.channels.first().map_or(1, |channel| channel.vnets.len() as u32);
-        let vnet_of = (0..vcs).map(|vc| (vc / (vcs / vnets)) as u8).collect();
+        let vnet_of = (0..vcs).map(|vc| (vc / (vcs / vnets)) as u8).collect::<Vec<_>>().into();
         let mut state = State { shift, vnets, vnet_of, ..State::default() };
         state.routers.resize(fabric.routers as usize, Router::default());
         let mut channels = vec![Vec::new(); fabric.nodes as usize];
@@ -221,11 +222,11 @@ impl State {
         for (number, link) in (0..).zip(&state.links) {
             state.sources[link.channel as usize].from = number | NODE;
         }
-        state.uses = vec![Use::default(); fabric.channels.len() * vnets as usize];
+        state.uses.grow(fabric.channels.len() * vnets as usize, Use::default());
         let slots = state.sinks.len() << shift;
         // Checked: it has 16 bits.
         let credits = settings.buffers_per_vc as u16;
-        state.ups = vec![Up { credits, owner: NONE, turn: 0 }; slots];
+        state.ups.grow(slots, Up { credits, owner: NONE, turn: 0 });
         let down = Down {
             allowed: 0,
             out: NONE,
@@ -238,7 +239,7 @@ impl State {
             stage: Stage::Idle,
             since: 0,
         };
-        state.downs = vec![down; slots];
+        state.downs.grow(slots, down);
         state.number_ports();
         state
     }
@@ -304,7 +305,7 @@ impl State {
 
     fn number_ports(&mut self) {
         let (mut inputs, mut outputs) = (0, 0);
-        for (number, router) in (0..).zip(&mut self.routers) {
+        for (number, router) in (0..).zip(self.routers.iter_mut()) {
             router.number = number;
             (router.first_input, router.first_output) = (inputs, outputs);
             inputs += router.inputs;
@@ -313,7 +314,7 @@ impl State {
         self.inputs.resize(inputs as usize, Input::default());
         self.resting.resize(inputs as usize, 0);
         self.turns.resize(outputs as usize, 0);
-        for (number, sink) in (0..).zip(&mut self.sinks) {
+        for (number, sink) in (0..).zip(self.sinks.iter_mut()) {
             if sink.router != NODE {
                 let router = &self.routers[sink.router as usize];
                 sink.input = router.first_input + u32::from(sink.place);

@@ -50,7 +50,7 @@ impl<R: Routing> InputQueued<R> {
     pub(super) fn check(&self, checker: &mut Checker) {
         let (vcs, depth) = (self.settings.vcs, self.settings.buffers_per_vc);
         let mut in_buffers = 0;
-        for (channel, sink) in (0..).zip(&self.state.sinks) {
+        for (channel, sink) in (0..).zip(self.state.sinks.iter()) {
             for vc in 0..vcs {
                 let slot = ((channel << self.state.shift) + vc) as usize;
                 let (up, down) = (&self.state.ups[slot], &self.state.downs[slot]);
