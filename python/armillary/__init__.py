@@ -27,6 +27,7 @@ from .traffic import traffic
 if TYPE_CHECKING:
     from . import platform, workload
     from .api import collective, compare, simulate
+    from .planner import plan
     from .platform import Platform
     from .result import Result
     from .workload import Workload, load
@@ -36,6 +37,7 @@ __version__ = _version()
 _HOMES = {
     "collective": "api",
     "compare": "api",
+    "plan": "planner",
     "simulate": "api",
     "platform": "platform",
     "Platform": "platform",
@@ -60,6 +62,7 @@ __all__ = [
     "compare",
     "design",
     "load",
+    "plan",
     "platform",
     "simulate",
     "sweep",

@@ -22,6 +22,7 @@ from . import (
     import_,
     models,
     output,
+    plan,
     platform,
     report,
     run,
@@ -74,6 +75,7 @@ app.command("convert")(models.takes_models(convert.convert))
 app.command("study")(study.study)
 app.command("sweep")(sweep.sweep)
 app.command("design")(design.design)
+app.command("plan")(plan.plan)
 app.command("train")(train.train)
 app.command("report")(report.report)
 app.command("explain")(models.takes_models(explain.explain))

@@ -13,7 +13,7 @@ from .. import __version__, backends, files
 from ..errors import InputError, Problem
 from ..platform import Platform
 from . import completion, output
-from .options import Json, Npus, PlatformName, ReportName, Settings, settings
+from .options import Json, Npus, PlatformName, ReportName, Settings, byte_count, settings
 
 if TYPE_CHECKING:
     from ..traffic import Traffic
@@ -143,7 +143,7 @@ def traffic(
                 target,
                 parsed,
                 networks=[name.strip() for name in backend.split(",")] if backend else (),
-                size=_bytes(size),
+                size=byte_count(size, "--size"),
                 loads=loads_of(loads, target) if loads else (),
                 saturation=saturation,
                 arrivals=arrivals,
@@ -192,17 +192,3 @@ def _share(text: str, option: str) -> float:
     if found is None:
         raise InputError([Problem("", option, f'invalid share: "{text}"', "such as 2% or 0.02")])
     return float(found[1]) / (100 if found[2] else 1)
-
-
-def _bytes(text: str) -> int:
-    """`64`, `4 KiB` or `1 MB`. Raises `InputError`."""
-    from ..units import base, split
-
-    plain = text.strip()
-    if re.fullmatch(r"\d{1,15}", plain):
-        return int(plain)
-    parted, count = split(plain), base(plain)
-    if parted is None or count is None or parted[1][-1] != "B" or count != int(count) or count < 1:
-        allowed = "whole bytes, such as 64, 4 KiB or 1 MB"
-        raise InputError([Problem("", "--size", f'invalid size: "{text}"', allowed)])
-    return int(count)

@@ -1,0 +1,259 @@
+"""`plan`: a sharding plan for a model on a platform, its loads, and its distance from the best."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, Problem
+from ..model import load_model
+from ..model.dlrm import Dlrm, parse
+from ..model.files import Model
+from ..model.sharding import SCHEMES
+from ..model.sharding_plan import ShardingPlan, TablePlan
+from ..model.sharding_plan_file import write_plan
+from ..platform import Platform
+from ..workload.dlrm_flow import DENSE_OPTIMIZERS
+from ..workload.dlrm_options import DlrmSizes, Options, options
+from .costs import CostModel, Rates, Sizes, platform_rates, volume_rates, ways
+from .placed import Placed
+from .search import Found, search
+
+COSTS = ("platform", "volume")
+"""Cost models."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan and what it asks of each rank. Loads are in `unit`."""
+
+    model: str
+    platform: str
+    sharding: ShardingPlan = field(repr=False)
+    """The rank of each shard of each table."""
+    cost_model: str
+    unit: str
+    loads: tuple[float, ...] = field(repr=False)
+    """Of each rank, in a step."""
+    bound: float
+    """No plan has a lower greatest load."""
+    memory: tuple[int, ...] = field(repr=False)
+    """Bytes on each rank: tables, their optimizer state, buffers, and `dense`."""
+    dense: int
+    """Bytes of the MLPs, their gradients, state and activations on each rank."""
+    capacity: int
+    """Bytes of a rank."""
+    heuristics: dict[str, float]
+    """The greatest load that each heuristic finds; infinite where it finds no plan with room."""
+
+    @property
+    def highest(self) -> float:
+        """The greatest load."""
+        return max(self.loads)
+
+    @property
+    def gap(self) -> float:
+        """How far the greatest load can be above that of the best plan, as a share of it."""
+        return self.highest / self.bound - 1 if self.bound > 0 else 0.0
+
+    @property
+    def imbalance(self) -> float:
+        """The greatest load over the mean."""
+        mean = sum(self.loads) / len(self.loads)
+        return self.highest / mean if mean > 0 else 1.0
+
+    @property
+    def schemes(self) -> dict[str, int]:
+        """Tables by scheme."""
+        counts = Counter(table.scheme for table in self.sharding.tables)
+        return {name: counts[name] for name in SCHEMES if counts[name]}
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes the plan as a file (docs/models/sharding-plans.md)."""
+        write_plan(self.sharding, os.fspath(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the shards, for JSON. Infinite values are `None`."""
+        finite = {
+            name: None if value == float("inf") else value
+            for name, value in self.heuristics.items()
+        }
+        return {
+            "model": self.model,
+            "platform": self.platform,
+            "ranks": self.sharding.ranks,
+            "ranks_per_node": self.sharding.ranks_per_node,
+            "cost_model": self.cost_model,
+            "unit": self.unit,
+            "greatest_load": self.highest,
+            "lower_bound": self.bound,
+            "gap": self.gap,
+            "imbalance": self.imbalance,
+            "heuristics": finite,
+            "schemes": self.schemes,
+            "shards": sum(len(table.ranks) for table in self.sharding.tables),
+            "loads": list(self.loads),
+            "memory_bytes": list(self.memory),
+            "dense_bytes": self.dense,
+            "capacity_bytes": self.capacity,
+        }
+
+
+def plan(
+    model: str | os.PathLike[str] | Model,
+    platform: Platform | str | os.PathLike[str],
+    ranks: int | None = None,
+    *,
+    cost: CostModel = "platform",
+    access_weight: float = 1.0,
+    message_weight: float = 1.0,
+    capacity: int | None = None,
+    ranks_per_node: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    **given: object,
+) -> Plan:
+    """Chooses how each table of a recommendation model is sharded, and on which rank each shard is:
+    `plan("dlrm-neo-a", "zionex", 128)`.
+
+    The greatest load of a rank is kept low; no rank holds more than `capacity` bytes (default: the
+    memory of the platform's NPU). `cost` is `platform` (seconds, by the platform's memory and
+    simulated collectives) or `volume` (the paper's weighted bytes, with `access_weight` and
+    `message_weight`). `given` are options of the workload: batches, widths, optimizers.
+
+    Raises:
+        InputError: wrong options; a model without embedding tables; no plan has room, with how many
+            ranks would.
+    """
+    found = parse(load_model(model))
+    target = _sized(platform, ranks)
+    count = target.npus
+    facts = target.describe()
+    each = _node(ranks_per_node, count, facts)
+    chosen, widths = options(found, {**given, "dp": count, "npus_per_node": each})
+    _check(cost, count, each, access_weight, message_weight)
+    held = capacity if capacity is not None else facts["npu"].get("memory_capacity_bytes")
+    if not held:
+        allowed = "such as 80 GB, or --capacity"
+        raise InputError([Problem(target.source, "npu.memory.capacity", "is missing", allowed)])
+    sizes = Sizes(
+        count,
+        each,
+        widths.local_batch,
+        widths.embedding,
+        widths.gradient,
+        widths.forward,
+        widths.backward,
+        widths.index,
+        chosen.optimizer,
+    )
+    volume = cost == "volume"
+    rates = volume_rates(access_weight, message_weight) if volume else platform_rates(target)
+    dense = dense_bytes(found, widths, chosen)
+    menu = [ways(table, sizes, rates) for table in found.tables]
+    used = np.full(count, dense, np.int64)
+    outcome = search(menu, used, held, each, progress)
+    if outcome.best is None:
+        raise InputError([_no_room(found, sizes, rates, dense, held)])
+    return _result(found, target, sizes, rates, cost, outcome, outcome.best, dense, held)
+
+
+def _sized(platform: Platform | str | os.PathLike[str], ranks: int | None) -> Platform:
+    """The platform with one NPU for each rank."""
+    if not isinstance(platform, Platform):
+        return Platform.load(platform, npus=ranks)
+    if ranks not in (None, platform.npus):
+        said = f"{ranks} ranks for the {platform.npus} NPUs of {platform.name}"
+        raise InputError([Problem("", "ranks", said, str(platform.npus))])
+    return platform
+
+
+def _node(wanted: int | None, ranks: int, facts: dict[str, Any]) -> int:
+    """Ranks of a node: those of the platform's innermost dimension, if they divide the ranks."""
+    if wanted is not None:
+        return wanted
+    dims = (facts.get("fabric") or {}).get("dims") or []
+    size = int(dims[0]["size"]) if len(dims) > 1 else ranks
+    return size if ranks % size == 0 else 1
+
+
+def _check(cost: str, ranks: int, each: int, access: float, message: float) -> None:
+    problems = []
+    if cost not in COSTS:
+        problems.append(Problem("", "cost", f"unknown cost model {cost!r}", ", ".join(COSTS)))
+    if each < 1 or ranks % each:
+        said = f"{ranks} ranks are not a whole number of nodes of {each}"
+        problems.append(Problem("", "ranks_per_node", said, f"a divisor of {ranks}"))
+    for key, value in (("access_weight", access), ("message_weight", message)):
+        if not 0 <= value < float("inf"):
+            problems.append(Problem("", key, f"{value} is not a weight", "0 or more"))
+    if problems:
+        raise InputError(problems)
+
+
+def dense_bytes(model: Dlrm, sizes: DlrmSizes, chosen: Options) -> int:
+    """Bytes of the MLPs on a rank: weights, gradients, optimizer state, and the inputs of their
+    layers."""
+    inputs = sum(layer.inputs for layer in model.dense) + model.interaction.inputs
+    held = sizes.dense + sizes.gradient + DENSE_OPTIMIZERS[chosen.dense_optimizer]
+    return model.dense_parameters * held + inputs * sizes.local_batch * sizes.dense
+
+
+def _no_room(model: Dlrm, sizes: Sizes, rates: Rates, dense: int, capacity: int) -> Problem:
+    """The least memory of all plans, and the ranks that it needs."""
+    least = sum(
+        min(
+            {"rank": 1, "node": sizes.ranks_per_node, "all": sizes.ranks}[way.place]
+            * sum(way.memory)
+            for way in ways(table, sizes, rates)
+        )
+        for table in model.tables
+    )
+    said = (
+        f"tables, optimizer state and buffers need {least:,} bytes over all ranks, and the MLPs "
+        f"{dense:,} on each; {sizes.ranks} ranks have {capacity:,} each"
+    )
+    allowed = "more memory; 16-bit tables (embedding_width 2); rowwise_adagrad or sgd"
+    if capacity > dense:
+        allowed = f"about {-(-least // (capacity - dense))} ranks or more; {allowed}"
+    return Problem("", "capacity", said, allowed)
+
+
+def _result(
+    model: Dlrm,
+    platform: Platform,
+    sizes: Sizes,
+    rates: Rates,
+    cost: str,
+    found: Found,
+    best: Placed,
+    dense: int,
+    capacity: int,
+) -> Plan:
+    everywhere, each = tuple(range(sizes.ranks)), sizes.ranks_per_node
+    tables = []
+    for table, way, places in zip(model.tables, best.ways, best.places, strict=True):
+        ranks = everywhere
+        if way.place == "rank":
+            ranks = places
+        elif way.place == "node":
+            ranks = everywhere[places[0] * each : (places[0] + 1) * each]
+        tables.append(TablePlan(table.name, table.rows, table.dim, way.scheme, ranks))
+    sharding = ShardingPlan(model.name, sizes.ranks, each, tuple(tables))
+    return Plan(
+        model.name,
+        platform.name,
+        sharding,
+        cost,
+        rates.unit,
+        tuple(best.loads.tolist()),
+        found.bound,
+        tuple(best.memory.tolist()),
+        dense,
+        capacity,
+        found.heuristics,
+    )

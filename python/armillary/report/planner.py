@@ -1,0 +1,157 @@
+"""A sharding plan on a terminal and as a page: loads of the ranks, how good the plan is, memory.
+
+Here: what is shown of the JSON of `armillary plan`. Not here: how a plan is found (`planner`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..units import NS_PER_S
+from .chart import Chart
+from .page import Fact, Page, Section, Table
+from .quantity import counted, share, size, time
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Data = Mapping[str, Any]
+
+_HEURISTICS = {
+    "greedy": "greedy, the costliest shard first",
+    "differencing": "largest differencing (Karmarkar-Karp)",
+    "by_node": "greedy over nodes, then ranks",
+    "by_memory": "greedy, the largest shard first",
+}
+_MOST_RANKS = 4096
+"""Ranks that a chart shows one by one."""
+
+
+def terminal(data: Data) -> Iterator[RenderableType]:
+    """The tables that a terminal shows."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    yield Text(_lead(data))
+    yield Text(verdict(data))
+    for head, rows in (("Plan", _results(data)), ("Memory of a rank", _memory(data))):
+        yield Text("")
+        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(head)
+        for name in rows[0][1:]:
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in rows[1:]:
+            table.add_row(*row)
+        yield table
+
+
+def verdict(data: Data) -> str:
+    """How good the plan is."""
+    load, bound = _cost(data, data["greatest_load"]), _cost(data, data["lower_bound"])
+    return (
+        f"Greatest load of a rank: {load} a step. No plan has less than {bound}: this one is at "
+        f"most {share(data['gap'])} from the best."
+    )
+
+
+def page(data: Data) -> Page:
+    """The page of a plan."""
+    results, memory = _results(data), _memory(data)
+    return Page(
+        title=f"Sharding plan of {data['model']} on {data['platform']}",
+        lead=_lead(data),
+        verdict=verdict(data),
+        facts=[
+            Fact("Greatest load", _cost(data, data["greatest_load"])),
+            Fact("Lower bound", _cost(data, data["lower_bound"])),
+            Fact("Greatest over mean load", f"{data['imbalance']:.3f}"),
+            Fact("Most memory of a rank", size(max(data["memory_bytes"]))),
+        ],
+        sections=[
+            Section("Loads", [_chart(data, "loads", "load", "Load by rank")]),
+            Section("Memory", [_chart(data, "memory_bytes", "GB", "Memory by rank")]),
+            Section(
+                "Plans and bounds",
+                [
+                    Table("plans", results[0], results[1:]),
+                    Table("memory", memory[0], memory[1:]),
+                ],
+            ),
+        ],
+    )
+
+
+def _lead(data: Data) -> str:
+    schemes = ", ".join(f"{count:,} {name}" for name, count in data["schemes"].items())
+    ranks = counted(data["ranks"], "rank")
+    nodes = f"{data['ranks_per_node']} to a node"
+    return (
+        f"{data['model']} on {ranks} of {data['platform']}, {nodes}. Tables by scheme: {schemes}."
+    )
+
+
+def _cost(data: Data, value: float | None) -> str:
+    if value is None:
+        return "no room"
+    return time(value * NS_PER_S) if data["unit"] == "s" else f"{value:.4g} {data['unit']}"
+
+
+def _results(data: Data) -> list[tuple[str, ...]]:
+    """Loads of the plan, of each heuristic and of the bound."""
+    bound = data["lower_bound"]
+
+    def above(value: float | None) -> str:
+        return "" if value is None or not bound else f"{(value / bound - 1) * 100:+.2f}%"
+
+    rows: list[tuple[str, ...]] = [("", "Greatest load", "Above the bound")]
+    rows.append(("this plan", _cost(data, data["greatest_load"]), above(data["greatest_load"])))
+    for name, value in data["heuristics"].items():
+        rows.append((_HEURISTICS[name], _cost(data, value), above(value)))
+    rows.append(("lower bound of any plan", _cost(data, bound), ""))
+    return rows
+
+
+def _memory(data: Data) -> list[tuple[str, ...]]:
+    held, dense = data["memory_bytes"], data["dense_bytes"]
+    mean = sum(held) / len(held)
+    return [
+        ("", "Least", "Mean", "Most", "Room"),
+        (
+            "tables, state, buffers",
+            *(size(value - dense) for value in (min(held), mean, max(held))),
+            size(data["capacity_bytes"] - dense),
+        ),
+        ("MLPs", *[size(dense)] * 3, ""),
+        ("all", *(size(v) for v in (min(held), mean, max(held))), size(data["capacity_bytes"])),
+    ]
+
+
+def _chart(data: Data, key: str, title: str, head: str) -> Chart:
+    scale = 1e-9 if title == "GB" else 1.0
+    if key == "loads":
+        title = "seconds" if data["unit"] == "s" else data["unit"]
+    values = data[key][:_MOST_RANKS]
+    limit = data["capacity_bytes"] * scale if key == "memory_bytes" else data["lower_bound"]
+    records = [
+        {"rank": rank, "value": value * scale, "limit": limit} for rank, value in enumerate(values)
+    ]
+    name = "room" if key == "memory_bytes" else "lower bound"
+    up = {"field": "value", "type": "quantitative", "title": title}
+    spec = {
+        "height": 220,
+        "layer": [
+            {
+                "mark": {"type": "bar", "binSpacing": 0},
+                "encoding": {
+                    "x": {"field": "rank", "type": "ordinal", "axis": {"labelOverlap": True}},
+                    "y": up,
+                },
+            },
+            {
+                "mark": {"type": "rule", "strokeDash": [4, 3]},
+                "encoding": {"y": {"field": "limit", "type": "quantitative", "aggregate": "max"}},
+            },
+        ],
+    }
+    note = f"The dashed line is the {name}."
+    return Chart(name=key, title=head, rows=records, spec=spec, note=note)
