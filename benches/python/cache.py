@@ -4,8 +4,8 @@ memory and in a file that the operating system maps.
     python benches/python/cache.py [--folder DIR] [--turns N]
 
 All ways take the same steps on the same batches (Zipf 1.05 over shuffled rows), after the same
-steps of larger batches, which fill the caches. Every row is on the disk before. A step looks up all
-tables, runs an MLP of the size that `--hidden` gives forward and backward, and updates the tables.
+other steps, which fill the caches. Every row is on the disk before. A step looks up all tables,
+runs an MLP of the size that `--hidden` gives forward and backward, and updates the tables.
 
 Memory is limited fairly: the cache reads and writes with O_DIRECT, past the operating system's
 cache, and all that belongs to it counts (`memory`, as a share of the tables). The mapped file is in
@@ -45,8 +45,8 @@ from armillary.trainer.tables import Feature, Table
 
 WAYS = ("memory", "cache", "cache without prefetch", "mapped file")
 ZIPF = 1.05
-WARM, LARGE = 12, 16
-"""Steps that fill the caches, and how many times larger their batches are."""
+WARM = 200
+"""Steps that fill the caches."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class Batches:
         draw = np.random.default_rng(0)
         self.names = [draw.permutation(shape.rows) for _ in range(shape.tables)]
 
-    def of_step(self, step: int, times: int = 1) -> SparseBatch:
-        """The batch of a step, or one that is some times larger."""
-        draw = np.random.default_rng([times, step])
-        samples = times * self.shape.batch
+    def of_step(self, part: int, step: int) -> SparseBatch:
+        """The batch of a step of the warm-up (0) or of the measurement (1)."""
+        draw = np.random.default_rng([part, step])
+        samples = self.shape.batch
         count = samples * self.shape.pooling
         parts = [
             names[np.searchsorted(self.sums, draw.random(count)).clip(max=self.shape.rows - 1)]
@@ -157,10 +157,10 @@ def serve(shape: Shape, way: str, folder: Path, steps: int) -> None:
         map_tables(made, folder)
         confine(2**25 + shape.bytes // 4)
     for step in range(WARM):
-        made(batches.of_step(step, LARGE)).square().mean().backward()
+        made(batches.of_step(0, step)).square().mean().backward()
     print("ready", flush=True)
     for number, _ in enumerate(sys.stdin):
-        some = [batches.of_step(number * steps + step) for step in range(steps + 1)]
+        some = [batches.of_step(1, number * steps + step) for step in range(steps + 1)]
         before, faults = made.cache_report(), resource.getrusage(resource.RUSAGE_SELF).ru_majflt
         start = time.perf_counter()
         for batch, following in pairwise(some):

@@ -157,7 +157,7 @@ def half_by_chance(bits, drawn):
     magnitude = bits & 0x7FFFFFFF
     normal = (magnitude - (112 << 23) + (drawn >> 19)) >> 13
     normal = tl.where(normal < 0x7BFF, normal, 0x7BFF)
-    # Small ones in units of 2^-24, of which 24 bits of chance are added below the point.
+    # Small ones in units of 2^-24. 24 bits of chance are added below the point.
     small = magnitude.to(tl.float32, bitcast=True) * 16777216.0
     small = tl.where(magnitude < 0x38800000, small, 0.0)
     part = (drawn >> 8).to(tl.float32) * 5.9604644775390625e-08
@@ -171,7 +171,7 @@ def of_vectors(tile, VECTORS: tl.constexpr, WIDTH: tl.constexpr):
     places = tl.arange(0, VECTORS)[:, None]
     total = tl.zeros([WIDTH], tl.float32)
     for vector in range(VECTORS):
-        # One number that is not zero for each lane, so that the order of this sum is no matter.
+        # One number that is not zero for each lane, so that the order of this sum does not matter.
         total += tl.sum(tl.where(places == vector, tile, 0.0), axis=0)
     return total
 

@@ -60,7 +60,7 @@ class RowSums:
         self.columns: list[int] = []
         """Columns of each of these tables."""
         self.mine: dict[tuple[int, int], _Place] = {}
-        """Where this rank has which shard of which table."""
+        """Where this rank has its shards, and of what tables."""
         for table, planned in zip(placement.tables, placement.plan.tables, strict=True):
             if planned.scheme != "column" or len(planned.ranks) == 1:
                 continue

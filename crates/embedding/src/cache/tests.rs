@@ -84,7 +84,7 @@ fn engine(
     Ok(engine)
 }
 
-/// A batch of a step: lengths and rows, a few of which are much more frequent.
+/// A batch of a step: lengths and rows. A few rows are much more frequent.
 fn batch(step: u64, samples: usize) -> (Vec<i32>, Vec<i64>) {
     let (mut lengths, mut indices) = (Vec::new(), Vec::new());
     for (feature, table) in [0usize, 1, 0].into_iter().enumerate() {
