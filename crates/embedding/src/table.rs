@@ -4,21 +4,9 @@ use crate::cache::{Cache, Caching, Folder, Shape};
 use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::optimizer::{RowSums, Rule};
+use crate::part::Part;
 use crate::precision::Precision;
 use std::sync::Arc;
-
-/// Which part of a whole table a table is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Name of the whole table, from which the initial weights are drawn.
-    pub whole: String,
-    /// Rows of the whole table.
-    pub whole_rows: u64,
-    /// The first row of the part.
-    pub first_row: u64,
-    /// The first column of the part.
-    pub first_column: u32,
-}
 
 /// Rows in memory. Their bytes may be seen by others through `weights` and `state`.
 pub struct Table {

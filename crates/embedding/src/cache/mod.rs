@@ -22,12 +22,12 @@ pub use folder::Folder;
 pub use residency::{Caches, Counts, Residency};
 
 use crate::fault::Fault;
-use crate::fill::Initial;
+use crate::initial::Initial;
 use crate::lanes::{Level, ask};
 use crate::memory::Memory;
+use crate::part::Part;
 use crate::precision::Precision;
 use crate::random::{mix, named, of_row};
-use crate::table::Part;
 use directory::{Directory, ENTRY, WAYS};
 use disk::Pages;
 use rows::Rows;
