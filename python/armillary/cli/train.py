@@ -108,7 +108,7 @@ TensorTrain = Annotated[
     typer.Option(
         "--tensor-train",
         metavar="rank=N,rows>=N",
-        help="Store tables of so many rows as small cores of this rank, such as rank=16,rows>=1e6.",
+        help="Store large tables as small cores of a rank, such as rank=16,rows>=1e6.",
     ),
 ]
 Device = Annotated[

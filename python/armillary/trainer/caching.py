@@ -65,7 +65,7 @@ class Caching:
 
     def shares(self, tables: Sequence[Table], numbers: Sequence[int]) -> list[int]:
         """Bytes for the cache of each table. Small tables get all that they need; the others share
-        the rest equally, because each feature looks up about as many rows as another."""
+        the rest equally, because all features look up about the same number of rows."""
         needs = {
             place: _whole(table, WIDTHS[self.dtype(table)], count)
             for place, (table, count) in enumerate(zip(tables, numbers, strict=True))
