@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from .costs import CostModel, Rates, Sizes, platform_rates, volume_rates, ways
 from .placed import Placed
 from .search import Found, search
 
-COSTS = ("platform", "volume")
+COSTS = get_args(CostModel)
 """Cost models."""
 
 
