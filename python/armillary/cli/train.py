@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ..trainer.settings import Settings
 
 SCHEMA = "armillary.train/1"
+OUTSIDE = ("restarts", "log_dir", "json")
+"""Options that are not settings of the run."""
 
 Model = Annotated[
     str,
@@ -193,6 +195,35 @@ Timeout = Annotated[
         "--timeout", metavar="S", help="Seconds after which a process waits no longer for others."
     ),
 ]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option("--checkpoint", metavar="DIR", help="Write checkpoints of the run here."),
+]
+CheckpointEvery = Annotated[
+    int, typer.Option("--checkpoint-every", metavar="N", help="Steps between checkpoints.")
+]
+CheckpointPrecision = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint-precision",
+        metavar="fp16|int8",
+        help="Round weights of tables in checkpoints. Default: keep every bit.",
+    ),
+]
+Keep = Annotated[int, typer.Option("--keep", metavar="N", help="Keep the last N checkpoints.")]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on from the last checkpoint, if there is one."),
+]
+Restarts = Annotated[
+    int,
+    typer.Option(
+        "--restarts",
+        metavar="K",
+        min=0,
+        help="If a process dies, go on from the last checkpoint, up to K times.",
+    ),
+]
 LogDir = Annotated[
     str | None,
     typer.Option(
@@ -232,11 +263,17 @@ def train(
     seed: Seed = 0,
     threads: Threads = None,
     timeout: Timeout = 60.0,
+    checkpoint: Checkpoint = None,
+    checkpoint_every: CheckpointEvery = 1000,
+    checkpoint_precision: CheckpointPrecision = None,
+    keep: Keep = 2,
+    resume: Resume = False,
+    restarts: Restarts = 0,
     log_dir: LogDir = None,
     json: Json = None,
 ) -> None:
     """Train a recommendation model for real, and score it."""
-    given = {key: value for key, value in locals().items() if key not in ("log_dir", "json")}
+    given = {key: value for key, value in locals().items() if key not in OUTSIDE}
     with output.guard():
         from ..model import load_model
         from ..model.dlrm import parse
@@ -256,9 +293,13 @@ def train(
         if not worker or os.environ["RANK"] == "0":
             output.claim({"--json": json})
         launch.quiet_threads()
-        if nproc > 1 and not worker:
+        if restarts and checkpoint is None:
+            said = f"{restarts} restarts, but no checkpoints"
+            raise InputError([Problem("", "--restarts", said, "--checkpoint DIR")])
+        if (nproc > 1 or restarts) and not worker:
             cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-            launch.spawn(nproc, sys.argv[1:], threads or max(1, cores // nproc))
+            each = threads or max(1, cores // nproc)
+            launch.spawn(nproc, sys.argv[1:], each, restarts=restarts, say=output.log)
             return
         with launch.worker():
             _run(settings, facts, log_dir, json)
@@ -267,13 +308,15 @@ def train(
 def _run(settings: Settings, facts: Dlrm, log_dir: str | None, json: str | None) -> None:
     """The run on this rank; rank 0 shows and writes."""
     from ..trainer import loop, world
+    from ..trainer.checkpoint.folder import resumed_step
     from ..trainer.logs import Logs
 
     with world.joined(settings.timeout) as here, ExitStack() as stack:
         progress = write = None
         if here.rank == 0:
             progress = _progress(stack)
-            write = stack.enter_context(Logs(log_dir)).write if log_dir else None
+            resumed = resumed_step(settings.checkpoint, settings.resume)
+            write = stack.enter_context(Logs(log_dir, resumed)).write if log_dir else None
         outcome = loop.train(settings, facts, here, progress=progress, write=write)
         stack.close()
         if here.rank == 0:
@@ -300,6 +343,7 @@ def _show(settings: Settings, outcome: Outcome, json: str | None) -> None:
         "bound": outcome.bound,
         "tensor_trains": outcome.tensor_trains,
         "cache": outcome.cache,
+        "checkpoints": outcome.checkpoints,
     }
     output.write_json(json, json_text.dumps(body, indent=2, allow_nan=False))
     if json == "-":

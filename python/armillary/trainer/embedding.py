@@ -41,6 +41,8 @@ class EmbeddingCollection(torch.nn.Module):
 
     device = torch.device("cpu")
     """Where the tables are, and the results."""
+    watch: Callable[[Any], None] | None = None
+    """Gets the arrays of each batch before its rows change."""
 
     def __init__(
         self,
@@ -270,6 +272,8 @@ class EmbeddingCollection(torch.nn.Module):
         self, samples: int, arrays: _Arrays, grad: Tensor, weights: Tensor | None
     ) -> None:
         gradient = grad.detach().to(torch.float32).contiguous().numpy()
+        if self.watch is not None:
+            self.watch(arrays)
         into = None if weights is None else weights.numpy()
         self._engine.backward(samples, arrays, gradient, into)
 

@@ -255,6 +255,8 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         grad = grad.detach().to(self.device, torch.float32).contiguous()
         found = self._check(samples, arrays)
         self._require_trainable(grad)
+        if self.watch is not None:
+            self.watch(arrays)
         self._engine.step += 1
         if not len(found.indices):
             return

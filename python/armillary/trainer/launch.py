@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -61,11 +61,35 @@ def quiet_threads() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
-def spawn(count: int, arguments: Sequence[str], threads: int) -> None:
+def spawn(
+    count: int,
+    arguments: Sequence[str],
+    threads: int,
+    *,
+    restarts: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+) -> None:
     """Runs `armillary` with `arguments` in `count` processes, as ranks of a run, and returns when
-    all have ended well. What rank 0 prints goes where ours does.
+    all have ended well. What rank 0 prints goes where ours does. If a process dies or is lost, all
+    start again with `--resume`, up to `restarts` times; `say` gets the reason.
 
     Raises what the first failing process raised; the others are ended."""
+    for left in range(restarts, -1, -1):
+        try:
+            _run(count, arguments, threads)
+        except LostContactError as error:
+            if not left:
+                raise
+            some = f"{left} more restart{'s' if left > 1 else ''}"
+            say(f"{error.problems[0]}; going on from the last checkpoint, with {some} at most")
+            if "--resume" not in arguments:
+                arguments = [*arguments, "--resume"]
+        else:
+            return
+
+
+def _run(count: int, arguments: Sequence[str], threads: int) -> None:
+    """One attempt of `spawn`."""
     with tempfile.TemporaryDirectory(prefix="armillary-train-") as folder:
         shared = {
             **os.environ,
@@ -181,8 +205,8 @@ def _reason(processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> Excep
     for rank, process in enumerate(processes):
         code = process.poll()
         if code and rank not in reported:
-            return TrainingError([_silent(rank, code, folder)])
-    return TrainingError(reports[0][2])
+            return LostContactError([_silent(rank, code, folder)])
+    return LostContactError(reports[0][2])
 
 
 def _silent(rank: int, code: int, folder: Path) -> Problem:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ..errors import InputError, Problem
+from ..files import write_text
 
 LINES = "log.jsonl"
 """The file with lines of JSON."""
@@ -28,10 +29,14 @@ class Logs:
     """The folder of a run: `log.jsonl` and a file of events. Every record is on disk once `write`
     returns, so that a crash loses none."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], resumed: int | None = None) -> None:
+        """Begins anew, or goes on behind the records up to the step `resumed`. Raises
+        `InputError`."""
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            self._lines = (Path(folder) / LINES).open("w", encoding="utf-8")
+            kept = [] if resumed is None else _kept(Path(folder) / LINES, resumed)
+            write_text(Path(folder) / LINES, "".join(kept))
+            self._lines = (Path(folder) / LINES).open("a", encoding="utf-8")
             name = f"events.out.tfevents.{int(time.time())}.{os.getpid()}.armillary"
             self._events = (Path(folder) / name).open("wb")
             self._record(_double(1, time.time()) + _bytes(3, b"brain.Event:2"))
@@ -68,6 +73,22 @@ class Logs:
     ) -> None:
         self._lines.close()
         self._events.close()
+
+
+def _kept(path: Path, step: int) -> list[str]:
+    """The lines of a log up to a step. A crash may have cut the last one."""
+    kept = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    for line in lines:
+        try:
+            if line.endswith("\n") and json.loads(line)["step"] <= step:
+                kept.append(line)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return kept
 
 
 def _masked(content: bytes) -> bytes:

@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,8 @@ from .build import (
     embeddings_of,
     ratios,
 )
+from .checkpoint.checkpoints import Checkpoints, checkpoints
+from .checkpoint.folder import forget_tables
 from .data import Part, Samples, Source, open_data
 from .distribution import Distributed
 from .embedding import EmbeddingCollection
@@ -85,6 +88,11 @@ class Outcome:
     lookups whose row was there, `stall_seconds` the sum of what the ranks waited for rows."""
     tensor_trains: dict[str, float] = field(default_factory=dict)
     """Tables that are trains of tensors, and how many times smaller that makes each."""
+    pass_batches: int | None = None
+    """Batches of a pass over the data, once they are known."""
+    checkpoints: dict[str, Any] | None = None
+    """What checkpoints cost; `None` where there are none. `stall_seconds` is how long training
+    waited for them."""
 
     @property
     def rate(self) -> float:
@@ -249,12 +257,29 @@ def train(
     use_threads(settings)
     source, held_out = open_data(settings, facts)
     world.agree({**asdict(settings), "samples": source.size, "held-out samples": held_out.size})
+    forget_tables(settings, world.rank, world.size)
     trainer = Trainer(settings, facts, world)
+    outcome = Outcome(tensor_trains=ratios(trainer.embeddings))
+    with checkpoints(trainer, outcome) as saved:
+        _course(trainer, source, held_out, outcome, saved, progress, write)
+    return outcome
+
+
+def _course(
+    trainer: Trainer,
+    source: Source,
+    held_out: Source,
+    outcome: Outcome,
+    saved: Checkpoints,
+    progress: Progress | None,
+    write: Write | None,
+) -> None:
+    """All steps from where `outcome` is, and the evaluations."""
+    settings, world = trainer.settings, trainer.world
     steps = _steps(settings, source)
     every = _REPORT_STEPS if steps is None else max(1, steps // _REPORTS)
-    outcome = Outcome(tensor_trains=ratios(trainer.embeddings))
     begin = time.monotonic()
-    parts = _parts(source, settings, world, steps)
+    parts = _parts(source, settings, world, steps, outcome)
     ahead = settings.cache_memory is not None
     for part, following in _with_next(parts) if ahead else ((part, None) for part in parts):
         scale = factor(outcome.steps, steps, settings.warmup, settings.decay)
@@ -270,15 +295,18 @@ def train(
             evaluate(trainer, held_out, outcome, write)
             trainer.save_tables()
             begin = time.monotonic()
+        saved.after(outcome)
     outcome.seconds += time.monotonic() - begin
     if not outcome.samples:
         said = "there are no samples to train on"
         raise InputError([Problem(settings.data, "", said, "at least one line")])
+    saved.after(outcome, end=True)
     if not outcome.evaluations or outcome.evaluations[-1]["step"] != outcome.steps:
         evaluate(trainer, held_out, outcome, write)
     trainer.save_tables()
+    saved.settle()
     outcome.cache = trainer.cache_report()
-    return outcome
+    outcome.checkpoints = saved.report()
 
 
 def _with_next(parts: Iterator[Part]) -> Iterator[tuple[Part, Part | None]]:
@@ -298,21 +326,30 @@ def _steps(settings: Settings, source: Source) -> int | None:
     return None if samples is None else -(-samples // settings.batch)
 
 
-def _parts(source: Source, settings: Settings, world: World, steps: int | None) -> Iterator[Part]:
-    """This rank's part of each batch: one pass over the data, or passes up to the last step."""
-    done, bounded = 0, settings.steps is not None or settings.samples is not None
-    while True:
-        before = done
-        for part in source.parts(settings.batch, world.rank, world.size):
+def _parts(
+    source: Source, settings: Settings, world: World, steps: int | None, outcome: Outcome
+) -> Iterator[Part]:
+    """This rank's part of each batch that is left: one pass over the data, or passes up to the last
+    step."""
+    done, bounded = outcome.steps, settings.steps is not None or settings.samples is not None
+    if steps is not None and done > steps:
+        said = f"the checkpoint is of step {done:,}, behind the end at step {steps:,}"
+        raise InputError([Problem(settings.checkpoint or "", "--steps", said, f"{done:,} or more")])
+    first = done % outcome.pass_batches if bounded and outcome.pass_batches else done
+    while not (bounded and done == steps):
+        number = first
+        for part in islice(source.parts(settings.batch, world.rank, world.size), first, None):
             if bounded and done == steps:
                 return
             if settings.data != SYNTHETIC:
                 world.same_batch(part.whole)
             yield part
-            done += 1
+            done, number = done + 1, number + 1
         if settings.data != SYNTHETIC:
             world.same_batch(0)
-        if not bounded or done in (before, steps):
+            outcome.pass_batches = number
+        first = 0
+        if not bounded or not number:
             return
 
 

@@ -21,6 +21,7 @@ Precision = Literal["fp32", "tf32", "bf16"]
 TablePrecision = Literal["fp32", "fp16", "bf16"]
 Device = Literal["cpu", "cuda"]
 CachePolicy = Literal["lru", "lfu"]
+CheckpointPrecision = Literal["fp16", "int8"]
 
 SYNTHETIC = "synthetic"
 """The name of made-up data, in place of a path."""
@@ -47,6 +48,8 @@ _COUNTS = {
     "eval_samples": 2**40,
     "held_out": 2**16,
     "threads": 4096,
+    "checkpoint_every": 2**40,
+    "keep": 2**20,
 }
 """Largest value of settings that are counts from 1."""
 
@@ -119,6 +122,17 @@ class Settings:
     timeout: float = 60.0
     """Seconds after which a process that hears nothing from the others gives up."""
 
+    checkpoint: str | None = None
+    """Folder of the run's checkpoints; when not given, there are none."""
+    checkpoint_every: int = 1000
+    """Steps between checkpoints; there is one at the end."""
+    checkpoint_precision: CheckpointPrecision | None = None
+    """Weights of tables in checkpoints; when not given, those of the tables, bit for bit."""
+    keep: int = 2
+    """Checkpoints that are kept, the last ones."""
+    resume: bool = False
+    """Whether the run goes on from the last checkpoint, if there is one."""
+
     def check(self) -> None:
         """Raises `InputError` listing every setting that is out of range."""
         problems = list(self._problems())
@@ -155,9 +169,21 @@ class Settings:
         if self.steps is not None and self.samples is not None:
             yield Problem("", "--steps, --samples", "both are given", "one of them")
         yield from self._tables_problems()
+        yield from self._checkpoint_problems()
         if self.batch < self.nproc:
             said = f"a batch of {self.batch} samples for {self.nproc} processes"
             yield Problem("", "--batch", said, "at least one sample for each process")
+
+    def _checkpoint_problems(self) -> Iterator[Problem]:
+        allowed = get_args(CheckpointPrecision)
+        if self.checkpoint_precision not in (None, *allowed):
+            said = f"unknown checkpoint precision: {self.checkpoint_precision!r}"
+            yield Problem("", "--checkpoint-precision", said, ", ".join(allowed))
+        if self.checkpoint is None:
+            for name in ("resume", "checkpoint_precision"):
+                if getattr(self, name):
+                    said = "is for runs with checkpoints"
+                    yield Problem("", option(name), said, "--checkpoint DIR")
 
     def _tables_problems(self) -> Iterator[Problem]:
         if self.tensor_train is not None:

@@ -1,0 +1,1 @@
+"""Checkpoints of training runs: docs/models/checkpoints.md."""

@@ -1,0 +1,217 @@
+"""Files of tensors, in the format of safetensors: 8 bytes of length, a header in JSON, then the
+tensors one behind the other.
+
+Here: writing tensors in parts, with checksums, and reading parts of them. Not here: what the
+tensors are (`manifest.py`). The library reads and writes whole tensors only, which need all of
+their memory; tables may be larger than memory."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype("<u2"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "U8": np.dtype("u1"),
+}
+"""Types of elements by the names of safetensors. NumPy has no bfloat16: its bits are in integers of
+16 bits."""
+
+_PIECE = 2**22
+"""Bytes that are checked or copied at a time."""
+_LONGEST = 100_000_000
+"""Bytes of a header, at most, as in the library."""
+
+
+class Spec(NamedTuple):
+    """A tensor's name, type and shape."""
+
+    key: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all elements."""
+        return math.prod(self.shape) * TYPES[self.dtype].itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a file is to have: its size, and checksums (CRC-32) of its header and of each tensor."""
+
+    name: str
+    bytes: int
+    header: int
+    tensors: dict[str, int]
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """How far a tensor is written."""
+
+    spec: Spec
+    at: int
+    end: int
+    checksum: int = 0
+
+
+class Writer:
+    """A new file of tensors, which are written in parts, each tensor from its start to its end.
+    Raises `OSError`."""
+
+    def __init__(
+        self, path: Path, specs: Sequence[Spec], notes: dict[str, str] | None = None
+    ) -> None:
+        """Writes the header: the tensors to come, and `notes`."""
+        self._path = path
+        header: dict[str, Any] = {"__metadata__": notes} if notes else {}
+        place = 0
+        for spec in specs:
+            offsets = [place, place + spec.bytes]
+            header[spec.key] = {
+                "dtype": spec.dtype,
+                "shape": list(spec.shape),
+                "data_offsets": offsets,
+            }
+            place += spec.bytes
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        head = len(text).to_bytes(8, "little") + text
+        self._header = zlib.crc32(head)
+        self._size = len(head) + place
+        self._cursors = {}
+        for spec in specs:
+            start = len(head) + header[spec.key]["data_offsets"][0]
+            self._cursors[spec.key] = _Cursor(spec, start, start + spec.bytes)
+        self._stream: IO[bytes] = path.open("wb", buffering=0)
+        try:
+            self._put(0, head)
+        except OSError:
+            self._stream.close()
+            raise
+
+    def write(self, key: str, values: NDArray[Any]) -> None:
+        """Writes the next elements of a tensor."""
+        cursor = self._cursors[key]
+        if not values.size:
+            return
+        data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+        assert cursor.at + len(data) <= cursor.end, key
+        cursor.checksum = zlib.crc32(data, cursor.checksum)
+        self._put(cursor.at, data)
+        cursor.at += len(data)
+
+    def end(self) -> Record:
+        """Waits until the file is on the disk, and returns its record."""
+        for key, cursor in self._cursors.items():
+            assert cursor.at == cursor.end, key
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+        sums = {key: cursor.checksum for key, cursor in self._cursors.items()}
+        return Record(self._path.name, self._size, self._header, sums)
+
+    def abandon(self) -> None:
+        """Gives up a file that can't be written to its end."""
+        self._stream.close()
+
+    def _put(self, place: int, data: bytes | memoryview) -> None:
+        left = memoryview(data)
+        while left:
+            done = os.pwrite(self._stream.fileno(), left, place)
+            place, left = place + done, left[done:]
+
+
+@dataclass(slots=True)
+class Tensors:
+    """A file of tensors to be read."""
+
+    path: Path
+    specs: dict[str, Spec] = field(default_factory=dict)
+    _starts: dict[str, int] = field(default_factory=dict)
+    _record: Record | None = None
+
+    @classmethod
+    def open(cls, path: Path, record: Record | None = None) -> Tensors:
+        """The tensors of a file, compared with its record if there is one. Raises `InputError`: the
+        file is missing, has another size or another header."""
+        try:
+            size = path.stat().st_size
+            with path.open("rb") as stream:
+                head = stream.read(8)
+                length = int.from_bytes(head, "little")
+                text = stream.read(min(length, _LONGEST))
+        except OSError as error:
+            raise damaged(path, "", f"can't be read: {error.strerror or error}") from None
+        if record is not None and size != record.bytes:
+            raise damaged(path, "", f"has {size:,} bytes instead of {record.bytes:,}")
+        if record is not None and zlib.crc32(head + text) != record.header:
+            raise damaged(path, "header", "the checksum is wrong")
+        found = cls(path, _record=record)
+        try:
+            for key, each in json.loads(text).items():
+                if key == "__metadata__":
+                    continue
+                spec = Spec(key, each["dtype"], tuple(map(int, each["shape"])))
+                start, end = each["data_offsets"]
+                if end - start != spec.bytes or start < 0 or 8 + length + end > size:
+                    raise ValueError
+                found.specs[key] = spec
+                found._starts[key] = 8 + length + start
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise damaged(path, "header", "is not one of safetensors") from None
+        return found
+
+    def read(self, key: str) -> NDArray[Any]:
+        """A tensor, whose elements are read when they are used."""
+        spec = self.specs[key]
+        kind = TYPES[spec.dtype]
+        if not spec.bytes:
+            return np.zeros(spec.shape, kind)
+        return np.memmap(self.path, kind, "r", self._starts[key], spec.shape)
+
+    def check(self, key: str, table: str) -> None:
+        """Compares a tensor of a table with its checksum. Raises `InputError`."""
+        assert self._record is not None
+        wanted = self._record.tensors.get(key)
+        if key not in self.specs or wanted is None:
+            raise damaged(self.path, table, f"{key!r} is missing")
+        found, left = 0, self.specs[key].bytes
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(self._starts[key])
+                while left:
+                    piece = stream.read(min(left, _PIECE))
+                    if not piece:
+                        break
+                    found, left = zlib.crc32(piece, found), left - len(piece)
+        except OSError as error:
+            said = f"can't be read: {error.strerror or error}"
+            raise damaged(self.path, table, said) from None
+        if left or found != wanted:
+            raise damaged(self.path, table, f"the checksum of {key!r} is wrong")
+
+
+def damaged(path: Path, place: str, said: str) -> InputError:
+    """The error of a file that is not what was written."""
+    folder = path.parent
+    help_ = f"an intact checkpoint; remove {folder} to go on from the one before, if there is one"
+    return InputError([Problem(str(path), place, said, help_)])

@@ -1,0 +1,192 @@
+"""Checkpoints: what is restored has the same bits, and what is not whole is no checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import Runs, digest, runs
+
+from armillary.model.sharding_plan import ShardingPlan, TablePlan
+from armillary.model.sharding_plan_file import write_plan
+
+pytest.importorskip("torch")
+
+BASE: dict[str, Any] = {
+    "model": "dlrm-small",
+    "batch": 64,
+    "threads": 1,
+    "eval_samples": 500,
+    "steps": 13,
+    "checkpoint_every": 3,
+    "learning_rate": 0.05,
+    "timeout": 20.0,
+}
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Runs]:
+    with runs() as made:
+        yield made
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "row-wise": {"keep": 9},
+    "adam-fp16": {"optimizer": "adam", "table_precision": "fp16"},
+    "bf16": {"optimizer": "adagrad", "table_precision": "bf16", "dense_optimizer": "adagrad"},
+    "train": {"tensor_train": "rank=4,rows>=100", "optimizer": "adam", "dense_optimizer": "sgd"},
+    "host": {"cache_memory": "64 KiB"},
+    "disk": {"cache_memory": "16 MiB", "table_dir": "tables", "table_precision": "fp16"},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_that_was_killed_ends_with_the_same_bits(
+    name: str, started: Runs, tmp_path: Path
+) -> None:
+    found = []
+    for folder in ("whole", "cut"):
+        case = dict(CASES[name])
+        if "table_dir" in case:
+            case["table_dir"] = str(tmp_path / f"tables-{folder}")
+        settings = {**BASE, **case, "checkpoint": str(tmp_path / folder), "resume": True}
+        if folder == "cut":
+            (said,) = started.run(settings=settings, kill=0.03)
+            assert said == {"killed": 9}
+        outcome = started.good(settings=settings)
+        outcome.pop("seconds")
+        outcome.pop("checkpoints")
+        outcome.pop("cache")
+        found.append((outcome, digest(tmp_path / folder)))
+    assert found[0] == found[1]
+
+
+def plan_file(folder: Path, ranks: int, *schemes: tuple[str, tuple[int, ...]]) -> str:
+    """A plan of the model's tables, with schemes in turn; for one table, columns that are not
+    equal."""
+    from armillary.model import load_model
+    from armillary.model.dlrm import parse
+
+    facts = parse(load_model("dlrm-small"))
+    planned = []
+    for place, table in enumerate(facts.tables):
+        scheme, holders = schemes[place % len(schemes)]
+        sizes = None
+        if scheme == "column":
+            sizes = (table.dim - 5 * (len(holders) - 1), *[5] * (len(holders) - 1))
+        planned.append(TablePlan(table.name, table.rows, table.dim, scheme, holders, sizes))  # type: ignore[arg-type]
+    path = folder / f"plan-{ranks}-{len(schemes)}.json"
+    write_plan(ShardingPlan("dlrm-small", ranks, ranks, tuple(planned)), path)
+    return str(path)
+
+
+def test_another_sharding_has_the_same_bits(started: Runs, tmp_path: Path) -> None:
+    """Two ranks to one, to three and back to two, each sharded another way; increments too."""
+    both = ("row", (0, 1)), ("column", (0, 1)), ("data", (0, 1)), ("table", (1,))
+    two = plan_file(tmp_path, 2, *both)
+    three = plan_file(tmp_path, 3, ("column", (2, 0, 1)), ("row", (1, 0, 2)), ("table", (2,)))
+    settings = {**BASE, "batch": 6, "checkpoint_every": 4, "decay": "none", "steps": 12}
+    started.good(2, settings={**settings, "checkpoint": str(tmp_path / "a"), "plan": two})
+    from armillary.trainer.checkpoint.folder import Folder
+
+    assert [each.base for each in Folder(tmp_path / "a").chain(12)] == [None, 4, 8]
+    wanted = digest(tmp_path / "a")
+    for before, after, size, plan in (
+        ("a", "b", 1, None),
+        ("b", "c", 3, three),
+        ("c", "d", 2, two),
+    ):
+        given = {**settings, "checkpoint": str(tmp_path / before), "plan": plan, "resume": True}
+        started.good(size, settings=given, reshard=str(tmp_path / after))
+        assert digest(tmp_path / after) == wanted
+    given = {**settings, "checkpoint": str(tmp_path / "a"), "resume": True, "steps": 14}
+    outcome = started.good(3, settings={**given, "plan": three})
+    assert (outcome["steps"], outcome["checkpoints"]["resumed"]) == (14, 12)
+
+
+def test_what_does_not_fit_is_refused(started: Runs, tmp_path: Path) -> None:
+    folder = str(tmp_path / "a")
+    settings = {**BASE, "checkpoint": folder, "steps": 3}
+    started.good(settings=settings)
+    (said,) = started.run(settings=settings)
+    assert "has a checkpoint of step 3" in said["problems"][0]["message"]
+    assert "--resume" in said["problems"][0]["help"]
+    other = {"batch": 32, "optimizer": "adam", "seed": 5}
+    for size in (1, 2):
+        for said in started.run(size, settings={**settings, **other, "resume": True}):
+            assert said["error"] == "InputError"
+            messages = [f"{each['place']} {each['message']}" for each in said["problems"]]
+            assert "--batch 32 does not fit the checkpoint, which has 64" in messages
+            assert any(each.startswith("--optimizer adam") for each in messages)
+            assert any("state" in each for each in messages)
+    (said,) = started.run(settings={**settings, "steps": 2, "resume": True})
+    assert "behind the end at step 2" in said["problems"][0]["message"]
+    wide = {**settings, "table_precision": "bf16", "resume": True}
+    (said,) = started.run(settings=wide)
+    assert any("elements of BF16" in each["message"] for each in said["problems"])
+
+
+@pytest.mark.parametrize("how", ["flip", "header", "cut", "missing", "manifest"])
+def test_damage_names_the_file_and_the_table(how: str, started: Runs, tmp_path: Path) -> None:
+    from armillary.trainer.checkpoint.folder import Folder
+    from armillary.trainer.checkpoint.tensors import Tensors
+
+    folder = tmp_path / "a"
+    settings = {**BASE, "batch": 6, "checkpoint": str(folder), "steps": 6}
+    started.good(2, settings=settings)
+    damaged, good = Folder(folder).of(6), Folder(folder).of(3)
+    entry = next(each for each in Folder(folder).manifest(6).entries if each.table == "c3")
+    path = damaged / entry.file
+    content = bytearray(path.read_bytes())
+    if how == "flip":
+        content[Tensors.open(path)._starts[entry.key] + 1] ^= 4
+    elif how == "header":
+        content[20] ^= 1
+    elif how == "cut":
+        del content[-1]
+    elif how == "manifest":
+        path = damaged / "manifest.json"
+        content = bytearray(path.read_bytes().replace(b'"samples": 36', b'"samples": 37'))
+    path.write_bytes(content)
+    if how == "missing":
+        path.unlink()
+    for said in started.run(2, settings={**settings, "resume": True}):
+        assert said["error"] == "InputError"
+        (problem,) = said["problems"]
+        assert problem["file"] == str(path)
+        assert (how == "flip") == (problem["place"] == "table 'c3'")
+        assert f"remove {damaged}" in problem["help"]
+    for each in damaged.iterdir():
+        each.unlink()
+    outcome = started.good(1, settings={**settings, "resume": True})
+    assert good.exists() and outcome["checkpoints"]["resumed"] == 3
+
+
+def test_a_full_disk_ends_all_ranks_and_keeps_the_last_checkpoint(
+    started: Runs, tmp_path: Path
+) -> None:
+    """The second rank may write no file of more than 140,000 bytes."""
+    from armillary.trainer.checkpoint.folder import Folder
+
+    folder = tmp_path / "a"
+    settings = {**BASE, "batch": 6, "checkpoint": str(folder), "resume": True, "steps": 60}
+    started.good(2, settings={**settings, "steps": 2, "decay": "none"})
+    settings["decay"] = "none"
+    for said in started.run(2, settings=settings, limit=140_000):
+        assert said["error"] == "InputError"
+        assert "the checkpoint can't be written: File too large" in said["problems"][0]["message"]
+    steps = Folder(folder).steps()
+    assert steps and steps[-1] < 60
+    assert started.good(1, settings=settings)["checkpoints"]["resumed"] == steps[-1]
+
+
+def test_two_runs_in_one_folder(started: Runs, tmp_path: Path) -> None:
+    from armillary.trainer.checkpoint.folder import Folder
+
+    folder = Folder(tmp_path)
+    folder.lock()
+    for said in started.run(2, settings={**BASE, "checkpoint": str(tmp_path)}):
+        assert "another run writes its checkpoints here" in said["problems"][0]["message"]
+    folder.unlock()
