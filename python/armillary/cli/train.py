@@ -180,6 +180,13 @@ Plan = Annotated[
     str | None,
     typer.Option("--plan", metavar="FILE", help="Sharding plan: the ranks of each table."),
 ]
+Pipeline = Annotated[
+    bool,
+    typer.Option(
+        "--pipeline/--no-pipeline",
+        help="Exchange what the next batch needs while the MLPs work. It changes no result.",
+    ),
+]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", help="Seed of weights and synthetic samples.")
 ]
@@ -260,6 +267,7 @@ def train(
     held_out: HeldOut = 1,
     positive_rate: PositiveRate = None,
     plan: Plan = None,
+    pipeline: Pipeline = True,
     seed: Seed = 0,
     threads: Threads = None,
     timeout: Timeout = 60.0,

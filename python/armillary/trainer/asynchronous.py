@@ -15,23 +15,15 @@ Evaluated is the centre, with the tables."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from ..model.dlrm import Dlrm as Facts
-from .data import Part, open_data
+from .data import open_data
 from .loop import Outcome, Trainer, evaluate, use_threads
+from .pipeline import Coming
 from .settings import Settings, factor
 from .world import World
-
-
-class _Begun(NamedTuple):
-    """A batch whose rows a trainer has read."""
-
-    part: Part
-    pooled: Tensor
 
 
 def train_asynchronously(
@@ -47,14 +39,14 @@ def train_asynchronously(
     shared = all_[0].embeddings
     all_ += [Trainer(settings, facts, World(), shared) for _ in range(trainers - 1)]
     centre = [each.detach().clone() for each in all_[0].parameters]
-    begun: list[_Begun | None] = [None] * trainers
+    begun: list[Coming | None] = [None] * trainers
     outcome = Outcome()
 
     def finish(place: int) -> None:
         batch = begun[place]
         if batch is not None:
             scale = factor(outcome.steps, steps, settings.warmup, settings.decay)
-            all_[place].finish(batch.part, batch.pooled, scale)
+            all_[place].finish(batch, scale)
             _draw(all_[place].parameters, centre, alpha)
             outcome.steps += 1
             outcome.samples += batch.part.whole
@@ -63,7 +55,7 @@ def train_asynchronously(
     for number, part in enumerate(source.parts(settings.batch, 0, 1)):
         place = number % trainers
         finish(place)
-        begun[place] = _Begun(part, all_[place].begin(part))
+        begun[place] = all_[place].begin(part)
     for place in range(trainers):
         finish(place)
     with torch.no_grad():

@@ -23,6 +23,7 @@ from ..model.sharding_plan_file import read_plan
 from . import optimizers
 from .caching import Caching
 from .embedding import EmbeddingCollection
+from .exchange import Exchange
 from .settings import Device, Precision, Settings
 from .sharded import ShardedEmbeddingCollection
 from .sharding import misfits
@@ -57,7 +58,7 @@ CachedEmbeddings = EmbeddingCollection | ShardedEmbeddingCollection
 """Those whose tables may have caches."""
 
 
-def embeddings_of(facts: Facts, settings: Settings, world: World) -> Embeddings:
+def embeddings_of(facts: Facts, settings: Settings, world: World, exchange: Exchange) -> Embeddings:
     """The tables of a model, or this rank's part of them. Raises `InputError` when a plan doesn't
     fit, when they need more memory than there is, and when a table can't be a train of tensors."""
     optimizer = _OPTIMIZERS[settings.optimizer](
@@ -66,7 +67,7 @@ def embeddings_of(facts: Facts, settings: Settings, world: World) -> Embeddings:
     shapes = _shapes(facts, settings)
     tables = [each for each in facts.tables if each.name not in shapes]
     if not shapes:
-        return _plain(facts, tables, settings, world, optimizer)
+        return _plain(facts, tables, settings, (world, exchange), optimizer)
     trains = TensorTrainCollection(
         list(shapes.values()),
         [Feature(each.name, each.name) for each in facts.tables if each.name in shapes],
@@ -81,7 +82,7 @@ def embeddings_of(facts: Facts, settings: Settings, world: World) -> Embeddings:
     return SplitEmbeddings(
         [Table(each.name, each.rows, each.dim) for each in facts.tables],
         [Feature(each.name, each.name) for each in facts.tables],
-        _plain(facts, tables, settings, world, optimizer),
+        _plain(facts, tables, settings, (world, exchange), optimizer),
         trains,
     )
 
@@ -121,10 +122,11 @@ def _plain(
     facts: Facts,
     some: Sequence[EmbeddingTable],
     settings: Settings,
-    world: World,
+    ranks: tuple[World, Exchange],
     optimizer: optimizers.Optimizer,
 ) -> EmbeddingCollection | ShardedEmbeddingCollection:
     """Tables that are stored as they are: `some` of the model's."""
+    world, exchange = ranks
     dtype = _TYPES[settings.table_precision]
     caching = _caching(settings)
     tier: Tier = "device"
@@ -155,7 +157,14 @@ def _plain(
     held = [replace(each, tier=tiers.get(each.name, each.tier)) for each in tables]
     _require_memory(facts.name, held, settings, optimizer, _held(plan, world))
     return ShardedEmbeddingCollection(
-        tables, features, optimizer, plan, seed=settings.seed, threads=threads, caching=caching
+        tables,
+        features,
+        optimizer,
+        plan,
+        exchange=exchange,
+        seed=settings.seed,
+        threads=threads,
+        caching=caching,
     )
 
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from .. import _core
 from ..errors import ArmillaryError, InputError, Problem
 from .batch import SparseBatch
+from .course import Steps
 from .exchange import Deed, Exchange
 from .lookups import Lookups
 from .sharding import Placement
@@ -79,18 +80,20 @@ class Distribution:
         )
         self._index_type = torch.int32 if small else torch.int64
 
-    def __call__(self, sparse: SparseBatch) -> Distributed:
-        """Sends this rank's lookups, and returns those of all ranks in this rank's tables.
+    def __call__(self, sparse: SparseBatch) -> Steps[Distributed]:
+        """Sends this rank's lookups, and returns those of all ranks in this rank's tables. Pauses
+        before it waits for lengths, and before it waits for indices.
 
         Raises:
             InputError: a fault of a rank's batch, on all ranks.
             TrainingError: the ranks are not about to do the same.
         """
         exchange, mine = self.exchange, self._streams[self.exchange.rank]
-        given, sent, fault = None, [0] * exchange.size, None
+        given, routed, sent, fault = None, None, [0] * exchange.size, None
         try:
             given = self._checked(sparse)
             sent = self._counted(given)
+            routed = self._routed(given, sum(sent))
         except ArmillaryError as error:
             fault = error
         samples = 0 if given is None else given.samples
@@ -98,20 +101,26 @@ class Distribution:
         if sparse.weights is not None and sparse.weights.requires_grad:
             weighted += torch.is_grad_enabled()
         deed: Deed = "train" if torch.is_grad_enabled() else "evaluate"
-        met = exchange.meet(deed, [samples, weighted, *sent], fault)
-        if given is None:
+        meeting = exchange.call(deed, [samples, weighted, *sent], fault)
+        yield
+        met = exchange.met(meeting)
+        if given is None or routed is None:
             raise AssertionError("a fault that was not raised")
         if len({row[1] for row in met}) > 1:
             kinds = ("none", "weights", "weights with gradients")
             said = "; ".join(f"rank {rank} has {kinds[row[1]]}" for rank, row in enumerate(met))
             raise InputError([Problem("", "weights", said, "the same on all ranks")])
         every, got = [row[0] for row in met], [row[2 + exchange.rank] for row in met]
-        routed = self._routed(given, sum(sent))
         give, take = [each * samples for each in self._streams], [mine * each for each in every]
-        lengths = exchange.start(routed.lengths, give, take)
-        indices = exchange.start(routed.indices, sent, got)
-        weights = None if routed.weights is None else exchange.swap(routed.weights, sent, got)
-        received = Bags(sum(every), exchange.wait(lengths), exchange.wait(indices), weights)
+        under_way = [
+            exchange.start("indices", routed.lengths, give, take),
+            exchange.start("indices", routed.indices, sent, got),
+        ]
+        if routed.weights is not None:
+            under_way.append(exchange.start("indices", routed.weights, sent, got))
+        yield
+        lengths, indices, *weights = map(exchange.wait, under_way)
+        received = Bags(sum(every), lengths, indices, weights[0] if weights else None)
         sizes = [each for each in every for _ in range(mine)]
         held, copied = self._grouped(sizes, received)
         features = len(self.placement.features)

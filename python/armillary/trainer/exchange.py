@@ -4,35 +4,46 @@ Here: one process group, its collectives and their errors. Not here: what is sen
 starting processes (`launch.py`).
 
 Every exchange begins with a meeting: each rank says what it is about to do and whether it can. So a
-fault on one rank is an error on all of them before anything else is sent, and no rank waits for one
-that has left. Sums over ranks are made by the receiver, in the order of ranks: gloo and NCCL add in
-orders of their own. So a reduce-scatter is an all-to-all with sums behind it, which moves the same
-number of bytes.
+fault on one rank is an error on all of them before anything changes, and no rank waits for one that
+has left. Meetings and exchanges are begun and ended by calls of their own, with work between. All
+ranks begin them in the same order.
+
+Sums over ranks are made by the receiver, in the order of ranks: gloo and NCCL add in orders of
+their own. So a reduce-scatter is an all-to-all with sums behind it, which moves the same number of
+bytes, and an all-reduce is that and an all-gather.
 
 Processes on one machine read arrays out of each other's memory (`outbox.py`), because gloo's
-sockets take longer. Then an exchange sends only where they are. A rank writes into an outbox again
-once every rank has begun an exchange after reading it."""
+sockets take longer. Then an exchange sends only where they are (`mail.py`). A rank writes into an
+outbox again once every rank has begun an exchange after reading it."""
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from ..errors import ArmillaryError, InputError, LostContactError, Problem, TrainingError
+from .course import Steps
+from .mail import Mail
 from .outbox import Inbox, Outbox, possible
 
 Wire = Literal["float32", "float16", "bfloat16"]
 """Numbers as they are sent."""
 
 _TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+Kind = Literal["indices", "rows", "gradients", "row_sums", "mlp_gradients", "other"]
+"""What is sent: lookups on their way to shards, pooled rows, their gradients, sums over whole rows,
+gradients of the MLPs."""
 
 Deed = Literal["train", "evaluate", "update", "save", "end"]
 """What a rank is about to do: a lookup with or without gradients, an update, a checkpoint, or
@@ -47,27 +58,53 @@ _DEEDS: dict[Deed, str] = {
 }
 _ORDER = tuple(_DEEDS)
 
+_MEETINGS: dict[Deed, Kind] = {"train": "indices", "evaluate": "indices", "update": "gradients"}
+"""What meetings precede."""
+
 _FAULT_BYTES = 4096
 """Room for one rank's problems, as JSON."""
+
+
+@dataclass(slots=True)
+class Letter:
+    """Some numbers for each rank, under way."""
+
+    number: int
+    """How many exchanges began before."""
+    kind: Kind
+    own: Sequence[int]
+    """What this rank says to itself."""
+    work: Any = None
+    """PyTorch's handle, where PyTorch carries it."""
+    found: Tensor | None = None
+
+
+@dataclass(slots=True)
+class Meeting:
+    """A meeting that is under way."""
+
+    letter: Letter
+    fault: ArmillaryError | None
 
 
 @dataclass(slots=True)
 class Pending:
     """An exchange that is under way."""
 
-    work: Any
-    """PyTorch's handle."""
-    number: int
-    """How many exchanges began before."""
+    kind: Kind
     sent: Tensor
     """What is not to change before the end."""
     received: Tensor
     take: Sequence[int]
     """Numbers from each rank."""
-    heads: Tensor | None = None
-    """Where each rank's numbers are in its outbox; `None` if they are sent."""
+    work: Any = None
+    """PyTorch's handle, where PyTorch carries the array."""
+    letter: Letter | None = None
+    """Where each rank's numbers are in its outbox."""
     outbox: Outbox | None = None
     """This rank's outbox."""
+    into: Tensor | None = None
+    """Where numbers go that are sent in another type."""
 
 
 class Exchange:
@@ -83,10 +120,14 @@ class Exchange:
         """Exchanges in `group` (all processes, if not given). Pooled rows are sent as `forward` and
         their gradients as `backward` numbers; Neo (Figure 11) sends float16 and bfloat16."""
         self.group = group
-        self.types = {"forward": _TYPES[forward], "backward": _TYPES[backward]}
+        self.types = {"rows": _TYPES[forward], "gradients": _TYPES[backward]}
         alone = not dist.is_initialized()
         self.rank = 0 if alone else dist.get_rank(group)
         self.size = 1 if alone else dist.get_world_size(group)
+        self.waited: dict[Kind, float] = dict.fromkeys(get_args(Kind), 0.0)
+        """Seconds that this rank spent on sending and waiting, by what was sent."""
+        self.bytes: dict[Kind, int] = dict.fromkeys(get_args(Kind), 0)
+        """Bytes of arrays that this rank sent to others."""
         self._failed: ArmillaryError | None = None
         """What failed on this rank since the last meeting."""
         self._begun = 0
@@ -94,7 +135,10 @@ class Exchange:
         self._read: list[tuple[int, Outbox]] = []
         """Outboxes that this rank has read, and the exchanges that had begun by then."""
         self._inboxes: dict[tuple[int, int], Inbox] = {}
+        self._mail: Mail | None = None
+        self._timeout = 0.0
         self._shares = self._can_share()
+        """Whether ranks read each other's memory."""
 
     def fail(self, error: ArmillaryError) -> None:
         """Makes the next meeting raise `error` on all ranks. For work between meetings, whose end
@@ -110,24 +154,74 @@ class Exchange:
             ArmillaryError: the `fault` of this or another rank, on all of them.
             TrainingError: the ranks are about to do different things.
         """
+        return self.met(self.call(deed, numbers, fault))
+
+    def call(
+        self, deed: Deed, numbers: Sequence[int], fault: ArmillaryError | None = None
+    ) -> Meeting:
+        """Begins a meeting, which `met` ends. What is sent in between is lost if it fails."""
         fault = self._failed or fault
-        if self.size == 1:
-            if fault is not None:
-                raise fault
-            return [list(numbers)]
         # Of one length, so that ranks that are about to do different things can meet.
-        mine = torch.zeros(4 + self.size, dtype=torch.int64)
-        head = [_ORDER.index(deed), fault is not None, *numbers]
-        mine[: len(head)] = torch.tensor(head)
-        found = self.gather(mine).tolist()
+        mine = [_ORDER.index(deed), int(fault is not None), *numbers]
+        mine += [0] * (4 + self.size - len(mine))
+        return Meeting(self._post(_MEETINGS.get(deed, "other"), [mine] * self.size), fault)
+
+    def met(self, meeting: Meeting) -> list[list[int]]:
+        """The numbers of every rank. Raises as `meet`."""
+        if self.size == 1:
+            if meeting.fault is not None:
+                raise meeting.fault
+            return [list(meeting.letter.own[2:])]
+        found = self._opened(meeting.letter)
         if any(row[1] for row in found):
-            raise self._faults(fault)
+            raise self._faults(meeting.fault)
         deeds = [_DEEDS[_ORDER[row[0]]] for row in found]
         if len(set(deeds)) > 1:
             said = "; ".join(f"rank {rank} {did}" for rank, did in enumerate(deeds))
             allowed = "the same number of batches on every rank; the last ones may be empty"
             raise TrainingError([Problem("", "batches", said, allowed)])
-        return [row[2:] for row in found]
+        return [list(row[2:]) for row in found]
+
+    def _post(self, kind: Kind, rows: Sequence[Sequence[int]]) -> Letter:
+        """Begins to send numbers, those of `rows[r]` to each rank `r`; everywhere the same number
+        of them."""
+        begin = time.perf_counter()
+        self._begun += 1
+        letter = Letter(self._begun, kind, rows[self.rank])
+        if self.size > 1 and self._mail is not None and self._shares:
+            try:
+                for to, row in enumerate(rows):
+                    if to != self.rank:
+                        self._mail.send(to, letter.number, row)
+            except OSError as error:
+                raise self._lost(error) from None
+        elif self.size > 1:
+            sent = torch.tensor(rows, dtype=torch.int64)
+            letter.found = torch.empty_like(sent)
+            letter.work = self._begin(letter.found.view(-1), sent.view(-1))
+        self.waited[kind] += time.perf_counter() - begin
+        return letter
+
+    def _opened(self, letter: Letter) -> list[Sequence[int]]:
+        """What each rank sent. It has read what it read before, because it has begun this."""
+        begin = time.perf_counter()
+        found: list[Sequence[int]] = []
+        if letter.found is not None:
+            self._end(letter.work)
+            found += letter.found.tolist()
+        else:
+            assert self._mail is not None
+            try:
+                for of in range(self.size):
+                    mine = of == self.rank
+                    received = self._mail.receive
+                    found.append(letter.own if mine else received(of, letter.number, self._timeout))
+            except OSError as error:
+                raise self._lost(error) from None
+        self._free += [outbox for begun, outbox in self._read if begun < letter.number]
+        self._read = [each for each in self._read if each[0] >= letter.number]
+        self.waited[letter.kind] += time.perf_counter() - begin
+        return found
 
     def _faults(self, fault: ArmillaryError | None) -> ArmillaryError:
         """The faults of all ranks, as one."""
@@ -135,77 +229,99 @@ class Exchange:
         text = json.dumps(mine[:1]).encode()
         if len(text) > _FAULT_BYTES:
             text = json.dumps([{**mine[0], "message": mine[0]["message"][:256]}]).encode()
-        kind = isinstance(fault, InputError)
-        sent = torch.zeros(_FAULT_BYTES + 1, dtype=torch.uint8)
-        sent[0] = kind
-        sent[1 : len(text[:_FAULT_BYTES]) + 1] = torch.frombuffer(
-            bytearray(text[:_FAULT_BYTES]), dtype=torch.uint8
-        )
+        sent = bytes([isinstance(fault, InputError)]) + text[:_FAULT_BYTES]
+        sent = sent.ljust(_FAULT_BYTES + 8, b"\0")
+        row = np.frombuffer(sent, np.int64).tolist()
         problems, input_faults = [], []
-        for rank, row in enumerate(self.gather(sent)):
-            for each in json.loads(bytes(row[1:].tolist()).rstrip(b"\0")):
+        for rank, found in enumerate(self._opened(self._post("other", [row] * self.size))):
+            said = np.array(found, np.int64).tobytes()
+            for each in json.loads(said[1:].rstrip(b"\0")):
                 place = ": ".join(part for part in (f"rank {rank}", each["place"]) if part)
                 problems.append(Problem(**{**each, "place": place}))
-                input_faults.append(bool(row[0]))
+                input_faults.append(bool(said[0]))
         return (InputError if all(input_faults) else TrainingError)(problems)
 
-    def gather(self, mine: Tensor) -> Tensor:
-        """`mine` of every rank, in their order: [ranks, *shape]."""
-        if self.size == 1:
-            return mine.unsqueeze(0)
-        sent = mine.reshape(1, -1).expand(self.size, -1).contiguous()
-        received = torch.empty_like(sent)
-        self._end(self._begin(received.view(-1), sent.view(-1)))
-        return received.view(self.size, *mine.shape)
-
     def swap(
-        self, sent: Tensor, give: Sequence[int], take: Sequence[int], into: Tensor | None = None
+        self,
+        kind: Kind,
+        sent: Tensor,
+        give: Sequence[int],
+        take: Sequence[int],
+        into: Tensor | None = None,
     ) -> Tensor:
         """An all-to-all: `sent` has `give[r]` numbers for each rank `r`, the result `take[r]` from
         each. The result is `into`, if given."""
-        return self.wait(self.start(sent, give, take, into))
+        return self.wait(self.start(kind, sent, give, take, into))
 
     def start(
-        self, sent: Tensor, give: Sequence[int], take: Sequence[int], into: Tensor | None = None
+        self,
+        kind: Kind,
+        sent: Tensor,
+        give: Sequence[int],
+        take: Sequence[int],
+        into: Tensor | None = None,
     ) -> Pending:
         """Begins a `swap`, which `wait` ends."""
         if self.size == 1:
             if into is not None:
                 into.copy_(sent)
-            return Pending(None, 0, sent, sent if into is None else into, take)
-        received = sent.new_empty(sum(take)) if into is None else into
-        self._begun += 1
+            return Pending(kind, sent, sent if into is None else into, take)
+        starts = list(accumulate(give[:-1], initial=0))
+        return self._start(kind, sent, (give, starts), take, into)
+
+    def start_all(self, kind: Kind, sent: Tensor, take: Sequence[int]) -> Pending:
+        """Begins to send the same numbers to all ranks, which `wait` ends: an all-gather."""
+        if self.size == 1:
+            return Pending(kind, sent, sent, take)
+        count = sent.numel()
         if not self._shares:
-            work = self._begin(received, sent, list(take), list(give))
-            return Pending(work, self._begun, sent, received, take)
-        outbox = self._free.pop() if self._free else Outbox(self._begun)
-        outbox.write(sent)
-        place = [os.getpid(), outbox.number, outbox.version, outbox.descriptor, outbox.size]
-        starts = accumulate(give[:-1], initial=0)
-        heads = torch.tensor([[*place, start * sent.element_size()] for start in starts])
-        found = torch.empty_like(heads)
-        work = self._begin(found.view(-1), heads.view(-1))
-        return Pending(work, self._begun, heads, received, take, found, outbox)
+            return self.start(kind, sent.repeat(self.size), [count] * self.size, take)
+        return self._start(kind, sent, ([count] * self.size, [0] * self.size), take, None)
+
+    def _start(
+        self,
+        kind: Kind,
+        sent: Tensor,
+        give: tuple[Sequence[int], Sequence[int]],
+        take: Sequence[int],
+        into: Tensor | None,
+    ) -> Pending:
+        """`give`: how many numbers each rank gets, and where they are in `sent`."""
+        begin, (counts, starts) = time.perf_counter(), give
+        each = sent.element_size()
+        self.bytes[kind] += each * (sum(counts) - counts[self.rank])
+        pending = Pending(kind, sent, sent.new_empty(sum(take)) if into is None else into, take)
+        if not self._shares:
+            self._begun += 1
+            pending.work = self._begin(pending.received, sent, list(take), list(counts))
+            self.waited[kind] += time.perf_counter() - begin
+            return pending
+        pending.outbox = self._free.pop() if self._free else Outbox(self._begun)
+        pending.outbox.write(sent)
+        place = [os.getpid(), *pending.outbox.place]
+        self.waited[kind] += time.perf_counter() - begin
+        pending.letter = self._post(kind, [[*place, start * each] for start in starts])
+        return pending
 
     def wait(self, pending: Pending) -> Tensor:
         """What was received, once it is there."""
-        if pending.work is None:
-            return pending.received
-        self._end(pending.work)
-        # A rank that has begun this exchange has read what it read before.
-        done = [outbox for begun, outbox in self._read if begun < pending.number]
-        self._read = [each for each in self._read if each[0] >= pending.number]
-        self._free += done
-        if pending.heads is not None and pending.outbox is not None:
+        letter, outbox = pending.letter, pending.outbox
+        heads = self._opened(letter) if letter is not None else None
+        begin = time.perf_counter()
+        if heads is None:
+            if pending.work is not None:
+                self._end(pending.work)
+        elif outbox is not None:
             blocks = torch.split(pending.received, list(pending.take))
-            for rank, (head, block) in enumerate(zip(pending.heads.tolist(), blocks, strict=True)):
+            for rank, (head, block) in enumerate(zip(heads, blocks, strict=True)):
                 inbox = self._inboxes.setdefault((rank, head[1]), Inbox())
                 if block.numel():
                     self._receive(inbox, head, block)
-            self._read.append((self._begun, pending.outbox))
+            self._read.append((self._begun, outbox))
+        self.waited[pending.kind] += time.perf_counter() - begin
         return pending.received
 
-    def _receive(self, inbox: Inbox, head: list[int], into: Tensor) -> None:
+    def _receive(self, inbox: Inbox, head: Sequence[int], into: Tensor) -> None:
         process, _, *place = head
         try:
             inbox.read([process, *place], into)
@@ -213,25 +329,42 @@ class Exchange:
             raise self._lost(error) from None
 
     def _can_share(self) -> bool:
-        """Whether all ranks can read each other's memory: they are on one machine."""
+        """Whether all ranks can read each other's memory: they are on one machine. Opens the pipes
+        between them then."""
         if self.size == 1 or dist.get_backend(self.group) != "gloo":
             return False
         able, sign = possible(), int.from_bytes(os.urandom(7), "big")
-        outbox = Outbox(0)
+        outbox, mail = Outbox(0), Mail(self.rank, self.size)
         if able:
             outbox.write(torch.tensor([sign]))
-        head = [able, sign, os.getpid(), outbox.version, outbox.descriptor, outbox.size]
-        for others_able, others_sign, *place in self.gather(torch.tensor(head)).tolist():
+        head = [able, sign, os.getpid(), *outbox.place, *mail.places]
+        rows = self._gather(head)
+        for rank, (others_able, others_sign, process, *place) in enumerate(rows):
             found = torch.zeros(1, dtype=torch.int64)
             try:
                 if able and others_able:
-                    Inbox().read([*place, 0], found)
+                    Inbox().read([process, *place[1:4], 0], found)
+                    if rank != self.rank:
+                        mail.open(rank, process, place[4 + self.rank])
             except (OSError, ValueError):
                 able = False
             able = able and found.item() == others_sign
-        shares = bool(self.gather(torch.tensor([int(able)])).all())
+        shares = all(row[0] for row in self._gather([int(able)]))
         outbox.close()
+        mail.connected()
+        if shares:
+            self._mail, self._timeout = mail, _timeout(self.group)
+        else:
+            mail.close()
         return shares
+
+    def _gather(self, mine: Sequence[int]) -> list[list[int]]:
+        """The numbers of every rank, by PyTorch."""
+        sent = torch.tensor([list(mine)] * self.size, dtype=torch.int64)
+        found = torch.empty_like(sent)
+        self._end(self._begin(found.view(-1), sent.view(-1)))
+        rows: list[list[int]] = found.tolist()
+        return rows
 
     def _begin(self, received: Tensor, sent: Tensor, *sizes: list[int]) -> Any:  # noqa: ANN401
         """PyTorch's all-to-all."""
@@ -249,22 +382,61 @@ class Exchange:
         except RuntimeError as error:
             raise self._lost(error) from None
 
-    def swap_rows(
+    def start_rows(
         self,
-        way: Literal["forward", "backward"],
+        kind: Literal["rows", "gradients"],
         sent: Tensor,
         give: Sequence[int],
         take: Sequence[int],
         into: Tensor | None = None,
+    ) -> Pending:
+        """Begins a `swap` of float32 numbers, which are sent as `kind` is, and which `wait_rows`
+        ends."""
+        wire = self.types[kind]
+        if wire is torch.float32 or self.size == 1:
+            return self.start(kind, sent, give, take, into)
+        pending = self.start(kind, sent.to(wire), give, take)
+        pending.into = torch.empty(sum(take)) if into is None else into
+        return pending
+
+    def wait_rows(self, pending: Pending) -> Tensor:
+        """What was received, in float32."""
+        received = self.wait(pending)
+        return received if pending.into is None else pending.into.copy_(received)
+
+    def swap_rows(
+        self,
+        kind: Literal["rows", "gradients"],
+        sent: Tensor,
+        give: Sequence[int],
+        take: Sequence[int],
     ) -> Tensor:
-        """A `swap` of float32 numbers, which are sent in the type of `way`."""
-        kind = self.types[way]
-        if kind is torch.float32 or self.size == 1:
-            return self.swap(sent, give, take, into)
-        received = self.swap(sent.to(kind), give, take)
-        return received.to(torch.float32) if into is None else into.copy_(received)
+        """A `swap` of float32 numbers, which are sent as `kind` is."""
+        return self.wait_rows(self.start_rows(kind, sent, give, take))
+
+    def adding_up(self, mine: Tensor) -> Steps[Tensor]:
+        """The sum of `mine` [numbers] over all ranks, added up in their order. Each rank adds up a
+        part and sends it to all. Pauses before it waits."""
+        parts = [len(part) for part in torch.tensor_split(mine, self.size)]
+        own = parts[self.rank]
+        under_way = self.start("mlp_gradients", mine, parts, [own] * self.size)
+        yield
+        blocks = self.wait(under_way).view(self.size, own)
+        total = blocks[0].clone()
+        for block in blocks[1:]:
+            total += block
+        under_way = self.start_all("mlp_gradients", total, parts)
+        yield
+        return self.wait(under_way)
 
     def _lost(self, error: Exception) -> LostContactError:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         said = f"contact with another process was lost: {lines[0][:200]}"
         return LostContactError([Problem("", f"rank {self.rank}", said)])
+
+
+def _timeout(group: Any) -> float:  # noqa: ANN401 - PyTorch's types of groups differ
+    """Seconds after which a collective of the group fails."""
+    group = dist.group.WORLD if group is None else group
+    seconds: float = group._get_backend(torch.device("cpu")).options._timeout.total_seconds()
+    return seconds

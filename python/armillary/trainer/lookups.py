@@ -16,7 +16,7 @@ from torch import Tensor
 from .exchange import Exchange
 from .sharding import Placement, Stream
 
-Way = Literal["forward", "backward"]
+Way = Literal["rows", "gradients"]
 
 
 class Lookups:

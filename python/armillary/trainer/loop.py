@@ -11,6 +11,8 @@ One step, with the batch shared out over the ranks:
     update     gradients of the rows go to where the tables are      embeddings, backward
     step       the MLPs' optimizer
 
+What is under way meanwhile is in `pipeline.py`.
+
 The loss is the mean over the whole batch, so that gradients are added over ranks and never
 averaged: neither a batch that doesn't divide by the ranks nor the number of ranks changes them."""
 
@@ -18,20 +20,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from ..errors import InputError, Problem, TrainingError
 from ..model.dlrm import Dlrm as Facts
 from . import metrics
-from .batch import SparseBatch
 from .build import (
     CachedEmbeddings,
     Embeddings,
@@ -43,9 +43,9 @@ from .build import (
 from .checkpoint.checkpoints import Checkpoints, checkpoints
 from .checkpoint.folder import forget_tables
 from .data import Part, Samples, Source, open_data
-from .distribution import Distributed
-from .embedding import EmbeddingCollection
+from .exchange import Exchange
 from .model import Dlrm
+from .pipeline import Coming, Sums, depth, sparse, windows
 from .settings import SYNTHETIC, Settings, factor
 from .sharded import ShardedEmbeddingCollection
 from .world import World
@@ -109,38 +109,47 @@ class Trainer:
         """A new model, with tables of its own or those of another one, `shared`."""
         self.settings, self.world = settings, world
         compute = compute_type(settings.precision, settings.device)
-        self.embeddings = shared or embeddings_of(facts, settings, world)
+        self.exchange = Exchange()
+        self.embeddings = shared or embeddings_of(facts, settings, world, self.exchange)
         self.model = Dlrm(facts, self.embeddings, seed=settings.seed, compute=compute)
         self.model.parts.to(settings.device)
         self.parameters = list(self.model.parts.parameters())
         self.optimizer = dense_optimizer(self.parameters, settings)
         self.seen = metrics.Streaming()
-        self._following: tuple[Part, Distributed] | None = None
+        sharded = isinstance(self.embeddings, ShardedEmbeddingCollection)
+        self.ahead = depth(settings, world.size if sharded else 1)
+        """Batches that `step` may know in addition to its own."""
+        self._coming: list[Coming] = []
 
-    def step(self, part: Part, scale: float, following: Part | None = None) -> float:
+    def step(self, part: Part, scale: float, following: Sequence[Part] = ()) -> float:
         """Trains on this rank's samples of a batch, with learning rates times `scale`. Returns
-        this rank's share of the loss. Caches fetch the rows of the `following` batch meanwhile.
+        this rank's share of the loss. The `following` batches, up to `ahead`, are on their way
+        meanwhile; all ranks give the same number of them.
 
         Raises `TrainingError` when the loss is not a number."""
-        pooled = self.begin(part)
-        if following is not None:
-            self._prefetch(following)
-        return self.finish(part, pooled, scale)
+        known = {id(each.part): each for each in self._coming}
+        found = [known.get(id(each)) or self._come(each) for each in (part, *following)]
+        now, *self._coming = found
+        self._enter(found)
+        return self.finish(now, scale)
 
-    def begin(self, part: Part) -> Tensor:
-        """The pooled rows of this rank's samples, as the tables are now."""
-        known, self._following = self._following, None
-        given = known[1] if known and known[0] is part else _sparse(part.samples)
-        pooled: Tensor = self.embeddings(given)
-        return pooled
+    def begin(self, part: Part) -> Coming:
+        """A batch that has its rows, as the tables are now."""
+        found = self._come(part)
+        found.look_up()
+        return found
 
-    def _prefetch(self, part: Part) -> None:
-        if isinstance(self.embeddings, ShardedEmbeddingCollection):
-            batch = self.embeddings.distribute(_sparse(part.samples))
-            self._following = part, batch
-            self.embeddings.prefetch(batch)
-        elif isinstance(self.embeddings, EmbeddingCollection):
-            self.embeddings.prefetch(_sparse(part.samples))
+    def _come(self, part: Part) -> Coming:
+        return Coming(part, self.embeddings, self.settings.device)
+
+    def _enter(self, batches: Sequence[Coming]) -> None:
+        """Looks up the rows of the first of some batches, and fetches those of the second into
+        caches."""
+        for batch in batches[:1]:
+            batch.look_up()
+        if self.ahead > 1:
+            for batch in batches[1:2]:
+                batch.prefetch()
 
     def cache_report(self) -> dict[str, float] | None:
         """What the caches of all ranks did so far; `None` where tables have none."""
@@ -163,73 +172,78 @@ class Trainer:
         if all(self.world.gather(tables.is_on_disk)):
             tables.checkpoint()
 
-    def finish(self, part: Part, pooled: Tensor, scale: float) -> float:
+    def finish(self, now: Coming, scale: float) -> float:
         """The rest of a step, with the rows that it began with."""
         self.embeddings.set_learning_rate(self.settings.learning_rate * scale)
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.dense_learning_rate * scale
         self.optimizer.zero_grad(set_to_none=True)
-        loss, gradient = self._dense(part, pooled.detach())
-        waiting = self._add_up()
-        torch.autograd.backward(pooled, gradient)
-        if waiting is not None:
-            self._share_out(*waiting)
+        sums = Sums(self.exchange)
+        loss = self._dense(now, sums)
+        now.update()
+        sums.go_on()
+        self._enter(self._coming)
+        sums.finish()
         self.optimizer.step()
         return loss
 
-    def _dense(self, part: Part, pooled: Tensor) -> tuple[float, Tensor]:
-        """Loss of this rank's samples over those of the whole batch, and its gradient for the
-        pooled rows; gradients of the MLPs are left in their parameters."""
-        samples, count = part.samples, len(part.samples)
-        dense, labels = (
-            torch.from_numpy(each).to(self.settings.device)
-            for each in (samples.dense, samples.labels)
-        )
+    def _dense(self, now: Coming, sums: Sums) -> float:
+        """Loss of this rank's samples over those of the whole batch. Leaves gradients of the MLPs
+        in their parameters, and begins to add them up and to send those of rows."""
+        samples, count = now.part.samples, len(now.part.samples)
         size = max(1, -(-count // self.settings.accumulate))
+        parts, pipelined = self.model.parts, self.settings.pipeline
         loss, gradients, logits = 0.0, list[Tensor](), list[Tensor]()
-        for first in range(0, count, size):
+        pooled = None if pipelined else now.pooled()
+        top = [each for name, each in parts.named_parameters() if not name.startswith("bottom.")]
+        for first in range(0, max(count, 1), size):
             some = slice(first, first + size)
-            rows = pooled[some].requires_grad_()
-            found = self.model.parts(dense[some], rows)
-            each = torch.nn.functional.binary_cross_entropy_with_logits(
-                found, labels[some], reduction="sum"
-            )
-            torch.autograd.backward(each / part.whole)
-            loss += float(each.detach())
-            logits.append(found.detach())
+            low = parts.below(now.dense[some]) if count else now.dense[:0]
+            if pooled is None:
+                pooled = now.pooled()
+                for coming in self._coming:
+                    coming.send_indices()
+            rows, cut = pooled[some].requires_grad_(), low.detach().requires_grad_()
+            if count:
+                found = parts.above(cut, rows)
+                each = torch.nn.functional.binary_cross_entropy_with_logits(
+                    found, now.labels[some], reduction="sum"
+                )
+                torch.autograd.backward(each / now.part.whole)
+                loss += float(each.detach())
+                logits.append(found.detach())
+            self._require_finite(loss, now.part)
             gradients.append(rows.grad if rows.grad is not None else torch.zeros_like(rows))
-        if not math.isfinite(loss):
-            said = f"the loss is {loss} at sample {part.first:,} or one of the {count} behind it"
-            help_ = "a lower --lr or --dense-lr, or --warmup"
-            place = f"rank {self.world.rank}" if self.world.size > 1 else ""
-            raise TrainingError([Problem("", place, said, help_)])
+            last = first + size >= count
+            if last and pipelined:
+                sums.start(top)
+                now.send_gradient(torch.cat(gradients))
+            if count:
+                torch.autograd.backward(low, cut.grad)
         if logits:
             self.seen.add(torch.cat(logits).cpu().numpy(), samples.labels)
-        return loss / part.whole, torch.cat(gradients) if gradients else torch.zeros_like(pooled)
+        if pipelined:
+            sums.go_on()
+            sums.start(list(parts.bottom.parameters()))
+        else:
+            sums.start(top)
+            sums.start(list(parts.bottom.parameters()))
+            now.send_gradient(torch.cat(gradients))
+        return loss / now.part.whole
 
-    def _add_up(self) -> tuple[Tensor, Any] | None:
-        """Starts adding up the gradients of the MLPs over the ranks."""
-        if self.world.size == 1:
-            return None
-        flat = torch.cat(
-            [
-                (torch.zeros_like(each) if each.grad is None else each.grad).view(-1)
-                for each in self.parameters
-            ]
-        )
-        return flat, dist.all_reduce(flat, async_op=True)
-
-    def _share_out(self, flat: Tensor, work: Any) -> None:  # noqa: ANN401 - PyTorch's own type
-        work.wait()
-        place = 0
-        for each in self.parameters:
-            each.grad = flat[place : place + each.numel()].view_as(each)
-            place += each.numel()
+    def _require_finite(self, loss: float, part: Part) -> None:
+        if math.isfinite(loss):
+            return
+        count = len(part.samples)
+        said = f"the loss is {loss} at sample {part.first:,} or one of the {count} behind it"
+        help_ = "a lower --lr or --dense-lr, or --warmup"
+        place = f"rank {self.world.rank}" if self.world.size > 1 else ""
+        raise TrainingError([Problem("", place, said, help_)])
 
     @torch.no_grad()
     def logits(self, samples: Samples) -> NDArray[np.float32]:
         """Predictions for these samples, float32 [n]."""
-        rows = self.embeddings(_sparse(samples))
+        rows = self.embeddings(sparse(samples))
         if not len(samples):
             return np.zeros(0, np.float32)
         dense = torch.from_numpy(samples.dense).to(self.settings.device)
@@ -280,8 +294,7 @@ def _course(
     every = _REPORT_STEPS if steps is None else max(1, steps // _REPORTS)
     begin = time.monotonic()
     parts = _parts(source, settings, world, steps, outcome)
-    ahead = settings.cache_memory is not None
-    for part, following in _with_next(parts) if ahead else ((part, None) for part in parts):
+    for part, following in windows(parts, trainer.ahead):
         scale = factor(outcome.steps, steps, settings.warmup, settings.decay)
         trainer.step(part, scale, following)
         outcome.steps += 1
@@ -307,15 +320,6 @@ def _course(
     saved.settle()
     outcome.cache = trainer.cache_report()
     outcome.checkpoints = saved.report()
-
-
-def _with_next(parts: Iterator[Part]) -> Iterator[tuple[Part, Part | None]]:
-    """Each part with the one behind it."""
-    part = next(parts, None)
-    while part is not None:
-        following = next(parts, None)
-        yield part, following
-        part = following
 
 
 def _steps(settings: Settings, source: Source) -> int | None:
@@ -433,7 +437,3 @@ class _Held:
         mine = (np.concatenate([empty, *self._logits]), np.concatenate([empty, *self._labels]))
         found = self.world.gather(mine)
         return metrics.exact(*(np.concatenate(each) for each in zip(*found, strict=True)))
-
-
-def _sparse(samples: Samples) -> SparseBatch:
-    return SparseBatch(torch.from_numpy(samples.lengths), torch.from_numpy(samples.indices))

@@ -104,7 +104,15 @@ class DenseParts(nn.Module):
         """dense [B, dense features] and pooled rows [B, sum of widths] -> logits [B], float32.
 
         Matrices are multiplied in the type `compute`."""
-        low = self.bottom(dense.to(self.compute))
+        return self.above(self.below(dense), pooled)
+
+    def below(self, dense: Tensor) -> Tensor:
+        """The bottom MLP: dense [B, dense features] -> [B, D], in the type `compute`."""
+        low: Tensor = self.bottom(dense.to(self.compute))
+        return low
+
+    def above(self, low: Tensor, pooled: Tensor) -> Tensor:
+        """Interaction and top MLP: `below`'s result and pooled rows -> logits [B], float32."""
         pooled = pooled.to(self.compute)
         if self.kind == "dot":
             met = pairs(low, pooled, self.lower, self.whole)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .course import Steps
 from .exchange import Exchange
 from .sharding import Placement
 
@@ -29,26 +30,33 @@ class Nodes:
         self.width, self.node = self.widths[self.place], self.nodes[mine]
         self.columns = _core.Columns(self.node, self.widths, placement.node_runs(mine))
 
-    def forward(self, pooled: Tensor, samples: list[int], into: Tensor) -> None:
+    def forward(self, pooled: Tensor, samples: list[int], into: Tensor) -> Steps[None]:
         """Adds up the rows `pooled` [samples of all ranks, columns of this rank] and fills `into`,
-        the blocks of all nodes."""
+        the blocks of all nodes. Pauses before it waits."""
         parts = torch.split(pooled, samples)
         sent = torch.cat([parts[rank] for rank in self._order()]).view(-1)
         give, take, rows = self._within(samples)
-        got = self.exchange.swap_rows("forward", sent, give, take)
+        under_way = self.exchange.start_rows("rows", sent, give, take)
+        yield
+        got = self.exchange.wait_rows(under_way)
         sums = torch.empty(rows * self.node)
         self.columns.collect(rows, got.numpy(), sums.numpy())
-        self.exchange.swap_rows("forward", sums, *self._across(samples), into)
+        under_way = self.exchange.start_rows("rows", sums, *self._across(samples), into)
+        yield
+        self.exchange.wait_rows(under_way)
 
-    def backward(self, gradient: Tensor, samples: list[int]) -> Tensor:
-        """The gradient of `pooled` from that of the blocks of all nodes."""
+    def backward(self, gradient: Tensor, samples: list[int]) -> Steps[Tensor]:
+        """The gradient of `pooled` from that of the blocks of all nodes. Pauses before it waits."""
         give, take = self._across(samples)
-        sums = self.exchange.swap_rows("backward", gradient, take, give)
+        under_way = self.exchange.start_rows("gradients", gradient, take, give)
+        yield
+        sums = self.exchange.wait_rows(under_way)
         give, take, rows = self._within(samples)
         sent = torch.empty(sum(take))
         self.columns.spread(rows, sums.numpy(), sent.numpy())
-        got = self.exchange.swap_rows("backward", sent, take, give)
-        got = got.view(sum(samples), self.width)
+        under_way = self.exchange.start_rows("gradients", sent, take, give)
+        yield
+        got = self.exchange.wait_rows(under_way).view(sum(samples), self.width)
         order = self._order()
         sizes = [samples[rank] for rank in order]
         parts = dict(zip(order, torch.split(got, sizes), strict=True))

@@ -41,6 +41,11 @@ class Outbox:
         if count:
             self._bytes[:count].copy_(sent.view(-1).view(torch.uint8))
 
+    @property
+    def place(self) -> tuple[int, int, int, int]:
+        """Number, version, descriptor and size: where other processes find it."""
+        return self.number, self.version, self.descriptor, self.size
+
     def _grow(self, size: int) -> None:
         self.close()
         self.descriptor = os.memfd_create("armillary", os.MFD_CLOEXEC)

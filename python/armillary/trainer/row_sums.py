@@ -88,7 +88,7 @@ class RowSums:
             parts += [found[table, own][1] for table in both for own in self._shards(table, rank)]
             give.append(sum(counts[table] * len(self._shards(table, rank)) for table in both))
             take.append(sum(counts[table] * len(self._shards(table, other)) for table in both))
-        received = self.exchange.swap(torch.cat(parts), give, take)
+        received = self.exchange.swap("row_sums", torch.cat(parts), give, take)
         every: dict[tuple[int, int], Tensor] = {}
         for other, block in enumerate(torch.split(received, take)):
             keys = [(table, shard) for table in counts for shard in self._shards(table, other)]

@@ -119,6 +119,8 @@ class Settings:
     """Threads of each process; when not given, the cores shared out."""
     plan: str | None = None
     """Sharding plan; when not given, tables are shared out whole by size."""
+    pipeline: bool = True
+    """Whether the exchanges of a batch, and those of the next, go on while the MLPs work."""
     timeout: float = 60.0
     """Seconds after which a process that hears nothing from the others gives up."""
 

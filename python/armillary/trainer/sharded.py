@@ -33,6 +33,7 @@ from ..errors import InputError, Problem, TrainingError
 from ..model.sharding_plan import ShardingPlan
 from .batch import SparseBatch
 from .caching import Caching
+from .course import Course, Steps, finished
 from .distribution import Bags, Distributed, Distribution
 from .embedding import EmbeddingCollection
 from .exchange import Exchange, Pending
@@ -93,7 +94,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         hierarchical = "table_row" in schemes
         self._sums = RowSums(self.placement, self.exchange, optimizer, self._held)
         self._nodes = Nodes(self.placement, self.exchange) if hierarchical else None
-        self._spare = torch.empty(0)
+        self._spare: list[Tensor] = []
         self._steps = self._resumed() if caching is not None else 0
 
     def forward(self, sparse: SparseBatch | Distributed) -> Tensor:
@@ -131,28 +132,42 @@ class ShardedEmbeddingCollection(torch.nn.Module):
 
     def distribute(self, sparse: SparseBatch) -> Distributed:
         """Sends each of this rank's lookups to the ranks that hold the row. Raises as `forward`."""
+        return finished(self.distributing(sparse))
+
+    def distributing(self, sparse: SparseBatch) -> Steps[Distributed]:
+        """`distribute` with pauses."""
         return self._distribution(sparse)
 
     def _run_forward(self, batch: Distributed) -> Tensor:
-        """The pooled rows of this rank's samples, or the rows of its lookups."""
+        return finished(self.looking_up(batch))
+
+    def looking_up(self, batch: Distributed) -> Steps[Tensor]:
+        """The pooled rows of this rank's samples, or the rows of its lookups. Pauses before it
+        waits for those of other ranks."""
         if self.placement.unpooled:
             return self._forward_lookups(batch)
         placement, exchange = self.placement, self.exchange
         mine = batch.samples[exchange.rank]
-        blocks = self._blocks(mine)
+        room, blocks = self._room(mine)
         direct, node, data = self._parts(blocks, mine)
         pooled = torch.empty(batch.whole, 0)
         for collection, bags in zip(self._held, batch.held, strict=True):
             pooled = self._look_up(collection, bags)
         give, take = self._row_counts(batch.samples)
-        near = pooled[:, : self._near].reshape(-1)
-        exchange.swap_rows("forward", near, give, take, direct)
+        near = exchange.start_rows("rows", pooled[:, : self._near].reshape(-1), give, take, direct)
+        far = None
         if self._nodes is not None:
-            self._nodes.forward(pooled[:, self._near :], batch.samples, node)
+            far = Course(self._nodes.forward(pooled[:, self._near :], batch.samples, node))
+            far.go_on()
         for collection in self._copies:
             data.copy_(self._look_up(collection, batch.own).view(-1))
         out = torch.empty(mine, placement.firsts[-1])
+        yield
+        exchange.wait_rows(near)
+        if far is not None:
+            far.finish()
         self._columns.collect(mine, blocks.numpy(), out.numpy())
+        self._spare.append(room)
         for feature, share in batch.shares:
             out[:, placement.firsts[feature] : placement.firsts[feature + 1]] *= share
         return out
@@ -168,7 +183,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             for index, block in zip(group, blocks, strict=True):
                 rows[index] = block
         out = torch.empty(lookups.firsts[-1], self.tables[self.placement.table_of[0]].dim)
-        for stream, values in lookups.home("forward", rows):
+        for stream, values in lookups.home("rows", rows):
             out[lookups.place(stream), stream.columns.start : stream.columns.stop] = values
         for collection in self._copies:
             counts = [lookups.count(stream) for stream in lookups.data]
@@ -180,8 +195,13 @@ class ShardedEmbeddingCollection(torch.nn.Module):
     def _run_backward(
         self, batch: Distributed, gradient: Tensor, *, of_weights: bool = False
     ) -> Tensor | None:
+        return finished(self.updating(batch, gradient, of_weights=of_weights))
+
+    def updating(
+        self, batch: Distributed, gradient: Tensor, *, of_weights: bool = False
+    ) -> Steps[Tensor | None]:
         """Updates all tables by the gradient of this rank's results. Returns the gradient of the
-        lookups' weights, if asked."""
+        lookups' weights, if asked. Pauses before it waits for the gradients of other ranks."""
         gradient = gradient.detach().to(torch.float32).contiguous()
         if self.placement.unpooled:
             self._backward_lookups(batch, gradient)
@@ -192,18 +212,22 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             gradient = gradient.clone()
         for feature, share in batch.shares:
             gradient[:, placement.firsts[feature] : placement.firsts[feature + 1]] *= share
-        blocks = self._blocks(mine)
+        room, blocks = self._room(mine)
         finite = self._columns.spread(mine, gradient.numpy(), blocks.numpy())
         fault = None if finite or not self._finite_only else self._not_finite(gradient)
-        exchange.meet("update", [], fault)
+        meeting = exchange.call("update", [], fault)
         direct, node, data = self._parts(blocks, mine)
         copied = self._start_copied(batch.samples, data) if self._copies else None
         give, take = self._row_counts(batch.samples)
-        near = exchange.swap_rows("backward", direct, take, give)
-        both = near.view(batch.whole, self._near)
-        if self._nodes is not None:
-            far = self._nodes.backward(node, batch.samples)
-            both = torch.cat((both, far), 1)
+        under_way = exchange.start_rows("gradients", direct, take, give)
+        far = None if self._nodes is None else Course(self._nodes.backward(node, batch.samples))
+        if far is not None:
+            far.go_on()
+        yield
+        exchange.met(meeting)
+        both = exchange.wait_rows(under_way).view(batch.whole, self._near)
+        if far is not None:
+            both = torch.cat((both, far.finish()), 1)
         work = [
             Work(collection, bags, both)
             for collection, bags in zip(self._held, batch.held, strict=True)
@@ -213,6 +237,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             every = exchange.wait(copied).to(torch.float32)
             last = [Work(collection, batch.copied, every) for collection in self._copies]
             found += [self._update_one(each, of_weights=of_weights) for each in last]
+        self._spare.append(room)
         return self._of_weights(batch, found) if of_weights else None
 
     def _backward_lookups(self, batch: Distributed, gradient: Tensor) -> None:
@@ -221,7 +246,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         assert lookups is not None
         finite = not self._finite_only or bool(gradient.isfinite().all())
         self.exchange.meet("update", [], None if finite else self._not_finite(gradient))
-        found = lookups.away("backward", gradient)
+        found = lookups.away("gradients", gradient)
         work = [
             Work(collection, bags, torch.cat([found[stream] for stream in group]))
             for group, collection, bags in zip(groups, self._held, batch.held, strict=True)
@@ -245,7 +270,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         values = torch.zeros(lookups.firsts[-1])
         counts = [sum(each) for each in lookups.held[: len(lookups.held) - len(lookups.data)]]
         held = torch.split(found[0], counts) if self._held else ()
-        for stream, block in lookups.home("backward", held, 1):
+        for stream, block in lookups.home("gradients", held, 1):
             values[lookups.place(stream)] += block.view(-1)
         if self._copies:
             own = torch.split(lookups.own(found[-1]), [*map(lookups.count, lookups.data)])
@@ -277,10 +302,8 @@ class ShardedEmbeddingCollection(torch.nn.Module):
     def _start_copied(self, samples: list[int], gradient: Tensor) -> Pending:
         """Begins to send the gradient of copied tables to all ranks."""
         exchange, width = self.exchange, self.placement.widths[-1]
-        sent = gradient.to(exchange.types["backward"] if exchange.size > 1 else torch.float32)
-        sent = sent.repeat(exchange.size)
-        give = [gradient.numel()] * exchange.size
-        return exchange.start(sent, give, [each * width for each in samples])
+        sent = gradient.to(exchange.types["gradients"] if exchange.size > 1 else torch.float32)
+        return exchange.start_all("gradients", sent, [each * width for each in samples])
 
     def _not_finite(self, gradient: Tensor) -> TrainingError:
         sample, column = (~gradient.isfinite()).nonzero()[0].tolist()
@@ -291,12 +314,13 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             place = f"gradient: lookup {sample}"
         return TrainingError([Problem("", place, f"{value} in the gradient", "finite numbers")])
 
-    def _blocks(self, samples: int) -> Tensor:
-        """Room for what a rank receives for its samples: the blocks of `Placement.widths`."""
+    def _room(self, samples: int) -> tuple[Tensor, Tensor]:
+        """Memory, to be put into `_spare` when it is free, and its part for what a rank receives
+        for its samples: the blocks of `Placement.widths`."""
         count = samples * sum(self.placement.widths)
-        if self._spare.numel() < count:
-            self._spare = torch.empty(count)
-        return self._spare[:count]
+        room = self._spare.pop() if self._spare else torch.empty(0)
+        room = room if room.numel() >= count else torch.empty(count)
+        return room, room[:count]
 
     def _parts(self, blocks: Tensor, samples: int) -> tuple[Tensor, Tensor, Tensor]:
         """The blocks of ranks, of nodes, and of copied tables."""

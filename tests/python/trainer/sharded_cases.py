@@ -17,14 +17,22 @@ import torch.distributed as dist
 from torch import Tensor
 
 from armillary.errors import ArmillaryError
+from armillary.model import load_model
+from armillary.model.dlrm import parse
 from armillary.model.sharding_plan import ShardingPlan, TablePlan
 from armillary.trainer import optimizers
 from armillary.trainer.batch import SparseBatch
+from armillary.trainer.data import Source, open_data
+from armillary.trainer.data.synthetic import Synthetic
 from armillary.trainer.embedding import EmbeddingCollection
 from armillary.trainer.exchange import Exchange
+from armillary.trainer.loop import Trainer
+from armillary.trainer.pipeline import windows
 from armillary.trainer.rectangles import whole_tables
+from armillary.trainer.settings import Settings
 from armillary.trainer.sharded import ShardedEmbeddingCollection
 from armillary.trainer.tables import Feature, Table
+from armillary.trainer.world import World
 
 OPTIMIZERS: dict[str, optimizers.Optimizer] = {
     "sgd": optimizers.Sgd(learning_rate=0.1, weight_decay=0.01),
@@ -202,7 +210,7 @@ def swaps(spec: Spec, exchange: Exchange) -> bool:
                 [torch.arange(counts[of, rank]) + start + 10 * of + rank for of in range(size)]
             )
             give, take = counts[rank].tolist(), counts[:, rank].tolist()
-            under_way.append((exchange.start(sent, give, take), wanted))
+            under_way.append((exchange.start("other", sent, give, take), wanted))
         for place in random.permutation(len(under_way)):
             pending, wanted = under_way[place]
             right = right and torch.equal(exchange.wait(pending), wanted)
@@ -312,11 +320,11 @@ def narrow(spec: Spec, exchange: Exchange, steps: int) -> float:
     """The error of the results with 16-bit numbers on the wire."""
     job = Job(spec, exchange)
     wanted = job.train(job.single(), range(steps), whole=True)
-    exchange.types = {"forward": torch.float16, "backward": torch.bfloat16}
+    exchange.types = {"rows": torch.float16, "gradients": torch.bfloat16}
     try:
         found = job.train(job.sharded(), range(steps), whole=False)
     finally:
-        exchange.types = {"forward": torch.float32, "backward": torch.float32}
+        exchange.types = {"rows": torch.float32, "gradients": torch.float32}
     return _error(torch.cat(found), torch.cat(wanted))[1]
 
 
@@ -330,9 +338,55 @@ def leave(spec: Spec, exchange: Exchange, rank: int) -> None:
     job.train(sharded, range(2, 4), whole=False)
 
 
+def trained(exchange: Exchange, steps: int, shares: bool, given: dict[str, Any]) -> str:
+    """The bits of a run on all ranks: of its scores between steps, of its MLPs and its tables. Some
+    ranks have no sample of every third batch."""
+    facts = parse(load_model("dlrm-small"))
+    world = World(exchange.rank, exchange.size)
+    settings = Settings("dlrm-small", nproc=world.size, threads=1, **given)
+    trainer = Trainer(settings, facts, world)
+    trainer.exchange._shares = shares and trainer.exchange._shares
+    source, _ = open_data(settings, facts)
+    sizes = [3 if step % 3 == 2 else 40 for step in range(steps)]
+    parts = [
+        part
+        for step, size in enumerate(sizes)
+        for part in replaced(source, 40 * step, size).parts(size, world.rank, world.size)
+    ]
+    bits = hashlib.sha256()
+    for part, following in windows(iter(parts), trainer.ahead):
+        trainer.step(part, 1.0, following)
+        bits.update(trainer.logits(part.samples).tobytes())
+    for values in trainer.parameters:
+        bits.update(values.detach().numpy().tobytes())
+    assert isinstance(trainer.embeddings, ShardedEmbeddingCollection)
+    for each in trainer.embeddings.rectangles():
+        bits.update(each.values.contiguous().view(torch.uint8).numpy().tobytes())
+    return bits.hexdigest()
+
+
+def replaced(source: Source, first: int, size: int) -> Source:
+    """The samples of a synthetic source from one on."""
+    assert isinstance(source, Synthetic)
+    return source.over(first, size)
+
+
 CASES: dict[str, Callable[..., Any]] = {
     case.__name__: case
-    for case in (compare, sockets, swaps, digest, spoiled, uneven, modes, save, load, narrow, leave)
+    for case in (
+        compare,
+        sockets,
+        swaps,
+        digest,
+        spoiled,
+        uneven,
+        modes,
+        save,
+        load,
+        narrow,
+        leave,
+        trained,
+    )
 }
 
 

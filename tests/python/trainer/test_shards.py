@@ -192,6 +192,20 @@ def test_several_exchanges_are_under_way_at_once(group: Ranks, size: int) -> Non
     assert group.same("swaps", size, spec=mixed("sgd", size))
 
 
+@pytest.mark.parametrize(
+    ("given", "shares"),
+    [({}, True), ({"accumulate": 3, "cache_memory": "40 MiB"}, True), ({}, False)],
+    ids=["memory", "caches", "sockets"],
+)
+def test_the_pipeline_changes_no_bit(group: Ranks, given: dict[str, Any], shares: bool) -> None:
+    """Batches without samples on some ranks, and evaluations between steps."""
+    with_it, without = (
+        group.run("trained", SIZE, steps=4, shares=shares, given={**given, "pipeline": each})
+        for each in (True, False)
+    )
+    assert with_it == without and len(set(with_it)) == SIZE
+
+
 def test_repeated_runs_have_the_same_bits(group: Ranks) -> None:
     spec = mixed("row_wise_adagrad")
     first = group.run("digest", size=SIZE, spec=spec, steps=4)
