@@ -19,7 +19,7 @@ import torch
 
 from armillary.model import load_model
 from armillary.model.dlrm import Dlrm, parse
-from armillary.trainer.data.samples import Part, Samples
+from armillary.trainer.data.samples import Part, Position, Samples
 from armillary.trainer.loop import Trainer
 from armillary.trainer.settings import Settings
 from armillary.trainer.world import World, joined
@@ -52,7 +52,8 @@ def batches(facts: Dlrm, batch: int, steps: int, world: World) -> list[Part]:
         labels = (made.random(batch) < 0.256).astype(np.float32)
         indices = np.concatenate([column[step] for column in columns], dtype=np.int32)
         samples = Samples(dense, lengths, indices, labels)
-        found.append(Part(samples, step * batch, batch * world.size))
+        after = Position(0, (step + 1) * batch * world.size)
+        found.append(Part(samples, step * batch, batch * world.size, after))
     return found
 
 

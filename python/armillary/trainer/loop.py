@@ -22,7 +22,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +41,7 @@ from .build import (
 )
 from .checkpoint.checkpoints import Checkpoints, checkpoints
 from .checkpoint.folder import forget_tables
-from .data import Part, Samples, Source, open_data
+from .data import START, Part, Position, Samples, Source, open_data
 from .exchange import Exchange
 from .model import Dlrm
 from .pipeline import Coming, Sums, depth, sparse, windows
@@ -88,8 +87,10 @@ class Outcome:
     lookups whose row was there, `stall_seconds` the sum of what the ranks waited for rows."""
     tensor_trains: dict[str, float] = field(default_factory=dict)
     """Tables that are trains of tensors, and how many times smaller that makes each."""
-    pass_batches: int | None = None
-    """Batches of a pass over the data, once they are known."""
+    position: Position = START
+    """Where the data is behind the last step."""
+    data: str = ""
+    """Names the data and its order, where there is any: `Source.identity`."""
     checkpoints: dict[str, Any] | None = None
     """What checkpoints cost; `None` where there are none. `stall_seconds` is how long training
     waited for them."""
@@ -273,7 +274,7 @@ def train(
     world.agree({**asdict(settings), "samples": source.size, "held-out samples": held_out.size})
     forget_tables(settings, world.rank, world.size)
     trainer = Trainer(settings, facts, world)
-    outcome = Outcome(tensor_trains=ratios(trainer.embeddings))
+    outcome = Outcome(tensor_trains=ratios(trainer.embeddings), data=source.identity)
     with checkpoints(trainer, outcome) as saved:
         _course(trainer, source, held_out, outcome, saved, progress, write)
     return outcome
@@ -299,6 +300,7 @@ def _course(
         trainer.step(part, scale, following)
         outcome.steps += 1
         outcome.samples += part.whole
+        outcome.position = part.after
         if outcome.steps % every == 0 or outcome.steps == steps:
             outcome.seconds += time.monotonic() - begin
             begin = time.monotonic()
@@ -339,22 +341,21 @@ def _parts(
     if steps is not None and done > steps:
         said = f"the checkpoint is of step {done:,}, behind the end at step {steps:,}"
         raise InputError([Problem(settings.checkpoint or "", "--steps", said, f"{done:,} or more")])
-    first = done % outcome.pass_batches if bounded and outcome.pass_batches else done
+    start = outcome.position
     while not (bounded and done == steps):
-        number = first
-        for part in islice(source.parts(settings.batch, world.rank, world.size), first, None):
+        before = -1 if start.sample else done
+        for part in source.parts(settings.batch, world.rank, world.size, start):
             if bounded and done == steps:
                 return
             if settings.data != SYNTHETIC:
                 world.same_batch(part.whole)
             yield part
-            done, number = done + 1, number + 1
+            done += 1
         if settings.data != SYNTHETIC:
             world.same_batch(0)
-            outcome.pass_batches = number
-        first = 0
-        if not bounded or not number:
+        if not bounded or done == before:
             return
+        start = Position(start.epoch + 1)
 
 
 def _report(

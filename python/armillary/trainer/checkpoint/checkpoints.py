@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from ...errors import InputError, Problem
+from ..data import Position
 from ..sharded import ShardedEmbeddingCollection
 from ..tensor_train import SplitEmbeddings
 from .content import Content
@@ -36,7 +37,8 @@ class Progress(Protocol):
     seconds: float
     evaluations: list[dict[str, Any]]
     bound: dict[str, Any] | None
-    pass_batches: int | None
+    position: Position
+    data: str
 
 
 class Checkpoints:
@@ -88,7 +90,8 @@ class Checkpoints:
             "seconds": progress.seconds,
             "evaluations": list(progress.evaluations),  # It grows while this is written.
             "bound": progress.bound,
-            "pass_batches": progress.pass_batches,
+            "position": progress.position.as_dict(),
+            "data": progress.data,
         }
 
 
@@ -125,10 +128,13 @@ def checkpoints(trainee: Trainee, progress: Progress) -> Iterator[Checkpoints]:
         if steps:
             content = together(world, lambda: Content(folder, steps[-1]))
             together(world, lambda: require_fit(content, asdict(settings), tables))
+            together(world, lambda: _require_data(content, progress))
             together(world, lambda: content.check(world.rank, world.size))
             together(world, lambda: restore(content, trainee, shards))
             for name, value in content.last.progress.items():
-                if name != "updates":
+                if name == "position":
+                    progress.position = Position.from_dict(value)
+                elif name != "updates":
                     setattr(progress, name, value)
             saver.base = saver.report.resumed = content.last.step
             first, *others = (manifest.bytes for manifest in content.chain)
@@ -141,6 +147,16 @@ def checkpoints(trainee: Trainee, progress: Progress) -> Iterator[Checkpoints]:
         yield made
     finally:
         saver.close()
+
+
+def _require_data(content: Content, progress: Progress) -> None:
+    known = content.last.progress.get("data")
+    if progress.data and known != progress.data:
+        said = f"was made with other data: {known}, and this is {progress.data}"
+        help_ = "the same samples in the same order"
+        raise InputError(
+            [Problem(str(content.folder.of(content.last.step)), "--data", said, help_)]
+        )
 
 
 def _claim(folder: Folder, resume: bool) -> None:

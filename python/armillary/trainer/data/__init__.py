@@ -7,9 +7,9 @@ from pathlib import Path
 from ...errors import InputError, Problem
 from ...model.dlrm import Dlrm
 from ..settings import DEFAULT_SAMPLES, SYNTHETIC, Settings
-from .samples import DENSE, Part, Samples, Source, share
+from .samples import DENSE, START, Part, Position, Samples, Source, share
 
-__all__ = ["Part", "Samples", "Source", "open_data", "share"]
+__all__ = ["START", "Part", "Position", "Samples", "Source", "open_data", "share"]
 
 EVALUATION_SAMPLES = 100_000
 """Synthetic samples of an evaluation, unless the settings say."""

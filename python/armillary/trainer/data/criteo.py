@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from ...errors import InputError, Problem
-from .samples import DENSE, Part, Samples, logarithms, narrowed, share
+from .samples import DENSE, START, Part, Position, Samples, identity, logarithms, narrowed, share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,13 +79,20 @@ class Criteo:
         counts = [each.count for each in self.files]
         return None if None in counts else sum(count or 0 for count in counts)
 
-    def parts(self, batch: int, rank: int, ranks: int) -> Iterator[Part]:
+    @property
+    def identity(self) -> str:
+        """As `Source.identity`: by the names and sizes of the files."""
+        files = [(each.path.name, _size(each.path), each.first, each.count) for each in self.files]
+        return identity("criteo", files, self.rows)
+
+    def parts(self, batch: int, rank: int, ranks: int, start: Position = START) -> Iterator[Part]:
         """As `Source.parts`. Raises `InputError` naming file, line and field."""
-        waiting: list[tuple[int, int, _Piece]] = []
+        waiting: list[tuple[int, int, Position, _Piece]] = []
         lines = 0
-        for first, whole, pieces in _batches(self.files, batch):
+        for first, whole, pieces in _batches(self.files, batch, start.sample):
             mine = share(whole, rank, ranks)
-            waiting.append((first + mine.start, whole, _cut(pieces, mine)))
+            after = Position(start.epoch, first + whole)
+            waiting.append((first + mine.start, whole, after, _cut(pieces, mine)))
             lines += len(mine)
             if lines >= _GROUP:
                 yield from self._parsed(waiting)
@@ -95,16 +102,16 @@ class Criteo:
     def bound(self, first: int, count: int) -> None:
         """`None`: the probabilities behind these clicks are unknown."""
 
-    def _parsed(self, waiting: list[tuple[int, int, _Piece]]) -> Iterator[Part]:
+    def _parsed(self, waiting: list[tuple[int, int, Position, _Piece]]) -> Iterator[Part]:
         """The parts of several batches, parsed together."""
-        labels, counts, ids = self._values([piece for _, _, piece in waiting])
+        labels, counts, ids = self._values([piece for _, _, _, piece in waiting])
         dense, place = logarithms(counts), 0
-        for first, whole, piece in waiting:
+        for first, whole, after, piece in waiting:
             here = slice(place, place + piece.count)
             place += piece.count
             lengths = np.ones((CATEGORIES, piece.count), np.int32)
             indices = narrowed(ids[:, here].ravel(), self.rows)
-            yield Part(Samples(dense[here], lengths, indices, labels[here]), first, whole)
+            yield Part(Samples(dense[here], lengths, indices, labels[here]), first, whole, after)
 
     def _values(
         self, pieces: list[_Piece]
@@ -209,6 +216,13 @@ def _natural(path: Path) -> list[int | str]:
     return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", path.name)]
 
 
+def _size(path: Path) -> int | None:
+    """Bytes of the file, if there is one."""
+    with contextlib.suppress(OSError):
+        return path.stat().st_size
+    return None
+
+
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
     try:
@@ -269,12 +283,16 @@ def _runs(lines: Lines) -> Iterator[_Run]:
             return
 
 
-def _batches(files: Sequence[Lines], batch: int) -> Iterator[tuple[int, int, list[_Run]]]:
-    """Batches of lines: the index of the first one, their number, and the lines."""
-    first, held, lines = 0, 0, list[_Run]()
+def _batches(
+    files: Sequence[Lines], batch: int, skip: int
+) -> Iterator[tuple[int, int, list[_Run]]]:
+    """Batches of the lines behind the first `skip`: the index of the first one, their number, and
+    the lines."""
+    first, held, lines, over = skip, 0, list[_Run](), skip
     for each in files:
         for run in _runs(each):
-            left = run
+            left = run.part(min(over, len(run)), len(run))
+            over -= len(run) - len(left)
             while held + len(left) >= batch:
                 need = batch - held
                 lines.append(left.part(0, need))

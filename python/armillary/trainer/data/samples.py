@@ -5,6 +5,7 @@ sources (`synthetic.py`, `criteo.py`)."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -38,6 +39,35 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """Where a source of data is: what was trained on lies before it, and what was not behind it.
+
+    It doesn't depend on the number of ranks or on the size of batches. A checkpoint stores it."""
+
+    epoch: int = 0
+    """Whole passes before this one."""
+    sample: int = 0
+    """Samples of this pass that lie before, in the order of the pass."""
+
+    def as_dict(self) -> dict[str, int]:
+        """For JSON."""
+        return {"epoch": self.epoch, "sample": self.sample}
+
+    @classmethod
+    def from_dict(cls, values: object) -> Position:
+        """The reverse of `as_dict`. Raises `ValueError` for anything else."""
+        if isinstance(values, dict) and values.keys() == {"epoch", "sample"}:
+            epoch, sample = values["epoch"], values["sample"]
+            if type(epoch) is int and type(sample) is int and epoch >= 0 and sample >= 0:
+                return cls(epoch, sample)
+        raise ValueError(f"not a position: {values!r}")
+
+
+START = Position()
+"""Before the first sample."""
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """One rank's samples of a batch."""
 
@@ -46,6 +76,8 @@ class Part:
     """Index of the first of them in the source."""
     whole: int
     """Samples of the batch on all ranks."""
+    after: Position
+    """Where the source is behind the batch; the same on all ranks."""
 
 
 class Source(Protocol):
@@ -55,10 +87,14 @@ class Source(Protocol):
     def size(self) -> int | None:
         """Samples of one pass; `None` when only reading them all shows it, or they never end."""
 
-    def parts(self, batch: int, rank: int, ranks: int) -> Iterator[Part]:
-        """One pass in batches of `batch` samples over all ranks: what `rank` of `ranks` has of
-        each. Every rank gets the same number of parts; the last batch may be smaller, and its parts
-        may be empty."""
+    @property
+    def identity(self) -> str:
+        """Names the data and its order. A run that goes on from a `Position` needs the same one."""
+
+    def parts(self, batch: int, rank: int, ranks: int, start: Position = START) -> Iterator[Part]:
+        """The rest of the pass behind `start`, in batches of `batch` samples over all ranks: what
+        `rank` of `ranks` has of each. Every rank gets the same number of parts; the last batch may
+        be smaller, and its parts may be empty. At the end of a pass there are none."""
 
     def bound(self, first: int, count: int) -> NDArray[np.float64] | None:
         """Logits of the best possible predictions for these samples, float64 [count]; `None` where
@@ -70,6 +106,11 @@ def share(whole: int, rank: int, ranks: int) -> range:
     each, rest = divmod(whole, ranks)
     first = rank * each + min(rank, rest)
     return range(first, first + each + (rank < rest))
+
+
+def identity(kind: str, *facts: object) -> str:
+    """A short name for data with these facts, which must have the same `repr` on every machine."""
+    return f"{kind}:{hashlib.sha256(repr(facts).encode()).hexdigest()[:32]}"
 
 
 def narrowed(

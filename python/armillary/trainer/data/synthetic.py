@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, ndtri
 
-from .samples import DENSE, Part, Samples, logarithms, narrowed, share
+from .samples import DENSE, START, Part, Position, Samples, identity, logarithms, narrowed, share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,15 +173,22 @@ class Synthetic:
         other.first, other.size = first, size
         return other
 
-    def parts(self, batch: int, rank: int, ranks: int) -> Iterator[Part]:
+    @property
+    def identity(self) -> str:
+        """As `Source.identity`."""
+        facts = (self.rows, self.pooling, self.seed, self.positive_rate, self.dense_features)
+        return identity("synthetic", *facts, self.teacher, self.first)
+
+    def parts(self, batch: int, rank: int, ranks: int, start: Position = START) -> Iterator[Part]:
         """As `Source.parts`."""
-        done = 0
+        done = start.sample
         while self.size is None or done < self.size:
             whole = batch if self.size is None else min(batch, self.size - done)
             mine = share(whole, rank, ranks)
             first = self.first + done + mine.start
-            yield Part(self.samples(first, len(mine)), first, whole)
             done += whole
+            after = Position(start.epoch, done)
+            yield Part(self.samples(first, len(mine)), first, whole, after)
 
     def bound(self, first: int, count: int) -> NDArray[np.float64]:
         """The teacher's logits of these samples, float64 [count]: no prediction is better."""
