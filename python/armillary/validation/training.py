@@ -41,6 +41,9 @@ FRAMEWORKS: Mapping[str, str] = {
     "internevo": "internevo",
     "torchtitan": "torchtitan",
     "nanotron_h100": "nanotron",
+    "nemo_megatron_bridge": "megatron-lm",
+    "dgxc_benchmarking": "megatron-lm",
+    "nemo_h100_fp8": "megatron-lm",
 }
 """Framework of each group (`frameworks/*.yml`)."""
 
@@ -171,7 +174,8 @@ def _number(text: str) -> float | None:
 
 
 @cache
-def _model(name: str, seq: int) -> Model:
+def known_model(name: str, seq: int) -> Model:
+    """A model of `training_models.csv`, for sequences of this length."""
     row = _models()[name]
     counts = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary")
     fields: dict[str, Any] = {key: int(row[key]) for key in counts} | KINDS[row["kind"]]
@@ -186,7 +190,7 @@ def _model(name: str, seq: int) -> Model:
 
 def _training(row: Mapping[str, str]) -> Training:
     return Training(
-        model=_model(row["model"], int(row["seq"])),
+        model=known_model(row["model"], int(row["seq"])),
         extra=_pairs(row["extra"]),
         iter_time_s=_number(row["iter_time_s"]),
         memory_gib=_number(row["memory_gib"]),
@@ -209,7 +213,7 @@ def _failure(row: Mapping[str, str]) -> Training:
     return Training(
         name=f"nanotron_failed_{size}_n{dp * tp * pp}_dp{dp}_pp{pp}_tp{tp}_mbs{micro}"
         f"_ga{accumulated}_z{row['zero']}",
-        model=_model(row["model"], 4096),
+        model=known_model(row["model"], 4096),
         seq=4096,
         gpus=dp * tp * pp,
         nodes=dp * tp * pp // 8,

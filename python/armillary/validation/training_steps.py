@@ -24,6 +24,7 @@ from ..study import Study, StudyRow, analytical, limit
 from ..units import NS_PER_S
 from ..workload import build
 from . import nanotron, peak_memory, vision
+from .measurements import machines
 from .scatter import scatter
 from .training import FRAMEWORKS, Training, trainings
 
@@ -103,8 +104,14 @@ def machine(
 ) -> tuple[str, dict[str, object]]:
     """The preset for the run's machine, and what to override; `room`: a tenth of every GPU's memory
     is free; `messages`: nanotron's block hosts where we say so."""
-    one, many = PRESETS[run.gpu]
     settings: dict[str, object] = {} if run.group in LARGE else run.framework.settings
+    if run.gpu not in PRESETS:
+        found = machines.machine(
+            run.gpu, run.gpus, run.nodes, run.gpus // run.nodes or 1, hardware={}
+        )
+        assert isinstance(found, machines.Machine), found
+        return found.preset, settings | found.settings
+    one, many = PRESETS[run.gpu]
     if run.gpu == "H100-96GB":
         # HBM2e, and 500 W instead of 700: clocks go with the cube root.
         settings |= {"npu.memory.bandwidth": "2400 GB/s", "npu.compute.speedup": "0.89"}
@@ -153,8 +160,10 @@ def predict(
     except InputError:
         return None
     held = max(kind.memory.total for kind in workload.summary.classes) if workload.summary else 0
-    room = held <= 0.9 * peak_memory.capacity(PRESETS[run.gpu][0])
-    preset, settings = machine(run, room, messages)
+    preset, settings = machine(run, messages=messages)
+    room = held <= 0.9 * peak_memory.capacity(preset)
+    if not room:
+        preset, settings = machine(run, room, messages)
     time = (
         simulate(workload, Platform.load(preset, settings), backend=backend).step_time_ns / NS_PER_S
     )

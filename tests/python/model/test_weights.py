@@ -26,6 +26,9 @@ EXACT = {
     "mixtral-8x7b": 46_702_792_704,
     "mixtral-8x22b": 140_620_634_112,
     "deepseek-v3": 671_026_419_200,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "qwen3-235b-a22b": 235_093_634_560,
+    "gpt-oss-120b": 116_829_156_672,
 }
 
 ROUNDED = {
@@ -41,6 +44,8 @@ ROUNDED = {
     "megatron-530b": 529.6,
     "megatron-1t": 1008.0,
     "transformer-1t": 1008.0,
+    # Embeddings of 9.4 and others of 331.6 billion, arXiv:2406.11704, table 1.
+    "nemotron-4-340b": 341.0,
 }
 
 

@@ -1,0 +1,161 @@
+"""`python -m armillary.validation.measurements FILE.json [--json] [--only KIND]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from ...errors import ArmillaryError, InputError
+from ..training_steps import TimePrediction, predict
+from . import collectives, file, scores, steps
+from .file import Row
+from .machines import Left
+from .scores import Ranking, Score
+
+Report = dict[str, Any]
+T = TypeVar("T")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the scores of a file. Returns 0, or 2 for bad input."""
+    parser = argparse.ArgumentParser(
+        prog="python -m armillary.validation.measurements",
+        description="Predicts the measurements of a file, and prints how far off predictions are.",
+    )
+    parser.add_argument("file", help="JSON with collectives, training, mlperf and compute")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--only", choices=file.KINDS, action="append", help="kind of rows; may be given again"
+    )
+    given = parser.parse_args(arguments)
+    try:
+        rows = file.read(given.file)
+    except InputError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    kinds = given.only or file.KINDS
+    report: Report = {}
+    if "collectives" in kinds and rows.collectives:
+        report["collectives"] = _collectives(rows.collectives)
+    if "training" in kinds and rows.training:
+        report["training"] = _training(rows.training)
+    for kind in ("mlperf", "compute"):
+        found = getattr(rows, kind)
+        if kind in kinds and found:
+            left = [Left(_UNSCORED[kind])] * len(found)
+            report[kind] = {"predicted": 0, "left_out": scores.reasons(left)}
+    if given.json:
+        sys.stdout.write(json.dumps(report, indent=1, default=_plain) + "\n")
+    else:
+        sys.stdout.write("\n".join(_lines(report)) + "\n")
+    return 0
+
+
+_UNSCORED = {
+    "mlperf": "minutes to a quality: how many steps a submission needs is not predicted",
+    "compute": "single kernels: scored by `armillary calibrate`",
+}
+
+
+def _collectives(rows: Sequence[Row]) -> Report:
+    found, left = _each(rows, "sweeps", collectives.predict)
+    return {
+        "predicted": len(found),
+        "left_out": scores.reasons(left),
+        "scores": scores.of_sweeps(found),
+    }
+
+
+def _training(rows: Sequence[Row]) -> Report:
+    found, left = _each(rows, "steps", _step)
+    return {
+        "predicted": len(found),
+        "left_out": scores.reasons(left),
+        "scores": scores.of_steps(found),
+        "rankings": scores.rankings(found),
+    }
+
+
+def _step(row: Row) -> TimePrediction | Left:
+    run = steps.training(row)
+    if isinstance(run, Left):
+        return run
+    if run.grade == "C":
+        return Left("read off a figure or a slide (grade C)")
+    try:
+        found = predict(run)
+    except ArmillaryError as error:
+        return Left(f"not predicted: {error.problems[0].message}")
+    return found or Left("the layout can't be built: a dimension does not divide")
+
+
+def _each(
+    rows: Sequence[Row], what: str, predict_one: Callable[[Row], T | Left]
+) -> tuple[list[T], list[Left]]:
+    """Predictions, and why the other rows have none. Shows progress on a terminal."""
+    found: list[T] = []
+    left: list[Left] = []
+    for index, row in enumerate(rows):
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{what}: {index + 1} of {len(rows)} ")
+            sys.stderr.flush()
+        result = predict_one(row)
+        if isinstance(result, Left):
+            left.append(result)
+        else:
+            found.append(result)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    return found, left
+
+
+def _lines(report: Report) -> list[str]:
+    lines: list[str] = []
+    for kind, found in report.items():
+        left = sum(count for _, count in found["left_out"])
+        lines += ["", f"{kind}: {found['predicted']} predicted, {left} left out"]
+        lines += _scores(found.get("scores", []))
+        lines += _rankings(found.get("rankings", []))
+        for reason, count in found["left_out"]:
+            lines.append(f"  {count:>5} left out: {reason}")
+    return lines[1:]
+
+
+def _scores(found: Sequence[Score]) -> list[str]:
+    if not found:
+        return []
+    head = f"  {'':<46} {'n':>5} {'mean':>7} {'median':>7} {'90 %':>7} {'ratio':>6}  worst"
+    lines, kind = [], None
+    for each in found:
+        if each.kind != kind:
+            lines += [f"by {each.kind}, errors in %", head]
+            kind = each.kind
+        name = f"{each.name}, {each.band}" if each.band else each.name
+        lines.append(
+            f"  {name:<46} {each.count:>5} {each.mean:>7.1f} {each.median:>7.1f} "
+            f"{each.ninth:>7.1f} {each.ratio:>6.2f}  {each.worst}"
+        )
+    return lines
+
+
+def _rankings(found: Sequence[Ranking]) -> list[str]:
+    lines = ["rank correlation, and median loss by our best choice"] if found else []
+    for each in found:
+        what = f"{each.source} ({each.choices} choices of {each.runs} runs)"
+        lines.append(f"  {what:<52} {each.correlation:>6.2f} {each.lost:>7.1f} %")
+    return lines
+
+
+def _plain(value: object) -> object:
+    """Scores as JSON has them."""
+    if isinstance(value, Score | Ranking):
+        return asdict(value)
+    raise TypeError(type(value))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,107 @@
+"""Sweeps of collectives: predicted times against measured ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...api import collective_us
+from ...errors import ArmillaryError
+from ...platform import Platform
+from ..sweeps import SEND, band
+from .file import Row, source
+from .machines import Left, Machine, of_sweep
+
+OPERATIONS = {"alltoall": "all_to_all", "sendrecv": SEND}
+"""Names of operations that differ from ours."""
+
+_TIMES = ("ip_us", "ip_us_derived", "oop_us", "oop_us_derived")
+"""In place where it was measured, else out of place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A size in bytes as nccl-tests counts them, the measured time and ours, us."""
+
+    size: int
+    measured: float
+    ours: float
+
+    @property
+    def log(self) -> float:
+        """ln(ours / measured)."""
+        return math.log(self.ours / self.measured)
+
+    @property
+    def band(self) -> int:
+        """Index into `sweeps.BANDS`."""
+        return band(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep and our times."""
+
+    name: str
+    operation: str
+    gpu: str
+    gpus: int
+    nodes: int
+    grade: str
+    source: str
+    machine: Machine
+    points: tuple[Point, ...]
+
+
+def predict(row: Row) -> Sweep | Left:
+    """Our times of a sweep, or why there are none."""
+    operation = OPERATIONS.get(str(row["op"]), str(row["op"]))
+    if row.get("grade") == "C":
+        return Left("read off a figure or a slide (grade C)")
+    times = list(_times(row))
+    if not times:
+        return Left("no times, only peaks")
+    found = of_sweep(row)
+    if isinstance(found, Left):
+        return found
+    hardware = row["hardware"]
+    try:
+        platform = Platform.load(found.preset, found.settings)
+        points = [Point(size, us, _time(operation, size, platform)) for size, us in times]
+    except ArmillaryError as error:
+        return Left(f"not predicted: {error.problems[0].message}")
+    return Sweep(
+        str(row["id"]),
+        operation,
+        found.gpu,
+        hardware["gpus"],
+        hardware["nodes"],
+        str(row.get("grade", "")),
+        source(row),
+        found,
+        tuple(points),
+    )
+
+
+def _time(operation: str, size: int, platform: Platform) -> float:
+    if operation != SEND:
+        return collective_us(operation, size, platform)
+    message = platform._core.library_message(size)
+    assert message is not None
+    return message / 1e6
+
+
+def _times(row: Row) -> Iterator[tuple[int, float]]:
+    """Sizes of at least a byte and their times, us. Where only a bandwidth is printed, the time
+    follows from it."""
+    for point in row["points"]:
+        size = point.get("bytes")
+        if not isinstance(size, int | float) or size < 1:
+            continue
+        us = next((point[key] for key in _TIMES if point.get(key)), None)
+        if us is None:
+            rate = point.get("ip_algbw") or point.get("oop_algbw")
+            us = size / rate / 1e3 if rate else None
+        if us is not None and us > 0:
+            yield int(size), float(us)

@@ -1,0 +1,245 @@
+"""The preset that stands for a machine, from what a row says of it.
+
+Rules look at the GPU, the nodes, the network cards and the name of the system. No rule names a
+single measurement. What a machine is known by that has no model is a reason to leave it out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .file import Row
+
+Settings = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A preset and what to override."""
+
+    gpu: str
+    """GPU generation, as tables name it."""
+    preset: str
+    settings: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Why a row is not predicted."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """The presets of a GPU generation."""
+
+    one: str | None
+    """One node."""
+    many: str | None
+    """Several nodes."""
+    per_node: int = 8
+    """GPUs in a node of the preset."""
+    node: str = "Switch"
+    """Block of a node."""
+    most: int = 8
+    """GPUs of the largest node."""
+    rack: int = 0
+    """GPUs in a domain of several trays that one switch connects."""
+
+
+_FAMILIES: Mapping[str, _Family] = {
+    "V100": _Family("dgx1-v100", None),
+    "V100 DGX-2": _Family("dgx2h", "dgx2h-16n", per_node=16, most=16),
+    "A100": _Family("dgx-a100", "dgx-a100-16n"),
+    "H100": _Family("dgx-h100", "dgx-h100-16n"),
+    "H200": _Family("hgx-h200", "hgx-h200-16n"),
+    "GH200": _Family(None, "alps-16n", per_node=4, node="FullyConnected", most=4),
+    "B200": _Family("dgx-b200", "dgx-b200-16n"),
+    "B300": _Family("dgx-b200", "dgx-b200-16n"),
+    "GB200": _Family("gb200-nvl72", "gb200-nvl72-8r", per_node=72, most=72, rack=72),
+    "GB300": _Family("gb300-nvl72", "gb300-nvl72-8r", per_node=72, most=72, rack=72),
+    "MI300X": _Family("mi300x-8", "mi300x-16n", node="FullyConnected"),
+    "MI325X": _Family("mi300x-8", "mi300x-16n", node="FullyConnected"),
+    "MI350X": _Family("mi355x-8", "mi355x-16n", node="FullyConnected"),
+    "MI355X": _Family("mi355x-8", "mi355x-16n", node="FullyConnected"),
+}
+"""B300, MI325X and MI350X take the preset of another generation with the same links. H20 and H800
+are not here: how their kernels differ is not published."""
+
+_GPUS = re.compile(r"GB300|GB200|GH200|B300|B200|H200|H100|A100|V100|MI3[025]+[0-9]?X", re.I)
+
+_SITES: tuple[tuple[str, str, str | None, str | None], ...] = (
+    # system or fabric, GPU, preset of one node, preset of several
+    (r"Polaris|Sirius|HPE Slingshot", "A100", "polaris-a100", "polaris-a100-540n"),
+    (r"CoreWeave", "A100", None, "coreweave-a100-16n"),
+    (r"\bEFA|p4de?\b", "A100", None, "p4d-16n"),
+    (r"a3-?mega|FasTrak|A3 Mega", "H100", None, "a3mega-16n"),
+    (r"a3-?high|TCPX|A3 High", "H100", None, "a3high-16n"),
+    (r"\bEFA|p5\b", "H100", None, "p5-16n"),
+    (r"Azure ND", "H100", "nd-h100-v5", None),
+    (r"p6-b200", "B200", "p6-b200", None),
+)
+
+_INFERRED: tuple[tuple[str, str, Settings], ...] = (
+    # system, GPU, values read off its sweeps because its source does not state them
+    (r"Azure ND", "H200", {"library.min_call_interval": "28 us"}),
+    (
+        r"Vidur profile \"a100_dgx\"",
+        "A100",
+        {"links[1].bandwidth": "50 Gb/s", "library.network.two_node_tree_efficiency": 0.4},
+    ),
+)
+
+_UNMODELLED: tuple[tuple[str, str], ...] = (
+    (r"PCIe|RTX|\bL20\b|\bL40", "GPUs on PCIe: there is no model of its host bridges"),
+    (
+        r"COLLNET_ENABLE=1 \(SHARP|\+ SHARP|rdma-sharp",
+        "reductions in the switches of the network (SHARP)",
+    ),
+    (r"TCP fallback|no CXI|plugin\W+none \(TCP\)", "a network over TCP by mistake"),
+    (r"mscclpp|ctran|MCCL|IBGDA", "a library other than NCCL and RCCL"),
+    (r"IB_ONLY|NVLink/SHM disab", "links inside the node switched off"),
+    (r"NCCL_ALGO=(Tree|NVLSTree|CollNet)", "an algorithm that a preset can't be forced to use"),
+    (r"negative control|_slow\b", "a negative control of its source"),
+)
+
+
+def gpu_of(text: str) -> str | None:
+    """GPU generation of a description; `None` for one without a preset."""
+    found = _GPUS.search(text)
+    name = found[0].upper() if found else None
+    return name if name in _FAMILIES else None
+
+
+def of_sweep(row: Row) -> Machine | Left:
+    """The machine of a sweep of collectives, or why there is none."""
+    hardware, software = row["hardware"], row.get("software") or {}
+    said = " ".join(
+        str(each)
+        for each in (
+            hardware.get("gpu"),
+            hardware.get("intra_node"),
+            hardware.get("system"),
+            hardware.get("fabric"),
+            hardware.get("nic"),
+            *software.values(),
+            row["id"],
+            row.get("notes", "") if "negative control" in str(row.get("notes")) else "",
+        )
+    )
+    for pattern, reason in _UNMODELLED:
+        if re.search(pattern, said):
+            return Left(reason)
+    gpu = gpu_of(str(hardware.get("gpu")))
+    if gpu is None:
+        return Left(f"no preset for {hardware.get('gpu')}")
+    counts = (hardware.get("gpus"), hardware.get("nodes"), hardware.get("gpus_per_node"))
+    if not all(isinstance(each, int) and each > 0 for each in counts):
+        return Left("the number of GPUs or nodes is not stated")
+    found = machine(gpu, *counts, hardware=hardware, software=software)
+    if isinstance(found, Left):
+        return found
+    return Machine(found.gpu, found.preset, found.settings | _library(found.gpu, said))
+
+
+def machine(
+    gpu: str,
+    gpus: int,
+    nodes: int,
+    per_node: int,
+    *,
+    hardware: Mapping[str, Any],
+    software: Mapping[str, Any] | None = None,
+) -> Machine | Left:
+    """The machine with this many GPUs of a generation, `per_node` of each node in use."""
+    system = " ".join(str(hardware.get(key) or "") for key in ("system", "fabric", "nic"))
+    system += " " + str((software or {}).get("plugin", ""))
+    if gpu == "V100" and (per_node > 8 or "DGX-2" in system):
+        gpu = "V100 DGX-2"
+    family, name = _FAMILIES[gpu], gpu.partition(" ")[0]
+    if per_node > family.most:
+        return Left(f"{per_node} {name} in a node: the largest preset has {family.most}")
+    if nodes > 1 and gpus != nodes * per_node:
+        return Left("GPUs are not spread evenly over the nodes")
+    if family.rack:
+        return _racks(name, family, gpus, per_node, hardware)
+    family = _of_site(gpu, family, system, software or {})
+    more: Settings = {}
+    for pattern, which, settings in _INFERRED:
+        if which == gpu and re.search(pattern, system):
+            more |= settings
+    preset = family.one if nodes == 1 else family.many
+    if preset is None:
+        return Left(f"no preset for {'one node' if nodes == 1 else 'several nodes'} of {name}")
+    if nodes == 1:
+        return Machine(name, preset, {"npus": gpus} | _inside(more))
+    found: Settings = {"npus": gpus}
+    if per_node != family.per_node:
+        found["topology"] = f"{family.node}({per_node})_Switch({nodes})"
+    return Machine(name, preset, found | _cards(hardware, per_node) | more)
+
+
+def _of_site(gpu: str, family: _Family, system: str, software: Mapping[str, Any]) -> _Family:
+    """The presets of a generation at the site that a system is at."""
+    for pattern, which, single, several in _SITES:
+        if which == gpu and re.search(pattern, system):
+            family = replace(family, one=single or family.one, many=several or family.many)
+            break
+    if family.many == "polaris-a100-540n":
+        name = _polaris(software)
+        return replace(family, many=name, per_node=4, node="FullyConnected", most=4)
+    return family
+
+
+def _racks(
+    name: str, family: _Family, gpus: int, per_node: int, hardware: Mapping[str, Any]
+) -> Machine:
+    """GPUs of the fewest equal racks that hold them."""
+    racks = -(-gpus // family.rack)
+    while gpus % racks:
+        racks += 1
+    if racks == 1:
+        assert family.one is not None
+        return Machine(name, family.one, {"npus": gpus})
+    assert family.many is not None
+    settings: Settings = {"topology": f"Switch({gpus // racks})_Switch({racks})", "npus": gpus}
+    return Machine(name, family.many, settings | _cards(hardware, per_node))
+
+
+def _inside(settings: Settings) -> Settings:
+    """Settings that make sense within one node."""
+    return {
+        key: value
+        for key, value in settings.items()
+        if "links[1]" not in key and "network" not in key
+    }
+
+
+def _cards(hardware: Mapping[str, Any], per_node: int) -> Settings:
+    """What a GPU has of the cards of its node, if they are stated."""
+    cards, rate = hardware.get("nics_per_node"), hardware.get("nic_Gbps")
+    if not cards or not rate:
+        return {}
+    return {"links[1].bandwidth": f"{float(cards) * float(rate) / per_node:g} Gb/s"}
+
+
+def _polaris(software: Mapping[str, Any]) -> str:
+    """The preset for a version of NCCL and a set of libfabric's options."""
+    name = "polaris-a100-540n"
+    if "2.18" in str(software.get("nccl")):
+        name += "-nccl2.18"
+    return name + ("-env5" if re.search(r"setup \(5\)|RX_MATCH", str(software.get("env"))) else "")
+
+
+def _library(gpu: str, said: str) -> Settings:
+    """Settings of the library that a row states."""
+    found: Settings = {}
+    has_nvls = gpu in ("H100", "H200", "B200", "B300", "GB200", "GB300")
+    if has_nvls and re.search(r"NVLS_ENABLE=0|Ring \(forced\)|NCCL_ALGO=Ring|NVLS off", said):
+        found["library.nvls"] = None
+    if re.search(r"graph launch|-G 1\b", said):
+        found["library.min_call_interval"] = "0 us"
+    return found

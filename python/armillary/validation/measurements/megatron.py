@@ -1,0 +1,201 @@
+"""Rules of sources that use Megatron-LM or NeMo."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...model.files import Model, load_model
+from .file import Row
+from .rules import gpt
+from .run import Missing, Run, count, hardware
+
+_TABLE_1: Mapping[str, tuple[int, int]] = {
+    "1.7B": (16, 1),
+    "3.6B": (16, 1),
+    "7.5B": (16, 1),
+    "18B": (8, 1),
+    "39B": (4, 1),
+    "76B": (2, 3),
+    "145B": (2, 2),
+    "310B": (1, 2),
+    "530B": (1, 3),
+    "1T": (1, 1),
+}
+"""Samples of a micro-batch and virtual stages of Narayanan et al. 2021 by size
+(NVIDIA/Megatron-LM examples/sc21/run_table_1.sh)."""
+
+_HEADS: Mapping[int, int] = {2304: 24, 3072: 32, 4096: 32, 6144: 48, 8192: 64, 10240: 80, 12288: 96}
+_HEADS_LARGE: Mapping[int, int] = {16384: 128, 20480: 128, 25600: 160}
+
+
+def _table_1(row: Row) -> Run:
+    """Narayanan et al. 2021, table 1."""
+    gpu, gpus, nodes = hardware(row)
+    parallel, model = row["parallel"], row["model"]
+    size = str(model.get("name")).rpartition(" ")[2]
+    if size not in _TABLE_1:
+        raise Missing(f"the micro-batch of {model.get('name')} is not stated")
+    micro, chunks = _TABLE_1[size]
+    hidden = count(model, "hidden")
+    heads = {**_HEADS, **_HEADS_LARGE}[hidden]
+    sizes = (count(model, "layers"), hidden, heads, count(model, "seq"), count(model, "vocab"))
+    return Run(
+        gpt(*sizes),
+        gpu,
+        gpus,
+        nodes,
+        count(row["batch"], "global_batch"),
+        micro,
+        tp=count(parallel, "tp_derived"),
+        pp=count(parallel, "pp_derived"),
+        dp=count(parallel, "dp_derived"),
+        zero=0,
+        virtual_stages=chunks,
+        recompute="full",
+        precision="fp16",
+    )
+
+
+def _selective(row: Row) -> Run:
+    """Korthikanti et al. 2022, table 5. The vocabulary is that of table 3."""
+    gpu, gpus, nodes = hardware(row)
+    parallel, batch, model = row["parallel"], row["batch"], row["model"]
+    keys = ("num_blocks", "hidden", "attn_heads", "seq_size")
+    layers, hidden, heads, seq = (count(model, key) for key in keys)
+    part = {"full": "full", "attn_only": "selective"}
+    return Run(
+        gpt(layers, hidden, heads, seq, 51200, count(model, "feedforward")),
+        gpu,
+        gpus,
+        nodes,
+        count(batch, "global_batch"),
+        count(batch, "micro_batch"),
+        tp=count(parallel, "tp"),
+        pp=count(parallel, "pp"),
+        dp=count(parallel, "dp"),
+        zero=0,
+        virtual_stages=count(parallel, "vpp", 1),
+        recompute=part.get(str(parallel.get("activation_recompute")), "none"),
+        precision="fp16",
+        extra={"sp": str(int(bool(parallel.get("seq_par"))))},
+    )
+
+
+def _core(row: Row) -> Run:
+    """Megatron-Core 0.8 on Eos. Micro-batches of one sample and sequence parallelism are assumed,
+    as is the layout of the runs that only a figure shows."""
+    gpu, gpus, nodes = hardware(row)
+    parallel, model = row["parallel"], row["model"]
+    assumed = "sp+micro_batch" if parallel else "tp+pp+sp+micro_batch"
+    sizes = (count(model, key) for key in ("layers", "hidden", "heads", "seq", "vocab"))
+    made = gpt(*sizes)
+    whole = count(row["batch"], "global_batch")
+    return Run(
+        made,
+        gpu,
+        gpus,
+        nodes,
+        whole,
+        1,
+        tp=count(parallel, "tp", 8),
+        pp=count(parallel, "pp", 6),
+        extra={"sp": "1", "assumed": assumed},
+        seconds=None if parallel else _digitised(row, made, whole),
+    )
+
+
+def _digitised(row: Row, model: Model, batch: int) -> float | None:
+    """A step from the FLOP/s of a figure, by the formula of its source: 72 B s l h^2 (1 + s / 6 h +
+    V / 12 l h)."""
+    total = row["metric"].get("aggregate_pflops_digitised")
+    if not total:
+        return None
+    layers, hidden, seq, words = (
+        model.fields[key] for key in ("layers", "hidden", "sequence", "vocabulary")
+    )
+    flops = 72 * batch * seq * layers * hidden**2
+    flops *= 1 + seq / (6 * hidden) + words / (12 * layers * hidden)
+    return float(flops / (float(total) * 1e15))
+
+
+_NAMES: tuple[tuple[str, str], ...] = (
+    (r"llama[ -]?3(\.1)?[ _-]?405b", "llama-3-405b"),
+    (r"llama[ -]?3(\.1)?[ _-]?70b", "llama-3-70b"),
+    (r"llama[ -]?3(\.1)?[ _-]?8b", "llama-3-8b"),
+    (r"llama[ -]?2[ _-]?70b", "llama-2-70b"),
+    (r"llama[ -]?2[ _-]?13b", "llama-2-13b"),
+    (r"llama[ -]?2[ _-]?7b", "llama-2-7b"),
+    (r"gpt[ -]?3[ _-]?175b|gpt175b", "gpt3-175b"),
+    (r"mixtral[ _-]?8x7b", "mixtral-8x7b"),
+    (r"mixtral[ _-]?8x22b", "mixtral-8x22b"),
+    (r"deepseek[ _-]?v3", "deepseek-v3"),
+    (r"qwen3[ _-]?30b[ _-]?a3b", "qwen3-30b-a3b"),
+    (r"qwen3[ _-]?235b[ _-]?a22b", "qwen3-235b-a22b"),
+    (r"gpt[ _-]?oss[ _-]?120b", "gpt-oss-120b"),
+    (r"nemotron-?4[ _-]?340b", "nemotron-4-340b"),
+    (r"grok-?1[ _-]?314b", "grok-1"),
+)
+"""Names of models in tables, and the presets that they are."""
+
+
+def _named(name: str, seq: int) -> Model:
+    """The preset of a name in a table, for sequences of this length."""
+    if re.search(r"lora|finetun|sft|w/ MTP", name, re.I):
+        raise Missing("fine-tuning or multi-token prediction, which these rules don't read")
+    for pattern, preset in _NAMES:
+        if re.search(pattern, name, re.I):
+            found = load_model(preset)
+            fields: dict[str, Any] = {**found.fields, "sequence": seq}
+            if "positions" in fields:
+                fields["positions"] = seq
+            return replace(found, fields=fields)
+    raise Missing(f"no model for {name}")
+
+
+def _nemo(row: Row) -> Run:
+    """NeMo on Megatron-Core. Sequence parallelism goes with tensor parallelism, nothing is
+    recomputed, and the optimizer is sharded (assumed: the defaults of NeMo's recipes)."""
+    gpu, gpus, nodes = hardware(row)
+    parallel, batch, model = row["parallel"], row["batch"], row["model"]
+    if model.get("mode") or "note" in parallel:
+        raise Missing("fine-tuning, or a layout that is not stated")
+    words = str(row.get("precision")).upper()
+    if re.search(r"maxtext|paxml", str(model.get("name")), re.I):
+        raise Missing("JAX: no framework of ours describes it")
+    seq = count(model, "seq")
+    tp = count(parallel, "tp", 1)
+    micro = count(batch, "micro_batch", 1)
+    fsdp = count(parallel, "fsdp", 0) if parallel.get("fsdp") not in (0, "0", None) else 0
+    return Run(
+        _named(str(model.get("name")), seq),
+        gpu,
+        gpus,
+        nodes,
+        count(batch, "global_batch"),
+        micro,
+        tp=tp,
+        pp=count(parallel, "pp", 1),
+        cp=count(parallel, "cp", 1),
+        ep=count(parallel, "ep", 1),
+        zero=3 if fsdp else 1,
+        virtual_stages=count(parallel, "vp", 1),
+        precision="fp8" if "FP8" in words or "NVFP4" in words else "bf16",
+        extra={
+            "sp": str(int(tp > 1)),
+            "format": words.split("(")[0].strip().lower(),
+            "assumed": "sp+recompute",
+        },
+    )
+
+
+RULES: Mapping[str, Callable[[Row], Run]] = {
+    "megatron_sc21": _table_1,
+    "megatron_seqsel_a100": _selective,
+    "megatron_core_h100": _core,
+    "nemo_megatron_bridge": _nemo,
+    "dgxc_benchmarking": _nemo,
+    "nemo_h100_fp8": _nemo,
+}

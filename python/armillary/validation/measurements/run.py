@@ -1,0 +1,66 @@
+"""What a rule finds out about a run of training, and how rules read rows.
+
+Here: the types and readers that all rules share. Not here: the rules of sources (`rules.py`,
+`megatron.py`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...model.files import Model
+from .file import Row
+from .machines import gpu_of
+
+
+class Missing(Exception):
+    """What a run needs and its row lacks."""
+
+
+@dataclass(slots=True)
+class Run:
+    """What a rule finds out about a run."""
+
+    model: Model
+    gpu: str
+    gpus: int
+    nodes: int
+    global_batch: int
+    micro_batch: int
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    dp: int = 0
+    zero: int = 1
+    virtual_stages: int = 1
+    recompute: str = "none"
+    precision: str = "bf16"
+    extra: dict[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    gib: float | None = None
+
+
+def count(values: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """A count of a row, which may be text; words such as `n/a` count as missing."""
+    value = values.get(key)
+    if isinstance(value, str) and re.fullmatch(r"\d+", value.strip()):
+        value = int(value)
+    if isinstance(value, int | float) and value == int(value) and value > 0:
+        return int(value)
+    if default is None:
+        raise Missing(f"{key.replace('_', ' ')} is not stated")
+    return default
+
+
+def hardware(row: Row) -> tuple[str, int, int]:
+    """GPU generation, GPUs and nodes."""
+    found = row["hardware"]
+    name = str(found.get("gpu"))
+    gpu = gpu_of(name)
+    if gpu is None or re.search(r"PCI", name):
+        raise Missing(f"no preset for {name}")
+    gpus = count(found, "gpus")
+    return gpu, gpus, count(found, "nodes", -(-gpus // (4 if gpu.startswith("GB") else 8)))

@@ -1,0 +1,143 @@
+"""Errors of predictions, by what they have in common.
+
+An error is `|ln(ours / measured)|`, given as a percentage by which ours is too long or too short.
+That of a sweep in a size band is the mean over its points. Means are over sweeps, medians and 90th
+percentiles over runs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..sweeps import BANDS, percent
+from ..training_steps import TimePrediction, choices, lost, spearman
+from .collectives import Sweep
+from .machines import Left
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Errors of a group of measurements, percent."""
+
+    kind: str
+    """What is listed by: `operation`, `gpu`, `source`."""
+    name: str
+    band: str
+    """Size band of a collective; empty for steps."""
+    count: int
+    mean: float
+    median: float
+    ninth: float
+    """90th percentile."""
+    ratio: float
+    """Geometric mean of ours over measured."""
+    worst: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How well our times order the configurations of a model on the same GPUs."""
+
+    source: str
+    choices: int
+    runs: int
+    correlation: float
+    """Spearman's, weighted by runs."""
+    lost: float
+    """Median loss by our best choice, percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    name: str
+    log: float
+    signed: float
+
+
+def of_sweeps(found: Sequence[Sweep]) -> list[Score]:
+    """Errors of collectives by operation, GPU and source, each by size band."""
+    by: tuple[tuple[str, Callable[[Sweep], str]], ...] = (
+        ("operation", lambda each: each.operation),
+        ("gpu", lambda each: each.gpu),
+        ("source", lambda each: each.source),
+    )
+    scores = []
+    for kind, key in by:
+        groups: dict[tuple[str, int], list[_Error]] = {}
+        for sweep in found:
+            for band, error in _bands(sweep):
+                groups.setdefault((key(sweep), band), []).append(error)
+        scores += [
+            _score(kind, name, BANDS[band], each) for (name, band), each in sorted(groups.items())
+        ]
+    return scores
+
+
+def _bands(sweep: Sweep) -> Iterator[tuple[int, _Error]]:
+    bands: dict[int, list[float]] = {}
+    for point in sweep.points:
+        bands.setdefault(point.band, []).append(point.log)
+    for band, logs in sorted(bands.items()):
+        mean = sum(map(abs, logs)) / len(logs)
+        yield band, _Error(sweep.name, mean, sum(logs) / len(logs))
+
+
+def of_steps(found: Sequence[TimePrediction]) -> list[Score]:
+    """Errors of training steps: all, by source, GPU and number format."""
+    by: tuple[tuple[str, Callable[[TimePrediction], Hashable]], ...] = (
+        ("all", lambda each: "all runs"),
+        ("source", lambda each: each.run.group),
+        ("gpu", lambda each: each.run.gpu),
+        (
+            "format",
+            lambda each: f"{each.run.gpu} {each.run.extra.get('format') or each.run.precision}",
+        ),
+    )
+    scores = []
+    for kind, key in by:
+        groups: dict[str, list[_Error]] = {}
+        for each in found:
+            error = _Error(each.run.name, abs(each.log), each.log)
+            groups.setdefault(str(key(each)), []).append(error)
+        scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
+    return scores
+
+
+def rankings(found: Sequence[TimePrediction]) -> list[Ranking]:
+    """Rank correlations of sources with at least five configurations to choose from."""
+    result = []
+    for source in sorted({each.run.group for each in found}):
+        sets = choices([each for each in found if each.run.group == source])
+        sets = [same for same in sets if len({each.measured for each in same}) > 1]
+        if not sets:
+            continue
+        runs = sum(map(len, sets))
+        correlation = sum(spearman(same) * len(same) for same in sets) / runs
+        loss = statistics.median(lost(same) for same in sets)
+        result.append(Ranking(source, len(sets), runs, correlation, loss))
+    return result
+
+
+def _score(kind: str, name: str, band: str, errors: Sequence[_Error]) -> Score:
+    logs = sorted(each.log for each in errors)
+    worst = max(errors, key=lambda each: each.log)
+    return Score(
+        kind,
+        name,
+        band,
+        len(errors),
+        percent(sum(logs) / len(logs)),
+        percent(statistics.median(logs)),
+        percent(logs[math.ceil(0.9 * len(logs)) - 1]),
+        math.exp(sum(each.signed for each in errors) / len(errors)),
+        f"{worst.name}, {percent(worst.log):.0f} %",
+    )
+
+
+def reasons(left: Iterable[Left]) -> list[tuple[str, int]]:
+    """Reasons and how many rows each leaves out, the most frequent first."""
+    counts = Counter(each.reason for each in left)
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
