@@ -13,6 +13,7 @@ from ..errors import Problem
 from . import (
     calibrate,
     check,
+    checkpoint,
     collective,
     compare,
     convert,
@@ -84,6 +85,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("check")(models.takes_models(check.check))
 app.command("import")(import_.import_)
 app.add_typer(platform.app, name="platform")
+app.add_typer(checkpoint.app, name="checkpoint")
 
 
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])

@@ -33,6 +33,8 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     )
     if found["cache"] is not None:
         yield Text(_cache(found["cache"]))
+    if found["checkpoints"] is not None:
+        yield Text(_checkpoints(found["checkpoints"]))
     trains = found["tensor_trains"]
     if trains:
         each = ", ".join(f"{name} {ratio:,.0f} times" for name, ratio in trains.items())
@@ -53,6 +55,14 @@ def _cache(found: Mapping[str, float]) -> str:
         f"caches of {found['cached_rows']:,} rows in {found['memory_bytes'] / 2**20:,.0f} MiB: "
         f"{found['hit_rate']:.1%} of lookups hit, {found['evictions']:,} evictions, "
         f"{found['rows_written']:,} rows written back, {found['stall_seconds']:.1f} s waited"
+    )
+
+
+def _checkpoints(found: Mapping[str, Any]) -> str:
+    resumed = "" if found["resumed"] is None else f"resumed from step {found['resumed']:,}; "
+    return (
+        f"{resumed}{found['count']:,} checkpoints, {found['whole']:,} with all rows, "
+        f"{found['bytes'] / 10**6:,.1f} MB, {found['stall_seconds']:.2f} s waited"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,10 @@ from armillary.model.sharding_plan import ShardingPlan, TablePlan
 from armillary.model.sharding_plan_file import write_plan
 
 pytest.importorskip("torch")
+
+from armillary.trainer.checkpoint.content import Content
+from armillary.trainer.checkpoint.folder import Folder
+from armillary.trainer.checkpoint.tensors import Tensors
 
 BASE: dict[str, Any] = {
     "model": "dlrm-small",
@@ -89,8 +95,6 @@ def test_another_sharding_has_the_same_bits(started: Runs, tmp_path: Path) -> No
     three = plan_file(tmp_path, 3, ("column", (2, 0, 1)), ("row", (1, 0, 2)), ("table", (2,)))
     settings = {**BASE, "batch": 6, "checkpoint_every": 4, "decay": "none", "steps": 12}
     started.good(2, settings={**settings, "checkpoint": str(tmp_path / "a"), "plan": two})
-    from armillary.trainer.checkpoint.folder import Folder
-
     assert [each.base for each in Folder(tmp_path / "a").chain(12)] == [None, 4, 8]
     wanted = digest(tmp_path / "a")
     for before, after, size, plan in (
@@ -130,9 +134,6 @@ def test_what_does_not_fit_is_refused(started: Runs, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["flip", "header", "cut", "missing", "manifest"])
 def test_damage_names_the_file_and_the_table(how: str, started: Runs, tmp_path: Path) -> None:
-    from armillary.trainer.checkpoint.folder import Folder
-    from armillary.trainer.checkpoint.tensors import Tensors
-
     folder = tmp_path / "a"
     settings = {**BASE, "batch": 6, "checkpoint": str(folder), "steps": 6}
     started.good(2, settings=settings)
@@ -168,8 +169,6 @@ def test_a_full_disk_ends_all_ranks_and_keeps_the_last_checkpoint(
     started: Runs, tmp_path: Path
 ) -> None:
     """The second rank may write no file of more than 140,000 bytes."""
-    from armillary.trainer.checkpoint.folder import Folder
-
     folder = tmp_path / "a"
     settings = {**BASE, "batch": 6, "checkpoint": str(folder), "resume": True, "steps": 60}
     started.good(2, settings={**settings, "steps": 2, "decay": "none"})
@@ -183,10 +182,43 @@ def test_a_full_disk_ends_all_ranks_and_keeps_the_last_checkpoint(
 
 
 def test_two_runs_in_one_folder(started: Runs, tmp_path: Path) -> None:
-    from armillary.trainer.checkpoint.folder import Folder
-
     folder = Folder(tmp_path)
     folder.lock()
     for said in started.run(2, settings={**BASE, "checkpoint": str(tmp_path)}):
         assert "another run writes its checkpoints here" in said["problems"][0]["message"]
     folder.unlock()
+
+
+def test_random_kills_lose_no_more_than_the_steps_since_the_last_checkpoint(
+    started: Runs, tmp_path: Path
+) -> None:
+    """Kills at random moments, of two processes that make a checkpoint every other step. Every run
+    goes on from the last one, and the last run has the bits of one without kills. ARMILLARY_KILLS
+    is how often; 200 is the number of the acceptance."""
+    kills = int(os.environ.get("ARMILLARY_KILLS", "3"))
+    settings = {**BASE, "batch": 32, "steps": 24, "checkpoint_every": 2, "resume": True}
+    started.good(2, settings={**settings, "checkpoint": str(tmp_path / "whole")})
+    wanted = digest(tmp_path / "whole")
+    drawn, done, number, resumed = random.Random(7), 0, 0, 0
+    while done < kills:
+        folder = Folder(tmp_path / f"run-{number}")
+        given = {**settings, "checkpoint": str(folder.path)}
+        before = folder.steps()[-1:] or [0]
+        said = started.run(2, settings=given, kill=drawn.uniform(0, 0.5))
+        after = folder.steps()[-1:] or [0]
+        assert after >= before
+        if after != [0]:
+            Content(folder, after[0]).check()
+        if all("outcome" in each for each in said):
+            assert digest(folder.path) == wanted
+            number += 1
+            continue
+        assert {9} == {each["killed"] for each in said if "killed" in each}
+        done += 1
+        resumed += after != [0]
+    folder = Folder(tmp_path / f"run-{number}")
+    steps = folder.steps()
+    outcome = started.good(2, settings={**settings, "checkpoint": str(folder.path)})
+    assert outcome["checkpoints"]["resumed"] == (steps[-1] if steps else None)
+    assert digest(folder.path) == wanted
+    assert resumed

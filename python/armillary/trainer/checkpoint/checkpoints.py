@@ -28,6 +28,9 @@ from .restore import (
 from .saver import Saver
 from .shards import shards_of, steps_of, stored_tables
 
+COURSE = ("steps", "samples", "seconds", "evaluations", "bound")
+"""Fields of `Progress` that a checkpoint has as they are."""
+
 
 class Progress(Protocol):
     """How far a run is, as `loop.Outcome`."""
@@ -83,15 +86,14 @@ class Checkpoints:
         }
 
     def _facts(self, progress: Progress) -> dict[str, Any]:
+        found = {name: getattr(progress, name) for name in COURSE}
+        found["evaluations"] = list(progress.evaluations)  # It grows while this is written.
         return {
+            **found,
             "updates": steps_of(self._trainee.embeddings),
-            "steps": progress.steps,
-            "samples": progress.samples,
-            "seconds": progress.seconds,
-            "evaluations": list(progress.evaluations),  # It grows while this is written.
-            "bound": progress.bound,
             "position": progress.position.as_dict(),
             "data": progress.data,
+            "interaction": self._trainee.model.parts.kind,
         }
 
 
@@ -131,12 +133,13 @@ def checkpoints(trainee: Trainee, progress: Progress) -> Iterator[Checkpoints]:
             together(world, lambda: _require_data(content, progress))
             together(world, lambda: content.check(world.rank, world.size))
             together(world, lambda: restore(content, trainee, shards))
-            for name, value in content.last.progress.items():
-                if name == "position":
-                    progress.position = Position.from_dict(value)
-                elif name != "updates":
-                    setattr(progress, name, value)
-            saver.base = saver.report.resumed = content.last.step
+            for name in COURSE:
+                setattr(progress, name, content.last.progress[name])
+            progress.position = Position.from_dict(content.last.progress["position"])
+            progress.data = content.last.progress.get("data") or progress.data
+            saver.report.resumed = content.last.step
+            # Imported tables have no state: the next checkpoint is a whole one.
+            saver.base = content.last.step if content.last.settings is not None else None
             first, *others = (manifest.bytes for manifest in content.chain)
             saver.sizes = first, sum(others)
             made._last = content.last.step
@@ -151,7 +154,8 @@ def checkpoints(trainee: Trainee, progress: Progress) -> Iterator[Checkpoints]:
 
 def _require_data(content: Content, progress: Progress) -> None:
     known = content.last.progress.get("data")
-    if progress.data and known != progress.data:
+    imported = content.last.settings is None
+    if progress.data and known != progress.data and not imported:
         said = f"was made with other data: {known}, and this is {progress.data}"
         help_ = "the same samples in the same order"
         raise InputError(

@@ -1,0 +1,173 @@
+"""`armillary checkpoint`: shows checkpoints of training, checks them, exports and imports them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json as json_text
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import __version__
+from ..errors import InputError, Problem
+from . import completion, output
+from .options import Json
+
+if TYPE_CHECKING:
+    from ..trainer.checkpoint.folder import Folder
+
+SCHEMA = "armillary.checkpoints/1"
+EXPORT_SCHEMA = "armillary.checkpoint_export/1"
+IMPORT_SCHEMA = "armillary.checkpoint_import/1"
+_SHOWN = 10
+"""Names of unused parameters that are shown."""
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Show, check, export or import checkpoints of training.",
+    rich_markup_mode=None,
+)
+
+Given = Annotated[
+    str,
+    typer.Argument(
+        metavar="DIR", help="Folder of a run's checkpoints, or of one of them (DIR/step-...)."
+    ),
+]
+Out = Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="Where to write.")]
+
+
+@app.command("show")
+def show(
+    folder: Given,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare all files with their checksums.")
+    ] = False,
+    json: Json = None,
+) -> None:
+    """Show what the checkpoints of a folder contain."""
+    with output.guard():
+        output.claim({"--json": json})
+        _require_torch()
+        from ..trainer.checkpoint.content import Content
+        from ..trainer.checkpoint.export import about
+        from ..trainer.checkpoint.folder import last
+
+        found, step = last(folder)
+        content = Content(found, step)
+        steps = found.steps()
+        if verify:
+            with output.progress("checking", clock=False) as update:
+                for number, each in enumerate(steps):
+                    Content(found, each).check()
+                    if update is not None:
+                        update((number + 1) / len(steps), 0.0, f"step {each}")
+        body = {
+            "schema": SCHEMA,
+            "version": __version__,
+            "folder": folder,
+            "verified": verify,
+            "checkpoints": [_row(found, each) for each in steps],
+            "last": about(content),
+        }
+        output.write_json(json, json_text.dumps(body, indent=2))
+        if json != "-":
+            from ..report import checkpoints
+            from ..report.terminal import emit
+
+            emit(output.console(), checkpoints.terminal(body))
+
+
+def _row(folder: Folder, step: int) -> dict[str, Any]:
+    manifest = folder.manifest(step)
+    return {
+        "step": step,
+        "samples": manifest.progress["samples"],
+        "base": manifest.base,
+        "ranks": manifest.ranks,
+        "precision": manifest.precision,
+        "files": len(manifest.files),
+        "bytes": manifest.bytes,
+    }
+
+
+@app.command("export")
+def export(folder: Given, out: Out, json: Json = None) -> None:
+    """Write a checkpoint as safetensors, and its dense part as ONNX."""
+    with output.guard():
+        output.claim({"--json": json})
+        _require_torch()
+        from ..trainer.checkpoint import export as exporter
+        from ..trainer.checkpoint.content import Content
+        from ..trainer.checkpoint.folder import last
+
+        content = Content(*last(folder))
+        content.check()
+        with output.progress("exporting", clock=False) as update:
+            names = exporter.export(
+                content, out, lambda done: update(done, 0.0, "tables") if update else None
+            )
+        body = {
+            "schema": EXPORT_SCHEMA,
+            "version": __version__,
+            "step": content.last.step,
+            "folder": out,
+            "files": names,
+        }
+        output.write_json(json, json_text.dumps(body, indent=2))
+        if json != "-":
+            typer.echo(f"step {content.last.step} to {out}: {', '.join(names)}")
+        if exporter.GRAPH not in names:
+            output.log(f"{exporter.GRAPH} needs ONNX: pip install 'armillary[onnx]'")
+
+
+@app.command("import")
+def import_(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="File of torch.save, or folder of torch.distributed.checkpoint, of DLRM or "
+            "TorchRec.",
+        ),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="Preset or model file of the DLRM.",
+            autocompletion=completion.workloads,
+        ),
+    ],
+    out: Out,
+    json: Json = None,
+) -> None:
+    """Make a checkpoint of weights that DLRM's code or TorchRec trained."""
+    with output.guard():
+        output.claim({"--json": json})
+        _require_torch()
+        from ..model import load_model
+        from ..model.dlrm import parse
+        from ..trainer.checkpoint import importing
+
+        unused = importing.import_(source, parse(load_model(model)), out)
+        body = {
+            "schema": IMPORT_SCHEMA,
+            "version": __version__,
+            "folder": out,
+            "unused": unused,
+        }
+        output.write_json(json, json_text.dumps(body, indent=2))
+        if json != "-":
+            typer.echo(f"{source} to {out}: go on with train {model} --checkpoint {out} --resume")
+        if unused:
+            more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
+            output.log(f"not used: {', '.join(unused[:_SHOWN])}{more}")
+
+
+def _require_torch() -> None:
+    if importlib.util.find_spec("torch") is None:
+        said = "checkpoints need PyTorch, which is not installed"
+        help_ = "pip install 'armillary[train]'"
+        raise InputError([Problem("", "armillary checkpoint", said, help_)])

@@ -1,0 +1,258 @@
+"""Checkpoints of other programs, to go on from or to export.
+
+Here: names of parameters in the open DLRM code and in TorchRec, and where they are here. Not here:
+writing (`tensors.py`, `folder.py`).
+
+    here             DLRM (`dlrm_s_pytorch.py`)   TorchRec (`DLRM`, `DLRM_DCN`)
+    table N          emb_l.N.weight               embedding_bags.NAME.weight
+    bottom.layers.N  bot_l.2N                     dense_arch.model._mlp.N._linear
+    top.layers.N     top_l.2N                     over_arch.model.0._mlp.N._linear
+    the last one     the last one                 over_arch.model.1
+    cross.down.N                                  inter_arch.crossnet.V_kernels.N
+    cross.up.N                                    inter_arch.crossnet.W_kernels.N, bias.N
+
+Only weights are read: optimizers start anew. TorchRec's pairs of features are in another order, so
+the columns of the first layer behind them move."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import secrets
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import InputError, Problem
+from ...model.dlrm import Dlrm
+from ..data.samples import START
+from .folder import Folder
+from .manifest import Entry, Manifest, Stored
+from .shards import array_of
+from .tensors import Spec, Writer
+
+_DLRM = re.compile(r"(emb_l|bot_l|top_l)\.(\d+)\.(weight|bias)")
+_TABLE = re.compile(r"(?:.*\.)?embedding_bags\.(.+)\.weight")
+_ARCH = re.compile(
+    r"(?:.*\.)?(?:(dense_arch\.model|over_arch\.model\.0)\._mlp\.(\d+)\._linear\.(weight|bias)"
+    r"|over_arch\.model\.1\.(weight|bias)"
+    r"|inter_arch\.crossnet\.(V_kernels|W_kernels|bias)\.(\d+))"
+)
+
+
+def import_(source: str, facts: Dlrm, output: str) -> list[str]:
+    """Makes a checkpoint of step 0 in `output` from a file or folder of another program. Returns
+    the parameters that were not used. Raises `InputError`."""
+    state = _read(Path(source))
+    tables, dense, unused = _named(state, facts, source)
+    problems = _misfits(tables, dense, facts, source)
+    if problems:
+        raise InputError(problems)
+    folder = Folder(output)
+    folder.lock()
+    try:
+        folder.clean()
+        if folder.steps():
+            said = "has checkpoints already"
+            raise InputError([Problem(output, "--output", said, "another folder")])
+        try:
+            _write(folder, tables, dense, facts)
+        except OSError as error:
+            said = f"can't be written: {error.strerror or error}"
+            raise InputError([Problem(output, "--output", said)]) from None
+    finally:
+        folder.unlock()
+    return unused
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file of `torch.save`, or of a folder of `torch.distributed.checkpoint`."""
+    try:
+        if path.is_dir():
+            return _read_distributed(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
+        said = f"can't be read: {getattr(error, 'strerror', None) or str(error).splitlines()[0]}"
+        help_ = "a file of torch.save, or a folder of torch.distributed.checkpoint"
+        raise InputError([Problem(str(path), "", said[:300], help_)]) from None
+    while isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
+        content = content["state_dict"]
+    if not isinstance(content, Mapping):
+        said = f"has a {type(content).__name__}"
+        raise InputError([Problem(str(path), "", said, "parameters by name")])
+    return {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
+
+
+def _read_distributed(path: Path) -> dict[str, Tensor]:
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    reader = FileSystemReader(path)
+    if not (path / ".metadata").is_file():
+        raise ValueError("there is no .metadata")
+    metadata = reader.read_metadata().state_dict_metadata
+    found: dict[str, Any] = {
+        key: torch.empty(each.size, dtype=each.properties.dtype)
+        for key, each in metadata.items()
+        if isinstance(each, TensorStorageMetadata) and _is_parameter(key)
+    }
+    if found:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # It says that there is one process.
+            load(found, storage_reader=reader, no_dist=True)
+    return found
+
+
+def _is_parameter(key: str) -> bool:
+    return any(each.fullmatch(key) for each in (_DLRM, _TABLE, _ARCH))
+
+
+def _named(
+    state: Mapping[str, Tensor], facts: Dlrm, source: str
+) -> tuple[dict[str, Tensor], dict[str, Tensor], list[str]]:
+    """Tables and dense parameters by their names here, and the keys that are neither."""
+    given: dict[str, Tensor] = {}
+    dense: dict[str, Tensor] = {}
+    unused = []
+    last = len(facts.top) - 1
+    theirs = any(_ARCH.fullmatch(key) for key in state)
+    for key, value in state.items():
+        table = _table(key)
+        name = _of_dlrm(key) or _of_torchrec(key, last)
+        if table is not None:
+            given[table] = value
+        elif name is not None:
+            dense[name] = value
+        else:
+            unused.append(key)
+    if not given:
+        said = "has no tables under a known name"
+        help_ = "emb_l.N.weight (DLRM), embedding_bags.NAME.weight (TorchRec)"
+        raise InputError([Problem(source, "", said, help_)])
+    if theirs and facts.interaction.kind == "dot" and "top.layers.0.weight" in dense:
+        dense["top.layers.0.weight"] = _reordered(dense["top.layers.0.weight"], facts)
+    return _tables(given, facts), dense, unused
+
+
+def _table(key: str) -> str | None:
+    """The name of a table there."""
+    dlrm, torchrec = _DLRM.fullmatch(key), _TABLE.fullmatch(key)
+    if dlrm and dlrm[1] == "emb_l":
+        return dlrm[2]
+    return torchrec[1] if torchrec else None
+
+
+def _of_dlrm(key: str) -> str | None:
+    """The dense parameter here that a key of DLRM names."""
+    found = _DLRM.fullmatch(key)
+    if found is None:
+        return None
+    part = "bottom" if found[1] == "bot_l" else "top"
+    return f"{part}.layers.{int(found[2]) // 2}.{found[3]}"
+
+
+def _of_torchrec(key: str, last: int) -> str | None:
+    """The dense parameter here that a key of TorchRec names. `last`: number of the last layer."""
+    found = _ARCH.fullmatch(key)
+    if found is None:
+        return None
+    arch, number, name, end, cross, place = found.groups()
+    if arch:
+        part = "bottom" if arch.startswith("dense") else "top"
+        return f"{part}.layers.{number}.{name}"
+    if end:
+        return f"top.layers.{last}.{end}"
+    if cross == "V_kernels":
+        return f"cross.down.{place}.weight"
+    return f"cross.up.{place}.{'bias' if cross == 'bias' else 'weight'}"
+
+
+def _tables(given: Mapping[str, Tensor], facts: Dlrm) -> dict[str, Tensor]:
+    """Tables by their names here: the same name, that behind `t_`, or the order of numbers in
+    names."""
+    names = [table.name for table in facts.tables]
+    for known in (given, {key.removeprefix("t_"): value for key, value in given.items()}):
+        if set(names) <= set(known):
+            return {name: known[name] for name in names}
+    ordered = sorted(given, key=lambda key: [*map(int, re.findall(r"\d+", key))] or [0])
+    return {
+        names[place] if place < len(names) else key: given[key] for place, key in enumerate(ordered)
+    }
+
+
+def _reordered(weight: Tensor, facts: Dlrm) -> Tensor:
+    """The first layer's columns in our order of pairs, from that of TorchRec: the upper triangle,
+    row by row."""
+    dim, features = facts.interaction.dim, facts.interaction.features
+    if weight.dim() != 2 or weight.shape[1] != facts.interaction.outputs:
+        return weight
+    row, column = torch.triu_indices(features, features, 1)
+    places = torch.zeros(features, features, dtype=torch.int64)
+    places[column, row] = torch.arange(len(row))
+    lower_row, lower_column = torch.tril_indices(features, features, -1)
+    order = places[lower_row, lower_column] + dim
+    return torch.cat((weight[:, :dim], weight[:, order]), 1)
+
+
+def _misfits(
+    tables: Mapping[str, Tensor], dense: Mapping[str, Tensor], facts: Dlrm, source: str
+) -> list[Problem]:
+    wanted = {f"table {each.name!r}": [each.rows, each.dim] for each in facts.tables}
+    layers = [("bottom.layers.{}", facts.bottom), ("top.layers.{}", facts.top)]
+    layers += [("cross.down.{}", facts.interaction.layers[::2])]
+    layers += [("cross.up.{}", facts.interaction.layers[1::2])]
+    for name, some in layers:
+        for number, layer in enumerate(some):
+            wanted[f"{name.format(number)}.weight"] = [layer.outputs, layer.inputs]
+            if layer.bias:
+                wanted[f"{name.format(number)}.bias"] = [layer.outputs]
+    found = {f"table {name!r}": list(value.shape) for name, value in tables.items()}
+    found |= {name: list(value.shape) for name, value in dense.items()}
+    problems = []
+    for name in sorted(wanted.keys() | found.keys()):
+        if name not in found:
+            problems.append(Problem(source, name, "is missing", f"the shape {wanted[name]}"))
+        elif found[name] != wanted.get(name):
+            allowed = f"{wanted[name]}, as in {facts.name}" if name in wanted else "no more layers"
+            problems.append(Problem(source, name, f"has the shape {found[name]}", allowed))
+    return problems
+
+
+def _write(
+    folder: Folder, tables: Mapping[str, Tensor], dense: Mapping[str, Tensor], facts: Dlrm
+) -> None:
+    run = secrets.token_hex(4)
+    name = f"rank-0-of-1-{run}.safetensors"
+    place = folder.of(0)
+    place.mkdir(parents=True, exist_ok=True)
+    stored = [Stored(each.name, each.rows, each.dim, "F32", {}) for each in facts.tables]
+    entries = [
+        Entry(each.name, "weight", (0, each.rows), (0, each.dim), name, None, "F32")
+        for each in stored
+    ]
+    values = {entry.key: array_of(tables[entry.table].float()) for entry in entries}
+    values |= {f"dense.{key}": array_of(value.float()) for key, value in dense.items()}
+    writer = Writer(place / name, [Spec(key, *_kind(each)) for key, each in values.items()])
+    try:
+        for key, (_, array) in values.items():
+            writer.write(key, array)
+        record = writer.end()
+    except OSError:
+        writer.abandon()
+        raise
+    progress = {
+        "updates": 0, "steps": 0, "samples": 0, "seconds": 0.0, "evaluations": [], "bound": None,
+        "position": START.as_dict(), "interaction": facts.interaction.kind,
+    }  # fmt: skip
+    folder.commit(
+        Manifest(0, None, run, 1, None, None, progress, tuple(stored), (record,), tuple(entries))
+    )
+
+
+def _kind(found: tuple[str, Any]) -> tuple[str, tuple[int, ...]]:
+    return found[0], found[1].shape
