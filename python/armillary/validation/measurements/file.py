@@ -1,7 +1,8 @@
 """Files of published measurements.
 
-A file has up to four lists of rows: `collectives`, `training`, `mlperf` and `compute`. Every row has an `id` (rows of `compute` may lack it) and a `source`. Here: reading a file and the
-checks that hold for all rows. Not here: what rows mean."""
+A file has up to four lists of rows: `collectives`, `training`, `mlperf` and `compute`. Every row
+has an `id` (rows of `compute` may lack it) and a `source`. Here: reading a file and the checks that
+hold for all rows. Not here: what rows mean."""
 
 from __future__ import annotations
 
