@@ -384,7 +384,7 @@ class Program:
         those are unknown.
 
         `kernel` is one of other, gemm, grouped, convolution, attention, unmasked_attention,
-        elementwise, normalization, embedding, optimizer.
+        elementwise, normalization, embedding, embedding_update, optimizer.
         """
     def gemm(
         self,

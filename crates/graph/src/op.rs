@@ -80,12 +80,14 @@ pub enum Kernel {
     Elementwise,
     Normalization,
     Embedding,
+    /// Gradients of rows of embedding tables and their update, in one kernel.
+    EmbeddingUpdate,
     Optimizer,
 }
 
 impl Kernel {
     /// Every kind, in a fixed order.
-    pub const ALL: [Kernel; 10] = [
+    pub const ALL: [Kernel; 11] = [
         Kernel::Other,
         Kernel::Gemm,
         Kernel::Grouped,
@@ -95,6 +97,7 @@ impl Kernel {
         Kernel::Elementwise,
         Kernel::Normalization,
         Kernel::Embedding,
+        Kernel::EmbeddingUpdate,
         Kernel::Optimizer,
     ];
 
@@ -110,6 +113,7 @@ impl Kernel {
             Kernel::Elementwise => "elementwise",
             Kernel::Normalization => "normalization",
             Kernel::Embedding => "embedding",
+            Kernel::EmbeddingUpdate => "embedding_update",
             Kernel::Optimizer => "optimizer",
         }
     }
@@ -119,6 +123,7 @@ impl Kernel {
         match self {
             Kernel::Grouped => Some(Kernel::Gemm),
             Kernel::UnmaskedAttention => Some(Kernel::Attention),
+            Kernel::EmbeddingUpdate => Some(Kernel::Embedding),
             _ => None,
         }
     }

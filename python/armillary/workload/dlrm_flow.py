@@ -88,10 +88,10 @@ class DlrmFlow:
             [self.program.collective(f"{name}.{kind}", deps, kind, amount, group)] if amount else []
         )
 
-    def _embedding(self, name: str, deps: Sequence[int], operations: int, moved: int) -> int:
-        return self.program.compute(
-            name, deps, operations=operations, bytes=moved, kernel="embedding"
-        )
+    def _embedding(
+        self, name: str, deps: Sequence[int], operations: int, moved: int, kernel: str
+    ) -> int:
+        return self.program.compute(name, deps, operations=operations, bytes=moved, kernel=kernel)
 
     def _inputs(self) -> list[int]:
         """The input all-to-alls of this batch: lengths first, since they give the number of
@@ -112,7 +112,8 @@ class DlrmFlow:
             lookups * run.sizes.index + elements * run.sizes.embedding + pooled * run.sizes.forward
         )
         deps = [*inputs, *self.updated.get("embedding", []), *self.at]
-        done = [self._embedding("embedding.forward", sorted(set(deps)), elements, amount)]
+        after = sorted(set(deps))
+        done = [self._embedding("embedding.forward", after, elements, amount, "embedding")]
         # Activations and buffers are there from the lookup to the end of the backward pass.
         self.program.hold(done[0], allocates=activations(run, self.whole, self.node))
         self.at = done
@@ -271,7 +272,8 @@ class DlrmFlow:
             + 2 * elements * run.sizes.embedding
         )
         name, deps = "embedding.weight_gradient", [*arrived, *([] if arrived else self.at)]
-        node = self._embedding(name, deps, 2 * elements, moved + 2 * state)
+        moved += 2 * state
+        node = self._embedding(name, deps, 2 * elements, moved, "embedding_update")
         copies = run.placement.data.parameters * run.sizes.gradient
         self.updated["embedding"] = self._collective(
             name, [node], "all_reduce", copies, "copies"

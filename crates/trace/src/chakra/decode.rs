@@ -389,7 +389,7 @@ fn kernel(value: Value) -> Result<Work, BadAttr> {
             .or_else(|| shape(text, "gemm(").map(Work::Gemm))
             .or_else(|| shape(text, "grouped(").map(Work::Grouped))).ok_or_else(|| BadAttr {
         message: format!("attribute kernel is {value}"),
-        help: "other, gemm, grouped, convolution, attention, unmasked_attention, elementwise, normalization, embedding, optimizer, gemm(batch,m,n,k,width) or grouped(batch,m,n,k,width)",
+        help: "other, gemm, grouped, convolution, attention, unmasked_attention, elementwise, normalization, embedding, embedding_update, optimizer, gemm(batch,m,n,k,width) or grouped(batch,m,n,k,width)",
     })
 }
 

@@ -125,7 +125,7 @@ fn every_fault_is_named() {
         ),
         (
             "{efficiency: {gem: 1}}",
-            "line 3, npu.compute.efficiency.gem: unknown key \"gem\"; did you mean \"gemm\"? (allowed: other, gemm, grouped, convolution, attention, unmasked_attention, elementwise, normalization, embedding, optimizer)",
+            "line 3, npu.compute.efficiency.gem: unknown key \"gem\"; did you mean \"gemm\"? (allowed: other, gemm, grouped, convolution, attention, unmasked_attention, elementwise, normalization, embedding, embedding_update, optimizer)",
         ),
         (
             "{modell: roofline}",

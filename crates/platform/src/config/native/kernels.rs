@@ -44,6 +44,7 @@ fn meaning(kernel: Kernel) -> &'static str {
         Kernel::Elementwise => "Elementwise operations.",
         Kernel::Normalization => "Normalizations.",
         Kernel::Embedding => "Lookups in embedding tables.",
+        Kernel::EmbeddingUpdate => "Updates of embedding tables, with the gradients of their rows.",
         Kernel::Optimizer => "The optimizer.",
     }
 }
