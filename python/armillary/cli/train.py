@@ -231,6 +231,20 @@ Restarts = Annotated[
         help="If a process dies, go on from the last checkpoint, up to K times.",
     ),
 ]
+Trace = Annotated[
+    str | None,
+    typer.Option(
+        "--trace",
+        metavar="DIR",
+        help="Record PyTorch profiles of some steps here, for `armillary import`.",
+    ),
+]
+TraceSteps = Annotated[
+    str,
+    typer.Option(
+        "--trace-steps", metavar="A:B", help="The first and the last step that are recorded."
+    ),
+]
 LogDir = Annotated[
     str | None,
     typer.Option(
@@ -277,6 +291,8 @@ def train(
     keep: Keep = 2,
     resume: Resume = False,
     restarts: Restarts = 0,
+    trace: Trace = None,
+    trace_steps: TraceSteps = "11:20",
     log_dir: LogDir = None,
     json: Json = None,
 ) -> None:
@@ -301,6 +317,7 @@ def train(
         if not worker or os.environ["RANK"] == "0":
             output.claim({"--json": json})
         launch.quiet_threads()
+        launch.quiet_profiler()
         if restarts and checkpoint is None:
             said = f"{restarts} restarts, but no checkpoints"
             raise InputError([Problem("", "--restarts", said, "--checkpoint DIR")])
@@ -352,6 +369,7 @@ def _show(settings: Settings, outcome: Outcome, json: str | None) -> None:
         "tensor_trains": outcome.tensor_trains,
         "cache": outcome.cache,
         "checkpoints": outcome.checkpoints,
+        "trace": outcome.trace,
     }
     output.write_json(json, json_text.dumps(body, indent=2, allow_nan=False))
     if json == "-":

@@ -15,12 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import ranges
 
-def linear(values: Tensor, weight: Tensor, bias: Tensor | None, rectified: bool) -> Tensor:
+
+def linear(
+    values: Tensor, weight: Tensor, bias: Tensor | None, rectified: bool, name: str = ""
+) -> Tensor:
     """`values` [B, inputs] times `weight` [outputs, inputs] transposed, plus `bias` [outputs], cut
     off below 0 if `rectified`. Computed in the type of `values`; gradients of parameters have the
-    parameters' type."""
-    out: Tensor = _Linear.apply(values, weight, bias, rectified)
+    parameters' type. `name` is the layer's, for profiles."""
+    out: Tensor = _Linear.apply(values, weight, bias, rectified, name)
     return out
 
 
@@ -52,33 +56,38 @@ class _Linear(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         rectified: bool,
+        name: str,
     ) -> Tensor:
         matrix = weight.to(values.dtype)
         shift = None if bias is None else bias.to(values.dtype)
-        out = _times(values, matrix, shift, rectified)
+        with ranges.part(f"{name}.forward"):
+            out = _times(values, matrix, shift, rectified)
         ctx.save_for_backward(values, weight, out if rectified else None)
-        ctx.biased = bias is not None
+        ctx.biased, ctx.name = bias is not None, name
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         values, weight, out = ctx.saved_tensors
-        gradient = gradients[0].contiguous()
-        if out is not None:
-            gradient = torch.ops.aten.threshold_backward(gradient, out, 0)
-        back = forth = shift = None
+        with ranges.part(f"{ctx.name}.weight_gradient"):
+            gradient = gradients[0].contiguous()
+            if out is not None:
+                gradient = torch.ops.aten.threshold_backward(gradient, out, 0)
+            forth = shift = None
+            if ctx.needs_input_grad[1]:
+                # The longer side of the weights is the one along which the product runs fast.
+                if weight.shape[0] > weight.shape[1]:
+                    forth = _times(values.t(), gradient.t(), None, False).t()
+                else:
+                    forth = _times(gradient.t(), values.t(), None, False)
+                forth = forth.to(weight.dtype)
+            if ctx.biased and ctx.needs_input_grad[2]:
+                shift = gradient.sum(0, dtype=weight.dtype)
+        back = None
         if ctx.needs_input_grad[0]:
-            back = _times(gradient, weight.to(gradient.dtype).t(), None, False)
-        if ctx.needs_input_grad[1]:
-            # The longer side of the weights is the one along which the product runs fast.
-            if weight.shape[0] > weight.shape[1]:
-                forth = _times(values.t(), gradient.t(), None, False).t()
-            else:
-                forth = _times(gradient.t(), values.t(), None, False)
-            forth = forth.to(weight.dtype)
-        if ctx.biased and ctx.needs_input_grad[2]:
-            shift = gradient.sum(0, dtype=weight.dtype)
-        return back, forth, shift, None
+            with ranges.part(f"{ctx.name}.input_gradient"):
+                back = _times(gradient, weight.to(gradient.dtype).t(), None, False)
+        return back, forth, shift, None, None
 
 
 def _times(left: Tensor, right: Tensor, shift: Tensor | None, rectified: bool) -> Tensor:
@@ -101,10 +110,11 @@ class _Pairs(torch.autograd.Function):
         whole: Tensor,
     ) -> Tensor:
         batch, dim = low.shape
-        joined = torch.cat((low, pooled), 1).view(batch, -1, dim)
-        products = torch.bmm(joined, joined.transpose(1, 2)).view(batch, -1)
-        ctx.save_for_backward(joined, whole)
-        return torch.cat((low, products.index_select(1, lower)), 1)
+        with ranges.part("interaction.forward"):
+            joined = torch.cat((low, pooled), 1).view(batch, -1, dim)
+            products = torch.bmm(joined, joined.transpose(1, 2)).view(batch, -1)
+            ctx.save_for_backward(joined, whole)
+            return torch.cat((low, products.index_select(1, lower)), 1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
@@ -112,7 +122,8 @@ class _Pairs(torch.autograd.Function):
         batch, features, dim = joined.shape
         given = gradients[0]
         # Both triangles of the matrix of gradients at once; its diagonal is 0.
-        padded = torch.nn.functional.pad(given[:, dim:], (0, 1))
-        matrix = padded.index_select(1, whole).view(batch, features, features)
-        back = torch.bmm(matrix, joined).view(batch, -1)
-        return back[:, :dim] + given[:, :dim], back[:, dim:], None, None
+        with ranges.part("interaction.input_gradient"):
+            padded = torch.nn.functional.pad(given[:, dim:], (0, 1))
+            matrix = padded.index_select(1, whole).view(batch, features, features)
+            back = torch.bmm(matrix, joined).view(batch, -1)
+            return back[:, :dim] + given[:, :dim], back[:, dim:], None, None

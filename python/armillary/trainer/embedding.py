@@ -15,6 +15,7 @@ from torch import Tensor
 
 from armillary import _core, machine
 from armillary.errors import InputError, Problem
+from armillary.trainer import ranges
 from armillary.trainer.batch import SparseBatch
 from armillary.trainer.caching import Caching
 from armillary.trainer.optimizers import Optimizer
@@ -261,7 +262,8 @@ class EmbeddingCollection(torch.nn.Module):
 
     def _run_forward(self, samples: int, arrays: _Arrays) -> Tensor:
         out = self._empty(samples, arrays)
-        self._engine.forward(samples, arrays, out.numpy())
+        with ranges.part("embedding.forward"):
+            self._engine.forward(samples, arrays, out.numpy())
         return out
 
     def _empty(self, samples: int, arrays: _Arrays) -> Tensor:
@@ -275,7 +277,8 @@ class EmbeddingCollection(torch.nn.Module):
         if self.watch is not None:
             self.watch(arrays)
         into = None if weights is None else weights.numpy()
-        self._engine.backward(samples, arrays, gradient, into)
+        with ranges.part("embedding.weight_gradient"):
+            self._engine.backward(samples, arrays, gradient, into)
 
     def _shapes(self, table: Table) -> dict[str, torch.Size]:
         """Shapes of a table's weights and state."""

@@ -22,6 +22,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any, Literal, get_args
@@ -32,6 +33,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..errors import ArmillaryError, InputError, LostContactError, Problem, TrainingError
+from . import ranges
 from .course import Steps
 from .mail import Mail
 from .outbox import Inbox, Outbox, possible
@@ -97,6 +99,8 @@ class Pending:
     received: Tensor
     take: Sequence[int]
     """Numbers from each rank."""
+    number: int = 0
+    """How many exchanges began before, where PyTorch carries the array."""
     work: Any = None
     """PyTorch's handle, where PyTorch carries the array."""
     letter: Letter | None = None
@@ -182,12 +186,16 @@ class Exchange:
             raise TrainingError([Problem("", "batches", said, allowed)])
         return [list(row[2:]) for row in found]
 
-    def _post(self, kind: Kind, rows: Sequence[Sequence[int]]) -> Letter:
+    def _post(self, kind: Kind, rows: Sequence[Sequence[int]], amount: int | None = None) -> Letter:
         """Begins to send numbers, those of `rows[r]` to each rank `r`; everywhere the same number
-        of them."""
-        begin = time.perf_counter()
+        of them. `amount`: bytes that the others fetch when they have read them."""
         self._begun += 1
-        letter = Letter(self._begun, kind, rows[self.rank])
+        count = 8 * sum(map(len, rows)) if amount is None else amount
+        with ranges.begins(kind, self._begun, count) if self.size > 1 else nullcontext():
+            return self._posted(Letter(self._begun, kind, rows[self.rank]), rows)
+
+    def _posted(self, letter: Letter, rows: Sequence[Sequence[int]]) -> Letter:
+        begin, kind = time.perf_counter(), letter.kind
         if self.size > 1 and self._mail is not None and self._shares:
             try:
                 for to, row in enumerate(rows):
@@ -204,6 +212,10 @@ class Exchange:
 
     def _opened(self, letter: Letter) -> list[Sequence[int]]:
         """What each rank sent. It has read what it read before, because it has begun this."""
+        with ranges.waits(letter.number):
+            return self._read_letters(letter)
+
+    def _read_letters(self, letter: Letter) -> list[Sequence[int]]:
         begin = time.perf_counter()
         found: list[Sequence[int]] = []
         if letter.found is not None:
@@ -293,14 +305,18 @@ class Exchange:
         pending = Pending(kind, sent, sent.new_empty(sum(take)) if into is None else into, take)
         if not self._shares:
             self._begun += 1
-            pending.work = self._begin(pending.received, sent, list(take), list(counts))
+            pending.number = self._begun
+            with ranges.begins(kind, self._begun, each * sum(counts)):
+                pending.work = self._begin(pending.received, sent, list(take), list(counts))
             self.waited[kind] += time.perf_counter() - begin
             return pending
         pending.outbox = self._free.pop() if self._free else Outbox(self._begun)
-        pending.outbox.write(sent)
+        with ranges.part("exchange.write"):
+            pending.outbox.write(sent)
         place = [os.getpid(), *pending.outbox.place]
         self.waited[kind] += time.perf_counter() - begin
-        pending.letter = self._post(kind, [[*place, start * each] for start in starts])
+        rows = [[*place, start * each] for start in starts]
+        pending.letter = self._post(kind, rows, each * sum(counts))
         return pending
 
     def wait(self, pending: Pending) -> Tensor:
@@ -310,16 +326,21 @@ class Exchange:
         begin = time.perf_counter()
         if heads is None:
             if pending.work is not None:
-                self._end(pending.work)
+                with ranges.waits(pending.number):
+                    self._end(pending.work)
         elif outbox is not None:
-            blocks = torch.split(pending.received, list(pending.take))
-            for rank, (head, block) in enumerate(zip(heads, blocks, strict=True)):
-                inbox = self._inboxes.setdefault((rank, head[1]), Inbox())
-                if block.numel():
-                    self._receive(inbox, head, block)
+            with ranges.part("exchange.read"):
+                self._fetch(heads, pending)
             self._read.append((self._begun, outbox))
         self.waited[pending.kind] += time.perf_counter() - begin
         return pending.received
+
+    def _fetch(self, heads: Sequence[Sequence[int]], pending: Pending) -> None:
+        blocks = torch.split(pending.received, list(pending.take))
+        for rank, (head, block) in enumerate(zip(heads, blocks, strict=True)):
+            inbox = self._inboxes.setdefault((rank, head[1]), Inbox())
+            if block.numel():
+                self._receive(inbox, head, block)
 
     def _receive(self, inbox: Inbox, head: Sequence[int], into: Tensor) -> None:
         process, _, *place = head

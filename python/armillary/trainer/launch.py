@@ -61,6 +61,13 @@ def quiet_threads() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
+def quiet_profiler() -> None:
+    """Keeps what PyTorch's profiler says about itself off the terminal, for this process and those
+    it starts. It works before PyTorch is loaded only."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "5")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
 def spawn(
     count: int,
     arguments: Sequence[str],

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from ..errors import InputError, Problem, TrainingError
 from ..model.dlrm import Dlrm as Facts
-from . import metrics
+from . import metrics, ranges, recording
 from .build import (
     CachedEmbeddings,
     Embeddings,
@@ -91,6 +91,9 @@ class Outcome:
     """Where the data is behind the last step."""
     data: str = ""
     """Names the data and its order, where there is any: `Source.identity`."""
+    trace: dict[str, float | int] | None = None
+    """Median wall times of recorded steps and of others, in seconds; `None` where none were
+    recorded."""
     checkpoints: dict[str, Any] | None = None
     """What checkpoints cost; `None` where there are none. `stall_seconds` is how long training
     waited for them."""
@@ -185,7 +188,8 @@ class Trainer:
         sums.go_on()
         self._enter(self._coming)
         sums.finish()
-        self.optimizer.step()
+        with ranges.part("optimizer"):
+            self.optimizer.step()
         return loss
 
     def _dense(self, now: Coming, sums: Sums) -> float:
@@ -207,9 +211,10 @@ class Trainer:
             rows, cut = pooled[some].requires_grad_(), low.detach().requires_grad_()
             if count:
                 found = parts.above(cut, rows)
-                each = torch.nn.functional.binary_cross_entropy_with_logits(
-                    found, now.labels[some], reduction="sum"
-                )
+                with ranges.part("loss.forward"):
+                    each = torch.nn.functional.binary_cross_entropy_with_logits(
+                        found, now.labels[some], reduction="sum"
+                    )
                 torch.autograd.backward(each / now.part.whole)
                 loss += float(each.detach())
                 logits.append(found.detach())
@@ -222,7 +227,8 @@ class Trainer:
             if count:
                 torch.autograd.backward(low, cut.grad)
         if logits:
-            self.seen.add(torch.cat(logits).cpu().numpy(), samples.labels)
+            with ranges.part("scores"):
+                self.seen.add(torch.cat(logits).cpu().numpy(), samples.labels)
         if pipelined:
             sums.go_on()
             sums.start(list(parts.bottom.parameters()))
@@ -295,7 +301,7 @@ def _course(
     every = _REPORT_STEPS if steps is None else max(1, steps // _REPORTS)
     begin = time.monotonic()
     parts = _parts(source, settings, world, steps, outcome)
-    for part, following in windows(parts, trainer.ahead):
+    for part, following in recording.steps(windows(parts, trainer.ahead), settings, world, outcome):
         scale = factor(outcome.steps, steps, settings.warmup, settings.decay)
         trainer.step(part, scale, following)
         outcome.steps += 1

@@ -32,7 +32,7 @@ class Layer(nn.Module):
 
     def __init__(self, facts: Dense, generator: torch.Generator, *, rectified: bool) -> None:
         super().__init__()
-        self.rectified = rectified
+        self.rectified, self.name = rectified, facts.name
         weight = torch.empty(facts.outputs, facts.inputs)
         weight.normal_(0, math.sqrt(2 / (facts.inputs + facts.outputs)), generator=generator)
         self.weight = nn.Parameter(weight)
@@ -44,7 +44,7 @@ class Layer(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """[B, inputs] -> [B, outputs]."""
-        return linear(values, self.weight, self.bias, self.rectified)
+        return linear(values, self.weight, self.bias, self.rectified, self.name)
 
 
 class Mlp(nn.Module):

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from . import ranges
 from .batch import SparseBatch
 from .build import Embeddings
 from .course import Course
@@ -62,17 +63,20 @@ class Coming:
         self._gradient: Tensor | None = None
         if isinstance(embeddings, ShardedEmbeddingCollection):
             self._batch = Course(embeddings.distributing(self._sparse))
-            self._batch.go_on()
+            with ranges.part("inputs.distribute"):
+                self._batch.go_on()
 
     def send_indices(self) -> None:
         """Begins to send what is looked up."""
         if self._batch is not None:
-            self._batch.go_on()
+            with ranges.part("inputs.distribute"):
+                self._batch.go_on()
 
     def arrive(self) -> None:
         """Waits for what all ranks look up here."""
         if self._batch is not None:
-            self._batch.finish()
+            with ranges.part("inputs.distribute"):
+                self._batch.finish()
 
     def prefetch(self) -> None:
         """Begins to bring the rows into caches."""
@@ -89,6 +93,7 @@ class Coming:
         tables = self.embeddings
         if self._batch is not None and isinstance(tables, ShardedEmbeddingCollection):
             if self._rows is None:
+                self.arrive()
                 self._rows = Course(tables.looking_up(self._batch.finish()))
                 self._rows.go_on()
         elif self._pooled is None:

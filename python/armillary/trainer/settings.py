@@ -6,6 +6,7 @@ Here: settings as data, without PyTorch. Not here: the run (`loop.py`), the proc
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
@@ -132,6 +133,10 @@ class Settings:
     """Weights of tables in checkpoints; when not given, those of the tables, bit for bit."""
     keep: int = 2
     """Checkpoints that are kept, the last ones."""
+    trace: str | None = None
+    """Folder of profiles; when not given, nothing is recorded."""
+    trace_steps: str = "11:20"
+    """First and last step that are recorded; the one behind them is recorded with shapes."""
     resume: bool = False
     """Whether the run goes on from the last checkpoint, if there is one."""
 
@@ -171,16 +176,19 @@ class Settings:
         if self.steps is not None and self.samples is not None:
             yield Problem("", "--steps, --samples", "both are given", "one of them")
         yield from self._tables_problems()
-        yield from self._checkpoint_problems()
+        yield from self._files_problems()
         if self.batch < self.nproc:
             said = f"a batch of {self.batch} samples for {self.nproc} processes"
             yield Problem("", "--batch", said, "at least one sample for each process")
 
-    def _checkpoint_problems(self) -> Iterator[Problem]:
+    def _files_problems(self) -> Iterator[Problem]:
         allowed = get_args(CheckpointPrecision)
         if self.checkpoint_precision not in (None, *allowed):
             said = f"unknown checkpoint precision: {self.checkpoint_precision!r}"
             yield Problem("", "--checkpoint-precision", said, ", ".join(allowed))
+        if not self.traced:
+            said = f"invalid steps: {self.trace_steps!r}"
+            yield Problem("", "--trace-steps", said, "A:B, the first and the last step, from 1")
         if self.checkpoint is None:
             for name in ("resume", "checkpoint_precision"):
                 if getattr(self, name):
@@ -212,6 +220,12 @@ class Settings:
         if self.device != "cpu" or self.tensor_train is not None:
             other = "--device cuda" if self.device != "cpu" else "--tensor-train"
             yield Problem("", f"--cache-memory, {other}", "both are given", "one of them")
+
+    @property
+    def traced(self) -> range:
+        """The steps that are recorded; none if `trace_steps` are not steps."""
+        found = re.fullmatch(r"(\d{1,12}):(\d{1,12})", self.trace_steps)
+        return range(int(found[1]), int(found[2]) + 1) if found and int(found[1]) else range(0)
 
     @property
     def cache_bytes(self) -> int:

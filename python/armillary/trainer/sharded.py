@@ -31,6 +31,7 @@ from torch import Tensor
 from .. import _core
 from ..errors import InputError, Problem, TrainingError
 from ..model.sharding_plan import ShardingPlan
+from . import ranges
 from .batch import SparseBatch
 from .caching import Caching
 from .course import Course, Steps, finished
@@ -166,7 +167,8 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         exchange.wait_rows(near)
         if far is not None:
             far.finish()
-        self._columns.collect(mine, blocks.numpy(), out.numpy())
+        with ranges.part("embedding.collect"):
+            self._columns.collect(mine, blocks.numpy(), out.numpy())
         self._spare.append(room)
         for feature, share in batch.shares:
             out[:, placement.firsts[feature] : placement.firsts[feature + 1]] *= share

@@ -8,11 +8,12 @@ of their inputs), at last the kernel's name, which has no size. Not here: how th
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from . import collectives
+from . import collectives, ranges
 from .collectives import CommunicationCall
 from .host_trace import HostNode
 from .kineto import RuntimeCall, Thread, Trace
@@ -30,6 +31,10 @@ class Communication:
     hosted: list[tuple[int, CommunicationCall]] = field(default_factory=list)
     """Index into `Trace.ops` and call, for operators that launched nothing (a trace without device,
     say)."""
+    waits: dict[int, int] = field(default_factory=dict)
+    """Place in `hosted` -> index into `Trace.ops` of the range in which the host waits for it."""
+    names: dict[int, str] = field(default_factory=dict)
+    """Place in `hosted` -> name of the node."""
     sources: Counter[str] = field(default_factory=Counter)
 
 
@@ -63,8 +68,33 @@ def find(trace: Trace, links: Launches, host: HostLinks) -> Communication:
         found.calls[index] = described
         found.sources[described[0].source] += 1
     if not trace.device:
-        found.hosted = _hosted(trace, host.node, explained)
+        _find_hosted(found, trace, host.node, explained)
     return found
+
+
+def _find_hosted(
+    found: Communication, trace: Trace, nodes: dict[int, HostNode], explained: set[int]
+) -> None:
+    """Exchanges that ranges mark, and the operators of PyTorch's own communication."""
+    marked = ranges.exchanges(trace)
+    waits = {each.begin: each for each in marked}
+    inside = [trace.ops[index] for each in marked for index in (each.begin, each.wait)]
+    spans = sorted((op.start, op.end) for op in inside)
+    starts = [start for start, _ in spans]
+
+    def covered(index: int) -> bool:
+        place = bisect_right(starts, trace.ops[index].start) - 1
+        return place >= 0 and trace.ops[index].start < spans[place][1]
+
+    others = [each for each in _hosted(trace, nodes, explained) if not covered(each[0])]
+    found.hosted = sorted(
+        [*((each.begin, each.call) for each in marked), *others], key=lambda each: each[0]
+    )
+    for place, (index, _) in enumerate(found.hosted):
+        found.names[place] = trace.ops[index].name
+        if index in waits:
+            found.waits[place] = waits[index].wait
+            found.names[place] = waits[index].name
 
 
 class _Messages:

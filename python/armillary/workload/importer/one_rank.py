@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from . import communication, groups, host_trace, linking, steps, timeline, waits
+from . import communication, groups, host_line, host_trace, linking, steps, timeline, waits
 from .agreement import Placed
 from .communication import Communication
 from .coverage import Coverage, Omission
@@ -52,7 +52,10 @@ def analyse(
     communicated = communication.find(trace, links, host)
     window = steps.window(trace, links, step)
     found = waits.find(trace, links)
-    line = timeline.build(trace, links, found, window, [op for op, _ in communicated.hosted])
+    if host_line.has_parts(trace):
+        line = host_line.build(trace, window, communicated)
+    else:
+        line = timeline.build(trace, links, found, window, [op for op, _ in communicated.hosted])
     declared = groups.declared(
         trace.distributed, host_trace.process_groups(recorded.host) if recorded.host else []
     )

@@ -1,0 +1,47 @@
+"""`armillary train --trace`, from the recording to its replay."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import armillary as arm
+from armillary.workload.importer import import_traces
+
+pytest.importorskip("torch")
+
+SAMPLES, STEPS = 256, 12
+
+
+def test_a_recorded_run_is_imported_part_by_part(tmp_path: Path) -> None:
+    """Two ranks share 8 tables of 16 columns. Of each exchange of pooled rows a rank hands in those
+    of its tables for all samples: 4 x 16 numbers of 4 bytes for each."""
+    trace, result = tmp_path / "trace", tmp_path / "result.json"
+    command = [sys.executable, "-m", "armillary.cli", "train", "dlrm-small", "--nproc", "2"]
+    command += ["--batch", str(SAMPLES), "--steps", str(STEPS), "--eval-samples", "256"]
+    command += ["--trace", str(trace), "--trace-steps", "3:8", "--json", str(result)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    said = json.loads(result.read_text())["trace"]
+    assert (said["first"], said["last"]) == (3, 8)
+    assert said["step_seconds"] > 0 and said["recorded_step_seconds"] > 0
+    found = import_traces([trace], step=5)
+    assert found.workload.ranks == 2
+    assert [(row.collectives, row.sized) for row in found.ranks] == [(11, 11)] * 2
+    platform = arm.Platform(
+        "Switch(2)", bandwidth="1 GB/s", latency="1 us", settings={"scheduler.replay_only": True}
+    )
+    report = arm.simulate(found.workload, platform, detail=True).report
+    rows = {row["name"]: row for row in report["operations"]}
+    expected = ["data", "inputs.distribute", "embedding.forward", "embedding.collect"]
+    expected += ["bottom.*.forward", "interaction.forward", "top.*.forward", "loss.forward"]
+    expected += ["top.*.weight_gradient", "top.*.input_gradient", "interaction.input_gradient"]
+    expected += ["bottom.*.weight_gradient", "embedding.weight_gradient", "optimizer"]
+    assert set(expected) <= set(rows)
+    pooled = rows["embedding.forward.all_to_all"]
+    # Rows of the step before arrive in this one, and those of the next are sent.
+    assert pooled["bytes"] == 2 * 2 * SAMPLES * 64 * 4
+    assert rows["embedding.input_gradient.all_to_all"]["count"] == 2 * 2
