@@ -30,7 +30,7 @@ from typing import Literal, cast, get_args
 
 from ..errors import InputError, Problem
 from .dlrm import EmbeddingTable
-from .sharding_plan import ShardingPlan, ShardScheme, TablePlan, even
+from .sharding_plan import ShardingPlan, ShardScheme, TablePlan, Tier, even
 
 Scheme = Literal["table", "column", "row", "table_row", "data", "auto"]
 
@@ -62,6 +62,10 @@ class ShardingRequest:
     backward_width: int
     optimizer: str
     capacity: int | None
+    tier: Tier = "device"
+    """Memory that holds the tables."""
+    cache: int = 0
+    """Bytes of an NPU's cache of tables on its host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ class TableLoad:
     """Elements of the pooled rows it makes."""
     parameters: int = 0
     rows: int = 0
+    shards: int = 0
+    """Tables, or shards of tables."""
 
     def __add__(self, other: TableLoad) -> TableLoad:
         return TableLoad(
@@ -83,6 +89,7 @@ class TableLoad:
             self.dims + other.dims,
             self.parameters + other.parameters,
             self.rows + other.rows,
+            self.shards + other.shards,
         )
 
     def bytes(self, width: int, optimizer: str) -> tuple[int, int]:
@@ -104,6 +111,8 @@ class NpuKind:
     ranks: int
     whole: TableLoad
     node: TableLoad
+    fetched: int = 0
+    """Bytes that a step brings from the host's memory."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +138,14 @@ class ShardPlacement:
     schemes: tuple[tuple[str, int], ...]
     """Tables by scheme."""
     npus_per_node: int
+    host: tuple[TableLoad, ...] = ()
+    """Parameters and rows of tables in the host's memory, an entry an NPU; the loads above contain
+    them. Empty without such tables."""
+    fetched: tuple[int, ...] = ()
+    """Bytes of rows that a step brings from the host's memory into an NPU's cache, an entry an NPU.
+    Empty where that is not known."""
+    cache: int = 0
+    """Bytes of an NPU's cache of these rows."""
 
     def on(self, npu: int) -> tuple[TableLoad, TableLoad]:
         """The whole shards of `npu`, and the tables of its node."""
@@ -138,12 +155,14 @@ class ShardPlacement:
     def kinds(self) -> tuple[NpuKind, ...]:
         """NPUs with equal loads, in the order of their first; those of a node where tables are
         shared out to nodes."""
-        found: dict[tuple[TableLoad, TableLoad, int], list[int]] = {}
+        found: dict[tuple[TableLoad, TableLoad, int, int], list[int]] = {}
         for npu, load in enumerate(map(self.on, range(len(self.whole)))):
             node = npu // self.npus_per_node if self.node else 0
-            found.setdefault((*load, node), [npu, 0])[1] += 1
+            fetched = self.fetched[npu] if self.fetched else 0
+            found.setdefault((*load, fetched, node), [npu, 0])[1] += 1
         return tuple(
-            NpuKind(first, ranks, whole, node) for (whole, node, _), (first, ranks) in found.items()
+            NpuKind(first, ranks, whole, node, fetched)
+            for (whole, node, fetched, _), (first, ranks) in found.items()
         )
 
     @property
@@ -157,7 +176,8 @@ class ShardPlacement:
         return max((load.dims for load in self.node), default=0)
 
     def memory(self, npu: int, width: int, optimizer: str) -> tuple[int, int]:
-        """Bytes of table weights and of their optimizer state on `npu`."""
+        """Bytes of table weights and of their optimizer state in the memory of `npu`; the cache of
+        tables on the host counts as weights."""
         whole, node = self.on(npu)
         parts = [
             whole,
@@ -166,7 +186,11 @@ class ShardPlacement:
             _share(node, self.npus_per_node),
         ]
         pairs = [part.bytes(width, optimizer) for part in parts]
-        return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+        weights, state = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+        if not self.host:
+            return weights, state
+        away = self.host[npu].bytes(width, optimizer)
+        return weights - away[0] + min(self.cache, sum(away)), state - away[1]
 
 
 def _share(load: TableLoad, ways: int) -> TableLoad:
@@ -182,6 +206,7 @@ def place(
     if problems:
         raise InputError(problems)
     placement = placement_of(_plan(tables, request, model), tables)
+    placement = replace(placement, cache=request.cache)
     require_room(placement, request.embedding_width, request.optimizer, request.capacity)
     return placement
 
@@ -202,7 +227,9 @@ def _plan(tables: Sequence[EmbeddingTable], request: ShardingRequest, model: str
         elif index in node:
             first = node[index][0] * request.npus_per_node
             ranks = everywhere[first : first + request.npus_per_node]
-        planned.append(TablePlan(table.name, table.rows, table.dim, scheme, ranks))
+        planned.append(
+            TablePlan(table.name, table.rows, table.dim, scheme, ranks, tier=request.tier)
+        )
     return ShardingPlan(model, request.npus, request.npus_per_node, tuple(planned))
 
 
@@ -231,10 +258,15 @@ def _dealt(
 def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardPlacement:
     """What `plan` asks of each NPU; the plan must fit the tables (`misfits`)."""
     whole, row, data = [TableLoad()] * plan.ranks, TableLoad(), TableLoad()
+    host = [TableLoad()] * plan.ranks
     node = [TableLoad()] * (plan.ranks // plan.ranks_per_node)
     lengths = indices = 0
     for table, planned in zip(tables, plan.tables, strict=True):
         scheme, load = planned.scheme, _load(table, table.dim)
+        if planned.tier == "host":
+            for shard in planned.shards:
+                held = len(shard.rows) * len(shard.columns)
+                host[shard.rank] += TableLoad(parameters=held, rows=len(shard.rows))
         if scheme in ("table", "column"):
             widths = planned.shares if scheme == "column" else (table.dim,)
             for rank, width in zip(planned.ranks, widths, strict=True):
@@ -259,6 +291,7 @@ def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardP
         indices,
         tuple((name, names.count(name)) for name in SCHEMES if name in names),
         plan.ranks_per_node,
+        tuple(host) if any(each.tier == "host" for each in plan.tables) else (),
     )
 
 
@@ -266,8 +299,8 @@ def misfits(
     plan: ShardingPlan, tables: Sequence[EmbeddingTable], npus: int, file: str, first: int = 0
 ) -> list[Problem]:
     """Why a plan is not one of these tables on `npus` NPUs, or not one that can be simulated:
-    rows are cut evenly over all NPUs or those of a node, and tables are in the NPUs' memory. NPUs
-    below `first` hold no tables."""
+    rows are cut evenly over all NPUs or those of a node, and no table is on disk. NPUs below
+    `first` hold no tables."""
     problems = []
     if plan.ranks != npus:
         problems.append(Problem(file, "ranks", f"{plan.ranks} ranks for {npus} NPUs", str(npus)))
@@ -293,9 +326,8 @@ def _table_misfits(
     if (planned.rows, planned.columns) != (table.rows, table.dim):
         said = f"is {planned.rows} x {planned.columns}"
         found.append(Problem(file, place, said, f"{table.rows} x {table.dim}, as in the model"))
-    if planned.tier != "device":
-        said = f"is in the memory of the {planned.tier}, which can't be simulated"
-        found.append(Problem(file, place, said, "device"))
+    if planned.tier == "disk":
+        found.append(Problem(file, place, "is on disk, which can't be simulated", "device, host"))
     if ranks[0] < first:
         found.append(Problem(file, place, f"is on rank {ranks[0]}", f"ranks from {first}"))
     if planned.scheme in ("row", "data") and len(ranks) < plan.ranks:
@@ -314,7 +346,8 @@ def _table_misfits(
 
 def _load(table: EmbeddingTable, width: int) -> TableLoad:
     """A shard of `width` columns."""
-    return TableLoad(table.pooling, table.pooling * width, width, table.rows * width, table.rows)
+    lookups, elements = table.pooling, table.pooling * width
+    return TableLoad(lookups, elements, width, table.rows * width, table.rows, 1)
 
 
 def _choose(
@@ -333,6 +366,7 @@ def _choose(
         dim = table.dim // ways
         fits = (
             request.capacity is None
+            or request.tier == "host"
             or table.rows * dim * request.embedding_width <= request.capacity
         )
         if fits and _cost(table, dim) <= share and (ways == 1 or dim >= NARROWEST):

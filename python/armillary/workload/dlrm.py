@@ -34,6 +34,7 @@ from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm, parse
 from ..model.files import Model, load_model
 from ..model.sharding import (
+    NpuKind,
     ShardingRequest,
     ShardPlacement,
     TableLoad,
@@ -44,6 +45,7 @@ from ..model.sharding import (
 )
 from ..model.sharding_plan import ShardingPlan
 from ..model.sharding_plan_file import read_plan
+from .dlrm_cache import cached
 from .dlrm_flow import DENSE_OPTIMIZERS, DlrmFlow, DlrmRun, activations, dense_layers
 from .dlrm_options import DlrmSizes, Options, options
 from .options import takes_options
@@ -62,16 +64,18 @@ def dlrm(model: str | Model = "dlrm-hoti", **given: object) -> Workload:
 
     The options are the fields of `Options` (`dlrm_options.py`). Raises `InputError` listing every
     problem, with the nearest values that work."""
-    return _workload(_run(model, given))
+    return _workload(resolved(model, given))
 
 
 def sharding_plan(model: str | os.PathLike[str] | Model, **given: object) -> ShardingPlan:
     """The rank of each shard of each table in the workload `dlrm(model, ...)`. Raises
     `InputError`."""
-    return _run(model, given).placement.plan
+    return resolved(model, given).placement.plan
 
 
-def _run(model: str | os.PathLike[str] | Model, given: Mapping[str, object]) -> DlrmRun:
+def resolved(model: str | os.PathLike[str] | Model, given: Mapping[str, object]) -> DlrmRun:
+    """The model, sizes and placement of the workload `dlrm(model, **given)`. Raises
+    `InputError`."""
     found = parse(load_model(model))
     chosen, sizes = options(found, given)
     placement = _placement(found, chosen, sizes)
@@ -86,7 +90,7 @@ def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement
         problems = misfits(plan, model.tables, chosen.dp, chosen.plan, first)
         if problems:
             raise InputError(problems)
-        found = placement_of(plan.ordered(model.tables), model.tables)
+        found = cached(placement_of(plan.ordered(model.tables), model.tables), model, chosen, sizes)
         require_room(found, sizes.embedding, chosen.optimizer, chosen.capacity)
     else:
         request = ShardingRequest(
@@ -101,10 +105,13 @@ def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement
             backward_width=sizes.backward,
             optimizer=chosen.optimizer,
             capacity=chosen.capacity,
+            tier=chosen.tier,
+            cache=chosen.cache or 0,
         )
         found = place(model.tables, request, model.name)
         if first:
             found = placement_of(found.plan.shifted(first), model.tables)
+        found = cached(found, model, chosen, sizes)
     if first:
         _require_tables(found)
     return found
@@ -123,10 +130,11 @@ def _require_tables(placement: ShardPlacement) -> None:
 def _workload(run: DlrmRun) -> Workload:
     """Ranks with equal loads share a program; with tables shared out to nodes, those of a node
     do."""
-    name, each, kinds = run.model.name, run.placement.npus_per_node, run.placement.kinds
-    programs = [_program(run, kind.whole, kind.node) for kind in kinds]
+    name, kinds = run.model.name, run.placement.kinds
+    programs = [_program(run, kind) for kind in kinds]
     summary = _summary(run, programs)
     if run.placement.node:
+        each = run.placement.npus_per_node
         axes = [("local", each), ("node", run.options.dp // each)]
         along = {
             **{group: ["local", "node"] for group in EVERYBODY},
@@ -134,19 +142,19 @@ def _workload(run: DlrmRun) -> Workload:
             "rail": ["node"],
         }
         return Workload.mesh(name, axes, along, ["node"], programs, summary)
-    number = {kind.whole: index for index, kind in enumerate(kinds)}
+    fetched = run.placement.fetched or (0,) * run.options.dp
+    number = {(kind.whole, kind.fetched): index for index, kind in enumerate(kinds)}
     groups = {group: range(run.options.dp) for group in EVERYBODY}
-    return Workload.listed(
-        name, programs, [number[load] for load in run.placement.whole], groups, summary
-    )
+    ranks = zip(run.placement.whole, fetched, strict=True)
+    return Workload.listed(name, programs, [number[rank] for rank in ranks], groups, summary)
 
 
-def _program(run: DlrmRun, whole: TableLoad, node: TableLoad) -> Program:
-    """What an NPU with these shards does."""
-    flow = DlrmFlow(run, whole, node)
+def _program(run: DlrmRun, kind: NpuKind) -> Program:
+    """What an NPU of this kind does."""
+    flow = DlrmFlow(run, kind)
     for _ in range(run.options.passes):
         flow.iteration()
-        flow.program.hold(flow.at[0], frees=activations(run, whole, node))
+        flow.program.hold(flow.at[0], frees=activations(run, kind.whole, kind.node))
     return flow.program
 
 

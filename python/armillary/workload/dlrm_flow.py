@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..model.dlrm import Dense, Dlrm
-from ..model.sharding import OPTIMIZERS, ShardPlacement, TableLoad
+from ..model.sharding import OPTIMIZERS, NpuKind, ShardPlacement, TableLoad
 from .dlrm_options import DlrmSizes, Options
 from .program import Program
 
@@ -46,16 +46,17 @@ class DlrmRun:
 class DlrmFlow:
     """One NPU's program under construction: the nodes the next iteration waits for."""
 
-    def __init__(self, run: DlrmRun, whole: TableLoad, node: TableLoad) -> None:
-        self.run, self.whole, self.node = run, whole, node
+    def __init__(self, run: DlrmRun, kind: NpuKind) -> None:
+        self.run, self.whole, self.node, self.fetched = run, kind.whole, kind.node, kind.fetched
         self.program = Program()
         self.bottoms = (
-            [] if run.options.bottom == "first" and whole != TableLoad() else run.model.bottom
+            [] if run.options.bottom == "first" and self.whole != TableLoad() else run.model.bottom
         )
         """The layers of the bottom MLP that run here."""
         self.alone = run.options.bottom == "first"
         self.updated: dict[str, list[int]] = {}
         self.inputs_after: list[int] = []
+        self.copy_after: list[int] = []
         self.at: list[int] = []
 
     def iteration(self) -> None:
@@ -88,17 +89,38 @@ class DlrmFlow:
             [self.program.collective(f"{name}.{kind}", deps, kind, amount, group)] if amount else []
         )
 
-    def _embedding(
-        self, name: str, deps: Sequence[int], operations: int, moved: int, kernel: str
-    ) -> int:
-        return self.program.compute(name, deps, operations=operations, bytes=moved, kernel=kernel)
+    def _tables(
+        self, name: str, deps: Sequence[int], work: tuple[int, int], kernel: str, each: int = 1
+    ) -> list[int]:
+        """The last node of work on all tables, operations and bytes: one kernel, or `each` for
+        every table with a part of it."""
+        count = 1
+        if not self.run.options.fused:
+            count = max(1, each * shards(self.run, self.whole, self.node))
+        at = list(deps)
+        for index in range(count):
+            done, part = (
+                (index + 1) * total // count - index * total // count for total in work
+            )
+            at = [self.program.compute(name, at, operations=done, bytes=part, kernel=kernel)]
+        return at
+
+    def _fetch(self, inputs: Sequence[int]) -> list[int]:
+        """Rows from the host's memory, as soon as it is known which ones."""
+        if not self.fetched:
+            return list(inputs)
+        return [*inputs, self.program.memory("embedding.fetch", inputs, self.fetched)]
 
     def _inputs(self) -> list[int]:
         """The input all-to-alls of this batch: lengths first, since they give the number of
         indices."""
         run, deps = self.run, self.inputs_after
+        if run.options.host_inputs:
+            after = self.copy_after if run.options.pipelined else deps
+            copied = self.program.memory("inputs.copy", after, input_bytes(run))
+            deps = [*deps, copied]
         if not run.distributed:
-            return []
+            return deps if run.options.host_inputs else []
         lengths = run.sizes.local_batch * run.placement.lengths * run.sizes.length
         indices = run.sizes.local_batch * run.placement.indices * run.sizes.index
         deps = self._collective("lengths.forward", deps, "all_to_all", lengths, "inputs") or deps
@@ -107,13 +129,11 @@ class DlrmFlow:
     def _lookup(self, inputs: Sequence[int]) -> list[int]:
         """The fused lookup."""
         run = self.run
-        lookups, elements, pooled = traffic(run, self.whole, self.node)
-        amount = (
-            lookups * run.sizes.index + elements * run.sizes.embedding + pooled * run.sizes.forward
-        )
+        work = lookup(run, self.whole, self.node)
+        inputs = self._fetch(inputs)
         deps = [*inputs, *self.updated.get("embedding", []), *self.at]
-        after = sorted(set(deps))
-        done = [self._embedding("embedding.forward", after, elements, amount, "embedding")]
+        done = self._tables("embedding.forward", sorted(set(deps)), work, "embedding")
+        self.copy_after = done
         # Activations and buffers are there from the lookup to the end of the backward pass.
         self.program.hold(done[0], allocates=activations(run, self.whole, self.node))
         self.at = done
@@ -260,24 +280,15 @@ class DlrmFlow:
     def _update(self, arrived: Sequence[int]) -> None:
         """The fused backward and optimizer kernel; copied tables are all-reduced after it."""
         run = self.run
-        lookups, elements, pooled = traffic(run, self.whole, self.node)
-        state = (
-            lookups * 4
-            if run.options.optimizer == "rowwise_adagrad"
-            else elements * OPTIMIZERS[run.options.optimizer]
-        )
-        moved = (
-            pooled * run.sizes.backward
-            + lookups * run.sizes.index
-            + 2 * elements * run.sizes.embedding
-        )
+        work = update(run, self.whole, self.node)
         name, deps = "embedding.weight_gradient", [*arrived, *([] if arrived else self.at)]
-        moved += 2 * state
-        node = self._embedding(name, deps, 2 * elements, moved, "embedding_update")
+        done = self._tables(name, deps, work, "embedding_update", each=2)
+        if self.fetched:  # What leaves the cache was changed, as everything in it.
+            self.program.memory("embedding.write_back", done, self.fetched, store=True)
         copies = run.placement.data.parameters * run.sizes.gradient
-        self.updated["embedding"] = self._collective(
-            name, [node], "all_reduce", copies, "copies"
-        ) or [node]
+        self.updated["embedding"] = (
+            self._collective(name, done, "all_reduce", copies, "copies") or done
+        )
 
 
 def _moved(run: DlrmRun, layer: Dense) -> tuple[int, int]:
@@ -315,6 +326,39 @@ def traffic(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int, 
     lookups = sum(-(-samples * load.lookups // ways) for load, samples, ways in parts)
     elements = sum(-(-samples * load.elements // ways) for load, samples, ways in parts)
     return lookups, elements, sum(samples * load.dims for load, samples, _ in parts)
+
+
+def lookup(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int]:
+    """Operations and bytes of the lookup on an NPU with these shards."""
+    lookups, elements, pooled = traffic(run, whole, node)
+    sizes = run.sizes
+    moved = lookups * sizes.index + elements * sizes.embedding + pooled * sizes.forward
+    return elements, moved
+
+
+def update(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int]:
+    """Operations and bytes of the tables' backward pass with their optimizer on an NPU with these
+    shards. Where they are not fused, gradients of rows are written and read."""
+    lookups, elements, pooled = traffic(run, whole, node)
+    each = OPTIMIZERS[run.options.optimizer]
+    state = lookups * 4 if run.options.optimizer == "rowwise_adagrad" else elements * each
+    sizes = run.sizes
+    moved = pooled * sizes.backward + lookups * sizes.index + 2 * elements * sizes.embedding
+    if not run.options.fused:
+        state += elements * sizes.gradient
+    return 2 * elements, moved + 2 * state
+
+
+def shards(run: DlrmRun, whole: TableLoad, node: TableLoad) -> int:
+    """Tables and shards of tables on an NPU."""
+    return whole.shards + node.shards + run.placement.row.shards + run.placement.data.shards
+
+
+def input_bytes(run: DlrmRun) -> int:
+    """Bytes of the lengths, indices and dense features of an NPU's samples."""
+    tables, sizes = run.model.tables, run.sizes
+    sparse = len(tables) * sizes.length + sum(table.pooling for table in tables) * sizes.index
+    return sizes.local_batch * (sparse + run.model.bottom[0].inputs * sizes.dense)
 
 
 def activations(run: DlrmRun, whole: TableLoad, node: TableLoad) -> int:

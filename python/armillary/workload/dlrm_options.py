@@ -17,9 +17,13 @@ from .options import read
 Flow = Literal["hoti", "neo"]
 DenseOptimizer = Literal["sgd", "momentum", "adagrad", "adam"]
 Bottom = Literal["shared", "first"]
+TableMemory = Literal["device", "host"]
 
 MOST_SAMPLES = 2**36
 """Samples of the largest batch over all NPUs."""
+
+MOST_SKEW = 4.0
+"""Largest exponent of Zipf's law."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,19 @@ class Options:
     """NPUs of a node, which share the rows of a table with table_row."""
     capacity: int | None = None
     """The most bytes of tables on an NPU."""
+    tier: TableMemory = "device"
+    """Memory that holds the tables: device, or host with a cache on the NPU. A plan says it for
+    each table instead."""
+    cache: int | None = None
+    """Bytes of an NPU's cache of the tables on its host. Needed with such tables."""
+    skew: float = 1.05
+    """How unequally rows are looked up: row i in proportion to i^-skew. It decides what the cache
+    misses."""
+    fused: bool = True
+    """One kernel looks up all tables of an NPU, and one updates them; otherwise three for each
+    table."""
+    host_inputs: bool = False
+    """Inputs are first copied from the host, over the platform's remote_memory."""
     width: int | None = None
     """Of dense weights and activations. Default: the model's."""
     gradient_width: int | None = None
@@ -108,6 +125,7 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
     problems = check_counts({**counts, **widths}) + _check_words(chosen)
     if chosen.bottom == "first":
         problems += _check_first(chosen)
+    problems += _check_cache(chosen)
     if chosen.plan is not None and chosen.column_shards is not None:
         said = "given together with plan, which says how tables are split"
         problems.append(Problem("", "column_shards", said, "one of them"))
@@ -127,7 +145,7 @@ def _or(value: int | None, default: int) -> int:
 def _check_words(chosen: Options) -> list[Problem]:
     problems = []
     hints = get_type_hints(Options)
-    for key in ("flow", "dense_optimizer", "bottom"):
+    for key in ("flow", "dense_optimizer", "bottom", "tier"):
         allowed = [
             word
             for each in (hints[key], *get_args(hints[key]))
@@ -148,6 +166,21 @@ def _check_first(chosen: Options) -> list[Problem]:
     if chosen.plan is None and chosen.sharding not in ("table", "column"):
         said = f"sharding {chosen.sharding} puts tables on the NPU of the bottom MLP"
         problems.append(Problem("", "bottom", said, "shared, or sharding table or column"))
+    return problems
+
+
+def _check_cache(chosen: Options) -> list[Problem]:
+    problems = []
+    if chosen.plan is not None and chosen.tier != "device":
+        said = "given together with plan, which says it for each table"
+        problems.append(Problem("", "tier", said, "one of them"))
+    if chosen.tier == "host" and chosen.cache is None:
+        said = "is missing: tables are in the host's memory"
+        problems.append(Problem("", "cache", said, "bytes, such as 20000000000"))
+    if chosen.cache is not None and chosen.cache < 0:
+        problems.append(Problem("", "cache", f"invalid size: {chosen.cache}", "0 or more bytes"))
+    if not 0 <= chosen.skew <= MOST_SKEW:
+        problems.append(Problem("", "skew", f"invalid skew: {chosen.skew}", f"0 to {MOST_SKEW:g}"))
     return problems
 
 

@@ -64,7 +64,7 @@ def test_neo_table_3(
     model = parse(load_model(name))
     widths = [table.dim for table in model.tables]
     assert f"{model.parameters / 1e9:.0f}B" == parameters
-    assert round(model.operations / 1e6) == mflops
+    assert round(3 * model.operations / 2 / 1e6) == mflops  # multiply-and-adds, with backward
     assert len(model.tables) == tables
     assert (min(widths), sum(widths) / len(widths), max(widths)) == dims
     assert {table.pooling for table in model.tables} == {pooling}

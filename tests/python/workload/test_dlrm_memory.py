@@ -1,0 +1,115 @@
+"""Recommendation models: copies from the host, tables on the host behind a cache, and kernels of
+single tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import armillary as arm
+from armillary.errors import InputError
+from armillary.model import Model
+from armillary.model.locality import Demand, Popularity, fetched
+from armillary.workload.dlrm import dlrm
+
+FIELDS = {
+    "family": "dlrm",
+    "dense_features": 16,
+    "bottom": [8],
+    "interaction": {"kind": "dot"},
+    "top": [1],
+    "local_batch": 64,
+    "tables": [{"count": 4, "rows": 100_000, "dim": 8, "pooling": 5}],
+}
+MODEL = Model("small", "dlrm", {key: value for key, value in FIELDS.items() if key != "family"})
+
+PLATFORM = """
+topology: Switch(4)
+links: {bandwidth: 10 GB/s, latency: 1 us}
+npu:
+  compute: {model: roofline, kernel_overhead: 7 us}
+  peak: 1 TFLOPS
+  memory: {bandwidth: 100 GB/s, capacity: 1 GB}
+remote_memory: {model: link, sharing: per_npu, bandwidth: 1 GB/s, latency: 3 us}
+"""
+
+
+def step_us(**options: object) -> float:
+    workload = dlrm(MODEL, dp=4, sharding="table", **options)
+    return arm.simulate(workload, arm.Platform.parse(PLATFORM)).step_time_ns / 1e3
+
+
+def test_inputs_are_copied_before_they_are_distributed() -> None:
+    """64 samples: 4 lengths of 4 bytes, 20 indices of 8, 16 dense features of 4."""
+    copied = 64 * (4 * 4 + 20 * 8 + 16 * 4)
+    longer = 3 + copied / 1e3
+    assert step_us(host_inputs=True) - step_us() == pytest.approx(longer, abs=0.05)
+
+
+def test_copies_of_the_next_batch_are_hidden_when_pipelined() -> None:
+    one, other = (step_us(host_inputs=True, passes=3, pipelined=each) for each in (True, False))
+    longer = 3 + 64 * (4 * 4 + 20 * 8 + 16 * 4) / 1e3
+    assert other - one > longer
+
+
+def test_kernels_of_single_tables() -> None:
+    """A table on each NPU has three kernels, one more, that take longer by the overhead of each,
+    and by gradients of 64 x 4 x 5 rows that are written and read."""
+    longer = 7 + 2 * (64 * 4 * 5) * 8 * 4 / 100e3
+    assert step_us(fused=False) - step_us() == pytest.approx(longer, abs=0.05)
+
+
+def test_rows_come_from_the_host_as_often_as_the_cache_misses() -> None:
+    """A row of 8 elements has 4 bytes of state: 36. It is fetched and, at the end, written back."""
+    cache = 360_000
+    demand = Demand(Popularity(100_000, 0.9), 64 * 4 * 5, 1.0, 36)
+    amount = round(36 * fetched([demand], cache)[0])
+    assert 0 < amount < 36 * 64 * 4 * 5
+    longer = 2 * (3 + amount / 1e3)
+    with_cache = step_us(tier="host", cache=cache, skew=0.9)
+    assert with_cache - step_us() == pytest.approx(longer, abs=0.05)
+    # Everything is in a cache that has room for it.
+    assert step_us(tier="host", cache=100_000 * 36) == step_us()
+
+
+def test_memory_of_an_npu_has_the_cache_instead_of_tables() -> None:
+    tables, cached = (
+        dlrm(MODEL, dp=4, sharding="table", **options).summary.classes[0].memory  # type: ignore[union-attr]
+        for options in ({}, {"tier": "host", "cache": 5000})
+    )
+    weights, state = 100_000 * 8 * 4, 100_000 * 4
+    assert tables.weights - cached.weights == weights - 5000
+    assert tables.optimizer - cached.optimizer == state
+
+
+def test_a_plan_says_which_tables_are_on_the_host(tmp_path: Path) -> None:
+    (tmp_path / "m.yml").write_text(json.dumps(FIELDS))
+    lines = [
+        f"- {{name: t{index}, rows: 100000, columns: 8, scheme: table, ranks: {index}, "
+        f"tier: {tier}}}"
+        for index, tier in enumerate(("host", "device", "device", "device"))
+    ]
+    text = "version: 1\nmodel: m\nranks: 4\nranks_per_node: 4\ntables:\n" + "\n".join(lines)
+    (tmp_path / "plan.yml").write_text(text + "\n")
+    options = {"dp": 4, "plan": str(tmp_path / "plan.yml")}
+    workload = dlrm(str(tmp_path / "m.yml"), cache=5000, **options)
+    assert workload.summary is not None
+    first, rest = workload.summary.classes
+    assert (first.ranks, rest.ranks) == (1, 3)
+    assert rest.memory.weights - first.memory.weights == 100_000 * 8 * 4 - 5000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tier": "host"}, "cache: is missing: tables are in the host's memory"),
+        ({"tier": "disk", "cache": 1}, r"unknown tier 'disk' \(allowed: device, host\)"),
+        ({"tier": "host", "cache": -1}, "cache: invalid size: -1"),
+        ({"skew": 5.0}, "skew: invalid skew: 5.0"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        dlrm(MODEL, dp=4, **options)
