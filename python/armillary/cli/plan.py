@@ -71,6 +71,14 @@ PerNode = Annotated[
         help="Ranks of a node. Default: the platform's innermost dimension.",
     ),
 ]
+Schemes = Annotated[
+    str | None,
+    typer.Option(
+        "--schemes",
+        metavar="NAMES",
+        help="Ways to shard a table that may be taken, such as table,column. Default: all.",
+    ),
+]
 Optimizer = Annotated[
     str,
     typer.Option(
@@ -111,6 +119,7 @@ def plan(
     global_batch: GlobalBatch = None,
     capacity: Capacity = None,
     ranks_per_node: PerNode = None,
+    schemes: Schemes = None,
     optimizer: Optimizer = "rowwise_adagrad",
     embedding_width: EmbeddingWidth = None,
     message_width: MessageWidth = None,
@@ -145,6 +154,7 @@ def plan(
                 message_weight=message_weight,
                 capacity=None if capacity is None else byte_count(capacity, "--capacity"),
                 ranks_per_node=ranks_per_node,
+                schemes=None if schemes is None else schemes.replace(" ", "").split(","),
                 progress=None if update is None else lambda share: update(share, 0.0),
                 **{key: value for key, value in given.items() if value is not None},
             )

@@ -153,16 +153,26 @@ class ShardPlacement:
 
     @cached_property
     def kinds(self) -> tuple[NpuKind, ...]:
-        """NPUs with equal loads, in the order of their first; those of a node where tables are
-        shared out to nodes."""
+        """NPUs with equal loads, in the order of their first. Where tables are shared out to nodes:
+        those of a node, or each NPU if those of a node differ."""
         found: dict[tuple[TableLoad, TableLoad, int, int], list[int]] = {}
+        each = 1 if self.mixed else self.npus_per_node
         for npu, load in enumerate(map(self.on, range(len(self.whole)))):
-            node = npu // self.npus_per_node if self.node else 0
+            node = npu // each if self.node else 0
             fetched = self.fetched[npu] if self.fetched else 0
             found.setdefault((*load, fetched, node), [npu, 0])[1] += 1
         return tuple(
             NpuKind(first, ranks, whole, node, fetched)
             for (whole, node, fetched, _), (first, ranks) in found.items()
+        )
+
+    @property
+    def mixed(self) -> bool:
+        """Whether tables are shared out to nodes whose NPUs differ in what else they hold."""
+        first = [npu // self.npus_per_node * self.npus_per_node for npu in range(len(self.whole))]
+        loads = (self.whole, self.fetched) if self.fetched else (self.whole,)
+        return bool(self.node) and any(
+            load[npu] != load[of] for load in loads for npu, of in enumerate(first)
         )
 
     @property

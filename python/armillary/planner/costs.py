@@ -25,12 +25,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from ..api import collective_us
+from ..api import collective_us, simulate
 from ..errors import InputError, Problem
 from ..model.dlrm import EmbeddingTable
 from ..model.sharding import TableLoad
 from ..model.sharding_plan import ShardScheme, even
 from ..platform import Platform
+from ..workload import Workload
+from ..workload.program import Program
 
 CostModel = Literal["platform", "volume"]
 
@@ -79,8 +81,9 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Cost of a byte: read or written by lookups, and in the buffer of a rank for each collective;
-    `within` a node and `across` nodes, of a byte that is sent there."""
+    """Cost of a byte: read or written by lookups, and in the buffer of a rank for each collective
+    over all ranks; of a byte that is sent `within` a node by a reduce-scatter, and `across` nodes
+    by an all-to-all of ranks with one place in their nodes."""
 
     unit: str
     """Of a cost: `s`, or `weighted bytes`."""
@@ -98,9 +101,9 @@ def volume_rates(access: float = 1.0, message: float = 1.0) -> Rates:
     return Rates("weighted bytes", access, *[message] * 6)
 
 
-def platform_rates(platform: Platform) -> Rates:
-    """Seconds per byte on `platform`: its memory, and its collectives over all NPUs as its own
-    network model has them.
+def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
+    """Seconds per byte on `platform`: its memory, and its collectives over all NPUs, within nodes
+    of `ranks_per_node` and between them, as its own network model has them.
 
     Raises:
         InputError: the platform has no memory bandwidth.
@@ -118,18 +121,30 @@ def platform_rates(platform: Platform) -> Rates:
     def rate(kind: str) -> float:
         return collective_us(kind, _PROBE, platform) / 1e6 / _PROBE if platform.npus > 1 else 0.0
 
-    dims = (facts.get("fabric") or {}).get("dims") or []
-    all_to_all = rate("all_to_all")
-    ends = [1 / dims[at]["link_bandwidth"] for at in (0, -1)] if dims else [all_to_all] * 2
     return Rates(
         "s",
         1 / (bandwidth * efficiency),
-        all_to_all,
+        rate("all_to_all"),
         rate("reduce_scatter"),
         rate("all_gather"),
         rate("all_reduce"),
-        *ends,
+        _part_rate(platform, ranks_per_node, "node", "reduce_scatter"),
+        _part_rate(platform, ranks_per_node, "rail", "all_to_all"),
     )
+
+
+def _part_rate(platform: Platform, each: int, group: str, kind: str) -> float:
+    """Seconds for each byte that a rank sends to the others, where all nodes, or all rails, do the
+    same at once."""
+    size = each if group == "node" else platform.npus // each
+    if size == 1:
+        return 0.0
+    program = Program()
+    program.collective("probe", [], kind, _PROBE, group)
+    axes = [("local", each), ("node", platform.npus // each)]
+    along = {"node": ["local"], "rail": ["node"]}
+    workload = Workload.mesh("probe", axes, along, [], [program])
+    return simulate(workload, platform).step_time_ns / 1e9 / (_PROBE * (size - 1) / size)
 
 
 @dataclass(frozen=True, slots=True)

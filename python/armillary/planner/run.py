@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -12,15 +12,15 @@ import numpy as np
 
 from ..errors import InputError, Problem
 from ..model import load_model
-from ..model.dlrm import Dlrm, parse
+from ..model.dlrm import Dlrm, EmbeddingTable, parse
 from ..model.files import Model
 from ..model.sharding import SCHEMES
-from ..model.sharding_plan import ShardingPlan, TablePlan
+from ..model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
 from ..model.sharding_plan_file import write_plan
 from ..platform import Platform
 from ..workload.dlrm_flow import DENSE_OPTIMIZERS
 from ..workload.dlrm_options import DlrmSizes, Options, options
-from .costs import CostModel, Rates, Sizes, platform_rates, volume_rates, ways
+from .costs import CostModel, Rates, Sizes, Way, platform_rates, volume_rates, ways
 from .placed import Placed
 from .search import Found, search
 
@@ -114,6 +114,7 @@ def plan(
     message_weight: float = 1.0,
     capacity: int | None = None,
     ranks_per_node: int | None = None,
+    schemes: Sequence[str] | None = None,
     progress: Callable[[float], None] | None = None,
     **given: object,
 ) -> Plan:
@@ -123,7 +124,9 @@ def plan(
     The greatest load of a rank is kept low; no rank holds more than `capacity` bytes (default: the
     memory of the platform's NPU). `cost` is `platform` (seconds, by the platform's memory and
     simulated collectives) or `volume` (the paper's weighted bytes, with `access_weight` and
-    `message_weight`). `given` are options of the workload: batches, widths, optimizers.
+    `message_weight`). `schemes` are the ways to shard a table that may be taken: `table`,
+    `column`, `row`, `table_row`, `data`. `given` are options of the workload: batches, widths,
+    optimizers.
 
     Raises:
         InputError: wrong options; a model without embedding tables; no plan has room, with how many
@@ -136,10 +139,11 @@ def plan(
     each = _node(ranks_per_node, count, facts)
     chosen, widths = options(found, {**given, "dp": count, "npus_per_node": each})
     _check(cost, count, each, access_weight, message_weight)
+    allowed = _schemes(schemes)
     held = capacity if capacity is not None else facts["npu"].get("memory_capacity_bytes")
     if not held:
-        allowed = "such as 80 GB, or --capacity"
-        raise InputError([Problem(target.source, "npu.memory.capacity", "is missing", allowed)])
+        needed = "such as 80 GB, or --capacity"
+        raise InputError([Problem(target.source, "npu.memory.capacity", "is missing", needed)])
     sizes = Sizes(
         count,
         each,
@@ -152,13 +156,13 @@ def plan(
         chosen.optimizer,
     )
     volume = cost == "volume"
-    rates = volume_rates(access_weight, message_weight) if volume else platform_rates(target)
+    rates = volume_rates(access_weight, message_weight) if volume else platform_rates(target, each)
     dense = dense_bytes(found, widths, chosen)
-    menu = [ways(table, sizes, rates) for table in found.tables]
+    menu = [_ways(table, sizes, rates, allowed) for table in found.tables]
     used = np.full(count, dense, np.int64)
     outcome = search(menu, used, held, each, progress)
     if outcome.best is None:
-        raise InputError([_no_room(found, sizes, rates, dense, held)])
+        raise InputError([_no_room(menu, sizes, dense, held)])
     return _result(found, target, sizes, rates, cost, outcome, outcome.best, dense, held)
 
 
@@ -203,16 +207,30 @@ def dense_bytes(model: Dlrm, sizes: DlrmSizes, chosen: Options) -> int:
     return model.dense_parameters * held + inputs * sizes.local_batch * sizes.dense
 
 
-def _no_room(model: Dlrm, sizes: Sizes, rates: Rates, dense: int, capacity: int) -> Problem:
+def _schemes(wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """The schemes that may be taken."""
+    unknown = [scheme for scheme in wanted or () if scheme not in SHARD_SCHEMES]
+    if unknown or (wanted is not None and not wanted):
+        said = f"unknown scheme {unknown[0]!r}" if unknown else "there is none"
+        raise InputError([Problem("", "schemes", said, ", ".join(SHARD_SCHEMES))])
+    return tuple(wanted or SHARD_SCHEMES)
+
+
+def _ways(table: EmbeddingTable, sizes: Sizes, rates: Rates, allowed: tuple[str, ...]) -> list[Way]:
+    """The allowed ways to shard a table."""
+    every = ways(table, sizes, rates)
+    found = [way for way in every if way.scheme in allowed]
+    if not found:
+        near = ", ".join(sorted({way.scheme for way in every}))
+        said = f"table {table.name} of {table.rows} x {table.dim} has no scheme that is allowed"
+        raise InputError([Problem("", "schemes", said, f"one of {near}")])
+    return found
+
+
+def _no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: int) -> Problem:
     """The least memory of all plans, and the ranks that it needs."""
-    least = sum(
-        min(
-            {"rank": 1, "node": sizes.ranks_per_node, "all": sizes.ranks}[way.place]
-            * sum(way.memory)
-            for way in ways(table, sizes, rates)
-        )
-        for table in model.tables
-    )
+    places = {"rank": 1, "node": sizes.ranks_per_node, "all": sizes.ranks}
+    least = sum(min(places[way.place] * sum(way.memory) for way in options) for options in menu)
     said = (
         f"tables, optimizer state and buffers need {least:,} bytes over all ranks, and the MLPs "
         f"{dense:,} on each; {sizes.ranks} ranks have {capacity:,} each"

@@ -128,8 +128,8 @@ def _require_tables(placement: ShardPlacement) -> None:
 
 
 def _workload(run: DlrmRun) -> Workload:
-    """Ranks with equal loads share a program; with tables shared out to nodes, those of a node
-    do."""
+    """Ranks with equal loads share a program; with tables shared out to nodes, those of a node do,
+    if they hold the same."""
     name, kinds = run.model.name, run.placement.kinds
     programs = [_program(run, kind) for kind in kinds]
     summary = _summary(run, programs)
@@ -141,7 +141,8 @@ def _workload(run: DlrmRun) -> Workload:
             "node": ["local"],
             "rail": ["node"],
         }
-        return Workload.mesh(name, axes, along, ["node"], programs, summary)
+        by = ["local", "node"] if run.placement.mixed else ["node"]
+        return Workload.mesh(name, axes, along, by, programs, summary)
     fetched = run.placement.fetched or (0,) * run.options.dp
     number = {(kind.whole, kind.fetched): index for index, kind in enumerate(kinds)}
     groups = {group: range(run.options.dp) for group in EVERYBODY}
@@ -173,7 +174,7 @@ def _summary(run: DlrmRun, programs: Sequence[Program]) -> Summary:
             "all"
             if len(kinds) == 1
             else f"node {index}"
-            if run.placement.node
+            if run.placement.node and not run.placement.mixed
             else f"shards {index}"
         )
         classes.append(

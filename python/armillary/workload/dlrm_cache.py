@@ -36,12 +36,11 @@ def cached(
                 demands[rank].append(demand)
     known: dict[tuple[Demand, ...], int] = {}
     amounts = []
-    for rank in demands:
-        key = tuple(rank)
-        if key not in known:
-            rows = fetched(rank, chosen.cache)
-            known[key] = round(sum(n * each.size for n, each in zip(rows, rank, strict=True)))
-        amounts.append(known[key])
+    for asked in map(tuple, demands):
+        if asked not in known:
+            rows = fetched(asked, chosen.cache)
+            known[asked] = round(sum(n * each.size for n, each in zip(rows, asked, strict=True)))
+        amounts.append(known[asked])
     return replace(placement, fetched=tuple(amounts), cache=chosen.cache)
 
 

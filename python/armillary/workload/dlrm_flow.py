@@ -99,9 +99,7 @@ class DlrmFlow:
             count = max(1, each * shards(self.run, self.whole, self.node))
         at = list(deps)
         for index in range(count):
-            done, part = (
-                (index + 1) * total // count - index * total // count for total in work
-            )
+            done, part = ((index + 1) * total // count - index * total // count for total in work)
             at = [self.program.compute(name, at, operations=done, bytes=part, kernel=kernel)]
         return at
 

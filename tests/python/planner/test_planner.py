@@ -19,7 +19,7 @@ from armillary.model.dlrm import EmbeddingTable
 from armillary.model.sharding_plan import ShardingPlan
 from armillary.model.sharding_plan_file import read_plan
 from armillary.planner.bound import Menu, lower_bound
-from armillary.planner.costs import Way, volume_rates, ways
+from armillary.planner.costs import Way, platform_rates, volume_rates, ways
 from armillary.planner.partition import Shards, by_memory, by_node, differencing, greedy, improved
 from armillary.planner.search import Found, search
 
@@ -201,6 +201,30 @@ def test_a_plan_is_a_file_that_the_simulator_takes(tmp_path: Path) -> None:
     assert isinstance(found.sharding, ShardingPlan)
     workload = arm.workload.dlrm("dlrm-mlperf", dp=16, plan=str(path))
     assert arm.simulate(workload, arm.Platform.load("zionex", npus=16)).step_time_ns > 0
+
+
+def test_a_plan_keeps_to_the_schemes_that_are_allowed() -> None:
+    found = arm.plan("dlrm-mlperf", "zionex", 16, schemes=("table",))
+    assert set(found.schemes) == {"table"}
+    assert found.highest > arm.plan("dlrm-mlperf", "zionex", 16).highest
+    with pytest.raises(arm.InputError, match="unknown scheme 'rows'"):
+        arm.plan("dlrm-mlperf", "zionex", 16, schemes=("rows",))
+    with pytest.raises(arm.InputError, match=r"has no scheme that is allowed \(allowed: one of"):
+        arm.plan("dlrm-mlperf", "zionex", 16, schemes=("row",))
+
+
+def test_a_byte_within_a_node_and_across_nodes_costs_what_its_links_do() -> None:
+    """200 GB/s within nodes of 4, 10 GB/s between 2 of them; latencies are a few us of 64 MiB."""
+    platform = arm.Platform.parse("""
+topology: Switch(4)_Switch(2)
+links:
+  - {bandwidth: 200 GB/s, per: npu, latency: 1 ns}
+  - {bandwidth: 10 GB/s, per: npu, latency: 1 ns}
+npu: {peak: 1 TFLOPS, memory: {bandwidth: 100000 GB/s, capacity: 1 GB}}
+""")
+    rates = platform_rates(platform, 4)
+    assert rates.within == pytest.approx(1 / 200e9, rel=0.05)
+    assert rates.across == pytest.approx(1 / 10e9, rel=0.05)
 
 
 def test_plans_are_the_same_every_time() -> None:

@@ -62,7 +62,8 @@ def test_parts_on_one_npu_by_hand() -> None:
 )
 def test_no_step_is_faster(model: str, options: dict[str, object]) -> None:
     parts = roofline(model, "zionex", dp=128, **options)
-    step = arm.simulate(model, "zionex", dp=128, **options).step_time_ns / 1e9
+    workload = arm.workload.dlrm(model, dp=128, **options)
+    step = arm.simulate(workload, arm.Platform.load("zionex")).step_time_ns / 1e9
     assert 0 < parts.total < step
     assert parts.all_to_all_forward == pytest.approx(parts.all_to_all_backward, rel=0.01)
 

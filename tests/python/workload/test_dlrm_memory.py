@@ -101,6 +101,26 @@ def test_a_plan_says_which_tables_are_on_the_host(tmp_path: Path) -> None:
     assert rest.memory.weights - first.memory.weights == 100_000 * 8 * 4 - 5000
 
 
+def test_a_plan_mixes_tables_of_ranks_and_of_nodes(tmp_path: Path) -> None:
+    """Two nodes of two ranks. Each table has 100,000 x 8 elements of 4 bytes."""
+    (tmp_path / "m.yml").write_text(json.dumps(FIELDS))
+    places = (("table", "1"), ("table_row", "0-1"), ("table_row", "2-3"), ("data", "0-3"))
+    lines = [
+        f"- {{name: t{index}, rows: 100000, columns: 8, scheme: {scheme}, ranks: {ranks}}}"
+        for index, (scheme, ranks) in enumerate(places)
+    ]
+    text = "version: 1\nmodel: m\nranks: 4\nranks_per_node: 2\ntables:\n" + "\n".join(lines)
+    (tmp_path / "plan.yml").write_text(text + "\n")
+    plan = str(tmp_path / "plan.yml")
+    workload = dlrm(str(tmp_path / "m.yml"), dp=4, npus_per_node=2, plan=plan)
+    assert workload.summary is not None
+    held = [each.memory.weights for each in workload.summary.classes]
+    table = 100_000 * 8 * 4
+    assert [each - held[0] for each in held] == [0, table, 0, 0]
+    platform = arm.Platform.parse(PLATFORM.replace("Switch(4)", "Switch(2)_Switch(2)"))
+    assert arm.simulate(workload, platform).step_time_ns > 0
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
