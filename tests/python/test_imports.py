@@ -109,6 +109,7 @@ ALLOWED: dict[str, set[str]] = {
         "design",
         "errors",
         "model",
+        "planner",
         "platform",
         "report",
         "schema",

@@ -110,7 +110,10 @@ QUICK = [
     entry.name
     for entry in STUDIES
     if entry.code
-    not in ("a3", "a4", "a5", "c2", "c3", "c4", "c5", "v1", "v2", "v3", "v4", "v5", "v6")
+    not in (
+        *("a3", "a4", "a5", "c2", "c3", "c4", "c5", "e1", "e2", "e3", "e5"),
+        *("v1", "v2", "v3", "v4", "v5", "v6"),
+    )
 ]
 
 
