@@ -14,15 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::arrays::{Array, Arrays, Given, bad, fault};
-
-/// The item `name` of a dictionary.
-fn get<'py, T: for<'a> FromPyObject<'a, 'py>>(
-    from: &Bound<'py, PyDict>,
-    name: &str,
-) -> PyResult<T> {
-    let value = from.get_item(name)?.ok_or_else(|| bad(format!("no {name}")))?;
-    value.extract().map_err(|_| bad(format!("invalid {name}: {value}")))
-}
+use crate::dictionaries::get;
 
 /// Memory of the engine as a buffer of bytes that can be written.
 #[pyclass(module = "armillary._core", frozen)]

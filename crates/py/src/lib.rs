@@ -6,10 +6,12 @@
 
 mod arrays;
 mod astra_sim;
+mod dictionaries;
 mod distribution;
 mod embedding;
 mod errors;
 mod flits;
+mod ingest;
 mod kinds;
 mod packets;
 mod platform;
@@ -32,6 +34,8 @@ mod _core {
     use super::embedding::{Embedding, PyRowSums, TableMemory, check_batch};
     #[pymodule_export]
     use super::flits::flit_run;
+    #[pymodule_export]
+    use super::ingest::{TextColumn, TextRecipe};
     #[pymodule_export]
     use super::packets::packet_run;
     #[pymodule_export]
