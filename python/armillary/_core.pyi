@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from numpy.typing import NDArray
-from typing_extensions import disjoint_base
+from typing_extensions import Buffer, disjoint_base
 
 __all__ = [
     "Blocks",
@@ -19,6 +19,8 @@ __all__ = [
     "RowSums",
     "Script",
     "TableMemory",
+    "TextColumn",
+    "TextRecipe",
     "Traffic",
     "Workload",
     "astra_sim",
@@ -52,6 +54,43 @@ class TableMemory:
 
     def __len__(self) -> int:
         """The number of bytes."""
+
+@final
+class TextColumn:
+    """A column as a buffer of bytes that can't be written."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int:
+        """The number of bytes."""
+
+@final
+class TextRecipe:
+    """Which field of a line is what, and how it changes. `armillary.trainer.data.recipe` describes
+    the settings."""
+
+    def __new__(
+        cls,
+        separator: int,
+        fields: Sequence[tuple[str, int]],
+        dense: Sequence[dict[str, Any]],
+        categories: Sequence[dict[str, Any]],
+    ) -> TextRecipe: ...
+    narrow: bool
+    """Whether rows have 32 bits."""
+    varies: bool
+    """Whether samples may have other than one value of a category."""
+    dense: int
+    """Dense columns."""
+    categories: int
+
+    def parse(
+        self, text: Buffer, threads: int
+    ) -> tuple[
+        list[tuple[TextColumn, TextColumn, TextColumn, TextColumn]],
+        list[tuple[int, str, str, str]],
+    ]:
+        """Labels (uint8), dense values (float32), lengths (int32) and rows of pieces of a text, in
+        order; or its first faults: line (from 0), column, message, what is allowed."""
 
 @final
 class Embedding:

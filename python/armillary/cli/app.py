@@ -21,6 +21,7 @@ from . import (
     explain,
     groups,
     import_,
+    ingest,
     models,
     output,
     plan,
@@ -77,6 +78,7 @@ app.command("study")(study.study)
 app.command("sweep")(sweep.sweep)
 app.command("design")(design.design)
 app.command("plan")(plan.plan)
+app.command("ingest")(ingest.ingest)
 app.command("train")(train.train)
 app.command("report")(report.report)
 app.command("explain")(models.takes_models(explain.explain))

@@ -10,7 +10,7 @@ GROUPS = {
     "Simulate": ("run", "collective", "traffic", "sweep"),
     "Understand results": ("explain", "compare", "report"),
     "Design": ("design",),
-    "Train": ("plan", "train", "checkpoint"),
+    "Train": ("ingest", "plan", "train", "checkpoint"),
     "Prepare input": ("workload", "import", "convert", "platform", "calibrate", "check"),
     "Validate": ("study", "astra-sim"),
 }

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from armillary.errors import InputError
-from armillary.trainer.data import criteo
+from armillary.trainer.data import criteo, text
 from armillary.trainer.data.criteo import Criteo, Lines, open_files
 from armillary.trainer.data.samples import Part
 
@@ -82,7 +82,7 @@ def test_every_rank_gets_its_lines(
 
 def test_blocks_and_groups_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file is read in blocks and parsed in groups, both smaller here than a batch or a file."""
-    monkeypatch.setattr(criteo, "_BLOCK", 700)
+    monkeypatch.setattr(text, "BLOCK", 700)
     monkeypatch.setattr(criteo, "_GROUP", 10)
     source = Criteo((Lines(written(tmp_path / "log", range(60))),), ROWS)
     check(list(source.parts(7, 0, 1)), range(60))

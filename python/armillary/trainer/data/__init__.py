@@ -1,4 +1,4 @@
-"""What a run trains on: made-up clicks with a known best score, or Criteo's logs."""
+"""What a run trains on: made-up clicks with a known best score, ingested data, or Criteo's logs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from ...errors import InputError, Problem
 from ...model.dlrm import Dlrm
 from ..settings import DEFAULT_SAMPLES, SYNTHETIC, Settings
+from .dataset import is_dataset
 from .samples import DENSE, START, Part, Position, Samples, Source, share
 
 __all__ = ["START", "Part", "Position", "Samples", "Source", "open_data", "share"]
@@ -37,6 +38,10 @@ def open_data(settings: Settings, facts: Dlrm) -> tuple[Source, Source]:
             source.over(0, _training_samples(settings)),
             source.over(EVALUATION_FIRST, count),
         )
+    if is_dataset(Path(settings.data)):
+        from .ingested import open_dataset
+
+        return open_dataset(Path(settings.data), rows, dense)
     if dense != DENSE:
         said = f"the model reads {dense} counts"
         raise InputError([Problem(facts.name, "dense_features", said, f"{DENSE}: those of a line")])
