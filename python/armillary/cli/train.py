@@ -196,6 +196,14 @@ Threads = Annotated[
         "--threads", metavar="N", help="Threads of each process. Default: the cores shared out."
     ),
 ]
+Readers = Annotated[
+    int | None,
+    typer.Option(
+        "--readers",
+        metavar="N",
+        help="Processes that read data ahead for each process that trains. Default: none.",
+    ),
+]
 Timeout = Annotated[
     float,
     typer.Option(
@@ -284,6 +292,7 @@ def train(
     pipeline: Pipeline = True,
     seed: Seed = 0,
     threads: Threads = None,
+    readers: Readers = None,
     timeout: Timeout = 60.0,
     checkpoint: Checkpoint = None,
     checkpoint_every: CheckpointEvery = 1000,

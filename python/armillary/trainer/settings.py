@@ -51,6 +51,7 @@ _COUNTS = {
     "threads": 4096,
     "checkpoint_every": 2**40,
     "keep": 2**20,
+    "readers": 1024,
 }
 """Largest value of settings that are counts from 1."""
 
@@ -122,6 +123,8 @@ class Settings:
     """Sharding plan; when not given, tables are shared out whole by size."""
     pipeline: bool = True
     """Whether the exchanges of a batch, and those of the next, go on while the MLPs work."""
+    readers: int | None = None
+    """Processes that read data for each process that trains; when not given, it reads by itself."""
     timeout: float = 60.0
     """Seconds after which a process that hears nothing from the others gives up."""
 

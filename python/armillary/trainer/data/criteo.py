@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from ...errors import InputError, Problem
 from .columns import Columns, join, samples_of
 from .days import natural, train_lines
 from .recipe import criteo
-from .samples import START, Part, Position, identity, share
+from .samples import ALL, START, Part, Position, Turn, identity, share
 from .text import count_lines, parse, read_blocks
 
 if TYPE_CHECKING:
@@ -67,11 +68,14 @@ class Criteo:
         files = [(each.path.name, _size(each.path), each.first, each.count) for each in self.files]
         return identity("criteo", files, self.rows)
 
-    def parts(self, batch: int, rank: int, ranks: int, start: Position = START) -> Iterator[Part]:
+    def parts(
+        self, batch: int, rank: int, ranks: int, start: Position = START, turn: Turn = ALL
+    ) -> Iterator[Part]:
         """As `Source.parts`. Raises `InputError` naming file, line and field."""
         waiting: list[tuple[int, int, Position, _Piece]] = []
         lines = 0
-        for first, whole, pieces in _batches(self.files, batch, start.sample):
+        batches = _batches(self.files, batch, start.sample)
+        for first, whole, pieces in islice(batches, turn[0], None, turn[1]):
             mine = share(whole, rank, ranks)
             after = Position(start.epoch, first + whole)
             waiting.append((first + mine.start, whole, after, _cut(pieces, mine)))

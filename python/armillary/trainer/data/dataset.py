@@ -12,8 +12,8 @@ A file has up to `samples_per_file` samples, as tensors in the format of safeten
     labels   uint8 [samples]
 
 So the values of a category for consecutive samples are next to each other, and a batch is one slice
-for each category of a file that is mapped into memory. docs/reference/ingested-data.md describes
-the manifest."""
+for each category of a file that is mapped into memory. docs/guides/ingest.md describes the
+manifest."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import InputError, Problem
 from .columns import Columns, join, samples_of
 from .dataset import MANIFEST, Manifest, open_file, read_manifest
-from .samples import START, Part, Position, Samples, identity, narrowed, share
+from .samples import ALL, START, Part, Position, Samples, Turn, identity, narrowed, share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,9 +57,11 @@ class Ingested:
         sums = [(each.samples, sorted(each.record.tensors.items())) for each in files]
         return identity("ingested", sums, self.rows)
 
-    def parts(self, batch: int, rank: int, ranks: int, start: Position = START) -> Iterator[Part]:
+    def parts(
+        self, batch: int, rank: int, ranks: int, start: Position = START, turn: Turn = ALL
+    ) -> Iterator[Part]:
         """As `Source.parts`. Raises `InputError` naming a file that is not as it was written."""
-        for first in range(start.sample, self.size, batch):
+        for first in range(start.sample + turn[0] * batch, self.size, turn[1] * batch):
             whole = min(batch, self.size - first)
             mine = share(whole, rank, ranks)
             samples = self.samples(first + mine.start, first + mine.stop)

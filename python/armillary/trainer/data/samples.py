@@ -67,6 +67,13 @@ START = Position()
 """Before the first sample."""
 
 
+Turn = tuple[int, int]
+"""Which batches a reader reads, as `(number, readers)`: batches `number`, `number + readers`, ..."""
+
+ALL: Turn = (0, 1)
+"""Every batch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One rank's samples of a batch."""
@@ -91,10 +98,13 @@ class Source(Protocol):
     def identity(self) -> str:
         """Names the data and its order. A run that goes on from a `Position` needs the same one."""
 
-    def parts(self, batch: int, rank: int, ranks: int, start: Position = START) -> Iterator[Part]:
+    def parts(
+        self, batch: int, rank: int, ranks: int, start: Position = START, turn: Turn = ALL
+    ) -> Iterator[Part]:
         """The rest of the pass behind `start`, in batches of `batch` samples over all ranks: what
         `rank` of `ranks` has of each. Every rank gets the same number of parts; the last batch may
-        be smaller, and its parts may be empty. At the end of a pass there are none."""
+        be smaller, and its parts may be empty. At the end of a pass there are none.
+        With a `turn`, only its batches."""
 
     def bound(self, first: int, count: int) -> NDArray[np.float64] | None:
         """Logits of the best possible predictions for these samples, float64 [count]; `None` where

@@ -27,7 +27,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, ndtri
 
-from .samples import DENSE, START, Part, Position, Samples, identity, logarithms, narrowed, share
+from .samples import (
+    ALL,
+    DENSE,
+    START,
+    Part,
+    Position,
+    Samples,
+    Turn,
+    identity,
+    logarithms,
+    narrowed,
+    share,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -179,16 +191,19 @@ class Synthetic:
         facts = (self.rows, self.pooling, self.seed, self.positive_rate, self.dense_features)
         return identity("synthetic", *facts, self.teacher, self.first)
 
-    def parts(self, batch: int, rank: int, ranks: int, start: Position = START) -> Iterator[Part]:
+    def parts(
+        self, batch: int, rank: int, ranks: int, start: Position = START, turn: Turn = ALL
+    ) -> Iterator[Part]:
         """As `Source.parts`."""
-        done = start.sample
+        done, number = start.sample, -1
         while self.size is None or done < self.size:
             whole = batch if self.size is None else min(batch, self.size - done)
             mine = share(whole, rank, ranks)
             first = self.first + done + mine.start
-            done += whole
+            done, number = done + whole, number + 1
             after = Position(start.epoch, done)
-            yield Part(self.samples(first, len(mine)), first, whole, after)
+            if number % turn[1] == turn[0]:
+                yield Part(self.samples(first, len(mine)), first, whole, after)
 
     def bound(self, first: int, count: int) -> NDArray[np.float64]:
         """The teacher's logits of these samples, float64 [count]: no prediction is better."""
