@@ -180,6 +180,15 @@ Plan = Annotated[
     str | None,
     typer.Option("--plan", metavar="FILE", help="Sharding plan: the ranks of each table."),
 ]
+Messages = Annotated[
+    str | None,
+    typer.Option(
+        "--messages",
+        metavar="NAME=FORMAT,...",
+        help="Formats of what processes send: forward, backward, reduce-scatter and all-reduce as "
+        "fp32, fp16, bf16, int8 or fp8, such as forward=fp16,backward=bf16. Default: fp32.",
+    ),
+]
 Pipeline = Annotated[
     bool,
     typer.Option(
@@ -289,6 +298,7 @@ def train(
     held_out: HeldOut = 1,
     positive_rate: PositiveRate = None,
     plan: Plan = None,
+    messages: Messages = None,
     pipeline: Pipeline = True,
     seed: Seed = 0,
     threads: Threads = None,

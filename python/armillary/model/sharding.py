@@ -175,16 +175,6 @@ class ShardPlacement:
             load[npu] != load[of] for load in loads for npu, of in enumerate(first)
         )
 
-    @property
-    def widest(self) -> int:
-        """Pooled elements of the NPU with the most."""
-        return max(load.dims for load in self.whole)
-
-    @property
-    def widest_node(self) -> int:
-        """Pooled elements of the node with the most."""
-        return max((load.dims for load in self.node), default=0)
-
     def memory(self, npu: int, width: int, optimizer: str) -> tuple[int, int]:
         """Bytes of table weights and of their optimizer state in the memory of `npu`; the cache of
         tables on the host counts as weights."""

@@ -11,7 +11,7 @@ left out: a step takes longer. Source: Mudigere et al., Neo and ZionEX, ISCA 202
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..api import collective_us
@@ -19,7 +19,9 @@ from ..errors import InputError, Problem
 from ..model.dlrm import Dense
 from ..model.files import Model
 from ..model.gemm import Gemm
+from ..model.messages import Width
 from ..model.roofline import StepParts
+from ..model.sharding import TableLoad
 from ..platform import Platform
 from ..workload.dlrm import resolved
 from ..workload.dlrm_flow import DlrmRun, dense_layers, lookup, update
@@ -147,18 +149,23 @@ def _tables(run: DlrmRun, rank: int) -> tuple[int, int]:
 
 def _exchanges(run: DlrmRun, platform: Platform) -> tuple[float, float]:
     """Seconds of the exchanges of pooled rows, forward and backward."""
-    placement, count = run.placement, run.options.dp
-    mean = sum(load.dims for load in placement.whole) / count
-    by_node = sum(load.dims for load in placement.node) / max(len(placement.node), 1)
-    each = placement.npus_per_node
-    both = []
-    for kind, width in (("reduce_scatter", run.sizes.forward), ("all_gather", run.sizes.backward)):
-        total = _seconds("all_to_all", run.batch * mean * width, platform)
-        total += _seconds(kind, run.batch * placement.row.dims * width, platform)
-        total += _seconds("all_to_all", run.batch * by_node * width / each, platform)
-        if by_node:
+    placement, wires, row = run.placement, run.sizes.wires, run.placement.row
+    each, both = placement.npus_per_node, []
+
+    def mean(loads: Sequence[TableLoad], wire: Width) -> float:
+        amounts = [wire.bytes(load.dims, load.shards) for load in loads]
+        return run.batch * sum(amounts) / max(len(amounts), 1)
+
+    for kind, wire, sums in (
+        ("reduce_scatter", wires.forward, wires.reduce_scatter),
+        ("all_gather", wires.backward, wires.backward),
+    ):
+        total = _seconds("all_to_all", mean(placement.whole, wire), platform)
+        total += _seconds(kind, run.batch * sums.bytes(row.dims, row.shards), platform)
+        total += _seconds("all_to_all", mean(placement.node, wire) / each, platform)
+        if placement.node:
             dims = platform.describe()["fabric"]["dims"]
-            total += run.batch * by_node * width * (each - 1) / each / dims[0]["link_bandwidth"]
+            total += mean(placement.node, sums) * (each - 1) / each / dims[0]["link_bandwidth"]
         both.append(total)
     return both[0], both[1]
 
@@ -169,9 +176,8 @@ def _reduced(run: DlrmRun, platform: Platform) -> tuple[float, float]:
     alone = run.options.bottom == "first"
     top = sum(layer.parameters for layer in run.model.interaction.layers + run.model.top)
     bottom = 0 if alone else sum(layer.parameters for layer in run.model.bottom)
-    bottom += run.placement.data.parameters
-    width = run.sizes.gradient
-    sizes = (top * width, bottom * width)
+    copied = run.placement.data.parameters * run.sizes.gradient
+    sizes = (run.reduced(top), run.reduced(bottom) + copied)
     return tuple(_seconds("all_reduce", size, platform) for size in sizes)  # type: ignore[return-value]
 
 

@@ -24,7 +24,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -33,19 +33,19 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..errors import ArmillaryError, InputError, LostContactError, Problem, TrainingError
+from ..model.messages import GRADIENT_ROW, Messages
 from . import ranges
 from .course import Steps
 from .mail import Mail
+from .message_rows import Block, Way, row
 from .outbox import Inbox, Outbox, possible
-
-Wire = Literal["float32", "float16", "bfloat16"]
-"""Numbers as they are sent."""
-
-_TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+from .wire import decode, encode
 
 Kind = Literal["indices", "rows", "gradients", "row_sums", "mlp_gradients", "other"]
 """What is sent: lookups on their way to shards, pooled rows, their gradients, sums over whole rows,
 gradients of the MLPs."""
+
+PLAIN = Messages()
 
 Deed = Literal["train", "evaluate", "update", "save", "end"]
 """What a rank is about to do: a lookup with or without gradients, an update, a checkpoint, or
@@ -108,7 +108,9 @@ class Pending:
     outbox: Outbox | None = None
     """This rank's outbox."""
     into: Tensor | None = None
-    """Where numbers go that are sent in another type."""
+    """Where numbers go that are sent in another format."""
+    blocks: Sequence[Block] = ()
+    """What is received in another format."""
 
 
 class Exchange:
@@ -118,13 +120,11 @@ class Exchange:
         self,
         group: Any = None,  # noqa: ANN401 - PyTorch's types of groups differ
         *,
-        forward: Wire = "float32",
-        backward: Wire = "float32",
+        messages: Messages = PLAIN,
     ) -> None:
-        """Exchanges in `group` (all processes, if not given). Pooled rows are sent as `forward` and
-        their gradients as `backward` numbers; Neo (Figure 11) sends float16 and bfloat16."""
-        self.group = group
-        self.types = {"rows": _TYPES[forward], "gradients": _TYPES[backward]}
+        """Exchanges in `group` (all processes, if not given), with numbers in the formats of
+        `messages`."""
+        self.group, self.messages = group, messages
         alone = not dist.is_initialized()
         self.rank = 0 if alone else dist.get_rank(group)
         self.size = 1 if alone else dist.get_world_size(group)
@@ -403,52 +403,93 @@ class Exchange:
         except RuntimeError as error:
             raise self._lost(error) from None
 
+    def is_plain(self, kind: Way) -> bool:
+        """Whether numbers of this kind are sent as they are."""
+        sent = self.messages
+        formats = {sent.backward} if kind == "gradients" else {sent.forward, sent.reduce_scatter}
+        return self.size == 1 or formats == {"fp32"}
+
     def start_rows(
         self,
-        kind: Literal["rows", "gradients"],
+        kind: Way,
         sent: Tensor,
-        give: Sequence[int],
-        take: Sequence[int],
+        give: Sequence[Sequence[Block]],
+        take: Sequence[Sequence[Block]],
         into: Tensor | None = None,
     ) -> Pending:
-        """Begins a `swap` of float32 numbers, which are sent as `kind` is, and which `wait_rows`
-        ends."""
-        wire = self.types[kind]
-        if wire is torch.float32 or self.size == 1:
-            return self.start(kind, sent, give, take, into)
-        pending = self.start(kind, sent.to(wire), give, take)
-        pending.into = torch.empty(sum(take)) if into is None else into
+        """Begins a `swap` of float32 numbers, which are sent in the formats of the blocks for and
+        from each rank, and which `wait_rows` ends."""
+        if self.is_plain(kind):
+            given, taken = [
+                [sum(block.elements for block in part) for part in way] for way in (give, take)
+            ]
+            return self.start(kind, sent, given, taken, into)
+        given, taken = [
+            [sum(block.bytes for block in part) for part in way] for way in (give, take)
+        ]
+        pending = self.start(kind, encode(sent, list(chain(*give))), given, taken)
+        pending.blocks = list(chain(*take))
+        count = sum(block.elements for block in pending.blocks)
+        pending.into = torch.empty(count) if into is None else into
         return pending
 
     def wait_rows(self, pending: Pending) -> Tensor:
         """What was received, in float32."""
         received = self.wait(pending)
-        return received if pending.into is None else pending.into.copy_(received)
+        if pending.into is None:
+            return received
+        return decode(received, pending.blocks, pending.into)
 
     def swap_rows(
         self,
-        kind: Literal["rows", "gradients"],
+        kind: Way,
         sent: Tensor,
-        give: Sequence[int],
-        take: Sequence[int],
+        give: Sequence[Sequence[Block]],
+        take: Sequence[Sequence[Block]],
     ) -> Tensor:
-        """A `swap` of float32 numbers, which are sent as `kind` is."""
+        """A `swap` of float32 numbers, which are sent in the formats of blocks."""
         return self.wait_rows(self.start_rows(kind, sent, give, take))
+
+    def start_copied(self, sent: Tensor, own: Block, take: Sequence[Block]) -> Pending:
+        """Begins to send the same gradients to all ranks, which `wait_rows` ends."""
+        if self.is_plain("gradients"):
+            return self.start_all("gradients", sent, [block.elements for block in take])
+        data = encode(sent, [own])
+        pending = self.start_all("gradients", data, [block.bytes for block in take])
+        pending.blocks = take
+        pending.into = torch.empty(sum(block.elements for block in take))
+        return pending
 
     def adding_up(self, mine: Tensor) -> Steps[Tensor]:
         """The sum of `mine` [numbers] over all ranks, added up in their order. Each rank adds up a
-        part and sends it to all. Pauses before it waits."""
+        part and sends it to all, in the format of all-reduces both times. Pauses before it
+        waits."""
         parts = [len(part) for part in torch.tensor_split(mine, self.size)]
-        own = parts[self.rank]
-        under_way = self.start("mlp_gradients", mine, parts, [own] * self.size)
+        own, plain = parts[self.rank], self.messages.all_reduce == "fp32" or self.size == 1
+        blocks = [self._gradient_blocks(part) for part in parts]
+        sizes = parts if plain else [sum(block.bytes for block in part) for part in blocks]
+        every = list(chain(*blocks))
+        sent = mine if plain else encode(mine, every)
+        under_way = self.start("mlp_gradients", sent, sizes, [sizes[self.rank]] * self.size)
         yield
-        blocks = self.wait(under_way).view(self.size, own)
-        total = blocks[0].clone()
-        for block in blocks[1:]:
+        received = self.wait(under_way)
+        if not plain:
+            received = decode(received, blocks[self.rank] * self.size, torch.empty(own * self.size))
+        found = received.view(self.size, own)
+        total = found[0].clone()
+        for block in found[1:]:
             total += block
-        under_way = self.start_all("mlp_gradients", total, parts)
+        sent = total if plain else encode(total, blocks[self.rank])
+        under_way = self.start_all("mlp_gradients", sent, sizes)
         yield
-        return self.wait(under_way)
+        received = self.wait(under_way)
+        return received if plain else decode(received, every, torch.empty(len(mine)))
+
+    def _gradient_blocks(self, count: int) -> list[Block]:
+        """Gradients of MLPs as rows."""
+        format_ = self.messages.all_reduce
+        rows, rest = divmod(count, GRADIENT_ROW)
+        return [Block(rows, row([(GRADIENT_ROW, format_)])), Block(1, row([(rest, format_)]))]
 
     def _lost(self, error: Exception) -> LostContactError:
         lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from .exchange import Exchange
+from .message_rows import Block, Way, row
 from .sharding import Placement, Stream
-
-Way = Literal["rows", "gradients"]
 
 
 class Lookups:
@@ -72,12 +70,22 @@ class Lookups:
         parts = [torch.split(each, counts) for each, counts in zip(values, self.held, strict=False)]
         ranks = range(self.exchange.size)
         sent = [part[rank].reshape(-1) for rank in ranks for part in parts]
-        give = [sum(part[rank].numel() for part in parts) for rank in ranks]
-        sizes = [[self._size(each, width) for each in streams] for streams in self.streams]
+        mine = self.streams[self.exchange.rank]
+        give = [
+            [
+                self._block(way, each, len(part[rank]), width)
+                for each, part in zip(mine, parts, strict=True)
+            ]
+            for rank in ranks
+        ]
+        take = [
+            [self._block(way, each, self.count(each), width) for each in streams]
+            for streams in self.streams
+        ]
         flat = torch.cat([torch.empty(0), *sent])
-        got = self.exchange.swap_rows(way, flat, give, [sum(each) for each in sizes])
+        got = self.exchange.swap_rows(way, flat, give, take)
         streams = [each for streams in self.streams for each in streams]
-        blocks = torch.split(got, [size for each in sizes for size in each])
+        blocks = torch.split(got, [block.elements for part in take for block in part])
         found = [
             (stream, block.view(-1, width or len(stream.columns)))
             for stream, block in zip(streams, blocks, strict=True)
@@ -94,19 +102,19 @@ class Lookups:
             for streams in every
             for stream in streams
         ]
-        give = [sum(self._size(each, None) for each in streams) for streams in every]
+        give = [[self._block(way, each, self.count(each)) for each in streams] for streams in every]
         mine = every[self.exchange.rank]
         ranks = range(self.exchange.size)
-        sizes = [
+        take = [
             [
-                counts[rank] * len(stream.columns)
+                self._block(way, stream, counts[rank])
                 for stream, counts in zip(mine, self.held, strict=True)
             ]
             for rank in ranks
         ]
         flat = torch.cat([torch.empty(0), *sent])
-        got = self.exchange.swap_rows(way, flat, give, [sum(each) for each in sizes])
-        blocks = torch.split(got, [size for each in sizes for size in each])
+        got = self.exchange.swap_rows(way, flat, give, take)
+        blocks = torch.split(got, [block.elements for part in take for block in part])
         return [
             torch.cat([blocks[rank * len(mine) + at] for rank in ranks]).view(
                 -1, len(stream.columns)
@@ -122,5 +130,8 @@ class Lookups:
         size = self.exchange.size
         return torch.cat([values[:0], *parts[rank::size]])
 
-    def _size(self, stream: Stream, width: int | None) -> int:
-        return self.count(stream) * (width or len(stream.columns))
+    def _block(self, way: Way, stream: Stream, count: int, width: int | None = None) -> Block:
+        """What is sent of so many of a stream's lookups."""
+        messages = self.exchange.messages
+        format_ = messages.forward if way == "rows" else messages.backward
+        return Block(count, row([(width or len(stream.columns), format_)]))

@@ -114,7 +114,7 @@ class Trainer:
         """A new model, with tables of its own or those of another one, `shared`."""
         self.settings, self.world = settings, world
         compute = compute_type(settings.precision, settings.device)
-        self.exchange = Exchange()
+        self.exchange = Exchange(messages=settings.formats)
         self.embeddings = shared or embeddings_of(facts, settings, world, self.exchange)
         self.model = Dlrm(facts, self.embeddings, seed=settings.seed, compute=compute)
         self.model.parts.to(settings.device)

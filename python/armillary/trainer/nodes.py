@@ -11,6 +11,7 @@ from torch import Tensor
 from .. import _core
 from .course import Steps
 from .exchange import Exchange
+from .message_rows import Block, Way, node_part_row, node_sum_row
 from .sharding import Placement
 
 
@@ -20,6 +21,7 @@ class Nodes:
 
     def __init__(self, placement: Placement, exchange: Exchange) -> None:
         self.exchange, self.each = exchange, placement.plan.ranks_per_node
+        self.placement = placement
         self.place, mine = exchange.rank % self.each, placement.node_of(exchange.rank)
         self.inside = range(mine * self.each, (mine + 1) * self.each)
         """Ranks of this node."""
@@ -35,24 +37,24 @@ class Nodes:
         the blocks of all nodes. Pauses before it waits."""
         parts = torch.split(pooled, samples)
         sent = torch.cat([parts[rank] for rank in self._order()]).view(-1)
-        give, take, rows = self._within(samples)
+        give, take, rows = self._within(samples, "rows")
         under_way = self.exchange.start_rows("rows", sent, give, take)
         yield
         got = self.exchange.wait_rows(under_way)
         sums = torch.empty(rows * self.node)
         self.columns.collect(rows, got.numpy(), sums.numpy())
-        under_way = self.exchange.start_rows("rows", sums, *self._across(samples), into)
+        under_way = self.exchange.start_rows("rows", sums, *self._across(samples, "rows"), into)
         yield
         self.exchange.wait_rows(under_way)
 
     def backward(self, gradient: Tensor, samples: list[int]) -> Steps[Tensor]:
         """The gradient of `pooled` from that of the blocks of all nodes. Pauses before it waits."""
-        give, take = self._across(samples)
+        give, take = self._across(samples, "gradients")
         under_way = self.exchange.start_rows("gradients", gradient, take, give)
         yield
         sums = self.exchange.wait_rows(under_way)
-        give, take, rows = self._within(samples)
-        sent = torch.empty(sum(take))
+        give, take, rows = self._within(samples, "gradients")
+        sent = torch.empty(sum(block.elements for part in take for block in part))
         self.columns.spread(rows, sums.numpy(), sent.numpy())
         under_way = self.exchange.start_rows("gradients", sent, take, give)
         yield
@@ -67,20 +69,29 @@ class Nodes:
         ranks = range(self.exchange.size)
         return [rank for place in range(self.each) for rank in ranks[place :: self.each]]
 
-    def _within(self, samples: list[int]) -> tuple[list[int], list[int], int]:
-        """Numbers that are given to and taken from each rank in this node, and rows added up."""
+    def _within(
+        self, samples: list[int], way: Way
+    ) -> tuple[list[list[Block]], list[list[Block]], int]:
+        """What is given to and taken from each rank in this node, and the rows added up."""
         rows = [sum(samples[place :: self.each]) for place in range(self.each)]
-        mine = rows[self.place]
-        give = self._of(self.inside, [each * self.width for each in rows])
-        return give, self._of(self.inside, [mine * each for each in self.widths]), mine
+        mine, messages = rows[self.place], self.exchange.messages
+        parts = [node_part_row(self.placement, rank, messages, way) for rank in self.inside]
+        give = [Block(each, parts[self.place]) for each in rows]
+        take = [Block(mine, each) for each in parts]
+        return self._of(self.inside, give), self._of(self.inside, take), mine
 
-    def _across(self, samples: list[int]) -> tuple[list[int], list[int]]:
-        """Numbers that are given to and taken from the rank with this place in each node."""
-        mine = samples[self.exchange.rank]
-        give = self._of(self.outside, [samples[rank] * self.node for rank in self.outside])
-        return give, self._of(self.outside, [mine * each for each in self.nodes])
+    def _across(self, samples: list[int], way: Way) -> tuple[list[list[Block]], list[list[Block]]]:
+        """What is given to and taken from the rank with this place in each node."""
+        mine, messages = samples[self.exchange.rank], self.exchange.messages
+        rows = [
+            node_sum_row(self.placement, node, messages, way) for node in range(len(self.nodes))
+        ]
+        own = rows[self.placement.node_of(self.exchange.rank)]
+        give = [Block(samples[rank], own) for rank in self.outside]
+        take = [Block(mine, each) for each in rows]
+        return self._of(self.outside, give), self._of(self.outside, take)
 
-    def _of(self, ranks: range, counts: list[int]) -> list[int]:
-        """The `counts` of `ranks`, and none of the others."""
-        found = dict(zip(ranks, counts, strict=True))
-        return [found.get(rank, 0) for rank in range(self.exchange.size)]
+    def _of(self, ranks: range, given: list[Block]) -> list[list[Block]]:
+        """The blocks `given` of `ranks`, and none of the others."""
+        found = dict(zip(ranks, given, strict=True))
+        return [[found[rank]] if rank in found else [] for rank in range(self.exchange.size)]

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 from .. import units
 from ..errors import InputError, Problem
+from ..model.messages import Messages
 from .tensor_train_shapes import Rule
 
 OptimizerName = Literal["sgd", "adagrad", "row-wise-adagrad", "adam", "lamb"]
@@ -121,6 +122,9 @@ class Settings:
     """Threads of each process; when not given, the cores shared out."""
     plan: str | None = None
     """Sharding plan; when not given, tables are shared out whole by size."""
+    messages: str | None = None
+    """Formats of what processes send each other, such as `forward=fp16,backward=bf16`; when not
+    given, all is sent in 32 bits. See `model/messages.py`."""
     pipeline: bool = True
     """Whether the exchanges of a batch, and those of the next, go on while the MLPs work."""
     readers: int | None = None
@@ -198,7 +202,16 @@ class Settings:
                     said = "is for runs with checkpoints"
                     yield Problem("", option(name), said, "--checkpoint DIR")
 
+    @property
+    def formats(self) -> Messages:
+        """`messages`, read. Raises `InputError`."""
+        return Messages() if self.messages is None else Messages.parse(self.messages, "--messages")
+
     def _tables_problems(self) -> Iterator[Problem]:
+        try:
+            self.formats  # noqa: B018 - reads them
+        except InputError as error:
+            yield from error.problems
         if self.tensor_train is not None:
             try:
                 Rule.parse(self.tensor_train)

@@ -30,8 +30,9 @@ from torch import Tensor
 
 from .. import _core
 from ..errors import InputError, Problem, TrainingError
+from ..model.messages import Messages
 from ..model.sharding_plan import ShardingPlan
-from . import ranges
+from . import message_rows, ranges
 from .batch import SparseBatch
 from .caching import Caching
 from .course import Course, Steps, finished
@@ -39,6 +40,7 @@ from .distribution import Bags, Distributed, Distribution
 from .embedding import EmbeddingCollection
 from .exchange import Exchange, Pending
 from .held import made_collections
+from .message_rows import Block, Segment, Way
 from .nodes import Nodes
 from .optimizers import Optimizer
 from .rectangles import Rectangle, fill, parse
@@ -95,6 +97,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         hierarchical = "table_row" in schemes
         self._sums = RowSums(self.placement, self.exchange, optimizer, self._held)
         self._nodes = Nodes(self.placement, self.exchange) if hierarchical else None
+        self._rows: dict[tuple[Messages, Way], list[tuple[Segment, ...]]] = {}
         self._spare: list[Tensor] = []
         self._steps = self._resumed() if caching is not None else 0
 
@@ -154,7 +157,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         pooled = torch.empty(batch.whole, 0)
         for collection, bags in zip(self._held, batch.held, strict=True):
             pooled = self._look_up(collection, bags)
-        give, take = self._row_counts(batch.samples)
+        give, take = self._row_blocks(batch.samples, "rows")
         near = exchange.start_rows("rows", pooled[:, : self._near].reshape(-1), give, take, direct)
         far = None
         if self._nodes is not None:
@@ -220,7 +223,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         meeting = exchange.call("update", [], fault)
         direct, node, data = self._parts(blocks, mine)
         copied = self._start_copied(batch.samples, data) if self._copies else None
-        give, take = self._row_counts(batch.samples)
+        give, take = self._row_blocks(batch.samples, "gradients")
         under_way = exchange.start_rows("gradients", direct, take, give)
         far = None if self._nodes is None else Course(self._nodes.backward(node, batch.samples))
         if far is not None:
@@ -236,7 +239,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         ]
         found = self._update(work, of_weights=of_weights)
         if copied is not None:
-            every = exchange.wait(copied).to(torch.float32)
+            every = exchange.wait_rows(copied)
             last = [Work(collection, batch.copied, every) for collection in self._copies]
             found += [self._update_one(each, of_weights=of_weights) for each in last]
         self._spare.append(room)
@@ -303,9 +306,9 @@ class ShardedEmbeddingCollection(torch.nn.Module):
 
     def _start_copied(self, samples: list[int], gradient: Tensor) -> Pending:
         """Begins to send the gradient of copied tables to all ranks."""
-        exchange, width = self.exchange, self.placement.widths[-1]
-        sent = gradient.to(exchange.types["gradients"] if exchange.size > 1 else torch.float32)
-        return exchange.start_all("gradients", sent, [each * width for each in samples])
+        row = message_rows.copied_row(self.placement, self.exchange.messages)
+        every = [Block(each, row) for each in samples]
+        return self.exchange.start_copied(gradient, every[self.exchange.rank], every)
 
     def _not_finite(self, gradient: Tensor) -> TrainingError:
         sample, column = (~gradient.isfinite()).nonzero()[0].tolist()
@@ -331,11 +334,20 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         direct, node, data = torch.split(blocks, sizes)
         return direct, node, data
 
-    def _row_counts(self, samples: list[int]) -> tuple[list[int], list[int]]:
-        """Numbers of pooled rows that this rank gives to each rank, and takes from each."""
-        mine = samples[self.exchange.rank]
-        widths = self.placement.widths[: self.exchange.size]
-        return [each * self._near for each in samples], [mine * width for width in widths]
+    def _row_blocks(self, samples: list[int], way: Way) -> tuple[list[list[Block]], ...]:
+        """Pooled rows that this rank gives to each rank, and takes from each; of gradients the
+        other way round."""
+        rank, ranks, messages = (
+            self.exchange.rank,
+            range(self.exchange.size),
+            self.exchange.messages,
+        )
+        rows = self._rows.get((messages, way))
+        if rows is None:
+            rows = [message_rows.direct_row(self.placement, each, messages, way) for each in ranks]
+            self._rows[messages, way] = rows
+        give = message_rows.blocks(samples, [rows[rank]] * len(ranks))
+        return give, message_rows.blocks([samples[rank]] * len(ranks), rows)
 
     # Caches.
 

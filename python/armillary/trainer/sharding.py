@@ -236,7 +236,11 @@ class Placement:
 
     def node_width(self, node: int) -> int:
         """Columns of the features that are added up in a node."""
-        return sum(self._dim(feature) for feature in self._node_starts(node))
+        return sum(self.node_widths(node))
+
+    def node_widths(self, node: int) -> list[int]:
+        """Columns of each of these features."""
+        return [self._dim(feature) for feature in self._node_starts(node)]
 
     def node_runs(self, node: int) -> list[Run]:
         """Columns of the node streams of a node's ranks, added up to the node's columns."""

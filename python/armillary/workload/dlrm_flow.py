@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..model.dlrm import Dense, Dlrm
+from ..model.messages import GRADIENT_ROW, Width
 from ..model.sharding import OPTIMIZERS, NpuKind, ShardPlacement, TableLoad
 from .dlrm_options import DlrmSizes, Options
 from .program import Program
@@ -31,11 +32,20 @@ class DlrmRun:
         """Whether lengths and indices are distributed by all-to-alls."""
         return (self.options.flow or self.model.flow) == "neo"
 
-    @property
-    def widest(self) -> int:
-        """Elements of a sample that the NPU with the most sends in an all-to-all of pooled rows."""
-        bottom = self.model.bottom[-1].outputs if self.options.bottom == "first" else 0
-        return max(self.placement.widest, bottom)
+    def widest(self, wire: Width) -> int:
+        """Bytes of a sample that the NPU with the most sends in an all-to-all of pooled rows."""
+        alone = self.options.bottom == "first"
+        bottom = wire.bytes(self.model.bottom[-1].outputs, 1) if alone else 0
+        return max(bottom, *(wire.bytes(load.dims, load.shards) for load in self.placement.whole))
+
+    def widest_node(self, wire: Width) -> int:
+        """Bytes of a sample of the node with most pooled rows that are added up within it."""
+        loads = self.placement.node
+        return max((wire.bytes(load.dims, load.shards) for load in loads), default=0)
+
+    def reduced(self, parameters: int) -> int:
+        """Bytes of the gradients of an MLP's `parameters` in an all-reduce."""
+        return self.sizes.wires.all_reduce.bytes(parameters, -(-parameters // GRADIENT_ROW))
 
     @property
     def batch(self) -> int:
@@ -140,19 +150,16 @@ class DlrmFlow:
     def _pool(self, done: Sequence[int]) -> list[int]:
         """The exchange of pooled rows; the nodes after which they are here."""
         run, placement = self.run, self.run.placement
-        name, width = "embedding.forward", run.sizes.forward
-        arrived = self._collective(
-            name, done, "all_to_all", run.batch * run.widest * width, "pooled"
-        )
-        arrived += self._collective(
-            name, done, "reduce_scatter", run.batch * placement.row.dims * width, "pooled"
-        )
+        name, wires, row = "embedding.forward", run.sizes.wires, placement.row
+        amount = run.batch * run.widest(wires.forward)
+        arrived = self._collective(name, done, "all_to_all", amount, "pooled")
+        amount = run.batch * wires.reduce_scatter.bytes(row.dims, row.shards)
+        arrived += self._collective(name, done, "reduce_scatter", amount, "pooled")
         if placement.node:
-            wide = run.batch * placement.widest_node * width
+            wide = run.batch * run.widest_node(wires.reduce_scatter)
             inside = self._collective(f"{name}.node", done, "reduce_scatter", wide, "node")
-            arrived += self._collective(
-                f"{name}.rail", inside, "all_to_all", wide // run.placement.npus_per_node, "rail"
-            )
+            across = run.batch * run.widest_node(wires.forward) // placement.npus_per_node
+            arrived += self._collective(f"{name}.rail", inside, "all_to_all", across, "rail")
         return arrived
 
     def _forward(self, layer: Dense) -> None:
@@ -213,7 +220,7 @@ class DlrmFlow:
             )
             self._gemm(layer, "weight_gradient", (layer.outputs, layer.inputs))
             mine = self.alone and layer in self.bottoms
-            amount = 0 if mine else layer.parameters * self.run.sizes.gradient
+            amount = 0 if mine else self.run.reduced(layer.parameters)
             reduced = self._collective(
                 f"{layer.name}.weight_gradient", self.at, "all_reduce", amount
             )
@@ -258,19 +265,13 @@ class DlrmFlow:
     def _gradients(self) -> list[int]:
         """The exchange of the pooled rows' gradients, the way back of `_lookup`."""
         run, placement = self.run, self.run.placement
-        name, width = "embedding.input_gradient", run.sizes.backward
-        arrived = self._collective(
-            name, self.at, "all_to_all", run.batch * run.widest * width, "pooled"
-        )
-        arrived += self._collective(
-            name,
-            self.at,
-            "all_gather",
-            run.sizes.local_batch * placement.row.dims * width,
-            "pooled",
-        )
+        name, wire, row = "embedding.input_gradient", run.sizes.wires.backward, placement.row
+        amount = run.batch * run.widest(wire)
+        arrived = self._collective(name, self.at, "all_to_all", amount, "pooled")
+        amount = run.sizes.local_batch * wire.bytes(row.dims, row.shards)
+        arrived += self._collective(name, self.at, "all_gather", amount, "pooled")
         if placement.node:
-            wide = run.batch // run.placement.npus_per_node * placement.widest_node * width
+            wide = run.batch // run.placement.npus_per_node * run.widest_node(wire)
             across = self._collective(f"{name}.rail", self.at, "all_to_all", wide, "rail")
             arrived += self._collective(f"{name}.node", across, "all_gather", wide, "node")
         return arrived

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args, get_type_hints
+from typing import Literal, NamedTuple, get_args, get_type_hints
 
 from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm
 from ..model.fields import LARGEST, check_counts
+from ..model.messages import WIDTHS, Messages, Width
 from ..model.sharding import Optimizer, Scheme
 from .options import read
 
@@ -78,6 +79,10 @@ class Options:
     """Of pooled rows on the network. Default: as width."""
     backward_width: int | None = None
     """Of gradients of pooled rows on the network. Default: as width."""
+    messages: str | None = None
+    """Formats of what is sent, as armillary train takes them, such as forward=fp16,backward=bf16:
+    forward, backward, reduce-scatter, all-reduce as fp32, fp16, bf16, int8 or fp8. Instead of
+    forward-width and backward-width."""
     index_width: int = 8
     """Of indices on the network."""
     length_width: int = 4
@@ -93,11 +98,25 @@ class Options:
     tables, and sends its output in the all-to-all."""
 
 
+class Wires(NamedTuple):
+    """Bytes on the network."""
+
+    forward: Width
+    """Of pooled rows."""
+    backward: Width
+    """Of their gradients."""
+    reduce_scatter: Width
+    """Of pooled rows that are added up."""
+    all_reduce: Width
+    """Of gradients of the MLPs."""
+
+
 @dataclass(frozen=True, slots=True)
 class DlrmSizes:
     """Samples of an NPU, and bytes of an element."""
 
     local_batch: int
+    wires: Wires
     dense: int
     gradient: int
     embedding: int
@@ -111,13 +130,13 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
     """The options `given`, and what follows from them for `model`. Raises `InputError` listing
     every problem, with the nearest values that work."""
     chosen = read(Options, model.name, given)
-    width = _or(chosen.width, model.width)
+    width, sent = _or(chosen.width, model.width), _messages(chosen)
     widths = {
         "width": width,
         "gradient_width": _or(chosen.gradient_width, model.gradient_width),
         "embedding_width": _or(chosen.embedding_width, model.embedding_width),
-        "forward_width": _or(chosen.forward_width, width),
-        "backward_width": _or(chosen.backward_width, width),
+        "forward_width": _or(chosen.forward_width, sent.forward.element if sent else width),
+        "backward_width": _or(chosen.backward_width, sent.backward.element if sent else width),
         "index_width": chosen.index_width,
         "length_width": chosen.length_width,
     }
@@ -135,7 +154,23 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
         problems.append(Problem("", "local_batch", said, f"{MOST_SAMPLES}"))
     if problems:
         raise InputError(problems)
-    return chosen, DlrmSizes(samples, *widths.values())
+    forward, backward = widths["forward_width"], widths["backward_width"]
+    wires = sent or Wires(
+        Width(forward, 0), Width(backward, 0), Width(forward, 0), Width(widths["gradient_width"], 0)
+    )
+    return chosen, DlrmSizes(samples, wires, *widths.values())
+
+
+def _messages(chosen: Options) -> Wires | None:
+    """The option `messages`."""
+    if chosen.messages is None:
+        return None
+    if chosen.forward_width is not None or chosen.backward_width is not None:
+        said = "given together with forward_width or backward_width"
+        raise InputError([Problem("", "messages", said, "one of them")])
+    formats = Messages.parse(chosen.messages)
+    names = (formats.forward, formats.backward, formats.reduce_scatter, formats.all_reduce)
+    return Wires(*(WIDTHS[name] for name in names))
 
 
 def _or(value: int | None, default: int) -> int:

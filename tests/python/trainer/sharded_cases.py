@@ -19,6 +19,7 @@ from torch import Tensor
 from armillary.errors import ArmillaryError
 from armillary.model import load_model
 from armillary.model.dlrm import parse
+from armillary.model.messages import Messages
 from armillary.model.sharding_plan import ShardingPlan, TablePlan
 from armillary.trainer import optimizers
 from armillary.trainer.batch import SparseBatch
@@ -316,16 +317,19 @@ def load(
     return rows
 
 
-def narrow(spec: Spec, exchange: Exchange, steps: int) -> float:
-    """The error of the results with 16-bit numbers on the wire."""
+def narrow(spec: Spec, exchange: Exchange, steps: int, messages: list[str]) -> list[float]:
+    """The errors of the results with messages in these formats."""
     job = Job(spec, exchange)
-    wanted = job.train(job.single(), range(steps), whole=True)
-    exchange.types = {"rows": torch.float16, "gradients": torch.bfloat16}
+    wanted = torch.cat(job.train(job.single(), range(steps), whole=True))
+    errors, before = [], exchange.messages
     try:
-        found = job.train(job.sharded(), range(steps), whole=False)
+        for text in messages:
+            exchange.messages = Messages.parse(text)
+            found = job.train(job.sharded(), range(steps), whole=False)
+            errors.append(_error(torch.cat(found), wanted)[1])
     finally:
-        exchange.types = {"rows": torch.float32, "gradients": torch.float32}
-    return _error(torch.cat(found), torch.cat(wanted))[1]
+        exchange.messages = before
+    return errors
 
 
 def leave(spec: Spec, exchange: Exchange, rank: int) -> None:
@@ -338,9 +342,9 @@ def leave(spec: Spec, exchange: Exchange, rank: int) -> None:
     job.train(sharded, range(2, 4), whole=False)
 
 
-def trained(exchange: Exchange, steps: int, shares: bool, given: dict[str, Any]) -> str:
-    """The bits of a run on all ranks: of its scores between steps, of its MLPs and its tables. Some
-    ranks have no sample of every third batch."""
+def trained(exchange: Exchange, steps: int, shares: bool, given: dict[str, Any]) -> list[str]:
+    """The bits of a run on all ranks: of its scores between steps, of its MLPs and its tables; and
+    those of its MLPs alone. Some ranks have no sample of every third batch."""
     facts = parse(load_model("dlrm-small"))
     world = World(exchange.rank, exchange.size)
     settings = Settings("dlrm-small", nproc=world.size, threads=1, **given)
@@ -357,12 +361,14 @@ def trained(exchange: Exchange, steps: int, shares: bool, given: dict[str, Any])
     for part, following in windows(iter(parts), trainer.ahead):
         trainer.step(part, 1.0, following)
         bits.update(trainer.logits(part.samples).tobytes())
+    mlps = hashlib.sha256()
     for values in trainer.parameters:
-        bits.update(values.detach().numpy().tobytes())
+        mlps.update(values.detach().numpy().tobytes())
+    bits.update(mlps.digest())
     assert isinstance(trainer.embeddings, ShardedEmbeddingCollection)
     for each in trainer.embeddings.rectangles():
         bits.update(each.values.contiguous().view(torch.uint8).numpy().tobytes())
-    return bits.hexdigest()
+    return [bits.hexdigest(), mlps.hexdigest()]
 
 
 def replaced(source: Source, first: int, size: int) -> Source:

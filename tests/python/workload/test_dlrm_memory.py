@@ -133,3 +133,34 @@ def test_a_plan_mixes_tables_of_ranks_and_of_nodes(tmp_path: Path) -> None:
 def test_wrong_options_are_named(options: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         dlrm(MODEL, dp=4, **options)
+
+
+def test_messages_have_the_bytes_of_their_formats() -> None:
+    """A table of 8 columns on each of 4 NPUs, 256 samples in all: 8 bits have a scale for each row,
+    or for 512 gradients. 16-bit formats are a width of 2."""
+    fields = {**FIELDS, "tables": [{"count": 4, "rows": 1000, "dim": 8, "pooling": 5}]}
+    model = Model("small", "dlrm", {key: value for key, value in fields.items() if key != "family"})
+
+    def sent(**options: object) -> dict[tuple[str, str], int]:
+        found = dlrm(model, dp=4, **options).summary
+        assert found is not None
+        return {(each.group, each.kind): each.bytes for each in found.classes[0].volumes}
+
+    plain = sent(sharding="table")
+    eight = sent(sharding="table", messages="forward=int8,backward=fp8,all-reduce=int8")
+    parameters = (16 * 8 + 8) + (8 + 10 + 1)
+    assert plain["", "all_reduce"] == 4 * parameters
+    assert eight["", "all_reduce"] == parameters + 2 * 4  # two layers, a scale each
+    assert plain["pooled", "all_to_all"] == 2 * 256 * 8 * 4
+    assert eight["pooled", "all_to_all"] == 2 * 256 * (8 + 4)
+    halves = {"forward_width": 2, "backward_width": 2}
+    for sharding in ("table", "row", "table_row"):
+        node = {"npus_per_node": 2} if sharding == "table_row" else {}
+        text = "forward=fp16,backward=bf16,reduce-scatter=fp16"
+        one = sent(sharding=sharding, messages=text, **node)
+        assert one == sent(sharding=sharding, **halves, **node)
+    rows = sent(sharding="row", messages="reduce-scatter=int8")
+    assert rows["pooled", "reduce_scatter"] == 256 * 4 * (8 + 4)
+    assert rows["pooled", "all_gather"] == 64 * 4 * 8 * 4
+    with pytest.raises(InputError, match="messages: given together with forward_width"):
+        sent(messages="forward=fp16", forward_width=2)
