@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo train test rust-test python-test generate bench fuzz lint hooks reference docs wheel release clean
+.PHONY: help prerequisites setup demo train ns3 test rust-test python-test generate bench fuzz lint hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -63,6 +63,10 @@ $(BIN)/.extras: $(BIN)/.tools requirements/extras.txt
 $(BIN)/.docs: $(BIN)/.tools requirements/docs.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/docs.txt
 	@touch $@
+
+ns3: ## Build the adapter of ns-3 (needs Debian's libns3-dev): target/adapters/armillary-ns3
+	@$(MAKE) --no-print-directory --silent -C adapters/ns3
+	@echo "armillary run ... --backend external:$(CURDIR)/target/adapters/armillary-ns3"
 
 test: setup $(BIN)/.extras $(BIN)/.train ## Run every test
 	$(MAKE) --no-print-directory rust-test python-test

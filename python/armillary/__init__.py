@@ -26,7 +26,7 @@ from .traffic import traffic
 
 if TYPE_CHECKING:
     from . import platform, workload
-    from .api import collective, compare, simulate
+    from .api import collective, compare, ladder, simulate
     from .planner import plan
     from .platform import Platform
     from .result import Result
@@ -37,6 +37,7 @@ __version__ = _version()
 _HOMES = {
     "collective": "api",
     "compare": "api",
+    "ladder": "api",
     "plan": "planner",
     "simulate": "api",
     "platform": "platform",
@@ -61,6 +62,7 @@ __all__ = [
     "collective",
     "compare",
     "design",
+    "ladder",
     "load",
     "plan",
     "platform",

@@ -711,6 +711,10 @@ def check(
     """Everything that `simulate` would refuse, as `(file, place, message, help)`, without
     simulating."""
 
+def check_backend(platform: Platform, backend: str) -> list[tuple[str, int, str | None]]:
+    """What the conformance suite finds about a backend on the network of a platform: what was sent,
+    the number of messages, and the first rule that was broken."""
+
 def astra_sim(arguments: Sequence[str]) -> tuple[int, str | None, str | None]:
     """Does what ASTRA-sim's analytical front ends do, its lines on stdout, warnings on stderr.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from . import _core, files, nccl
+from . import _core, backends, files, nccl
 from .errors import InputError, Problem
 from .platform import Platform
 from .repeat import Again, Unrepeatable
@@ -22,7 +23,7 @@ from .workload.frameworks import settings_of
 if TYPE_CHECKING:
     import polars as pl
 
-    from .explain import Comparison
+    from .explain import Comparison, Ladder
 
 Progress = Callable[[float, float], None]
 
@@ -180,6 +181,43 @@ def compare(
     return compared([_report(each) for each in results], names or called)
 
 
+def ladder(
+    workload: Workload,
+    platform: Platform,
+    networks: Sequence[str],
+    *,
+    title: str = "",
+    progress: Callable[[str], contextlib.AbstractContextManager[Progress | None]] | None = None,
+) -> Ladder:
+    """Simulates `workload` on `platform` with each of `networks`: step times, where they differ
+    from the first, and why. `progress` opens a display for each run.
+
+    Raises `InputError` for an unknown network, for one that is there twice, and for a run that
+    fails."""
+    from .explain import LADDER, Ladder, ladder_page, rungs
+
+    if not networks or len(set(networks)) < len(networks):
+        allowed = "one or more network models, each once"
+        raise InputError([Problem("", "backends", ", ".join(networks) or "empty", allowed)])
+    reports, seconds = [], []
+    for name in networks:
+        show = progress(name) if progress else contextlib.nullcontext(None)
+        begin = time.monotonic()
+        with show as update:
+            done = simulate(workload, platform, backend=name, detail=True, progress=update)
+        seconds.append(time.monotonic() - begin)
+        reports.append(done.report)
+    found = rungs(reports, seconds)
+    said = title or f"{platform.name} on {len(networks)} network models"
+    data = {
+        "schema": LADDER,
+        "version": reports[0]["version"],
+        "platform": platform.describe(),
+        "networks": [each.as_dict() for each in found],
+    }
+    return Ladder(ladder_page(found, said, platform.warnings), data)
+
+
 def _report(result: Result | Report | str | os.PathLike[str]) -> Report:
     from .report import reading
 
@@ -194,6 +232,8 @@ def rerun(report: Report) -> Again | Unrepeatable:
     config, workload = report["config"], report["config"]["workload"]
     if config.get("platform_file") is None:
         return Unrepeatable("it used the ASTRA-sim profile, or an older version wrote its report")
+    if backends.is_external(config["backend"]):
+        return Unrepeatable("a simulator in another process carried it")
     model = workload.get("model")
     if workload["traces"] is None and not model:
         return Unrepeatable("its workload was made in Python (Result.explain can repeat it)")
@@ -221,6 +261,29 @@ def rerun(report: Report) -> Again | Unrepeatable:
 def check(workload: Workload, platform: Platform, *, backend: str | None = None) -> list[Problem]:
     """All problems that `simulate` would report, without simulating."""
     return [Problem(*parts) for parts in _core.check(workload._core, platform._core, backend)]
+
+
+CONFORMANCE_NETWORKS = ("Ring(4)", "Switch(6)", "Ring(2)_Switch(4)")
+"""Networks of the conformance suite where none is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the conformance suite of network backends found."""
+
+    traffic: str
+    """What was sent."""
+    messages: int
+    violation: str | None
+    """The first rule that was broken, with numbers."""
+
+
+def check_backend(platform: Platform, backend: str) -> list[Finding]:
+    """Runs the conformance suite of network backends with several kinds of traffic on the network
+    of `platform`; for simulators in other processes (`external:COMMAND`).
+
+    Raises `InputError` for a network that the backend cannot carry."""
+    return [Finding(*found) for found in _core.check_backend(platform._core, backend)]
 
 
 def collective_row(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from . import _core
 from .errors import InputError, Problem
 
@@ -19,9 +21,26 @@ DEFAULT: str = NAMES[0]
 """The default backend."""
 
 
+EXTERNAL = "external:"
+"""What the names of simulators in other processes begin with. Only the command line and Python name
+them: a file that somebody sent must not start a program."""
+
+
+def split(listed: str) -> list[str]:
+    """Names of a list with commas; a command of a simulator may contain commas too."""
+    starts = "|".join(re.escape(name) for name in NAMES)
+    parts = re.split(rf",(?=\s*(?:(?:{starts})\s*(?:,|$)|{EXTERNAL}))", listed)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def is_external(name: object) -> bool:
+    """Whether this names a simulator in another process."""
+    return isinstance(name, str) and name.startswith(EXTERNAL)
+
+
 def is_known(name: object) -> bool:
-    """Whether there is a backend of this name."""
-    return isinstance(name, str) and _core.is_backend(name)
+    """Whether there is a built-in backend of this name."""
+    return isinstance(name, str) and not is_external(name) and _core.is_backend(name)
 
 
 def known(name: str) -> str:

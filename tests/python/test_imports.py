@@ -50,6 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "result": {"_core", "errors", "explain", "files", "report", "schema", "step_parts", "units"},
     "api": {
         "_core",
+        "backends",
         "errors",
         "explain",
         "files",

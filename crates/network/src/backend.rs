@@ -104,6 +104,17 @@ pub trait Backend: Send {
         None
     }
 
+    /// Why a backend that depends on something outside of it can no longer answer. It then has no
+    /// next event, and what it has delivered counts for nothing.
+    fn failed(&self) -> Option<String> {
+        None
+    }
+
+    /// Events between two reports of a run's progress: few where an event may take long.
+    fn progress_every(&self) -> u64 {
+        1 << 16
+    }
+
     /// Reports to `sink` from now on; called before the first start. False when the backend
     /// reports nothing.
     fn observe(&mut self, _sink: Box<dyn NetworkSink>) -> bool {
@@ -165,6 +176,14 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
 
     fn stalled(&self) -> Option<Stuck> {
         (**self).stalled()
+    }
+
+    fn failed(&self) -> Option<String> {
+        (**self).failed()
+    }
+
+    fn progress_every(&self) -> u64 {
+        (**self).progress_every()
     }
 
     fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {

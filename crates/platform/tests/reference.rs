@@ -5,7 +5,8 @@ use platform::config::native::{documented, keys};
 use std::fs;
 use std::path::Path;
 
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
+    "guides/external-simulators.md",
     "reference/platform-files.md",
     "models/compute.md",
     "models/libraries.md",

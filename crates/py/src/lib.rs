@@ -45,7 +45,9 @@ mod _core {
     #[pymodule_export]
     use super::program::Script;
     #[pymodule_export]
-    use super::simulate::{Outcome, backends, check, collective, is_backend, simulate};
+    use super::simulate::{
+        Outcome, backends, check, check_backend, collective, is_backend, simulate,
+    };
     #[pymodule_export]
     use super::traffic::Traffic;
     #[pymodule_export]

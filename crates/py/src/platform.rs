@@ -6,7 +6,6 @@ use graph::Problem;
 use lowering::library;
 use platform::config::native::{self, Donor, InlinePlatform};
 use pyo3::prelude::*;
-use sim::BackendKind;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use topology::{Block, Paths, Symmetry};
@@ -134,7 +133,7 @@ impl Platform {
     /// The backend of a run that names none.
     #[getter]
     fn backend(&self) -> &'static str {
-        BackendKind::of(&self.0).name()
+        self.0.network.model.name()
     }
 
     #[getter]

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sim::Error;
 use sim::estimate::Estimate;
-use sim::{BackendKind, Config, Source, Watch};
+use sim::{BackendKind, Config, Source, Watch, contract};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -142,6 +142,20 @@ pub fn check(
     }
 }
 
+/// What the conformance suite finds about a backend on the network of a platform: what was sent, the
+/// number of messages, and the first rule that was broken.
+#[pyfunction]
+pub fn check_backend(
+    py: Python<'_>,
+    platform: &Platform,
+    backend: &str,
+) -> PyResult<Vec<(String, usize, Option<String>)>> {
+    let wrong = |problem| errors::input(py, &[problem]);
+    let backend = chosen(Some(backend), platform).map_err(wrong)?;
+    let found = py.detach(|| contract::check(&platform.0, &backend)).map_err(wrong)?;
+    Ok(found.into_iter().map(|f| (f.traffic.to_string(), f.messages, f.violation)).collect())
+}
+
 /// The backend of this name; without a name the one that the platform asks for.
 fn chosen(name: Option<&str>, platform: &Platform) -> Result<BackendKind, Problem> {
     name.map_or_else(|| Ok(BackendKind::of(&platform.0)), str::parse)
@@ -197,8 +211,8 @@ fn warn(estimate: &Estimate) -> PyResult<()> {
 
 /// Names of the network backends, the default first, and what each is.
 #[pyfunction]
-pub fn backends() -> Vec<(&'static str, &'static str)> {
-    BackendKind::ALL.iter().map(|kind| (kind.name(), kind.about())).collect()
+pub fn backends() -> Vec<(String, &'static str)> {
+    BackendKind::ALL.iter().map(|kind| (kind.name().to_string(), kind.about())).collect()
 }
 
 /// Whether a run takes this name of a backend.

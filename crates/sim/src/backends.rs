@@ -7,6 +7,7 @@
 
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports, Switching};
+use net_external::{Command, External};
 use net_flit::Flits;
 use net_flow::{FairFlows, Limits, Weights};
 use net_packet::Packets;
@@ -34,8 +35,21 @@ pub enum BackendKind {
     Packet,
     /// Flits of routers with virtual channels.
     Flit,
+    /// A simulator in another process: `external:COMMAND`.
+    External(Box<Simulator>),
     /// One of another crate.
     Other(Registration),
+}
+
+/// What names of simulators in other processes begin with.
+pub const PREFIX: &str = "external:";
+
+/// A simulator in another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Simulator {
+    /// `external:` and its command, as users write it.
+    name: String,
+    command: Command,
 }
 
 /// A backend of another crate.
@@ -56,7 +70,7 @@ impl PartialEq for Registration {
 impl Eq for Registration {}
 
 impl BackendKind {
-    /// The built-in ones, the default first.
+    /// The built-in ones, the default first. [`BackendKind::External`] needs a command.
     pub const ALL: [BackendKind; 5] = [
         BackendKind::Analytical,
         BackendKind::Link,
@@ -66,13 +80,14 @@ impl BackendKind {
     ];
 
     /// Its name.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             BackendKind::Analytical => NetworkModel::Analytical.name(),
             BackendKind::Link => NetworkModel::Link.name(),
             BackendKind::Flow => NetworkModel::Flow.name(),
             BackendKind::Packet => NetworkModel::Packet.name(),
             BackendKind::Flit => NetworkModel::Flit.name(),
+            BackendKind::External(simulator) => &simulator.name,
             BackendKind::Other(registration) => registration.name,
         }
     }
@@ -85,6 +100,7 @@ impl BackendKind {
             BackendKind::Flow => NetworkModel::Flow.about(),
             BackendKind::Packet => NetworkModel::Packet.about(),
             BackendKind::Flit => NetworkModel::Flit.about(),
+            BackendKind::External(_) => crate::external_settings::ABOUT,
             BackendKind::Other(_) => "from another crate",
         }
     }
@@ -106,6 +122,9 @@ impl BackendKind {
             BackendKind::Flow => Network::Flow(Box::new(flow(platform)?)),
             BackendKind::Packet => Network::Packet(Box::new(packet(platform)?)),
             BackendKind::Flit => Network::Flit(Box::new(flit(platform)?)),
+            BackendKind::External(simulator) => {
+                Network::External(Box::new(external(platform, &simulator.command)?))
+            }
             BackendKind::Other(registration) => Network::Other((registration.make)(platform)?),
         };
         if !platform.profile.is_native() && network.ordered().is_none() {
@@ -130,7 +149,7 @@ impl From<NetworkModel> for BackendKind {
 
 /// Names of the built-in backends.
 fn names() -> Vec<&'static str> {
-    BackendKind::ALL.iter().map(BackendKind::name).collect()
+    NetworkModel::ALL.iter().map(|model| model.name()).collect()
 }
 
 impl fmt::Display for BackendKind {
@@ -142,12 +161,20 @@ impl fmt::Display for BackendKind {
 impl FromStr for BackendKind {
     type Err = Problem;
 
-    /// The built-in backend of this name; the problem lists them.
+    /// The built-in backend of this name, or a simulator in another process; the problem lists
+    /// them.
     fn from_str(name: &str) -> Result<BackendKind, Problem> {
+        if let Some(command) = name.strip_prefix(PREFIX) {
+            let command = Command::parse(command).map_err(|error| {
+                Problem::new("", "backend", format!("{name}: {error}")).help("external:COMMAND")
+            })?;
+            let simulator = Simulator { name: name.to_string(), command };
+            return Ok(BackendKind::External(Box::new(simulator)));
+        }
         let found = BackendKind::ALL.into_iter().find(|kind| kind.name() == name);
         found.ok_or_else(|| {
             Problem::new("", "backend", format!("unknown backend \"{name}\""))
-                .help(names().join(", "))
+                .help(format!("{}, external:COMMAND", names().join(", ")))
         })
     }
 }
@@ -165,6 +192,8 @@ pub enum Network {
     Packet(Box<Packets>),
     /// See [`BackendKind::Flit`].
     Flit(Box<Flits>),
+    /// See [`BackendKind::External`].
+    External(Box<External>),
     /// See [`BackendKind::Other`].
     Other(Box<dyn Backend>),
 }
@@ -178,6 +207,7 @@ macro_rules! each {
             Network::Flow($backend) => $call,
             Network::Packet($backend) => $call,
             Network::Flit($backend) => $call,
+            Network::External($backend) => $call,
             Network::Other($backend) => $call,
         }
     };
@@ -225,6 +255,14 @@ impl Backend for Network {
 
     fn stalled(&self) -> Option<Stuck> {
         each!(self, backend => backend.stalled())
+    }
+
+    fn failed(&self) -> Option<String> {
+        each!(self, backend => backend.failed())
+    }
+
+    fn progress_every(&self) -> u64 {
+        each!(self, backend => backend.progress_every())
     }
 
     fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {
@@ -351,6 +389,22 @@ fn packet(platform: &Platform) -> Result<Packets, Problem> {
         Some(tolerance) => packets.with_skipping(tolerance),
         None => packets,
     })
+}
+
+fn external(platform: &Platform, command: &Command) -> Result<External, Problem> {
+    let topology = net_external::Topology {
+        links: links(platform)?,
+        costs: costs(platform),
+        by_link: matches!(platform.fabric, Fabric::Graph(_)),
+    };
+    let settings = platform.network.external.clone().unwrap_or_default();
+    let patience = std::time::Duration::from_nanos(settings.timeout.0 / 1000);
+    Ok(External::new(
+        command.clone(),
+        topology,
+        crate::external_settings::settings(platform),
+        patience,
+    ))
 }
 
 /// The length of a cycle and the bytes of a flit of [`BackendKind::Flit`] on `platform`.

@@ -119,7 +119,7 @@ fn simulate(
     }
     let capture = config.watch.capture.as_deref();
     let capture = capture.map(|path| crate::capture::begin(&mut network, path)).transpose()?;
-    let ended = execute(&parts, network, observers, progress);
+    let ended = execute(&parts, &config.backend, network, observers, progress);
     capture.map_or(Ok(()), |failure| failure.check())?;
     let step = ended.as_ref().ok().map(Finished::step);
     let observed = ear.zip(step).map(|(ear, step)| {
@@ -153,6 +153,7 @@ fn timeline<'a>(
 
 fn execute<'s>(
     parts: &'s Parts<'s>,
+    backend: &BackendKind,
     network: Network,
     observers: Vec<&'s mut dyn Observer>,
     progress: &mut dyn FnMut(Progress) -> bool,
@@ -165,6 +166,7 @@ fn execute<'s>(
             Error::Stalled(Box::new(Stall { network, ..*stall }))
         }
         Halt::Input(problem) => Error::Input(vec![problem]),
+        Halt::Network(failure) => Problem::new(backend.name(), "", failure).into(),
         Halt::Cancelled => Error::Cancelled,
     })
 }

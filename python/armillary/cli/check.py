@@ -9,24 +9,16 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from .. import __version__, api
+from .. import __version__, api, backends
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, is_model
 from ..workload.fit import too_large
-from . import models, output
-from .options import (
-    BackendName,
-    Groups,
-    Json,
-    Npus,
-    Passes,
-    PlatformName,
-    Settings,
-    settings,
-)
+from . import completion, models, output
+from .options import BackendName, Groups, Json, Npus, Passes, Settings, settings
 
 SCHEMA = "armillary.check/1"
+CONFORMANCE = "armillary.conformance/1"
 
 Input = TypeVar("Input", Platform, Workload)
 
@@ -38,10 +30,22 @@ WorkloadName = Annotated[
     ),
 ]
 
+PlatformToCheck = Annotated[
+    str | None,
+    typer.Option(
+        "--platform",
+        "-p",
+        metavar="P",
+        help="Preset (see `armillary platform list`) or platform file. With --backend "
+        "external:COMMAND alone it may be left out: three small networks are used.",
+        autocompletion=completion.platforms,
+    ),
+]
+
 
 def check(
-    platform: PlatformName,
     workload: WorkloadName = None,
+    platform: PlatformToCheck = None,
     backend: BackendName = None,
     groups: Groups = None,
     json: Json = None,
@@ -53,9 +57,16 @@ def check(
 ) -> None:
     """List all problems of the input, without simulating.
 
-    WORKLOAD may be a model with its options, as for run."""
+    WORKLOAD may be a model with its options, as for run. Without one, --backend external:COMMAND
+    runs the conformance suite of network backends on that simulator."""
     with output.guard():
         output.claim({"--json": json}, workload, platform, groups)
+        if workload is None and backends.is_external(backend):
+            _conformance(str(backend), platform, settings(set_, npus), json)
+            return
+        if platform is None:
+            missing = Problem("", "--platform", "is missing", "a preset or a platform file")
+            raise InputError([missing])
         problems: list[Problem] = []
         if passes != 1 and workload is None:
             problems.append(
@@ -97,6 +108,38 @@ def check(
             raise typer.Exit(output.WRONG)
         if json != "-":
             typer.echo("no problem found")
+
+
+def _conformance(
+    backend: str, platform: str | None, given: dict[str, str], json: str | None
+) -> None:
+    """Runs the conformance suite on a simulator, prints what it found, and exits with 1 where a
+    rule was broken."""
+    networks = (
+        [Platform.load(platform, given)]
+        if platform
+        else [
+            Platform(name, bandwidth="12.5 GB/s", latency="500 ns", settings=given)
+            for name in api.CONFORMANCE_NETWORKS
+        ]
+    )
+    rows: list[dict[str, object]] = []
+    for network in networks:
+        with output.progress(f"conformance suite, {network.name}", clock=True):
+            found = api.check_backend(network, backend)
+        for each in found:
+            rows.append({"network": network.name, **asdict(each)})
+            if json != "-":
+                verdict = f"VIOLATION: {each.violation}" if each.violation else "ok"
+                count = f"{each.messages} messages"
+                typer.echo(f"{network.name:<18} {each.traffic:<30} {count:<12} {verdict}")
+    head = {"schema": CONFORMANCE, "version": __version__, "backend": backend, "findings": rows}
+    output.write_json(json, json_text.dumps(head, indent=2))
+    wrong = sum(row["violation"] is not None for row in rows)
+    if json != "-":
+        typer.echo(f"{len(rows) - wrong} of {len(rows)} kinds of traffic broke no rule")
+    if wrong:
+        raise typer.Exit(1)
 
 
 def _attempt(read: Callable[[], Input], problems: list[Problem]) -> Input | None:

@@ -1,29 +1,74 @@
-"""`armillary compare`: what moved between results, and why."""
+"""`armillary compare`: what moved between results, and why; or one workload on several networks."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from .. import api
-from . import output
-from .options import Json, ReportName
+from .. import api, backends
+from ..errors import InputError, Problem
+from ..explain.explanation import Explanation
+from . import completion, models, output
+from .options import Groups, Json, Npus, Passes, ReportName, Settings
 
 Results = Annotated[
     list[str],
     typer.Argument(
         metavar="A B [C...]",
-        help="Results of `armillary run --json`; the first one is compared with the others.",
+        help="Results of `armillary run --json`; the first one is compared with the others. With "
+        "--backends one workload, as for run.",
+    ),
+]
+Backends = Annotated[
+    str | None,
+    typer.Option(
+        "--backends",
+        metavar="LIST",
+        help="Simulate one workload with each of these network models and compare the steps, such "
+        "as analytical,link,flow,packet,external:COMMAND.",
+    ),
+]
+PlatformOfLadder = Annotated[
+    str | None,
+    typer.Option(
+        "--platform",
+        "-p",
+        metavar="P",
+        help="With --backends: preset or platform file.",
+        autocompletion=completion.platforms,
     ),
 ]
 
 
-def compare(results: Results, json: Json = None, report: ReportName = None) -> None:
-    """Compare results: what changed between them, and why."""
+def compare(
+    results: Results,
+    backends_: Backends = None,
+    platform: PlatformOfLadder = None,
+    groups: Groups = None,
+    json: Json = None,
+    npus: Npus = None,
+    passes: Passes = 1,
+    report: ReportName = None,
+    set_: Settings = None,
+    *,
+    options: models.Options,
+) -> None:
+    """Compare results: what changed between them, and why.
+
+    With --backends, simulate one workload on several network models instead: armillary compare
+    llama-3-8b --tp 8 -p dgx-h100 --backends analytical,link,flow."""
     with output.guard():
-        output.claim({"--json": json, "--report": report}, *results)
-        found = api.compare(*results)
+        output.claim({"--json": json, "--report": report}, *results, platform, groups)
+        found: Explanation
+        if backends_ is None:
+            _only_with_backends(
+                {"--platform": platform, "--groups": groups, "--npus": npus, "--set": set_}, options
+            )
+            found = api.compare(*results)
+        else:
+            found = _ladder(results, backends_, (platform, npus, set_), (groups, passes), options)
         if "-" not in (json, report):
             from ..report import words
 
@@ -31,3 +76,38 @@ def compare(results: Results, json: Json = None, report: ReportName = None) -> N
         output.write_json(json, found.to_json())
         if report is not None:
             output.write_page(report, found.html())
+
+
+def _only_with_backends(given: dict[str, object], options: models.Options) -> None:
+    """Refuses what means nothing for files of results."""
+    names = [name for name, value in given.items() if value is not None]
+    names += [f"--{name.replace('_', '-')}" for name in options]
+    if names:
+        allowed = "these options with --backends only"
+        raise InputError([Problem("", name, "has no effect on results", allowed) for name in names])
+
+
+def _ladder(
+    named: list[str],
+    listed: str,
+    target: tuple[str | None, int | None, list[str] | None],
+    read: tuple[str | None, int],
+    options: models.Options,
+) -> Explanation:
+    """One workload on several network models."""
+    platform, npus, set_ = target
+    groups, passes = read
+    problems = []
+    if len(named) != 1:
+        problems.append(
+            Problem("", "--backends", f"{len(named)} workloads", "one workload, as for run")
+        )
+    if platform is None:
+        problems.append(Problem("", "--platform", "is missing", "a preset or a platform file"))
+    if platform is None or problems:
+        raise InputError(problems)
+    networks = backends.split(listed)
+    source = partial(models.source, named[0], options, groups=groups, passes=passes)
+    workload, on = models.on(platform, set_, npus, named[0], options, source)
+    title = f"{models.title(named[0], options)} on {on.name}, {len(networks)} network models"
+    return api.ladder(workload, on, networks, title=title, progress=output.progress)

@@ -27,6 +27,7 @@ BackendName = Annotated[
         "--backend",
         metavar="NAME",
         help="; ".join(f"{name}: {about}" for name, about in backends.ALL.items())
+        + "; external:COMMAND: a simulator in another process"
         + f". Default: network.model of the platform, else {backends.DEFAULT}.",
         autocompletion=completion.backends,
     ),

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from .compare import compare
 from .explanation import Comparison, Explanation
+from .ladder import LADDER, Ladder, rungs
+from .ladder import page as ladder_page
 from .verdict import Verdict
 from .why import explain
 
-__all__ = ["Comparison", "Explanation", "Verdict", "compare", "explain"]
+__all__ = [
+    "LADDER",
+    "Comparison",
+    "Explanation",
+    "Ladder",
+    "Verdict",
+    "compare",
+    "explain",
+    "ladder_page",
+    "rungs",
+]

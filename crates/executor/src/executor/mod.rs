@@ -48,8 +48,6 @@ use network::{Backend, Delivery, Stamp, Stuck, Transfer};
 use std::sync::Arc;
 use units::{Span, Time};
 
-/// Events between two calls of the progress hook.
-const PROGRESS_EVERY: u64 = 1 << 16;
 /// Size of a receiver's announcement (ASTRA-sim), bytes.
 pub const ANNOUNCEMENT: u64 = 8192;
 
@@ -81,6 +79,8 @@ pub enum Halt {
     Stalled(Box<Stall>, Option<Stuck>),
     /// The input asks for something impossible.
     Input(Problem),
+    /// The network can no longer answer, and why.
+    Network(String),
     /// The progress hook has stopped the run.
     Cancelled,
 }
@@ -163,6 +163,7 @@ impl<'a, B: Backend> Executor<'a, B> {
         }
         let mut finished = Vec::new();
         let mut events = 0u64;
+        let every = self.backend.progress_every();
         loop {
             match self.step(&mut finished) {
                 Handled::Ours => {}
@@ -180,17 +181,24 @@ impl<'a, B: Backend> Executor<'a, B> {
             if let Some(problem) = self.failed.take() {
                 return Err(Halt::Input(problem));
             }
-            if events.is_multiple_of(PROGRESS_EVERY) && !progress(self.progress()) {
+            if events.is_multiple_of(every) && !progress(self.progress()) {
                 return Err(Halt::Cancelled);
             }
         }
         if let Some(problem) = self.failed.take() {
             return Err(Halt::Input(problem));
         }
+        if let Some(failure) = self.backend.failed() {
+            return Err(Halt::Network(failure));
+        }
         if self.has_unfinished() {
             return Err(Halt::Stalled(Box::new(self.stall()), self.backend.stalled()));
         }
         self.carry_solos();
+        let usage = self.backend.usage();
+        if let Some(failure) = self.backend.failed() {
+            return Err(Halt::Network(failure));
+        }
         Ok(Finished {
             ranks: self.recorder.finish(),
             phases: self.recorder.phases(),
@@ -198,7 +206,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             operations: self.recorder.operations(self.workload),
             lowered: self.scripts.into_lowered(),
             events,
-            usage: self.backend.usage(),
+            usage,
         })
     }
 

@@ -48,7 +48,7 @@ pub(super) fn drive<B: Backend>(
             backend.start(at, transfer);
             continue;
         }
-        let Some(event) = event else { return Ok(done) };
+        let Some(event) = event else { return backend.failed().map_or(Ok(done), Err) };
         let before = done.len();
         let until = start.map_or(Time::MAX, |at| match first {
             First::Events => at,

@@ -10,12 +10,14 @@
 //! here: what a backend does (`net-*`), and how it is made for a platform (`sim::backends`).
 
 mod analytical;
+mod external;
 mod flit;
 mod flow;
 mod link;
 pub mod packet;
 
 pub use analytical::Analytical;
+pub use external::External;
 pub use flit::{
     Deadlock, Flit, FlitAllocator, FlitPipeline, FlitRouter, FlitRouting, FlitSwitching,
 };
@@ -62,6 +64,9 @@ macro_rules! backends {
                 pub routing: Routing, default Routing::default();
                 $($(#[doc = $doc])+ pub $key: Option<$name>, default None,
                     says "defaults of the backend";)+
+                /// Settings of simulators in other processes
+                /// ([guide](../guides/external-simulators.md)).
+                pub external: Option<External>, default None, says "defaults of the backend";
             }
         }
 
@@ -108,8 +113,14 @@ impl NetworkModel {
 impl Network {
     /// Warnings about sections of backends other than `model`, the one that runs.
     pub fn idle(&self, model: &str) -> Vec<String> {
-        let others = self.sections().into_iter().filter(|other| other.name() != model);
+        let is_external = model.starts_with("external:");
+        // Simulators in other processes are sent the settings of packets.
+        let runs = |other: &str| other == model || is_external && other == "packet";
+        let external = self.external.is_some() && !is_external;
+        let others = self.sections().into_iter().map(NetworkModel::name);
         others
+            .filter(|other| !runs(other))
+            .chain(external.then_some("external"))
             .map(|other| format!("network.{other} has no effect with the backend {model}"))
             .collect()
     }

@@ -1,0 +1,409 @@
+// ns-3 as a network simulator for `--backend external:`. See docs/guides/external-simulators.md.
+//
+// Links are point-to-point links, nodes are IP routers that follow Armillary's routes, and a pair of
+// NPUs has one TCP connection for the whole run. Connections are set up before time 0.
+#include <deque>
+#include <memory>
+
+#include "events.h"
+#include "ns3/core-module.h"
+#include "ns3/point-to-point-module.h"
+#include "ns3/traffic-control-module.h"
+#include "routes.h"
+#include "settings.h"
+
+using namespace ns3;
+
+namespace armillary {
+
+constexpr uint16_t PORT = 9;
+constexpr uint32_t PPP_HEADER = 2;
+
+struct Link {
+    uint32_t from, to;
+    uint64_t bandwidth, latency;
+    Ptr<PointToPointNetDevice> device;
+    uint64_t packets = 0, bytes = 0, busy_ps = 0, longest = 0;
+};
+
+struct Counts {
+    uint64_t data = 0, acknowledgements = 0, drops = 0, retransmits = 0, recoveries = 0, timeouts = 0;
+};
+
+struct Connection {
+    uint32_t src, dst;
+    Ptr<Socket> socket;
+    bool connected = false;
+    uint64_t unsent = 0;                                 // bytes not yet given to TCP
+    uint64_t promised = 0, received = 0;                 // bytes of messages, and those that arrived
+    std::deque<std::pair<uint64_t, uint64_t>> messages;  // (end in the stream, token)
+    SequenceNumber32 highest{0};
+};
+
+class Simulation {
+public:
+    Simulation(Settings settings, uint32_t npus, uint32_t nodes, uint64_t links)
+        : settings_(std::move(settings)), npus_(npus), links_(links) {
+        configure();
+        for (uint32_t node = 0; node < nodes; ++node) nodes_.push_back(CreateObject<Node>());
+        connections_.resize(size_t(npus) * npus);
+    }
+
+    void link(const armillary_record& in) {
+        links_.at(in.z) = Link{in.a, in.b, in.x, in.y, nullptr};
+    }
+
+    void route(uint32_t src, uint32_t dst, uint32_t link) {
+        if (routes_.empty()) build();
+        routes_[links_[link].from]->add(src, dst, links_[link].device);
+    }
+
+    // Sets the connections up. Time 0 is when all is quiet again.
+    void ready() {
+        if (routes_.empty()) build();
+        if (size_t(npus_) * (npus_ - 1) <= settings_.open_all)
+            for (uint32_t src = 0; src < npus_; ++src)
+                for (uint32_t dst = 0; dst < npus_; ++dst)
+                    if (src != dst) connection(src, dst);
+        events().run(Events::NEVER);
+        zero_ = Simulator::Now().GetTimeStep();
+        counts_ = {};
+        for (auto& link : links_) link.packets = link.bytes = link.busy_ps = link.longest = 0;
+    }
+
+    void start(const armillary_record& in) {
+        uint64_t at = zero_ + (in.x + settings_.injection_ps + step() - 1) / step();
+        Time wait = TimeStep(at - std::min<uint64_t>(at, Simulator::Now().GetTimeStep()));
+        Simulator::Schedule(wait, &Simulation::send, this, in.a, in.b, in.y, in.z);
+    }
+
+    void advance(uint64_t until) {
+        bool forever = until == ARMILLARY_NEVER;
+        events().run(forever ? Events::NEVER : zero_ + until / step());
+        uint64_t next = events().next();
+        armillary_write(ARMILLARY_NEXT, 0, 0,
+                        next == Events::NEVER ? ARMILLARY_NEVER : (next - zero_) * step(), 0, 0);
+        armillary_flush();
+    }
+
+    void usage() {
+        uint64_t hops = 0, longest = 0;
+        for (size_t at = 0; at < links_.size(); ++at) {
+            const Link& link = links_[at];
+            hops += link.packets;
+            if (link.from >= npus_) longest = std::max(longest, link.longest);
+            if (link.packets)
+                armillary_write(ARMILLARY_CARRIED, at, 0, link.bytes, link.packets, link.busy_ps);
+        }
+        const std::pair<uint32_t, uint64_t> counts[] = {
+            {ARMILLARY_DATA_PACKETS, counts_.data},
+            {ARMILLARY_ACKNOWLEDGEMENTS, counts_.acknowledgements},
+            {ARMILLARY_HOPS, hops},
+            {ARMILLARY_DROPS, counts_.drops},
+            {ARMILLARY_RETRANSMITS, counts_.retransmits},
+            {ARMILLARY_FAST_RECOVERIES, counts_.recoveries},
+            {ARMILLARY_TIMEOUTS, counts_.timeouts},
+            {ARMILLARY_LONGEST_QUEUE, longest}};
+        for (auto [which, value] : counts) armillary_write(ARMILLARY_COUNT, which, 0, value, 0, 0);
+        armillary_write(ARMILLARY_DONE, 0, 0, 0, 0, 0);
+        armillary_flush();
+    }
+
+private:
+    uint64_t step() const { return settings_.exact ? 1 : 1000; }
+    static Events& events() { return *Events::current; }
+
+    void configure() {
+        Time::SetResolution(settings_.exact ? Time::PS : Time::NS);
+        ObjectFactory factory;
+        factory.SetTypeId(Events::GetTypeId());
+        Simulator::SetScheduler(factory);
+        auto set = [](const std::string& name, const AttributeValue& value) {
+            if (!Config::SetDefaultFailSafe(name, value))
+                throw std::runtime_error("ns-3 does not take this value of " + name);
+        };
+        auto type = [](const std::string& name) {
+            TypeId found;
+            if (!TypeId::LookupByNameFailSafe("ns3::" + name, &found))
+                throw std::runtime_error("ns-3 has no type " + name);
+            return TypeIdValue(found);
+        };
+        if (settings_.mtu <= 40) throw std::runtime_error("the MTU leaves no room for data");
+        set("ns3::TcpL4Protocol::SocketType", type(settings_.tcp));
+        set("ns3::TcpL4Protocol::RecoveryType", type(settings_.recovery));
+        set("ns3::TcpSocket::SegmentSize", UintegerValue(settings_.mtu - 40));
+        set("ns3::TcpSocket::SndBufSize", UintegerValue(settings_.window));
+        set("ns3::TcpSocket::RcvBufSize", UintegerValue(settings_.window));
+        set("ns3::TcpSocket::InitialCwnd", UintegerValue(settings_.initial_window));
+        set("ns3::TcpSocket::DelAckCount", UintegerValue(settings_.ack_every));
+        set("ns3::TcpSocket::DelAckTimeout", TimeValue(PicoSeconds(settings_.ack_delay_ps)));
+        set("ns3::TcpSocket::DataRetries", UintegerValue(1'000'000));
+        set("ns3::TcpSocket::TcpNoDelay", BooleanValue(true));
+        set("ns3::TcpSocketBase::MinRto", TimeValue(PicoSeconds(settings_.rto_min_ps)));
+        set("ns3::TcpSocketBase::Sack", BooleanValue(settings_.sack));
+        set("ns3::TcpSocketBase::Timestamp", BooleanValue(false));
+        set("ns3::Ipv4L3Protocol::DefaultTtl", UintegerValue(255));
+        for (auto& [name, value] : settings_.attributes) set(name, StringValue(value));
+    }
+
+    // Nodes and devices, once all links are known. Links there and back share a channel.
+    void build() {
+        for (uint32_t node = 0; node < nodes_.size(); ++node) {
+            routes_.push_back(CreateObject<Routes>(node, npus_));
+            install(nodes_[node], routes_.back());
+        }
+        std::map<std::tuple<uint32_t, uint32_t, uint64_t>, std::deque<size_t>> alone;
+        for (size_t at = 0; at < links_.size(); ++at) {
+            Link& link = links_[at];
+            auto& back = alone[{link.to, link.from, link.latency}];
+            if (back.empty()) {
+                alone[{link.from, link.to, link.latency}].push_back(at);
+                continue;
+            }
+            size_t other = back.front();
+            back.pop_front();
+            join(at, &links_[other]);
+        }
+        for (auto& [_, left] : alone)
+            for (size_t at : left) join(at, nullptr);
+    }
+
+    void install(Ptr<Node> node, Ptr<Routes> routes) {
+        for (const char* name : {"ns3::ArpL3Protocol", "ns3::Ipv4L3Protocol", "ns3::Icmpv4L4Protocol",
+                                 "ns3::TrafficControlLayer", "ns3::TcpL4Protocol"}) {
+            ObjectFactory factory(name);
+            node->AggregateObject(factory.Create<Object>());
+        }
+        node->GetObject<Ipv4>()->SetRoutingProtocol(routes);
+        node->GetObject<ArpL3Protocol>()->SetTrafficControl(node->GetObject<TrafficControlLayer>());
+    }
+
+    void join(size_t at, Link* back) {
+        Link& link = links_[at];
+        auto channel = CreateObject<PointToPointChannel>();
+        channel->SetAttribute("Delay", TimeValue(PicoSeconds(link.latency)));
+        link.device = device(link.from, link.bandwidth);
+        auto other = device(link.to, back ? back->bandwidth : link.bandwidth);
+        link.device->Attach(channel);
+        other->Attach(channel);
+        attach(link.from, link.device);
+        attach(link.to, other);
+        observe(at);
+        if (back) {
+            back->device = other;
+            observe(back - links_.data());
+        }
+    }
+
+    Ptr<PointToPointNetDevice> device(uint32_t node, uint64_t bandwidth) {
+        auto device = CreateObject<PointToPointNetDevice>();
+        device->SetAddress(Mac48Address::Allocate());
+        device->SetDataRate(DataRate(bandwidth * 8));
+        device->SetMtu(settings_.mtu);
+        // What is on the wire beside ns-3's own header takes its time behind the packet.
+        uint64_t gap = settings_.framing > PPP_HEADER ? settings_.framing - PPP_HEADER : 0;
+        device->SetInterframeGap(DataRate(bandwidth * 8).CalculateBytesTxTime(gap));
+        auto queue = CreateObject<DropTailQueue<Packet>>();
+        bool limited = node >= npus_ && settings_.buffer > 0 && settings_.queue_disc == "none";
+        uint64_t room = limited ? settings_.buffer : UINT32_MAX;
+        queue->SetMaxSize(QueueSize(QueueSizeUnit::BYTES, std::min<uint64_t>(room, UINT32_MAX)));
+        if (node >= npus_ && settings_.queue_disc != "none")
+            queue->SetMaxSize(QueueSize(QueueSizeUnit::PACKETS, 1));
+        device->SetQueue(queue);
+        nodes_[node]->AddDevice(device);
+        return device;
+    }
+
+    void attach(uint32_t node, Ptr<PointToPointNetDevice> device) {
+        auto ipv4 = nodes_[node]->GetObject<Ipv4>();
+        uint32_t interface = ipv4->AddInterface(device);
+        if (node < npus_)
+            ipv4->AddAddress(interface, Ipv4InterfaceAddress(address_of(node), Ipv4Mask::GetOnes()));
+        ipv4->SetUp(interface);
+        if (node < npus_ || settings_.queue_disc == "none") return;
+        auto queues = CreateObject<NetDeviceQueueInterface>();
+        queues->GetTxQueue(0)->ConnectQueueTraces(device->GetQueue());
+        device->AggregateObject(queues);
+        TrafficControlHelper helper;
+        QueueSize room(QueueSizeUnit::BYTES, settings_.buffer ? settings_.buffer : UINT32_MAX);
+        helper.SetRootQueueDisc("ns3::" + settings_.queue_disc, "MaxSize", QueueSizeValue(room));
+        auto disc = helper.Install(device).Get(0);
+        disc->TraceConnectWithoutContext("Drop", MakeBoundCallback(&Simulation::item_dropped, this));
+    }
+
+    void observe(size_t at) {
+        Link& link = links_[at];
+        link.device->TraceConnectWithoutContext("PhyTxBegin",
+                                                MakeBoundCallback(&Simulation::sends, &link));
+        auto queue = link.device->GetQueue();
+        queue->TraceConnectWithoutContext("BytesInQueue",
+                                          MakeBoundCallback(&Simulation::waits, &link));
+        queue->TraceConnectWithoutContext("Drop", MakeBoundCallback(&Simulation::dropped, this));
+    }
+
+    static void sends(Link* link, Ptr<const Packet> packet) {
+        link->packets++;
+        link->bytes += packet->GetSize();
+        link->busy_ps += uint64_t(packet->GetSize() * 1e12 / link->bandwidth);
+    }
+    static void waits(Link* link, uint32_t, uint32_t bytes) {
+        link->longest = std::max<uint64_t>(link->longest, bytes);
+    }
+    static void dropped(Simulation* simulation, Ptr<const Packet>) { simulation->counts_.drops++; }
+    static void item_dropped(Simulation* simulation, Ptr<const QueueDiscItem>) {
+        simulation->counts_.drops++;
+    }
+
+    Connection& connection(uint32_t src, uint32_t dst) {
+        auto& place = connections_[size_t(src) * npus_ + dst];
+        if (place) return *place;
+        place = std::make_unique<Connection>();
+        place->src = src;
+        place->dst = dst;
+        if (listening_.count(dst) == 0) {
+            listening_[dst] = Socket::CreateSocket(nodes_[dst], TcpSocketFactory::GetTypeId());
+            listening_[dst]->Bind(InetSocketAddress(address_of(dst), PORT));
+            listening_[dst]->Listen();
+            listening_[dst]->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
+                                               MakeBoundCallback(&Simulation::accepted, this, dst));
+        }
+        Connection* made = place.get();
+        made->socket = Socket::CreateSocket(nodes_[src], TcpSocketFactory::GetTypeId());
+        made->socket->Bind(InetSocketAddress(address_of(src), 0));
+        made->socket->SetConnectCallback(MakeBoundCallback(&Simulation::connected, this, made),
+                                         MakeBoundCallback(&Simulation::refused, made));
+        made->socket->SetSendCallback(MakeBoundCallback(&Simulation::room, made));
+        made->socket->TraceConnectWithoutContext(
+            "Tx", MakeBoundCallback(&Simulation::transmits, this, made));
+        made->socket->TraceConnectWithoutContext(
+            "CongState", MakeBoundCallback(&Simulation::congestion, this));
+        made->socket->TraceConnectWithoutContext("RTO",
+                                                 MakeBoundCallback(&Simulation::timeout, this));
+        made->socket->Connect(InetSocketAddress(address_of(dst), PORT));
+        return *made;
+    }
+
+    static void accepted(Simulation* simulation, uint32_t dst, Ptr<Socket> socket,
+                         const Address& from) {
+        uint32_t src = npu_of(InetSocketAddress::ConvertFrom(from).GetIpv4());
+        auto& connection = simulation->connections_[size_t(src) * simulation->npus_ + dst];
+        socket->SetRecvCallback(
+            MakeBoundCallback(&Simulation::receives, simulation, connection.get()));
+        socket->TraceConnectWithoutContext("Tx", MakeBoundCallback(&Simulation::answers, simulation));
+    }
+    static void connected(Simulation*, Connection* connection, Ptr<Socket>) {
+        connection->connected = true;
+        pump(connection);
+    }
+    static void refused(Connection* connection, Ptr<Socket>) {
+        throw std::runtime_error("ns-3 could not connect NPU " + std::to_string(connection->src) +
+                                 " to NPU " + std::to_string(connection->dst));
+    }
+    static void room(Connection* connection, Ptr<Socket>, uint32_t) { pump(connection); }
+
+    // Gives TCP what its buffer takes.
+    static void pump(Connection* connection) {
+        while (connection->connected && connection->unsent > 0) {
+            uint64_t bytes = std::min<uint64_t>(connection->unsent, connection->socket->GetTxAvailable());
+            if (bytes == 0) return;
+            int sent = connection->socket->Send(Create<Packet>(bytes));
+            if (sent <= 0) return;
+            connection->unsent -= sent;
+        }
+    }
+
+    void send(uint32_t src, uint32_t dst, uint64_t bytes, uint64_t token) {
+        Connection& made = connection(src, dst);
+        uint64_t size = std::max<uint64_t>(bytes, 1);
+        made.promised += size;
+        made.unsent += size;
+        made.messages.emplace_back(made.promised, token);
+        pump(&made);
+    }
+
+    static void receives(Simulation* simulation, Connection* connection, Ptr<Socket> socket) {
+        while (Ptr<Packet> packet = socket->Recv()) {
+            if (packet->GetSize() == 0) break;
+            connection->received += packet->GetSize();
+        }
+        auto& messages = connection->messages;
+        for (; !messages.empty() && messages.front().first <= connection->received;
+             messages.pop_front())
+            simulation->deliver(messages.front().second);
+    }
+
+    void deliver(uint64_t token) {
+        uint64_t now = Simulator::Now().GetTimeStep() - zero_;
+        armillary_write(ARMILLARY_DELIVERY, 0, 0, now * step(), 0, token);
+        events().stop_after_now();
+    }
+
+    static void transmits(Simulation* simulation, Connection* connection, Ptr<const Packet> packet,
+                          const TcpHeader& header, Ptr<const TcpSocketBase>) {
+        uint32_t size = packet->GetSize();
+        if (size == 0) return;
+        simulation->counts_.data++;
+        SequenceNumber32 end = header.GetSequenceNumber() + SequenceNumber32(size);
+        if (end <= connection->highest) simulation->counts_.retransmits++;
+        else connection->highest = end;
+    }
+    static void answers(Simulation* simulation, Ptr<const Packet> packet, const TcpHeader&,
+                        Ptr<const TcpSocketBase>) {
+        if (packet->GetSize() == 0) simulation->counts_.acknowledgements++;
+    }
+    static void congestion(Simulation* simulation, TcpSocketState::TcpCongState_t,
+                           TcpSocketState::TcpCongState_t state) {
+        if (state == TcpSocketState::CA_RECOVERY) simulation->counts_.recoveries++;
+    }
+    // A timeout doubles the next one; nothing else does.
+    static void timeout(Simulation* simulation, Time before, Time after) {
+        if (before.IsStrictlyPositive() && after == before + before) simulation->counts_.timeouts++;
+    }
+
+    Settings settings_;
+    uint32_t npus_;
+    std::vector<Link> links_;
+    std::vector<Ptr<Node>> nodes_;
+    std::vector<Ptr<Routes>> routes_;
+    std::vector<std::unique_ptr<Connection>> connections_;
+    std::map<uint32_t, Ptr<Socket>> listening_;
+    Counts counts_;
+    uint64_t zero_ = 0;
+};
+
+int serve(int count, char** arguments) {
+    armillary_record in;
+    if (!armillary_read(&in) || in.kind != ARMILLARY_HELLO) return 1;
+    std::string text(in.y, '\0');
+    if (fread(text.data(), 1, text.size(), stdin) != text.size()) return 1;
+    Settings settings;
+    settings.platform(text);
+    for (int at = 1; at < count; ++at) settings.option(arguments[at]);
+    Simulation simulation(settings, in.b, in.c, in.x);
+    armillary_hello(ARMILLARY_ROUTES_ALL, "ns-3");
+    while (armillary_read(&in)) {
+        switch (in.kind) {
+        case ARMILLARY_LINK: simulation.link(in); break;
+        case ARMILLARY_ROUTE: simulation.route(in.a, in.b, in.c); break;
+        case ARMILLARY_READY: simulation.ready(); break;
+        case ARMILLARY_START: simulation.start(in); break;
+        case ARMILLARY_ADVANCE: simulation.advance(in.x); break;
+        case ARMILLARY_USAGE: simulation.usage(); break;
+        }
+    }
+    return 0;
+}
+
+}  // namespace armillary
+
+int main(int count, char** arguments) {
+    try {
+        int code = armillary::serve(count, arguments);
+        fflush(stdout);
+        // Without ns-3's own end, which frees a network that nobody needs any more.
+        _Exit(code);
+    } catch (const std::exception& error) {
+        armillary_error(error.what());
+        return 1;
+    }
+}

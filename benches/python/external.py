@@ -1,0 +1,176 @@
+"""External simulators: what the exchange costs, and ns-3 next to `packet`.
+
+    python benches/python/external.py exchange        C example against the link-queue backend
+    python benches/python/external.py ns3             20 workloads without losses, 4 with
+    python benches/python/external.py speed           packet hops per CPU second of both
+    python benches/python/external.py recorded MTU    recorded runs in rotation on 128 hosts
+    python benches/python/external.py dlrm            the HOTI paper's flat system and DLRM
+
+All but `exchange` need ns-3 (`apt-get install libns3-dev`). Wall times are those of a quiet machine
+only. Results: docs/internals/performance/2026-11-25-external.md."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import armillary as arm
+from armillary import api
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests/python"))
+
+from ns3 import LOSSES, TCP, Drawn, backend, drawn  # noqa: E402
+
+SEED = 20261125
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def exchange() -> None:
+    """Wall time for each transfer of the C example less that of the same model inside."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "queues"
+        source = ROOT / "adapters/c/queues.c"
+        subprocess.run(["cc", "-O2", "-o", str(program), str(source)], check=True)
+        print("| collective | NPUs | transfers | inside | outside | us for each transfer |")
+        print("| --- | --- | --- | --- | --- | --- |")
+        for topology, kind, algorithm, chunks in (
+            ("Switch(128)", "all_reduce", "direct", 4),
+            ("Switch(128)", "all_to_all", "direct", 4),
+            ("Ring(128)", "all_reduce", "ring", 4),
+            ("Ring(8)_Switch(16)", "all_reduce", "ring", 8),
+        ):
+            settings: dict[str, object] = {
+                f"collectives.{kind}": algorithm,
+                "scheduler.chunks": chunks,
+                "network.link.switching": "store_and_forward",
+            }
+            dims = topology.count("(")
+            platform = arm.Platform(
+                topology,
+                bandwidth=["12.5 GB/s"] * dims,
+                latency=["500 ns"] * dims,
+                per=["link"] * dims,
+                settings=settings,
+            )
+            best: dict[str, float] = {}
+            transfers = 0
+            for name in ("link", f"external:{program}"):
+                for _ in range(3):
+                    begin = time.perf_counter()
+                    outcome = arm._core.collective(
+                        kind, 8_000_000, platform._core, name, False, 0, None
+                    )
+                    took = time.perf_counter() - begin
+                    key = name.partition(":")[0]
+                    best[key] = min(best.get(key, took), took)
+                transfers = json.loads(outcome.report())["counts"]["transfers"]
+            each = (best["external"] - best["link"]) / transfers * 1e6
+            print(
+                f"| {kind} {algorithm}, {topology} | {platform.npus} | {transfers:,} "
+                f"| {best['link'] * 1e3:.0f} ms | {best['external'] * 1e3:.0f} ms | {each:.2f} |"
+            )
+
+
+def ns3() -> None:
+    """`packet` next to live ns-3."""
+    name = str(backend())
+    print("| workload | packet, us | ns-3, us | difference |")
+    print("| --- | --- | --- | --- |")
+    for each in drawn(SEED, 20):
+        ours, theirs = each.run("packet"), each.run(name)
+        off = ours["us"] / theirs["us"] - 1
+        print(f"| {_words(each)} | {ours['us']:,.3f} | {theirs['us']:,.3f} | {off:+.3%} |")
+    print("\n| workload, buffer | network | time, us | drops | sent again | timeouts |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for each in drawn(SEED, 4, lossy=True):
+        for label, network in (("packet", "packet"), ("ns-3", name)):
+            run = each.run(network)
+            counts = " | ".join(str(run[key]) for key in LOSSES)
+            print(f"| {_words(each)}, {each.buffer} B | {label} | {run['us']:,.3f} | {counts} |")
+
+
+def _words(each: Drawn) -> str:
+    return (
+        f"{each.topology} {each.kind} {each.algorithm}, {each.size:,} B, {each.bandwidth}, "
+        f"{each.latency}, MTU {each.mtu}, {each.chunks} chunks"
+    )
+
+
+def speed() -> None:
+    """Both on one workload in one run: a direct all-reduce of 32 hosts at one switch."""
+    platform = _star(32, 9000, 500_000)
+    print("| network | hops | CPU s | hops / CPU s |")
+    print("| --- | --- | --- | --- |")
+    for label, network in (("packet", "packet"), ("ns-3", str(backend()))):
+        begin, children = time.process_time(), _children()
+        report = api.collective_result("all_reduce", 4_000_000, platform, backend=network).report
+        used = time.process_time() - begin + _children() - children
+        packets = report["packets"]
+        hops = packets["hops"] if packets else 0
+        print(f"| {label} | {hops:,} | {used:.2f} | {hops / used:,.0f} |")
+
+
+def _star(hosts: int, mtu: int, buffer: int) -> arm.Platform:
+    settings = {
+        **TCP,
+        "network.packet.mtu": f"{mtu} B",
+        "network.packet.buffer": f"{buffer} B",
+        "collectives.all_reduce": "direct",
+        "scheduler.chunks": 1,
+        "scheduler.endpoint_delay": "0 ns",
+    }
+    return arm.Platform(f"SW({hosts})", bandwidth="12.5 GB/s", latency="500 ns", settings=settings)
+
+
+def recorded(mtu: str) -> None:
+    """Recorded runs in rotation, through the whole stack on live ns-3."""
+    runs = json.loads((ROOT / "tests/golden/packets/ns3_all_to_all.json").read_text())
+    for run in runs:
+        if run["order"] != "rotation" or run["mtu"] != int(mtu):
+            continue
+        platform = _star(128, run["mtu"], run["buffer_bytes"])
+        begin = _children()
+        found = api.collective_result("all_reduce", run["bytes"], platform, backend=backend())
+        ours = found.report["step_time_ns"] / 1e3
+        off = ours / run["time_us"] - 1
+        print(
+            f"| {run['bytes']:,} B, MTU {run['mtu']} | {run['time_us']:,.3f} | {ours:,.3f} "
+            f"| {off:+.4%} | {_children() - begin:.0f} |",
+            flush=True,
+        )
+
+
+def dlrm() -> None:
+    """One iteration on the flat system, with one chunk for each collective."""
+    from armillary.studies.hoti import PACKETS, SYSTEMS
+
+    settings = {**TCP, **PACKETS, "network.packet.buffer": "7812500 B", "scheduler.chunks": 1}
+    platform = arm.Platform.load(SYSTEMS["flat100"], settings=settings)
+    workload = arm.workload.build("dlrm-hoti", dp=128, passes=1)
+    for network in ("packet", str(backend())):
+        begin, children = time.process_time(), _children()
+        report = arm.simulate(workload, platform, backend=network).report
+        used = time.process_time() - begin + _children() - children
+        print(
+            f"{network}: step {report['step_time_ns'] / 1e6:.4f} ms, {used:.0f} CPU s", flush=True
+        )
+        print(f"  {report['packets']}", flush=True)
+
+
+PARTS: dict[str, Callable[..., None]] = {
+    part.__name__: part for part in (exchange, ns3, speed, recorded, dlrm)
+}
+
+if __name__ == "__main__":
+    PARTS[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,79 @@
+//! Networks and simulators for the tests.
+#![allow(dead_code)] // each test file uses some of it
+
+use net_external::{Command, External, Topology};
+use network::LinkCost;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+use topology::{Dim, Fabric, LinkGraph};
+use units::{Bandwidth, Span};
+
+/// A stack of blocks with links of 10 GB/s and 500 ns.
+pub fn topology(name: &str) -> Topology {
+    let (bandwidth, latency) = (Bandwidth(10_000_000_000), Span(500_000));
+    let shape: topology::Topology = name.parse().expect("a shape");
+    let dim = |&(block, size): &(topology::Block, u32)| Dim {
+        block,
+        size,
+        bandwidth,
+        latency,
+        parallel: 1,
+    };
+    let dims: Vec<Dim> = shape.dims.iter().map(dim).collect();
+    let costs = dims.iter().map(|_| LinkCost::Exact { bandwidth, latency }).collect();
+    let links = LinkGraph::new(&Fabric::Stacked(dims)).expect("a sound network");
+    Topology { links, costs, by_link: false }
+}
+
+/// What `command` simulates.
+pub fn backend(command: &str, name: &str, seconds: f64) -> External {
+    let command = Command::parse(command).expect("a command");
+    let settings = "platform=test\n".to_string();
+    External::new(command, topology(name), settings, Duration::from_secs_f64(seconds))
+}
+
+fn adapters() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters")
+}
+
+/// `adapters/c/queues.c`, compiled once.
+pub fn example_in_c() -> String {
+    static BUILT: OnceLock<String> = OnceLock::new();
+    let build = || {
+        let program =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("queues-{}", std::process::id()));
+        let built = std::process::Command::new("cc")
+            .args(["-O2", "-std=c11", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(&program)
+            .arg(adapters().join("c/queues.c"))
+            .status();
+        assert!(built.expect("a C compiler").success());
+        program.display().to_string()
+    };
+    BUILT.get_or_init(build).clone()
+}
+
+/// `adapters/python/queues.py`.
+pub fn example_in_python() -> String {
+    format!("python3 {}", adapters().join("python/queues.py").display())
+}
+
+/// `adapters/ns3`, built once; `None` where ns-3 is not installed.
+pub fn example_in_ns3() -> Option<String> {
+    static BUILT: OnceLock<Option<String>> = OnceLock::new();
+    let build = || {
+        if !Path::new("/usr/include/ns3").exists() {
+            eprintln!("skipped: ns-3 is not installed (apt-get install libns3-dev)");
+            return None;
+        }
+        let built = std::process::Command::new("make")
+            .args(["--silent", "-C"])
+            .arg(adapters().join("ns3"))
+            .status();
+        assert!(built.expect("make").success());
+        let program = adapters().join("../target/adapters/armillary-ns3");
+        Some(program.canonicalize().expect("the adapter").display().to_string())
+    };
+    BUILT.get_or_init(build).clone()
+}

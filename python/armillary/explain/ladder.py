@@ -1,0 +1,158 @@
+"""One workload on several network models: step times, where they differ, and why.
+
+Model: each run is compared with the first one, by operation on the critical path (`compare.py`).
+Why a model says something else is read off what the run itself recorded: packets, waits for links,
+losses. Not here: how it looks (`ladder_page.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..report import packets
+from ..report.page import Page, Part, Section, Table
+from ..report.quantity import time
+from ..schema import Report
+from .compare import compare
+from .explanation import Explanation
+
+LADDER = "armillary.ladder/1"
+_SHOWN = 3
+"""Operations that are named for each model."""
+_ALIKE = 5e-4
+"""Share of the first step time up to which two are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One model."""
+
+    backend: str
+    step_ns: float
+    exposed_ns: float
+    """Communication that hides behind nothing, of the slowest class of ranks."""
+    seconds: float
+    """Time of the simulation itself."""
+    difference: float
+    """Of the step time from the first model's, as a share of it."""
+    where: list[dict[str, Any]]
+    """Operations whose times on the critical path differ most."""
+    why: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as data."""
+        return {field: getattr(self, field) for field in self.__slots__}
+
+
+def rungs(reports: Sequence[Report], seconds: Sequence[float]) -> list[Rung]:
+    """The models of `reports` (with detail, of one workload and platform). `seconds`: the time that
+    each simulation took."""
+    names = [report["config"]["backend"] for report in reports]
+    first = reports[0]
+    found = [_rung(first, seconds[0], first, [])]
+    if len(reports) > 1:
+        pairs = compare(reports, names).data["pairs"]
+        for report, took, pair in zip(reports[1:], seconds[1:], pairs, strict=True):
+            moved = [row for row in pair["operations"] if row["delta_ns"]]
+            found.append(_rung(report, took, first, moved[:_SHOWN]))
+    return found
+
+
+def _rung(report: Report, seconds: float, first: Report, moved: Sequence[dict[str, Any]]) -> Rung:
+    step, base = report["step_time_ns"], first["step_time_ns"]
+    keep = ("name", "kind", "a_ns", "b_ns", "delta_ns")
+    return Rung(
+        backend=report["config"]["backend"],
+        step_ns=step,
+        exposed_ns=max(each["exposed_comm_ns"] for each in report["classes"]),
+        seconds=seconds,
+        difference=step / base - 1 if base else 0.0,
+        where=[{key: row[key] for key in keep} for row in moved],
+        why=list(_reasons(report, first)),
+    )
+
+
+def _reasons(report: Report, first: Report) -> Iterator[str]:
+    """What this run recorded that tells it from the first one."""
+    if report is first:
+        return
+    found = packets.of(report)
+    if found is not None:
+        yield (
+            f"{found['data']:,} packets with headers, {found['acknowledgements']:,} "
+            "acknowledgements"
+        )
+        losses = [
+            f"{found[key]:,} {word}"  # type: ignore[literal-required]
+            for key, word in (
+                ("drops", "packets dropped"),
+                ("retransmits", "sent again"),
+                ("timeouts", "timeouts"),
+            )
+            if found[key]  # type: ignore[literal-required]
+        ]
+        yield ", ".join(losses) if losses else "no packet is lost"
+    queues = [link for link in report["links"] if link["queue_mean_ns"]]
+    if queues:
+        worst = max(queues, key=lambda link: link["queue_mean_ns"])
+        what = "messages" if found is None else "packets"
+        yield f"{what} wait {time(worst['queue_mean_ns'])} on average for {worst['name']}"
+    if report["config"]["backend"] == "flow" and not queues:
+        yield "transfers on a link share its bandwidth"
+
+
+def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Page:
+    """The table of step times, and for each model where and why it differs."""
+    first = rungs[0]
+    rows = [
+        (
+            each.backend,
+            time(each.step_ns),
+            "" if each is first else f"{each.difference:+.2%}",
+            time(each.exposed_ns),
+            f"{each.seconds:.2f} s",
+        )
+        for each in rungs
+    ]
+    columns = ("Network", "Step", f"To {first.backend}", "Exposed communication", "Run took")
+    sections = [Section("Step times", [Table("Every model on the same workload", columns, rows)])]
+    for at, each in enumerate(rungs[1:]):
+        parts: list[Part] = [f"{line}." for line in each.why]
+        moved = [
+            (
+                row["name"],
+                row["kind"],
+                time(row["a_ns"]),
+                time(row["b_ns"]),
+                signed(row["delta_ns"]),
+            )
+            for row in each.where
+        ]
+        if moved:
+            heads = ("Operation", "Kind", first.backend, each.backend, "Change")
+            parts.append(Table("Largest changes on the critical path", heads, moved, labels=2))
+        else:
+            parts.append("No operation on the critical path changes its time.")
+        name = f"{each.backend} and {first.backend}"
+        sections.append(Section(name, parts, anchor=f"rung-{at + 1}"))
+    steps = sorted(rungs, key=lambda each: each.step_ns)
+    least, most = steps[0], steps[-1]
+    verdict = (
+        f"{least.backend} has the shortest step, {time(least.step_ns)}; {most.backend} the "
+        f"longest, {time(most.step_ns)} ({most.step_ns / least.step_ns - 1:+.2%})."
+        if most.step_ns > least.step_ns > 0
+        else "All networks give the same step time."
+    )
+    return Page(title, sections, verdict=verdict, warnings=warnings)
+
+
+def signed(ns: float) -> str:
+    """A change of a time."""
+    return ("+" if ns >= 0 else "-") + time(abs(ns))
+
+
+@dataclass(frozen=True)
+class Ladder(Explanation):
+    """Step times of one workload on several network models. Schema `armillary.ladder/1`,
+    docs/guides/compare.md."""
