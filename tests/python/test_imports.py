@@ -121,7 +121,7 @@ ALLOWED: dict[str, set[str]] = {
         "units",
     },
     "planner": {"api", "errors", "model", "platform", "workload"},
-    "trainer": {"_core", "documents", "errors", "files", "machine", "units", "model"},
+    "trainer": {"_core", "documents", "errors", "files", "machine", "units", "model", "nccl"},
     "cli": {
         "repeat",
         "",

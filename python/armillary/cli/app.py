@@ -11,6 +11,7 @@ import typer
 from .. import __version__
 from ..errors import Problem
 from . import (
+    bench,
     calibrate,
     check,
     checkpoint,
@@ -83,6 +84,7 @@ app.command("train")(train.train)
 app.command("report")(report.report)
 app.command("explain")(models.takes_models(explain.explain))
 app.command("compare")(models.takes_models(compare.compare))
+app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.command("check")(models.takes_models(check.check))
 app.command("import")(import_.import_)

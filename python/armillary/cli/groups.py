@@ -11,7 +11,7 @@ GROUPS = {
     "Understand results": ("explain", "compare", "report"),
     "Design": ("design",),
     "Train": ("ingest", "plan", "train", "checkpoint"),
-    "Prepare input": ("workload", "import", "convert", "platform", "calibrate", "check"),
+    "Prepare input": ("workload", "import", "convert", "platform", "bench", "calibrate", "check"),
     "Validate": ("study", "astra-sim"),
 }
 """Every verb once."""

@@ -61,7 +61,7 @@ class _Linear(torch.autograd.Function):
         matrix = weight.to(values.dtype)
         shift = None if bias is None else bias.to(values.dtype)
         with ranges.part(f"{name}.forward"):
-            out = _times(values, matrix, shift, rectified)
+            out = product(values, matrix, shift, rectified)
         ctx.save_for_backward(values, weight, out if rectified else None)
         ctx.biased, ctx.name = bias is not None, name
         return out
@@ -77,21 +77,24 @@ class _Linear(torch.autograd.Function):
             if ctx.needs_input_grad[1]:
                 # The longer side of the weights is the one along which the product runs fast.
                 if weight.shape[0] > weight.shape[1]:
-                    forth = _times(values.t(), gradient.t(), None, False).t()
+                    forth = product(values.t(), gradient.t(), None, False).t()
                 else:
-                    forth = _times(gradient.t(), values.t(), None, False)
+                    forth = product(gradient.t(), values.t(), None, False)
                 forth = forth.to(weight.dtype)
             if ctx.biased and ctx.needs_input_grad[2]:
                 shift = gradient.sum(0, dtype=weight.dtype)
         back = None
         if ctx.needs_input_grad[0]:
             with ranges.part(f"{ctx.name}.input_gradient"):
-                back = _times(gradient, weight.to(gradient.dtype).t(), None, False)
+                back = product(gradient, weight.to(gradient.dtype).t(), None, False)
         return back, forth, shift, None, None
 
 
-def _times(left: Tensor, right: Tensor, shift: Tensor | None, rectified: bool) -> Tensor:
-    """`left` [m, k] times `right` [n, k] transposed."""
+def product(
+    left: Tensor, right: Tensor, shift: Tensor | None = None, rectified: bool = False
+) -> Tensor:
+    """`left` [m, k] times `right` [n, k] transposed, plus `shift` [n], cut off below 0 if
+    `rectified`."""
     if left.device.type == "cpu":
         after = "relu" if rectified else "none"
         product: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, shift, after, [], "")
