@@ -6,15 +6,18 @@ Not here: the models (`crates/lowering/src/library`, `crates/device/src/compute`
 
 from __future__ import annotations
 
+from .bench_file import BenchFile, read_bench
 from .case import Case
 from .corrections import Correction
 from .effect import Curve, curves
 from .fit import Fit, FittedParameter, Residual, calibrate, fit
 from .kernel_tables import Kernel, KernelTable, read_kernels
 from .kernels import KernelFit, KernelResidual, calibrate_kernels
+from .links import LinkFit, calibrate_links
 from .logs import Log, MeasuredTable, read
 
 __all__ = [
+    "BenchFile",
     "Case",
     "Correction",
     "Curve",
@@ -24,13 +27,16 @@ __all__ = [
     "KernelFit",
     "KernelResidual",
     "KernelTable",
+    "LinkFit",
     "Log",
     "MeasuredTable",
     "Residual",
     "calibrate",
     "calibrate_kernels",
+    "calibrate_links",
     "curves",
     "fit",
     "read",
+    "read_bench",
     "read_kernels",
 ]

@@ -63,6 +63,8 @@ class Kernel:
     bytes: int
     """Moved by a stream; 0 for a multiplication, where they follow from the shape."""
     measured_us: float
+    kind: str = "elementwise"
+    """Of a stream: the kind of kernel whose efficiency it determines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ The model is the simulator's own (docs/models/compute.md): every kernel is run a
 host's launch. Fitted are `efficiency.gemm`, `kernel_overhead`, `tiles.fill_depth` and
 `tiles.load_cost`, in this order as far as there are two shapes for each, and one
 `memory_efficiency` for all kinds that stream. The search and its intervals are those of the
-libraries (`search`). Not here: reading (`kernel_tables`), the model
+libraries (`search`). Lookups and updates of embedding tables, and optimizers, have an efficiency of
+their own where they were measured. Not here: reading (`kernel_tables`), the model
 (`crates/device/src/compute`)."""
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ MEMORY = "npu.compute.memory_efficiency"
 STREAMS = ("other", "gemm", "convolution", "elementwise", "normalization", "optimizer")
 """Kinds of kernels that stream their tensors: those whose memory efficiency a bandwidth test
 determines."""
+
+OWN = ("embedding", "embedding_update", "optimizer")
+"""Kinds with an efficiency of their own, if they were measured by themselves."""
 
 _LIMITS = {FILL: 65536.0, LOAD: 1024.0}
 """What a platform file allows."""
@@ -117,6 +121,8 @@ class Bench:
             made["npu.compute.tiles"] = tiles
         if MEMORY in values:
             made |= {f"{MEMORY}.{kind}": round(values[MEMORY], 4) for kind in STREAMS}
+        own = (f"{MEMORY}.{kind}" for kind in OWN)
+        made |= {key: round(values[key], 4) for key in own if key in values}
         return made
 
     @cached_property
@@ -131,7 +137,7 @@ def _alone(kernel: Kernel, npus: int) -> _core.Workload:
         batch, m, n, k, width = kernel.shape
         program.gemm("kernel", [], m=m, n=n, k=k, batch=batch, width=width)
     else:
-        program.compute("kernel", [], operations=0, bytes=kernel.bytes, kernel="elementwise")
+        program.compute("kernel", [], operations=0, bytes=kernel.bytes, kernel=kernel.kind)
     return _core.Workload.listed("kernel", [program], [0] * npus, [], [], None, [])
 
 
@@ -245,6 +251,7 @@ def _now(npu: Mapping[str, Any]) -> dict[str, float]:
         FILL: float(tiles["fill_depth"]),
         LOAD: float(tiles["load_cost"]),
         MEMORY: compute["memory_efficiency_ppm"]["elementwise"] / PPM,
+        **{f"{MEMORY}.{kind}": compute["memory_efficiency_ppm"][kind] / PPM for kind in OWN},
     }
 
 
@@ -268,7 +275,9 @@ def _of_shapes(bench: Bench) -> list[str]:
 
 
 def _of_streams(bench: Bench) -> list[str]:
-    return [MEMORY] if any(kernel.shape is None for kernel in bench.kernels) else []
+    kinds = {kernel.kind for kernel in bench.kernels if kernel.shape is None}
+    own = [f"{MEMORY}.{kind}" for kind in OWN if kind in kinds]
+    return [MEMORY, *own] if kinds - set(OWN) else own
 
 
 def _open(bench: Bench, now: Mapping[str, float]) -> Iterator[str]:

@@ -4,6 +4,7 @@ of measurements."""
 from __future__ import annotations
 
 import json as json_text
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,11 +15,12 @@ import typer
 from .. import __version__, files
 from ..errors import InputError, Problem
 from ..platform import Platform
-from . import output
-from .options import Json, PlatformName, Settings, settings
+from ..units import PPM, US_PER_S
+from . import completion, output
+from .options import Json, Settings, settings
 
 if TYPE_CHECKING:
-    from ..calibrate import Curve, Fit, KernelFit, KernelTable, Log
+    from ..calibrate import BenchFile, Curve, Fit, KernelFit, KernelTable, LinkFit, Log
 
 SCHEMA = "armillary.calibration/1"
 
@@ -26,8 +28,19 @@ Logs = Annotated[
     list[str],
     typer.Argument(
         metavar="LOG...",
-        help="Output of nccl-tests, rccl-tests or BabelStream; tables of matrix multiplications "
-        "or memory bandwidth.",
+        help="What armillary bench wrote; or output of nccl-tests, rccl-tests or BabelStream, and "
+        "tables of matrix multiplications or memory bandwidth.",
+    ),
+]
+PlatformName = Annotated[
+    str | None,
+    typer.Option(
+        "--platform",
+        "-p",
+        metavar="NAME|FILE",
+        help="The platform to calibrate: a preset or a file. Not with a file of armillary bench, "
+        "which becomes a platform of its own.",
+        autocompletion=completion.platforms,
     ),
 ]
 Out = Annotated[
@@ -57,7 +70,7 @@ Page = Annotated[
 
 def calibrate(
     logs: Logs,
-    platform: PlatformName,
+    platform: PlatformName = None,
     out: Out = None,
     collective: Collective = None,
     plot: Plot = None,
@@ -71,35 +84,101 @@ def calibrate(
     from .. import calibrate as room
 
     with output.guard():
-        output.claim(
-            {"--json": json, "--output": out, "--plot": plot, "--report": report}, *logs, platform
-        )
+        inputs = [*logs, *([platform] if platform is not None else [])]
+        output.claim({"--json": json, "--output": out, "--plot": plot, "--report": report}, *inputs)
         if plot and not plot.endswith((".svg", ".png")):
             raise InputError(
                 [Problem("", "--plot", f"unknown kind of picture: {plot!r}", "a file .svg or .png")]
             )
-        tables, logs_ = _read(logs, collective)
         given = settings(set_)
+        bench = _bench(logs, platform)
+        if bench is not None:
+            _finish(_of_bench(bench, given, out), plot, report, json)
+            return
+        if platform is None:
+            said = "no platform to calibrate"
+            raise InputError(
+                [Problem("", "--platform", said, "-p NAME, or a file of armillary bench")]
+            )
+        tables, logs_ = _read(logs, collective)
         measured = [table for log in logs_ for table in log.tables]
         kernels = [kernel for table in tables for kernel in table.kernels]
         library = room.calibrate(platform, measured, given) if measured else None
-        npu = room.calibrate_kernels(platform, kernels, given) if kernels else None
+        npus = [room.calibrate_kernels(platform, kernels, given)] if kernels else []
         curves = room.curves(platform, given, library, measured) if library else []
-        found = _result(platform, library, npu, curves)
+        found = _result(platform, library, npus, curves)
         if out:
-            _write(platform, given, _settings(library, npu), out, logs)
-        if plot:
-            _draw(found, plot)
-        if report:
-            from ..report import calibration_page
+            _write(platform, given, _settings(library, npus), out, logs)
+        _finish(found, plot, report, json)
 
-            calibration_page.page(found).write(report)
-            output.log(f"report written to {report}")
-        output.write_json(json, json_text.dumps(found, indent=2))
-        if json != "-":
-            from ..report import calibration
 
-            calibration.show(found, output.console())
+def _finish(
+    found: dict[str, object], plot: str | None, report: str | None, json: str | None
+) -> None:
+    """Shows and writes what was found."""
+    if plot:
+        _draw(found, plot)
+    if report:
+        from ..report import calibration_page
+
+        calibration_page.page(found).write(report)
+        output.log(f"report written to {report}")
+    output.write_json(json, json_text.dumps(found, indent=2))
+    if json != "-":
+        from ..report import calibration
+
+        calibration.show(found, output.console())
+
+
+def _bench(logs: list[str], platform: str | None) -> BenchFile | None:
+    """The file of `armillary bench`, if one is given."""
+    from ..calibrate import read_bench
+
+    found = [bench for path in logs if (bench := read_bench(path)) is not None]
+    if found and (platform is not None or len(logs) > 1):
+        what = "a platform" if platform is not None else "other files"
+        said = f"given together with {what}, but becomes a platform of its own"
+        raise InputError([Problem(found[0].file, "", said, "the file alone")])
+    return found[0] if found else None
+
+
+def _of_bench(bench: BenchFile, given: dict[str, str], out: str | None) -> dict[str, object]:
+    """The platform of the machine that was measured."""
+    from .. import calibrate as room
+
+    output.log(
+        f"{bench.file}: {len(bench.kernels)} kernels, {len(bench.collectives)} collectives over "
+        f"{bench.processes} processes"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        base = str(Path(folder) / "base.yml")
+        files.write_text(base, bench.base().to_yaml())
+        npus = [room.calibrate_kernels(base, group, given) for group in bench.groups]
+        settings_: dict[str, object] = dict(given)
+        for npu in npus:
+            settings_ |= npu.settings
+        links = None
+        if bench.collectives:
+            links = room.calibrate_links(Platform.load(base, settings_), bench.collectives)
+            settings_ |= links.settings
+        settings_ |= _framework(bench, Platform.load(base, settings_))
+        if out:
+            table = Path(out).with_suffix(".gemm.csv")
+            files.write_text(table, bench.gemm_table())
+            settings_ |= {"npu.compute.model": "measured", "npu.compute.table": str(table)}
+            source = f"armillary calibrate, from {Path(bench.file).name} of armillary bench"
+            named = {"name": Path(out).stem, "source": source}
+            files.write_text(out, Platform.load(base, {**settings_, **named}).to_yaml())
+            output.log(f"platform written to {out}, its matrix products to {table}")
+    return _result(Path(out).stem if out else "this machine", None, npus, [], links)
+
+
+def _framework(bench: BenchFile, platform: Platform) -> dict[str, object]:
+    """What the framework adds to each kernel."""
+    npu = platform.describe()["npu"]
+    efficiency = npu["compute_settings"]["memory_efficiency_ppm"]["elementwise"] / PPM
+    added = bench.overhead_us(efficiency, npu["memory_bandwidth"] / US_PER_S)
+    return {"npu.compute.kernel_overhead": f"{added:.3f} us"} if added else {}
 
 
 def _read(paths: list[str], collective: str | None) -> tuple[list[KernelTable], list[Log]]:
@@ -134,20 +213,30 @@ def _read_line(log: Log) -> str:
     return f"{log.file}: {tables}; {log.skipped} lines skipped"
 
 
-def _settings(library: Fit | None, npu: KernelFit | None) -> dict[str, object]:
-    return {**(library.settings if library else {}), **(npu.settings if npu else {})}
+def _settings(library: Fit | None, npus: Sequence[KernelFit]) -> dict[str, object]:
+    found: dict[str, object] = dict(library.settings) if library else {}
+    for npu in npus:
+        found |= npu.settings
+    return found
 
 
 def _result(
-    platform: str, library: Fit | None, npu: KernelFit | None, curves: Sequence[Curve]
+    platform: str,
+    library: Fit | None,
+    npus: Sequence[KernelFit],
+    curves: Sequence[Curve],
+    links: LinkFit | None = None,
 ) -> dict[str, object]:
-    fits = [fit for fit in (library, npu) if fit is not None]
+    fits = [fit for fit in (library, *npus, links) if fit is not None]
+    collectives = library or links
     keys = ("key", "unit", "given", "fitted", "low", "high", "found")
     parameters = [{key: getattr(p, key) for key in keys} for fit in fits for p in fit.parameters]
     for each in parameters:
         each["high"] = each["high"] if each["found"] else None
         each["low"] = each["low"] if each["found"] else None
-    notes = (library.notes() if library else []) + (list(npu.open) if npu else [])
+    notes = library.notes() if library else []
+    if links is None:
+        notes += [note for npu in npus for note in npu.open]
     nodes = list(library.nodes) if library else []
     return {
         "schema": SCHEMA,
@@ -155,14 +244,14 @@ def _result(
         "platform": platform,
         "nodes": nodes,
         "parameters": parameters,
-        "points": _points(library) if library else [],
+        "points": _points(collectives) if collectives else [],
         "curves": [asdict(curve) for curve in curves],
-        "kernels": _kernels(npu) if npu else [],
+        "kernels": [row for npu in npus for row in _kernels(npu)],
         "notes": notes,
     }
 
 
-def _points(fit: Fit) -> list[dict[str, object]]:
+def _points(fit: Fit | LinkFit) -> list[dict[str, object]]:
     return [
         {
             "file": r.table.file,

@@ -1,0 +1,173 @@
+"""What `armillary bench` writes, as measurements to calibrate with, and the platform to begin with.
+
+Here: reading, and what follows without a search: the measured products as a table, and the time
+that a framework adds to each kernel. Not here: the searches (`kernels.py`, `links.py`).
+
+The platform to begin with is as many NPUs as there were processes, each connected with each. A
+process copies what it sends and receives itself, so it computes nothing meanwhile. Its peak and its
+memory bandwidth are the highest rates that were measured.
+
+A training step is more than its kernels: a framework needs time to start each of them. That time is
+what MLPs took beyond their products and activations, divided by the number of kernels that stand
+for them in a workload (`workload/dlrm_flow.py`): two forward, three backward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import documents
+from ..errors import InputError, Problem
+from ..platform import Platform
+from ..units import BYTES_PER_US
+from .kernel_tables import Kernel
+from .logs import MeasuredTable
+
+SCHEMA = "armillary.bench/1"
+TRANSPORT = "exchange"
+"""What training uses."""
+_WIDTH = 4
+_PER_LAYER = 5
+_STREAMS = {"lookup": "embedding", "update": "embedding_update", "optimizer": "optimizer"}
+
+
+@dataclass(frozen=True)
+class BenchFile:
+    """The measurements of one machine."""
+
+    file: str
+    processes: int
+    cores: int
+    memory: int
+    """Bytes."""
+    processor: str
+    kernels: tuple[Kernel, ...]
+    collectives: tuple[MeasuredTable, ...]
+    mlps: tuple[tuple[int, tuple[tuple[int, int], ...], float], ...]
+    """Samples, inputs and outputs of each layer, us of a forward and a backward pass."""
+
+    def base(self) -> Platform:
+        """The platform to begin with."""
+        products = [k for k in self.kernels if k.shape is not None]
+        streams = [k for k in self.kernels if k.shape is None]
+        peak = max((_operations(k) / k.measured_us for k in products), default=1e3)
+        rate = max((k.bytes / k.measured_us for k in streams), default=1e3)
+        share = max(1, self.memory // self.processes)
+        npu = {
+            "npu.name": f"process on {self.processor}",
+            "npu.peak": f"{peak / 1e3:.2f} GFLOPS",
+            "npu.compute.peak_by_type.fp32": f"{peak / 1e3:.2f} GFLOPS",
+            "npu.compute.comm_overlap_slowdown": 0.99,
+            "npu.memory.bandwidth": f"{rate / BYTES_PER_US:.2f} GB/s",
+            "npu.memory.capacity": f"{share // 2**20} MiB",
+        }
+        size = max(2, self.processes)
+        return Platform(
+            f"FullyConnected({size})", bandwidth="1 GB/s", latency="10 us", per="npu", settings=npu
+        )
+
+    @property
+    def groups(self) -> list[list[Kernel]]:
+        """Kernels that determine parameters of their own: products, and each kind of stream."""
+        found: dict[str, list[Kernel]] = {}
+        for kernel in self.kernels:
+            found.setdefault("gemm" if kernel.shape else kernel.kind, []).append(kernel)
+        return list(found.values())
+
+    def gemm_table(self) -> str:
+        """The measured products, as a table for the compute model `measured`."""
+        rows = {k.shape: k.measured_us for k in self.kernels if k.shape is not None}
+        lines = [f"{','.join(map(str, shape))},{us:.3f} us" for shape, us in sorted(rows.items())]
+        return "\n".join(["batch,m,n,k,width,time", *lines, ""])
+
+    def overhead_us(self, efficiency: float, bandwidth: float) -> float:
+        """Time that the framework adds to each kernel of a step, us. `bandwidth` (bytes/us) of
+        memory, of which activations reach the part `efficiency`."""
+        products = {k.shape: k.measured_us for k in self.kernels if k.shape is not None}
+        found: list[float] = []
+        for samples, layers, us in self.mlps:
+            known = 0.0
+            for inputs, outputs in layers:
+                of_layer = [
+                    products.get((1, *sides, _WIDTH))
+                    for sides in (
+                        (samples, outputs, inputs),
+                        (inputs, outputs, samples),
+                        (samples, inputs, outputs),
+                    )
+                ]
+                known += sum(each if each is not None else math.nan for each in of_layer)
+                known += 5 * samples * outputs * _WIDTH / (bandwidth * efficiency)
+            if math.isfinite(known):
+                found.append(max(0.0, us - known) / (_PER_LAYER * len(layers)))
+        return sum(found) / len(found) if found else 0.0
+
+
+def _operations(kernel: Kernel) -> int:
+    assert kernel.shape is not None
+    batch, m, n, k, _ = kernel.shape
+    return 2 * batch * m * n * k
+
+
+def read_bench(path: str) -> BenchFile | None:
+    """The measurements of a file; `None` where it is not one of `armillary bench`. Raises
+    `InputError` where one is damaged."""
+    text = documents.read_bytes(path, "a log or a table").decode("utf-8-sig", "replace")
+    if text.lstrip()[:1] != "{" or SCHEMA not in text[:200]:
+        return None
+    data = documents.parse_json(text, path, "")
+    try:
+        return _bench(path, data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        said = f"is damaged: {type(error).__name__} {error}"
+        raise InputError([Problem(path, "", said, "what armillary bench writes")]) from None
+
+
+def _bench(path: str, data: Mapping[str, Any]) -> BenchFile:
+    machine = data["machine"]
+    return BenchFile(
+        path,
+        int(data["processes"]),
+        int(machine["cores"]),
+        int(machine["memory_bytes"]),
+        str(machine["processor"]),
+        tuple(_kernels(path, data)),
+        tuple(_collectives(path, data["collectives"])),
+        tuple(
+            (
+                int(row["samples"]),
+                tuple((int(a), int(b)) for a, b in row["layers"]),
+                _us(row["us"]),
+            )
+            for row in data["mlps"]
+            if "layers" in row
+        ),
+    )
+
+
+def _kernels(path: str, data: Mapping[str, Any]) -> Iterator[Kernel]:
+    for row in data["gemms"]:
+        shape = (*(int(row[key]) for key in ("batch", "m", "n", "k")), _WIDTH)
+        batch, m, n, k, width = shape
+        yield Kernel(path, str(row["name"]), (batch, m, n, k, width), 0, _us(row["us"]))
+    optimizers = [row for row in data["mlps"] if "layers" not in row]
+    for row in (*data["streams"], *data["embeddings"], *optimizers):
+        name = str(row["op"])
+        kind = _STREAMS.get(name, "elementwise")
+        yield Kernel(path, name, None, int(row["bytes"]), _us(row["us"]), kind)
+
+
+def _collectives(path: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredTable]:
+    own = [row for row in rows if row["transport"] == TRANSPORT]
+    for name in dict.fromkeys(str(row["name"]) for row in own):
+        points = [(int(r["size"]), _us(r["time"])) for r in own if r["name"] == name]
+        yield MeasuredTable(path, name, int(own[0]["ranks"]), tuple(points))
+
+
+def _us(value: object) -> float:
+    time = float(str(value))
+    if not (math.isfinite(time) and time > 0):
+        raise ValueError(f"{value} us")
+    return time
