@@ -13,7 +13,7 @@ from ..errors import InputError, Problem
 from ..report import flits, packets
 from ..report.quantity import counted
 from ..schema import Report
-from . import compare_page, layers, throughput
+from . import compare_page, dlrm_parts, layers, throughput
 from .causes import LISTED, ComparedRun, Move, OperationWork, run, split
 from .compare_page import Pair
 from .explanation import COMPARISON, Comparison
@@ -77,6 +77,7 @@ def _pair(a: ComparedRun, b: ComparedRun, first: str, second: str) -> Pair:
             for each in layers.changes(a.report, b.report)
             if each.delta_ns
         ],
+        "parts": _parts(a.report, b.report),
         "totals": _totals(a, b),
         "packets": _both(packets, a.report, b.report),
         "flits": _both(flits, a.report, b.report),
@@ -110,6 +111,20 @@ def by_cause(moves: Sequence[Move]) -> dict[str, float]:
             sums[cause] = sums.get(cause, 0.0) + ns
     kept = ((cause, ns) for cause, ns in sums.items() if abs(ns) > _HALF_PS)
     return dict(sorted(kept, key=lambda found: -abs(found[1])))
+
+
+def _parts(a: Report, b: Report) -> dict[str, Any] | None:
+    """Parts of a recommendation model's step in both runs, and their rooflines; `None` where one
+    is of another model."""
+    if not (dlrm_parts.is_dlrm(a) and dlrm_parts.is_dlrm(b)):
+        return None
+    one, two = dlrm_parts.parts(a), dlrm_parts.parts(b)
+    samples = max(dlrm_parts.roofline(each).samples for each in (a, b))
+    return {
+        "rows": [{"part": name, "a_ns": one[name], "b_ns": two[name]} for name in one],
+        "a_roofline": dlrm_parts.roofline(a, samples).as_dict(),
+        "b_roofline": dlrm_parts.roofline(b, samples).as_dict(),
+    }
 
 
 def _totals(a: ComparedRun, b: ComparedRun) -> list[dict[str, Any]]:

@@ -52,6 +52,38 @@ def page(pairs: Sequence[Pair]) -> Page:
     return Page(f"{first.names[0]} and {others}", parts, verdict=_fastest(pairs))
 
 
+def _side_by_side(parts: Mapping[str, Any], names: tuple[str, str]) -> Table:
+    """Each part of the step in both runs."""
+    rows: list[tuple[str, ...]] = []
+    for row in parts["rows"]:
+        before, after = row["a_ns"], row["b_ns"]
+        if before or after:
+            ratio = f"{after / before:.2f}" if before else ""
+            rows.append((row["part"], time(before), time(after), ratio))
+    a, b = (sum(row[key] for row in parts["rows"]) for key in ("a_ns", "b_ns"))
+    rows.append(("step", time(a), time(b), f"{b / a:.2f}" if a else ""))
+    return Table("Parts of the step, mean over the ranks", ("Part", *names, "Ratio"), rows)
+
+
+def _roofline(parts: Mapping[str, Any], names: tuple[str, str]) -> Iterator[Part]:
+    """What each resource could do at best: Eq. 1 of Neo, appendix B."""
+    runs = [parts["a_roofline"], parts["b_roofline"]]
+    yield " ".join(
+        f"{name}: {run['binding']} needs most of the step."
+        for name, run in zip(names, runs, strict=True)
+    )
+    rows = []
+    for name in runs[0]["resources_ns"]:
+        rates = [run["resources_samples_per_second"][name] for run in runs]
+        times = [run["resources_ns"][name] for run in runs]
+        rows.append((name, *map(time, times), *(throughput.rate(r) if r else "" for r in rates)))
+    whole = [run["samples_per_second"] for run in runs]
+    steps = [time(run["step_ns"]) for run in runs]
+    rows.append(("Eq. 1", *steps, *(throughput.rate(r) if r else "" for r in whole)))
+    heads = ("Resource", *names, *(f"Samples/s, {name}" for name in names))
+    yield Table("Time that each resource needs", heads, rows)
+
+
 def _verdict(data: Mapping[str, Any]) -> str:
     """What most of the difference is, in one sentence."""
     found = list(data["causes"].items())
@@ -130,6 +162,9 @@ def _sections(pair: Pair, suffix: str) -> list[Section]:
     if pair.moves:
         parts += [charts.waterfall(data, names, suffix), _causes(data)]
     found = [Section(f"From {names[0]} to {names[1]}: {_signed(data['delta_ns'])}", parts)]
+    if data["parts"]:
+        found.append(Section("Side by side", [_side_by_side(data["parts"], names)]))
+        found.append(Section("Roofline", list(_roofline(data["parts"], names))))
     if pair.moves:
         found.append(Section("By operation", list(_operations(pair, suffix))))
     spans = layers.merged(layers.changes(pair.a.report, pair.b.report))
