@@ -64,7 +64,7 @@ def quiet_threads() -> None:
 def quiet_profiler() -> None:
     """Keeps what PyTorch's profiler says about itself off the terminal, for this process and those
     it starts. It works before PyTorch is loaded only."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ..model.dlrm import Dense, Dlrm
 from ..model.messages import GRADIENT_ROW, Width
 from ..model.sharding import OPTIMIZERS, NpuKind, ShardPlacement, TableLoad
+from ..units import PS_PER_US
 from .dlrm_options import DlrmSizes, Options
 from .program import Program
 
@@ -72,6 +73,9 @@ class DlrmFlow:
     def iteration(self) -> None:
         """Forward and backward pass of one batch."""
         run = self.run
+        if run.options.host_us:
+            length = int(run.options.host_us * PS_PER_US)
+            self.at = [self.program.compute("data", self.at, duration_ps=length, host=True)]
         inputs = self._inputs()
         looked = self._lookup(inputs)
         pooled = [] if self.alone else self._pool(looked)

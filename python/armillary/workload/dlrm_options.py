@@ -93,6 +93,8 @@ class Options:
     """What updates the MLPs."""
     elementwise: bool = False
     """Activations, gathering of features and the update of the MLPs take time."""
+    host_us: int = 0
+    """Microseconds that the host works before each iteration, as for reading samples."""
     bottom: Bottom = "shared"
     """shared: the bottom MLP is data-parallel; first: NPU 0 does it for the whole batch, holds no
     tables, and sends its output in the all-to-all."""
@@ -142,6 +144,9 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
     }
     counts = {"dp": chosen.dp, "passes": chosen.passes, "npus_per_node": chosen.npus_per_node}
     problems = check_counts({**counts, **widths}) + _check_words(chosen)
+    if not 0 <= chosen.host_us <= LARGEST:
+        said = f"{chosen.host_us} is out of range"
+        problems.append(Problem("", "host_us", said, f"0 to {LARGEST}"))
     if chosen.bottom == "first":
         problems += _check_first(chosen)
     problems += _check_cache(chosen)

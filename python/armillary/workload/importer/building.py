@@ -74,6 +74,8 @@ def program(
         elif shape := source.products.get(number):
             m, n, k, batch = shape.m, shape.n, shape.k, shape.batch
             last.append(result.gemm(name, deps, m=m, n=n, k=k, batch=batch, width=shape.width))
+        elif item.computes:
+            last.append(result.compute(name, deps, duration_ps=item.duration))
         elif item.op < 0:
             last.append(result.compute(name, deps, duration_ps=item.duration, host=True))
         else:

@@ -1,6 +1,7 @@
 """The step of a rank without a device as a graph: the parts of its host's work, and exchanges.
 
-Here: traces whose host does all of the work, part by part as ranges name them. Not here: traces
+Here: traces whose host does all of the work, part by part as ranges name them. Such a process is
+what an NPU is elsewhere, so its parts are computations of an NPU. Not here: traces
 with a device, whose host only matters where it launches or waits (`timeline.py`), the ranges
 themselves (`ranges.py`).
 
@@ -106,9 +107,9 @@ class _Builder:
         if waits:
             name = f"wait for {self.found.names[awaited[-1]]}"
         layer = name.rpartition(".")[0] or name
-        self._last = self._add(
-            TimelineItem(name, now, moment, length, -1, sorted(deps), "wait" if waits else layer)
-        )
+        layer = "wait" if waits else layer
+        item = TimelineItem(name, now, moment, length, -1, sorted(deps), layer, not waits)
+        self._last = self._add(item)
 
     def _begin(self, moment: int) -> None:
         for k in self.begins.get(moment, ()):

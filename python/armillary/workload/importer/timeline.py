@@ -55,6 +55,8 @@ class TimelineItem:
     deps: list[int]
     layer: str = ""
     """Outermost annotation that it was launched in; empty where there was none."""
+    computes: bool = False
+    """Whether the host is what computes, so that its work is that of an NPU."""
 
 
 @dataclass
