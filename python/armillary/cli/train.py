@@ -213,6 +213,14 @@ Readers = Annotated[
         help="Processes that read data ahead for each process that trains. Default: none.",
     ),
 ]
+ReadersOn = Annotated[
+    str,
+    typer.Option(
+        "--readers-on",
+        metavar="local|ray",
+        help="Where readers are: processes here, or actors of Ray Data on a cluster.",
+    ),
+]
 Timeout = Annotated[
     float,
     typer.Option(
@@ -303,6 +311,7 @@ def train(
     seed: Seed = 0,
     threads: Threads = None,
     readers: Readers = None,
+    readers_on: ReadersOn = "local",
     timeout: Timeout = 60.0,
     checkpoint: Checkpoint = None,
     checkpoint_every: CheckpointEvery = 1000,

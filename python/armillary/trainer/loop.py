@@ -42,7 +42,7 @@ from .build import (
 from .checkpoint.checkpoints import Checkpoints, checkpoints
 from .checkpoint.folder import forget_tables
 from .data import START, Part, Position, Samples, Source, open_data
-from .data.readers import Readers
+from .data.readers import reading
 from .exchange import Exchange
 from .model import Dlrm
 from .pipeline import Coming, Sums, depth, sparse, windows
@@ -283,7 +283,7 @@ def train(
     trainer = Trainer(settings, facts, world)
     outcome = Outcome(tensor_trains=ratios(trainer.embeddings), data=source.identity)
     with checkpoints(trainer, outcome) as saved:
-        read = source if settings.readers is None else Readers(source, settings)
+        read = reading(source, settings)
         _course(trainer, read, held_out, outcome, saved, progress, write)
     return outcome
 

@@ -24,6 +24,7 @@ TablePrecision = Literal["fp32", "fp16", "bf16"]
 Device = Literal["cpu", "cuda"]
 CachePolicy = Literal["lru", "lfu"]
 CheckpointPrecision = Literal["fp16", "int8"]
+ReadersOn = Literal["local", "ray"]
 
 SYNTHETIC = "synthetic"
 """The name of made-up data, in place of a path."""
@@ -39,6 +40,7 @@ _WORDS = {
     "table_precision": get_args(TablePrecision),
     "device": get_args(Device),
     "cache_policy": get_args(CachePolicy),
+    "readers_on": get_args(ReadersOn),
 }
 _COUNTS = {
     "nproc": 4096,
@@ -129,6 +131,8 @@ class Settings:
     """Whether the exchanges of a batch, and those of the next, go on while the MLPs work."""
     readers: int | None = None
     """Processes that read data for each process that trains; when not given, it reads by itself."""
+    readers_on: ReadersOn = "local"
+    """Whether readers are processes on this machine, or actors of Ray Data on a cluster."""
     timeout: float = 60.0
     """Seconds after which a process that hears nothing from the others gives up."""
 
@@ -189,6 +193,8 @@ class Settings:
             yield Problem("", "--batch", said, "at least one sample for each process")
 
     def _files_problems(self) -> Iterator[Problem]:
+        if self.readers_on != "local" and self.readers is None:
+            yield Problem("", "--readers-on", "is for runs with readers", "--readers N")
         allowed = get_args(CheckpointPrecision)
         if self.checkpoint_precision not in (None, *allowed):
             said = f"unknown checkpoint precision: {self.checkpoint_precision!r}"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -169,3 +170,37 @@ def test_a_killed_run_goes_on_behind_its_last_sample(folder: Path) -> None:
     tensors = tensors_of(folder, "killed")
     assert len(tensors) > 2 * len(FACTS.tables)
     assert tensors == tensors_of(folder, "whole")
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_ray_data_changes_nothing(folder: Path) -> None:
+    """On a local cluster of Ray, also behind a sample in the middle, for a rank of several."""
+    pytest.importorskip("pyarrow", reason="Ray Data is not installed")
+    ray = pytest.importorskip("ray")
+
+    from armillary.trainer.data.ray_readers import RayReaders
+
+    settings = Settings(MODEL, data=str(folder / "data"), readers=2, readers_on="ray")
+    data = open_data(settings, FACTS)[0]
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        expected = list(data.parts(32, 1, 2, Position(4, 50)))
+        found = list(RayReaders(data, settings).parts(32, 1, 2, Position(4, 50)))
+    finally:
+        ray.shutdown()
+    assert len(found) == len(expected) == 6
+    for one, other in zip(found, expected, strict=True):
+        same(one, other)
+
+
+def test_ray_data_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from armillary.trainer.data import ray_readers
+
+    settings = Settings(MODEL, data=str(folder / "data"), readers=2, readers_on="ray")
+    data = open_data(settings, FACTS)[0]
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match="Ray Data is not installed"):
+        ray_readers.RayReaders(data, settings)
+    unknown = replace(Settings(MODEL), readers_on="ray")
+    with pytest.raises(InputError, match="--readers-on: is for runs with readers"):
+        unknown.check()

@@ -182,11 +182,11 @@ class _Run:
             if not text:
                 continue
             number = first + (self.recipe.columns is None and not is_parquet(path))
-            lines = text.count(b"\n")
-            pieces = parse(parser, text, self.threads, [(path, number, lines)])
+            # Lines are fewer than bytes, and counting them takes a twentieth of the time.
+            pieces = parse(parser, text, self.threads, [(path, number, len(text))])
             yield from ((columns, at) for columns in pieces)
             self.text += len(text)
-            first += lines
+            first += sum(len(each) for each in pieces)
 
     def _texts(self, path: Path) -> Iterator[tuple[_core.TextRecipe, bytes, int]]:
         """Whole lines of a file, without a header; their parser, and the bytes read."""

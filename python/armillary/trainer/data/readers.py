@@ -45,6 +45,18 @@ ARRAYS = ("dense", "lengths", "indices", "labels")
 _TRACEBACK = "ARMILLARY_TRACEBACK"
 
 
+def reading(source: Source, settings: Settings) -> Source:
+    """The source as the settings want it read: by the trainer itself, or by readers. Raises
+    `InputError`."""
+    if settings.readers is None:
+        return source
+    if settings.readers_on == "ray":
+        from .ray_readers import RayReaders
+
+        return RayReaders(source, settings)
+    return Readers(source, settings)
+
+
 class Readers:
     """A source whose batches are made by other processes."""
 

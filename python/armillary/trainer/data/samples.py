@@ -68,7 +68,7 @@ START = Position()
 
 
 Turn = tuple[int, int]
-"""Which batches a reader reads, as `(number, readers)`: batches `number`, `number + readers`, ..."""
+"""Which batches a reader reads: `(i, n)` means the batches `i`, `i + n`, `i + 2 n` and so on."""
 
 ALL: Turn = (0, 1)
 """Every batch."""
