@@ -79,6 +79,29 @@ Schemes = Annotated[
         help="Ways to shard a table that may be taken, such as table,column. Default: all.",
     ),
 ]
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        "--cache",
+        metavar="BYTES",
+        help="Memory of a rank for rows of tables on its host, such as 20 GB. Tables go there if "
+        "they have no room otherwise.",
+    ),
+]
+HostCapacity = Annotated[
+    str | None,
+    typer.Option(
+        "--host-capacity",
+        metavar="BYTES",
+        help="Most memory of a rank on its host, such as 187 GB. Default: any.",
+    ),
+]
+Skew = Annotated[
+    float | None,
+    typer.Option(
+        "--skew", metavar="X", help="Lookups of row i are in proportion to i^-X. Default: 1.05."
+    ),
+]
 Optimizer = Annotated[
     str,
     typer.Option(
@@ -120,6 +143,9 @@ def plan(
     capacity: Capacity = None,
     ranks_per_node: PerNode = None,
     schemes: Schemes = None,
+    cache: Cache = None,
+    host_capacity: HostCapacity = None,
+    skew: Skew = None,
     optimizer: Optimizer = "rowwise_adagrad",
     embedding_width: EmbeddingWidth = None,
     message_width: MessageWidth = None,
@@ -143,6 +169,8 @@ def plan(
             "forward_width": message_width,
             "backward_width": message_width,
             "optimizer": optimizer,
+            "cache": None if cache is None else byte_count(cache, "--cache"),
+            "skew": skew,
         }
         target = Platform.load(platform, settings(set_, ranks))
         with output.progress("planning", clock=False) as update:
@@ -154,6 +182,9 @@ def plan(
                 message_weight=message_weight,
                 capacity=None if capacity is None else byte_count(capacity, "--capacity"),
                 ranks_per_node=ranks_per_node,
+                host_capacity=None
+                if host_capacity is None
+                else byte_count(host_capacity, "--host-capacity"),
                 schemes=None if schemes is None else schemes.replace(" ", "").split(","),
                 progress=None if update is None else lambda share: update(share, 0.0),
                 **{key: value for key, value in given.items() if value is not None},

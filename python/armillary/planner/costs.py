@@ -15,21 +15,24 @@ backward, `i` of an index:
     row        access / n; B D f by reduce-scatter, B D b by all-gather; B L i / n
     table_row  the same within a node; then B D (f + b) / g by all-to-all between nodes
     data       access / n, and the update of the whole table; its gradients by all-reduce
+    on hosts   in addition, rows that a step looks up are fetched and written back
 
 Source: Mudigere et al., Neo and ZionEX, ISCA 2022, sections 4 and 4.1; access as in
 `workload/dlrm.py`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ..api import collective_us, simulate
 from ..errors import InputError, Problem
 from ..model.dlrm import EmbeddingTable
+from ..model.locality import Popularity
 from ..model.sharding import TableLoad
-from ..model.sharding_plan import ShardScheme, even
+from ..model.sharding_plan import ShardScheme, Tier, even
 from ..platform import Platform
 from ..workload import Workload
 from ..workload.program import Program
@@ -94,11 +97,14 @@ class Rates:
     all_reduce: float
     within: float
     across: float
+    host: float
+    """Of a byte that a rank brings from its host's memory, or sends there; infinite where the
+    platform has none."""
 
 
 def volume_rates(access: float = 1.0, message: float = 1.0) -> Rates:
     """The paper's: bytes of access and of messages with a weight each."""
-    return Rates("weighted bytes", access, *[message] * 6)
+    return Rates("weighted bytes", access, *[message] * 7)
 
 
 def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
@@ -130,7 +136,15 @@ def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
         rate("all_reduce"),
         _part_rate(platform, ranks_per_node, "node", "reduce_scatter"),
         _part_rate(platform, ranks_per_node, "rail", "all_to_all"),
+        _host_rate(facts),
     )
+
+
+def _host_rate(facts: dict[str, Any]) -> float:
+    """Seconds per byte of a rank's own way to its host's memory."""
+    remote = facts.get("remote_memory") or {}
+    own = remote.get("sharing") == "per_npu" and remote.get("bandwidth")
+    return 1 / own if own else math.inf
 
 
 def _part_rate(platform: Platform, each: int, group: str, kind: str) -> float:
@@ -156,6 +170,8 @@ class Way:
     """Of each shard on a rank (`rank`); otherwise of each rank that has a part."""
     memory: tuple[int, ...]
     """Bytes of weights, optimizer state and buffers, likewise."""
+    tier: Tier = "device"
+    """Memory that holds weights and state."""
 
     @property
     def place(self) -> Literal["rank", "node", "all"]:
@@ -178,6 +194,20 @@ def ways(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> list[Way]:
             found.append(_node_rows(table, sizes, rates))
         found.append(_copies(table, sizes, rates))
     return found
+
+
+def hosted(way: Way, table: EmbeddingTable, sizes: Sizes, rates: Rates, skew: float) -> Way:
+    """The same way with the table in the hosts' memory. Each row that a step looks up is fetched
+    and written back once, as if nothing were left in the cache from the steps before: the cost is
+    one from above."""
+    widths = even(table.dim, len(way.costs)) if way.scheme == "column" else (table.dim,)
+    cuts = {"row": sizes.ranks, "table_row": sizes.ranks_per_node}.get(way.scheme, 1)
+    seen = Popularity(table.rows, skew).seen(sizes.batch * table.pooling) / cuts
+    costs, memory = [], []
+    for cost, held, width in zip(way.costs, way.memory, widths, strict=True):
+        costs.append(cost + 2 * seen * _held(1, width, sizes) * rates.host)
+        memory.append(held - _held(-(-table.rows // cuts), width, sizes))
+    return Way(way.scheme, tuple(costs), tuple(memory), "host")
 
 
 def _access(

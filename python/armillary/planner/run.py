@@ -14,13 +14,13 @@ from ..errors import InputError, Problem
 from ..model import load_model
 from ..model.dlrm import Dlrm, EmbeddingTable, parse
 from ..model.files import Model
-from ..model.sharding import SCHEMES
+from ..model.sharding import SCHEMES, placement_of
 from ..model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
 from ..model.sharding_plan_file import write_plan
 from ..platform import Platform
 from ..workload.dlrm_flow import DENSE_OPTIMIZERS
 from ..workload.dlrm_options import DlrmSizes, Options, options
-from .costs import CostModel, Rates, Sizes, Way, platform_rates, volume_rates, ways
+from .costs import CostModel, Rates, Sizes, Way, hosted, platform_rates, volume_rates, ways
 from .placed import Placed
 from .search import Found, search
 
@@ -45,9 +45,12 @@ class Plan:
     memory: tuple[int, ...] = field(repr=False)
     """Bytes on each rank: tables, their optimizer state, buffers, and `dense`."""
     dense: int
-    """Bytes of the MLPs, their gradients, state and activations on each rank."""
+    """Bytes of the MLPs, their gradients, state and activations on each rank, and of the cache of
+    tables on its host."""
     capacity: int
     """Bytes of a rank."""
+    host: tuple[int, ...] = field(repr=False)
+    """Bytes of tables and optimizer state of each rank in its host's memory."""
     heuristics: dict[str, float]
     """The greatest load that each heuristic finds; infinite where it finds no plan with room."""
 
@@ -73,6 +76,11 @@ class Plan:
         counts = Counter(table.scheme for table in self.sharding.tables)
         return {name: counts[name] for name in SCHEMES if counts[name]}
 
+    @property
+    def on_hosts(self) -> int:
+        """Tables in the hosts' memory."""
+        return sum(table.tier == "host" for table in self.sharding.tables)
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as a file (docs/models/sharding-plans.md)."""
         write_plan(self.sharding, os.fspath(path))
@@ -96,9 +104,11 @@ class Plan:
             "imbalance": self.imbalance,
             "heuristics": finite,
             "schemes": self.schemes,
+            "on_hosts": self.on_hosts,
             "shards": sum(len(table.ranks) for table in self.sharding.tables),
             "loads": list(self.loads),
             "memory_bytes": list(self.memory),
+            "host_bytes": list(self.host),
             "dense_bytes": self.dense,
             "capacity_bytes": self.capacity,
         }
@@ -115,6 +125,7 @@ def plan(
     capacity: int | None = None,
     ranks_per_node: int | None = None,
     schemes: Sequence[str] | None = None,
+    host_capacity: int | None = None,
     progress: Callable[[float], None] | None = None,
     **given: object,
 ) -> Plan:
@@ -126,7 +137,9 @@ def plan(
     simulated collectives) or `volume` (the paper's weighted bytes, with `access_weight` and
     `message_weight`). `schemes` are the ways to shard a table that may be taken: `table`,
     `column`, `row`, `table_row`, `data`. `given` are options of the workload: batches, widths,
-    optimizers.
+    optimizers. With `cache`, bytes of a rank for rows of tables on its host, tables may go there
+    if they have no room otherwise; `skew` is that of their lookups. A plan that puts more than
+    `host_capacity` bytes of a rank there is refused.
 
     Raises:
         InputError: wrong options; a model without embedding tables; no plan has room, with how many
@@ -161,9 +174,30 @@ def plan(
     menu = [_ways(table, sizes, rates, allowed) for table in found.tables]
     used = np.full(count, dense, np.int64)
     outcome = search(menu, used, held, each, progress)
+    if outcome.best is None and chosen.cache is not None:
+        _require_host(target, rates)
+        menu = [
+            [
+                *options,
+                *(
+                    hosted(way, table, sizes, rates, chosen.skew)
+                    for way in options
+                    if way.scheme != "data"
+                ),
+            ]
+            for table, options in zip(found.tables, menu, strict=True)
+        ]
+        dense += chosen.cache
+        outcome = search(menu, used + chosen.cache, held, each, progress)
     if outcome.best is None:
         raise InputError([_no_room(menu, sizes, dense, held)])
-    return _result(found, target, sizes, rates, cost, outcome, outcome.best, dense, held)
+    result = _result(found, target, sizes, rates, cost, outcome, outcome.best, dense, held)
+    if host_capacity is not None and max(result.host) > host_capacity:
+        rank = result.host.index(max(result.host))
+        said = f"rank {rank} has {max(result.host):,} bytes of tables on its host"
+        near = f"{host_capacity:,}, as given; schemes row spreads them evenly"
+        raise InputError([Problem("", "host_capacity", said, near)])
+    return result
 
 
 def _sized(platform: Platform | str | os.PathLike[str], ranks: int | None) -> Platform:
@@ -207,6 +241,14 @@ def dense_bytes(model: Dlrm, sizes: DlrmSizes, chosen: Options) -> int:
     return model.dense_parameters * held + inputs * sizes.local_batch * sizes.dense
 
 
+def _require_host(platform: Platform, rates: Rates) -> None:
+    """Refuses tables on hosts where the platform has no way to them."""
+    if rates.host == float("inf"):
+        said = "is missing: tables have no room in the NPUs' memory, and go to the hosts'"
+        allowed = "such as {model: link, sharing: per_npu, bandwidth: 31 GB/s, latency: 1 us}"
+        raise InputError([Problem(platform.source, "remote_memory", said, allowed)])
+
+
 def _schemes(wanted: Sequence[str] | None) -> tuple[str, ...]:
     """The schemes that may be taken."""
     unknown = [scheme for scheme in wanted or () if scheme not in SHARD_SCHEMES]
@@ -235,7 +277,10 @@ def _no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: 
         f"tables, optimizer state and buffers need {least:,} bytes over all ranks, and the MLPs "
         f"{dense:,} on each; {sizes.ranks} ranks have {capacity:,} each"
     )
-    allowed = "more memory; 16-bit tables (embedding_width 2); rowwise_adagrad or sgd"
+    allowed = (
+        "more memory; 16-bit tables (embedding_width 2); rowwise_adagrad or sgd; a cache, for "
+        "tables on hosts"
+    )
     if capacity > dense:
         allowed = f"about {-(-least // (capacity - dense))} ranks or more; {allowed}"
     return Problem("", "capacity", said, allowed)
@@ -260,8 +305,10 @@ def _result(
             ranks = places
         elif way.place == "node":
             ranks = everywhere[places[0] * each : (places[0] + 1) * each]
-        tables.append(TablePlan(table.name, table.rows, table.dim, way.scheme, ranks))
+        planned = TablePlan(table.name, table.rows, table.dim, way.scheme, ranks, tier=way.tier)
+        tables.append(planned)
     sharding = ShardingPlan(model.name, sizes.ranks, each, tuple(tables))
+    on_hosts = placement_of(sharding, model.tables).host
     return Plan(
         model.name,
         platform.name,
@@ -273,5 +320,7 @@ def _result(
         tuple(best.memory.tolist()),
         dense,
         capacity,
+        tuple(sum(load.bytes(sizes.embedding, sizes.optimizer)) for load in on_hosts)
+        or (0,) * sizes.ranks,
         found.heuristics,
     )

@@ -74,7 +74,7 @@ def search(
     """The best plan found for tables with these `ways`, where each rank has `room` bytes and has
     `used` some of them."""
     ranks = len(used)
-    menu = Menu.of(ways, ranks, ranks_per_node, room - int(used.min(initial=0)))
+    menu = Menu.of(ways, ranks, ranks_per_node, room - int(used.min()))
     bound = lower_bound(menu)
     scores = dict.fromkeys(HEURISTICS, float("inf"))
     if not np.isfinite(bound):

@@ -85,8 +85,11 @@ def _lead(data: Data) -> str:
     schemes = ", ".join(f"{count:,} {name}" for name, count in data["schemes"].items())
     ranks = counted(data["ranks"], "rank")
     nodes = f"{data['ranks_per_node']} to a node"
+    on_hosts = data["on_hosts"]
+    away = f" On hosts: {on_hosts:,}, up to {max(data['host_bytes']):,} bytes of a rank."
     return (
         f"{data['model']} on {ranks} of {data['platform']}, {nodes}. Tables by scheme: {schemes}."
+        f"{away if on_hosts else ''}"
     )
 
 

@@ -19,7 +19,7 @@ from armillary.model.dlrm import EmbeddingTable
 from armillary.model.sharding_plan import ShardingPlan
 from armillary.model.sharding_plan_file import read_plan
 from armillary.planner.bound import Menu, lower_bound
-from armillary.planner.costs import Way, platform_rates, volume_rates, ways
+from armillary.planner.costs import Way, hosted, platform_rates, volume_rates, ways
 from armillary.planner.partition import Shards, by_memory, by_node, differencing, greedy, improved
 from armillary.planner.search import Found, search
 
@@ -211,6 +211,39 @@ def test_a_plan_keeps_to_the_schemes_that_are_allowed() -> None:
         arm.plan("dlrm-mlperf", "zionex", 16, schemes=("rows",))
     with pytest.raises(arm.InputError, match=r"has no scheme that is allowed \(allowed: one of"):
         arm.plan("dlrm-mlperf", "zionex", 16, schemes=("row",))
+
+
+def test_tables_without_room_go_to_hosts(tmp_path: Path) -> None:
+    """Model F has 24.2 TB; NPUs have 5. The simulator has the plan's memory."""
+    cache = 20 * 10**9
+    with pytest.raises(arm.InputError, match="a cache, for tables on hosts"):
+        arm.plan("dlrm-neo-f", "zionex", 128)
+    found = arm.plan("dlrm-neo-f", "zionex", 128, cache=cache, schemes=("row",))
+    assert found.on_hosts > 0
+    assert max(found.memory) <= found.capacity
+    away = sum(
+        table.rows * (2 * table.columns + 4)
+        for table in found.sharding.tables
+        if table.tier == "host"
+    )
+    assert sum(found.host) == pytest.approx(away, rel=1e-6)
+    found.write(tmp_path / "plan.yml")
+    workload = arm.workload.dlrm("dlrm-neo-f", dp=128, plan=str(tmp_path / "plan.yml"), cache=cache)
+    assert workload.summary is not None
+    held = workload.summary.classes[0].memory.total
+    assert max(found.memory) == pytest.approx(held, rel=1e-3)
+    with pytest.raises(arm.InputError, match=r"host_capacity: rank 0 has .* bytes of tables"):
+        arm.plan("dlrm-neo-f", "zionex", 128, cache=cache, schemes=("row",), host_capacity=10**9)
+
+
+def test_the_cost_of_a_table_on_the_host_by_hand() -> None:
+    """Every row of a small table is looked up: it is fetched and written back once."""
+    table, size = EmbeddingTable("t", 100, 64, 16), sizes(4, 4)
+    (whole, *_) = ways(table, size, volume_rates())
+    away = hosted(whole, table, size, volume_rates(), 0.0)
+    row = 64 * 2 + 4
+    assert away.costs[0] - whole.costs[0] == pytest.approx(2 * 100 * row)
+    assert whole.memory[0] - away.memory[0] == 100 * row
 
 
 def test_a_byte_within_a_node_and_across_nodes_costs_what_its_links_do() -> None:
