@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from armillary.model.dlrm import parse
-from armillary.studies import neo, neo_memory, neo_optimizations, study
+from armillary.model.messages import FORMATS, Messages
+from armillary.studies import neo, neo_memory, neo_messages, neo_optimizations, study
 
 
 @pytest.mark.parametrize("name", ["dlrm-neo-a", "dlrm-neo-f", "dlrm-neo-i"])
@@ -53,3 +54,14 @@ def test_presets_reach_the_rates_of_appendix_a() -> None:
     for row in study("neo-benchmarks").rows(("analytical",)):
         if row.reference.value is not None:
             assert row.ratio == pytest.approx(1, abs=0.05), row.setup
+
+
+def test_messages_are_tried_in_every_exchange_and_format() -> None:
+    """The first run is the paper's; half of the tables have a reduce-scatter."""
+    found = [Messages.parse(text) for text in neo_messages.RUNS.values()]
+    assert (found[0].forward, found[0].backward) == ("fp16", "bf16")
+    for name in Messages.__slots__:
+        assert {getattr(each, name) for each in found} >= {"fp32", "int8", "fp8"}
+    assert {format_ for each in found for format_ in (each.forward, each.backward)} == set(FORMATS)
+    schemes = [table.scheme for table in neo_messages._plan().tables]
+    assert abs(schemes.count("row") - schemes.count("table")) <= 1
