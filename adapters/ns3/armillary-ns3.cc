@@ -11,6 +11,7 @@
 #include "ns3/traffic-control-module.h"
 #include "routes.h"
 #include "settings.h"
+#include "tcp.h"
 
 using namespace ns3;
 
@@ -118,6 +119,7 @@ private:
         ObjectFactory factory;
         factory.SetTypeId(Events::GetTypeId());
         Simulator::SetScheduler(factory);
+        Tcp::GetTypeId();  // registers it
         auto set = [](const std::string& name, const AttributeValue& value) {
             if (!Config::SetDefaultFailSafe(name, value))
                 throw std::runtime_error("ns-3 does not take this value of " + name);
@@ -170,7 +172,7 @@ private:
 
     void install(Ptr<Node> node, Ptr<Routes> routes) {
         for (const char* name : {"ns3::ArpL3Protocol", "ns3::Ipv4L3Protocol", "ns3::Icmpv4L4Protocol",
-                                 "ns3::TrafficControlLayer", "ns3::TcpL4Protocol"}) {
+                                 "ns3::TrafficControlLayer", "armillary::Tcp"}) {
             ObjectFactory factory(name);
             node->AggregateObject(factory.Create<Object>());
         }
@@ -289,10 +291,12 @@ private:
         auto& connection = simulation->connections_[size_t(src) * simulation->npus_ + dst];
         socket->SetRecvCallback(
             MakeBoundCallback(&Simulation::receives, simulation, connection.get()));
+        simulation->nodes_[dst]->GetObject<Tcp>()->know(socket);
         socket->TraceConnectWithoutContext("Tx", MakeBoundCallback(&Simulation::answers, simulation));
     }
-    static void connected(Simulation*, Connection* connection, Ptr<Socket>) {
+    static void connected(Simulation* simulation, Connection* connection, Ptr<Socket> socket) {
         connection->connected = true;
+        simulation->nodes_[connection->src]->GetObject<Tcp>()->know(socket);
         pump(connection);
     }
     static void refused(Connection* connection, Ptr<Socket>) {
