@@ -142,6 +142,15 @@ impl Engine {
         self.folder = Some(folder);
     }
 
+    /// Waits until nothing is read or written in the background.
+    ///
+    /// # Errors
+    ///
+    /// A disk that failed, now or before.
+    pub fn settle(&self) -> Result<(), Fault> {
+        self.residency.settle()
+    }
+
     /// Makes the tables, as they are now, the checkpoint of their folder.
     ///
     /// # Errors

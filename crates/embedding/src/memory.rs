@@ -4,17 +4,13 @@
 
 use std::io::Error;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Pages that start with zeros. Python may hold views of them, so all access is through pointers.
 pub struct Memory {
-    start: NonNull<u8>,
-    bytes: usize,
+    start: AtomicPtr<u8>,
+    bytes: AtomicUsize,
 }
-
-// SAFETY: the pages belong to this value alone; who reads and writes them keeps accesses apart.
-unsafe impl Send for Memory {}
-// SAFETY: as above. A shared reference gives a pointer, which only unsafe code can follow.
-unsafe impl Sync for Memory {}
 
 impl Memory {
     /// `bytes` zeros. Huge pages are asked for, because random rows miss the small ones' TLB.
@@ -23,45 +19,102 @@ impl Memory {
     ///
     /// The operating system has no such range of addresses.
     pub fn new(bytes: usize) -> Result<Self, Error> {
-        if bytes == 0 {
-            return Ok(Self { start: NonNull::dangling(), bytes });
-        }
-        let (rights, kind) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new anonymous mapping at an address of the system's choice touches no other.
-        let start = unsafe { libc::mmap(null_mut(), bytes, rights, kind, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(Error::last_os_error());
-        }
-        #[cfg(target_os = "linux")]
-        // SAFETY: the range was mapped just now. The call is advice; its refusal changes nothing.
-        unsafe {
-            libc::madvise(start, bytes, libc::MADV_HUGEPAGE);
-        }
-        let start =
-            NonNull::new(start.cast()).ok_or_else(|| Error::other("a page at address 0"))?;
-        Ok(Self { start, bytes })
+        Ok(Self { start: AtomicPtr::new(mapped(bytes)?), bytes: AtomicUsize::new(bytes) })
     }
 
     /// The first byte.
     pub fn start(&self) -> *mut u8 {
-        self.start.as_ptr()
+        self.start.load(Ordering::Relaxed)
     }
 
     /// The number of bytes.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes.load(Ordering::Relaxed)
     }
+
+    /// Makes it larger, or smaller. New bytes at the end have any value, and the
+    /// first byte may move.
+    ///
+    /// # Errors
+    ///
+    /// The operating system has no such range of addresses. Nothing is changed then.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the memory meanwhile, or an earlier pointer into it later.
+    pub(crate) unsafe fn resize(&self, bytes: usize) -> Result<(), Error> {
+        let (old, before) = (self.start(), self.bytes());
+        if bytes == before {
+            return Ok(());
+        }
+        // SAFETY: this value mapped the old range; nobody uses it, as the caller knows.
+        let start = unsafe { moved(old, before, bytes)? };
+        self.start.store(start, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// New pages of zeros.
+fn mapped(bytes: usize) -> Result<*mut u8, Error> {
+    if bytes == 0 {
+        return Ok(NonNull::dangling().as_ptr());
+    }
+    let (rights, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new anonymous mapping at an address of the system's choice touches no other.
+    let start = unsafe { libc::mmap(null_mut(), bytes, rights, kind, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(Error::last_os_error());
+    }
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range was mapped just now. The call is advice; its refusal changes nothing.
+    unsafe {
+        libc::madvise(start, bytes, libc::MADV_HUGEPAGE);
+    }
+    Ok(start.cast())
+}
+
+/// Gives pages back.
+///
+/// # Safety
+///
+/// They are those of `mapped`, and nobody uses them.
+unsafe fn unmapped(start: *mut u8, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: the caller's.
+        unsafe { libc::munmap(start.cast(), bytes) };
+    }
+}
+
+/// The pages of `mapped` with another size.
+///
+/// # Safety
+///
+/// Nobody uses them.
+unsafe fn moved(start: *mut u8, before: usize, bytes: usize) -> Result<*mut u8, Error> {
+    #[cfg(target_os = "linux")]
+    if before > 0 && bytes > 0 {
+        // SAFETY: the caller's.
+        let found = unsafe { libc::mremap(start.cast(), before, bytes, libc::MREMAP_MAYMOVE) };
+        if found == libc::MAP_FAILED {
+            return Err(Error::last_os_error());
+        }
+        return Ok(found.cast());
+    }
+    let found = mapped(bytes)?;
+    // SAFETY: both ranges are mapped and have as many bytes; nobody uses the old one.
+    unsafe {
+        std::ptr::copy_nonoverlapping(start, found, before.min(bytes));
+        unmapped(start, before);
+    }
+    Ok(found)
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            // SAFETY: `new` mapped exactly this range, and it is unmapped only here.
-            unsafe {
-                libc::munmap(self.start.as_ptr().cast(), self.bytes);
-            }
-        }
+        // SAFETY: this value mapped exactly this range, and nobody uses it any more.
+        unsafe { unmapped(self.start(), self.bytes()) };
     }
 }
 
@@ -78,6 +131,21 @@ mod tests {
             assert_eq!(all.len(), bytes);
             assert!(all.iter().all(|&byte| byte == 0));
             all.fill(7);
+        }
+    }
+
+    #[test]
+    fn memory_keeps_its_bytes_when_its_size_changes() {
+        let memory = Memory::new(5000).unwrap();
+        for (bytes, kept) in [(9 << 20, 5000), (100, 100), (5 << 20, 100), (0, 0), (3, 0)] {
+            // SAFETY: nothing else refers to the memory.
+            let all = unsafe {
+                std::slice::from_raw_parts_mut(memory.start(), memory.bytes()).fill(7);
+                memory.resize(bytes).unwrap();
+                std::slice::from_raw_parts_mut(memory.start(), memory.bytes())
+            };
+            assert_eq!(all.len(), bytes);
+            assert!(all[..kept].iter().all(|&byte| byte == 7));
         }
     }
 

@@ -122,7 +122,7 @@ impl Table {
 
     /// Rows of the memory.
     pub(crate) fn held(&self) -> u64 {
-        self.cache.as_ref().map_or(self.rows, |cache| cache.slots())
+        self.cache.as_ref().map_or(self.rows, |cache| cache.places())
     }
 
     /// Bytes from row to row.

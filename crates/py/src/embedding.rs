@@ -311,6 +311,11 @@ impl Embedding {
         py.detach(|| self.0.prefetch(&batch)).map_err(|found| fault(py, &found))
     }
 
+    /// Waits until caches read and write nothing in the background.
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.settle()).map_err(|found| fault(py, &found))
+    }
+
     /// Makes the tables, as they are now, the checkpoint of their folder.
     fn commit(&mut self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.commit()).map_err(|found| fault(py, &found))
@@ -354,6 +359,7 @@ impl Embedding {
             ("lookups", counts.lookups),
             ("misses", counts.misses),
             ("evictions", counts.evictions),
+            ("overflow_rows", counts.guests),
             ("rows_read", counts.read),
             ("rows_written", counts.written),
             ("rows_moved", traffic.1),

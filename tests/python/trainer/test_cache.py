@@ -155,9 +155,6 @@ def test_what_caches_cannot_be_is_said(tmp_path: Path) -> None:
         )
     with pytest.raises(InputError, match="is not on a disk"):
         cached().checkpoint()
-    small = cached(memory=8000)
-    with pytest.raises(InputError, match=r"a batch of 190 rows, but its cache has"):
-        small(batch(0))
 
 
 def worker(folder: str) -> None:

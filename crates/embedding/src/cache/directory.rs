@@ -2,10 +2,15 @@
 //!
 //! A row's hash names its home set. Rows of the batches under way are pinned. Where a set has
 //! nothing but pinned rows, a row goes to the next set with room, and the sets that it passed count
-//! it, so that a lookup knows how far to search. So any batch fits whose rows are not more than the
-//! slots, however they are spread over the sets.
+//! it, so that a lookup knows how far to search. So slots suffice for a batch whose rows are not more
+//! than they are, however its rows are spread over the sets. The rest of a larger batch has *guest*
+//! slots behind them, until the next batch.
+#![allow(unsafe_code)] // The rows of slots are in memory that grows.
 
+use crate::memory::Memory;
 use crate::random::mix;
+use std::collections::BTreeMap;
+use std::io::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,14 +38,27 @@ pub struct Evicted {
     pub dirty: bool,
 }
 
-/// The row of each slot. Kernels read those of the rows that they work on, while another thread gives
-/// other slots other rows.
+/// The row of each slot, those of guests at the end. Kernels read those of the rows that they work
+/// on, while another thread gives other slots other rows.
 pub type Names = [AtomicU64];
+
+/// The numbers in some memory.
+///
+/// # Safety
+///
+/// Its size does not change meanwhile.
+pub unsafe fn names(memory: &Memory) -> &Names {
+    // SAFETY: the memory begins with this many words, which are only used as atomic ones.
+    unsafe { std::slice::from_raw_parts(memory.start().cast(), memory.bytes() / NAME) }
+}
+
+/// Bytes of a name.
+const NAME: usize = size_of::<AtomicU64>();
 
 /// The rows of all slots.
 pub struct Directory {
     policy: Policy,
-    names: Arc<Names>,
+    names: Arc<Memory>,
     /// A byte of each row's hash; 0 for an empty slot.
     prints: Vec<[u8; WAYS]>,
     /// The last batch of each slot's row.
@@ -50,6 +68,9 @@ pub struct Directory {
     dirty: Vec<bool>,
     /// Rows that passed each set because it was full.
     passed: Vec<u32>,
+    /// The slots of guests, and whether they were changed.
+    guests: BTreeMap<u64, usize>,
+    changed_guests: bool,
 }
 
 /// The home of a row, and the byte of its hash that its slot keeps.
@@ -61,31 +82,70 @@ pub struct Home {
 
 impl Directory {
     /// Empty slots, `WAYS` for each of `sets` sets.
-    pub fn new(sets: usize, policy: Policy) -> Self {
+    pub fn new(sets: usize, policy: Policy) -> Result<Self, Error> {
         let slots = sets * WAYS;
-        Self {
+        Ok(Self {
             policy,
-            names: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            names: Arc::new(Memory::new(slots * NAME)?),
             prints: vec![[0; WAYS]; sets],
             stamps: vec![0; slots],
             counts: vec![0; slots],
             dirty: vec![false; slots],
             passed: vec![0; sets],
-        }
+            guests: BTreeMap::new(),
+            changed_guests: false,
+        })
     }
 
-    /// The row of each slot.
-    pub fn names(&self) -> &Arc<Names> {
+    /// Memory with the row of each slot.
+    pub fn names(&self) -> &Arc<Memory> {
         &self.names
+    }
+
+    fn words(&self) -> &Names {
+        // SAFETY: the size changes in `seat` only, which borrows this value alone.
+        unsafe { names(&self.names) }
     }
 
     /// The row of a slot.
     #[inline(always)]
     pub fn name(&self, slot: usize) -> u64 {
-        self.names[slot].load(Ordering::Relaxed)
+        self.words()[slot].load(Ordering::Relaxed)
     }
 
-    /// The number of slots.
+    /// Gives a row that has no slot one behind the others. Its name is there after `seat`.
+    pub fn invite(&mut self, row: u64) -> usize {
+        let next = self.slots() + self.guests.len();
+        *self.guests.entry(row).or_insert(next)
+    }
+
+    /// The slot of a guest.
+    pub fn guest(&self, row: u64) -> Option<usize> {
+        self.guests.get(&row).copied()
+    }
+
+    /// Makes room for the names of all slots, those of guests too. Returns the number of slots.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses the names meanwhile.
+    pub unsafe fn seat(&mut self) -> Result<usize, Error> {
+        let slots = self.slots() + self.guests.len();
+        // SAFETY: the caller's.
+        unsafe { self.names.resize(slots * NAME)? };
+        for (&row, &slot) in &self.guests {
+            self.words()[slot].store(row, Ordering::Relaxed);
+        }
+        Ok(slots)
+    }
+
+    /// Forgets the guests.
+    pub fn dismiss(&mut self) {
+        self.guests.clear();
+        self.changed_guests = false;
+    }
+
+    /// The number of slots, without those of guests.
     pub fn slots(&self) -> usize {
         self.stamps.len()
     }
@@ -117,10 +177,11 @@ impl Directory {
                 }
                 found &= found - 1;
             }
-            if self.passed[set] == 0 {
+            let next = self.next(set);
+            if self.passed[set] == 0 || next == home.set {
                 return None;
             }
-            set = self.next(set);
+            set = next;
         }
     }
 
@@ -161,7 +222,7 @@ impl Directory {
         if self.policy == Policy::Lfu && self.counts[slot] == u32::MAX {
             self.counts[set * WAYS..(set + 1) * WAYS].iter_mut().for_each(|count| *count /= 2);
         }
-        self.names[slot].store(row, Ordering::Relaxed);
+        self.words()[slot].store(row, Ordering::Relaxed);
         self.prints[set][slot % WAYS] = home.print;
         self.dirty[slot] = false;
         self.touch(slot, now);
@@ -206,17 +267,32 @@ impl Directory {
 
     /// Notes that the rows of slots were changed.
     pub fn mark(&mut self, slots: &[u32]) {
-        slots.iter().for_each(|&slot| self.dirty[slot as usize] = true);
+        for &slot in slots {
+            match self.dirty.get_mut(slot as usize) {
+                Some(dirty) => *dirty = true,
+                None => self.changed_guests = true,
+            }
+        }
     }
 
-    /// Notes that the row of a slot is as the slower tier has it.
-    pub fn clean(&mut self, slot: usize) {
-        self.dirty[slot] = false;
+    /// Notes that the rows of all slots are as the slower tier has them.
+    pub fn clean(&mut self) {
+        self.dirty.fill(false);
+        self.changed_guests = false;
     }
 
-    /// Slots whose rows were changed, in order.
-    pub fn changed(&self) -> Vec<u32> {
-        (0..self.slots() as u32).filter(|&slot| self.dirty[slot as usize]).collect()
+    /// Slots whose rows were changed, in order, and these rows.
+    pub fn changed(&self) -> Vec<(u32, u64)> {
+        let slots = (0..self.slots()).filter(|&slot| self.dirty[slot]);
+        let mut found: Vec<_> = slots.map(|slot| (slot as u32, self.name(slot))).collect();
+        found.extend(self.changed_guests());
+        found
+    }
+
+    /// Slots and rows of guests, if they were changed.
+    pub fn changed_guests(&self) -> Vec<(u32, u64)> {
+        let guests = self.guests.iter().filter(|_| self.changed_guests);
+        guests.map(|(&row, &slot)| (slot as u32, row)).collect()
     }
 }
 
@@ -257,7 +333,7 @@ mod tests {
     #[test]
     fn the_least_recent_or_the_least_frequent_row_leaves() {
         for (policy, expected) in [(Policy::Lru, 0), (Policy::Lfu, 1)] {
-            let mut directory = Directory::new(1, policy);
+            let mut directory = Directory::new(1, policy).unwrap();
             for row in 0..WAYS as u64 {
                 let home = directory.home(row);
                 let (slot, evicted) = directory.insert(row, home, 1 + row as u32, 0).unwrap();
@@ -275,14 +351,25 @@ mod tests {
 
     #[test]
     fn pinned_rows_stay_and_fill_all_slots() {
-        let mut directory = Directory::new(5, Policy::Lru);
+        let mut directory = Directory::new(5, Policy::Lru).unwrap();
         let slots = 5 * WAYS as u64;
         for row in 0..slots {
             let home = directory.home(row * 7);
             assert!(directory.insert(row * 7, home, 1, 1).is_some());
         }
         let home = directory.home(3);
+        assert!(directory.find(3, home).is_none());
         assert!(directory.insert(3, home, 1, 1).is_none());
+        assert_eq!((directory.invite(3), directory.invite(9)), (160, 161));
+        assert_eq!((directory.invite(3), directory.guest(9)), (160, Some(161)));
+        // SAFETY: nothing else uses the directory.
+        assert_eq!(unsafe { directory.seat() }.unwrap(), 162);
+        assert_eq!((directory.name(160), directory.name(161)), (3, 9));
+        directory.mark(&[161, 4]);
+        let slot_4 = (4, directory.name(4));
+        assert_eq!(directory.changed(), [slot_4, (160, 3), (161, 9)]);
+        directory.dismiss();
+        assert_eq!((directory.guest(9), directory.changed()), (None, vec![slot_4]));
         let mut found: Vec<usize> = (0..slots)
             .map(|row| directory.find(row * 7, directory.home(row * 7)).unwrap())
             .collect();
@@ -298,7 +385,7 @@ mod tests {
             lfu: bool,
         ) {
             let policy = if lfu { Policy::Lfu } else { Policy::Lru };
-            let mut directory = Directory::new(3, policy);
+            let mut directory = Directory::new(3, policy).unwrap();
             let mut model: BTreeMap<u64, (usize, bool)> = BTreeMap::new();
             for (number, rows) in batches.iter().enumerate() {
                 let now = number as u32 + 1;

@@ -4,7 +4,8 @@
 //! of slots, whose rows are read, and pinned until the next batch (`residency.rs`). The kernels then
 //! work on slots as on the rows of a table in memory, so that results have the same bits. Changed
 //! rows are written when they make room (write-back). The rows of the next batch may be read while
-//! this one is under way.
+//! this one is under way. A batch with more rows than slots has the rest behind them, in memory that
+//! is there for this batch only.
 
 mod directory;
 mod disk;
@@ -73,7 +74,8 @@ pub struct Cache {
     store: Mutex<Store>,
     /// File of the slower tier; empty if it is memory.
     path: PathBuf,
-    names: Arc<Names>,
+    names: Arc<Memory>,
+    slots: usize,
     /// Bytes that a slot takes, and bytes that the cache takes without any.
     size: (u64, u64),
 }
@@ -103,6 +105,7 @@ struct Plan {
     out: Vec<(u32, u64)>,
     into: Vec<(u32, u64)>,
     evicted: u64,
+    guests: u64,
 }
 
 impl Cache {
@@ -161,7 +164,7 @@ impl Cache {
                 (Store::File(Box::new(log)), Some(path))
             }
         };
-        let directory = Directory::new(sets, caching.policy);
+        let directory = Directory::new(sets, caching.policy).map_err(no_memory)?;
         Ok(Self {
             name: shape.name.to_string(),
             rows: rows().map_err(no_memory)?,
@@ -171,6 +174,7 @@ impl Cache {
                 .then(|| named(caching.seed, &shape.part.whole))
                 .filter(|_| held != stored),
             names: Arc::clone(directory.names()),
+            slots,
             directory: Mutex::new(directory),
             store: Mutex::new(store),
             path: path.unwrap_or_default(),
@@ -178,9 +182,14 @@ impl Cache {
         })
     }
 
-    /// The number of slots.
+    /// The number of slots, without those of guests.
     pub fn slots(&self) -> u64 {
-        self.names.len() as u64
+        self.slots as u64
+    }
+
+    /// The number of slots, with those of guests.
+    pub fn places(&self) -> u64 {
+        self.names().len() as u64
     }
 
     /// Whether the slower tier is a file.
@@ -189,8 +198,10 @@ impl Cache {
     }
 
     /// The row of each slot.
+    #[allow(unsafe_code)] // As above.
     pub fn names(&self) -> &Names {
-        &self.names
+        // SAFETY: the size changes between passes only.
+        unsafe { directory::names(&self.names) }
     }
 
     /// Memory of the slots.
@@ -212,11 +223,13 @@ impl Cache {
 
     /// Makes lookups of rows those of slots, pinned for batch `now`. Slots of batches from `pinned`
     /// on keep their rows. Adds each slot once to `touched`. Returns what is to be done before the
-    /// slots have their rows, and whether all rows have a slot.
+    /// slots have their rows, and whether all rows have a slot. With `guests`, they have: those for
+    /// which there is no room get slots behind the others, which exist after `seat`.
     fn plan(
         &self,
         lookups: &mut [&mut [i64]],
         (now, pinned): (u32, u32),
+        guests: bool,
         touched: &mut Vec<u32>,
     ) -> (Plan, bool) {
         let mut guard = lock(&self.directory);
@@ -246,32 +259,76 @@ impl Cache {
                 }
             }
         }
+        let mut full = false;
         for (part, at) in missing {
             let row = lookups[part][at] as u64;
             let home = directory.home(row);
-            let slot = match directory.find(row, home) {
-                Some(slot) => {
-                    directory.touch(slot, now);
-                    slot
+            let slot = if let Some(slot) = directory.find(row, home) {
+                directory.touch(slot, now);
+                slot
+            } else if let Some(slot) = directory.guest(row) {
+                slot
+            } else {
+                let found = if full { None } else { directory.insert(row, home, now, pinned) };
+                full = found.is_none();
+                if full && !guests {
+                    return (plan, false);
                 }
-                None => {
-                    let Some((slot, evicted)) = directory.insert(row, home, now, pinned) else {
-                        return (plan, false);
-                    };
-                    touched.push(slot as u32);
-                    plan.into.push((slot as u32, row));
-                    if let Some(evicted) = evicted {
-                        plan.evicted += 1;
-                        if evicted.dirty {
-                            plan.out.push((slot as u32, evicted.row));
-                        }
+                let (slot, evicted) = found.unwrap_or_else(|| (directory.invite(row), None));
+                plan.guests += u64::from(full);
+                touched.push(slot as u32);
+                plan.into.push((slot as u32, row));
+                if let Some(evicted) = evicted {
+                    plan.evicted += 1;
+                    if evicted.dirty {
+                        plan.out.push((slot as u32, evicted.row));
                     }
-                    slot
                 }
+                slot
             };
             lookups[part][at] = slot as i64;
         }
         (plan, true)
+    }
+
+    /// Makes memory for the slots of guests.
+    ///
+    /// # Safety
+    ///
+    /// No pass is under way, and nothing is fetched.
+    #[allow(unsafe_code)] // As above.
+    unsafe fn seat(&self, directory: &mut Directory) -> Result<(), Fault> {
+        let before = self.places();
+        // SAFETY: the caller's.
+        let done = unsafe { directory.seat().and_then(|slots| self.rows.resize(slots)) };
+        done.map_err(|_| {
+            let said = format!("no memory for a batch of more rows than the {before} of its cache");
+            Fault::new(format!("table {:?}", self.name), said).allowed("smaller batches")
+        })
+    }
+
+    /// Writes changed guests to the slower tier, as of batch `now`, and forgets all of them. Returns
+    /// how many were written.
+    ///
+    /// # Safety
+    ///
+    /// As for `seat`.
+    #[allow(unsafe_code)] // As above.
+    unsafe fn dismiss(&self, now: u32) -> Result<u64, Fault> {
+        let mut directory = lock(&self.directory);
+        let changed = directory.changed_guests();
+        // SAFETY: the caller's.
+        unsafe {
+            self.write_back(&changed, now)?;
+            directory.dismiss();
+            self.seat(&mut directory)?;
+        }
+        Ok(changed.len() as u64)
+    }
+
+    /// Whether the batch under way has more rows than slots.
+    fn has_guests(&self) -> bool {
+        self.places() > self.slots()
     }
 
     /// Reads a row into a slot. Returns whether the slower tier had it; otherwise the slot gets the
@@ -354,19 +411,19 @@ impl Cache {
     ///
     /// # Safety
     ///
-    /// No thread uses the cache meanwhile.
+    /// No thread uses the cache meanwhile, and no row is changed.
     #[allow(unsafe_code)] // As above.
     pub(crate) unsafe fn import(&self, first: u64, records: &[u8]) -> Result<(), Fault> {
-        let mut directory = lock(&self.directory);
+        let directory = lock(&self.directory);
         let mut store = lock(&self.store);
         let failed = |error| failed(&self.path, &error);
         for (row, record) in (first..).zip(records.chunks_exact(self.record())) {
             store.write(row, |to| to.copy_from_slice(record)).map_err(failed)?;
             store.tidy().map_err(failed)?;
-            if let Some(slot) = directory.find(row, directory.home(row)) {
+            let found = directory.find(row, directory.home(row));
+            if let Some(slot) = found.or_else(|| directory.guest(row)) {
                 // SAFETY: the caller's.
                 unsafe { self.rows.unpack(record, slot) };
-                directory.clean(slot);
             }
         }
         Ok(())
@@ -380,11 +437,10 @@ impl Cache {
     #[allow(unsafe_code)] // As above.
     unsafe fn flush(&self, now: u32) -> Result<u64, Fault> {
         let mut directory = lock(&self.directory);
-        let name = |slot: u32| (slot, directory.name(slot as usize));
-        let changed: Vec<(u32, u64)> = directory.changed().into_iter().map(name).collect();
+        let changed = directory.changed();
         // SAFETY: the caller's.
         unsafe { self.write_back(&changed, now)? };
-        changed.iter().for_each(|&(slot, _)| directory.clean(slot as usize));
+        directory.clean();
         Ok(changed.len() as u64)
     }
 }

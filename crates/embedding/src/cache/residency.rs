@@ -3,11 +3,10 @@
 
 use super::disk::Pages;
 use super::store::Store;
-use super::{Cache, Plan, WAYS, failed, lock};
+use super::{Cache, Plan, failed, lock};
 use crate::batch::{Batch, Integers};
 use crate::fault::Fault;
 use crate::tasks;
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -27,6 +26,8 @@ pub struct Counts {
     pub misses: u64,
     /// Rows that made room.
     pub evictions: u64,
+    /// Rows of batches for which no slot was left.
+    pub guests: u64,
     /// Changed rows that were written to the slower tier.
     pub written: u64,
     /// Rows that were read from the slower tier; others got their initial values.
@@ -44,6 +45,7 @@ impl Counts {
         self.lookups += other.lookups;
         self.misses += other.misses;
         self.evictions += other.evictions;
+        self.guests += other.guests;
         self.written += other.written;
         self.read += other.read;
     }
@@ -102,8 +104,8 @@ struct Translation {
 
 /// What came of a request.
 struct Fetched {
-    /// The batch, or why its rows don't fit.
-    batch: Result<Translation, Fault>,
+    /// The batch; nothing if its rows don't fit.
+    batch: Option<Translation>,
     counts: Counts,
 }
 
@@ -112,16 +114,22 @@ impl Request {
         self.bounds == bounds && self.indices.is(batch.indices)
     }
 
-    /// Fetches the rows for batch `now`, while those of batches from `pinned` on stay.
+    /// Fetches the rows for batch `now`, while those of batches from `pinned` on stay. With `guests`,
+    /// its rows fit in any case; then nothing else may use the caches.
     ///
     /// # Errors
     ///
     /// A failure after which the caches can't be used any more.
-    fn fetch(self, now: u32, pinned: u32, threads: usize) -> Result<Fetched, Fault> {
+    fn fetch(
+        self,
+        (now, pinned): (u32, u32),
+        guests: bool,
+        threads: usize,
+    ) -> Result<Fetched, Fault> {
         let mut slots = self.indices.wide();
         let mut plans = Vec::with_capacity(self.caches.len());
         let mut touched = vec![Vec::new(); self.caches.len()];
-        let mut full = None;
+        let mut fits = true;
         let mut counts = Counts::default();
         for (at, cache) in self.caches.iter().enumerate() {
             let (mut parts, mut rest, mut done) = (Vec::new(), &mut slots[..], 0);
@@ -136,39 +144,24 @@ impl Request {
                     parts.push(part);
                 }
             }
-            let (plan, fits) = cache.plan(&mut parts, (now, pinned), &mut touched[at]);
+            let plan;
+            (plan, fits) = cache.plan(&mut parts, (now, pinned), guests, &mut touched[at]);
             counts.misses += plan.into.len() as u64;
             counts.evictions += plan.evicted;
             counts.written += plan.out.len() as u64;
+            counts.guests += plan.guests;
+            if plan.guests > 0 {
+                // SAFETY: nothing else uses the caches, as the caller knows.
+                unsafe { cache.seat(&mut lock(&cache.directory))? };
+            }
             plans.push(plan);
             if !fits {
-                full = Some(self.too_many(at));
                 break;
             }
         }
         counts.read = carry_out(&self.caches, &plans, now, threads)?;
-        let batch = match full {
-            Some(fault) => Err(fault),
-            None => Ok(Translation { request: self, slots, touched, now }),
-        };
+        let batch = fits.then_some(Translation { request: self, slots, touched, now });
         Ok(Fetched { batch, counts })
-    }
-
-    /// The fault of a batch with more rows than a cache has slots.
-    fn too_many(&self, at: usize) -> Fault {
-        let (cache, indices) = (&self.caches[at], self.indices.wide());
-        let features =
-            (0..self.cache_of.len()).filter(|&feature| self.cache_of[feature] == Some(at));
-        let rows: HashSet<i64> = features
-            .flat_map(|feature| &indices[self.bounds[feature]..self.bounds[feature + 1]])
-            .copied()
-            .collect();
-        let (slot, fixed) = cache.size;
-        let said = format!("a batch of {} rows, but its cache has {}", rows.len(), cache.slots());
-        let needed = slot * rows.len().next_multiple_of(WAYS) as u64 + fixed;
-        Fault::new(format!("table {:?}", cache.name), said).allowed(format!(
-            "a cache of {needed} bytes or more for this table, or smaller batches"
-        ))
     }
 }
 
@@ -270,12 +263,24 @@ impl State {
                 Ok(Fetched { batch, counts }) => {
                     self.counts.add(&counts);
                     // Without a batch, its rows don't fit with those of the current one.
-                    self.fetched = batch.ok();
+                    self.fetched = batch;
                 }
                 Err(fault) => self.broken = Some(fault),
             }
         }
         self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// Makes a batch the current one, while nothing else uses the caches.
+    fn fetch(&mut self, caches: &Caches, request: Request, now: u32) -> Result<(), Fault> {
+        for cache in &caches.caches {
+            // SAFETY: the state is locked, so no pass is under way; nothing is fetched.
+            self.counts.written += unsafe { cache.dismiss(now)? };
+        }
+        let Fetched { batch, counts } = request.fetch((now, now), true, caches.threads)?;
+        self.counts.add(&counts);
+        self.current = batch;
+        Ok(())
     }
 
     /// The number of a new batch.
@@ -312,7 +317,7 @@ impl Residency {
     ///
     /// # Errors
     ///
-    /// The rows do not fit; a disk that fails.
+    /// Too little memory; a disk that fails.
     pub fn hold(
         &self,
         caches: &Caches,
@@ -339,16 +344,11 @@ impl Residency {
         } else {
             (state.current, state.fetched) = (None, None);
             let now = state.next();
-            match caches.request(batch, bounds).fetch(now, now, caches.threads) {
-                Ok(Fetched { batch, counts }) => {
-                    state.counts.add(&counts);
-                    state.current = Some(batch?);
-                }
-                Err(fault) => {
-                    state.broken = Some(fault.clone());
-                    return Err(fault);
-                }
+            let done = state.fetch(caches, caches.request(batch, bounds), now);
+            if let Err(fault) = &done {
+                state.broken = Some(fault.clone());
             }
+            done?;
         }
         state.counts.stall += start.elapsed().as_secs_f64();
         Ok(Held(state))
@@ -364,12 +364,26 @@ impl Residency {
         let mut state = lock(&self.0);
         state.settle()?;
         state.fetched = None;
+        if caches.caches.iter().any(|cache| cache.has_guests()) {
+            // What the slower tier has of guests is old, and no slot is free.
+            return Ok(());
+        }
         let now = state.next();
         let pinned = state.current.as_ref().map_or(now, |current| current.now);
         let request = caches.request(batch, bounds(batch, offsets, caches.cache_of.len()));
         let threads = caches.threads;
-        state.pending = Some(std::thread::spawn(move || request.fetch(now, pinned, threads)));
+        state.pending =
+            Some(std::thread::spawn(move || request.fetch((now, pinned), false, threads)));
         Ok(())
+    }
+
+    /// Waits until nothing is read or written in the background.
+    ///
+    /// # Errors
+    ///
+    /// A disk that failed, now or before.
+    pub fn settle(&self) -> Result<(), Fault> {
+        lock(&self.0).settle()
     }
 
     /// Writes all changed rows to the slower tiers, then does `work`, while no pass is under way and

@@ -6,6 +6,7 @@ use crate::lanes::{Bf16, Element, F16, Kernel, Lanes, Level, Stored, WIDTH, call
 use crate::lanes::{F32, load_part};
 use crate::memory::Memory;
 use crate::precision::Precision;
+use std::io::Error;
 use std::sync::Arc;
 
 /// The rows of a cache, and how the slower tier stores them.
@@ -26,6 +27,21 @@ pub struct Rows {
 pub type Chance = Option<(u32, u32)>;
 
 impl Rows {
+    /// Makes room for `slots` rows.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the rows meanwhile.
+    pub unsafe fn resize(&self, slots: usize) -> Result<(), Error> {
+        // SAFETY: the caller's.
+        unsafe { self.weights.resize(slots * self.held.row(self.dim))? };
+        for (part, numbers) in self.state.iter().zip(&self.numbers) {
+            // SAFETY: the caller's.
+            unsafe { part.resize(slots * 4 * numbers)? };
+        }
+        Ok(())
+    }
+
     /// Bytes of a record.
     pub fn bytes(&self) -> usize {
         self.stored.row(self.dim) + 4 * self.numbers.iter().sum::<usize>()
