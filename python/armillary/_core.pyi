@@ -152,6 +152,12 @@ class Embedding:
         Raises:
             InputError: a fault of the batch.
         """
+    def settle(self) -> None:
+        """Waits until caches read and write nothing in the background.
+
+        Raises:
+            InputError: a disk failed, now or before.
+        """
     def commit(self) -> None:
         """Makes the tables, as they are now, the checkpoint of their folder.
 

@@ -235,6 +235,14 @@ class EmbeddingCollection(torch.nn.Module):
         """Whether all tables are on a disk, so that `checkpoint` can be called."""
         return all(table.tier == "disk" for table in self.tables)
 
+    def settle(self) -> None:
+        """Waits until caches read and write nothing in the background.
+
+        Raises:
+            InputError: a disk failed, now or before.
+        """
+        self._engine.settle()
+
     def checkpoint(self) -> None:
         """Makes the tables, as they are now, the checkpoint of their folder.
 

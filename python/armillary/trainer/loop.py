@@ -177,6 +177,11 @@ class Trainer:
         if all(self.world.gather(tables.is_on_disk)):
             tables.checkpoint()
 
+    def settle_tables(self) -> None:
+        """Waits for what caches do in the background. Raises on all ranks if a disk failed."""
+        if self.settings.cache_memory is not None and isinstance(self.embeddings, CachedEmbeddings):
+            self.embeddings.settle()
+
     def finish(self, now: Coming, scale: float) -> float:
         """The rest of a step, with the rows that it began with."""
         self.embeddings.set_learning_rate(self.settings.learning_rate * scale)
@@ -408,6 +413,8 @@ def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | 
         if best is not None and bound is not None:
             best.add(bound, part.samples.labels)
         done += part.whole
+    # No score of rows that a disk did not give.
+    trainer.settle_tables()
     scores = whole.scores()
     if best is not None and best.filled:
         outcome.bound = best.scores().as_dict()

@@ -374,9 +374,18 @@ class ShardedEmbeddingCollection(torch.nn.Module):
     def checkpoint(self) -> None:
         """Makes the tables of all ranks, as they are now, the checkpoint in their folders. All
         ranks call it at the same time. Raises `InputError` on all of them if one can't."""
+        self._together(EmbeddingCollection.checkpoint)
+
+    def settle(self) -> None:
+        """Waits until caches read and write nothing in the background. All ranks call it at the
+        same time. Raises `InputError` on all of them if a disk of one failed, now or before."""
+        self._together(EmbeddingCollection.settle)
+
+    def _together(self, work: Callable[[EmbeddingCollection], None]) -> None:
+        """Does something with each of this rank's collections. Raises on all ranks if one can't."""
         try:
             for each in self._local():
-                each.checkpoint()
+                work(each)
         except InputError as error:
             self.exchange.fail(error)
         self.exchange.meet("save", [])
