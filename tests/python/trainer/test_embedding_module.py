@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ import torch
 from embedding_reference import collection_of
 
 from armillary.errors import InputError
+from armillary.model.sharding_plan import ShardingPlan, TablePlan
 from armillary.trainer.batch import SparseBatch
 from armillary.trainer.embedding import EmbeddingCollection
 from armillary.trainer.optimizers import Adam, Optimizer, RowWiseAdaGrad, Sgd
+from armillary.trainer.sharded import ShardedEmbeddingCollection
 from armillary.trainer.tables import DType, Feature, Part, Table
 
 OF_TWO = SparseBatch(torch.tensor([[2, 1], [0, 1]]), torch.tensor([1, 2, 3, 0]))
@@ -227,13 +230,25 @@ def test_state_is_the_memory_of_the_engine() -> None:
     assert (state["first.weight"][1] == 100).all()
 
 
+def sharded_two() -> ShardedEmbeddingCollection:
+    """The tables of `two`, cut by rows and by columns, in one process."""
+    tables = [Table("first", 4, 3), Table("second", 2, 2)]
+    features = [Feature("a", "first"), Feature("b", "second")]
+    planned = TablePlan("first", 4, 3, "row", (0, 0)), TablePlan("second", 2, 2, "column", (0, 0))
+    plan = ShardingPlan("test", 1, 1, planned)
+    return ShardedEmbeddingCollection(tables, features, Sgd(learning_rate=1), plan)
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # Dynamo's own look.
-def test_the_dense_part_compiles() -> None:
+@pytest.mark.parametrize("make", [two, sharded_two])
+def test_the_dense_part_compiles(
+    make: Callable[[], EmbeddingCollection | ShardedEmbeddingCollection],
+) -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             torch.manual_seed(1)
-            self.sparse = two()
+            self.sparse = make()
             self.over = torch.nn.Linear(5, 1)
 
         def forward(self, batch: SparseBatch) -> torch.Tensor:
@@ -252,7 +267,12 @@ def test_the_dense_part_compiles() -> None:
         assert torch.equal(*results)
         for result in results:
             result.sum().backward()
-    assert torch.equal(plain.sparse.weight("first"), model.sparse.weight("first"))
+        with torch.no_grad():
+            assert torch.equal(plain(OF_TWO), compiled(OF_TWO))
+    states = [each.sparse.state_dict() for each in (plain, model)]
+    assert all(torch.equal(part, states[1][name]) for name, part in states[0].items())
+    start = make().state_dict()
+    assert not all(torch.equal(part, start[name]) for name, part in states[0].items())
     assert any("relu" in str(graph.graph) for graph in graphs)
 
 
