@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -23,6 +24,7 @@ from armillary.model.messages import Messages
 from armillary.model.sharding_plan import ShardingPlan, TablePlan
 from armillary.trainer import optimizers
 from armillary.trainer.batch import SparseBatch
+from armillary.trainer.caching import Caching
 from armillary.trainer.data import Source, open_data
 from armillary.trainer.data.synthetic import Synthetic
 from armillary.trainer.embedding import EmbeddingCollection
@@ -76,6 +78,7 @@ class Job:
                 each["scheme"],
                 tuple(each["ranks"]),
                 tuple(each["sizes"]) if each.get("sizes") else None,
+                tier=each.get("tier", "device"),
             )
             for each in spec["tables"]
         ]
@@ -93,9 +96,15 @@ class Job:
     def single(self) -> EmbeddingCollection:
         return EmbeddingCollection(self.tables, self.features, self.optimizer, seed=3)
 
-    def sharded(self) -> ShardedEmbeddingCollection:
+    def sharded(self, caching: Caching | None = None) -> ShardedEmbeddingCollection:
         return ShardedEmbeddingCollection(
-            self.tables, self.features, self.optimizer, self.plan, exchange=self.exchange, seed=3
+            self.tables,
+            self.features,
+            self.optimizer,
+            self.plan,
+            exchange=self.exchange,
+            seed=3,
+            caching=caching,
         )
 
     def batch(self, step: int) -> tuple[list[SparseBatch], Tensor, list[int], Tensor]:
@@ -275,6 +284,34 @@ def uneven(spec: Spec, exchange: Exchange, rank: int) -> None:
     sharded.finish()
 
 
+def full(spec: Spec, exchange: Exchange, folder: str, rank: int, ahead: bool) -> None:
+    """Files of `rank` can't grow any more when the last batch is evaluated, or only fetched."""
+    collection = Job(spec, exchange).sharded(Caching(7 * 2**20, folder))
+    rows = collection.tables[0].rows
+
+    def batch(step: int, length: int) -> SparseBatch:
+        draw = torch.Generator().manual_seed(step)
+        indices = torch.randint(0, rows, (200 * length,), generator=draw)
+        return SparseBatch(torch.full((2, 100), length), indices)
+
+    for step in range(8):
+        collection(batch(step, 3)).sum().backward()
+    collection.settle()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if exchange.rank == rank:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with torch.no_grad():
+            last = collection.distribute(batch(8, 20))
+            if ahead:
+                collection.prefetch(last)
+            else:
+                collection(last)
+        collection.settle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def modes(spec: Spec, exchange: Exchange) -> None:
     """Rank 0 evaluates, the others train."""
     job = Job(spec, exchange)
@@ -386,6 +423,7 @@ CASES: dict[str, Callable[..., Any]] = {
         digest,
         spoiled,
         uneven,
+        full,
         modes,
         save,
         load,

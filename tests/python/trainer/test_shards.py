@@ -271,6 +271,23 @@ def test_unequal_numbers_of_batches_are_an_error_on_all(group: Ranks) -> None:
         assert "rank 0 trains on a batch; rank 1 has no more batches" in text
 
 
+@pytest.mark.parametrize("ahead", [False, True], ids=["look up", "fetch"])
+def test_a_disk_that_fails_last_is_an_error_on_all(
+    group: Ranks, ahead: bool, tmp_path: Path
+) -> None:
+    """No lookup comes behind the one that fails, and not all tables are on a disk."""
+    table = {"rows": 2000, "columns": 1024, "scheme": "row", "ranks": [0, 1]}
+    tables = [
+        {"name": "far", "tier": "disk", **table},
+        {"name": "near", "tier": "host", **table},
+    ]
+    features = [["f0", "far", "sum"], ["f1", "near", "sum"]]
+    spec = mixed("row_wise_adagrad", 2) | {"tables": tables, "features": features}
+    name, text = group.same("full", size=2, spec=spec, folder=str(tmp_path), rank=1, ahead=ahead)
+    assert name == "InputError"
+    assert text.startswith("rank 1: ") and "table-0.rows: File too large" in text
+
+
 def test_ranks_that_do_different_things_say_so(group: Ranks) -> None:
     name, text = group.same("modes", size=2, spec=mixed("sgd", 2))
     assert name == "TrainingError"
