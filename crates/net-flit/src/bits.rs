@@ -1,12 +1,12 @@
 //! Rows of bits, and of what each port has.
 
+use crate::array::Array;
 use std::ops::{Index, IndexMut};
 
 /// The first bit that is set, from a place on and round; there is one.
-#[inline]
+#[inline(always)]
 pub(crate) fn first_from(bits: u64, place: u32) -> u32 {
-    let high = bits & (u64::MAX << place);
-    if high != 0 { high.trailing_zeros() } else { bits.trailing_zeros() }
+    (bits.rotate_right(place).trailing_zeros() + place) % 64
 }
 
 /// The same in a row of words; `None` if no bit is set.
@@ -26,6 +26,141 @@ pub(crate) fn next_from(words: &[u64], place: usize) -> Option<usize> {
         };
         (bits != 0).then(|| at * 64 + bits.trailing_zeros() as usize)
     })
+}
+
+/// Most places of [`Bits`].
+pub(crate) const PLACES: u32 = 64 * 64;
+
+/// The words of all [`Bits`] that need several.
+pub(crate) type Words = Array<u64>;
+
+/// A bit for each of at most 4,096 places. Up to 64 are in one word. More are in words of their own,
+/// and one says which of these are not empty, so that no place is looked for word by word.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bits {
+    top: u64,
+    /// The first of its words and how many, if it has any.
+    first: u32,
+    words: u32,
+}
+
+impl Bits {
+    /// All clear.
+    pub(crate) fn new(words: &mut Words, places: u32) -> Bits {
+        debug_assert!(places <= PLACES);
+        if places <= 64 {
+            return Bits::default();
+        }
+        let (first, count) = (words.len() as u32, places.div_ceil(64));
+        words.grow(count as usize, 0);
+        Bits { top: 0, first, words: count }
+    }
+
+    /// Whether all are clear.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.top == 0
+    }
+
+    /// Sets one.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, words: &mut Words, place: u32) {
+        if self.words == 0 {
+            self.top |= 1 << (place % 64);
+        } else {
+            words[(self.first + place / 64) as usize] |= 1 << (place % 64);
+            self.top |= 1 << (place / 64);
+        }
+    }
+
+    /// Clears one.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self, words: &mut Words, place: u32) {
+        self.remove(words, place / 64, 1 << (place % 64));
+    }
+
+    /// Sets bits of a word.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, words: &mut Words, word: u32, bits: u64) {
+        if self.words == 0 {
+            self.top |= bits;
+        } else {
+            words[(self.first + word) as usize] |= bits;
+            self.top |= u64::from(bits != 0) << word;
+        }
+    }
+
+    /// Clears bits of a word.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, words: &mut Words, word: u32, bits: u64) {
+        if self.words == 0 {
+            self.top &= !bits;
+        } else {
+            let left = &mut words[(self.first + word) as usize];
+            *left &= !bits;
+            self.top &= !(u64::from(*left == 0) << word);
+        }
+    }
+
+    /// The bits of a word.
+    #[inline(always)]
+    pub(crate) fn word(&self, words: &Words, word: u32) -> u64 {
+        if self.words == 0 { self.top } else { words[(self.first + word) as usize] }
+    }
+
+    /// Whether one is set.
+    pub(crate) fn has(&self, words: &Words, place: u32) -> bool {
+        self.word(words, place / 64) >> (place % 64) & 1 == 1
+    }
+
+    /// The one that is set, if there is only one.
+    #[inline(always)]
+    pub(crate) fn only(&self, words: &Words) -> Option<u32> {
+        let bits = match self.words {
+            0 => self.top,
+            _ if self.top & self.top.wrapping_sub(1) != 0 => return None,
+            _ => words[(self.first + self.top.trailing_zeros()) as usize],
+        };
+        (bits & bits.wrapping_sub(1) == 0).then(|| self.lowest(words))
+    }
+
+    /// Calls `act` with each that is set, in order.
+    pub(crate) fn each(&self, words: &Words, mut act: impl FnMut(u32)) {
+        for word in 0..self.words.max(1) {
+            let mut bits = self.word(words, word);
+            while bits != 0 {
+                act(word * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// The lowest that is set; there is one.
+    #[inline(always)]
+    pub(crate) fn lowest(&self, words: &Words) -> u32 {
+        let first = self.top.trailing_zeros();
+        if self.words == 0 {
+            return first;
+        }
+        first * 64 + words[(self.first + first) as usize].trailing_zeros()
+    }
+
+    /// The first that is set, from a place on and round; there is one.
+    #[inline(always)]
+    pub(crate) fn first_from(&self, words: &Words, place: u32) -> u32 {
+        if self.words == 0 {
+            return first_from(self.top, place);
+        }
+        let word = place / 64;
+        let here = words[(self.first + word) as usize] & (u64::MAX << (place % 64));
+        if here != 0 {
+            return word * 64 + here.trailing_zeros();
+        }
+        // A word behind this one, or round up to the bits of this one that are before the place.
+        let behind = self.top & (u64::MAX << word) & !(1 << word);
+        let next = (if behind != 0 { behind } else { self.top }).trailing_zeros();
+        next * 64 + words[(self.first + next) as usize].trailing_zeros()
+    }
 }
 
 /// Something for each of 64 ports.
@@ -58,6 +193,8 @@ impl<T> IndexMut<u32> for Row<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::Random;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_next_bit_comes_round() {
@@ -70,5 +207,36 @@ mod tests {
         assert_eq!(found, [Some(5), Some(5), Some(191), Some(191)]);
         assert_eq!(next_from(&[1 << 3], 4), Some(3));
         assert_eq!(next_from(&[0, 0], 70), None);
+    }
+
+    #[test]
+    fn bits_are_a_set_however_many_there_are() {
+        let mut random = Random::new(3);
+        for places in [1, 7, 64, 65, 128, 500, PLACES] {
+            let (mut words, mut set) = (Words::default(), BTreeSet::new());
+            let mut bits = Bits::new(&mut words, places);
+            let sparse = 1 + random.below(5);
+            for _ in 0..2000 {
+                let place = random.below(places.into()) as u32;
+                if random.below(sparse + 1) == 0 {
+                    set.insert(place);
+                    bits.set(&mut words, place);
+                } else {
+                    set.remove(&place);
+                    bits.clear(&mut words, place);
+                }
+                assert_eq!(bits.is_empty(), set.is_empty());
+                assert_eq!(bits.has(&words, place), set.contains(&place));
+                let Some(&lowest) = set.first() else { continue };
+                assert_eq!(bits.lowest(&words), lowest);
+                assert_eq!(bits.only(&words), (set.len() == 1).then_some(lowest));
+                let mut all = Vec::new();
+                bits.each(&words, |place| all.push(place));
+                assert!(all.iter().eq(&set));
+                let from = random.below(places.into()) as u32;
+                let next = set.range(from..).next().copied().unwrap_or(lowest);
+                assert_eq!(bits.first_from(&words, from), next, "{set:?} from {from}");
+            }
+        }
     }
 }

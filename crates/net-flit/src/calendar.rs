@@ -3,23 +3,28 @@
 use std::collections::BTreeMap;
 
 /// Cycles in the ring; a power of two, a multiple of 64. Further ones wait in a tree.
-const RING: u64 = 1 << 12;
+const RING: usize = 1 << 12;
+/// Events of which a bucket has room at least.
+const FEW: usize = 64;
 
 /// Events by cycle. Events of a cycle come in the order in which they were put in, except that those
 /// put in more than 4,096 cycles before come first.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar<T> {
-    ring: Vec<Vec<T>>,
+    ring: Box<[Vec<T>; RING]>,
+    /// Buckets that are over, to be used again: few are in use at a time, and they stay in the cache.
+    spare: Vec<Vec<T>>,
     /// Bit of every bucket that is not empty.
-    filled: [u64; RING as usize / 64],
+    filled: [u64; RING / 64],
     far: BTreeMap<u64, Vec<T>>,
 }
 
 impl<T> Default for Calendar<T> {
     fn default() -> Calendar<T> {
         Calendar {
-            ring: std::iter::repeat_with(Vec::new).take(RING as usize).collect(),
-            filled: [0; RING as usize / 64],
+            ring: Box::new([const { Vec::new() }; RING]),
+            spare: Vec::new(),
+            filled: [0; RING / 64],
             far: BTreeMap::new(),
         }
     }
@@ -27,33 +32,58 @@ impl<T> Default for Calendar<T> {
 
 impl<T> Calendar<T> {
     /// Puts an event into a cycle after `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, now: u64, cycle: u64, event: T) {
         debug_assert!(cycle > now, "{cycle} after {now}");
-        if cycle - now < RING {
-            let at = (cycle % RING) as usize;
-            let bucket = &mut self.ring[at];
-            if bucket.is_empty() {
-                self.filled[at / 64] |= 1 << (at % 64);
+        if cycle - now < RING as u64 {
+            let at = cycle as usize % RING;
+            if self.ring[at].len() == self.ring[at].capacity() {
+                self.grow(at);
             }
-            bucket.push(event);
+            self.ring[at].push(event);
         } else {
             self.far.entry(cycle).or_default().push(event);
         }
     }
 
-    /// Hands over the events of a cycle in `events`, which is empty.
+    /// Makes room in a bucket. An empty one has none.
+    #[cold]
+    fn grow(&mut self, at: usize) {
+        self.filled[at / 64] |= 1 << (at % 64);
+        let bucket = &mut self.ring[at];
+        match self.spare.pop() {
+            Some(spare) if bucket.is_empty() => *bucket = spare,
+            spare => {
+                self.spare.extend(spare);
+                bucket.reserve(FEW.max(bucket.len()));
+            }
+        }
+    }
+
+    /// Takes the events of a cycle out, to be given back with [`Calendar::over`].
     #[inline]
-    pub(crate) fn take(&mut self, cycle: u64, events: &mut Vec<T>) {
-        let at = (cycle % RING) as usize;
+    pub(crate) fn take(&mut self, cycle: u64) -> Vec<T> {
+        let at = cycle as usize % RING;
+        let mut events = Vec::new();
         if self.filled[at / 64] >> (at % 64) & 1 == 1 {
             self.filled[at / 64] &= !(1 << (at % 64));
-            std::mem::swap(&mut self.ring[at], events);
+            events = std::mem::take(&mut self.ring[at]);
         }
         if self.far.first_key_value().is_some_and(|(&first, _)| first == cycle) {
             let (_, mut far) = self.far.pop_first().expect("it has a first");
-            far.append(events);
-            *events = far;
+            far.append(&mut events);
+            self.over(events);
+            events = far;
+        }
+        events
+    }
+
+    /// Events of a cycle are over.
+    #[inline]
+    pub(crate) fn over(&mut self, mut events: Vec<T>) {
+        events.clear();
+        if events.capacity() > 0 {
+            self.spare.push(events);
         }
     }
 
@@ -65,7 +95,7 @@ impl<T> Calendar<T> {
     }
 
     fn near(&self, now: u64) -> Option<u64> {
-        let first = ((now + 1) % RING) as usize;
+        let first = (now + 1) as usize % RING;
         let words = self.filled.len();
         for step in 0..=words {
             let word = (first / 64 + step) % words;
@@ -76,8 +106,8 @@ impl<T> Calendar<T> {
                 bits &= !(u64::MAX << (first % 64));
             }
             if bits != 0 {
-                let at = (word * 64) as u64 + u64::from(bits.trailing_zeros());
-                return Some(now + 1 + (at + RING - first as u64) % RING);
+                let at = word * 64 + bits.trailing_zeros() as usize;
+                return Some(now + 1 + ((at + RING - first) % RING) as u64);
             }
         }
         None
@@ -95,12 +125,12 @@ mod tests {
         for cycle in cycles.into_iter().rev() {
             calendar.push(0, cycle, cycle);
         }
-        let (mut now, mut events) = (0, Vec::new());
+        let mut now = 0;
         for cycle in cycles {
             assert_eq!(calendar.next(now), Some(cycle));
-            calendar.take(cycle, &mut events);
+            let events = calendar.take(cycle);
             assert_eq!(events, [cycle]);
-            events.clear();
+            calendar.over(events);
             now = cycle;
         }
         assert_eq!(calendar.next(now), None);

@@ -4,7 +4,7 @@
 //! takes a cycle at least, so parts can be simulated side by side, cycle by cycle.
 
 use super::state::Record;
-use super::{Event, Garnet, HEAD};
+use super::{CREDIT, Event, Garnet, HEAD};
 use crate::fabric::{End, Fabric, Routing};
 
 /// A flit or a credit for another part.
@@ -92,17 +92,17 @@ impl Border {
 
     /// Takes a flit that leads to another part. Returns whether it does.
     #[inline]
-    pub(super) fn takes_flit(&mut self, cycle: u64, event: Event) -> bool {
-        let Some(to) = self.to[event.channel as usize] else { return false };
-        let record = if event.vc & 3 == HEAD { self.head.take() } else { None };
+    pub(super) fn takes_flit(&mut self, channel: u32, cycle: u64, event: Event) -> bool {
+        let Some(to) = self.to[channel as usize] else { return false };
+        let record = if event & 3 == HEAD { self.head.take() } else { None };
         self.left.push((to, Parcel { cycle, event, record }));
         true
     }
 
     /// Takes a credit for another part. Returns whether it is one.
     #[inline]
-    pub(super) fn takes_credit(&mut self, cycle: u64, event: Event) -> bool {
-        let Some(from) = self.from[event.channel as usize] else { return false };
+    pub(super) fn takes_credit(&mut self, channel: u32, cycle: u64, event: Event) -> bool {
+        let Some(from) = self.from[channel as usize] else { return false };
         self.left.push((from, Parcel { cycle, event, record: None }));
         true
     }
@@ -124,8 +124,29 @@ impl<R: Routing> Garnet<R> {
     pub(super) fn comes(&mut self, Parcel { cycle, event, record }: Parcel) {
         if let Some(record) = record {
             let number = self.record(record);
-            self.hand_over(event.channel, event.vc >> 2, number);
+            self.hand_over((event >> 2) as usize, number);
         }
-        self.calendar.push(self.now, cycle, event);
+        let calendar = if event & 3 < CREDIT { &mut self.flits } else { &mut self.credits };
+        calendar.push(self.now, cycle, event);
+    }
+
+    /// Announces a packet whose head leaves for another part. Returns whether it does.
+    #[cold]
+    pub(super) fn announced(&mut self, group: usize, packet: u32) -> bool {
+        let Some(border) = &mut self.border else { return false };
+        let leaves = border.is_crossed_by(self.state.groups[group].channel);
+        if leaves {
+            border.announces(self.packets[packet as usize]);
+        }
+        leaves
+    }
+
+    /// The last flit of a packet leaves by a group: its record is free if that leads to another part.
+    #[cold]
+    pub(super) fn crossed(&mut self, group: usize, packet: u32) {
+        let channel = self.state.groups[group].channel;
+        if self.border.as_ref().is_some_and(|border| border.is_crossed_by(channel)) {
+            self.free_packets.push(packet);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What the router can simulate.
 
 use super::Settings;
+use crate::bits::PLACES;
 use crate::fabric::{CYCLE, End, Fabric};
 use crate::refused::Refused;
 
@@ -35,12 +36,15 @@ pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused
     let mut vcs = 0;
     for channel in &fabric.channels {
         let vnets = &channel.vnets;
+        let own = vnets.len() as u64 * u64::from(settings.vcs_per_vnet);
+        let fits = own <= u64::from(PLACES);
+        Refused::unless(fits, "virtual channels of a link", own, "at most 4,096")?;
         let fits = vnets.start < vnets.end && vnets.end <= settings.vnets;
         Refused::unless(fits, "virtual networks of a link", format!("{vnets:?}"), "those set")?;
         let flits = channel.occupancy as f64 / CYCLE as f64;
         let allowed = "at least 1";
         Refused::unless(channel.occupancy >= CYCLE, "cycles of a flit on a link", flits, allowed)?;
-        vcs += vnets.len() as u64 * u64::from(settings.vcs_per_vnet);
+        vcs += own;
         match channel.from {
             End::Node(node) => lanes[node as usize] += vnets.len() as u32,
             End::Router(router) => ports[router as usize][0] += 1,

@@ -2,7 +2,6 @@
 
 use super::state::{NONE, Record};
 use super::{Arrival, BODY, Garnet, HEAD};
-use crate::bits::next_from;
 use crate::fabric::Routing;
 use crate::queue::Waiting;
 
@@ -10,46 +9,42 @@ impl<R: Routing> Garnet<R> {
     /// What an interface does in a cycle: each lane takes at most one packet, each link
     /// at most one flit. Returns whether it may have more to do in the next cycle.
     pub(super) fn inject(&mut self, number: usize) -> bool {
-        let mut bits = self.nodes[number].waiting;
+        let mut bits = self.state.nodes[number].waiting;
         while bits != 0 {
             let lane = bits.trailing_zeros() as usize;
             bits &= bits - 1;
             if !self.take(number, lane) {
-                self.nodes[number].waiting &= !(1 << lane);
+                self.state.nodes[number].waiting &= !(1 << lane);
             }
         }
-        let mut bits = self.nodes[number].feeding;
+        let mut bits = self.state.nodes[number].feeding;
         while bits != 0 {
             let output = bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            if !self.feed(self.nodes[number].outputs[output]) {
-                self.nodes[number].feeding &= !(1 << output);
+            if !self.feed(number, output) {
+                self.state.nodes[number].feeding &= !(1 << output);
             }
         }
-        self.nodes[number].waiting | self.nodes[number].feeding != 0
+        self.state.nodes[number].waiting | self.state.nodes[number].feeding != 0
     }
 
     /// The first packet of a lane gets an idle virtual channel. Returns whether the next one may get
     /// one in the next cycle.
     fn take(&mut self, number: usize, lane: usize) -> bool {
-        let node = &mut self.nodes[number];
+        let state = &mut self.state;
+        let node = &mut state.nodes[number];
         let lane = &mut node.lanes[lane];
         let Some(waiting) = lane.queue.front_mut() else { return false };
         if waiting.since >= self.now {
             // The calendar wakes the node.
             return false;
         }
-        let channel = node.outputs[lane.output as usize];
-        let vcs = self.settings.vcs_per_vnet;
-        let vnet = lane.vnet;
-        let first = vnet * vcs;
-        let (slots, line) = (&self.slots, &self.lines[channel as usize]);
-        let idle = |turn: &u32| {
-            let (word, bit) = line.bit(first + turn);
-            slots.idle[word] & bit != 0
-        };
-        let Some(found) = (lane.turn..vcs).chain(0..lane.turn).find(idle) else { return false };
-        lane.turn = if found + 1 == vcs { 0 } else { found + 1 };
+        let group = &state.groups[lane.group as usize];
+        if group.idle.is_empty() {
+            return false;
+        }
+        let place = group.idle.first_from(&state.words, lane.turn);
+        lane.turn = if place + 1 == self.settings.vcs_per_vnet { 0 } else { place + 1 };
         let (mut packet, is_last) = waiting.pop();
         let Waiting { token, since, .. } = *waiting;
         if is_last {
@@ -58,14 +53,14 @@ impl<R: Routing> Garnet<R> {
         self.routing.enters(&mut packet);
         let more = !lane.queue.is_empty();
         node.feeding |= 1 << lane.output;
-        let vc = first + found;
-        let slot = line.slot(vc);
-        let (word, bit) = line.bit(vc);
-        self.slots.vcs[slot].up.left = packet.flits;
-        self.slots.feed[word] |= bit;
+        let slot = group.first + place;
+        let output = &mut node.outputs[lane.output as usize];
+        output.feed.set(&mut state.words, slot - output.first);
+        state.vcs[slot as usize].up.left = packet.flits;
+        let group = lane.group as usize;
         let record = Record { packet, token, queued: since, entered: self.now, hops: 0 };
-        let number = self.record(record);
-        self.occupy(channel, vnet, vc, number);
+        let packet = self.record(record);
+        self.occupy(group, place, packet);
         more
     }
 
@@ -80,44 +75,40 @@ impl<R: Routing> Garnet<R> {
     }
 
     /// A link takes a flit. Returns whether it may take another in the next cycle.
-    fn feed(&mut self, channel: u32) -> bool {
-        let line = &self.lines[channel as usize];
-        let masks = &self.slots.feed[line.mask(0)..][..line.words as usize];
+    fn feed(&mut self, number: usize, output: usize) -> bool {
+        let state = &mut self.state;
+        let output = &mut state.nodes[number].outputs[output];
+        if output.feed.is_empty() {
+            return false;
+        }
         // The first to look at is the one behind the last that sent.
-        let behind = self.slots.sent[channel as usize] + u32::from(self.settings.interleaves);
-        let behind = if behind == line.first + line.vcs { line.first } else { behind };
-        let first = line.word() * 64;
-        let Some(at) = next_from(masks, (behind - first) as usize) else { return false };
-        let vc = first + at as u32;
-        let (word, bit) = line.bit(vc);
-        let slot = line.slot(vc);
-        self.slots.sent[channel as usize] = vc;
-        let up = self.slots.vcs[slot].up;
-        let packet = up.owner;
-        let what = if up.left == self.packets[packet as usize].packet.flits {
-            self.hand_over(channel, vc, packet);
-            HEAD
-        } else {
-            BODY
-        };
-        let up = &mut self.slots.vcs[slot].up;
-        up.credits -= 1;
-        up.left -= 1;
-        if up.left == 0 {
-            up.owner = NONE;
+        let behind = output.sent + u32::from(self.settings.interleaves);
+        let behind = if behind == output.vcs { 0 } else { behind };
+        let vc = output.feed.first_from(&state.words, behind);
+        output.sent = vc;
+        let slot = (output.first + vc) as usize;
+        let this = &mut state.vcs[slot];
+        let (group, packet) = (this.group as usize, this.up.owner);
+        let is_head = this.up.left == self.packets[packet as usize].packet.flits;
+        this.up.credits -= 1;
+        this.up.left -= 1;
+        if this.up.left == 0 {
+            this.up.owner = NONE;
         }
-        if up.left == 0 || up.credits == 0 {
-            self.slots.feed[word] &= !bit;
+        if this.up.left == 0 || this.up.credits == 0 {
+            output.feed.clear(&mut state.words, vc);
         }
-        self.put(channel, vc, what);
+        if is_head {
+            self.hand_over(slot, packet);
+        }
+        self.put(group, slot, if is_head { HEAD } else { BODY });
         true
     }
 
     /// A flit arrives at a node.
     #[inline]
-    pub(super) fn eject(&mut self, channel: u32, vc: u32, arrived: &mut Vec<Arrival>) {
-        let slot = self.lines[channel as usize].slot(vc);
-        let down = &mut self.slots.vcs[slot].down;
+    pub(super) fn eject(&mut self, slot: usize, arrived: &mut Vec<Arrival>) {
+        let down = &mut self.state.vcs[slot].down;
         down.left -= 1;
         let (last, packet) = (down.left == 0, down.packet);
         if last {
@@ -134,6 +125,6 @@ impl<R: Routing> Garnet<R> {
                 hops: record.hops,
             });
         }
-        self.give_back(channel, vc, last);
+        self.give_back(slot, last);
     }
 }

@@ -23,13 +23,13 @@ mod whole;
 use crate::array::Array;
 use crate::calendar::Calendar;
 use crate::checker::Checker;
-use crate::fabric::{End, Fabric, Packet, Routing};
+use crate::fabric::{Fabric, Packet, Routing};
 use crate::queue::Waiting;
 use crate::refused::Refused;
 pub use crate::report::{Arrival, Blocked};
 pub use crate::uses::Use;
 use border::Border;
-use state::{Line, NONE, Node, Ports, Record, Router, Slots};
+use state::{Groups, NODE, NONE, Record, State};
 pub use whole::Whole;
 
 /// The settings of Garnet.
@@ -66,40 +66,28 @@ impl Default for Settings {
     }
 }
 
-/// Something happens on a channel: a virtual channel, and two bits that say what.
-#[derive(Clone, Copy, Debug)]
-struct Event {
-    channel: u32,
-    vc: u32,
-}
+/// Something arrives: a slot, and two bits that say what.
+type Event = u32;
 
-/// The first flit of a packet arrives.
+/// The first flit of a packet.
 const HEAD: u32 = 0;
-/// Another flit arrives.
+/// Another flit.
 const BODY: u32 = 1;
-/// A credit arrives.
+/// A credit.
 const CREDIT: u32 = 2;
-/// The last credit of a packet arrives: the virtual channel is idle.
+/// The last credit of a packet: the virtual channel is idle.
 const FREE: u32 = 3;
-/// Instead of a channel: a packet comes into the queue of the node whose number `vc` is.
-const WAKE: u32 = u32::MAX;
 
 /// A network of Garnet's routers.
 pub struct Garnet<R> {
     settings: Settings,
-    /// Of `vcs_per_vnet` where that is a power of two, else `NONE`; and where virtual networks also
-    /// fit into words of bits, the bits of one, else 0.
-    shift: u32,
-    in_a_word: u64,
     routing: R,
     now: u64,
-    calendar: Calendar<Event>,
-    events: Vec<Event>,
-    lines: Array<Line>,
-    slots: Slots,
-    routers: Array<Router>,
-    ports: Ports,
-    nodes: Vec<Node>,
+    flits: Calendar<Event>,
+    credits: Calendar<Event>,
+    /// Nodes with packets that come into their queues.
+    wakes: Calendar<u32>,
+    state: State,
     /// Bits of the routers and nodes that may move something.
     busy_routers: Array<u64>,
     busy_nodes: Array<u64>,
@@ -121,31 +109,22 @@ impl<R: Routing> Garnet<R> {
     pub fn new(fabric: &Fabric, settings: Settings, routing: R) -> Result<Garnet<R>, Refused> {
         checks::settings(&settings)?;
         checks::fabric(fabric, &settings)?;
-        let (lines, slots) = state::lines(fabric, &settings);
-        let (routers, ports) = state::routers(fabric);
-        let nodes = state::nodes(fabric, &settings);
-        let scratch = router::Scratch::new(&routers);
-        let vcs = settings.vcs_per_vnet;
+        let state = State::new(fabric, &settings);
         Ok(Garnet {
             settings,
-            shift: if vcs.is_power_of_two() { vcs.ilog2() } else { NONE },
-            in_a_word: if vcs.is_power_of_two() && vcs <= 64 { u64::MAX >> (64 - vcs) } else { 0 },
             routing,
             now: 0,
-            calendar: Calendar::default(),
-            events: Vec::new(),
-            lines: lines.into(),
-            slots,
-            busy_routers: vec![0; routers.len().div_ceil(64)].into(),
-            busy_nodes: vec![0; nodes.len().div_ceil(64)].into(),
-            routers: routers.into(),
-            ports,
-            nodes,
+            flits: Calendar::default(),
+            credits: Calendar::default(),
+            wakes: Calendar::default(),
+            busy_routers: vec![0; state.routers.len().div_ceil(64)].into(),
+            busy_nodes: vec![0; state.nodes.len().div_ceil(64)].into(),
             packets: Array::default(),
             free_packets: Vec::new(),
             under_way: 0,
             traversals: 0,
-            scratch,
+            scratch: router::Scratch::new(&state.routers),
+            state,
             checker: None,
             border: None,
         })
@@ -155,7 +134,7 @@ impl<R: Routing> Garnet<R> {
     /// that none waits for ever.
     #[must_use]
     pub fn checked(mut self) -> Garnet<R> {
-        self.checker = Some(Box::new(Checker::new(self.slots.vcs.len())));
+        self.checker = Some(Box::new(Checker::new(self.state.vcs.len())));
         self
     }
 
@@ -191,11 +170,10 @@ impl<R: Routing> Garnet<R> {
 
     /// What each virtual network of each channel has done up to now.
     pub fn uses(&self) -> impl Iterator<Item = impl Iterator<Item = Use> + '_> + '_ {
-        let first = self.slots.first_use.iter().map(|&first| first as usize);
-        let ends = first.clone().skip(1).chain([self.slots.uses.len()]);
         let until = self.now + 1;
-        first.zip(ends).map(move |(first, end)| {
-            self.slots.uses.as_slice()[first..end].iter().map(move |used| used.until(until))
+        self.state.groups_of.iter().map(move |&Groups { first, vnets, .. }| {
+            let uses = &self.state.uses.as_slice()[first as usize..][..usize::from(vnets)];
+            uses.iter().map(move |used| used.until(until))
         })
     }
 
@@ -210,7 +188,7 @@ impl<R: Routing> Garnet<R> {
         debug_assert!(cycle >= self.now && packet.flits > 0 && last > 0 && count > 0);
         // A part counts what it sends and what arrives there; only the sum over parts says more.
         self.under_way = self.under_way.wrapping_add(count);
-        let node = &mut self.nodes[packet.src as usize];
+        let node = &mut self.state.nodes[packet.src as usize];
         let lanes = &node.lanes_of[usize::from(packet.vnet)];
         let lane = lanes[usize::from(packet.port) % lanes.len()];
         node.lanes[lane as usize].queue.push_back(Waiting {
@@ -222,14 +200,18 @@ impl<R: Routing> Garnet<R> {
         });
         if node.wakes != cycle + 1 {
             node.wakes = cycle + 1;
-            self.calendar.push(self.now, cycle + 1, Event { channel: WAKE, vc: packet.src });
+            self.wakes.push(self.now, cycle + 1, packet.src);
         }
     }
 
     /// The next cycle in which something can happen; `None` if nothing can.
     pub fn next(&self) -> Option<u64> {
         let busy = self.busy_routers.iter().chain(self.busy_nodes.iter()).any(|&bits| bits != 0);
-        if busy { Some(self.now + 1) } else { self.calendar.next(self.now) }
+        if busy {
+            return Some(self.now + 1);
+        }
+        let next = [self.flits.next(self.now), self.credits.next(self.now)];
+        next.into_iter().chain([self.wakes.next(self.now)]).flatten().min()
     }
 
     /// Simulates up to the end of a cycle. Packets that arrive come last in `arrived`.
@@ -253,12 +235,22 @@ impl<R: Routing> Garnet<R> {
     }
 
     fn cycle(&mut self, arrived: &mut Vec<Arrival>) {
-        let mut events = std::mem::take(&mut self.events);
-        self.calendar.take(self.now, &mut events);
-        for event in events.drain(..) {
-            self.happens(event, arrived);
+        let flits = self.flits.take(self.now);
+        for &flit in &flits {
+            self.flit(flit, arrived);
         }
-        self.events = events;
+        self.flits.over(flits);
+        let credits = self.credits.take(self.now);
+        for &credit in &credits {
+            self.credit(credit);
+        }
+        self.credits.over(credits);
+        let wakes = self.wakes.take(self.now);
+        for &node in &wakes {
+            self.state.nodes[node as usize].look();
+            self.wake_node(node);
+        }
+        self.wakes.over(wakes);
         for word in 0..self.busy_nodes.len() {
             let mut bits = self.busy_nodes[word];
             while bits != 0 {
@@ -283,101 +275,96 @@ impl<R: Routing> Garnet<R> {
         }
     }
 
-    #[inline]
-    fn happens(&mut self, Event { channel, vc }: Event, arrived: &mut Vec<Arrival>) {
-        if channel == WAKE {
-            self.nodes[vc as usize].look();
-            return self.wake_node(vc);
-        }
-        let (what, vc) = (vc & 3, vc >> 2);
+    /// A flit arrives.
+    #[inline(always)]
+    fn flit(&mut self, event: Event, arrived: &mut Vec<Arrival>) {
+        let (slot, what) = ((event >> 2) as usize, event & 3);
+        let at_node = self.state.vcs[slot].sink >= self.state.inputs;
         if let Some(checker) = &mut self.checker {
-            let line = &self.lines[channel as usize];
-            match what {
-                HEAD | BODY => {
-                    checker.arrives(line.slot(vc), what, matches!(line.to, End::Node(_)))
-                }
-                _ => checker.credit(line.slot(vc)),
-            }
+            checker.arrives(slot, what, at_node);
         }
-        if what >= CREDIT {
-            return self.credit(channel, vc, what == FREE);
-        }
-        match (self.lines[channel as usize].to, what) {
-            (End::Router(router), HEAD) => self.head_arrives(router, channel, vc),
-            (End::Router(router), _) => self.body_arrives(router, channel, vc),
-            (End::Node(_), _) => self.eject(channel, vc, arrived),
+        if at_node {
+            self.eject(slot, arrived);
+        } else if what == HEAD {
+            self.head_arrives(slot);
+        } else {
+            self.body_arrives(slot);
         }
     }
 
     /// A credit arrives where flits of the channel come from.
-    #[inline]
-    fn credit(&mut self, channel: u32, vc: u32, free: bool) {
-        if self.routing.is_adaptive() {
-            self.slots.ahead[channel as usize] -= 1;
+    #[inline(always)]
+    fn credit(&mut self, event: Event) {
+        let (slot, what) = ((event >> 2) as usize, event & 3);
+        if let Some(checker) = &mut self.checker {
+            checker.credit(slot);
         }
-        let line = &self.lines[channel as usize];
-        let slot = line.slot(vc);
-        let up = &mut self.slots.vcs[slot].up;
-        up.credits += 1;
-        if free {
-            let (word, bit) = line.bit(vc);
-            let vnet = self.vnet_of(vc);
-            let was_closed = !self.any_idle(channel, vnet);
-            self.slots.idle[word] |= bit;
+        let state = &mut self.state;
+        let this = &mut state.vcs[slot];
+        let (number, place) = (this.group as usize, this.place);
+        this.up.credits += 1;
+        let is_blocked = this.up.credits == 1 && this.up.owner != NONE;
+        if self.routing.is_adaptive() {
+            state.ahead[state.groups[number].channel as usize] -= 1;
+        }
+        if what == FREE {
+            let group = &mut state.groups[number];
+            let was_closed = group.idle.is_empty();
+            group.idle.set(&mut state.words, place);
             if was_closed {
-                self.opens(channel, vnet);
+                self.opens(number);
             }
-        } else if up.credits == 1 && up.owner != NONE {
-            self.unblocks(channel, vc, slot);
+        } else if is_blocked {
+            self.unblocks(slot);
         }
     }
 
-    /// Puts a flit on a channel: it was granted in this cycle.
+    /// Puts a flit of a group on its channel: it was granted in this cycle.
     #[inline(always)]
-    fn put(&mut self, channel: u32, vc: u32, what: u32) {
-        if self.routing.is_adaptive() {
-            self.slots.ahead[channel as usize] += 1;
-        }
-        let line = &self.lines[channel as usize];
-        let used = &mut self.slots.uses[self.slots.vcs[line.slot(vc)].used as usize];
+    fn put(&mut self, group: usize, slot: usize, what: u32) {
+        let state = &mut self.state;
+        let used = &mut state.uses[group];
         used.flits += 1;
         used.packets += u64::from(what == HEAD);
-        let mut cycle = self.now + u64::from(line.flit_delay);
-        if line.is_narrow {
-            cycle = self.slots.narrow[channel as usize].flit(cycle);
+        let group = &state.groups[group];
+        let mut cycle = self.now + u64::from(group.flit_delay);
+        if group.is_narrow {
+            cycle = state.narrow[group.channel as usize].flit(cycle);
+        }
+        if self.routing.is_adaptive() {
+            state.ahead[group.channel as usize] += 1;
         }
         if let Some(checker) = &mut self.checker {
-            checker.sends(line.slot(vc), what, matches!(line.from, End::Node(_)));
+            checker.sends(slot, what, group.from & NODE != 0);
         }
-        let event = Event { channel, vc: vc << 2 | what };
-        if self.border.as_mut().is_some_and(|border| border.takes_flit(cycle, event)) {
+        let event = (slot as u32) << 2 | what;
+        if let Some(border) = &mut self.border
+            && border.takes_flit(group.channel, cycle, event)
+        {
             return;
         }
-        self.calendar.push(self.now, cycle, event);
+        self.flits.push(self.now, cycle, event);
     }
 
-    /// Returns a credit to where the flits of a channel come from.
+    /// Returns a credit to where the flits of a virtual channel come from.
     #[inline(always)]
-    fn give_back(&mut self, channel: u32, vc: u32, free: bool) {
-        let line = &self.lines[channel as usize];
-        let mut cycle = self.now + u64::from(line.credit_delay);
-        if line.is_narrow {
-            cycle = self.slots.narrow[channel as usize].credit(cycle);
+    fn give_back(&mut self, slot: usize, free: bool) {
+        let state = &mut self.state;
+        let sink = &state.sinks[state.vcs[slot].sink as usize];
+        let mut cycle = self.now + u64::from(sink.credit_delay);
+        if sink.is_narrow {
+            cycle = state.narrow[sink.channel as usize].credit(cycle);
         }
         if let Some(checker) = &mut self.checker {
-            checker.gives_back(line.slot(vc));
+            checker.gives_back(slot);
         }
-        let event = Event { channel, vc: vc << 2 | if free { FREE } else { CREDIT } };
-        if self.border.as_mut().is_some_and(|border| border.takes_credit(cycle, event)) {
+        let event = (slot as u32) << 2 | if free { FREE } else { CREDIT };
+        if let Some(border) = &mut self.border
+            && border.takes_credit(sink.channel, cycle, event)
+        {
             return;
         }
-        self.calendar.push(self.now, cycle, event);
-    }
-
-    /// The virtual network of a virtual channel.
-    #[inline]
-    fn vnet_of(&self, vc: u32) -> u32 {
-        if self.shift == NONE { vc / self.settings.vcs_per_vnet } else { vc >> self.shift }
+        self.credits.push(self.now, cycle, event);
     }
 
     fn wake_router(&mut self, router: u32) {

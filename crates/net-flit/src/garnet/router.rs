@@ -1,484 +1,458 @@
 //! A router: what arrives, and which flits move in a cycle.
 
-use super::state::{Down, Line, NONE, Router};
+use super::state::{Down, Group, NODE, NONE, Node, Router, Sink, State};
 use super::{BODY, Garnet, HEAD};
+use crate::array::Array;
 use crate::bits::{first_from, next_from};
-use crate::fabric::{End, Head, Routing, Way};
+use crate::fabric::{Head, Routing, Way};
 
 /// Room for what inputs name in a cycle.
 pub(super) struct Scratch {
     /// For each output, bits of the inputs that name a flit for it.
-    requests: Vec<u64>,
-    /// Outputs that are named.
-    outputs: Vec<u16>,
-    /// The virtual channel that each input names.
-    named: Vec<u32>,
+    requests: Array<u64>,
+    /// Bits of the outputs that are named.
+    outputs: Array<u64>,
+    /// The slot that each input names, and the group by which its flit leaves.
+    named: Array<(u32, u32)>,
 }
 
 impl Scratch {
     pub(super) fn new(routers: &[Router]) -> Scratch {
         let most = |size: fn(&Router) -> usize| routers.iter().map(size).max().unwrap_or(0);
         Scratch {
-            requests: vec![0; most(|router| router.outputs as usize * router.in_words())],
-            outputs: Vec::new(),
-            named: vec![0; most(|router| router.inputs as usize)],
+            requests: vec![0; most(|router| router.outputs() * router.in_words())].into(),
+            outputs: vec![0; most(Router::out_words)].into(),
+            named: vec![(NONE, NONE); most(|router| router.inputs as usize)].into(),
         }
+    }
+}
+
+impl State {
+    /// The words of the virtual channels of a sink whose heads wait for a group.
+    #[inline(always)]
+    fn heads_of(sink: &Sink, group: &Group) -> usize {
+        (sink.heads + group.at * sink.words) as usize
+    }
+
+    /// A head of a sink waits for a group of its router.
+    #[inline(always)]
+    fn waits(&mut self, sink: usize, vc: u32, group: usize) {
+        let (group, sink) = (&self.groups[group], &mut self.sinks[sink]);
+        self.heads[State::heads_of(sink, group) + vc as usize / 64] |= 1 << (vc % 64);
+        self.waiters[(group.waiters + sink.input / 64) as usize] |= 1 << (sink.input % 64);
+        if !group.idle.is_empty() {
+            sink.able.set(&mut self.words, vc);
+        }
+    }
+
+    /// A head of a sink no longer waits for a group.
+    #[inline(always)]
+    fn waits_no_more(&mut self, sink: usize, vc: u32, group: usize) {
+        let (group, sink) = (&self.groups[group], &self.sinks[sink]);
+        self.heads[State::heads_of(sink, group) + vc as usize / 64] &= !(1 << (vc % 64));
+    }
+
+    /// Does something with each word of heads that wait for a group, and forgets inputs that have
+    /// none.
+    #[inline(always)]
+    fn each_waiter(&mut self, group: usize, mut act: impl FnMut(&mut State, usize, u32, u64)) {
+        let group = self.groups[group];
+        let router = self.routers[group.from as usize];
+        for word in 0..router.in_words() {
+            let at = group.waiters as usize + word;
+            let mut bits = self.waiters[at];
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                let input = word as u32 * 64 + bits.trailing_zeros();
+                bits ^= bit;
+                let number = (router.first_sink + input) as usize;
+                let sink = &self.sinks[number];
+                let (first, words) = (State::heads_of(sink, &group), sink.words);
+                let mut any = 0;
+                for word in 0..words {
+                    let heads = self.heads[first + word as usize];
+                    any |= heads;
+                    if heads != 0 {
+                        act(self, number, word, heads);
+                    }
+                }
+                if any == 0 {
+                    self.waiters[at] &= !bit;
+                }
+            }
+        }
+    }
+
+    /// A group has an idle virtual channel again. Returns whether heads wait for it.
+    fn opens(&mut self, group: usize) -> bool {
+        let mut any = false;
+        self.each_waiter(group, |state, number, word, heads| {
+            let sink = &mut state.sinks[number];
+            sink.able.add(&mut state.words, word, heads);
+            let (router, input) = (sink.router, sink.input);
+            state.activate(router, input);
+            any = true;
+        });
+        any
+    }
+
+    /// A group has no idle virtual channel any more.
+    fn closes(&mut self, group: usize) {
+        self.each_waiter(group, |state, number, word, heads| {
+            let heads = state.without_other_way(number, word, heads);
+            let sink = &mut state.sinks[number];
+            sink.able.remove(&mut state.words, word, heads);
+        });
+    }
+
+    /// Those of heads that no other group lets go.
+    fn without_other_way(&self, sink: usize, word: u32, heads: u64) -> u64 {
+        if self.ways.is_empty() {
+            return heads;
+        }
+        let (first, mut bits, mut left) = (self.sinks[sink].first, heads, heads);
+        while bits != 0 {
+            let slot = (first + word * 64 + bits.trailing_zeros()) as usize;
+            let bit = bits & bits.wrapping_neg();
+            bits ^= bit;
+            // A head with one way is not in the list.
+            if self.vcs[slot].down.group == NONE
+                && self.ways[slot]
+                    .iter()
+                    .any(|way| !self.groups[self.group_of(*way)].idle.is_empty())
+            {
+                left ^= bit;
+            }
+        }
+        left
     }
 }
 
 impl<R: Routing> Garnet<R> {
     /// A head arrives: its route is computed.
     #[inline]
-    pub(super) fn head_arrives(&mut self, router: u32, channel: u32, vc: u32) {
-        let line = &self.lines[channel as usize];
-        let slot = line.slot(vc);
-        let packet = self.slots.vcs[slot].down.packet;
+    pub(super) fn head_arrives(&mut self, slot: usize) {
+        let state = &mut self.state;
+        let this = &mut state.vcs[slot];
+        let (number, vc, packet) = (this.sink as usize, this.vc, this.down.packet);
+        let Sink { router, input, is_hop, .. } = state.sinks[number];
         let record = &mut self.packets[packet as usize];
-        record.hops += u32::from(matches!(line.from, End::Router(_)));
-        let left = record.packet.flits;
+        record.hops += u32::from(is_hop);
+        let since = self.now as u32;
+        this.down = Down { packet, ready: 1, since, left: record.packet.flits, ..Down::default() };
+        state.uses[this.group as usize].enters(self.now);
         if self.settings.ordered {
-            self.slots.since[slot] = self.now;
+            state.since[slot] = self.now;
         }
         if self.routing.is_adaptive() {
-            let since = self.now as u32;
-            self.slots.vcs[slot].down = Down { packet, ready: 1, left, since, ..Down::default() };
-            self.slots.uses[self.slots.vcs[slot].used as usize].enters(self.now);
-            return self.head_may_choose(router, channel, vc);
+            self.may_choose(slot);
+        } else {
+            let way = self.routing.next(router, &record.packet, record.hops);
+            let group = checked(state, router, way);
+            let down = &mut state.vcs[slot].down;
+            down.group = group as u32;
+            down.able = state.groups[group].closed.before(self.now) as u32;
+            state.waits(number, vc, group);
         }
-        let way = self.routing.next(router, &record.packet, record.hops);
-        let (out, out_vnet) = (way.channel, u32::from(way.vnet));
-        let (state, group) = (self.routers[router as usize], self.group_of(router, way));
-        let is_open = self.ports.open[state.open() + group / 64] >> (group % 64) & 1 == 1;
-        let able = self.ports.closed[state.group(group)].before(self.now, is_open) as u32;
-        let since = self.now as u32;
-        self.slots.vcs[slot].down =
-            Down { packet, ready: 1, left, out, out_vnet, out_vc: NONE, since, able };
-        self.slots.uses[self.slots.vcs[slot].used as usize].enters(self.now);
-        self.waits(&state, channel, vc, group);
-        self.wake_router(router);
-    }
-
-    /// What a head waits for: the virtual network of an output. Here the way that its routing has
-    /// named is checked.
-    #[inline]
-    fn group_of(&self, router: u32, way: Way) -> usize {
-        let (line, vnet) = (&self.lines.as_slice()[way.channel as usize], u32::from(way.vnet));
-        let first_vc = (vnet * self.settings.vcs_per_vnet).wrapping_sub(line.first);
-        assert!(
-            line.from == End::Router(router) && first_vc < line.vcs,
-            "router {router} has no virtual network {vnet} of channel {}",
-            way.channel
-        );
-        line.group_of(vnet)
+        if !self.state.sinks[number].able.is_empty() {
+            self.state.activate(router, input);
+            self.wake_router(router);
+        }
     }
 
     /// A head that may choose among several ways waits for all of them.
-    fn head_may_choose(&mut self, router: u32, channel: u32, vc: u32) {
-        let slot = self.lines[channel as usize].slot(vc);
-        let packet = &self.packets[self.slots.vcs[slot].down.packet as usize].packet;
+    fn may_choose(&mut self, slot: usize) {
+        let state = &mut self.state;
+        let this = &state.vcs[slot];
+        let (number, vc, packet) = (this.sink as usize, this.vc, this.down.packet);
+        let Sink { router, channel, .. } = state.sinks[number];
         let vnet = (vc / self.settings.vcs_per_vnet) as u16;
-        self.slots.ways.resize_with(self.slots.vcs.len(), Vec::new);
-        let mut ways = std::mem::take(&mut self.slots.ways[slot]);
+        let vnet = state.groups_of[channel as usize].vnet + vnet;
+        let packet = &self.packets[packet as usize].packet;
+        state.ways.resize_with(state.vcs.len(), Vec::new);
+        let mut ways = std::mem::take(&mut state.ways[slot]);
         ways.clear();
         self.routing.ways(&Head { packet, router, channel, vnet }, &mut ways);
-        let state = self.routers[router as usize];
         for way in &ways {
-            let group = self.group_of(router, *way);
-            self.waits(&state, channel, vc, group);
+            let group = checked(state, router, *way);
+            state.waits(number, vc, group);
         }
-        self.slots.ways[slot] = ways;
-        self.wake_router(router);
+        state.ways[slot] = ways;
     }
 
-    /// A head waits for a virtual channel of a group.
-    #[inline]
-    fn waits(&mut self, state: &Router, channel: u32, vc: u32, group: usize) {
-        let line = &self.lines[channel as usize];
-        let input = usize::from(line.input);
-        let mask = (line.heads + group as u32 * line.words + vc / 64 - line.word()) as usize;
-        self.slots.heads[mask] |= 1 << (vc % 64);
-        self.ports.wants[state.wants(input) + group / 64] |= 1 << (group % 64);
-        self.ports.waiters[state.waiters(group) + input / 64] |= 1 << (input % 64);
-        self.ports.active[state.active(input / 64)] |= 1 << (input % 64);
-    }
-
-    /// The channel by which a head with several ways leaves now: of those with an idle virtual
-    /// channel the one with the fewest flits before it, the last way only if there is no other.
-    fn choose(&mut self, state: &Router, slot: usize) -> u32 {
-        let is_open = |way: &&Way| {
-            let group = self.lines[way.channel as usize].group_of(way.vnet.into());
-            self.ports.open[state.open() + group / 64] >> (group % 64) & 1 == 1
-        };
-        let ways = &self.slots.ways[slot];
+    /// The group by which a head with several ways leaves now: of those with an idle virtual channel
+    /// that of the channel with the fewest flits before it, the last way only if there is no other.
+    fn choose(&self, slot: usize) -> usize {
+        let state = &self.state;
+        let is_open = |way: &&Way| !state.groups[state.group_of(**way)].idle.is_empty();
+        let ways = &state.ways[slot];
         let before = ways[..ways.len() - 1].iter().filter(is_open);
-        let best = before.min_by_key(|way| self.slots.ahead[way.channel as usize]);
-        let way = *best.unwrap_or(&ways[ways.len() - 1]);
-        self.slots.vcs[slot].down.out_vnet = way.vnet.into();
-        way.channel
+        let best = before.min_by_key(|way| state.ahead[way.channel as usize]);
+        state.group_of(*best.unwrap_or(&ways[ways.len() - 1]))
     }
 
     /// Another flit of a packet arrives.
     #[inline]
-    pub(super) fn body_arrives(&mut self, router: u32, channel: u32, vc: u32) {
-        let line = &self.lines[channel as usize];
-        let slot = line.slot(vc);
-        self.slots.uses[self.slots.vcs[slot].used as usize].enters(self.now);
-        let down = &mut self.slots.vcs[slot].down;
-        down.ready += 1;
-        if down.ready == 1 {
-            down.since = self.now as u32;
-        }
-        if down.ready > 1 || down.out_vc == NONE {
-            return;
-        }
-        let out = self.lines[down.out as usize].slot(down.out_vc);
-        if self.slots.vcs[out].up.credits > 0 {
-            self.moves(router, channel, vc);
+    pub(super) fn body_arrives(&mut self, slot: usize) {
+        let this = &mut self.state.vcs[slot];
+        self.state.uses[this.group as usize].enters(self.now);
+        this.down.ready += 1;
+        let (ready, to) = (this.down.ready, this.down.to);
+        if ready == 1 {
+            this.down.since = self.now as u32;
+            if to != NONE && self.state.vcs[to as usize].up.credits > 0 {
+                self.moves(slot);
+            }
         }
     }
 
     /// The next flit of a virtual channel, no head, has what it needs.
     #[inline]
-    fn moves(&mut self, router: u32, channel: u32, vc: u32) {
-        let line = &self.lines[channel as usize];
-        self.slots.vcs[line.slot(vc)].down.able = self.now as u32;
-        let (word, bit) = line.bit(vc);
-        self.slots.body[word] |= bit;
-        let (input, state) = (usize::from(line.input), self.routers[router as usize]);
-        self.ports.active[state.active(input / 64)] |= 1 << (input % 64);
+    fn moves(&mut self, slot: usize) {
+        let this = &mut self.state.vcs[slot];
+        this.down.able = self.now as u32;
+        let (sink, vc) = (&mut self.state.sinks[this.sink as usize], this.vc);
+        sink.able.set(&mut self.state.words, vc);
+        let (router, input) = (sink.router, sink.input);
+        self.state.activate(router, input);
         self.wake_router(router);
     }
 
     /// A credit arrives for a packet that had none.
     #[inline]
-    pub(super) fn unblocks(&mut self, channel: u32, vc: u32, slot: usize) {
-        match self.lines[channel as usize].from {
-            End::Node(node) => {
-                let (word, bit) = self.lines[channel as usize].bit(vc);
-                self.slots.feed[word] |= bit;
-                self.nodes[node as usize].feeding |= 1 << self.lines[channel as usize].output;
-                self.wake_node(node);
+    pub(super) fn unblocks(&mut self, slot: usize) {
+        let this = &self.state.vcs[slot];
+        let (owner, group) = (this.up.owner as usize, &self.state.groups[this.group as usize]);
+        if group.from & NODE == 0 {
+            if self.state.vcs[owner].down.ready > 0 {
+                self.moves(owner);
             }
-            End::Router(router) => {
-                let owner = self.slots.vcs[slot].up.owner;
-                if self.slots.vcs[owner as usize].down.ready > 0 {
-                    let (input, vc) = self.slots.vcs[owner as usize].place;
-                    self.moves(router, input, vc);
-                }
-            }
+            return;
         }
+        let node = group.from & !NODE;
+        let Node { outputs, feeding, .. } = &mut self.state.nodes[node as usize];
+        let output = &mut outputs[group.output as usize];
+        output.feed.set(&mut self.state.words, slot as u32 - output.first);
+        *feeding |= 1 << group.output;
+        self.wake_node(node);
     }
 
-    /// A virtual network of a channel has an idle virtual channel again.
-    pub(super) fn opens(&mut self, channel: u32, vnet: u32) {
-        let line = &self.lines[channel as usize];
-        match line.from {
-            End::Node(node) => {
-                self.nodes[node as usize].waiting |= 1 << line.group_of(vnet);
-                self.wake_node(node);
-            }
-            End::Router(router) => {
-                let (group, state) = (line.group_of(vnet), self.routers[router as usize]);
-                self.ports.open[state.open() + group / 64] |= 1 << (group % 64);
-                self.ports.closed[state.group(group)].opens(self.now);
-                self.wake_waiters(router, group);
-            }
+    /// A group has an idle virtual channel again.
+    pub(super) fn opens(&mut self, group: usize) {
+        let this = &mut self.state.groups[group];
+        let (from, at) = (this.from, this.at);
+        if from & NODE != 0 {
+            let node = from & !NODE;
+            self.state.nodes[node as usize].waiting |= 1 << at;
+            return self.wake_node(node);
         }
-    }
-
-    /// Inputs with heads for a group look again.
-    fn wake_waiters(&mut self, router: u32, group: usize) {
-        let (state, ports) = (self.routers[router as usize], &mut self.ports);
-        let mut any = false;
-        for word in 0..state.in_words() {
-            let at = state.waiters(group) + word;
-            let mut bits = ports.waiters[at];
-            while bits != 0 {
-                let bit = bits & bits.wrapping_neg();
-                let input = word * 64 + bits.trailing_zeros() as usize;
-                bits ^= bit;
-                if ports.wants[state.wants(input) + group / 64] >> (group % 64) & 1 == 1 {
-                    ports.active[state.active(word)] |= bit;
-                    any = true;
-                } else {
-                    ports.waiters[at] &= !bit;
-                }
-            }
-        }
-        if any {
-            self.wake_router(router);
-        }
-    }
-
-    /// The lowest idle virtual channel of a virtual network.
-    #[inline]
-    fn lowest_idle(&self, channel: u32, vnet: u32) -> u32 {
-        let vcs = self.settings.vcs_per_vnet;
-        let line = &self.lines[channel as usize];
-        let mut vc = vnet * vcs;
-        loop {
-            let bits = self.slots.idle[line.bit(vc).0] >> (vc % 64);
-            if bits != 0 {
-                return vc + bits.trailing_zeros();
-            }
-            vc = (vc / 64 + 1) * 64;
+        this.closed.opens(self.now);
+        if self.state.opens(group) {
+            self.wake_router(from);
         }
     }
 
     /// Each input names a flit, each output takes one. Returns whether any input may still have one.
     pub(super) fn allocate(&mut self, router: usize) -> bool {
-        let state = self.routers[router];
-        let in_words = state.in_words();
-        let mut any = 0;
+        let at = self.state.routers[router];
+        let (in_words, first) = (at.in_words(), at.first_active as usize);
         for word in 0..in_words {
-            let mut bits = self.ports.active[state.active(word)];
+            let mut bits = self.state.active[first + word];
             while bits != 0 {
                 let bit = bits & bits.wrapping_neg();
                 let input = word * 64 + bits.trailing_zeros() as usize;
                 bits ^= bit;
-                if let Some((vc, slot)) = self.name(&state, input) {
-                    let mut out = self.slots.vcs[slot].down.out;
-                    if self.routing.is_adaptive() && out == NONE {
-                        out = self.choose(&state, slot);
-                    }
-                    let output = self.lines[out as usize].output;
-                    let at = usize::from(output) * in_words;
-                    let requests = &mut self.scratch.requests[at..at + in_words];
-                    if requests.iter().all(|&bits| bits == 0) {
-                        self.scratch.outputs.push(output);
-                    }
-                    requests[word] |= bit;
-                    self.scratch.named[input] = vc;
-                } else {
-                    self.ports.active[state.active(word)] &= !bit;
+                let Some(slot) = self.name(at.first_sink as usize + input) else {
+                    self.state.active[first + word] &= !bit;
+                    continue;
+                };
+                let mut group = self.state.vcs[slot].down.group;
+                if group == NONE {
+                    group = self.choose(slot) as u32;
                 }
+                let output = self.state.groups[group as usize].output as usize;
+                self.scratch.requests[output * in_words + word] |= bit;
+                self.scratch.outputs[output / 64] |= 1 << (output % 64);
+                self.scratch.named[input] = (slot as u32, group);
             }
-            any |= self.ports.active[state.active(word)];
         }
-        while let Some(output) = self.scratch.outputs.pop() {
-            self.grant(&state, output.into());
-        }
-        any != 0
-    }
-
-    /// The flit that an input names: the first that can move, from behind the one that moved last.
-    /// Returns its virtual channel and slot.
-    #[inline]
-    fn name(&self, state: &Router, input: usize) -> Option<(u32, usize)> {
-        let channel = self.ports.inputs[state.input(input)];
-        let line = &self.lines[channel as usize];
-        if line.words == 1 && !self.settings.ordered {
-            let bits = self.able(state, input, line, 0);
-            let vc = line.word() * 64 + first_from(bits, line.turn % 64);
-            return (bits != 0).then(|| (vc, line.slot(vc)));
-        }
-        let (words, start) = (line.words, line.turn / 64 - line.word());
-        let low = u64::MAX << (line.turn % 64);
-        for step in 0..=words {
-            let at = (start + step) % words;
-            let mut bits = self.able(state, input, line, at);
-            if step == 0 {
-                bits &= low;
-            } else if step == words {
-                bits &= !low;
-            }
+        for word in 0..at.out_words() {
+            let mut bits = std::mem::take(&mut self.scratch.outputs[word]);
             while bits != 0 {
-                let vc = (line.word() + at) * 64 + bits.trailing_zeros();
-                if !self.settings.ordered || self.is_first(line, vc) {
-                    return Some((vc, line.slot(vc)));
-                }
+                let output = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
+                self.grant(&at, output);
             }
         }
-        None
+        (0..in_words).any(|word| self.state.active[first + word] != 0)
     }
 
-    /// Whether no packet of an input that came before that of `vc` has flits left for the same
-    /// output and virtual network.
-    pub(super) fn is_first(&self, line: &Line, vc: u32) -> bool {
-        let slot = line.slot(vc);
-        let (this, since) = (&self.slots.vcs[slot].down, self.slots.since[slot]);
-        let vcs = self.settings.vcs_per_vnet;
-        let first = vc / vcs * vcs;
-        !(first..first + vcs).map(|other| line.slot(other)).any(|other| {
-            let down = &self.slots.vcs[other].down;
-            down.packet != NONE
-                && self.slots.since[other] < since
-                && (down.out, down.out_vnet) == (this.out, this.out_vnet)
+    /// The slot of the flit that an input names: the first that can move, from behind the one that
+    /// moved last.
+    #[inline(always)]
+    fn name(&self, number: usize) -> Option<usize> {
+        let sink = &self.state.sinks[number];
+        if sink.able.is_empty() {
+            return None;
+        }
+        if self.settings.ordered {
+            return self.name_in_order(sink);
+        }
+        Some((sink.first + sink.able.first_from(&self.state.words, sink.turn)) as usize)
+    }
+
+    /// The same, only of packets that came before all others on their way.
+    fn name_in_order(&self, sink: &Sink) -> Option<usize> {
+        let vcs = (sink.turn..sink.vcs).chain(0..sink.turn);
+        let able = vcs.filter(|&vc| sink.able.has(&self.state.words, vc));
+        able.map(|vc| (sink.first + vc) as usize).find(|&slot| self.is_first(slot))
+    }
+
+    /// Whether no packet of an input that came before that of a slot has flits left for the same
+    /// group.
+    pub(super) fn is_first(&self, slot: usize) -> bool {
+        let state = &self.state;
+        let (this, since) = (&state.vcs[slot], state.since[slot]);
+        let first = state.groups[this.group as usize].first as usize;
+        !(first..first + self.settings.vcs_per_vnet as usize).any(|other| {
+            let down = &state.vcs[other].down;
+            down.packet != NONE && state.since[other] < since && down.group == this.down.group
         })
-    }
-
-    /// Bits of a word of an input: flits with a credit, and heads with an idle channel before them.
-    #[inline]
-    pub(super) fn able(&self, state: &Router, input: usize, line: &Line, at: u32) -> u64 {
-        let mut bits = self.slots.body[line.mask(at)];
-        for word in 0..state.group_words() {
-            let wanted = self.ports.wants[state.wants(input) + word];
-            let mut wanted = wanted & self.ports.open[state.open() + word];
-            while wanted != 0 {
-                let group = word as u32 * 64 + wanted.trailing_zeros();
-                wanted &= wanted - 1;
-                bits |= self.slots.heads[(line.heads + group * line.words + at) as usize];
-            }
-        }
-        bits
     }
 
     /// An output takes one of the flits that were named for it.
     #[inline]
-    fn grant(&mut self, state: &Router, output: usize) {
-        let in_words = state.in_words();
-        let requests = &mut self.scratch.requests[output * in_words..][..in_words];
-        let turn = &mut self.ports.turns[state.output(output)];
-        let input = next_from(requests, *turn as usize).unwrap_or_default();
-        requests.fill(0);
+    fn grant(&mut self, router: &Router, output: usize) {
+        let (in_words, requests) = (router.in_words(), &mut self.scratch.requests);
+        let turn = &mut self.state.turns[router.first_output as usize + output];
+        let input = if in_words == 1 {
+            first_from(std::mem::take(&mut requests[output]), *turn) as usize
+        } else {
+            let requests = &mut requests.as_mut_slice()[output * in_words..][..in_words];
+            let input = next_from(requests, *turn as usize).unwrap_or_default();
+            requests.fill(0);
+            input
+        };
         let next = input as u32 + 1;
-        *turn = if next == state.inputs { 0 } else { next };
-        let out = self.ports.outputs[state.output(output)];
-        let vc = self.scratch.named[input];
-        self.crosses(state, input, out, vc);
+        *turn = if next == router.inputs { 0 } else { next };
+        let (slot, group) = self.scratch.named[input];
+        self.crosses(slot as usize, group as usize, router.first_active as usize + input / 64);
     }
 
-    /// A flit crosses the router.
-    #[inline]
-    fn crosses(&mut self, state: &Router, input: usize, out: u32, vc: u32) {
+    /// A flit crosses the router. The bit of its input is in the word `active`.
+    #[inline(always)]
+    fn crosses(&mut self, slot: usize, group: usize, active: usize) {
         self.traversals += 1;
-        let channel = self.ports.inputs[state.input(input)];
-        let line = &mut self.lines[channel as usize];
-        let slot = line.slot(vc);
-        let (word, bit) = line.bit(vc);
-        line.turn = vc + 1;
-        if line.turn == line.first + line.vcs {
-            line.turn = line.first;
-        }
         if let Some(checker) = &mut self.checker {
             checker.moves(slot);
         }
         let (now, next) = (self.now as u32, (self.now as u32).wrapping_add(1));
-        let this = &mut self.slots.vcs[slot];
-        let before = this.down;
-        let is_last = before.left == 1;
+        let state = &mut self.state;
+        let this = &mut state.vcs[slot];
+        let (before, number, vc) = (this.down, this.sink as usize, this.vc);
+        let (is_head, is_last) = (before.to == NONE, before.left == 1);
         let packet = if is_last { NONE } else { before.packet };
         let (ready, left) = (before.ready - 1, before.left - 1);
         this.down = Down { packet, ready, left, since: next, able: next, ..before };
-        self.slots.uses[this.used as usize].leaves(self.now);
+        state.uses[this.group as usize].leaves(self.now);
         let waited = u64::from(now.wrapping_sub(before.since));
-        let is_head = before.out_vc == NONE;
-        let out_vc = if is_head { self.lowest_idle(out, before.out_vnet) } else { before.out_vc };
-        let there = self.lines[out as usize].slot(out_vc);
-        let used = self.slots.vcs[there].used as usize;
-        if is_head {
-            let group = self.lines[out as usize].group_of(before.out_vnet);
-            if self.routing.is_adaptive() && before.out == NONE {
-                self.drop_choice(channel, (state, input), slot, vc);
-                self.slots.vcs[slot].down.out = out;
-                self.slots.uses[used].no_channel += waited;
-            } else {
-                self.drop_head(channel, (state, input), group, vc);
-                if waited > 0 {
-                    let closed = self.ports.closed[state.group(group)].before(self.now, true);
-                    let closed = u64::from((closed as u32).wrapping_sub(before.able));
-                    let used = &mut self.slots.uses[used];
-                    used.no_channel += closed;
-                    used.lost += waited - closed;
-                }
-            }
-            self.slots.vcs[slot].down.out_vc = out_vc;
-            self.occupy(out, before.out_vnet, out_vc, slot as u32);
-            match &mut self.border {
-                Some(border) if border.is_crossed_by(out) => {
-                    border.announces(self.packets[before.packet as usize]);
-                }
-                _ => self.slots.vcs[there].down = Down::coming(before.packet, before.left),
-            }
-        } else if waited > 0 {
+        let to =
+            if is_head { self.enters((slot, &before), group, waited) } else { before.to as usize };
+        if !is_head && waited > 0 {
             let lost = u64::from(now.wrapping_sub(before.able));
-            let used = &mut self.slots.uses[used];
+            let used = &mut self.state.uses[group];
             used.no_credit += waited - lost;
             used.lost += lost;
         }
-        if is_last && self.border.as_ref().is_some_and(|border| border.is_crossed_by(out)) {
-            self.free_packets.push(before.packet);
+        if is_last && self.border.is_some() {
+            self.crossed(group, before.packet);
         }
-        let up = &mut self.slots.vcs[there].up;
+        let state = &mut self.state;
+        let up = &mut state.vcs[to].up;
         up.credits -= 1;
         if is_last {
             up.owner = NONE;
         }
-        if !is_last && ready > 0 && up.credits > 0 {
-            self.slots.body[word] |= bit;
+        let credits = up.credits;
+        let sink = &mut state.sinks[number];
+        sink.turn = if vc + 1 == sink.vcs { 0 } else { vc + 1 };
+        if is_last || ready == 0 || credits == 0 {
+            sink.able.clear(&mut state.words, vc);
+            if sink.able.is_empty() {
+                state.active[active] &= !(1 << (sink.input % 64));
+            }
+        }
+        self.put(group, to, if is_head { HEAD } else { BODY });
+        self.give_back(slot, is_last);
+    }
+
+    /// The head of a packet gets an idle virtual channel, and waits no more. Returns its slot.
+    #[inline(always)]
+    fn enters(&mut self, (slot, down): (usize, &Down), group: usize, waited: u64) -> usize {
+        let state = &mut self.state;
+        let this = &state.vcs[slot];
+        let (number, vc) = (this.sink as usize, this.vc);
+        if down.group == NONE {
+            let ways = std::mem::take(&mut state.ways[slot]);
+            for way in &ways {
+                let group = state.group_of(*way);
+                state.waits_no_more(number, vc, group);
+            }
+            state.ways[slot] = ways;
+            state.vcs[slot].down.group = group as u32;
+            state.uses[group].no_channel += waited;
         } else {
-            self.slots.body[word] &= !bit;
+            state.waits_no_more(number, vc, group);
+            if waited > 0 {
+                let this = &state.groups[group];
+                let closed = (this.closed.before(self.now) as u32).wrapping_sub(down.able);
+                state.uses[group].no_channel += u64::from(closed);
+                state.uses[group].lost += waited - u64::from(closed);
+            }
         }
-        self.put(out, out_vc, if is_head { HEAD } else { BODY });
-        self.give_back(channel, vc, is_last);
+        let place = self.state.groups[group].idle.lowest(&self.state.words);
+        let to = (self.state.groups[group].first + place) as usize;
+        self.state.vcs[slot].down.to = to as u32;
+        self.occupy(group, place, slot as u32);
+        if self.border.is_some() && self.announced(group, down.packet) {
+            return to;
+        }
+        self.state.vcs[to].down = Down::coming(down.packet, down.left);
+        to
     }
 
-    /// A head leaves those that wait for each of its ways.
-    fn drop_choice(&mut self, channel: u32, at: (&Router, usize), slot: usize, vc: u32) {
-        let ways = std::mem::take(&mut self.slots.ways[slot]);
-        for way in &ways {
-            let group = self.lines[way.channel as usize].group_of(way.vnet.into());
-            self.drop_head(channel, at, group, vc);
-        }
-        self.slots.ways[slot] = ways;
-    }
-
-    /// A head leaves those of its input that wait for a group.
-    #[inline]
-    fn drop_head(&mut self, channel: u32, (state, input): (&Router, usize), group: usize, vc: u32) {
-        let line = &self.lines[channel as usize];
-        let at = (line.heads + group as u32 * line.words) as usize;
-        let masks = &mut self.slots.heads.as_mut_slice()[at..at + line.words as usize];
-        masks[(vc / 64 - line.word()) as usize] &= !(1 << (vc % 64));
-        if masks.iter().all(|&bits| bits == 0) {
-            self.ports.wants[state.wants(input) + group / 64] &= !(1 << (group % 64));
+    /// An idle virtual channel of a group belongs to `owner`.
+    #[inline(always)]
+    pub(super) fn occupy(&mut self, group: usize, place: u32, owner: u32) {
+        let state = &mut self.state;
+        let this = &mut state.groups[group];
+        this.idle.clear(&mut state.words, place);
+        state.vcs[(this.first + place) as usize].up.owner = owner;
+        if this.idle.is_empty() && this.from & NODE == 0 {
+            this.closed.closes(self.now);
+            state.closes(group);
         }
     }
 
     /// Says at the other end of a virtual channel whose flits will come.
     #[inline]
-    pub(super) fn hand_over(&mut self, out: u32, vc: u32, packet: u32) {
-        let slot = self.lines[out as usize].slot(vc);
+    pub(super) fn hand_over(&mut self, slot: usize, packet: u32) {
         let left = self.packets[packet as usize].packet.flits;
-        self.slots.vcs[slot].down = Down::coming(packet, left);
+        self.state.vcs[slot].down = Down::coming(packet, left);
     }
+}
 
-    /// An idle virtual channel of a virtual network belongs to `owner`.
-    #[inline(always)]
-    pub(super) fn occupy(&mut self, out: u32, vnet: u32, vc: u32, owner: u32) {
-        let line = &self.lines[out as usize];
-        let (word, bit) = line.bit(vc);
-        self.slots.idle[word] &= !bit;
-        self.slots.vcs[line.slot(vc)].up.owner = owner;
-        let (from, group) = (line.from, line.group_of(vnet));
-        if let End::Router(router) = from
-            && !self.any_idle(out, vnet)
-        {
-            let state = self.routers[router as usize];
-            self.ports.open[state.open() + group / 64] &= !(1 << (group % 64));
-            self.ports.closed[state.group(group)].closes(self.now);
-        }
-    }
-
-    /// Whether a virtual network has an idle virtual channel.
-    #[inline]
-    pub(super) fn any_idle(&self, channel: u32, vnet: u32) -> bool {
-        let vcs = self.settings.vcs_per_vnet;
-        let line = &self.lines[channel as usize];
-        if self.in_a_word != 0 {
-            let first = vnet * vcs;
-            return self.slots.idle[line.bit(first).0] >> (first % 64) & self.in_a_word != 0;
-        }
-        let (mut vc, end) = (vnet * vcs, (vnet + 1) * vcs);
-        while vc < end {
-            let upto = end.min((vc / 64 + 1) * 64);
-            let bits = (u64::MAX >> (64 - (upto - vc))) << (vc % 64);
-            if self.slots.idle[line.bit(vc).0] & bits != 0 {
-                return true;
-            }
-            vc = upto;
-        }
-        false
-    }
+/// The group of a way that routing has named, which is checked here.
+#[inline]
+fn checked(state: &State, router: u32, way: Way) -> usize {
+    let of = state.groups_of.as_slice()[way.channel as usize];
+    let at = way.vnet.wrapping_sub(of.vnet);
+    let group = of.first as usize + usize::from(at);
+    assert!(
+        at < of.vnets && state.groups[group].from == router,
+        "router {router} has no virtual network {} of channel {}",
+        way.vnet,
+        way.channel
+    );
+    group
 }

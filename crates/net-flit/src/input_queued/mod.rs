@@ -11,6 +11,7 @@ mod arbiter;
 mod checks;
 mod router;
 mod separable;
+mod simple;
 mod slow;
 mod state;
 mod stuck;
@@ -77,6 +78,18 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Whether [`simple`] allocates.
+    fn is_simple(&self) -> bool {
+        let cycles = (self.channel_allocation, self.switch_allocation);
+        self.allocator == Allocator::Islip
+            && self.iterations == 1
+            && cycles == (1, 1)
+            && !self.speculative
+            && !self.cut_through
+    }
+}
+
 /// Something happens: a slot and two bits that say what, and the flit.
 #[derive(Clone, Copy, Debug)]
 struct Event {
@@ -100,10 +113,8 @@ pub struct InputQueued<R> {
     routing: R,
     now: u64,
     calendar: Calendar<Event>,
-    events: Vec<Event>,
     /// Slots to which credits come back.
     credits: Calendar<u32>,
-    returned: Vec<u32>,
     /// Slots of heads that have their route in the next cycle.
     routed: Vec<u32>,
     state: State,
@@ -117,6 +128,10 @@ pub struct InputQueued<R> {
     /// Cycles from the arrival of a head until it asks for a virtual channel.
     before_channel: u64,
     served: separable::Served,
+    /// Whether [`simple`] allocates, and whether it matters that credits come back before there was
+    /// none.
+    is_simple: bool,
+    awaits_credits: bool,
     /// `None` while a router uses it.
     scratch: Option<Box<router::Scratch>>,
     /// `None` unless checked.
@@ -137,9 +152,7 @@ impl<R: Routing> InputQueued<R> {
             routing,
             now: 0,
             calendar: Calendar::default(),
-            events: Vec::new(),
             credits: Calendar::default(),
-            returned: Vec::new(),
             routed: Vec::new(),
             buffers: vec![0; state.downs.len() * settings.buffers_per_vc as usize].into(),
             busy_routers: vec![0; state.routers.len().div_ceil(64)].into(),
@@ -152,9 +165,13 @@ impl<R: Routing> InputQueued<R> {
             served: separable::Served::new(
                 settings.allocator,
                 state.ups.len(),
-                state.turns.len(),
-                settings.vcs,
+                state.outs.len(),
+                state.shift,
             ),
+            is_simple: settings.is_simple(),
+            awaits_credits: settings.speculative
+                || settings.cut_through
+                || settings.waits_for_tail_credit,
             scratch: Some(Box::new(router::Scratch::default())),
             state,
             checker: None,
@@ -280,20 +297,18 @@ impl<R: Routing> InputQueued<R> {
         for slot in routed.drain(..) {
             self.ready(slot);
         }
-        let mut events = std::mem::take(&mut self.events);
         // Heads that arrive now use the list again.
         self.routed = routed;
-        self.calendar.take(self.now, &mut events);
-        for event in events.drain(..) {
+        let events = self.calendar.take(self.now);
+        for &event in &events {
             self.happens(event, arrived);
         }
-        self.events = events;
-        let mut returned = std::mem::take(&mut self.returned);
-        self.credits.take(self.now, &mut returned);
-        for slot in returned.drain(..) {
+        self.calendar.over(events);
+        let returned = self.credits.take(self.now);
+        for &slot in &returned {
             self.credit(slot);
         }
-        self.returned = returned;
+        self.credits.over(returned);
         for word in 0..self.busy_links.len() {
             let mut bits = self.busy_links[word];
             while bits != 0 {
@@ -385,8 +400,23 @@ impl<R: Routing> InputQueued<R> {
             return;
         }
         self.state.inputs[sink.input as usize].able |= 1 << vc;
-        self.state.routers[router as usize].moving |= 1 << sink.place;
+        let place = sink.place.into();
+        self.marks_able(router as usize, (place, vc), self.state.downs[slot as usize].output);
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
+    }
+
+    /// A router sees that a virtual channel may cross to an output.
+    #[inline(always)]
+    fn marks_able(&mut self, router: usize, (place, vc): (u32, u32), output: u8) {
+        let state = &mut self.state;
+        let router = &mut state.routers[router];
+        if self.is_simple {
+            let out = &mut state.outs[(router.first_output + u32::from(output)) as usize];
+            out.able.set(&mut state.words, (place << state.shift) + vc);
+            router.moving |= 1 << output;
+        } else {
+            router.moving |= 1 << place;
+        }
     }
 
     /// A head has its route after so many cycles.
@@ -422,21 +452,30 @@ impl<R: Routing> InputQueued<R> {
         down.out = way.channel;
         down.output = source.output;
         down.allowed = allowed;
-        self.asks((router, input, place), vc);
+        self.asks((router, input, place), vc, source.output);
     }
 
     /// A head asks for a virtual channel.
     fn ask(&mut self, slot: u32) {
         let (channel, vc) = self.state.place(slot);
         let Sink { router, input, place, .. } = self.state.sinks[channel as usize];
-        self.asks((router, input, place), vc);
+        let output = self.state.downs[slot as usize].output;
+        self.asks((router, input, place), vc, output);
     }
 
     /// The same, at an input of a router.
     #[inline]
-    fn asks(&mut self, (router, input, place): (u32, u32, u8), vc: u32) {
-        self.state.inputs[input as usize].wants |= 1 << vc;
-        self.state.routers[router as usize].wanting |= 1 << place;
+    fn asks(&mut self, (router, input, place): (u32, u32, u8), vc: u32, output: u8) {
+        let state = &mut self.state;
+        state.inputs[input as usize].wants |= 1 << vc;
+        let at = &mut state.routers[router as usize];
+        if self.is_simple {
+            let out = &mut state.outs[(at.first_output + u32::from(output)) as usize];
+            out.wants.set(&mut state.words, (u32::from(place) << state.shift) + vc);
+            at.wanting |= 1 << output;
+        } else {
+            at.wanting |= 1 << place;
+        }
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
     }
 
@@ -450,19 +489,20 @@ impl<R: Routing> InputQueued<R> {
         let up = &mut self.state.ups[slot as usize];
         up.credits += 1;
         let Up { owner, credits, .. } = *up;
-        let Settings { buffers_per_vc, waits_for_tail_credit, speculative, cut_through, .. } =
-            self.settings;
-        let mut awaited = speculative || cut_through;
-        if waits_for_tail_credit && owner == NONE && u32::from(credits) == buffers_per_vc {
+        if credits > 1 && !self.awaits_credits {
+            return;
+        }
+        let Settings { buffers_per_vc, waits_for_tail_credit, .. } = self.settings;
+        let is_free = owner == NONE && u32::from(credits) == buffers_per_vc;
+        if waits_for_tail_credit && is_free {
             self.state.free[channel as usize] |= 1 << vc;
-            awaited = true;
         }
         let from = self.state.sources[channel as usize].from;
         if from & NODE != 0 {
             let link = from & !NODE;
             self.busy_links[link as usize / 64] |= 1 << (link % 64);
         } else if owner == NONE {
-            if awaited {
+            if self.awaits_credits {
                 self.busy_routers[from as usize / 64] |= 1 << (from % 64);
             }
         } else if credits == 1 && self.state.downs[owner as usize].ready > 0 {

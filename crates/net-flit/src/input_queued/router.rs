@@ -37,7 +37,7 @@ pub(super) struct Scratch {
     requests: Row<u64>,
     asks: Row<u64>,
     pub guesses: Row<u64>,
-    grants: Row<u64>,
+    pub grants: Row<u64>,
     pub matched: Vec<(u32, u32)>,
     /// Slots that ask for the switch, if that takes several cycles.
     pub asking: Vec<u32>,
@@ -67,57 +67,73 @@ impl<R: Routing> InputQueued<R> {
     /// A cycle of a router. Returns whether anything may be asked for in the next one.
     pub(super) fn allocate(&mut self, number: usize) -> bool {
         let Some(mut scratch) = self.scratch.take() else { return false };
-        self.collect(number, &mut scratch);
+        let router = self.state.routers[number];
+        let (left, crossed) = if self.is_simple {
+            self.allocate_simply(&router, &mut scratch)
+        } else {
+            self.allocate_fully(&router, &mut scratch)
+        };
+        self.scratch = Some(scratch);
+        // A flit that has crossed may have left its virtual channel to a head.
+        let router = &self.state.routers[number];
+        left || router.moving != 0 || crossed && router.wanting != 0
+    }
+
+    /// The same, whatever the settings. Returns whether heads are left without a virtual channel, and
+    /// whether a flit has crossed.
+    fn allocate_fully(&mut self, router: &Router, scratch: &mut Scratch) -> (bool, bool) {
+        self.collect(router, scratch);
         let is_slow = self.settings.switch_allocation > 1;
         if is_slow {
-            self.note(&self.state.routers[number], &mut scratch);
+            self.note(router, scratch);
         }
         if self.settings.allocator == Allocator::Islip {
-            let outputs = self.name(number, &mut scratch);
-            let router = self.state.routers[number];
-            self.assign(&router, &mut scratch);
-            self.switch(&router, outputs, &mut scratch);
+            let mut outputs = self.name(router, scratch);
+            if self.settings.speculative {
+                outputs |= self.guess(router, scratch);
+            }
+            self.assign(router, scratch);
+            self.switch(router, outputs, scratch);
         } else {
-            let router = self.state.routers[number];
-            self.switch_separable(&router, &mut scratch);
-            self.assign_separable(&router, &mut scratch);
+            self.switch_separable(router, scratch);
+            self.assign_separable(router, scratch);
         }
-        let router = self.state.routers[number];
         if self.settings.channel_allocation > 1 {
-            self.defer(&router, &mut scratch);
+            self.defer(router, scratch);
         }
-        let mut left = 0;
+        let mut left = false;
         // A guess that is right takes no cycle more.
         let since = self.now + u64::from(!self.settings.speculative);
         for want in scratch.wants.drain(..) {
-            match want.taken {
-                Some(vc) => self.occupy(number, want.slot, vc, since),
-                None => {
-                    left += 1;
-                    self.loses(want.slot, 1);
-                }
-            }
+            left |= want.taken.is_none();
+            self.settle(router, &want, since);
         }
         let crossed = !scratch.matched.is_empty();
         for (input, output) in scratch.matched.drain(..) {
             let vc = u32::from(scratch.named[input][output]);
             let guess = scratch.guesses[input] >> output & 1 == 1;
-            self.cross(&router, input, vc, guess);
+            self.cross(router, input, vc, guess);
         }
         if is_slow {
-            self.rest(&router, &mut scratch);
+            self.rest(router, scratch);
         }
-        self.scratch = Some(scratch);
-        // A flit that has crossed may have left its virtual channel to a head.
-        let router = &self.state.routers[number];
-        left > 0 || router.moving != 0 || crossed && router.wanting != 0
+        (left, crossed)
+    }
+
+    /// A packet gets the virtual channel that it has taken, and may ask for the switch from a cycle
+    /// on; or others got it.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, router: &Router, want: &Want, since: u64) {
+        match want.taken {
+            Some(vc) => self.occupy(router.number as usize, want.slot, vc, since),
+            None => self.loses(want.slot, 1),
+        }
     }
 
     /// The packets that may get a virtual channel.
     #[inline]
-    fn collect(&mut self, router: usize, scratch: &mut Scratch) {
-        let (vcs, shift) = (self.settings.vcs, self.state.shift);
-        let router = self.state.routers[router];
+    fn collect(&mut self, router: &Router, scratch: &mut Scratch) {
+        let shift = self.state.shift;
         let mut places = router.wanting;
         (scratch.wanted, scratch.shared) = (0, 0);
         while places != 0 {
@@ -141,7 +157,7 @@ impl<R: Routing> InputQueued<R> {
                     scratch.wanted |= 1 << down.output;
                     scratch.wants.push(Want {
                         slot,
-                        index: place * vcs + vc,
+                        index: (place << shift) + vc,
                         base: down.out << shift,
                         output: down.output.into(),
                         open,
@@ -192,7 +208,7 @@ impl<R: Routing> InputQueued<R> {
     }
 
     /// Each virtual channel of an output picks a packet: the first from where its round begins.
-    fn grant(&self, router: &Router, scratch: &mut Scratch, output: u32) -> bool {
+    pub(super) fn grant(&self, router: &Router, scratch: &mut Scratch, output: u32) -> bool {
         let Scratch { wants, rivals, .. } = scratch;
         let (mut given, mut union, mut base) = (0, 0, 0);
         rivals.clear();
@@ -210,7 +226,7 @@ impl<R: Routing> InputQueued<R> {
         }
         let mut bits: u64 = union & !given;
         let any = bits != 0;
-        let count = u64::from(router.inputs * self.settings.vcs);
+        let count = u64::from(router.inputs << self.state.shift);
         while bits != 0 {
             let vc = bits.trailing_zeros();
             bits &= bits - 1;
@@ -229,7 +245,7 @@ impl<R: Routing> InputQueued<R> {
 
     /// A packet picks one of the virtual channels that picked it.
     #[inline]
-    fn accept(&mut self, router: &Router, want: &mut Want, first: bool) {
+    pub(super) fn accept(&mut self, router: &Router, want: &mut Want, first: bool) {
         let down = &mut self.state.downs[want.slot as usize];
         let turn = u32::from(down.turn);
         let place = if turn / 64 == want.output { turn % 64 } else { 0 };
@@ -240,15 +256,14 @@ impl<R: Routing> InputQueued<R> {
             down.turn = (want.output * 64 + vc + 1) as u16;
             let next = want.index + 1;
             let up = &mut self.state.ups[(want.base + vc) as usize];
-            up.turn = if next == router.inputs * self.settings.vcs { 0 } else { next as u16 };
+            up.turn = if next == router.inputs << self.state.shift { 0 } else { next as u16 };
         }
     }
 
     /// Each input names a virtual channel for each output. Returns bits of outputs.
     #[inline]
-    fn name(&mut self, router: usize, scratch: &mut Scratch) -> u64 {
+    fn name(&mut self, router: &Router, scratch: &mut Scratch) -> u64 {
         let mut outputs = 0;
-        let router = &mut self.state.routers[router];
         let mut places = router.moving;
         while places != 0 {
             let place = places.trailing_zeros();
@@ -284,10 +299,6 @@ impl<R: Routing> InputQueued<R> {
             scratch.guesses[place] = 0;
             outputs |= asked;
         }
-        if self.settings.speculative {
-            let router = *router;
-            outputs |= self.guess(&router, scratch);
-        }
         outputs
     }
 
@@ -297,7 +308,8 @@ impl<R: Routing> InputQueued<R> {
         let mut outputs = 0;
         for want in &scratch.wants {
             let room = self.has_room(want.base, want.open);
-            let (place, vc) = (want.index / vcs, want.index % vcs);
+            let (place, vc) =
+                (want.index >> self.state.shift, want.index & ((1 << self.state.shift) - 1));
             if !room || scratch.asks[place] >> want.output & 1 == 1 {
                 continue;
             }
@@ -329,8 +341,10 @@ impl<R: Routing> InputQueued<R> {
                 if requests == 0 {
                     continue;
                 }
-                let place =
-                    first_from(requests, self.state.turns[(router.first_output + output) as usize]);
+                let place = first_from(
+                    requests,
+                    self.state.outs[(router.first_output + output) as usize].turn,
+                );
                 let asked = scratch.asks[place] | scratch.guesses[place];
                 if asked == 1 << output {
                     free_inputs &= !(1 << place);
@@ -370,12 +384,18 @@ impl<R: Routing> InputQueued<R> {
     ) {
         scratch.matched.push((place, output));
         if first {
-            let next = |place: u32, count: u32| if place + 1 == count { 0 } else { place + 1 };
-            let input = &mut self.state.inputs[(router.first_input + place) as usize];
-            input.accepts = next(output, router.outputs);
-            let turn = &mut self.state.turns[(router.first_output + output) as usize];
-            *turn = next(place, router.inputs);
+            self.turn(router, (place, output));
         }
+    }
+
+    /// An input and an output start behind each other next time.
+    #[inline(always)]
+    pub(super) fn turn(&mut self, router: &Router, (place, output): (u32, u32)) {
+        let next = |place: u32, count: u32| if place + 1 == count { 0 } else { place + 1 };
+        let input = &mut self.state.inputs[(router.first_input + place) as usize];
+        input.accepts = next(output, router.outputs);
+        let out = &mut self.state.outs[(router.first_output + output) as usize];
+        out.turn = next(place, router.inputs);
     }
 
     /// A head could have had a virtual channel and others got it, for so many cycles.
@@ -408,22 +428,30 @@ impl<R: Routing> InputQueued<R> {
         self.state.free[down.out as usize] &= !(1 << vc);
         let up = &mut self.state.ups[((down.out << self.state.shift) + vc) as usize];
         up.owner = slot;
-        let sink = &self.state.sinks[channel as usize];
-        let input = &mut self.state.inputs[sink.input as usize];
-        let router = &mut self.state.routers[number];
+        let has_credits = up.credits > 0;
+        let (output, shift) = (u32::from(down.output), self.state.shift);
+        let sink = self.state.sinks[channel as usize];
+        let place = u32::from(sink.place);
+        let state = &mut self.state;
+        let input = &mut state.inputs[sink.input as usize];
+        let router = &mut state.routers[number];
         input.wants &= !(1 << from);
-        if input.wants == 0 {
-            router.wanting &= !(1 << sink.place);
+        input.able |= u64::from(has_credits) << from;
+        if self.is_simple {
+            let out = &mut state.outs[(router.first_output + output) as usize];
+            out.wants.clear(&mut state.words, (place << shift) + from);
+            router.wanting &= !(u64::from(out.wants.is_empty()) << output);
+        } else {
+            router.wanting &= !(u64::from(input.wants == 0) << place);
         }
-        if up.credits > 0 {
-            input.able |= 1 << from;
-            router.moving |= 1 << sink.place;
+        if has_credits {
+            self.marks_able(number, (place, from), output as u8);
         }
     }
 
     /// An input has the switch for a virtual channel: a flit crosses, unless it guessed wrong.
     #[inline(always)]
-    fn cross(&mut self, router: &Router, place: u32, vc: u32, guess: bool) {
+    pub(super) fn cross(&mut self, router: &Router, place: u32, vc: u32, guess: bool) {
         let input = &mut self.state.inputs[(router.first_input + place) as usize];
         input.turn = if vc + 1 == self.settings.vcs { 0 } else { vc + 1 };
         let bit = 1u64 << vc;
@@ -437,8 +465,8 @@ impl<R: Routing> InputQueued<R> {
         }
         let flit = down.front;
         down.ready -= 1;
-        let Down { out, out_vc, ready, since, .. } = *down;
-        let out_vc = u32::from(out_vc);
+        let Down { out, out_vc, ready, since, output, .. } = *down;
+        let (out_vc, output) = (u32::from(out_vc), u32::from(output));
         let now = self.now as u32;
         down.since = now.wrapping_add(1);
         let came_by = input.channel;
@@ -447,8 +475,17 @@ impl<R: Routing> InputQueued<R> {
         up.credits -= 1;
         if last || ready == 0 || up.credits == 0 {
             input.able &= !bit;
-            let none = u64::from(input.able == 0);
-            self.state.routers[router.number as usize].moving &= !(none << place);
+            let at = &mut self.state.routers[router.number as usize];
+            if self.is_simple {
+                let out = &mut self.state.outs[(router.first_output + output) as usize];
+                out.able.clear(&mut self.state.words, (place << self.state.shift) + vc);
+                at.moving &= !(u64::from(out.able.is_empty()) << output);
+                if last {
+                    (out.left, out.left_at) = (1 << out_vc, self.now);
+                }
+            } else {
+                at.moving &= !(u64::from(input.able == 0) << place);
+            }
         }
         let is_slow = self.settings.switch_allocation > 1;
         if last {

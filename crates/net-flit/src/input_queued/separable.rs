@@ -22,10 +22,10 @@ const PORTS: usize = 64;
 
 impl Served {
     /// Nothing has been served. Empty unless arbiters are matrices.
-    pub(super) fn new(allocator: Allocator, slots: usize, outputs: usize, vcs: u32) -> Served {
+    pub(super) fn new(allocator: Allocator, slots: usize, outputs: usize, shift: u32) -> Served {
         match allocator {
             Allocator::Matrix => Served {
-                channels: vec![0; slots * PORTS * vcs as usize],
+                channels: vec![0; slots * PORTS << shift],
                 outputs: vec![0; outputs * PORTS],
             },
             _ => Served::default(),
@@ -56,8 +56,8 @@ impl<R: Routing> InputQueued<R> {
             let place = if turn / 64 == want.output { turn % 64 } else { 0 };
             want.granted = 1 << first_from(want.open, place);
         }
-        let vcs = self.settings.vcs;
-        let index = |slot: u32, index: u32| slot as usize * PORTS * vcs as usize + index as usize;
+        let shift = self.state.shift;
+        let index = |slot: u32, index: u32| ((slot as usize * PORTS) << shift) + index as usize;
         for first in 0..wants.len() {
             let (base, vc) = (wants[first].base, wants[first].granted);
             if vc == 0 {
@@ -79,7 +79,7 @@ impl<R: Routing> InputQueued<R> {
                     want.taken = Some(vc.trailing_zeros());
                     let place = want.output * 64 + vc.trailing_zeros() + 1;
                     self.state.downs[want.slot as usize].turn = place as u16;
-                    let next = (want.index + 1) % (router.inputs * vcs);
+                    let next = (want.index + 1) % (router.inputs << shift);
                     self.state.ups[out as usize].turn = next as u16;
                     if let Some(served) = self.served.channels.get_mut(index(out, want.index)) {
                         *served = self.now + 1;
@@ -115,12 +115,12 @@ impl<R: Routing> InputQueued<R> {
                     served: *served.unwrap_or(&0),
                 }
             });
-            let turn = self.state.turns[number];
+            let turn = self.state.outs[number].turn;
             let Some(Request { index: place, .. }) = self.settings.allocator.pick(requests, turn)
             else {
                 continue;
             };
-            self.state.turns[number] = (place + 1) % router.inputs;
+            self.state.outs[number].turn = (place + 1) % router.inputs;
             if let Some(served) = self.served.outputs.get_mut(number * PORTS + place as usize) {
                 *served = self.now + 1;
             }
@@ -142,8 +142,10 @@ impl<R: Routing> InputQueued<R> {
         let vcs = self.settings.vcs;
         let mut guesses = 0u64;
         if input.able == 0 {
-            for want in scratch.wants.iter().filter(|want| want.index / vcs == place) {
-                guesses |= u64::from(self.has_room(want.base, want.open)) << (want.index % vcs);
+            for want in scratch.wants.iter().filter(|want| want.index >> self.state.shift == place)
+            {
+                guesses |= u64::from(self.has_room(want.base, want.open))
+                    << (want.index & ((1 << self.state.shift) - 1));
             }
         }
         let bits = if input.able == 0 { guesses } else { input.able };

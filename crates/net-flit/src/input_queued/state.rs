@@ -2,6 +2,7 @@
 
 use super::Settings;
 use crate::array::Array;
+use crate::bits::{Bits, Words};
 use crate::fabric::{CYCLE, Channel, End, Fabric, Packet};
 use crate::queue::Waiting;
 use crate::uses::Use;
@@ -123,9 +124,26 @@ pub(super) struct Router {
     pub inputs: u32,
     pub first_output: u32,
     pub outputs: u32,
-    /// Bits of inputs that may have packets that want a virtual channel, and flits that may cross.
+    /// Bits of inputs that may have packets that want a virtual channel, and flits that may cross;
+    /// of outputs for which there are some where allocation is simple.
     pub wanting: u64,
     pub moving: u64,
+}
+
+/// An output of a router.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Out {
+    /// Where allocation is simple: those of the virtual channels of all inputs whose head wants a
+    /// virtual channel of it, and those whose flit may cross to it.
+    pub wants: Bits,
+    pub able: Bits,
+    /// Where the round of inputs begins.
+    pub turn: u32,
+    pub channel: u32,
+    /// The virtual channel that the last flit of a packet has left, and when.
+    pub left: u64,
+    pub left_at: u64,
 }
 
 /// An input of a router.
@@ -186,8 +204,9 @@ pub(super) struct State {
     pub inputs: Array<Input>,
     /// Of each input, virtual channels that wait for what comes of an allocation of the switch.
     pub resting: Array<u64>,
-    /// Where the round of the inputs of each output begins.
-    pub turns: Array<u32>,
+    pub outs: Array<Out>,
+    /// Words of bits that need several.
+    pub words: Words,
     /// Links of nodes, node by node, and the first of each node.
     pub links: Vec<Link>,
     pub first_link: Vec<u32>,
@@ -313,7 +332,25 @@ impl State {
         }
         self.inputs.resize(inputs as usize, Input::default());
         self.resting.resize(inputs as usize, 0);
-        self.turns.resize(outputs as usize, 0);
+        for router in self.routers.as_slice() {
+            for _ in 0..router.outputs {
+                let places = router.inputs << self.shift;
+                self.outs.push(Out {
+                    wants: Bits::new(&mut self.words, places),
+                    able: Bits::new(&mut self.words, places),
+                    turn: 0,
+                    channel: NONE,
+                    left: 0,
+                    left_at: 0,
+                });
+            }
+        }
+        for (number, source) in (0..).zip(self.sources.iter()) {
+            if source.from & NODE == 0 {
+                let first = self.routers[source.from as usize].first_output;
+                self.outs[(first + u32::from(source.output)) as usize].channel = number;
+            }
+        }
         for (number, sink) in (0..).zip(self.sinks.iter_mut()) {
             if sink.router != NODE {
                 let router = &self.routers[sink.router as usize];

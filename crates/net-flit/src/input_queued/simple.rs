@@ -1,0 +1,112 @@
+//! Allocation for the usual settings: iSLIP in one iteration, each allocation in a cycle, no
+//! speculation, wormhole. It decides what `router.rs` decides, but looks at outputs that are asked
+//! for instead of all inputs, and acts at once.
+//!
+//! First flits cross, then heads get virtual channels. A virtual channel that a flit has left in
+//! this cycle is free from the next one on.
+
+use super::InputQueued;
+use super::router::{Scratch, Want};
+use super::state::{Router, all};
+use crate::bits::first_from;
+use crate::fabric::Routing;
+
+impl<R: Routing> InputQueued<R> {
+    /// A cycle of a router. Returns whether heads are left without a virtual channel, and whether a
+    /// flit has crossed.
+    #[inline(always)]
+    pub(super) fn allocate_simply(
+        &mut self,
+        router: &Router,
+        scratch: &mut Scratch,
+    ) -> (bool, bool) {
+        let shift = self.state.shift;
+        let (mut outputs, mut inputs) = (router.moving, 0u64);
+        while outputs != 0 {
+            let output = outputs.trailing_zeros();
+            outputs &= outputs - 1;
+            let out = &self.state.outs[(router.first_output + output) as usize];
+            let first = out.able.first_from(&self.state.words, out.turn << shift);
+            let place = first >> shift;
+            let input = &self.state.inputs[(router.first_input + place) as usize];
+            if input.able & (input.able - 1) == 0 {
+                // It asks for nothing else.
+                let vc = first & ((1 << shift) - 1);
+                self.turn(router, (place, output));
+                self.cross(router, place, vc, false);
+                continue;
+            }
+            let own = out.able.word(&self.state.words, first / 64) >> ((place << shift) % 64);
+            let vc = first_from(own & all(self.settings.vcs), input.turn);
+            scratch.named[place][output] = vc as u8;
+            scratch.grants[place] |= 1 << output;
+            inputs |= 1 << place;
+        }
+        while inputs != 0 {
+            let place = inputs.trailing_zeros();
+            inputs &= inputs - 1;
+            let input = &self.state.inputs[(router.first_input + place) as usize];
+            let output = first_from(std::mem::take(&mut scratch.grants[place]), input.accepts);
+            self.turn(router, (place, output));
+            self.cross(router, place, scratch.named[place][output].into(), false);
+        }
+        let (mut outputs, mut left) = (router.wanting, false);
+        while outputs != 0 {
+            let output = outputs.trailing_zeros();
+            outputs &= outputs - 1;
+            left |= self.assign_output(router, output, scratch);
+        }
+        (left, router.moving != 0)
+    }
+
+    /// Gives virtual channels of an output to heads. Returns whether one that could have had one is
+    /// left.
+    #[inline(always)]
+    fn assign_output(&mut self, router: &Router, output: u32, scratch: &mut Scratch) -> bool {
+        let out = &self.state.outs[(router.first_output + output) as usize];
+        let fresh = if out.left_at == self.now { out.left } else { 0 };
+        let free = self.state.free[out.channel as usize] & !fresh;
+        if free == 0 {
+            return false;
+        }
+        if let Some(index) = out.wants.only(&self.state.words) {
+            let mut want = self.want(router, output, index, free);
+            if want.open != 0 {
+                want.granted = want.open;
+                self.accept(router, &mut want, true);
+                self.settle(router, &want, self.now + 1);
+            }
+            return false;
+        }
+        let wants = out.wants;
+        wants.each(&self.state.words, |index| {
+            let want = self.want(router, output, index, free);
+            if want.open != 0 {
+                scratch.wants.push(want);
+            }
+        });
+        self.grant(router, scratch, output);
+        let mut left = false;
+        let mut wants = std::mem::take(&mut scratch.wants);
+        for want in &mut wants {
+            if want.granted != 0 {
+                self.accept(router, want, true);
+            }
+            left |= want.taken.is_none();
+            self.settle(router, want, self.now + 1);
+        }
+        wants.clear();
+        scratch.wants = wants;
+        left
+    }
+
+    #[inline(always)]
+    fn want(&self, router: &Router, output: u32, index: u32, free: u64) -> Want {
+        let shift = self.state.shift;
+        let input = &self.state.inputs[(router.first_input + (index >> shift)) as usize];
+        let slot = (input.channel << shift) + (index & ((1 << shift) - 1));
+        let down = &self.state.downs[slot as usize];
+        let open = free & down.allowed;
+        Want { slot, index, base: down.out << shift, output, open, granted: 0, taken: None }
+    }
+}
