@@ -37,10 +37,11 @@ impl<T> Calendar<T> {
         debug_assert!(cycle > now, "{cycle} after {now}");
         if cycle - now < RING as u64 {
             let at = cycle as usize % RING;
-            if self.ring[at].len() == self.ring[at].capacity() {
-                self.grow(at);
+            let mut bucket = &mut self.ring[at];
+            if bucket.len() == bucket.capacity() {
+                bucket = self.grow(at);
             }
-            self.ring[at].push(event);
+            bucket.push(event);
         } else {
             self.far.entry(cycle).or_default().push(event);
         }
@@ -48,7 +49,7 @@ impl<T> Calendar<T> {
 
     /// Makes room in a bucket. An empty one has none.
     #[cold]
-    fn grow(&mut self, at: usize) {
+    fn grow(&mut self, at: usize) -> &mut Vec<T> {
         self.filled[at / 64] |= 1 << (at % 64);
         let bucket = &mut self.ring[at];
         match self.spare.pop() {
@@ -58,6 +59,7 @@ impl<T> Calendar<T> {
                 bucket.reserve(FEW.max(bucket.len()));
             }
         }
+        bucket
     }
 
     /// Takes the events of a cycle out, to be given back with [`Calendar::over`].

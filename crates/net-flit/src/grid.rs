@@ -93,9 +93,8 @@ impl GridWays {
 pub struct DimensionOrder {
     ways: GridWays,
     random: Random,
-    /// For each router and destination of a grid that is not too large: the dimension, the channel,
-    /// and whether the way back is as long.
-    table: Vec<(u8, bool, u32)>,
+    /// For each router and destination of a grid that is not too large, what [`packed`] has.
+    table: Vec<u32>,
 }
 
 /// Most pairs of nodes of which the routes are known beforehand.
@@ -111,7 +110,7 @@ impl DimensionOrder {
         let mut order = DimensionOrder { ways, random: Random::new(seed), table: Vec::new() };
         if u64::from(nodes).pow(2) <= PAIRS {
             let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
-            order.table = pairs.map(|(from, to)| order.leaves(from, to)).collect();
+            order.table = pairs.map(|(from, to)| packed(order.leaves(from, to))).collect();
         }
         order
     }
@@ -141,7 +140,7 @@ impl DimensionOrder {
     fn way(&mut self, router: u32, packet: &Packet) -> (u8, u32) {
         let at = router as usize * self.ways.nodes + packet.dst as usize;
         let (dim, tie, channel) = match self.table.get(at) {
-            Some(&known) => known,
+            Some(&known) => unpacked(known),
             None => self.leaves(router, packet.dst),
         };
         if tie && self.random.below(2) != 0 {
@@ -149,6 +148,19 @@ impl DimensionOrder {
         }
         (dim, channel)
     }
+}
+
+/// A dimension, whether the way back is as long, and the channel, in a word. Channels of grids of
+/// which the routes are known beforehand have at most 17 bits.
+#[inline]
+fn packed((dim, tie, channel): (u8, bool, u32)) -> u32 {
+    debug_assert!(channel < 1 << 23);
+    channel << 9 | u32::from(tie) << 8 | u32::from(dim)
+}
+
+#[inline]
+fn unpacked(word: u32) -> (u8, bool, u32) {
+    (word as u8, word >> 8 & 1 == 1, word >> 9)
 }
 
 impl Routing for DimensionOrder {
@@ -160,7 +172,7 @@ impl Routing for DimensionOrder {
     /// On tori, the lower half of the virtual channels or the upper half: that of packets whose
     /// place of departure in the dimension is above their destination. Kept in a dimension, so
     /// that no packet that passes the end of a ring waits for one that does not.
-    #[inline]
+    #[inline(always)]
     fn next_of(&mut self, router: u32, packet: &Packet, _: u32, vcs: u32) -> (Way, u64) {
         let (dim, channel) = self.way(router, packet);
         let all = u64::MAX >> (64 - vcs);
@@ -168,7 +180,9 @@ impl Routing for DimensionOrder {
             dim if dim != HERE && self.ways.grid.wraps && vcs > 1 => {
                 let lower = all >> (vcs - vcs / 2);
                 let place = |node| self.ways.place(node, dim.into());
-                if place(packet.src) > place(packet.dst) { all & !lower } else { lower }
+                // Without a branch: half of the packets are above.
+                let above = u64::from(place(packet.src) > place(packet.dst));
+                lower ^ all & 0u64.wrapping_sub(above)
             }
             _ => all,
         };

@@ -324,9 +324,12 @@ impl<R: Routing> InputQueued<R> {
             while bits != 0 {
                 let router = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if !self.allocate(router) {
-                    self.busy_routers[word] &= !(1 << (router % 64));
-                }
+                let goes_on = if self.is_simple {
+                    self.allocate_simply(router)
+                } else {
+                    self.allocate(router)
+                };
+                self.busy_routers[word] &= !(u64::from(!goes_on) << (router % 64));
             }
         }
         if let Some(mut checker) = self.checker.take() {
@@ -358,14 +361,11 @@ impl<R: Routing> InputQueued<R> {
     #[inline]
     fn flit_arrives(&mut self, router: u32, slot: u32, flit: u32) {
         let down = &mut self.state.downs[slot as usize];
-        if down.ready == 0 {
-            down.front = flit;
-        } else {
-            let depth = self.settings.buffers_per_vc;
-            let at = u32::from(down.first) + u32::from(down.ready);
-            let at = if at >= depth { at - depth } else { at };
-            self.buffers[slot as usize * depth as usize + at as usize] = flit;
-        }
+        let depth = self.settings.buffers_per_vc;
+        let at = u32::from(down.first) + u32::from(down.ready);
+        let at = if at >= depth { at - depth } else { at };
+        self.buffers[slot as usize * depth as usize + at as usize] = flit;
+        down.front = if down.ready == 0 { flit } else { down.front };
         down.ready += 1;
         let (channel, vc) = (slot >> self.state.shift, slot & ((1 << self.state.shift) - 1));
         match down.stage {
@@ -386,7 +386,6 @@ impl<R: Routing> InputQueued<R> {
     #[inline]
     fn begins(&mut self, slot: u32, (channel, vc): (u32, u32)) {
         if !self.rests(self.state.sinks[channel as usize].input, vc) {
-            self.state.downs[slot as usize].stage = Stage::Route;
             self.route(slot, self.before_channel);
         }
     }
@@ -419,26 +418,15 @@ impl<R: Routing> InputQueued<R> {
         }
     }
 
-    /// A head has its route after so many cycles.
-    #[inline(always)]
+    /// The route of a head, which it has after so many cycles. It is looked up now, while what is
+    /// known of the head is in the cache.
     fn route(&mut self, slot: u32, cycles: u64) {
-        match cycles {
-            0 => self.ready(slot),
-            1 => self.routed.push(slot),
-            _ => self.event(self.now + cycles, slot << 2 | READY, 0),
-        }
-    }
-
-    /// A head has its route: it asks for a virtual channel.
-    fn ready(&mut self, slot: u32) {
-        let (channel, vc) = self.state.place(slot);
-        let Sink { router, input, place, is_hop } = self.state.sinks[channel as usize];
+        let sink = &self.state.sinks[(slot >> self.state.shift) as usize];
         let down = &mut self.state.downs[slot as usize];
         let record = &mut self.packets[(down.front >> 2) as usize];
-        record.hops += u32::from(is_hop);
-        down.stage = Stage::Channel;
-        down.since = self.now as u32;
-        let vcs = self.settings.vcs;
+        record.hops += u32::from(sink.is_hop);
+        down.stage = Stage::Route;
+        let (router, vcs) = (sink.router, self.settings.vcs);
         let (way, allowed) = self.routing.next_of(router, &record.packet, record.hops, vcs);
         let source = self.state.sources.as_slice()[way.channel as usize];
         assert!(
@@ -452,21 +440,29 @@ impl<R: Routing> InputQueued<R> {
         down.out = way.channel;
         down.output = source.output;
         down.allowed = allowed;
-        self.asks((router, input, place), vc, source.output);
+        match cycles {
+            0 => self.ready(slot),
+            1 => self.routed.push(slot),
+            _ => self.event(self.now + cycles, slot << 2 | READY, 0),
+        }
+    }
+
+    /// A head has its route: it asks for a virtual channel.
+    #[inline(always)]
+    fn ready(&mut self, slot: u32) {
+        let down = &mut self.state.downs[slot as usize];
+        down.stage = Stage::Channel;
+        down.since = self.now as u32;
+        self.ask(slot);
     }
 
     /// A head asks for a virtual channel.
+    #[inline(always)]
     fn ask(&mut self, slot: u32) {
         let (channel, vc) = self.state.place(slot);
-        let Sink { router, input, place, .. } = self.state.sinks[channel as usize];
-        let output = self.state.downs[slot as usize].output;
-        self.asks((router, input, place), vc, output);
-    }
-
-    /// The same, at an input of a router.
-    #[inline]
-    fn asks(&mut self, (router, input, place): (u32, u32, u8), vc: u32, output: u8) {
         let state = &mut self.state;
+        let Sink { router, input, place, .. } = state.sinks[channel as usize];
+        let output = state.downs[slot as usize].output;
         state.inputs[input as usize].wants |= 1 << vc;
         let at = &mut state.routers[router as usize];
         if self.is_simple {

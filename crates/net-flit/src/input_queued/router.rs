@@ -68,18 +68,20 @@ impl<R: Routing> InputQueued<R> {
     pub(super) fn allocate(&mut self, number: usize) -> bool {
         let Some(mut scratch) = self.scratch.take() else { return false };
         let router = self.state.routers[number];
-        let (left, crossed) = if self.is_simple {
-            self.allocate_simply(&router, &mut scratch)
-        } else {
-            self.allocate_fully(&router, &mut scratch)
-        };
+        let (left, crossed) = self.allocate_fully(&router, &mut scratch);
         self.scratch = Some(scratch);
-        // A flit that has crossed may have left its virtual channel to a head.
-        let router = &self.state.routers[number];
-        left || router.moving != 0 || crossed && router.wanting != 0
+        self.goes_on(number, left, crossed)
     }
 
-    /// The same, whatever the settings. Returns whether heads are left without a virtual channel, and
+    /// Whether anything may be asked for in the next cycle.
+    #[inline(always)]
+    pub(super) fn goes_on(&self, number: usize, left: bool, crossed: bool) -> bool {
+        // A flit that has crossed may have left its virtual channel to a head.
+        let router = &self.state.routers[number];
+        left | (router.moving != 0) | (crossed & (router.wanting != 0))
+    }
+
+    /// Does what a router does in a cycle. Returns whether heads are left without a virtual channel, and
     /// whether a flit has crossed.
     fn allocate_fully(&mut self, router: &Router, scratch: &mut Scratch) -> (bool, bool) {
         self.collect(router, scratch);
@@ -415,10 +417,8 @@ impl<R: Routing> InputQueued<R> {
         let down = &mut self.state.downs[slot as usize];
         let waited = (self.now as u32).wrapping_sub(down.since);
         down.since = since as u32;
-        if waited > 0 {
-            let out = down.out;
-            self.state.used(out, vc).no_channel += u64::from(waited);
-        }
+        let out = down.out;
+        self.state.used(out, vc).no_channel += u64::from(waited);
         if let Some(checker) = &mut self.checker {
             checker.moves(slot as usize);
         }
@@ -497,23 +497,18 @@ impl<R: Routing> InputQueued<R> {
                 }
             }
         }
-        if ready > 0 {
-            let depth = self.settings.buffers_per_vc as usize;
-            down.first = if usize::from(down.first) + 1 == depth { 0 } else { down.first + 1 };
-            down.front = self.buffers[slot as usize * depth + usize::from(down.first)];
-            if last && !is_slow {
-                down.stage = Stage::Route;
-                self.route(slot, 1 + self.before_channel);
-            }
+        // Where there is no further flit, neither place matters.
+        let depth = self.settings.buffers_per_vc as usize;
+        down.first = if usize::from(down.first) + 1 == depth { 0 } else { down.first + 1 };
+        down.front = self.buffers[slot as usize * depth + usize::from(down.first)];
+        if last && ready > 0 && !is_slow {
+            self.route(slot, 1 + self.before_channel);
         }
         if last && is_slow {
             self.release_later((out << self.state.shift) + out_vc);
         }
         self.traversals += 1;
-        let waited = now.wrapping_sub(since);
-        if waited > 0 {
-            self.state.used(out, out_vc).lost += u64::from(waited);
-        }
+        self.state.used(out, out_vc).lost += u64::from(now.wrapping_sub(since));
         self.state.used(came_by, vc).leaves(self.now);
         self.put(out, out_vc, flit);
         self.give_back(slot);

@@ -12,14 +12,9 @@ use crate::bits::first_from;
 use crate::fabric::Routing;
 
 impl<R: Routing> InputQueued<R> {
-    /// A cycle of a router. Returns whether heads are left without a virtual channel, and whether a
-    /// flit has crossed.
-    #[inline(always)]
-    pub(super) fn allocate_simply(
-        &mut self,
-        router: &Router,
-        scratch: &mut Scratch,
-    ) -> (bool, bool) {
+    /// A cycle of a router. Returns whether anything may be asked for in the next one.
+    pub(super) fn allocate_simply(&mut self, number: usize) -> bool {
+        let router = &{ self.state.routers[number] };
         let shift = self.state.shift;
         let (mut outputs, mut inputs) = (router.moving, 0u64);
         while outputs != 0 {
@@ -38,33 +33,37 @@ impl<R: Routing> InputQueued<R> {
             }
             let own = out.able.word(&self.state.words, first / 64) >> ((place << shift) % 64);
             let vc = first_from(own & all(self.settings.vcs), input.turn);
-            scratch.named[place][output] = vc as u8;
-            scratch.grants[place] |= 1 << output;
+            if let Some(scratch) = &mut self.scratch {
+                scratch.named[place][output] = vc as u8;
+                scratch.grants[place] |= 1 << output;
+            }
             inputs |= 1 << place;
         }
         while inputs != 0 {
             let place = inputs.trailing_zeros();
             inputs &= inputs - 1;
+            let Some(scratch) = &mut self.scratch else { continue };
             let input = &self.state.inputs[(router.first_input + place) as usize];
             let output = first_from(std::mem::take(&mut scratch.grants[place]), input.accepts);
+            let vc = scratch.named[place][output];
             self.turn(router, (place, output));
-            self.cross(router, place, scratch.named[place][output].into(), false);
+            self.cross(router, place, vc.into(), false);
         }
         let (mut outputs, mut left) = (router.wanting, false);
         while outputs != 0 {
             let output = outputs.trailing_zeros();
             outputs &= outputs - 1;
-            left |= self.assign_output(router, output, scratch);
+            left |= self.assign_output(router, output);
         }
-        (left, router.moving != 0)
+        self.goes_on(number, left, router.moving != 0)
     }
 
     /// Gives virtual channels of an output to heads. Returns whether one that could have had one is
     /// left.
     #[inline(always)]
-    fn assign_output(&mut self, router: &Router, output: u32, scratch: &mut Scratch) -> bool {
+    fn assign_output(&mut self, router: &Router, output: u32) -> bool {
         let out = &self.state.outs[(router.first_output + output) as usize];
-        let fresh = if out.left_at == self.now { out.left } else { 0 };
+        let fresh = out.left & 0u64.wrapping_sub(u64::from(out.left_at == self.now));
         let free = self.state.free[out.channel as usize] & !fresh;
         if free == 0 {
             return false;
@@ -78,8 +77,22 @@ impl<R: Routing> InputQueued<R> {
             }
             return false;
         }
-        let wants = out.wants;
-        wants.each(&self.state.words, |index| {
+        let Some(mut scratch) = self.scratch.take() else { return false };
+        let left = self.contend_for(router, output, free, &mut scratch);
+        self.scratch = Some(scratch);
+        left
+    }
+
+    /// The same for several heads.
+    fn contend_for(
+        &mut self,
+        router: &Router,
+        output: u32,
+        free: u64,
+        scratch: &mut Scratch,
+    ) -> bool {
+        let out = &self.state.outs[(router.first_output + output) as usize];
+        out.wants.each(&self.state.words, |index| {
             let want = self.want(router, output, index, free);
             if want.open != 0 {
                 scratch.wants.push(want);
@@ -87,16 +100,13 @@ impl<R: Routing> InputQueued<R> {
         });
         self.grant(router, scratch, output);
         let mut left = false;
-        let mut wants = std::mem::take(&mut scratch.wants);
-        for want in &mut wants {
+        for mut want in scratch.wants.drain(..) {
             if want.granted != 0 {
-                self.accept(router, want, true);
+                self.accept(router, &mut want, true);
             }
             left |= want.taken.is_none();
-            self.settle(router, want, self.now + 1);
+            self.settle(router, &want, self.now + 1);
         }
-        wants.clear();
-        scratch.wants = wants;
         left
     }
 

@@ -65,10 +65,7 @@ impl<R: Routing> InputQueued<R> {
             return;
         }
         match down.stage {
-            Stage::Idle => {
-                down.stage = Stage::Route;
-                self.route(slot, self.before_channel);
-            }
+            Stage::Idle => self.route(slot, self.before_channel),
             Stage::Switch => {
                 let out = (down.out << self.state.shift) + u32::from(down.out_vc);
                 if self.state.ups[out as usize].credits > 0 {
