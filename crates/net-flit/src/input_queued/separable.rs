@@ -25,7 +25,7 @@ impl Served {
     pub(super) fn new(allocator: Allocator, slots: usize, outputs: usize, shift: u32) -> Served {
         match allocator {
             Allocator::Matrix => Served {
-                channels: vec![0; slots * PORTS << shift],
+                channels: vec![0; (slots * PORTS) << shift],
                 outputs: vec![0; outputs * PORTS],
             },
             _ => Served::default(),
