@@ -29,19 +29,21 @@ pub(crate) fn next_from(words: &[u64], place: usize) -> Option<usize> {
 }
 
 /// Most places of [`Bits`].
-pub(crate) const PLACES: u32 = 64 * 64;
+pub(crate) const PLACES: u32 = 64 * u16::MAX as u32;
 
 /// The words of all [`Bits`] that need several.
 pub(crate) type Words = Array<u64>;
 
-/// A bit for each of at most 4,096 places. Up to 64 are in one word. More are in words of their own,
-/// and one says which of these are not empty, so that no place is looked for word by word.
+/// A bit for each of many places. Up to 64 are in one word. More are in words of their own, and the
+/// bits of one say in which spans of these any is set, so that places are found without a look at
+/// every word. A span is one word for up to 4,096 places.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bits {
     top: u64,
-    /// The first of its words and how many, if it has any.
+    /// The first of its words and how many, if it has any. A span has 2^`span` of them.
     first: u32,
-    words: u32,
+    words: u16,
+    span: u8,
 }
 
 impl Bits {
@@ -53,7 +55,8 @@ impl Bits {
         }
         let (first, count) = (words.len() as u32, places.div_ceil(64));
         words.grow(count as usize, 0);
-        Bits { top: 0, first, words: count }
+        let span = count.div_ceil(64).next_power_of_two().ilog2();
+        Bits { top: 0, first, words: count as u16, span: span as u8 }
     }
 
     /// Whether all are clear.
@@ -65,12 +68,7 @@ impl Bits {
     /// Sets one.
     #[inline(always)]
     pub(crate) fn set(&mut self, words: &mut Words, place: u32) {
-        if self.words == 0 {
-            self.top |= 1 << (place % 64);
-        } else {
-            words[(self.first + place / 64) as usize] |= 1 << (place % 64);
-            self.top |= 1 << (place / 64);
-        }
+        self.add(words, place / 64, 1 << (place % 64));
     }
 
     /// Clears one.
@@ -86,7 +84,7 @@ impl Bits {
             self.top |= bits;
         } else {
             words[(self.first + word) as usize] |= bits;
-            self.top |= u64::from(bits != 0) << word;
+            self.top |= u64::from(bits != 0) << (word >> self.span);
         }
     }
 
@@ -96,9 +94,10 @@ impl Bits {
         if self.words == 0 {
             self.top &= !bits;
         } else {
-            let left = &mut words[(self.first + word) as usize];
-            *left &= !bits;
-            self.top &= !(u64::from(*left == 0) << word);
+            words[(self.first + word) as usize] &= !bits;
+            let span = word >> self.span;
+            let any = self.filled(words, span << self.span).is_some();
+            self.top &= !(u64::from(!any) << span);
         }
     }
 
@@ -113,20 +112,37 @@ impl Bits {
         self.word(words, place / 64) >> (place % 64) & 1 == 1
     }
 
+    /// The first word from one on, up to the end of its span, with a bit that is set.
+    #[inline(always)]
+    fn filled(&self, words: &Words, from: u32) -> Option<u32> {
+        let end = ((from >> self.span) + 1) << self.span;
+        (from..end.min(self.words.into())).find(|&word| self.word(words, word) != 0)
+    }
+
+    /// The lowest place of a span; there is one.
+    #[inline(always)]
+    fn lowest_of(&self, words: &Words, span: u32) -> u32 {
+        let word = self.filled(words, span << self.span).unwrap_or(0);
+        word * 64 + self.word(words, word).trailing_zeros()
+    }
+
     /// The one that is set, if there is only one.
     #[inline(always)]
     pub(crate) fn only(&self, words: &Words) -> Option<u32> {
-        let bits = match self.words {
-            0 => self.top,
-            _ if self.top & self.top.wrapping_sub(1) != 0 => return None,
-            _ => words[(self.first + self.top.trailing_zeros()) as usize],
-        };
-        (bits & bits.wrapping_sub(1) == 0).then(|| self.lowest(words))
+        let is_one = |bits: u64| bits & bits.wrapping_sub(1) == 0;
+        if self.words == 0 {
+            return is_one(self.top).then(|| self.top.trailing_zeros());
+        }
+        let span = self.top.trailing_zeros();
+        let word = self.filled(words, span << self.span)?;
+        let is_last = (word + 1) >> self.span != span || self.filled(words, word + 1).is_none();
+        let only = is_one(self.top) && is_one(self.word(words, word)) && is_last;
+        only.then(|| word * 64 + self.word(words, word).trailing_zeros())
     }
 
     /// Calls `act` with each that is set, in order.
     pub(crate) fn each(&self, words: &Words, mut act: impl FnMut(u32)) {
-        for word in 0..self.words.max(1) {
+        for word in 0..u32::from(self.words.max(1)) {
             let mut bits = self.word(words, word);
             while bits != 0 {
                 act(word * 64 + bits.trailing_zeros());
@@ -139,10 +155,7 @@ impl Bits {
     #[inline(always)]
     pub(crate) fn lowest(&self, words: &Words) -> u32 {
         let first = self.top.trailing_zeros();
-        if self.words == 0 {
-            return first;
-        }
-        first * 64 + words[(self.first + first) as usize].trailing_zeros()
+        if self.words == 0 { first } else { self.lowest_of(words, first) }
     }
 
     /// The first that is set, from a place on and round; there is one.
@@ -152,14 +165,20 @@ impl Bits {
             return first_from(self.top, place);
         }
         let word = place / 64;
-        let here = words[(self.first + word) as usize] & (u64::MAX << (place % 64));
+        let here = self.word(words, word) & (u64::MAX << (place % 64));
         if here != 0 {
             return word * 64 + here.trailing_zeros();
         }
-        // A word behind this one, or round up to the bits of this one that are before the place.
-        let behind = self.top & (u64::MAX << word) & !(1 << word);
-        let next = (if behind != 0 { behind } else { self.top }).trailing_zeros();
-        next * 64 + words[(self.first + next) as usize].trailing_zeros()
+        let span = word >> self.span;
+        if (word + 1) >> self.span == span
+            && let Some(word) = self.filled(words, word + 1)
+        {
+            return word * 64 + self.word(words, word).trailing_zeros();
+        }
+        // A span behind this one, or round up to what is before the place.
+        let behind = self.top & (u64::MAX << span) & !(1 << span);
+        let next = if behind != 0 { behind } else { self.top };
+        self.lowest_of(words, next.trailing_zeros())
     }
 }
 
@@ -212,7 +231,7 @@ mod tests {
     #[test]
     fn bits_are_a_set_however_many_there_are() {
         let mut random = Random::new(3);
-        for places in [1, 7, 64, 65, 128, 500, PLACES] {
+        for places in [1, 7, 64, 65, 128, 500, 4096, 4097, 70_000, 300_000] {
             let (mut words, mut set) = (Words::default(), BTreeSet::new());
             let mut bits = Bits::new(&mut words, places);
             let sparse = 1 + random.below(5);

@@ -38,7 +38,7 @@ pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused
         let vnets = &channel.vnets;
         let own = vnets.len() as u64 * u64::from(settings.vcs_per_vnet);
         let fits = own <= u64::from(PLACES);
-        Refused::unless(fits, "virtual channels of a link", own, "at most 4,096")?;
+        Refused::unless(fits, "virtual channels of a link", own, "at most 4,194,240")?;
         let fits = vnets.start < vnets.end && vnets.end <= settings.vnets;
         Refused::unless(fits, "virtual networks of a link", format!("{vnets:?}"), "those set")?;
         let flits = channel.occupancy as f64 / CYCLE as f64;
