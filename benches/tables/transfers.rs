@@ -93,7 +93,7 @@ fn executor(wish: &Wish) -> io::Result<()> {
     Shape { blocks: vec!["Ring"; 3], sizes: vec![SIDE; 3], splits }.write(folder.path())?;
     // The trace has ASTRA-sim's profile, which the backend flow does not run.
     for backend in [BackendKind::Analytical, BackendKind::Link] {
-        let name = backend.name();
+        let name = backend.name().to_string();
         if wish.row(what) {
             let config = built(
                 &configure(folder.path(), "trace", backend, false),
@@ -102,7 +102,7 @@ fn executor(wish: &Wish) -> io::Result<()> {
             let (seconds, outcome) =
                 wish.effort().least(|| run_with(&config, false, &mut |_| true));
             let outcome = outcome.map_err(|error| io::Error::other(error.to_string()))?;
-            row(what, name, (seconds, outcome.report.counts.transfers as u64));
+            row(what, &name, (seconds, outcome.report.counts.transfers as u64));
         }
     }
     Ok(())
