@@ -49,7 +49,7 @@ fn a_word_and_a_mapping_mean_the_same() {
 fn efficiencies_are_by_kind_or_for_all() {
     let platform =
         read("{efficiency: {gemm: 70.5 %, attention: 0.5}, memory_efficiency: 0.836}").unwrap();
-    let mut efficiency = Efficiency { memory: [Ratio(836_000); 10], ..Efficiency::default() };
+    let mut efficiency = Efficiency { memory: [Ratio(836_000); Kernel::ALL.len()], ..Efficiency::default() };
     efficiency.rate[Kernel::Gemm as usize] = Ratio(705_000);
     efficiency.rate[Kernel::Grouped as usize] = Ratio(705_000);
     efficiency.rate[Kernel::Attention as usize] = Ratio(500_000);
@@ -194,7 +194,7 @@ fn a_table_is_next_to_its_platform() {
         table.estimate(&Gemm { batch: 1, m: 1024, n: 1024, k: 1024, width: 2 }).unwrap().time,
         Span(18_000_000)
     );
-    assert_eq!(rest.efficiency.rate, [Ratio(500_000); 10]);
+    assert_eq!(rest.efficiency.rate, [Ratio(500_000); Kernel::ALL.len()]);
     assert_eq!(from_yaml(&to_yaml(&platform), "elsewhere/q.yml", &[]).as_ref(), Ok(&platform));
     let shown = to_json(&platform)["npu"]["compute_settings"]["table"].clone();
     assert_eq!((shown["file"].as_str(), shown["shapes"].as_u64()), (Some("gemm.csv"), Some(1)));
@@ -208,8 +208,8 @@ fn a_table_is_next_to_its_platform() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-fn ratios(most: u64) -> impl Strategy<Value = [Ratio; 10]> {
-    prop::array::uniform10(prop_oneof![Just(1_000_000), 1..=most]).prop_map(|all| all.map(Ratio))
+fn ratios(most: u64) -> impl Strategy<Value = [Ratio; Kernel::ALL.len()]> {
+    prop::array::uniform11(prop_oneof![Just(1_000_000), 1..=most]).prop_map(|all| all.map(Ratio))
 }
 
 fn rooflines() -> impl Strategy<Value = Roofline> {
