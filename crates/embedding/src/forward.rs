@@ -3,7 +3,7 @@
 
 use crate::batch::{Batch, Index, Integers};
 use crate::engine::{Engine, Pooling};
-use crate::lanes::{Bf16, Element, F16, F32, I8, Kernel, Lanes, WIDTH, call, load_part};
+use crate::lanes::{Bf16, Element, F16, F32, I8, Kernel, Lanes, WIDTH, ask, call, load_part};
 use crate::precision::Precision;
 use crate::tasks;
 
@@ -247,16 +247,14 @@ impl<I: Index, const DIM: usize> Bag<'_, I, DIM> {
     ///
     /// All indices are rows of the table.
     #[inline(always)]
-    unsafe fn ask<L: Lanes, E: Element>(&self, lookup: usize, column: usize) {
+    unsafe fn ask<E: Element>(&self, lookup: usize, column: usize) {
         if column == 0 && lookup + AHEAD < self.indices.len() {
-            // SAFETY: the lookup is one of the indices; a prefetch may touch any address.
-            unsafe {
-                let row = self.row::<E>(lookup + AHEAD);
-                let mut byte = 0;
-                while byte < self.stride::<E>() {
-                    L::prefetch(row.wrapping_add(byte));
-                    byte += 64;
-                }
+            // SAFETY: the lookup is one of the indices.
+            let row = unsafe { self.row::<E>(lookup + AHEAD) };
+            let mut byte = 0;
+            while byte < self.stride::<E>() {
+                ask(row.wrapping_add(byte));
+                byte += 64;
             }
         }
     }
@@ -283,7 +281,7 @@ unsafe fn block<
     unsafe {
         let mut sums = [L::splat(0.0); N];
         for lookup in bag.first..bag.last {
-            bag.ask::<L, E>(lookup, column);
+            bag.ask::<E>(lookup, column);
             let row = bag.row::<E>(lookup);
             let scale = E::scale(row, bag.dim());
             for (vector, sum) in sums.iter_mut().enumerate() {
@@ -319,7 +317,7 @@ unsafe fn part<L: Lanes, E: Element, I: Index, const WEIGHTED: bool, const DIM: 
     unsafe {
         let mut sum = L::splat(0.0);
         for lookup in bag.first..bag.last {
-            bag.ask::<L, E>(lookup, column);
+            bag.ask::<E>(lookup, column);
             let row = bag.row::<E>(lookup);
             let scale = E::scale(row, bag.dim());
             let mut value = load_part::<L, E>(row.add(column * E::BYTES), n, scale);

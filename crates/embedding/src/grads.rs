@@ -61,7 +61,7 @@ impl<'a> Grads<'a> {
         for sample in 0..self.samples {
             if sample + AHEAD < self.samples {
                 let ahead = self.of_bag(feature, sample + AHEAD, dim);
-                ahead.iter().step_by(16).for_each(ask);
+                ahead.iter().step_by(16).for_each(|number| ask(number));
             }
             let rows = self.bag(feature, sample).len().max(1);
             let share = if pooling == Pooling::Mean { 1.0 / rows as f32 } else { 1.0 };

@@ -3,7 +3,7 @@
 
 use crate::cache::Names;
 use crate::grads::Sources;
-use crate::lanes::{Bf16, F16, F32, Kernel, Lanes, Stored, WIDTH, load_part, store_part};
+use crate::lanes::{Bf16, F16, F32, Kernel, Lanes, Stored, WIDTH, ask, load_part, store_part};
 use crate::optimizer::{Optimizer, Round, RowSums, Rule};
 use crate::precision::Precision;
 use crate::random::of_row;
@@ -131,11 +131,11 @@ unsafe fn rows<L: Lanes, E: Stored, K: Key, const DIM: usize>(
     unsafe {
         let mut asked = 0;
         for _ in 0..AHEAD {
-            asked = ask_for_row::<L, E, K, DIM>(job, lookups, asked);
+            asked = ask_for_row::<E, K, DIM>(job, lookups, asked);
         }
         let mut first = 0;
         while first < lookups.len() {
-            asked = ask_for_row::<L, E, K, DIM>(job, lookups, asked);
+            asked = ask_for_row::<E, K, DIM>(job, lookups, asked);
             let last = end_of_row(lookups, first);
             if job.sources.factors.is_some() {
                 add_up::<L, K, DIM, true>(job, &lookups[first..last], sum);
@@ -149,12 +149,8 @@ unsafe fn rows<L: Lanes, E: Stored, K: Key, const DIM: usize>(
 }
 
 /// Asks for the row of the lookup at `asked` and for its state. Returns the lookup of the next row.
-///
-/// # Safety
-///
-/// The machine has the instructions of `L`.
 #[inline(always)]
-unsafe fn ask_for_row<L: Lanes, E: Stored, K: Key, const DIM: usize>(
+fn ask_for_row<E: Stored, K: Key, const DIM: usize>(
     job: &Update<'_>,
     lookups: &[K],
     asked: usize,
@@ -163,20 +159,17 @@ unsafe fn ask_for_row<L: Lanes, E: Stored, K: Key, const DIM: usize>(
         return asked;
     }
     let row = lookups[asked].row() as usize;
-    // SAFETY: a prefetch may touch any address.
-    unsafe {
-        let mut line = 0;
-        let stride = if DIM == 0 { job.stride } else { DIM * E::BYTES };
-        while line < stride {
-            L::prefetch_to_write(job.rows.wrapping_add(row * stride + line));
-            line += 64;
-        }
-        for (state, numbers) in job.state {
-            let mut number = 0;
-            while number < numbers {
-                L::prefetch_to_write(state.wrapping_add(row * numbers + number).cast());
-                number += 16;
-            }
+    let mut line = 0;
+    let stride = if DIM == 0 { job.stride } else { DIM * E::BYTES };
+    while line < stride {
+        ask(job.rows.wrapping_add(row * stride + line));
+        line += 64;
+    }
+    for (state, numbers) in job.state {
+        let mut number = 0;
+        while number < numbers {
+            ask(state.wrapping_add(row * numbers + number));
+            number += 16;
         }
     }
     end_of_row(lookups, asked)

@@ -133,16 +133,6 @@ impl Lanes for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn prefetch(from: *const u8) {
-        // SAFETY: a prefetch of any address has no effect but on caches.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
-    }
-    #[inline(always)]
-    unsafe fn prefetch_to_write(from: *const u8) {
-        // SAFETY: a prefetch of any address has no effect but on caches.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
-    }
-    #[inline(always)]
     unsafe fn bits(row: u32, column: u32) -> Self::Bits {
         // SAFETY: see above.
         unsafe { (bits(row, column), bits(row, column.wrapping_add(8))) }

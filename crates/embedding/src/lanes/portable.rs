@@ -145,28 +145,16 @@ impl Lanes for Portable {
         all[0]
     }
     #[inline(always)]
-    unsafe fn prefetch(from: *const u8) {
-        hint::<false>(from);
-    }
-    #[inline(always)]
-    unsafe fn prefetch_to_write(from: *const u8) {
-        hint::<true>(from);
-    }
-    #[inline(always)]
     unsafe fn bits(row: u32, column: u32) -> Self::Bits {
         std::array::from_fn(|lane| of_column(row, column.wrapping_add(lane as u32)))
     }
 }
 
-/// Asks for the line where `value` begins, which will be read.
+/// Asks for the line where `from` points to, which need not be an address. It goes to the
+/// second-level cache, because the first one has room for fewer lines under way, which reads of
+/// what is already in the second one need.
 #[inline(always)]
-pub fn ask<T>(value: &T) {
-    hint::<false>(std::ptr::from_ref(value).cast());
-}
-
-/// Asks for a line, to read or to `WRITE` it.
-#[inline(always)]
-fn hint<const WRITE: bool>(from: *const u8) {
+pub fn ask<T>(from: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
@@ -176,11 +164,7 @@ fn hint<const WRITE: bool>(from: *const u8) {
     #[cfg(target_arch = "aarch64")]
     // SAFETY: a prefetch of any address has no effect but on caches.
     unsafe {
-        if WRITE {
-            std::arch::asm!("prfm pstl2keep, [{0}]", in(reg) from, options(nostack, readonly));
-        } else {
-            std::arch::asm!("prfm pldl2keep, [{0}]", in(reg) from, options(nostack, readonly));
-        }
+        std::arch::asm!("prfm pldl2keep, [{0}]", in(reg) from, options(nostack, readonly));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = from;

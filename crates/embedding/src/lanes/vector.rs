@@ -48,10 +48,6 @@ pub trait Lanes: Copy {
     unsafe fn max(self, other: Self) -> Self;
     /// The sum: halves are added until one number is left.
     unsafe fn sum(self) -> f32;
-    /// Asks for the line of `from`, which will be read.
-    unsafe fn prefetch(from: *const u8);
-    /// Asks for the line of `from`, which will be written.
-    unsafe fn prefetch_to_write(from: *const u8);
 
     /// Sixteen words of random bits.
     type Bits: Copy;
