@@ -62,7 +62,7 @@ pub fn run(
     tasks::run(rows.len(), engine.threads, take, give, |task, scratch| {
         let rows = &rows[task].1;
         let Scratch { packed, wide, grads: copied, factors, sum } = scratch;
-        let sources = sources(engine, batch, &grads, rows, copied);
+        let sources = batch.indices.len().max(batch.lengths.len());
         if rows.table.held() <= 1 << 32 && sources <= 1 << 32 {
             of_rows(engine, batch, &grads, rows, packed, (copied, factors, sum), None);
         } else {
@@ -87,7 +87,6 @@ pub fn row_sums(
     let rows = Range { table, features, first: 0, last: table.held() - 1 };
     let mut scratch = Scratch::default();
     let Scratch { wide, grads: copied, factors, sum, .. } = &mut scratch;
-    sources(engine, batch, &grads, &rows, copied);
     let found = RefCell::new(Vec::new());
     let take = Some((round, &found));
     of_rows(engine, batch, &grads, &rows, wide, (copied, factors, sum), take);
@@ -96,22 +95,6 @@ pub fn row_sums(
         found.sort_unstable_by_key(|sums| sums.row);
     }
     found
-}
-
-/// Copies the gradients of `rows` and returns a number that all sources are below.
-fn sources(
-    engine: &Engine,
-    batch: &Batch<'_>,
-    grads: &Grads<'_>,
-    rows: &Range<'_>,
-    copied: &mut Vec<Vector>,
-) -> usize {
-    copied.clear();
-    for &feature in &rows.features {
-        let pooling = engine.features()[feature].pooling;
-        grads.copy(feature, pooling, rows.table.dim, copied);
-    }
-    batch.indices.len().max(copied.len())
 }
 
 /// The rows of a table in ranges with about the same number of lookups, which comes first.
@@ -143,8 +126,8 @@ fn ranges<'a>(
     starts.iter().zip(lasts).map(range).collect()
 }
 
-/// Copied gradients, factors and bags of lookups with weights, room for the gradient of a row.
-type Room<'a> = (&'a [Vector], &'a mut (Vec<f32>, Vec<u32>), &'a mut Vec<Vector>);
+/// Room for gradients, for factors and bags of lookups with weights, and for the gradient of a row.
+type Room<'a> = (&'a mut Vec<Vector>, &'a mut (Vec<f32>, Vec<u32>), &'a mut Vec<Vector>);
 
 /// Sorts the lookups of `rows` and updates each row, or takes its sums.
 fn of_rows<K: Key>(
@@ -156,6 +139,9 @@ fn of_rows<K: Key>(
     (copied, factors, sum): Room<'_>,
     take: Option<(Round, &RefCell<Vec<RowSums>>)>,
 ) {
+    let table = rows.table;
+    let pooling = |feature: usize| engine.features()[feature].pooling;
+    let sources = grads.sources(&rows.features, pooling, table.dim, copied);
     keys.clear();
     factors.0.clear();
     factors.1.clear();
@@ -174,7 +160,6 @@ fn of_rows<K: Key>(
         }
     }
     by_row(keys, spare, rows.first, rows.last);
-    let table = rows.table;
     let mut state = [(null_mut(), 0); 2];
     let numbers = engine.optimizer.rule.state(table.dim);
     for (at, (memory, numbers)) in table.state().iter().zip(numbers).enumerate() {
@@ -202,10 +187,7 @@ fn of_rows<K: Key>(
         optimizer: engine.optimizer,
         corrections,
         rounding,
-        sources: Sources {
-            grads: copied.as_ptr(),
-            factors: batch.weights.map(|_| (&*factors.0, &*factors.1)),
-        },
+        sources: Sources { factors: batch.weights.map(|_| (&*factors.0, &*factors.1)), ..sources },
         sums: &table.sums,
         whole_dim: table.whole_dim,
         take,

@@ -47,9 +47,42 @@ impl<'a> Grads<'a> {
         &self.grad[sample * self.width + self.columns[feature]..][..dim]
     }
 
+    /// The gradients of `features`, which look into one table with `dim` columns. They are copied to
+    /// `to`, unless that would only read them once more.
+    pub fn sources(
+        &self,
+        features: &[usize],
+        pooling: impl Fn(usize) -> Pooling,
+        dim: usize,
+        to: &mut Vec<Vector>,
+    ) -> Sources<'a> {
+        to.clear();
+        if let [feature] = *features
+            && dim.is_multiple_of(16)
+        {
+            let lookups = self.lookups(feature);
+            let there = |start: usize, stride| {
+                let grads = self.grad.as_ptr().wrapping_add(start);
+                Sources { grads, stride, far: true, factors: None }
+            };
+            match pooling(feature) {
+                Pooling::None => return there(lookups.start * dim, dim),
+                Pooling::Sum if lookups.len() <= self.samples => {
+                    return there(self.columns[feature], self.width);
+                }
+                _ => {}
+            }
+        }
+        for &feature in features {
+            self.copy(feature, pooling(feature), dim, to);
+        }
+        let (grads, stride) = (to.as_ptr().cast(), dim.next_multiple_of(16));
+        Sources { grads, stride, far: false, factors: None }
+    }
+
     /// Adds the gradients of a feature to `to`, each in whole vectors: one for each bag, of which
     /// the rows of a mean have their share; without pooling, one for each lookup.
-    pub fn copy(&self, feature: usize, pooling: Pooling, dim: usize, to: &mut Vec<Vector>) {
+    fn copy(&self, feature: usize, pooling: Pooling, dim: usize, to: &mut Vec<Vector>) {
         if pooling == Pooling::None {
             let rows = self.lookups(feature);
             self.grad[rows.start * dim..rows.end * dim]
@@ -85,23 +118,28 @@ fn push(from: &[f32], share: f32, to: &mut Vec<Vector>) {
     }
 }
 
-/// Where the gradient of a lookup is. Its source is the number of its bag among the copied ones, or
-/// its own number; with factors, the source is its place in the two lists.
+/// Where the gradient of a lookup is. Its source is the number of its bag, or its own number; with
+/// factors, the source is its place in the two lists.
+#[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The gradients.
-    pub grads: *const Vector,
+    pub grads: *const f32,
+    /// Numbers from one to the next.
+    pub stride: usize,
+    /// Whether they were not copied just now, and so are asked for.
+    pub far: bool,
     /// Numbers, and bag of each lookup, if lookups have factors.
     pub factors: Option<(&'a [f32], &'a [u32])>,
 }
 
 impl Sources<'_> {
-    /// The gradient of a lookup, of `vectors` vectors, and its factor.
+    /// The gradient of a lookup, and its factor.
     #[inline(always)]
-    pub fn of<const FACTORS: bool>(&self, source: usize, vectors: usize) -> (*const f32, f32) {
+    pub fn of<const FACTORS: bool>(&self, source: usize) -> (*const f32, f32) {
         let (at, factor) = match self.factors {
             Some((factors, bags)) if FACTORS => (bags[source] as usize, factors[source]),
             _ => (source, 1.0),
         };
-        (self.grads.wrapping_add(at * vectors).cast(), factor)
+        (self.grads.wrapping_add(at * self.stride), factor)
     }
 }

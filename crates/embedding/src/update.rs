@@ -129,18 +129,20 @@ unsafe fn rows<L: Lanes, E: Stored, K: Key, const DIM: usize>(
 ) {
     // SAFETY: the caller's.
     unsafe {
+        // Not behind `job`, so that the compiler keeps them in registers.
+        let sources = job.sources;
         let mut asked = 0;
         for _ in 0..AHEAD {
-            asked = ask_for_row::<E, K, DIM>(job, lookups, asked);
+            asked = ask_for_row::<E, K, DIM>(job, sources, lookups, asked);
         }
         let mut first = 0;
         while first < lookups.len() {
-            asked = ask_for_row::<E, K, DIM>(job, lookups, asked);
+            asked = ask_for_row::<E, K, DIM>(job, sources, lookups, asked);
             let last = end_of_row(lookups, first);
-            if job.sources.factors.is_some() {
-                add_up::<L, K, DIM, true>(job, &lookups[first..last], sum);
+            if sources.factors.is_some() {
+                add_up::<L, K, DIM, true>(job.dim, sources, &lookups[first..last], sum);
             } else {
-                add_up::<L, K, DIM, false>(job, &lookups[first..last], sum);
+                add_up::<L, K, DIM, false>(job.dim, sources, &lookups[first..last], sum);
             }
             one_row::<L, E, DIM>(job, lookups[first].row() as usize, sum);
             first = last;
@@ -148,10 +150,12 @@ unsafe fn rows<L: Lanes, E: Stored, K: Key, const DIM: usize>(
     }
 }
 
-/// Asks for the row of the lookup at `asked` and for its state. Returns the lookup of the next row.
+/// Asks for the row of the lookup at `asked`, its state and its gradients. Returns the lookup of the
+/// next row.
 #[inline(always)]
 fn ask_for_row<E: Stored, K: Key, const DIM: usize>(
     job: &Update<'_>,
+    sources: Sources<'_>,
     lookups: &[K],
     asked: usize,
 ) -> usize {
@@ -172,7 +176,18 @@ fn ask_for_row<E: Stored, K: Key, const DIM: usize>(
             number += 16;
         }
     }
-    end_of_row(lookups, asked)
+    let end = end_of_row(lookups, asked);
+    if sources.far {
+        for lookup in lookups[asked..end].iter().take(AHEAD) {
+            let (grad, _) = sources.of::<true>(lookup.source());
+            let mut number = 0;
+            while number < if DIM == 0 { job.dim } else { DIM } {
+                ask(grad.wrapping_add(number));
+                number += 16;
+            }
+        }
+    }
+    end
 }
 
 /// Adds up the gradients of lookups of one row, in their order. Elements past the row are zero.
@@ -182,47 +197,48 @@ fn ask_for_row<E: Stored, K: Key, const DIM: usize>(
 /// As for `rows`.
 #[inline(always)]
 unsafe fn add_up<L: Lanes, K: Key, const DIM: usize, const FACTORS: bool>(
-    job: &Update<'_>,
+    dim: usize,
+    sources: Sources<'_>,
     lookups: &[K],
     to: *mut f32,
 ) {
-    let vectors = if DIM == 0 { job.dim.div_ceil(WIDTH) } else { DIM / WIDTH };
+    let vectors = if DIM == 0 { dim.div_ceil(WIDTH) } else { DIM / WIDTH };
     let mut done = 0;
     // SAFETY: the caller's. Vectors below `vectors` are in the gradients and in the sum.
     unsafe {
         while done + 8 <= vectors {
-            add_up_block::<L, K, 8, FACTORS>(job, lookups, (done, vectors), to);
+            add_up_block::<L, K, 8, FACTORS>(sources, lookups, done, to);
             done += 8;
         }
         if done + 4 <= vectors {
-            add_up_block::<L, K, 4, FACTORS>(job, lookups, (done, vectors), to);
+            add_up_block::<L, K, 4, FACTORS>(sources, lookups, done, to);
             done += 4;
         }
         if done + 2 <= vectors {
-            add_up_block::<L, K, 2, FACTORS>(job, lookups, (done, vectors), to);
+            add_up_block::<L, K, 2, FACTORS>(sources, lookups, done, to);
             done += 2;
         }
         if done < vectors {
-            add_up_block::<L, K, 1, FACTORS>(job, lookups, (done, vectors), to);
+            add_up_block::<L, K, 1, FACTORS>(sources, lookups, done, to);
         }
     }
 }
 
 /// # Safety
 ///
-/// As for `rows`; `N` vectors behind the first `done` are among the row's `vectors`.
+/// As for `rows`; `N` vectors behind the first `done` are among the row's.
 #[inline(always)]
 unsafe fn add_up_block<L: Lanes, K: Key, const N: usize, const FACTORS: bool>(
-    job: &Update<'_>,
+    sources: Sources<'_>,
     lookups: &[K],
-    (done, vectors): (usize, usize),
+    done: usize,
     to: *mut f32,
 ) {
     // SAFETY: the caller's.
     unsafe {
         let mut all = [L::splat(0.0); N];
         for lookup in lookups {
-            let (from, factor) = job.sources.of::<FACTORS>(lookup.source(), vectors);
+            let (from, factor) = sources.of::<FACTORS>(lookup.source());
             for (vector, sum) in all.iter_mut().enumerate() {
                 let mut value = L::load(from.add((done + vector) * WIDTH));
                 if FACTORS {
