@@ -3,9 +3,9 @@
 Here: reading, and what follows without a search: the measured products as a table, and the time
 that a framework adds to each kernel. Not here: the searches (`kernels.py`, `links.py`).
 
-The platform to begin with is as many NPUs as there were processes, each connected with each. A
-process copies what it sends and receives itself, so it computes nothing meanwhile. Its peak and its
-memory bandwidth are the highest rates that were measured.
+The platform to begin with has one NPU for each process, each connected with each. A process copies
+what it sends and receives itself, so it computes nothing meanwhile. Its peak and its memory
+bandwidth are the highest rates that were measured.
 
 A training step is more than its kernels: a framework needs time to start each of them. That time is
 what MLPs took beyond their products and activations, divided by the number of kernels that stand
@@ -83,8 +83,8 @@ class BenchFile:
         return "\n".join(["batch,m,n,k,width,time", *lines, ""])
 
     def overhead_us(self, efficiency: float, bandwidth: float) -> float:
-        """Time that the framework adds to each kernel of a step, us. `bandwidth` (bytes/us) of
-        memory, of which activations reach the part `efficiency`."""
+        """Time that the framework adds to each kernel of a step, us. `bandwidth` is that
+        of memory (bytes/us). Activations reach the part `efficiency` of it."""
         products = {k.shape: k.measured_us for k in self.kernels if k.shape is not None}
         found: list[float] = []
         for samples, layers, us in self.mlps:

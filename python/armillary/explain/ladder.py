@@ -74,7 +74,7 @@ def _rung(report: Report, seconds: float, first: Report, moved: Sequence[dict[st
 
 
 def _reasons(report: Report, first: Report) -> Iterator[str]:
-    """What this run recorded that tells it from the first one."""
+    """What this run recorded that differs from the first one."""
     if report is first:
         return
     found = packets.of(report)

@@ -131,7 +131,7 @@ class Lookups:
         return torch.cat([values[:0], *parts[rank::size]])
 
     def _block(self, way: Way, stream: Stream, count: int, width: int | None = None) -> Block:
-        """What is sent of so many of a stream's lookups."""
+        """What is sent of `count` lookups of a stream."""
         messages = self.exchange.messages
         format_ = messages.forward if way == "rows" else messages.backward
         return Block(count, row([(width or len(stream.columns), format_)]))
