@@ -207,7 +207,8 @@ proptest! {
         prop_assert!(counts.misses > 0 && counts.misses <= counts.lookups);
         prop_assert!(!prefetch || sets < 12 || counts.prefetched == 11, "{:?}", counts);
         prop_assert!(sets < 6 || counts.guests == 0, "{:?}", counts);
-        prop_assert!(sets > 1 || counts.guests > 0, "{:?}", counts);
+        // Over a disk, what `fixed` leaves over holds further rows where they are small.
+        prop_assert!(sets > 1 || disk || counts.guests > 0, "{:?}", counts);
     }
 }
 
