@@ -59,7 +59,6 @@ class TableMemory:
 class TextColumn:
     """A column as a buffer of bytes that can't be written."""
 
-    def __buffer__(self, flags: int, /) -> memoryview: ...
     def __len__(self) -> int:
         """The number of bytes."""
 

@@ -164,7 +164,7 @@ class Exchange:
         self, deed: Deed, numbers: Sequence[int], fault: ArmillaryError | None = None
     ) -> Meeting:
         """Begins a meeting, which `met` ends. What is sent in between is lost if it fails."""
-        fault = self._failed or fault
+        fault, self._failed = self._failed or fault, None
         # Of one length, so that ranks that are about to do different things can meet.
         mine = [_ORDER.index(deed), int(fault is not None), *numbers]
         mine += [0] * (4 + self.size - len(mine))

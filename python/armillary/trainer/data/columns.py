@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from .samples import Samples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +136,7 @@ def _lengths(columns: Columns) -> NDArray[np.int32]:
 
 
 def _array(column: _core.TextColumn, kind: type[np.generic]) -> NDArray[Any]:
-    return np.frombuffer(memoryview(column), kind) if len(column) else np.empty(0, kind)
+    if not len(column):
+        return np.empty(0, kind)
+    # A buffer, which a class can say of itself from Python 3.12 on only.
+    return np.frombuffer(cast("Buffer", column), kind)
