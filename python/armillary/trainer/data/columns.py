@@ -139,4 +139,4 @@ def _array(column: _core.TextColumn, kind: type[np.generic]) -> NDArray[Any]:
     if not len(column):
         return np.empty(0, kind)
     # A buffer, which a class can say of itself from Python 3.12 on only.
-    return np.frombuffer(cast("Buffer", column), kind)
+    return np.frombuffer(memoryview(cast("Buffer", column)), kind)
