@@ -28,6 +28,7 @@ __all__ = [
     "backends",
     "blocks",
     "check",
+    "check_backend",
     "check_batch",
     "collective",
     "flit_run",
