@@ -8,37 +8,17 @@ use crate::bounds::Bounds;
 use crate::conversation::{Conversation, time_of};
 use crate::process::Command;
 use crate::protocol::{NEVER, Record, VERSION, counts, kinds, routes};
-use network::{Backend, Delivery, LinkCost, LinkUsage, PacketUsage, Stuck, Transfer, Usage};
+use crate::topology::Topology;
+use network::{Backend, Delivery, LinkUsage, PacketUsage, Stuck, Transfer, Usage};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use topology::LinkGraph;
-use units::{Bandwidth, Span, Time};
+use units::{Span, Time};
 
 /// Events between two reports of progress: a simulator may take long for each.
 const PROGRESS_EVERY: u64 = 16;
-
-/// The network that the simulator carries.
-pub struct Topology {
-    /// Links and routes.
-    pub links: LinkGraph,
-    /// Costs by dimension, or by link.
-    pub costs: Vec<LinkCost>,
-    /// Whether `costs` are by link.
-    pub by_link: bool,
-}
-
-impl Topology {
-    /// Bandwidth and latency of a link.
-    pub(crate) fn cost(&self, link: u32, dim: u32) -> (Bandwidth, Span) {
-        match self.costs[if self.by_link { link } else { dim } as usize] {
-            LinkCost::Exact { bandwidth, latency } => (bandwidth, latency),
-            // ASTRA-sim's profile runs on no backend with an order of events of its own.
-            LinkCost::Nanoseconds { .. } => (Bandwidth(1), Span::ZERO),
-        }
-    }
-}
 
 /// What a pair of NPUs has sent.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! What no transfer can beat, whatever routes the simulator chooses: the latencies of the least
 //! route, and its bytes over all links out of the source or into the destination together.
 
-use crate::backend::Topology;
+use crate::topology::Topology;
 use std::sync::OnceLock;
 use units::{Bandwidth, Bytes, Span};
 
