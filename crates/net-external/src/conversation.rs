@@ -52,18 +52,24 @@ impl Conversation {
         talk.out.extend_from_slice(settings.as_bytes());
         talk.flush()?;
         let answer = talk.hear()?;
-        if answer.kind != kinds::HELLO {
-            return Err(talk.broken("the first message must be HELLO"));
-        }
-        if answer.a != VERSION {
-            return Err(talk.broken(&format!("version {} was expected", VERSION)));
-        }
-        if answer.b > routes::ALL {
-            return Err(talk.broken(&format!("it asks for routes of unknown kind {}", answer.b)));
-        }
+        talk.greeted(&answer)?;
         talk.routes = answer.b;
         talk.name = talk.text(answer.y)?;
         Ok(talk)
+    }
+
+    /// Whether the first message that came is one that we can go on with.
+    fn greeted(&self, answer: &Record) -> Result<(), String> {
+        if answer.kind != kinds::HELLO {
+            return Err(self.broken("the first message must be HELLO"));
+        }
+        if answer.a != VERSION {
+            return Err(self.broken(&format!("version {} was expected", VERSION)));
+        }
+        if answer.b > routes::ALL {
+            return Err(self.broken(&format!("it asks for routes of unknown kind {}", answer.b)));
+        }
+        Ok(())
     }
 
     /// Sends `record` with the next batch.
@@ -81,6 +87,10 @@ impl Conversation {
             true => self.silent(),
             // What it said before it closed its input explains more.
             false => match self.hear() {
+                Ok(answer) if answer.kind == kinds::HELLO => match self.greeted(&answer) {
+                    Ok(()) => self.gone(),
+                    Err(failure) => failure,
+                },
                 Ok(_) => self.gone(),
                 Err(failure) => failure,
             },
