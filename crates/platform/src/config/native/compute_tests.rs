@@ -49,7 +49,8 @@ fn a_word_and_a_mapping_mean_the_same() {
 fn efficiencies_are_by_kind_or_for_all() {
     let platform =
         read("{efficiency: {gemm: 70.5 %, attention: 0.5}, memory_efficiency: 0.836}").unwrap();
-    let mut efficiency = Efficiency { memory: [Ratio(836_000); Kernel::ALL.len()], ..Efficiency::default() };
+    let mut efficiency =
+        Efficiency { memory: [Ratio(836_000); Kernel::ALL.len()], ..Efficiency::default() };
     efficiency.rate[Kernel::Gemm as usize] = Ratio(705_000);
     efficiency.rate[Kernel::Grouped as usize] = Ratio(705_000);
     efficiency.rate[Kernel::Attention as usize] = Ratio(500_000);
