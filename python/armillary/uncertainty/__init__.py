@@ -1,0 +1,21 @@
+"""Intervals around predictions, from residuals of measurements that no fit has seen.
+
+Here: `residuals.py` (what is known of a prediction that was compared with a measurement),
+`interval.py` (from residuals to an interval), `tables.py` (the residuals that ship with the
+package, and how to write them). Not here: predictions, and which measurements were left out of
+which fit (`validation`). Model and source: docs/models/uncertainty.md."""
+
+from .interval import LEVEL, Coverage, Interval, Intervals, calibrated
+from .residuals import Residual
+from .tables import of, write
+
+__all__ = [
+    "LEVEL",
+    "Coverage",
+    "Interval",
+    "Intervals",
+    "Residual",
+    "calibrated",
+    "of",
+    "write",
+]

@@ -1,0 +1,50 @@
+"""Residuals as files: one JSON document for each kind of prediction, in `data/`.
+
+`python benches/python/accuracy.py` writes them from the predictions of the validation studies."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from .interval import Intervals
+from .residuals import Residual
+
+_DIGITS = 3
+"""Decimals of a residual: 0.1 %."""
+
+
+@cache
+def of(kind: str) -> Intervals:
+    """The intervals of a kind of prediction: `collectives` or `steps`. Without a table of that kind
+    they are unbounded."""
+    file = resources.files(__package__).joinpath("data", f"{kind}.json")
+    if not file.is_file():
+        return Intervals((), {})
+    found = json.loads(file.read_text(encoding="utf-8"))
+    residuals = (
+        Residual(each["name"], each["source"], each["labels"], tuple(each["logs"]))
+        for each in found["residuals"]
+    )
+    return Intervals(tuple(residuals), found["likeness"], found["stretch"])
+
+
+def write(intervals: Intervals, path: Path) -> None:
+    """Writes a table, one residual on each line."""
+    rows = (
+        {
+            "name": each.name,
+            "source": each.source,
+            "labels": dict(each.labels),
+            "logs": [round(log, _DIGITS) for log in each.logs],
+        }
+        for each in intervals.residuals
+    )
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    head = json.dumps(
+        {"stretch": round(intervals.stretch, _DIGITS), "likeness": dict(intervals.likeness)}
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'{head[:-1]}, "residuals": [\n{lines}\n]}}\n', encoding="utf-8")

@@ -1,0 +1,120 @@
+"""Intervals from residuals: quantiles by hand, widening, and coverage of sources that are left out.
+
+Expected values are those of normal and uniform distributions, or follow from the formulas in
+`armillary.uncertainty.interval`."""
+
+from __future__ import annotations
+
+import math
+import random
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from armillary.uncertainty import Intervals, Residual, calibrated, of, write
+from armillary.uncertainty.interval import FURTHER, quantile
+
+
+def drawn(
+    seed: int, sources: int, *, between: float, within: float, labels: dict[str, str]
+) -> list[Residual]:
+    """Sources whose measurements miss by a common amount and each by some of its own."""
+    random_ = random.Random(seed)
+    found = []
+    for at in range(sources):
+        common = random_.gauss(0, between)
+        logs = tuple(common + random_.gauss(0, within) for _ in range(10))
+        found.append(Residual(f"run{at}", f"source{at}", labels, logs))
+    return found
+
+
+def test_quantiles_lie_between_values_in_proportion_to_weights() -> None:
+    # Each value stands at the middle of its weight: 1 at 1/8, 2 at 1/2, 3 at 7/8.
+    weighted = [(1.0, 1.0), (2.0, 2.0), (3.0, 1.0)]
+    assert quantile(weighted, 0.5) == 2.0
+    assert quantile(weighted, 0.3125) == pytest.approx(1.5)
+    assert quantile(weighted, 0.0) == 1.0
+    assert quantile(weighted, 1.0) == 3.0
+
+
+def test_an_interval_has_the_quantiles_of_many_sources() -> None:
+    found = drawn(1, 2000, between=0.2, within=0.0, labels={"operation": "all_reduce"})
+    interval = Intervals(tuple(found), {}).interval({"operation": "all_reduce"})
+    # 10 % and 90 % of a normal distribution: 1.2816 standard deviations
+    assert math.log(interval.high) == pytest.approx(0.2 * 1.2816, rel=0.08)
+    assert math.log(interval.low) == pytest.approx(-0.2 * 1.2816, rel=0.08)
+    assert interval.sources == pytest.approx(2000)
+    assert interval.holds(1.0)
+    assert not interval.holds(2.0)
+
+
+def test_like_residuals_count_more_and_few_sources_widen() -> None:
+    sharp = drawn(2, 50, between=0.02, within=0.0, labels={"band": "large"})
+    loose = drawn(3, 50, between=0.5, within=0.0, labels={"band": "small"})
+    both = Intervals((*sharp, *loose), {"band": 0.01})
+    assert both.interval({"band": "large"}).width < 0.2 < both.interval({"band": "small"}).width
+    few = Intervals(tuple(loose[:4]), {})
+    many = Intervals(tuple(loose[:4] * 25), {})
+    assert few.interval({"band": "small"}).sources == pytest.approx(4)
+    # repeated measurements of the same sources are not new sources
+    assert many.interval({"band": "small"}).sources == pytest.approx(4)
+
+
+def test_what_nobody_measured_is_named_and_widens() -> None:
+    found = tuple(drawn(4, 30, between=0.1, within=0.05, labels={"format": "bf16", "gpu": "H100"}))
+    table = Intervals(found, {"format": 0.5, "gpu": 0.5})
+    known = table.interval({"format": "bf16", "gpu": "H100"})
+    one = table.interval({"format": "fp4", "gpu": "H100"})
+    two = table.interval({"format": "fp4", "gpu": "B200"})
+    assert known.outside == ()
+    assert one.outside == ("format fp4",)
+    assert two.outside == ("format fp4", "gpu B200")
+    # all residuals are equally unlike the query, so that only the stated factor widens
+    assert one.width == pytest.approx(known.width * FURTHER)
+    assert two.width == pytest.approx(known.width * FURTHER**2)
+    assert "extrapolated: format fp4, gpu B200" in two.origin
+
+
+def test_without_residuals_nothing_is_known() -> None:
+    interval = Intervals((), {}).interval({"operation": "all_reduce"})
+    assert (interval.low, interval.high) == (0.0, math.inf)
+    assert interval.outside == ("operation all_reduce",)
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+def test_calibrated_intervals_hold_the_level_of_new_sources(seed: int) -> None:
+    labels = {"operation": "all_reduce"}
+    known = calibrated(drawn(seed, 60, between=0.3, within=0.1, labels=labels), {})
+    [coverage] = known.coverage()
+    assert coverage.part == pytest.approx(0.8, abs=0.01)
+    interval = known.interval(labels)
+    new = drawn(seed + 100, 400, between=0.3, within=0.1, labels=labels)
+    logs = [log for each in new for log in each.logs]
+    within = sum(interval.holds(math.exp(log)) for log in logs) / len(logs)
+    assert within == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_source_that_is_left_out_does_not_vouch_for_itself() -> None:
+    labels = {"operation": "all_reduce"}
+    near = [Residual(f"a{at}", f"a{at}", labels, (0.01 * at,)) for at in range(-5, 6)]
+    far = Residual("far", "far", labels, (3.0,))
+    table = Intervals((*near, far), {})
+    by_source = {each.name: each for each in table.coverage(lambda each: each.source)}
+    assert by_source["far"].within == 0
+
+
+def test_a_table_is_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = calibrated(drawn(8, 12, between=0.2, within=0.1, labels={"gpu": "H100"}), {"gpu": 0.5})
+    write(found, tmp_path / "data" / "drawn.json")
+    monkeypatch.setattr(resources, "files", lambda _package: tmp_path)
+    again = of("drawn")
+    of.cache_clear()
+    assert [each.name for each in again.residuals] == [each.name for each in found.residuals]
+    ours, theirs = (each.interval({"gpu": "H100"}) for each in (found, again))
+    assert theirs.low == pytest.approx(ours.low, abs=2e-3)
+    assert theirs.high == pytest.approx(ours.high, abs=2e-3)
+
+
+def test_a_kind_without_a_table_is_unbounded() -> None:
+    assert of("no such kind").residuals == ()
