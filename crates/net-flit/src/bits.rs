@@ -101,6 +101,46 @@ impl Bits {
         }
     }
 
+    /// Sets those that others have, which have as many places.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, words: &mut Words, others: &Bits) {
+        if self.words == 0 {
+            self.top |= others.top;
+        } else {
+            others.each_word(words, |words, word, bits| self.add(words, word, bits));
+        }
+    }
+
+    /// Clears those that others have, which have as many places.
+    #[inline(always)]
+    pub(crate) fn part(&mut self, words: &mut Words, others: &Bits) {
+        if self.words == 0 {
+            self.top &= !others.top;
+        } else {
+            others.each_word(words, |words, word, bits| self.remove(words, word, bits));
+        }
+    }
+
+    /// Calls `act` with each word that has a bit set.
+    pub(crate) fn each_word(&self, words: &mut Words, mut act: impl FnMut(&mut Words, u32, u64)) {
+        let mut spans = self.top;
+        if self.words == 0 {
+            return if spans != 0 {
+                act(words, 0, spans)
+            };
+        }
+        while spans != 0 {
+            let first = spans.trailing_zeros() << self.span;
+            spans &= spans - 1;
+            for word in first..(first + (1 << self.span)).min(self.words.into()) {
+                let bits = self.word(words, word);
+                if bits != 0 {
+                    act(words, word, bits);
+                }
+            }
+        }
+    }
+
     /// The bits of a word.
     #[inline(always)]
     pub(crate) fn word(&self, words: &Words, word: u32) -> u64 {
@@ -158,27 +198,51 @@ impl Bits {
         if self.words == 0 { first } else { self.lowest_of(words, first) }
     }
 
+    /// The first that is set, from a place on.
+    #[inline(always)]
+    pub(crate) fn next(&self, words: &Words, place: u32) -> Option<u32> {
+        if self.words == 0 {
+            let bits = if place < 64 { self.top & (u64::MAX << place) } else { 0 };
+            return (bits != 0).then(|| bits.trailing_zeros());
+        }
+        let word = place / 64;
+        if word >= self.words.into() {
+            return None;
+        }
+        let here = self.word(words, word) & (u64::MAX << (place % 64));
+        if here != 0 {
+            return Some(word * 64 + here.trailing_zeros());
+        }
+        let span = word >> self.span;
+        if (word + 1) >> self.span == span
+            && let Some(word) = self.filled(words, word + 1)
+        {
+            return Some(word * 64 + self.word(words, word).trailing_zeros());
+        }
+        let behind = self.top & (u64::MAX << span) & !(1 << span);
+        (behind != 0).then(|| self.lowest_of(words, behind.trailing_zeros()))
+    }
+
+    /// The first that is set of 2^`shift` places that begin at a multiple of that, from the place
+    /// `turn` of them on and round; there is one.
+    #[inline(always)]
+    pub(crate) fn first_of(&self, words: &Words, first: u32, shift: u32, turn: u32) -> u32 {
+        if shift <= 6 {
+            let own = self.word(words, first / 64) >> (first % 64);
+            return first + first_from(own & (u64::MAX >> (64 - (1 << shift))), turn);
+        }
+        let behind =
+            self.next(words, first + turn).filter(|place| place >> shift == first >> shift);
+        behind.or_else(|| self.next(words, first)).unwrap_or(first)
+    }
+
     /// The first that is set, from a place on and round; there is one.
     #[inline(always)]
     pub(crate) fn first_from(&self, words: &Words, place: u32) -> u32 {
         if self.words == 0 {
             return first_from(self.top, place);
         }
-        let word = place / 64;
-        let here = self.word(words, word) & (u64::MAX << (place % 64));
-        if here != 0 {
-            return word * 64 + here.trailing_zeros();
-        }
-        let span = word >> self.span;
-        if (word + 1) >> self.span == span
-            && let Some(word) = self.filled(words, word + 1)
-        {
-            return word * 64 + self.word(words, word).trailing_zeros();
-        }
-        // A span behind this one, or round up to what is before the place.
-        let behind = self.top & (u64::MAX << span) & !(1 << span);
-        let next = if behind != 0 { behind } else { self.top };
-        self.lowest_of(words, next.trailing_zeros())
+        self.next(words, place).unwrap_or_else(|| self.lowest(words))
     }
 }
 
@@ -234,6 +298,7 @@ mod tests {
         for places in [1, 7, 64, 65, 128, 500, 4096, 4097, 70_000, 300_000] {
             let (mut words, mut set) = (Words::default(), BTreeSet::new());
             let mut bits = Bits::new(&mut words, places);
+            let mut others = Bits::new(&mut words, places);
             let sparse = 1 + random.below(5);
             for _ in 0..2000 {
                 let place = random.below(places.into()) as u32;
@@ -253,8 +318,24 @@ mod tests {
                 bits.each(&words, |place| all.push(place));
                 assert!(all.iter().eq(&set));
                 let from = random.below(places.into()) as u32;
-                let next = set.range(from..).next().copied().unwrap_or(lowest);
-                assert_eq!(bits.first_from(&words, from), next, "{set:?} from {from}");
+                let next = set.range(from..).next().copied();
+                assert_eq!(bits.next(&words, from), next, "{set:?} from {from}");
+                assert_eq!(bits.first_from(&words, from), next.unwrap_or(lowest));
+                assert_eq!(bits.next(&words, places), None);
+                let shift = random.below(12) as u32;
+                let field = lowest >> shift << shift..(lowest >> shift) + 1 << shift;
+                let turn = random.below(1 << shift) as u32;
+                let behind = set.range(field.start + turn..field.end).next();
+                let first = bits.first_of(&words, field.start, shift, turn);
+                assert_eq!(first, *behind.unwrap_or(&lowest), "{set:?} {field:?} from {turn}");
+                let both = (0..3).map(|_| random.below(places.into()) as u32);
+                let both: BTreeSet<u32> = both.chain([lowest]).collect();
+                both.iter().for_each(|&place| others.set(&mut words, place));
+                bits.part(&mut words, &others);
+                assert!(both.iter().all(|&place| !bits.has(&words, place)));
+                bits.join(&mut words, &others);
+                set.extend(&both);
+                both.iter().for_each(|&place| others.clear(&mut words, place));
             }
         }
     }

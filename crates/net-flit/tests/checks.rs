@@ -210,9 +210,14 @@ fn input_queued_routers_refuse_what_cannot_be() {
 #[test]
 fn garnets_routers_refuse_what_cannot_be() {
     type Change = fn(&mut garnet::Settings, &mut Fabric);
-    let cases: [(Change, &str); 6] = [
+    let cases: [(Change, &str); 8] = [
         (|settings, _| settings.vnets = 0, "virtual networks is 0"),
         (|settings, _| settings.vcs_per_vnet = 0, "virtual channels of a virtual network is 0"),
+        (|settings, _| settings.vcs_per_vnet = 1 << 22, "virtual channels of a link is 4194304"),
+        (
+            |settings, _| settings.vcs_per_vnet = 1 << 21,
+            "virtual channels of all inputs of a router is 4194304; allowed: at most 4,194,240",
+        ),
         (|settings, _| settings.buffers_per_vc = 0, "flits of a virtual channel is 0"),
         (|settings, _| settings.router_latency = 0, "cycles of a router is 0"),
         (|_, fabric| fabric.channels[0].occupancy = CYCLE / 2, "cycles of a flit on a link is 0.5"),

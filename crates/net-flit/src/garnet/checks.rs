@@ -33,6 +33,7 @@ pub(super) fn settings(settings: &Settings) -> Result<(), Refused> {
 pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused> {
     let mut lanes = vec![0; fabric.nodes as usize];
     let mut ports = vec![[0u32; 2]; fabric.routers as usize];
+    let mut widest = vec![0u64; fabric.routers as usize];
     let mut vcs = 0;
     for channel in &fabric.channels {
         let vnets = &channel.vnets;
@@ -51,8 +52,13 @@ pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused
         }
         if let End::Router(router) = channel.to {
             ports[router as usize][1] += 1;
+            widest[router as usize] = widest[router as usize].max(own.next_power_of_two());
         }
     }
+    let places = ports.iter().zip(widest).map(|(&[_, inputs], widest)| u64::from(inputs) * widest);
+    let (most, allowed) = (places.max().unwrap_or(0), "at most 4,194,240");
+    let fits = most <= u64::from(PLACES);
+    Refused::unless(fits, "virtual channels of all inputs of a router", most, allowed)?;
     let most = ports.into_iter().flatten().max().unwrap_or(0);
     Refused::unless(most <= PORTS, "ports of a router", most, "at most 65,535")?;
     Refused::unless(vcs <= CHANNELS, "virtual channels of all links", vcs, "at most 2^30")?;

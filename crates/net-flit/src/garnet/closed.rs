@@ -1,38 +1,32 @@
 //! How long none of a group of virtual channels was idle. Nothing is counted while heads wait: a
 //! group adds up the time in which none was idle, and a head takes the difference when it moves.
 
-/// The time of one group.
-#[derive(Clone, Copy, Debug)]
+/// The time of one group, of which only the lowest bits are kept: differences are what matters.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Closed {
     /// Cycles before the last closing.
-    total: u64,
-    /// The first cycle without an idle one; `u64::MAX` while there is one.
-    since: u64,
-}
-
-impl Default for Closed {
-    fn default() -> Closed {
-        Closed { total: 0, since: u64::MAX }
-    }
+    total: u32,
+    /// The cycle in which the last idle one was taken.
+    since: u32,
 }
 
 impl Closed {
     /// The last idle one is taken in this cycle.
     #[inline]
     pub(super) fn closes(&mut self, now: u64) {
-        self.since = now + 1;
+        self.since = now as u32;
     }
 
     /// One is idle again, from this cycle on.
     #[inline]
     pub(super) fn opens(&mut self, now: u64) {
-        self.total = self.before(now);
-        self.since = u64::MAX;
+        self.total = self.before(now, true);
     }
 
-    /// Cycles before `now`.
+    /// Cycles before `now` without an idle one, where it is said whether this is one.
     #[inline]
-    pub(super) fn before(&self, now: u64) -> u64 {
-        self.total + now.saturating_sub(self.since)
+    pub(super) fn before(&self, now: u64, is_closed: bool) -> u32 {
+        let cycles = (now as u32).wrapping_sub(self.since).saturating_sub(1);
+        self.total.wrapping_add(if is_closed { cycles } else { 0 })
     }
 }

@@ -28,103 +28,62 @@ impl Scratch {
 }
 
 impl State {
-    /// The words of the virtual channels of a sink whose heads wait for a group.
+    /// The head of a slot waits for a group of its router.
     #[inline(always)]
-    fn heads_of(sink: &Sink, group: &Group) -> usize {
-        (sink.heads + group.at * sink.words) as usize
+    fn waits(&mut self, slot: usize, group: usize) {
+        let (at, group) = (self.vcs[slot].at, &mut self.groups[group]);
+        group.heads.set(&mut self.words, at);
+        // Without a branch: it would be guessed wrong in a busy network.
+        let is_open = u64::from(!group.idle.is_empty());
+        let router = &mut self.routers[group.from as usize];
+        router.able.add(&mut self.words, at / 64, is_open << (at % 64));
     }
 
-    /// A head of a sink waits for a group of its router.
+    /// The head of a slot no longer waits for a group.
     #[inline(always)]
-    fn waits(&mut self, sink: usize, vc: u32, group: usize) {
-        let (group, sink) = (&self.groups[group], &mut self.sinks[sink]);
-        self.heads[State::heads_of(sink, group) + vc as usize / 64] |= 1 << (vc % 64);
-        self.waiters[(group.waiters + sink.input / 64) as usize] |= 1 << (sink.input % 64);
-        if !group.idle.is_empty() {
-            sink.able.set(&mut self.words, vc);
-        }
+    fn waits_no_more(&mut self, slot: usize, group: usize) {
+        let at = self.vcs[slot].at;
+        self.groups[group].heads.clear(&mut self.words, at);
     }
 
-    /// A head of a sink no longer waits for a group.
+    /// A group of a router has an idle virtual channel again. Returns whether heads wait for it.
     #[inline(always)]
-    fn waits_no_more(&mut self, sink: usize, vc: u32, group: usize) {
-        let (group, sink) = (&self.groups[group], &self.sinks[sink]);
-        self.heads[State::heads_of(sink, group) + vc as usize / 64] &= !(1 << (vc % 64));
-    }
-
-    /// Does something with each word of heads that wait for a group, and forgets inputs that have
-    /// none.
-    #[inline(always)]
-    fn each_waiter(&mut self, group: usize, mut act: impl FnMut(&mut State, usize, u32, u64)) {
-        let group = self.groups[group];
-        let router = self.routers[group.from as usize];
-        for word in 0..router.in_words() {
-            let at = group.waiters as usize + word;
-            let mut bits = self.waiters[at];
-            while bits != 0 {
-                let bit = bits & bits.wrapping_neg();
-                let input = word as u32 * 64 + bits.trailing_zeros();
-                bits ^= bit;
-                let number = (router.first_sink + input) as usize;
-                let sink = &self.sinks[number];
-                let (first, words) = (State::heads_of(sink, &group), sink.words);
-                let mut any = 0;
-                for word in 0..words {
-                    let heads = self.heads[first + word as usize];
-                    any |= heads;
-                    if heads != 0 {
-                        act(self, number, word, heads);
-                    }
-                }
-                if any == 0 {
-                    self.waiters[at] &= !bit;
-                }
-            }
-        }
-    }
-
-    /// A group has an idle virtual channel again. Returns whether heads wait for it.
     fn opens(&mut self, group: usize) -> bool {
-        let mut any = false;
-        self.each_waiter(group, |state, number, word, heads| {
-            let sink = &mut state.sinks[number];
-            sink.able.add(&mut state.words, word, heads);
-            let (router, input) = (sink.router, sink.input);
-            state.activate(router, input);
-            any = true;
-        });
-        any
+        let group = &self.groups[group];
+        self.routers[group.from as usize].able.join(&mut self.words, &group.heads);
+        !group.heads.is_empty()
     }
 
-    /// A group has no idle virtual channel any more.
+    /// A group of a router has no idle virtual channel any more.
+    #[inline(always)]
     fn closes(&mut self, group: usize) {
-        self.each_waiter(group, |state, number, word, heads| {
-            let heads = state.without_other_way(number, word, heads);
-            let sink = &mut state.sinks[number];
-            sink.able.remove(&mut state.words, word, heads);
-        });
+        let group = &self.groups[group];
+        if self.ways.is_empty() {
+            self.routers[group.from as usize].able.part(&mut self.words, &group.heads);
+        } else {
+            self.closes_one_way(&group.clone());
+        }
     }
 
-    /// Those of heads that no other group lets go.
-    fn without_other_way(&self, sink: usize, word: u32, heads: u64) -> u64 {
-        if self.ways.is_empty() {
-            return heads;
-        }
-        let (first, mut bits, mut left) = (self.sinks[sink].first, heads, heads);
-        while bits != 0 {
-            let slot = (first + word * 64 + bits.trailing_zeros()) as usize;
-            let bit = bits & bits.wrapping_neg();
-            bits ^= bit;
-            // A head with one way is not in the list.
-            if self.vcs[slot].down.group == NONE
-                && self.ways[slot]
-                    .iter()
-                    .any(|way| !self.groups[self.group_of(*way)].idle.is_empty())
-            {
-                left ^= bit;
+    /// The same where heads may have other ways.
+    fn closes_one_way(&mut self, group: &Group) {
+        let router = self.routers[group.from as usize];
+        let mut stuck = Vec::new();
+        group.heads.each(&self.words, |at| {
+            let sink = &self.sinks[(router.first_sink + (at >> router.shift)) as usize];
+            let slot = sink.first + (at & ((1 << router.shift) - 1));
+            if !self.has_other_way(slot as usize) {
+                stuck.push(at);
             }
-        }
-        left
+        });
+        let able = &mut self.routers[group.from as usize].able;
+        stuck.into_iter().for_each(|at| able.clear(&mut self.words, at));
+    }
+
+    /// Whether a group lets the head of a slot go that may choose among several.
+    fn has_other_way(&self, slot: usize) -> bool {
+        let is_open = |way: &Way| !self.groups[self.group_of(*way)].idle.is_empty();
+        self.vcs[slot].down.group == NONE && self.ways[slot].iter().any(is_open)
     }
 }
 
@@ -134,8 +93,8 @@ impl<R: Routing> Garnet<R> {
     pub(super) fn head_arrives(&mut self, slot: usize) {
         let state = &mut self.state;
         let this = &mut state.vcs[slot];
-        let (number, vc, packet) = (this.sink as usize, this.vc, this.down.packet);
-        let Sink { router, input, is_hop, .. } = state.sinks[number];
+        let packet = this.down.packet;
+        let Sink { router, is_hop, .. } = state.sinks[this.sink as usize];
         let record = &mut self.packets[packet as usize];
         record.hops += u32::from(is_hop);
         let since = self.now as u32;
@@ -151,22 +110,20 @@ impl<R: Routing> Garnet<R> {
             let group = checked(state, router, way);
             let down = &mut state.vcs[slot].down;
             down.group = group as u32;
-            down.able = state.groups[group].closed.before(self.now) as u32;
-            state.waits(number, vc, group);
+            down.able = state.groups[group].closed_before(self.now);
+            state.waits(slot, group);
         }
-        if !self.state.sinks[number].able.is_empty() {
-            self.state.activate(router, input);
-            self.wake_router(router);
-        }
+        let is_busy = !self.state.routers[router as usize].able.is_empty();
+        self.busy_routers[router as usize / 64] |= u64::from(is_busy) << (router % 64);
     }
 
     /// A head that may choose among several ways waits for all of them.
     fn may_choose(&mut self, slot: usize) {
         let state = &mut self.state;
         let this = &state.vcs[slot];
-        let (number, vc, packet) = (this.sink as usize, this.vc, this.down.packet);
-        let Sink { router, channel, .. } = state.sinks[number];
-        let vnet = (vc / self.settings.vcs_per_vnet) as u16;
+        let packet = this.down.packet;
+        let Sink { router, channel, .. } = state.sinks[this.sink as usize];
+        let vnet = (this.vc / self.settings.vcs_per_vnet) as u16;
         let vnet = state.groups_of[channel as usize].vnet + vnet;
         let packet = &self.packets[packet as usize].packet;
         state.ways.resize_with(state.vcs.len(), Vec::new);
@@ -175,7 +132,7 @@ impl<R: Routing> Garnet<R> {
         self.routing.ways(&Head { packet, router, channel, vnet }, &mut ways);
         for way in &ways {
             let group = checked(state, router, *way);
-            state.waits(number, vc, group);
+            state.waits(slot, group);
         }
         state.ways[slot] = ways;
     }
@@ -211,10 +168,8 @@ impl<R: Routing> Garnet<R> {
     fn moves(&mut self, slot: usize) {
         let this = &mut self.state.vcs[slot];
         this.down.able = self.now as u32;
-        let (sink, vc) = (&mut self.state.sinks[this.sink as usize], this.vc);
-        sink.able.set(&mut self.state.words, vc);
-        let (router, input) = (sink.router, sink.input);
-        self.state.activate(router, input);
+        let (router, at) = (self.state.sinks[this.sink as usize].router, this.at);
+        self.state.routers[router as usize].able.set(&mut self.state.words, at);
         self.wake_router(router);
     }
 
@@ -254,57 +209,50 @@ impl<R: Routing> Garnet<R> {
 
     /// Each input names a flit, each output takes one. Returns whether any input may still have one.
     pub(super) fn allocate(&mut self, router: usize) -> bool {
-        let at = self.state.routers[router];
-        let (in_words, first) = (at.in_words(), at.first_active as usize);
-        for word in 0..in_words {
-            let mut bits = self.state.active[first + word];
-            while bits != 0 {
-                let bit = bits & bits.wrapping_neg();
-                let input = word * 64 + bits.trailing_zeros() as usize;
-                bits ^= bit;
-                let Some(slot) = self.name(at.first_sink as usize + input) else {
-                    self.state.active[first + word] &= !bit;
-                    continue;
-                };
-                let mut group = self.state.vcs[slot].down.group;
-                if group == NONE {
-                    group = self.choose(slot) as u32;
-                }
-                let output = self.state.groups[group as usize].output as usize;
-                self.scratch.requests[output * in_words + word] |= bit;
-                self.scratch.outputs[output / 64] |= 1 << (output % 64);
-                self.scratch.named[input] = (slot as u32, group);
+        let at = &{ self.state.routers[router] };
+        let (in_words, mut next, mut any) = (at.in_words(), 0, false);
+        while let Some(place) = at.able.next(&self.state.words, next) {
+            let input = place >> at.shift;
+            next = (input + 1) << at.shift;
+            let Some(slot) = self.name(at, input) else { continue };
+            any = true;
+            let mut group = self.state.vcs[slot].down.group;
+            if group == NONE {
+                group = self.choose(slot) as u32;
             }
+            let output = usize::from(self.state.groups[group as usize].output);
+            self.scratch.requests[output * in_words + input as usize / 64] |= 1 << (input % 64);
+            self.scratch.outputs[output / 64] |= 1 << (output % 64);
+            self.scratch.named[input as usize] = (slot as u32, group);
         }
         for word in 0..at.out_words() {
             let mut bits = std::mem::take(&mut self.scratch.outputs[word]);
             while bits != 0 {
                 let output = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                self.grant(&at, output);
+                self.grant(at, output);
             }
         }
-        (0..in_words).any(|word| self.state.active[first + word] != 0)
+        any && !self.state.routers[router].able.is_empty()
     }
 
     /// The slot of the flit that an input names: the first that can move, from behind the one that
     /// moved last.
     #[inline(always)]
-    fn name(&self, number: usize) -> Option<usize> {
-        let sink = &self.state.sinks[number];
-        if sink.able.is_empty() {
-            return None;
-        }
+    fn name(&self, router: &Router, input: u32) -> Option<usize> {
+        let sink = &self.state.sinks[(router.first_sink + input) as usize];
+        let first = input << router.shift;
         if self.settings.ordered {
-            return self.name_in_order(sink);
+            return self.name_in_order(router, sink, first);
         }
-        Some((sink.first + sink.able.first_from(&self.state.words, sink.turn)) as usize)
+        let at = router.able.first_of(&self.state.words, first, router.shift, sink.turn);
+        Some((sink.first + at - first) as usize)
     }
 
     /// The same, only of packets that came before all others on their way.
-    fn name_in_order(&self, sink: &Sink) -> Option<usize> {
+    fn name_in_order(&self, router: &Router, sink: &Sink, first: u32) -> Option<usize> {
         let vcs = (sink.turn..sink.vcs).chain(0..sink.turn);
-        let able = vcs.filter(|&vc| sink.able.has(&self.state.words, vc));
+        let able = vcs.filter(|&vc| router.able.has(&self.state.words, first + vc));
         able.map(|vc| (sink.first + vc) as usize).find(|&slot| self.is_first(slot))
     }
 
@@ -336,12 +284,12 @@ impl<R: Routing> Garnet<R> {
         let next = input as u32 + 1;
         *turn = if next == router.inputs { 0 } else { next };
         let (slot, group) = self.scratch.named[input];
-        self.crosses(slot as usize, group as usize, router.first_active as usize + input / 64);
+        self.crosses(slot as usize, group as usize);
     }
 
-    /// A flit crosses the router. The bit of its input is in the word `active`.
+    /// A flit crosses the router.
     #[inline(always)]
-    fn crosses(&mut self, slot: usize, group: usize, active: usize) {
+    fn crosses(&mut self, slot: usize, group: usize) {
         self.traversals += 1;
         if let Some(checker) = &mut self.checker {
             checker.moves(slot);
@@ -349,7 +297,7 @@ impl<R: Routing> Garnet<R> {
         let (now, next) = (self.now as u32, (self.now as u32).wrapping_add(1));
         let state = &mut self.state;
         let this = &mut state.vcs[slot];
-        let (before, number, vc) = (this.down, this.sink as usize, this.vc);
+        let (before, number, vc, at) = (this.down, this.sink as usize, this.vc, this.at);
         let (is_head, is_last) = (before.to == NONE, before.left == 1);
         let packet = if is_last { NONE } else { before.packet };
         let (ready, left) = (before.ready - 1, before.left - 1);
@@ -377,10 +325,7 @@ impl<R: Routing> Garnet<R> {
         let sink = &mut state.sinks[number];
         sink.turn = if vc + 1 == sink.vcs { 0 } else { vc + 1 };
         if is_last || ready == 0 || credits == 0 {
-            sink.able.clear(&mut state.words, vc);
-            if sink.able.is_empty() {
-                state.active[active] &= !(1 << (sink.input % 64));
-            }
+            state.routers[sink.router as usize].able.clear(&mut state.words, at);
         }
         self.put(group, to, if is_head { HEAD } else { BODY });
         self.give_back(slot, is_last);
@@ -390,25 +335,20 @@ impl<R: Routing> Garnet<R> {
     #[inline(always)]
     fn enters(&mut self, (slot, down): (usize, &Down), group: usize, waited: u64) -> usize {
         let state = &mut self.state;
-        let this = &state.vcs[slot];
-        let (number, vc) = (this.sink as usize, this.vc);
         if down.group == NONE {
             let ways = std::mem::take(&mut state.ways[slot]);
             for way in &ways {
                 let group = state.group_of(*way);
-                state.waits_no_more(number, vc, group);
+                state.waits_no_more(slot, group);
             }
             state.ways[slot] = ways;
             state.vcs[slot].down.group = group as u32;
             state.uses[group].no_channel += waited;
         } else {
-            state.waits_no_more(number, vc, group);
-            if waited > 0 {
-                let this = &state.groups[group];
-                let closed = (this.closed.before(self.now) as u32).wrapping_sub(down.able);
-                state.uses[group].no_channel += u64::from(closed);
-                state.uses[group].lost += waited - u64::from(closed);
-            }
+            state.waits_no_more(slot, group);
+            let closed = state.groups[group].closed_before(self.now).wrapping_sub(down.able);
+            state.uses[group].no_channel += u64::from(closed);
+            state.uses[group].lost += waited - u64::from(closed);
         }
         let place = self.state.groups[group].idle.lowest(&self.state.words);
         let to = (self.state.groups[group].first + place) as usize;

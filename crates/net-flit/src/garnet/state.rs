@@ -77,9 +77,11 @@ pub(super) struct Vc {
     /// Its group, and its number there.
     pub group: u32,
     pub place: u32,
-    /// Where its channel ends, and its number among the virtual channels of that.
+    /// Where its channel ends, its number among the virtual channels of that, and its place in
+    /// [`Router::able`].
     pub sink: u32,
     pub vc: u32,
+    pub at: u32,
 }
 
 /// A virtual network of a channel, where flits come from.
@@ -88,7 +90,9 @@ pub(super) struct Vc {
 pub(super) struct Group {
     /// Virtual channels that no packet has.
     pub idle: Bits,
-    /// How long there was none, where flits come from a router.
+    /// At a router: virtual channels of inputs whose next flit is a head that waits for the group.
+    pub heads: Bits,
+    /// How long no virtual channel was idle, where flits come from a router.
     pub closed: Closed,
     /// The router, or the node and `NODE`.
     pub from: u32,
@@ -97,23 +101,26 @@ pub(super) struct Group {
     /// Its first slot.
     pub first: u32,
     pub channel: u32,
-    /// The number of the channel among the outputs of `from`.
-    pub output: u32,
-    /// At a router: its place in [`State::waiters`].
-    pub waiters: u32,
     /// Cycles from the grant of a flit until it may be granted again.
     pub flit_delay: u32,
+    /// The number of the channel among the outputs of `from`.
+    pub output: u16,
     /// Whether a flit takes longer than a cycle on the channel.
     pub is_narrow: bool,
 }
 
+impl Group {
+    /// Cycles before `now` without an idle virtual channel.
+    #[inline(always)]
+    pub(super) fn closed_before(&self, now: u64) -> u32 {
+        self.closed.before(now, self.idle.is_empty())
+    }
+}
+
 /// The end of a channel.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub(super) struct Sink {
-    /// At a router: virtual channels whose next flit can move. It is a head and a virtual channel of
-    /// its group is idle, or it is none and has a credit.
-    pub able: Bits,
     /// The router, or the node and `NODE`.
     pub router: u32,
     /// Its number among the inputs of that.
@@ -124,9 +131,6 @@ pub(super) struct Sink {
     pub vcs: u32,
     /// Where the input begins to look.
     pub turn: u32,
-    /// Where its masks of heads are: for each group of its router, so many words.
-    pub heads: u32,
-    pub words: u32,
     /// Cycles from the grant of a flit until its credit is back.
     pub credit_delay: u32,
     pub is_narrow: bool,
@@ -134,18 +138,19 @@ pub(super) struct Sink {
     pub is_hop: bool,
 }
 
-/// A router: where its ports are.
+/// A router.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Router {
+    /// Virtual channels of inputs whose next flit can move. It is a head and a virtual channel of its
+    /// group is idle, or it is none and has a credit. Each input has 2^`shift` places.
+    pub able: Bits,
+    pub shift: u32,
     pub inputs: u32,
     outputs: u32,
-    /// Words for the bits of inputs, and of outputs.
-    in_words: u32,
-    out_words: u32,
-    /// Its sinks begin here, its outputs in [`State::turns`], its inputs in [`State::active`].
+    /// Its sinks begin here, and its outputs in [`State::turns`].
     pub first_sink: u32,
     pub first_output: u32,
-    pub first_active: u32,
     groups: u32,
 }
 
@@ -157,13 +162,18 @@ impl Router {
     /// Words for the bits of inputs.
     #[inline(always)]
     pub(super) fn in_words(&self) -> usize {
-        self.in_words as usize
+        self.inputs.div_ceil(64) as usize
     }
 
     /// Words for the bits of outputs.
     #[inline(always)]
     pub(super) fn out_words(&self) -> usize {
-        self.out_words as usize
+        self.outputs.div_ceil(64) as usize
+    }
+
+    /// Places of all inputs.
+    fn places(&self) -> u32 {
+        self.inputs << self.shift
     }
 }
 
@@ -274,13 +284,6 @@ pub(super) struct State {
     pub routers: Array<Router>,
     /// Where each output of each router begins to look.
     pub turns: Array<u32>,
-    /// For each router, bits of inputs that may have a flit to move.
-    pub active: Array<u64>,
-    /// For each group of each router, bits of inputs that have had heads for it.
-    pub waiters: Array<u64>,
-    /// For each input of each router and each group of that: the virtual channels whose next flit is
-    /// a head that waits for the group.
-    pub heads: Array<u64>,
     /// Words of bits that need several.
     pub words: Words,
     pub nodes: Vec<Node>,
@@ -308,7 +311,7 @@ impl State {
         let lanes_of = vec![Vec::new(); settings.vnets.into()];
         let node = Node { lanes_of, ..Node::default() };
         let mut state = State { nodes: vec![node; fabric.nodes as usize], ..State::default() };
-        state.routers(fabric);
+        state.routers(fabric, settings);
         let mut next = vec![0; fabric.routers as usize];
         let mut nodes = state.inputs;
         let mut sinks = vec![None; state.inputs as usize];
@@ -330,14 +333,13 @@ impl State {
         debug_assert_eq!(sinks.len(), nodes as usize);
         state.sinks = sinks.into_iter().flatten().collect::<Vec<_>>().into();
         for (number, sink) in (0..).zip(state.sinks.iter_mut()) {
-            if sink.router & NODE == 0 {
-                sink.heads = state.heads.len() as u32;
-                let masks = state.routers[sink.router as usize].groups * sink.words;
-                state.heads.grow(masks as usize, 0);
-            }
+            let at = match sink.router & NODE {
+                0 => sink.input << state.routers[sink.router as usize].shift,
+                _ => 0,
+            };
             for vc in 0..sink.vcs {
                 let this = &mut state.vcs[(sink.first + vc) as usize];
-                (this.sink, this.vc) = (number, vc);
+                (this.sink, this.vc, this.at) = (number, vc, at + vc);
             }
         }
         if settings.ordered {
@@ -349,30 +351,25 @@ impl State {
     }
 
     /// Routers and their ports.
-    fn routers(&mut self, fabric: &Fabric) {
+    fn routers(&mut self, fabric: &Fabric, settings: &Settings) {
         self.routers.grow(fabric.routers as usize, Router::default());
         for channel in &fabric.channels {
             if let End::Router(router) = channel.to {
-                self.routers[router as usize].inputs += 1;
+                let router = &mut self.routers[router as usize];
+                router.inputs += 1;
+                let vcs = channel.vnets.len() as u32 * settings.vcs_per_vnet;
+                router.shift = router.shift.max(vcs.next_power_of_two().ilog2());
             }
-        }
-        let mut active = 0;
-        for router in self.routers.iter_mut() {
-            (router.first_sink, router.first_active) = (self.inputs, active);
-            router.in_words = router.inputs.div_ceil(64);
-            self.inputs += router.inputs;
-            active += router.in_words;
-        }
-        self.active.grow(active as usize, 0);
-        for channel in &fabric.channels {
             if let End::Router(router) = channel.from {
                 self.routers[router as usize].outputs += 1;
             }
         }
         let mut outputs = 0;
         for router in self.routers.iter_mut() {
-            router.first_output = outputs;
-            router.out_words = router.outputs.div_ceil(64);
+            (router.first_sink, router.first_output) = (self.inputs, outputs);
+            router.able = Bits::new(&mut self.words, router.places());
+            self.inputs += router.inputs;
+            // Counted again, channel by channel.
             outputs += std::mem::take(&mut router.outputs);
         }
         self.turns.grow(outputs as usize, 0);
@@ -425,13 +422,12 @@ impl State {
         };
         for (group, vnet) in (0..).zip(channel.vnets.clone()) {
             let this = self.groups.len() as u32;
-            let mut waiters = 0;
+            let mut heads = Bits::default();
             let at = match channel.from {
                 End::Router(router) => {
                     let router = &mut self.routers[router as usize];
                     router.groups += 1;
-                    waiters = self.waiters.len() as u32;
-                    self.waiters.grow(router.in_words(), 0);
+                    heads = Bits::new(&mut self.words, router.places());
                     router.groups - 1
                 }
                 End::Node(node) => {
@@ -452,33 +448,31 @@ impl State {
                     place,
                     sink: 0,
                     vc: 0,
+                    at: 0,
                 });
             }
             self.groups.push(Group {
                 idle,
+                heads,
                 closed: Closed::default(),
                 from: numbered(channel.from),
                 at,
                 first: first + group * settings.vcs_per_vnet,
                 channel: number,
-                output,
-                waiters,
                 flit_delay: cycles(link + pipeline),
+                // Checked: it has 16 bits.
+                output: output as u16,
                 is_narrow,
             });
         }
         self.narrow.push(Narrow { occupancy, flits: 0, credits: 0 });
-        let is_router = matches!(channel.to, End::Router(_));
         Sink {
-            able: if is_router { Bits::new(&mut self.words, vcs) } else { Bits::default() },
             router: numbered(channel.to),
             input: 0,
             channel: number,
             first,
             vcs,
             turn: 0,
-            heads: 0,
-            words: vcs.div_ceil(64),
             credit_delay: cycles(link + late),
             is_narrow,
             is_hop: matches!(channel.from, End::Router(_)),
@@ -490,12 +484,5 @@ impl State {
     pub(super) fn group_of(&self, way: Way) -> usize {
         let Groups { first, vnet, .. } = self.groups_of[way.channel as usize];
         first as usize + usize::from(way.vnet - vnet)
-    }
-
-    /// Inputs with a flit to move look.
-    #[inline(always)]
-    pub(super) fn activate(&mut self, router: u32, input: u32) {
-        let first = self.routers[router as usize].first_active;
-        self.active[(first + input / 64) as usize] |= 1 << (input % 64);
     }
 }

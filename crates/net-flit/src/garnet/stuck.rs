@@ -52,7 +52,7 @@ impl<R: Routing> Garnet<R> {
     pub(super) fn check(&self, checker: &mut Checker) {
         let state = &self.state;
         let mut in_buffers = 0;
-        for (slot, Vc { up, down, group, place, sink, vc }) in state.vcs.iter().enumerate() {
+        for (slot, Vc { up, down, group, place, sink, at, .. }) in state.vcs.iter().enumerate() {
             let group = &state.groups[*group as usize];
             let idle = group.idle.has(&state.words, *place);
             assert!(!idle || down.packet == NONE, "slot {slot} has a packet");
@@ -67,10 +67,11 @@ impl<R: Routing> Garnet<R> {
             checker.room(slot, (up.credits.into(), here), depth.into());
             assert!(!idle || up.credits == depth, "slot {slot} is idle");
             in_buffers += here;
-            let able = sink.able.has(&state.words, *vc);
+            let router = &state.routers[sink.router as usize];
+            let able = router.able.has(&state.words, *at);
             assert_eq!(able, here > 0 && self.can_move(slot), "slot {slot}: able");
             let first = !self.settings.ordered || self.is_first(slot);
-            let bound = u64::from(state.routers[sink.router as usize].inputs);
+            let bound = u64::from(router.inputs);
             checker.waits(slot, able && first, bound * u64::from(sink.vcs).pow(2));
         }
         checker.conserves(in_buffers);
