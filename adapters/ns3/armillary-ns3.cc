@@ -9,6 +9,7 @@
 #include "ns3/core-module.h"
 #include "ns3/point-to-point-module.h"
 #include "ns3/traffic-control-module.h"
+#include "queue_discs.h"
 #include "routes.h"
 #include "settings.h"
 #include "tcp.h"
@@ -28,7 +29,8 @@ struct Link {
 };
 
 struct Counts {
-    uint64_t data = 0, acknowledgements = 0, drops = 0, retransmits = 0, recoveries = 0, timeouts = 0;
+    uint64_t data = 0, acknowledgements = 0, drops = 0, marks = 0;
+    uint64_t retransmits = 0, recoveries = 0, timeouts = 0;
 };
 
 struct Connection {
@@ -101,6 +103,7 @@ public:
             {ARMILLARY_ACKNOWLEDGEMENTS, counts_.acknowledgements},
             {ARMILLARY_HOPS, hops},
             {ARMILLARY_DROPS, counts_.drops},
+            {ARMILLARY_MARKS, counts_.marks},
             {ARMILLARY_RETRANSMITS, counts_.retransmits},
             {ARMILLARY_FAST_RECOVERIES, counts_.recoveries},
             {ARMILLARY_TIMEOUTS, counts_.timeouts},
@@ -124,15 +127,9 @@ private:
             if (!Config::SetDefaultFailSafe(name, value))
                 throw std::runtime_error("ns-3 does not take this value of " + name);
         };
-        auto type = [](const std::string& name) {
-            TypeId found;
-            if (!TypeId::LookupByNameFailSafe("ns3::" + name, &found))
-                throw std::runtime_error("ns-3 has no type " + name);
-            return TypeIdValue(found);
-        };
-        if (settings_.mtu <= 40) throw std::runtime_error("the MTU leaves no room for data");
-        set("ns3::TcpL4Protocol::SocketType", type(settings_.tcp));
-        set("ns3::TcpL4Protocol::RecoveryType", type(settings_.recovery));
+        settings_.check();
+        set("ns3::TcpL4Protocol::SocketType", TypeIdValue(type<TcpCongestionOps>(settings_.tcp)));
+        set("ns3::TcpL4Protocol::RecoveryType", TypeIdValue(type<TcpRecoveryOps>(settings_.recovery)));
         set("ns3::TcpSocket::SegmentSize", UintegerValue(settings_.mtu - 40));
         set("ns3::TcpSocket::SndBufSize", UintegerValue(settings_.window));
         set("ns3::TcpSocket::RcvBufSize", UintegerValue(settings_.window));
@@ -145,7 +142,27 @@ private:
         set("ns3::TcpSocketBase::Sack", BooleanValue(settings_.sack));
         set("ns3::TcpSocketBase::Timestamp", BooleanValue(false));
         set("ns3::Ipv4L3Protocol::DefaultTtl", UintegerValue(255));
+        if (settings_.queue_disc != "none") {
+            type<QueueDisc>(settings_.queue_disc);
+            queue_disc_defaults(settings_, set);
+            Events::has_endless = settings_.queue_disc.find("Pie") != std::string::npos;
+        }
         for (auto& [name, value] : settings_.attributes) set(name, StringValue(value));
+    }
+
+    // The type of ns-3 of this name, which must be a `Kind`.
+    template <typename Kind>
+    static TypeId type(const std::string& name) {
+        TypeId found;
+        if (!TypeId::LookupByNameFailSafe("ns3::" + name, &found))
+            throw std::runtime_error("ns-3 has no type " + name);
+        std::string kind = Kind::GetTypeId().GetName();
+        ObjectFactory factory;
+        factory.SetTypeId(found);
+        // Not every type names the parent that it has.
+        if (!found.HasConstructor() || !DynamicCast<Kind>(factory.Create<Object>()))
+            throw std::runtime_error("invalid type: " + name + "; allowed: types of the kind " + kind);
+        return found;
     }
 
     // Nodes and devices, once all links are known. Links there and back share a channel.
@@ -222,15 +239,6 @@ private:
         if (node < npus_)
             ipv4->AddAddress(interface, Ipv4InterfaceAddress(address_of(node), Ipv4Mask::GetOnes()));
         ipv4->SetUp(interface);
-        if (node < npus_ || settings_.queue_disc == "none") return;
-        auto queues = CreateObject<NetDeviceQueueInterface>();
-        queues->GetTxQueue(0)->ConnectQueueTraces(device->GetQueue());
-        device->AggregateObject(queues);
-        TrafficControlHelper helper;
-        QueueSize room(QueueSizeUnit::BYTES, settings_.buffer ? settings_.buffer : UINT32_MAX);
-        helper.SetRootQueueDisc("ns3::" + settings_.queue_disc, "MaxSize", QueueSizeValue(room));
-        auto disc = helper.Install(device).Get(0);
-        disc->TraceConnectWithoutContext("Drop", MakeBoundCallback(&Simulation::item_dropped, this));
     }
 
     void observe(size_t at) {
@@ -241,6 +249,12 @@ private:
         queue->TraceConnectWithoutContext("BytesInQueue",
                                           MakeBoundCallback(&Simulation::waits, &link));
         queue->TraceConnectWithoutContext("Drop", MakeBoundCallback(&Simulation::dropped, this));
+        if (link.from < npus_ || settings_.queue_disc == "none") return;
+        auto disc = install_queue_disc(settings_, link.device, link.bandwidth, link.latency);
+        disc->TraceConnectWithoutContext("BytesInQueue",
+                                         MakeBoundCallback(&Simulation::waits, &link));
+        disc->TraceConnectWithoutContext("Drop", MakeBoundCallback(&Simulation::item_dropped, this));
+        disc->TraceConnectWithoutContext("Mark", MakeBoundCallback(&Simulation::item_marked, this));
     }
 
     static void sends(Link* link, Ptr<const Packet> packet) {
@@ -254,6 +268,9 @@ private:
     static void dropped(Simulation* simulation, Ptr<const Packet>) { simulation->counts_.drops++; }
     static void item_dropped(Simulation* simulation, Ptr<const QueueDiscItem>) {
         simulation->counts_.drops++;
+    }
+    static void item_marked(Simulation* simulation, Ptr<const QueueDiscItem>, const char*) {
+        simulation->counts_.marks++;
     }
 
     Connection& connection(uint32_t src, uint32_t dst) {

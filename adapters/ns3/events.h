@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
+#include <typeinfo>
 #include <vector>
 
 #include "../c/armillary.h"
@@ -29,6 +31,8 @@ public:
 
     // The list in use, of which there is one for the simulator of a process.
     static inline Events* current = nullptr;
+    // Whether there are timers of PIE.
+    static inline bool has_endless = false;
 
     Events() { current = this; }
 
@@ -42,7 +46,7 @@ public:
     // When the next event is.
     uint64_t next() const {
         drop_cancelled();
-        return heap_.empty() ? NEVER : heap_.front().key.m_ts;
+        return is_over() ? NEVER : heap_.front().key.m_ts;
     }
 
     void Insert(const Event& event) override {
@@ -51,12 +55,13 @@ public:
         std::push_heap(heap_.begin(), heap_.end(), later);
     }
     bool IsEmpty() const override {
-        if (next() <= limit_ && !heap_.empty()) {
+        uint64_t due = next();
+        if (due <= limit_ && due != NEVER) {
             if (++asked_ % 65536 == 0) report_work();
             return false;
         }
         // ns-3 holds an empty list to be the end of everything, so the run is stopped instead.
-        if (heap_.empty()) return true;
+        if (due == NEVER) return true;
         ns3::Simulator::Stop();
         return false;
     }
@@ -76,6 +81,14 @@ public:
 
 private:
     static bool later(const Event& one, const Event& other) { return one.key > other.key; }
+    // Nothing is left but timers of PIE, which start themselves again for ever.
+    bool is_over() const {
+        if (heap_.empty()) return true;
+        return has_endless && std::all_of(heap_.begin(), heap_.end(), [](const Event& event) {
+                   return event.impl->IsCancelled() ||
+                          strstr(typeid(*event.impl).name(), "PieQueueDisc") != nullptr;
+               });
+    }
     void drop_cancelled() const {
         while (!heap_.empty() && heap_.front().impl->IsCancelled()) {
             std::pop_heap(heap_.begin(), heap_.end(), later);

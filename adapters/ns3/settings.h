@@ -19,6 +19,8 @@ struct Settings {
     std::string queue_disc = "none";      // of the ports of switches: a type of ns-3, without ns3::
     uint64_t mtu = 1500, framing = 2, window = 4 << 20, initial_window = 10, ack_every = 2;
     uint64_t buffer = 0;                  // bytes of a port of a switch; 0: unlimited
+    uint64_t mark_from = 0, mark_to = 0;  // bytes of a queue, 0: no marks
+    double mark_probability = 1;
     uint64_t rto_min_ps = 200'000'000'000, ack_delay_ps = 40'000'000'000, injection_ps = 0;
     uint64_t open_all = 90'000;           // as many pairs at most are connected before time 0
     bool sack = true, exact = true;       // exact: times in ps, not in ns
@@ -64,7 +66,21 @@ struct Settings {
                 " --attribute=ns3::TYPE::NAME=VALUE");
     }
 
+    // Throws std::runtime_error for values that do not fit together.
+    void check() const {
+        between("mtu", mtu, 41, 65'535);
+        between("window", window, mtu - 40, 1 << 30);
+        between("initial-window", initial_window, 1, UINT16_MAX);
+        between("ack-every", ack_every, 1, UINT16_MAX);
+        if (buffer > 0) between("buffer", buffer, mtu + 2, UINT32_MAX);
+    }
+
 private:
+    static void between(const std::string& key, uint64_t value, uint64_t least, uint64_t most) {
+        if (value >= least && value <= most) return;
+        throw std::runtime_error("invalid " + key + ": " + std::to_string(value) + "; allowed: " +
+                                 std::to_string(least) + " to " + std::to_string(most));
+    }
     static uint64_t number(const std::string& key, const std::string& value) {
         size_t end = 0;
         uint64_t found = 0;
@@ -98,8 +114,11 @@ private:
         else if (key == "packet.transport" && value != "tcp") refuse(key, "ns-3 has no RDMA");
         else if (key == "packet.buffer.shared_bytes") refuse(key, "ns-3's ports share no buffer");
         else if (key == "packet.pause.above_bytes") refuse(key, "ns-3 has no priority flow control");
-        else if (key == "packet.marking.from_bytes")
-            refuse(key, "name a queue discipline of ns-3 instead, --queue-disc=RedQueueDisc");
+        else if (key == "packet.marking.from_bytes") {
+            mark_from = number(key, value);
+            queue_disc = "RedQueueDisc";
+        } else if (key == "packet.marking.to_bytes") mark_to = number(key, value);
+        else if (key == "packet.marking.probability") mark_probability = std::stod(value);
         else if (key == "routing" && value == "spray") refuse(key, "a connection has one route");
     }
 };
