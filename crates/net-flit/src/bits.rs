@@ -180,6 +180,12 @@ impl Bits {
         only.then(|| word * 64 + self.word(words, word).trailing_zeros())
     }
 
+    /// All, if they are in one word.
+    #[inline(always)]
+    pub(crate) fn in_one_word(&self) -> Option<u64> {
+        (self.words == 0).then_some(self.top)
+    }
+
     /// Calls `act` with each that is set, in order.
     pub(crate) fn each(&self, words: &Words, mut act: impl FnMut(u32)) {
         for word in 0..u32::from(self.words.max(1)) {

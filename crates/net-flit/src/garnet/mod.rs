@@ -198,7 +198,10 @@ impl<R: Routing> Garnet<R> {
             token,
             since: cycle,
         });
-        if node.wakes != cycle + 1 {
+        if cycle == self.now {
+            node.waiting |= 1 << lane;
+            self.wake_node(packet.src);
+        } else if node.wakes != cycle + 1 {
             node.wakes = cycle + 1;
             self.wakes.push(self.now, cycle + 1, packet.src);
         }

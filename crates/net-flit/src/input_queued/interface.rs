@@ -2,6 +2,7 @@
 
 use super::state::{NONE, Record};
 use super::{Arrival, InputQueued};
+use crate::bits::first_from;
 use crate::fabric::Routing;
 
 impl<R: Routing> InputQueued<R> {
@@ -15,7 +16,7 @@ impl<R: Routing> InputQueued<R> {
         }
         let link = &mut self.state.links[number];
         let vc = link.vc;
-        let up = &mut self.state.ups[(base + vc) as usize];
+        let up = &mut self.state.vcs[(base + vc) as usize].up;
         if up.credits == 0 {
             return false;
         }
@@ -30,7 +31,7 @@ impl<R: Routing> InputQueued<R> {
         }
         let flit = link.packet << 2 | u32::from(first) << 1 | u32::from(last);
         let more = !last || !link.queue.is_empty();
-        self.put(channel, vc, flit);
+        self.put(base + vc, flit);
         more
     }
 
@@ -44,11 +45,17 @@ impl<R: Routing> InputQueued<R> {
         };
         let free = self.state.free[channel as usize] & self.state.of_vnet(waiting.packet.vnet, vcs);
         let least = if self.settings.cut_through { waiting.flits() } else { 1 };
-        let open = |vc: &u32| {
-            let credits = self.state.ups[(base + vc) as usize].credits;
-            free >> vc & 1 == 1 && u32::from(credits) >= least
+        let (mut left, mut next) = (free, link.vc + 1);
+        let vc = loop {
+            if left == 0 {
+                return false;
+            }
+            let vc = first_from(left, next % 64);
+            if u32::from(self.state.vcs[(base + vc) as usize].up.credits) >= least {
+                break vc;
+            }
+            (left, next) = (left & !(1 << vc), vc + 1);
         };
-        let Some(vc) = (link.vc + 1..vcs).chain(0..=link.vc).find(open) else { return false };
         let queue = &mut self.state.links[number].queue;
         let Some(waiting) = queue.front_mut() else { return false };
         let (token, queued) = (waiting.token, waiting.since);
@@ -71,7 +78,7 @@ impl<R: Routing> InputQueued<R> {
         let link = &mut self.state.links[number];
         (link.vc, link.packet, link.left) = (vc, place, packet.flits);
         self.state.free[channel as usize] &= !(1 << vc);
-        self.state.ups[(base + vc) as usize].owner = number as u32;
+        self.state.vcs[(base + vc) as usize].up.owner = number as u32;
         true
     }
 

@@ -26,7 +26,7 @@ use crate::refused::Refused;
 pub use crate::report::{Arrival, Blocked};
 use crate::uses::Use;
 pub use arbiter::Allocator;
-use state::{NODE, NONE, Record, Sink, Stage, State, Up};
+use state::{NODE, NONE, Record, Stage, State, Up, Vc};
 
 /// The settings of the router. Delays in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl<R: Routing> InputQueued<R> {
             calendar: Calendar::default(),
             credits: Calendar::default(),
             routed: Vec::new(),
-            buffers: vec![0; state.downs.len() * settings.buffers_per_vc as usize].into(),
+            buffers: vec![0; state.vcs.len() * settings.buffers_per_vc as usize].into(),
             busy_routers: vec![0; state.routers.len().div_ceil(64)].into(),
             busy_links: vec![0; state.links.len().div_ceil(64)].into(),
             packets: Array::default(),
@@ -165,7 +165,7 @@ impl<R: Routing> InputQueued<R> {
             before_channel: u64::from(settings.routing),
             served: separable::Served::new(
                 settings.allocator,
-                state.ups.len(),
+                state.vcs.len(),
                 state.outs.len(),
                 state.shift,
             ),
@@ -183,7 +183,7 @@ impl<R: Routing> InputQueued<R> {
     /// that none waits for ever.
     #[must_use]
     pub fn checked(mut self) -> InputQueued<R> {
-        self.checker = Some(Box::new(Checker::new(self.state.ups.len())));
+        self.checker = Some(Box::new(Checker::new(self.state.vcs.len())));
         self
     }
 
@@ -257,7 +257,9 @@ impl<R: Routing> InputQueued<R> {
         let number = first + u32::from(packet.port) % (end - first);
         let link = &mut self.state.links[number as usize];
         link.queue.push_back(Waiting { packet, left: count, last, token, since: cycle });
-        if link.wakes != cycle + 1 {
+        if cycle == self.now {
+            self.busy_links[number as usize / 64] |= 1 << (number % 64);
+        } else if link.wakes != cycle + 1 {
             link.wakes = cycle + 1;
             self.event(cycle + 1, WAKE, number);
         }
@@ -343,13 +345,13 @@ impl<R: Routing> InputQueued<R> {
     fn happens(&mut self, Event { what, flit }: Event, arrived: &mut Vec<Arrival>) {
         let slot = what >> 2;
         if let Some(checker) = &mut self.checker {
-            let sink = self.state.sinks.get((slot >> self.state.shift) as usize);
             if what & 3 == FLIT {
-                checker.arrives(slot as usize, flit, sink.is_some_and(Sink::is_node));
+                let at_node = self.state.vcs[slot as usize].router == NODE;
+                checker.arrives(slot as usize, flit, at_node);
             }
         }
         match what & 3 {
-            FLIT => match self.state.sinks[(slot >> self.state.shift) as usize].router {
+            FLIT => match self.state.vcs[slot as usize].router {
                 NODE => self.eject(slot, flit, arrived),
                 router => self.flit_arrives(router, slot, flit),
             },
@@ -361,32 +363,34 @@ impl<R: Routing> InputQueued<R> {
 
     #[inline]
     fn flit_arrives(&mut self, router: u32, slot: u32, flit: u32) {
-        let down = &mut self.state.downs[slot as usize];
-        let depth = self.settings.buffers_per_vc;
-        let at = u32::from(down.first) + u32::from(down.ready);
-        let at = if at >= depth { at - depth } else { at };
-        self.buffers[slot as usize * depth as usize + at as usize] = flit;
-        down.front = if down.ready == 0 { flit } else { down.front };
+        let down = &mut self.state.vcs[slot as usize].down;
+        if down.ready == 0 {
+            down.front = flit;
+        } else {
+            let depth = self.settings.buffers_per_vc;
+            let at = u32::from(down.first) + u32::from(down.ready);
+            let at = if at >= depth { at - depth } else { at };
+            self.buffers[(slot * depth + at) as usize] = flit;
+        }
         down.ready += 1;
-        let (channel, vc) = (slot >> self.state.shift, slot & ((1 << self.state.shift) - 1));
         match down.stage {
-            Stage::Idle => self.begins(slot, (channel, vc)),
+            Stage::Idle => self.begins(slot),
             Stage::Switch if down.ready == 1 => {
                 down.since = self.now as u32;
-                let out = (down.out << self.state.shift) + u32::from(down.out_vc);
-                if self.state.ups[out as usize].credits > 0 {
+                let to = down.to;
+                if self.state.vcs[to as usize].up.credits > 0 {
                     self.able(router, slot);
                 }
             }
             _ => {}
         }
-        self.state.used(channel, vc).enters(self.now);
+        self.state.used(slot).enters(self.now);
     }
 
     /// The first flit of a virtual channel is a head that has just come.
     #[inline]
-    fn begins(&mut self, slot: u32, (channel, vc): (u32, u32)) {
-        if !self.rests(self.state.sinks[channel as usize].input, vc) {
+    fn begins(&mut self, slot: u32) {
+        if !self.rests(slot) {
             self.route(slot, self.before_channel);
         }
     }
@@ -394,40 +398,38 @@ impl<R: Routing> InputQueued<R> {
     /// The first flit of a virtual channel has what it needs to cross the switch.
     #[inline(always)]
     fn able(&mut self, router: u32, slot: u32) {
-        let (channel, vc) = self.state.place(slot);
-        let sink = &self.state.sinks[channel as usize];
-        if self.rests(sink.input, vc) {
+        if self.rests(slot) {
             return;
         }
-        self.state.inputs[sink.input as usize].able |= 1 << vc;
-        let place = sink.place.into();
-        self.marks_able(router as usize, (place, vc), self.state.downs[slot as usize].output);
+        let Vc { input, index, down, .. } = &self.state.vcs[slot as usize];
+        let (input, index, output) = (*input, u32::from(*index), down.output);
+        self.state.inputs[input as usize].able |= 1 << (index & ((1 << self.state.shift) - 1));
+        self.marks_able(router as usize, index, output);
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
     }
 
     /// A router sees that a virtual channel may cross to an output.
     #[inline(always)]
-    fn marks_able(&mut self, router: usize, (place, vc): (u32, u32), output: u8) {
+    fn marks_able(&mut self, router: usize, index: u32, output: u8) {
         let state = &mut self.state;
         let router = &mut state.routers[router];
         if self.is_simple {
             let out = &mut state.outs[(router.first_output + u32::from(output)) as usize];
-            out.able.set(&mut state.words, (place << state.shift) + vc);
+            out.able.set(&mut state.words, index);
             router.moving |= 1 << output;
         } else {
-            router.moving |= 1 << place;
+            router.moving |= 1 << (index >> state.shift);
         }
     }
 
     /// The route of a head, which it has after so many cycles. It is looked up now, while what is
     /// known of the head is in the cache.
     fn route(&mut self, slot: u32, cycles: u64) {
-        let sink = &self.state.sinks[(slot >> self.state.shift) as usize];
-        let down = &mut self.state.downs[slot as usize];
+        let Vc { router, down, is_hop, .. } = &mut self.state.vcs[slot as usize];
         let record = &mut self.packets[(down.front >> 2) as usize];
-        record.hops += u32::from(sink.is_hop);
+        record.hops += u32::from(*is_hop);
         down.stage = Stage::Route;
-        let (router, vcs) = (sink.router, self.settings.vcs);
+        let (router, vcs) = (*router, self.settings.vcs);
         let (way, allowed) = self.routing.next_of(router, &record.packet, record.hops, vcs);
         let source = self.state.sources.as_slice()[way.channel as usize];
         assert!(
@@ -437,7 +439,7 @@ impl<R: Routing> InputQueued<R> {
             way.channel
         );
         let allowed = allowed & self.state.of_vnet(way.vnet, vcs);
-        let down = &mut self.state.downs[slot as usize];
+        let down = &mut self.state.vcs[slot as usize].down;
         down.out = way.channel;
         down.output = source.output;
         down.allowed = allowed;
@@ -451,7 +453,7 @@ impl<R: Routing> InputQueued<R> {
     /// A head has its route: it asks for a virtual channel.
     #[inline(always)]
     fn ready(&mut self, slot: u32) {
-        let down = &mut self.state.downs[slot as usize];
+        let down = &mut self.state.vcs[slot as usize].down;
         down.stage = Stage::Channel;
         down.since = self.now as u32;
         self.ask(slot);
@@ -460,18 +462,17 @@ impl<R: Routing> InputQueued<R> {
     /// A head asks for a virtual channel.
     #[inline(always)]
     fn ask(&mut self, slot: u32) {
-        let (channel, vc) = self.state.place(slot);
         let state = &mut self.state;
-        let Sink { router, input, place, .. } = state.sinks[channel as usize];
-        let output = state.downs[slot as usize].output;
-        state.inputs[input as usize].wants |= 1 << vc;
+        let Vc { router, input, index, down, .. } = &state.vcs[slot as usize];
+        let (router, index, output) = (*router, u32::from(*index), down.output);
         let at = &mut state.routers[router as usize];
         if self.is_simple {
             let out = &mut state.outs[(at.first_output + u32::from(output)) as usize];
-            out.wants.set(&mut state.words, (u32::from(place) << state.shift) + vc);
+            out.wants.set(&mut state.words, index);
             at.wanting |= 1 << output;
         } else {
-            at.wanting |= 1 << place;
+            state.inputs[*input as usize].wants |= 1 << (index & ((1 << state.shift) - 1));
+            at.wanting |= 1 << (index >> state.shift);
         }
         self.busy_routers[router as usize / 64] |= 1 << (router % 64);
     }
@@ -479,16 +480,16 @@ impl<R: Routing> InputQueued<R> {
     /// A credit arrives where flits of the channel come from.
     #[inline]
     fn credit(&mut self, slot: u32) {
-        let (channel, vc) = self.state.place(slot);
         if let Some(checker) = &mut self.checker {
             checker.credit(slot as usize);
         }
-        let up = &mut self.state.ups[slot as usize];
+        let up = &mut self.state.vcs[slot as usize].up;
         up.credits += 1;
         let Up { owner, credits, .. } = *up;
         if credits > 1 && !self.awaits_credits {
             return;
         }
+        let (channel, vc) = self.state.place(slot);
         let Settings { buffers_per_vc, waits_for_tail_credit, .. } = self.settings;
         let is_free = owner == NONE && u32::from(credits) == buffers_per_vc;
         if waits_for_tail_credit && is_free {
@@ -502,19 +503,20 @@ impl<R: Routing> InputQueued<R> {
             if self.awaits_credits {
                 self.busy_routers[from as usize / 64] |= 1 << (from % 64);
             }
-        } else if credits == 1 && self.state.downs[owner as usize].ready > 0 {
-            let down = &mut self.state.downs[owner as usize];
+        } else if credits == 1 && self.state.vcs[owner as usize].down.ready > 0 {
+            let down = &mut self.state.vcs[owner as usize].down;
             let waited = (self.now as u32).wrapping_sub(down.since);
             down.since = self.now as u32;
-            self.state.used(channel, vc).no_credit += u64::from(waited);
+            self.state.used(slot).no_credit += u64::from(waited);
             self.able(from, owner);
         }
     }
 
     /// Puts a flit on its way to the other end of a channel.
     #[inline(always)]
-    fn put(&mut self, channel: u32, vc: u32, flit: u32) {
-        let used = self.state.used(channel, vc);
+    fn put(&mut self, slot: u32, flit: u32) {
+        let channel = slot >> self.state.shift;
+        let used = self.state.used(slot);
         used.flits += 1;
         used.packets += u64::from(flit >> 1 & 1);
         let delays = self.state.delays[channel as usize];
@@ -523,9 +525,8 @@ impl<R: Routing> InputQueued<R> {
             NONE => self.now + delay,
             narrow => self.state.narrow[narrow as usize].arrival(self.now, delay),
         };
-        let slot = (channel << self.state.shift) + vc;
         if let Some(checker) = &mut self.checker {
-            checker.sends(slot as usize, flit, !self.state.sinks[channel as usize].is_hop);
+            checker.sends(slot as usize, flit, !self.state.vcs[slot as usize].is_hop);
         }
         self.event(cycle, slot << 2 | FLIT, flit);
     }

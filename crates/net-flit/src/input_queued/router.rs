@@ -3,7 +3,7 @@
 //! pointers move past a pair that is accepted in the first iteration.
 
 use super::separable::Choice;
-use super::state::{Down, NONE, Router, Stage};
+use super::state::{Down, NONE, Router, Stage, Vc};
 use super::{Allocator, InputQueued};
 use crate::bits::{Row, first_from};
 use crate::fabric::Routing;
@@ -149,7 +149,7 @@ impl<R: Routing> InputQueued<R> {
                 let vc = bits.trailing_zeros();
                 bits &= bits - 1;
                 let slot = (input.channel << shift) + vc;
-                let down = &self.state.downs[slot as usize];
+                let down = &self.state.vcs[slot as usize].down;
                 let mut open = self.state.free[down.out as usize] & down.allowed;
                 if self.settings.cut_through {
                     open &= self.roomy(down);
@@ -175,7 +175,7 @@ impl<R: Routing> InputQueued<R> {
     pub(super) fn roomy(&self, down: &Down) -> u64 {
         let flits = self.packets[(down.front >> 2) as usize].packet.flits;
         let base = down.out << self.state.shift;
-        let fits = |vc: &u32| u32::from(self.state.ups[(base + vc) as usize].credits) >= flits;
+        let fits = |vc: &u32| u32::from(self.state.vcs[(base + vc) as usize].up.credits) >= flits;
         (0..self.settings.vcs).filter(fits).fold(0, |bits, vc| bits | 1 << vc)
     }
 
@@ -232,7 +232,7 @@ impl<R: Routing> InputQueued<R> {
         while bits != 0 {
             let vc = bits.trailing_zeros();
             bits &= bits - 1;
-            let turn = u64::from(self.state.ups[(base + vc) as usize].turn);
+            let turn = u64::from(self.state.vcs[(base + vc) as usize].up.turn);
             let key = |&(open, index, number): &(u64, u64, u64)| {
                 let behind = index + if index < turn { count } else { 0 };
                 let out = (open >> vc & 1) ^ 1;
@@ -248,7 +248,7 @@ impl<R: Routing> InputQueued<R> {
     /// A packet picks one of the virtual channels that picked it.
     #[inline]
     pub(super) fn accept(&mut self, router: &Router, want: &mut Want, first: bool) {
-        let down = &mut self.state.downs[want.slot as usize];
+        let down = &mut self.state.vcs[want.slot as usize].down;
         let turn = u32::from(down.turn);
         let place = if turn / 64 == want.output { turn % 64 } else { 0 };
         let vc = first_from(want.granted, place);
@@ -257,7 +257,7 @@ impl<R: Routing> InputQueued<R> {
         if first {
             down.turn = (want.output * 64 + vc + 1) as u16;
             let next = want.index + 1;
-            let up = &mut self.state.ups[(want.base + vc) as usize];
+            let up = &mut self.state.vcs[(want.base + vc) as usize].up;
             up.turn = if next == router.inputs << self.state.shift { 0 } else { next as u16 };
         }
     }
@@ -274,7 +274,7 @@ impl<R: Routing> InputQueued<R> {
             if input.able & (input.able - 1) == 0 {
                 let vc = input.able.trailing_zeros();
                 let slot = (input.channel << self.state.shift) + vc;
-                let output = u32::from(self.state.downs[slot as usize].output);
+                let output = u32::from(self.state.vcs[slot as usize].down.output);
                 scratch.named[place][output] = vc as u8;
                 scratch.requests[output] |= 1 << place;
                 scratch.asks[place] = 1 << output;
@@ -289,7 +289,7 @@ impl<R: Routing> InputQueued<R> {
                     let vc = bits.trailing_zeros();
                     bits &= bits - 1;
                     let slot = (input.channel << self.state.shift) + vc;
-                    let output = u32::from(self.state.downs[slot as usize].output);
+                    let output = u32::from(self.state.vcs[slot as usize].down.output);
                     if asked >> output & 1 == 0 {
                         asked |= 1 << output;
                         scratch.named[place][output] = vc as u8;
@@ -316,7 +316,7 @@ impl<R: Routing> InputQueued<R> {
                 continue;
             }
             let turn = self.state.inputs[(router.first_input + place) as usize].turn;
-            let behind = |vc: u32| (vc + vcs - turn) % vcs;
+            let behind = |vc: u32| (vc + vcs - u32::from(turn)) % vcs;
             let named = &mut scratch.named[place][want.output];
             let bit = 1 << want.output;
             if scratch.guesses[place] & bit == 0 || behind(vc) < behind(u32::from(*named)) {
@@ -362,7 +362,7 @@ impl<R: Routing> InputQueued<R> {
                 inputs &= inputs - 1;
                 let input = &self.state.inputs[(router.first_input + place) as usize];
                 let grants = std::mem::take(&mut scratch.grants[place]);
-                let output = first_from(grants, input.accepts);
+                let output = first_from(grants, input.accepts.into());
                 free_inputs &= !(1 << place);
                 free_outputs &= !(1 << output);
                 self.pair(router, (place, output), iteration == 0, scratch);
@@ -395,7 +395,7 @@ impl<R: Routing> InputQueued<R> {
     pub(super) fn turn(&mut self, router: &Router, (place, output): (u32, u32)) {
         let next = |place: u32, count: u32| if place + 1 == count { 0 } else { place + 1 };
         let input = &mut self.state.inputs[(router.first_input + place) as usize];
-        input.accepts = next(output, router.outputs);
+        input.accepts = next(output, router.outputs) as u8;
         let out = &mut self.state.outs[(router.first_output + output) as usize];
         out.turn = next(place, router.inputs);
     }
@@ -403,49 +403,47 @@ impl<R: Routing> InputQueued<R> {
     /// A head could have had a virtual channel and others got it, for so many cycles.
     #[inline]
     pub(super) fn loses(&mut self, slot: u32, cycles: u32) {
-        let down = &mut self.state.downs[slot as usize];
+        let down = &mut self.state.vcs[slot as usize].down;
         // What is left is what it waits without one.
         down.since = down.since.wrapping_add(cycles);
-        let (out, vc) = (down.out, down.allowed.trailing_zeros());
-        self.state.used(out, vc).lost += u64::from(cycles);
+        let to = (down.out << self.state.shift) + down.allowed.trailing_zeros();
+        self.state.used(to).lost += u64::from(cycles);
     }
 
     /// A virtual channel belongs to a packet, which may ask for the switch from a cycle on.
     #[inline(always)]
     pub(super) fn occupy(&mut self, number: usize, slot: u32, vc: u32, since: u64) {
-        let (channel, from) = self.state.place(slot);
-        let down = &mut self.state.downs[slot as usize];
+        let Vc { input, index, down, .. } = &mut self.state.vcs[slot as usize];
+        let (input, index) = (*input, u32::from(*index));
         let waited = (self.now as u32).wrapping_sub(down.since);
+        let (out, output) = (down.out, down.output);
+        let to = (out << self.state.shift) + vc;
         down.since = since as u32;
-        let out = down.out;
-        self.state.used(out, vc).no_channel += u64::from(waited);
+        down.stage = Stage::Switch;
+        (down.out_vc, down.to) = (vc as u8, to);
         if let Some(checker) = &mut self.checker {
             checker.moves(slot as usize);
         }
-        let down = &mut self.state.downs[slot as usize];
-        down.stage = Stage::Switch;
-        down.out_vc = vc as u8;
-        self.state.free[down.out as usize] &= !(1 << vc);
-        let up = &mut self.state.ups[((down.out << self.state.shift) + vc) as usize];
+        self.state.free[out as usize] &= !(1 << vc);
+        let Vc { up, used, .. } = &mut self.state.vcs[to as usize];
         up.owner = slot;
         let has_credits = up.credits > 0;
-        let (output, shift) = (u32::from(down.output), self.state.shift);
-        let sink = self.state.sinks[channel as usize];
-        let place = u32::from(sink.place);
+        self.state.uses[*used as usize].no_channel += u64::from(waited);
         let state = &mut self.state;
-        let input = &mut state.inputs[sink.input as usize];
+        let from = index & ((1 << state.shift) - 1);
+        let input = &mut state.inputs[input as usize];
         let router = &mut state.routers[number];
-        input.wants &= !(1 << from);
         input.able |= u64::from(has_credits) << from;
         if self.is_simple {
-            let out = &mut state.outs[(router.first_output + output) as usize];
-            out.wants.clear(&mut state.words, (place << shift) + from);
+            let out = &mut state.outs[(router.first_output + u32::from(output)) as usize];
+            out.wants.clear(&mut state.words, index);
             router.wanting &= !(u64::from(out.wants.is_empty()) << output);
         } else {
-            router.wanting &= !(u64::from(input.wants == 0) << place);
+            input.wants &= !(1 << from);
+            router.wanting &= !(u64::from(input.wants == 0) << (index >> state.shift));
         }
         if has_credits {
-            self.marks_able(number, (place, from), output as u8);
+            self.marks_able(number, index, output);
         }
     }
 
@@ -453,25 +451,24 @@ impl<R: Routing> InputQueued<R> {
     #[inline(always)]
     pub(super) fn cross(&mut self, router: &Router, place: u32, vc: u32, guess: bool) {
         let input = &mut self.state.inputs[(router.first_input + place) as usize];
-        input.turn = if vc + 1 == self.settings.vcs { 0 } else { vc + 1 };
+        input.turn = if vc + 1 == self.settings.vcs { 0 } else { vc as u8 + 1 };
         let bit = 1u64 << vc;
         if guess && input.able & bit == 0 {
             return;
         }
         let slot = (input.channel << self.state.shift) + vc;
-        let down = &mut self.state.downs[slot as usize];
+        let down = &mut self.state.vcs[slot as usize].down;
         if let Some(checker) = &mut self.checker {
             checker.moves(slot as usize);
         }
         let flit = down.front;
         down.ready -= 1;
-        let Down { out, out_vc, ready, since, output, .. } = *down;
+        let Down { out, out_vc, to, ready, since, output, .. } = *down;
         let (out_vc, output) = (u32::from(out_vc), u32::from(output));
         let now = self.now as u32;
         down.since = now.wrapping_add(1);
-        let came_by = input.channel;
         let last = flit & 1 == 1;
-        let up = &mut self.state.ups[((out << self.state.shift) + out_vc) as usize];
+        let up = &mut self.state.vcs[to as usize].up;
         up.credits -= 1;
         if last || ready == 0 || up.credits == 0 {
             input.able &= !bit;
@@ -489,7 +486,6 @@ impl<R: Routing> InputQueued<R> {
         }
         let is_slow = self.settings.switch_allocation > 1;
         if last {
-            down.stage = Stage::Idle;
             if !is_slow {
                 up.owner = NONE;
                 if !self.settings.waits_for_tail_credit {
@@ -497,20 +493,24 @@ impl<R: Routing> InputQueued<R> {
                 }
             }
         }
-        // Where there is no further flit, neither place matters.
-        let depth = self.settings.buffers_per_vc as usize;
-        down.first = if usize::from(down.first) + 1 == depth { 0 } else { down.first + 1 };
-        down.front = self.buffers[slot as usize * depth + usize::from(down.first)];
-        if last && ready > 0 && !is_slow {
-            self.route(slot, 1 + self.before_channel);
+        let down = &mut self.state.vcs[slot as usize].down;
+        down.stage = if last { Stage::Idle } else { down.stage };
+        if ready > 0 {
+            let depth = self.settings.buffers_per_vc;
+            let first = u32::from(down.first) + 1;
+            down.first = if first == depth { 0 } else { first as u16 };
+            down.front = self.buffers[(slot * depth + u32::from(down.first)) as usize];
+            if last && !is_slow {
+                self.route(slot, 1 + self.before_channel);
+            }
         }
         if last && is_slow {
-            self.release_later((out << self.state.shift) + out_vc);
+            self.release_later(to);
         }
         self.traversals += 1;
-        self.state.used(out, out_vc).lost += u64::from(now.wrapping_sub(since));
-        self.state.used(came_by, vc).leaves(self.now);
-        self.put(out, out_vc, flit);
+        self.state.used(to).lost += u64::from(now.wrapping_sub(since));
+        self.state.used(slot).leaves(self.now);
+        self.put(to, flit);
         self.give_back(slot);
     }
 }

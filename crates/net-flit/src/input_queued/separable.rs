@@ -44,7 +44,7 @@ pub(super) struct Choice {
 
 impl<R: Routing> InputQueued<R> {
     fn created(&self, slot: u32) -> u64 {
-        self.packets[(self.state.downs[slot as usize].front >> 2) as usize].queued
+        self.packets[(self.state.vcs[slot as usize].down.front >> 2) as usize].queued
     }
 
     /// Gives virtual channels: each packet asks for one of those that it may have, in turn, and each
@@ -52,7 +52,7 @@ impl<R: Routing> InputQueued<R> {
     pub(super) fn assign_separable(&mut self, router: &Router, scratch: &mut Scratch) {
         let wants = &mut scratch.wants;
         for want in wants.iter_mut() {
-            let turn = u32::from(self.state.downs[want.slot as usize].turn);
+            let turn = u32::from(self.state.vcs[want.slot as usize].down.turn);
             let place = if turn / 64 == want.output { turn % 64 } else { 0 };
             want.granted = 1 << first_from(want.open, place);
         }
@@ -71,16 +71,16 @@ impl<R: Routing> InputQueued<R> {
                 created: self.created(want.slot),
                 served: *self.served.channels.get(index(out, want.index)).unwrap_or(&0),
             });
-            let turn = self.state.ups[out as usize].turn.into();
+            let turn = self.state.vcs[out as usize].up.turn.into();
             let winner = self.settings.allocator.pick(requests, turn).map(|request| request.index);
             for want in wants.iter_mut().filter(|want| (want.base, want.granted) == (base, vc)) {
                 want.granted = 0;
                 if Some(want.index) == winner {
                     want.taken = Some(vc.trailing_zeros());
                     let place = want.output * 64 + vc.trailing_zeros() + 1;
-                    self.state.downs[want.slot as usize].turn = place as u16;
+                    self.state.vcs[want.slot as usize].down.turn = place as u16;
                     let next = (want.index + 1) % (router.inputs << shift);
-                    self.state.ups[out as usize].turn = next as u16;
+                    self.state.vcs[out as usize].up.turn = next as u16;
                     if let Some(served) = self.served.channels.get_mut(index(out, want.index)) {
                         *served = self.now + 1;
                     }
@@ -160,15 +160,15 @@ impl<R: Routing> InputQueued<R> {
             Allocator::Age => Allocator::Age,
             _ => Allocator::RoundRobin,
         };
-        let vc = kind.pick(requests, input.turn)?.index;
-        let output = self.state.downs[(base + vc) as usize].output.into();
+        let vc = kind.pick(requests, input.turn.into())?.index;
+        let output = self.state.vcs[(base + vc) as usize].down.output.into();
         Some(Choice { place, output, vc, is_guess: input.able == 0 })
     }
 
     /// Whether one of the virtual channels of an output has a credit.
     pub(super) fn has_room(&self, base: u32, mut open: u64) -> bool {
         while open != 0 {
-            if self.state.ups[(base + open.trailing_zeros()) as usize].credits > 0 {
+            if self.state.vcs[(base + open.trailing_zeros()) as usize].up.credits > 0 {
                 return true;
             }
             open &= open - 1;

@@ -32,7 +32,7 @@ impl<R: Routing> InputQueued<R> {
                 continue;
             }
             let own = out.able.word(&self.state.words, first / 64) >> ((place << shift) % 64);
-            let vc = first_from(own & all(self.settings.vcs), input.turn);
+            let vc = first_from(own & all(self.settings.vcs), input.turn.into());
             if let Some(scratch) = &mut self.scratch {
                 scratch.named[place][output] = vc as u8;
                 scratch.grants[place] |= 1 << output;
@@ -44,7 +44,8 @@ impl<R: Routing> InputQueued<R> {
             inputs &= inputs - 1;
             let Some(scratch) = &mut self.scratch else { continue };
             let input = &self.state.inputs[(router.first_input + place) as usize];
-            let output = first_from(std::mem::take(&mut scratch.grants[place]), input.accepts);
+            let output =
+                first_from(std::mem::take(&mut scratch.grants[place]), input.accepts.into());
             let vc = scratch.named[place][output];
             self.turn(router, (place, output));
             self.cross(router, place, vc.into(), false);
@@ -92,6 +93,12 @@ impl<R: Routing> InputQueued<R> {
         scratch: &mut Scratch,
     ) -> bool {
         let out = &self.state.outs[(router.first_output + output) as usize];
+        if let Some(heads) = out.wants.in_one_word()
+            && let Some(left) = self.contend_for_one(router, output, free, heads)
+        {
+            return left;
+        }
+        let out = &self.state.outs[(router.first_output + output) as usize];
         out.wants.each(&self.state.words, |index| {
             let want = self.want(router, output, index, free);
             if want.open != 0 {
@@ -110,13 +117,60 @@ impl<R: Routing> InputQueued<R> {
         left
     }
 
+    /// The same for a few heads of which those that can have a virtual channel can have only one, and
+    /// that the same. `None` if it is otherwise.
     #[inline(always)]
-    fn want(&self, router: &Router, output: u32, index: u32, free: u64) -> Want {
+    fn contend_for_one(
+        &mut self,
+        router: &Router,
+        output: u32,
+        free: u64,
+        mut heads: u64,
+    ) -> Option<bool> {
+        let (mut union, mut rivals) = (0, 0u64);
+        while heads != 0 {
+            let index = heads.trailing_zeros();
+            heads &= heads - 1;
+            let open = free & self.state.vcs[self.slot(router, index) as usize].down.allowed;
+            union |= open;
+            rivals |= u64::from(open != 0) << index;
+        }
+        if union == 0 {
+            return Some(false);
+        }
+        if union & (union - 1) != 0 {
+            return None;
+        }
+        let base =
+            self.state.outs[(router.first_output + output) as usize].channel << self.state.shift;
+        let turn = self.state.vcs[(base + union.trailing_zeros()) as usize].up.turn;
+        let first = first_from(rivals, turn.into());
+        let mut want = self.want(router, output, first, free);
+        want.granted = union;
+        self.accept(router, &mut want, true);
+        self.settle(router, &want, self.now + 1);
+        let mut others = rivals & !(1 << first);
+        let left = others != 0;
+        while others != 0 {
+            self.loses(self.slot(router, others.trailing_zeros()), 1);
+            others &= others - 1;
+        }
+        Some(left)
+    }
+
+    /// The slot of a virtual channel of a router's inputs.
+    #[inline(always)]
+    fn slot(&self, router: &Router, index: u32) -> u32 {
         let shift = self.state.shift;
         let input = &self.state.inputs[(router.first_input + (index >> shift)) as usize];
-        let slot = (input.channel << shift) + (index & ((1 << shift) - 1));
-        let down = &self.state.downs[slot as usize];
-        let open = free & down.allowed;
-        Want { slot, index, base: down.out << shift, output, open, granted: 0, taken: None }
+        (input.channel << shift) + (index & ((1 << shift) - 1))
+    }
+
+    #[inline(always)]
+    fn want(&self, router: &Router, output: u32, index: u32, free: u64) -> Want {
+        let slot = self.slot(router, index);
+        let down = &self.state.vcs[slot as usize].down;
+        let (base, open) = (down.out << self.state.shift, free & down.allowed);
+        Want { slot, index, base, output, open, granted: 0, taken: None }
     }
 }

@@ -52,15 +52,19 @@ impl<R: Routing> InputQueued<R> {
 
     /// Whether a virtual channel has asked for the switch and does not know what came of it.
     #[inline]
-    pub(super) fn rests(&self, input: u32, vc: u32) -> bool {
-        self.settings.switch_allocation > 1 && self.state.resting[input as usize] >> vc & 1 == 1
+    pub(super) fn rests(&self, slot: u32) -> bool {
+        if self.settings.switch_allocation == 1 {
+            return false;
+        }
+        let (input, vc) = (self.state.vcs[slot as usize].input, self.state.place(slot).1);
+        self.state.resting[input as usize] >> vc & 1 == 1
     }
 
     fn resume(&mut self, slot: u32) {
         let (channel, vc) = self.state.place(slot);
         let sink = self.state.sinks[channel as usize];
         self.state.resting[sink.input as usize] &= !(1 << vc);
-        let down = &mut self.state.downs[slot as usize];
+        let down = &mut self.state.vcs[slot as usize].down;
         if down.ready == 0 {
             return;
         }
@@ -68,7 +72,7 @@ impl<R: Routing> InputQueued<R> {
             Stage::Idle => self.route(slot, self.before_channel),
             Stage::Switch => {
                 let out = (down.out << self.state.shift) + u32::from(down.out_vc);
-                if self.state.ups[out as usize].credits > 0 {
+                if self.state.vcs[out as usize].up.credits > 0 {
                     self.able(sink.router, slot);
                 }
             }
@@ -97,11 +101,11 @@ impl<R: Routing> InputQueued<R> {
 
     /// A head gets a virtual channel, unless another has taken it meanwhile.
     fn take(&mut self, slot: u32, vc: u32) {
-        let down = &self.state.downs[slot as usize];
+        let down = &self.state.vcs[slot as usize].down;
         let is_free = self.state.free[down.out as usize] >> vc & 1 == 1;
         if is_free && (!self.settings.cut_through || self.roomy(down) >> vc & 1 == 1) {
             let router = self.state.sinks[self.state.place(slot).0 as usize].router;
-            let down = &mut self.state.downs[slot as usize];
+            let down = &mut self.state.vcs[slot as usize].down;
             down.since = down.since.wrapping_add(self.settings.channel_allocation);
             self.occupy(router as usize, slot, vc, self.now);
             self.busy_routers[router as usize / 64] |= 1 << (router % 64);
@@ -119,7 +123,7 @@ impl<R: Routing> InputQueued<R> {
 
     fn release(&mut self, slot: u32) {
         let (channel, vc) = self.state.place(slot);
-        let up = &mut self.state.ups[slot as usize];
+        let up = &mut self.state.vcs[slot as usize].up;
         up.owner = NONE;
         let all_back = u32::from(up.credits) == self.settings.buffers_per_vc;
         if !self.settings.waits_for_tail_credit || all_back {

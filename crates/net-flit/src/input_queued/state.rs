@@ -107,13 +107,49 @@ pub(super) struct Down {
     pub first: u16,
     /// Where its round of grants begins: an output in steps of 64, and a virtual channel.
     pub turn: u16,
-    /// The number of the output, and the virtual channel.
+    /// The number of the output, and the virtual channel and its slot.
     pub output: u8,
     pub out_vc: u8,
+    pub to: u32,
     pub stage: Stage,
     /// The lowest bits of the cycle from which the first flit could have moved if nothing had held it
     /// up. Waits that are counted are taken off.
     pub since: u32,
+}
+
+impl Default for Down {
+    fn default() -> Down {
+        Down {
+            allowed: 0,
+            out: NONE,
+            front: 0,
+            ready: 0,
+            first: 0,
+            turn: 0,
+            output: 0,
+            out_vc: 0,
+            to: NONE,
+            stage: Stage::Idle,
+            since: 0,
+        }
+    }
+}
+
+/// A virtual channel, in a line of the cache: what every flit needs.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Vc {
+    pub up: Up,
+    pub down: Down,
+    /// Its place in [`State::uses`].
+    pub used: u32,
+    /// Where flits arrive: the router, `NODE` if it is a node, the number among the inputs of all
+    /// routers, and the place among the virtual channels of the router's inputs.
+    pub router: u32,
+    pub input: u32,
+    pub index: u16,
+    /// Whether they come from a router.
+    pub is_hop: bool,
 }
 
 /// A router: where its ports are.
@@ -150,12 +186,13 @@ pub(super) struct Out {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Input {
     pub channel: u32,
-    /// Bits of virtual channels that want one of the output, and of those that may cross.
+    /// Bits of virtual channels that want one of the output, where allocation is not simple, and of
+    /// those that may cross.
     pub wants: u64,
     pub able: u64,
     /// Where the round of its virtual channels begins, and of the outputs.
-    pub turn: u32,
-    pub accepts: u32,
+    pub turn: u8,
+    pub accepts: u8,
 }
 
 /// A link of the network interface of a node.
@@ -194,12 +231,10 @@ pub(super) struct State {
     pub narrow: Vec<Narrow>,
     /// Of each virtual network of each channel.
     pub uses: Array<Use>,
-    /// Virtual networks, and by virtual channel its own.
+    /// Virtual networks.
     pub vnets: u32,
-    pub vnet_of: Array<u8>,
     /// Of each virtual channel of each channel.
-    pub ups: Array<Up>,
-    pub downs: Array<Down>,
+    pub vcs: Array<Vc>,
     pub routers: Array<Router>,
     pub inputs: Array<Input>,
     /// Of each input, virtual channels that wait for what comes of an allocation of the switch.
@@ -220,8 +255,7 @@ impl State {
         let vcs = settings.vcs;
         let shift = vcs.next_power_of_two().ilog2();
         let vnets = fabric.channels.first().map_or(1, |channel| channel.vnets.len() as u32);
-        let vnet_of = (0..vcs).map(|vc| (vc / (vcs / vnets)) as u8).collect::<Vec<_>>().into();
-        let mut state = State { shift, vnets, vnet_of, ..State::default() };
+        let mut state = State { shift, vnets, ..State::default() };
         state.routers.resize(fabric.routers as usize, Router::default());
         let mut channels = vec![Vec::new(); fabric.nodes as usize];
         for (number, channel) in (0..).zip(&fabric.channels) {
@@ -242,24 +276,24 @@ impl State {
             state.sources[link.channel as usize].from = number | NODE;
         }
         state.uses.grow(fabric.channels.len() * vnets as usize, Use::default());
-        let slots = state.sinks.len() << shift;
         // Checked: it has 16 bits.
-        let credits = settings.buffers_per_vc as u16;
-        state.ups.grow(slots, Up { credits, owner: NONE, turn: 0 });
-        let down = Down {
-            allowed: 0,
-            out: NONE,
-            front: 0,
-            ready: 0,
-            first: 0,
-            turn: 0,
-            output: 0,
-            out_vc: 0,
-            stage: Stage::Idle,
-            since: 0,
-        };
-        state.downs.grow(slots, down);
+        let up = Up { credits: settings.buffers_per_vc as u16, owner: NONE, turn: 0 };
         state.number_ports();
+        for (channel, sink) in (0..).zip(state.sinks.iter()) {
+            for vc in 0..1 << shift {
+                // A channel has a power of two of slots, of which some may be none.
+                let vnet = vc.min(vcs - 1) / (vcs / vnets);
+                state.vcs.push(Vc {
+                    up,
+                    down: Down::default(),
+                    used: channel * vnets + vnet.min(vnets - 1),
+                    router: sink.router,
+                    input: sink.input,
+                    index: (u16::from(sink.place) << shift) + vc as u16,
+                    is_hop: sink.is_hop,
+                });
+            }
+        }
         state
     }
 
@@ -296,14 +330,10 @@ impl State {
         }
     }
 
-    /// What a virtual channel of a channel has done.
-    #[inline]
-    pub(super) fn used(&mut self, channel: u32, vc: u32) -> &mut Use {
-        if self.vnets == 1 {
-            return &mut self.uses[channel as usize];
-        }
-        let vnet = u32::from(self.vnet_of[vc as usize]);
-        &mut self.uses[(channel * self.vnets + vnet) as usize]
+    /// What the virtual network of a slot has done.
+    #[inline(always)]
+    pub(super) fn used(&mut self, slot: u32) -> &mut Use {
+        &mut self.uses[self.vcs[slot as usize].used as usize]
     }
 
     /// Bits of the virtual channels of a virtual network.

@@ -13,7 +13,7 @@ impl<R: Routing> InputQueued<R> {
         if self.under_way == 0 || self.next().is_some() {
             return None;
         }
-        let first = self.state.downs.iter().position(|down| down.ready > 0);
+        let first = self.state.vcs.iter().position(|vc| vc.down.ready > 0);
         let slots = first.map_or(Vec::new(), |first| circle(first, |slot| self.waits_for(slot)));
         let place = |slot: usize| {
             let (channel, vc) = self.state.place(slot as u32);
@@ -24,13 +24,13 @@ impl<R: Routing> InputQueued<R> {
 
     /// The slot that a blocked packet waits for.
     fn waits_for(&self, slot: usize) -> Option<usize> {
-        let down = &self.state.downs[slot];
+        let down = &self.state.vcs[slot].down;
         let base = (down.out << self.state.shift) as usize;
         match down.stage {
             Stage::Switch => Some(base + usize::from(down.out_vc)),
             Stage::Channel => {
                 let held = |&vc: &usize| {
-                    down.allowed >> vc & 1 == 1 && self.state.downs[base + vc].ready > 0
+                    down.allowed >> vc & 1 == 1 && self.state.vcs[base + vc].down.ready > 0
                 };
                 (0..self.settings.vcs as usize).find(held).map(|vc| base + vc)
             }
@@ -53,7 +53,7 @@ impl<R: Routing> InputQueued<R> {
         for (channel, sink) in (0..).zip(self.state.sinks.iter()) {
             for vc in 0..vcs {
                 let slot = ((channel << self.state.shift) + vc) as usize;
-                let (up, down) = (&self.state.ups[slot], &self.state.downs[slot]);
+                let (up, down) = (&self.state.vcs[slot].up, &self.state.vcs[slot].down);
                 checker.room(slot, (up.credits.into(), down.ready.into()), depth.into());
                 in_buffers += u64::from(down.ready);
                 let free = self.state.free[channel as usize] >> vc & 1 == 1;
@@ -70,8 +70,12 @@ impl<R: Routing> InputQueued<R> {
 
     /// Whether the first flit of a virtual channel needs nothing but its turn.
     fn could_move(&self, input: u32, slot: usize, vc: u32) -> bool {
-        let (input, down) = (&self.state.inputs[input as usize], &self.state.downs[slot]);
-        if input.wants >> vc & 1 == 0 {
+        let (input, down) = (&self.state.inputs[input as usize], &self.state.vcs[slot].down);
+        let wants = match self.is_simple {
+            true => down.stage == Stage::Channel,
+            false => input.wants >> vc & 1 == 1,
+        };
+        if !wants {
             return input.able >> vc & 1 == 1;
         }
         let open = self.state.free[down.out as usize] & down.allowed;
