@@ -187,27 +187,42 @@ def ladder(
     networks: Sequence[str],
     *,
     title: str = "",
+    causes: bool = True,
     progress: Callable[[str], contextlib.AbstractContextManager[Progress | None]] | None = None,
 ) -> Ladder:
     """Simulates `workload` on `platform` with each of `networks`: step times, where they differ
-    from the first, and why. `progress` opens a display for each run.
+    from the first, and why. With `causes`, `packet` runs again without losses, windows and headers,
+    to see what each is worth. `progress` opens a display for each run.
 
     Raises `InputError` for an unknown network, for one that is there twice, and for a run that
     fails."""
     from .explain import LADDER, Ladder, ladder_page, rungs
+    from .explain.ladder_causes import Run, trials
 
     if not networks or len(set(networks)) < len(networks):
         allowed = "one or more network models, each once"
         raise InputError([Problem("", "backends", ", ".join(networks) or "empty", allowed)])
-    reports, seconds = [], []
-    for name in networks:
-        show = progress(name) if progress else contextlib.nullcontext(None)
-        begin = time.monotonic()
+
+    def run(on: Platform, name: str, what: str, detail: bool) -> Report:
+        show = progress(what) if progress else contextlib.nullcontext(None)
         with show as update:
-            done = simulate(workload, platform, backend=name, detail=True, progress=update)
+            return simulate(workload, on, backend=name, detail=detail, progress=update).report
+
+    reports, seconds, runs = [], [], []
+    for name in networks:
+        begin = time.monotonic()
+        reports.append(run(platform, name, name, True))
         seconds.append(time.monotonic() - begin)
-        reports.append(done.report)
-    found = rungs(reports, seconds)
+    for report, name in zip(reports, networks, strict=True) if causes else ():
+        settings: dict[str, str] = {}
+        without = []
+        for trial in trials(report):
+            settings |= trial.settings
+            again = run(platform.changed(settings), name, f"{name} without {trial.cause}", False)
+            without.append((trial.cause, again["step_time_ns"]))
+        outside = backends.is_external(name)
+        runs.append(Run(name, report["step_time_ns"], without, outside))
+    found = rungs(reports, seconds, runs)
     said = title or f"{platform.name} on {len(networks)} network models"
     data = {
         "schema": LADDER,

@@ -155,8 +155,13 @@ def test_one_workload_on_several_networks(
     assert second["difference"] == second["step_ns"] / first["step_ns"] - 1
     moved = sum(row["delta_ns"] for row in second["where"])
     assert abs(moved) <= abs(second["step_ns"] - first["step_ns"]) + 1
+    assert sum(second["causes"].values()) == pytest.approx(second["step_ns"] - first["step_ns"])
+    assert "store and forward" in second["causes"]
     said = capsys.readouterr().out
     assert "Step times" in said
+    assert "messages that are stored whole at each hop" in said
+    assert main([*arguments, "--no-causes", "--json", str(file)]) == 0
+    assert json.loads(file.read_text())["networks"][1]["causes"] == {}
     assert "Every model on the same workload" in page.read_text()
 
 
@@ -164,6 +169,7 @@ def test_one_workload_on_several_networks(
     ("arguments", "said"),
     [
         (["a.json", "b.json", "-p", "dgx-h100"], "has no effect on results"),
+        (["a.json", "b.json", "--no-causes"], "has no effect on results"),
         (["a", "b", "--backends", "link,flow"], "2 workloads"),
         (["gpt3-175b", "--backends", "link"], "is missing"),
         (["gpt3-175b", "-p", "dgx-h100", "--backends", "link,link"], "each once"),

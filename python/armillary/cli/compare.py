@@ -30,6 +30,14 @@ Backends = Annotated[
         "as analytical,link,flow,packet,external:COMMAND.",
     ),
 ]
+Causes = Annotated[
+    bool,
+    typer.Option(
+        "--causes/--no-causes",
+        help="With --backends: simulate packet again without losses, windows and headers, to see "
+        "what each is worth.",
+    ),
+]
 PlatformOfLadder = Annotated[
     str | None,
     typer.Option(
@@ -45,6 +53,7 @@ PlatformOfLadder = Annotated[
 def compare(
     results: Results,
     backends_: Backends = None,
+    causes: Causes = True,
     platform: PlatformOfLadder = None,
     groups: Groups = None,
     json: Json = None,
@@ -64,11 +73,20 @@ def compare(
         found: Explanation
         if backends_ is None:
             _only_with_backends(
-                {"--platform": platform, "--groups": groups, "--npus": npus, "--set": set_}, options
+                {
+                    "--platform": platform,
+                    "--groups": groups,
+                    "--npus": npus,
+                    "--set": set_,
+                    "--no-causes": None if causes else False,
+                },
+                options,
             )
             found = api.compare(*results)
         else:
-            found = _ladder(results, backends_, (platform, npus, set_), (groups, passes), options)
+            found = _ladder(
+                results, (backends_, causes), (platform, npus, set_), (groups, passes), options
+            )
         if "-" not in (json, report):
             from ..report import words
 
@@ -89,12 +107,13 @@ def _only_with_backends(given: dict[str, object], options: models.Options) -> No
 
 def _ladder(
     named: list[str],
-    listed: str,
+    asked: tuple[str, bool],
     target: tuple[str | None, int | None, list[str] | None],
     read: tuple[str | None, int],
     options: models.Options,
 ) -> Explanation:
     """One workload on several network models."""
+    listed, causes = asked
     platform, npus, set_ = target
     groups, passes = read
     problems = []
@@ -110,4 +129,4 @@ def _ladder(
     source = partial(models.source, named[0], options, groups=groups, passes=passes)
     workload, on = models.on(platform, set_, npus, named[0], options, source)
     title = f"{models.title(named[0], options)} on {on.name}, {len(networks)} network models"
-    return api.ladder(workload, on, networks, title=title, progress=output.progress)
+    return api.ladder(workload, on, networks, title=title, causes=causes, progress=output.progress)

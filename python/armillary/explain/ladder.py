@@ -1,8 +1,8 @@
 """One workload on several network models: step times, where they differ, and why.
 
-Model: each run is compared with the first one, by operation on the critical path (`compare.py`).
-Why a model says something else is read off what the run itself recorded: packets, waits for links,
-losses. Not here: how it looks (`ladder_page.py`)."""
+Model: each run is compared with the first one, by operation on the critical path (`compare.py`) and
+by cause (`ladder_causes.py`). What the run itself recorded is named as well: packets, waits for
+links, losses."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..report.quantity import time
 from ..schema import Report
 from .compare import compare
 from .explanation import Explanation
+from .ladder_causes import CAUSES, Run, split
 
 LADDER = "armillary.ladder/1"
 _SHOWN = 3
@@ -38,28 +39,41 @@ class Rung:
     """Of the step time from the first model's, as a share of it."""
     where: list[dict[str, Any]]
     """Operations whose times on the critical path differ most."""
+    causes: dict[str, float]
+    """The difference of the step time by cause, ns; empty unless they were looked for."""
     why: list[str]
+    """What the run recorded that the first one did not."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as data."""
         return {field: getattr(self, field) for field in self.__slots__}
 
 
-def rungs(reports: Sequence[Report], seconds: Sequence[float]) -> list[Rung]:
+def rungs(
+    reports: Sequence[Report], seconds: Sequence[float], runs: Sequence[Run] = ()
+) -> list[Rung]:
     """The models of `reports` (with detail, of one workload and platform). `seconds`: the time that
-    each simulation took."""
+    each simulation took. `runs`: the same models without their causes; none where these were not
+    looked for."""
     names = [report["config"]["backend"] for report in reports]
+    causes = [split(run, runs[0], runs) for run in runs] or [{} for _ in reports]
     first = reports[0]
-    found = [_rung(first, seconds[0], first, [])]
+    found = [_rung(first, seconds[0], first, [], {})]
     if len(reports) > 1:
         pairs = compare(reports, names).data["pairs"]
-        for report, took, pair in zip(reports[1:], seconds[1:], pairs, strict=True):
+        for at, pair in enumerate(pairs, start=1):
             moved = [row for row in pair["operations"] if row["delta_ns"]]
-            found.append(_rung(report, took, first, moved[:_SHOWN]))
+            found.append(_rung(reports[at], seconds[at], first, moved[:_SHOWN], causes[at]))
     return found
 
 
-def _rung(report: Report, seconds: float, first: Report, moved: Sequence[dict[str, Any]]) -> Rung:
+def _rung(
+    report: Report,
+    seconds: float,
+    first: Report,
+    moved: Sequence[dict[str, Any]],
+    causes: dict[str, float],
+) -> Rung:
     step, base = report["step_time_ns"], first["step_time_ns"]
     keep = ("name", "kind", "a_ns", "b_ns", "delta_ns")
     return Rung(
@@ -69,6 +83,7 @@ def _rung(report: Report, seconds: float, first: Report, moved: Sequence[dict[st
         seconds=seconds,
         difference=step / base - 1 if base else 0.0,
         where=[{key: row[key] for key in keep} for row in moved],
+        causes=causes,
         why=list(_reasons(report, first)),
     )
 
@@ -110,15 +125,30 @@ def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Pag
             each.backend,
             time(each.step_ns),
             "" if each is first else f"{each.difference:+.2%}",
+            _mostly(each),
             time(each.exposed_ns),
             f"{each.seconds:.2f} s",
         )
         for each in rungs
     ]
-    columns = ("Network", "Step", f"To {first.backend}", "Exposed communication", "Run took")
+    columns = (
+        "Network",
+        "Step",
+        f"To {first.backend}",
+        "Mostly by",
+        "Exposed communication",
+        "Run took",
+    )
     sections = [Section("Step times", [Table("Every model on the same workload", columns, rows)])]
     for at, each in enumerate(rungs[1:]):
         parts: list[Part] = [f"{line}." for line in each.why]
+        if each.causes:
+            by = [
+                (cause, signed(ns), f"{ns / first.step_ns:+.2%}", CAUSES[cause])
+                for cause, ns in each.causes.items()
+            ]
+            of = ("Cause", "Change", "Of the step", "What it is")
+            parts.append(Table(f"Why the step differs from that of {first.backend}", of, by))
         moved = [
             (
                 row["name"],
@@ -145,6 +175,14 @@ def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Pag
         else "All networks give the same step time."
     )
     return Page(title, sections, verdict=verdict, warnings=warnings)
+
+
+def _mostly(rung: Rung) -> str:
+    """The cause that makes most of the difference."""
+    if not rung.causes:
+        return ""
+    cause = max(rung.causes, key=lambda name: abs(rung.causes[name]))
+    return f"{cause} {signed(rung.causes[cause])}"
 
 
 def signed(ns: float) -> str:
