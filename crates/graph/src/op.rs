@@ -167,7 +167,7 @@ impl Reach {
 }
 
 /// The shape of a matrix multiplication: `batch` times (`m` x `k`) * (`k` x `n`), elements of
-/// `width` bytes.
+/// `width` bytes, or of 4 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub struct Gemm {
@@ -175,7 +175,7 @@ pub struct Gemm {
     pub m: u32,
     pub n: u32,
     pub k: u32,
-    /// Bytes an element.
+    /// Bytes an element; 0 for 4 bits.
     pub width: u8,
 }
 
@@ -190,7 +190,11 @@ impl Gemm {
     pub fn bytes(&self) -> Bytes {
         let [m, n, k] = [self.m, self.n, self.k].map(u128::from);
         let elements = u128::from(self.batch) * (m * k + k * n + m * n);
-        Bytes(u64::try_from(elements.saturating_mul(u128::from(self.width))).unwrap_or(u64::MAX))
+        let bytes = match self.width {
+            0 => elements.div_ceil(2),
+            width => elements.saturating_mul(u128::from(width)),
+        };
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 }
 

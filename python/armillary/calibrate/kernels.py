@@ -43,6 +43,7 @@ _ALL = 0.995
 _NONE = 1e-4
 """Rounds to none."""
 EFFICIENCY, START = "npu.compute.efficiency.gemm", "npu.compute.kernel_overhead"
+BY_TYPE = "npu.compute.efficiency_by_type"
 FILL, LOAD = "npu.compute.tiles.fill_depth", "npu.compute.tiles.load_cost"
 MEMORY = "npu.compute.memory_efficiency"
 STREAMS = ("other", "gemm", "convolution", "elementwise", "normalization", "optimizer")
@@ -105,11 +106,20 @@ class Bench:
         core = self.platform.changed({**self.settings(values), "npu.launch": "0 ns"})._core
         return [max(_run(each, core), 1e-6) for each in self._workloads]
 
+    @cached_property
+    def _narrow(self) -> list[str]:
+        """Keys of the platform's own efficiencies of the element types that were measured."""
+        widths = {kernel.shape[4] for kernel in self.kernels if kernel.shape is not None}
+        own = self.platform.describe()["npu"]["compute_settings"]["efficiency_by_type_ppm"]
+        measured = {"fp4": 0 in widths, "fp8": 1 in widths, "fp32": any(w >= 4 for w in widths)}
+        return [f"{BY_TYPE}.{key}" for key, there in measured.items() if there and own[key]]
+
     def settings(self, values: Mapping[str, float]) -> dict[str, object]:
         """Parameters as overrides of the platform."""
         made: dict[str, object] = {}
         if EFFICIENCY in values:
             made[EFFICIENCY] = round(values[EFFICIENCY], 4)
+            made |= dict.fromkeys(self._narrow, made[EFFICIENCY])
         if START in values:
             made[START] = f"{values[START]:.4f} us"
         if FILL in values:

@@ -26,7 +26,8 @@ FULL = """npu:
   compute:
     comm_overlap_slowdown: 15 %
     kernel_overhead: 3 us
-    peak_by_type: {fp8: 2 TFLOPS, fp32: 500 GFLOPS}
+    peak_by_type: {fp4: 4 TFLOPS, fp8: 2 TFLOPS, fp32: 500 GFLOPS}
+    efficiency_by_type: {fp4: 40 %, fp8: 0.5}
     tiles: {multiprocessors: 132, fill_depth: 128, load_cost: 16}
 """
 
@@ -48,7 +49,9 @@ def test_what_is_written_is_described() -> None:
     found = npu["compute_settings"]
     assert found["comm_overlap_slowdown_ppm"] == 150_000
     assert found["kernel_overhead_ps"] == 3_000_000
-    assert found["peak_by_type_flops"] == {"fp8": 2 * 10**12, "fp32": 5 * 10**11}
+    rates = {"fp4": 4 * 10**12, "fp8": 2 * 10**12, "fp32": 5 * 10**11}
+    assert found["peak_by_type_flops"] == rates
+    assert found["efficiency_by_type_ppm"] == {"fp4": 400_000, "fp8": 500_000, "fp32": None}
     assert found["tiles"] == {"multiprocessors": 132, "fill_depth": 128, "load_cost": 16}
 
 
@@ -78,7 +81,8 @@ def test_what_is_set_is_shown_and_reads_back(
     found = compute(platform)
     assert found["kernel_overhead_ps"] == start
     assert found["comm_overlap_slowdown_ppm"] == slowdown
-    assert found["peak_by_type_flops"] == {"fp8": rates[0] * 10**6, "fp32": rates[1] * 10**6}
+    by_type = {"fp4": 4 * 10**12, "fp8": rates[0] * 10**6, "fp32": rates[1] * 10**6}
+    assert found["peak_by_type_flops"] == by_type
     assert tuple(found["tiles"][key] for key in TILES) == tiles
     again = Platform.parse(platform.to_yaml())
     assert again.describe() == platform.describe()
@@ -120,16 +124,16 @@ def test_defaults_are_short() -> None:
         ),
         ("npu.compute.peak_by_type.fp32", "5 GB/s", 'has the unknown unit "GB/s"', "TFLOPS"),
         (
-            "npu.compute.peak_by_type.fp4",
+            "npu.compute.peak_by_type.fp6",
             "5 TFLOPS",
-            'unknown key "fp4"; did you mean "fp8"?',
-            "fp8, fp32",
+            'unknown key "fp6"; did you mean "fp8"?',
+            "fp4, fp8, fp32",
         ),
         (
             "npu.compute.peak_by_type",
             "5 TFLOPS",
             '"5 TFLOPS" is not a mapping',
-            "a mapping with fp8, fp32",
+            "a mapping with fp4, fp8, fp32",
         ),
         ("npu.compute.tiles.multiprocessors", 0, "0 is not allowed", "1 to 65536"),
         ("npu.compute.tiles.multiprocessors", 1.5, "1.5 is not allowed", "1 to 65536"),

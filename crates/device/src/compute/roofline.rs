@@ -2,9 +2,9 @@
 //! kernels of its kind reach.
 //!
 //! Model: `time = start + max(operations / (peak * efficiency), bytes / (bandwidth * memory
-//! efficiency))`, each part rounded up to the picosecond. Matrix multiplications have the peak of
-//! their elements' width, and where the NPU works in tiles the operations that these are worth
-//! (`tiles`). Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
+//! efficiency))`, each part rounded up to the picosecond. Matrix multiplications have the peak
+//! and the efficiency of their elements' width, and where the NPU works in tiles the operations that
+//! these are worth (`tiles`). Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
 
 use super::{Tiles, Work};
 use graph::{Gemm, Kernel};
@@ -17,6 +17,10 @@ pub struct Efficiency {
     pub rate: [Ratio; Kernel::ALL.len()],
     /// Part of the memory bandwidth.
     pub memory: [Ratio; Kernel::ALL.len()],
+    /// Part of the peak rate of their width that matrix multiplications of other widths than 2 bytes
+    /// reach, in the order of `Roofline::widths`; `None`: as `rate` says. Those of experts reach as
+    /// much less as with 2 bytes.
+    pub widths: [Option<Ratio>; 3],
 }
 
 /// Peak rate, memory bandwidth, and what of them is reached.
@@ -30,9 +34,9 @@ pub struct Roofline {
     pub efficiency: Efficiency,
     /// What every kernel takes in addition: filling and draining the NPU.
     pub start: Span,
-    /// Peak rates of matrix multiplications of other widths than `peak`'s 2 bytes: of 1 byte, and
-    /// of 4 and more.
-    pub widths: [Option<Flops>; 2],
+    /// Peak rates of matrix multiplications of other widths than `peak`'s 2 bytes: of 4 bits, of 1
+    /// byte, and of 4 and more.
+    pub widths: [Option<Flops>; 3],
     /// How matrix multiplications are cut, where that counts.
     pub tiles: Option<Tiles>,
 }
@@ -41,7 +45,7 @@ impl Roofline {
     /// The roofline with all of peak and bandwidth reached.
     pub fn ideal(peak: Flops, memory: Bandwidth) -> Roofline {
         let efficiency = Efficiency::default();
-        Roofline { peak, memory, efficiency, start: Span::ZERO, widths: [None; 2], tiles: None }
+        Roofline { peak, memory, efficiency, start: Span::ZERO, widths: [None; 3], tiles: None }
     }
 
     /// Memory bandwidth that kernels of a kind reach.
@@ -51,24 +55,42 @@ impl Roofline {
 
     /// Time for `work`.
     pub fn span(&self, work: &Work) -> Span {
-        let (peak, operations) = match &work.gemm {
-            Some(gemm) => (
-                self.peak_of(gemm),
-                self.tiles.map_or(work.operations, |tiles| tiles.operations(gemm)),
-            ),
-            None => (self.peak, work.operations),
+        let kind = self.efficiency.rate[work.kernel as usize];
+        let (peak, reached, operations) = match &work.gemm {
+            Some(gemm) => {
+                let peak = self.peak_of(gemm);
+                let tiles = self.tiles.map(|tiles| tiles.at(peak, self.peak));
+                let operations = tiles.map_or(work.operations, |tiles| tiles.operations(gemm));
+                (peak, self.reached(gemm, kind), operations)
+            }
+            None => (self.peak, kind, work.operations),
         };
-        let rate = peak.times(self.efficiency.rate[work.kernel as usize]);
+        let rate = peak.times(reached);
         self.start + rate.span(operations).max(self.bandwidth(work.kernel).span(work.bytes))
     }
 
     fn peak_of(&self, gemm: &Gemm) -> Flops {
-        let other = match gemm.width {
-            1 => self.widths[0],
-            4.. => self.widths[1],
-            _ => None,
+        place(gemm).and_then(|at| self.widths[at]).unwrap_or(self.peak)
+    }
+
+    /// Part of the peak that a multiplication reaches whose kind reaches `kind` with 2 bytes.
+    fn reached(&self, gemm: &Gemm, kind: Ratio) -> Ratio {
+        let Some(of_width) = place(gemm).and_then(|at| self.efficiency.widths[at]) else {
+            return kind;
         };
-        other.unwrap_or(self.peak)
+        let dense = self.efficiency.rate[Kernel::Gemm as usize].0.max(1);
+        let part = u128::from(of_width.0) * u128::from(kind.0) / u128::from(dense);
+        Ratio(u64::try_from(part).unwrap_or(u64::MAX).clamp(1, Ratio::ONE.0))
+    }
+}
+
+/// Where a width other than 2 bytes stands in `Roofline::widths`.
+fn place(gemm: &Gemm) -> Option<usize> {
+    match gemm.width {
+        0 => Some(0),
+        1 => Some(1),
+        4.. => Some(2),
+        _ => None,
     }
 }
 
@@ -112,7 +134,8 @@ mod tests {
     #[test]
     fn multiplications_have_the_rate_of_their_width_and_every_kernel_a_start() {
         let mut roofline = Roofline::ideal(Flops(989_000_000_000_000), Bandwidth(u64::MAX));
-        roofline.widths = [Some(Flops(1_978_000_000_000_000)), None];
+        roofline.widths =
+            [Some(Flops(3_956_000_000_000_000)), Some(Flops(1_978_000_000_000_000)), None];
         roofline.start = Span(7);
         let time = |width| {
             let gemm = Gemm { batch: 1, m: 989, n: 1000, k: 1000, width };
@@ -125,9 +148,34 @@ mod tests {
             roofline.span(&work)
         };
         assert_eq!(
-            [time(1), time(2), time(4)],
-            [Span(1_000_007), Span(2_000_007), Span(2_000_007)]
+            [time(0), time(1), time(2), time(4)],
+            [Span(500_007), Span(1_000_007), Span(2_000_007), Span(2_000_007)]
         );
         assert_eq!(roofline.span(&work(989, 0, Kernel::Other)), Span(8));
+    }
+
+    /// Half of the rate takes twice the time; experts at half of the dense efficiency keep that.
+    #[test]
+    fn multiplications_reach_the_part_of_their_width() {
+        let mut roofline = Roofline::ideal(Flops(1_000_000_000_000_000), Bandwidth(u64::MAX));
+        roofline.widths = [None, Some(Flops(2_000_000_000_000_000)), None];
+        roofline.efficiency.rate[Kernel::Gemm as usize] = Ratio(800_000);
+        roofline.efficiency.rate[Kernel::Grouped as usize] = Ratio(400_000);
+        roofline.efficiency.widths[1] = Some(Ratio(500_000));
+        let time = |width, kernel| {
+            let gemm = Gemm { batch: 1, m: 1000, n: 1000, k: 1000, width };
+            let operations = gemm.operations();
+            roofline.span(&Work { operations, bytes: Bytes(0), kernel, gemm: Some(gemm) })
+        };
+        // 2e9 operations at 0.8, 0.4 of 1e15 and at 0.5, 0.25 of 2e15 a second.
+        assert_eq!(
+            [
+                time(2, Kernel::Gemm),
+                time(2, Kernel::Grouped),
+                time(1, Kernel::Gemm),
+                time(1, Kernel::Grouped),
+            ],
+            [Span(2_500_000), Span(5_000_000), Span(2_000_000), Span(4_000_000)]
+        );
     }
 }

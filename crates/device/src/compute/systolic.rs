@@ -127,7 +127,7 @@ impl Systolic {
     fn memory_cycles(&self, elements: u128, width: u8) -> u128 {
         let Some(bandwidth) = self.memory else { return 0 };
         let bandwidth = bandwidth.times(self.rest.efficiency.memory[Kernel::Gemm as usize]);
-        let bytes = elements.saturating_mul(u128::from(width));
+        let bytes = elements.saturating_mul(u128::from(width.max(1)));
         bytes.saturating_mul(u128::from(self.clock.0)).div_ceil(u128::from(bandwidth.0))
     }
 }

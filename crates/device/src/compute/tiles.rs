@@ -5,7 +5,8 @@
 //! starting and writing a tile are worth, and s the pieces that k is split in. A smaller tile loads
 //! more for each operation, which slows it by `1 + load (1/a + 1/b)`. There are `batch ceil(m / a)
 //! ceil(n / b) s` tiles, in `ceil(tiles / units)` waves; a last wave that is not full takes as long
-//! as a full one. Of all tiles and splits the fastest counts, as the libraries' heuristics choose.
+//! as a full one. Starting and writing takes the same time with narrow elements, whose steps of k
+//! are faster, so that it is worth more of them. Of all tiles and splits the fastest counts, as the libraries' heuristics choose.
 //! Here: the operations that all this is worth at the rate of the largest tile. Not here: that rate
 //! (`roofline`).
 //!
@@ -13,6 +14,7 @@
 //! arithmetic intensity of tiles, split-K).
 
 use graph::Gemm;
+use units::Flops;
 
 /// Tiles that libraries have kernels for: rows, columns.
 const TILES: [(u32, u32); 6] = [(256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64)];
@@ -31,6 +33,14 @@ pub struct Tiles {
 }
 
 impl Tiles {
+    /// The tiles for elements with the peak `rate`, where `fill` holds for those with `usual`; a
+    /// slower rate, which other circuits give, keeps it.
+    pub fn at(&self, rate: Flops, usual: Flops) -> Tiles {
+        let fill =
+            u128::from(self.fill) * u128::from(rate.0.max(usual.0)) / u128::from(usual.0.max(1));
+        Tiles { fill: u32::try_from(fill).unwrap_or(u32::MAX), ..*self }
+    }
+
     /// Operations that the GPU could do meanwhile in tiles of the largest kind without a gap;
     /// saturating.
     pub fn operations(&self, gemm: &Gemm) -> u128 {
@@ -75,6 +85,13 @@ mod tests {
         // are quicker, and smaller ones quicker yet.
         assert!(A100.operations(&more) > full.operations() * 105 / 100);
         assert!(A100.operations(&more) <= full.operations() * 3 / 2);
+    }
+
+    #[test]
+    fn filling_takes_the_same_time_at_any_rate() {
+        let tiles = Tiles { units: 132, fill: 20, load: 0 };
+        let fill = |rate| tiles.at(Flops(rate), Flops(989)).fill;
+        assert_eq!([fill(3956), fill(1978), fill(989), fill(494)], [80, 40, 20, 20]);
     }
 
     #[test]

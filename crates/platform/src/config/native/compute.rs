@@ -7,7 +7,7 @@
 //! compute: {model: measured, table: gemm_a100.csv}
 //! ```
 
-use super::kernels::{Parts, below_whole, factor};
+use super::kernels::{Parts, below_whole, factor, given_part};
 use crate::config::declared::{
     Misfit, Setting, Tried, Words, absent, counts, section, suited, words,
 };
@@ -71,6 +71,9 @@ section! {
         /// Peak rates of other element types.
         pub peak_by_type: Option<Rates>, default None, says "`npu.peak`",
             with [Model::Roofline, Model::Measured], was ["rates"];
+        /// Part of their peak that matrix multiplications of other element types reach.
+        pub efficiency_by_type: Option<Reached>, default None, says "`efficiency.gemm`",
+            with [Model::Roofline, Model::Measured];
         /// Tiles of matrix multiplications ([tiles](../models/compute.md#tiles)).
         pub tiles: Option<Tiles>, default None, says "no tiles",
             with [Model::Roofline, Model::Measured];
@@ -94,10 +97,26 @@ section! {
     /// Peak rates of element types other than `peak`'s 16 bits.
     #[derive(Clone, Debug)]
     pub(super) struct Rates {
+        /// Elements of 4 bits.
+        pub fp4: Option<Flops>, default None, says "`npu.peak`";
         /// Elements of 1 byte.
         pub fp8: Option<Flops>, default None, says "`npu.peak`";
         /// Elements of 4 bytes and more.
         pub fp32: Option<Flops>, default None, says "`npu.peak`";
+    }
+}
+
+section! {
+    /// Efficiencies of matrix multiplications of element types other than `peak`'s 16 bits. Those of
+    /// experts reach as much less as with 16 bits.
+    #[derive(Clone, Debug)]
+    pub(super) struct Reached {
+        /// Elements of 4 bits.
+        pub fp4: Option<Ratio> as given_part, default None, says "`efficiency.gemm`";
+        /// Elements of 1 byte.
+        pub fp8: Option<Ratio> as given_part, default None, says "`efficiency.gemm`";
+        /// Elements of 4 bytes and more.
+        pub fp32: Option<Ratio> as given_part, default None, says "`efficiency.gemm`";
     }
 }
 
@@ -237,8 +256,12 @@ fn of_model(
     findings: &mut Findings,
 ) -> Option<models::Compute> {
     let parts = |parts: &Parts| if model == Model::Recorded { Parts::whole() } else { parts.all() };
-    let efficiency =
-        Efficiency { rate: parts(&keys.efficiency), memory: parts(&keys.memory_efficiency) };
+    let reached = keys.efficiency_by_type.as_ref();
+    let efficiency = Efficiency {
+        rate: parts(&keys.efficiency),
+        memory: parts(&keys.memory_efficiency),
+        widths: reached.map_or([None; 3], |r| [r.fp4, r.fp8, r.fp32]),
+    };
     let rates = keys.peak_by_type.as_ref();
     let tiles = keys.tiles.as_ref();
     let roofline = |peak| Roofline {
@@ -246,7 +269,7 @@ fn of_model(
         memory: given.memory.unwrap_or(BOUNDLESS),
         efficiency,
         start: keys.kernel_overhead.unwrap_or(Span::ZERO),
-        widths: [rates.and_then(|r| r.fp8), rates.and_then(|r| r.fp32)],
+        widths: rates.map_or([None; 3], |r| [r.fp4, r.fp8, r.fp32]),
         tiles: tiles.map(|t| models::Tiles {
             units: t.multiprocessors,
             fill: t.fill_depth,
@@ -365,8 +388,12 @@ pub(super) fn keys(npu: &platform::Npu) -> Compute {
         keys.efficiency = Parts::of(roofline.efficiency.rate);
         keys.memory_efficiency = Parts::of(roofline.efficiency.memory);
         keys.kernel_overhead = Some(roofline.start).filter(|&start| start != Span::ZERO);
-        let [fp8, fp32] = roofline.widths;
-        keys.peak_by_type = (fp8.is_some() || fp32.is_some()).then_some(Rates { fp8, fp32 });
+        let [fp4, fp8, fp32] = roofline.widths;
+        keys.peak_by_type =
+            [fp4, fp8, fp32].iter().any(Option::is_some).then_some(Rates { fp4, fp8, fp32 });
+        let [fp4, fp8, fp32] = roofline.efficiency.widths;
+        keys.efficiency_by_type =
+            [fp4, fp8, fp32].iter().any(Option::is_some).then_some(Reached { fp4, fp8, fp32 });
         keys.tiles = roofline.tiles.map(|t| Tiles {
             multiprocessors: t.units,
             fill_depth: t.fill,
@@ -411,7 +438,10 @@ pub(super) fn json(npu: &platform::Npu) -> serde_json::Value {
         out["efficiency_ppm"] = by_kind(roofline.efficiency.rate).into();
         out["memory_efficiency_ppm"] = by_kind(roofline.efficiency.memory).into();
         out["kernel_overhead_ps"] = roofline.start.0.into();
-        out["peak_by_type_flops"] = json!({ "fp8": roofline.widths[0].map(|r| r.0), "fp32": roofline.widths[1].map(|r| r.0) });
+        let [fp4, fp8, fp32] = roofline.widths.map(|rate| rate.map(|r| r.0));
+        out["peak_by_type_flops"] = json!({ "fp4": fp4, "fp8": fp8, "fp32": fp32 });
+        let [fp4, fp8, fp32] = roofline.efficiency.widths.map(|part| part.map(|r| r.0));
+        out["efficiency_by_type_ppm"] = json!({ "fp4": fp4, "fp8": fp8, "fp32": fp32 });
         let tiles = roofline.tiles.map(
             |t| json!({ "multiprocessors": t.units, "fill_depth": t.fill, "load_cost": t.load }),
         );

@@ -214,20 +214,24 @@ fn ratios(most: u64) -> impl Strategy<Value = [Ratio; Kernel::ALL.len()]> {
 }
 
 fn rooflines() -> impl Strategy<Value = Roofline> {
-    let rates = prop::array::uniform2(prop::option::of((1u64..).prop_map(Flops)));
+    let rates = prop::array::uniform3(prop::option::of((1u64..).prop_map(Flops)));
+    let reached = prop::array::uniform3(prop::option::of((1u64..=1_000_000).prop_map(Ratio)));
     let tiles = (1u32..=65_536, 0u32..=65_536, 0u32..=1024).prop_map(|(units, fill, load)| Tiles {
         units,
         fill,
         load,
     });
-    (ratios(1_000_000), ratios(1_000_000), 0u64..1_000_000_000_000, rates, prop::option::of(tiles))
-        .prop_map(|(rate, memory, start, widths, tiles)| Roofline {
-            efficiency: Efficiency { rate, memory },
+    let parts = (ratios(1_000_000), ratios(1_000_000), reached)
+        .prop_map(|(rate, memory, widths)| Efficiency { rate, memory, widths });
+    (parts, 0u64..1_000_000_000_000, rates, prop::option::of(tiles)).prop_map(
+        |(efficiency, start, widths, tiles)| Roofline {
+            efficiency,
             start: Span(start),
             widths,
             tiles,
             ..Roofline::ideal(PEAK, MEMORY)
-        })
+        },
+    )
 }
 
 /// Those of compute, too, where something else of the NPU can't be read; a peak that can't is not
@@ -265,7 +269,12 @@ fn arrays() -> impl Strategy<Value = Systolic> {
             sram,
             memory: Some(MEMORY),
             // What an array does not heed is not written.
-            rest: Roofline { widths: [None; 2], tiles: None, ..rest },
+            rest: Roofline {
+                widths: [None; 3],
+                tiles: None,
+                efficiency: Efficiency { widths: [None; 3], ..rest.efficiency },
+                ..rest
+            },
         },
     )
 }

@@ -133,11 +133,11 @@ mod part {
     use crate::config::findings::{At, Findings};
     use units::Ratio;
 
-    pub(super) fn kind() -> String {
+    pub(in super::super) fn kind() -> String {
         "ratio".into()
     }
 
-    pub(super) fn example() -> String {
+    pub(in super::super) fn example() -> String {
         "a number above 0 up to 1, or a percentage up to 100 %".into()
     }
 
@@ -148,6 +148,28 @@ mod part {
             return None;
         }
         Some(part)
+    }
+}
+
+/// A part of a whole, above 0, that may be absent.
+pub(super) mod given_part {
+    use super::part;
+    use crate::config::declared::{Setting, Shown};
+    use crate::config::findings::{At, Findings};
+    use units::Ratio;
+
+    pub(in super::super) use super::part::{example, kind};
+
+    pub(in super::super) fn read(at: &At<'_>, findings: &mut Findings) -> Option<Option<Ratio>> {
+        part::read(at, findings).map(Some)
+    }
+
+    pub(in super::super) fn show(part: &Option<Ratio>) -> Option<Shown> {
+        part.show()
+    }
+
+    pub(in super::super) fn json(part: &Option<Ratio>) -> serde_json::Value {
+        part.json()
     }
 }
 
