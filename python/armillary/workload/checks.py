@@ -385,7 +385,7 @@ def _modules(model: Decoder, given: Parallelism) -> list[Fault]:
     narrow = given.bytes.gemm < given.bytes.activation
     for key in ("fp8_weight_cache", "fp8_activations"):
         if getattr(given, key) and not narrow:
-            faults.append((key, f"on with precision {given.precision}", "precision fp8"))
+            faults.append((key, f"on with precision {given.precision}", "precision fp8 or nvfp4"))
     if given.fp8_weight_cache and given.shards == 3:
         faults.append(
             ("fp8_weight_cache", "on with ZeRO 3, which keeps no whole weights", "zero 0, 1 or 2")

@@ -16,7 +16,7 @@ from typing import Literal
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "dualpipe"]
 Recompute = Literal["none", "selective", "ops", "full"]
 Attention = Literal["flash", "unfused"]
-Width = Literal["bf16", "fp16", "fp8", "fp32"]
+Width = Literal["bf16", "fp16", "fp8", "nvfp4", "fp32"]
 ContextExchange = Literal["p2p", "all_gather", "a2a"]
 Recipe = Literal["delayed", "tensorwise", "rowwise", "blockwise"]
 Offload = Literal["none", "optimizer", "parameters"]
@@ -34,15 +34,24 @@ class Precision:
     activation: int
     """Also of tensor-, context-, expert- and pipeline-parallel communication."""
     gemm: int
-    """Elements that matrix multiplications read."""
+    """Elements that matrix multiplications read. Those of 4 bits count as 1 byte, with what their
+    scales take."""
     optimizer: int
     """A parameter's optimizer state: Adam's two moments and, below fp32, a master copy, 4 each."""
+    four_bits: bool = False
+    """Whether matrix multiplications run at the rate of 4 bits."""
+
+    @property
+    def multiplied(self) -> int:
+        """Bytes of the elements of matrix multiplications as kernels have them; 0 for 4 bits."""
+        return 0 if self.four_bits else self.gemm
 
 
 PRECISIONS: dict[str, Precision] = {
     "bf16": Precision(2, 2, 2, 12),
     "fp16": Precision(2, 2, 2, 12),
     "fp8": Precision(2, 2, 1, 12),
+    "nvfp4": Precision(2, 2, 1, 12, four_bits=True),
     "fp32": Precision(4, 4, 4, 8),
 }
 
@@ -144,8 +153,8 @@ class Numbers(StepOrder):
     """`flash` (one kernel, skips what the causal mask hides) or `unfused` (writes the whole score
     matrix)."""
     precision: Width = "bf16"
-    """Format of weights, activations and multiplications; optimizer states are fp32. With fp8 the
-    head stays in bf16."""
+    """Format of weights, activations and multiplications; optimizer states are fp32. With fp8 and
+    nvfp4 (4 bits with a scale for each 16) the head stays in bf16."""
     fp8_recipe: Recipe = "tensorwise"
     """Scales of 8-bit operands: `delayed`, from earlier steps; `tensorwise`, one for the tensor;
     `rowwise`, for rows and columns (sequence parallelism then gathers 16 bits); `blockwise`, for

@@ -54,7 +54,7 @@ class Builder:
         self.message = self.at.full // self.par.tp if self.par.scatter_gather else self.at.cut
         """Bytes of a message between stages."""
         self.program = Program()
-        self.stream = KernelStream(self.program, self.par.bytes.gemm, ring)
+        self.stream = KernelStream(self.program, self.par.bytes.multiplied, ring)
         self.chain: dict[str, list[int]] = {}
         """Last collective of each data-parallel group."""
         self.stored: list[int] = []

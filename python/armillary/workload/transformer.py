@@ -190,7 +190,9 @@ def _notes(plan: StagePlan) -> list[str]:
         notes.append(f"early_stop has no effect with recompute {par.recompute}")
     if par.cp_comm_type and par.cp == 1:
         notes.append("cp_comm_type has no effect with cp 1")
-    if par.precision != "fp8" and (par.fp8_recipe != "tensorwise" or par.fp8_param_gather):
+    if par.bytes.gemm == par.bytes.activation and (
+        par.fp8_recipe != "tensorwise" or par.fp8_param_gather
+    ):
         notes.append(f"fp8_recipe and fp8_param_gather have no effect with {par.precision}")
     if par.shards and par.copies == 1:
         notes.append(f"ZeRO {par.shards} has no effect with dp x cp 1")
