@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from ..model.files import Model
+from ..model.files import Model, load_model, models
 from ..workload.frameworks import Framework, load_framework
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -44,6 +44,7 @@ FRAMEWORKS: Mapping[str, str] = {
     "nemo_megatron_bridge": "megatron-lm",
     "dgxc_benchmarking": "megatron-lm",
     "nemo_h100_fp8": "megatron-lm",
+    "mlperf": "megatron-lm",
 }
 """Framework of each group (`frameworks/*.yml`)."""
 
@@ -173,9 +174,17 @@ def _number(text: str) -> float | None:
     return float(text) if text else None
 
 
+def of_length(model: Model, seq: int) -> Model:
+    """The model, for sequences of this length."""
+    learned = {"positions": seq} if "positions" in model.fields else {}
+    return replace(model, fields={**model.fields, "sequence": seq, **learned})
+
+
 @cache
 def known_model(name: str, seq: int) -> Model:
-    """A model of `training_models.csv`, for sequences of this length."""
+    """A model of `training_models.csv`, or else a preset, for sequences of this length."""
+    if name not in _models() and name in models():
+        return of_length(load_model(name), seq)
     row = _models()[name]
     counts = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary")
     fields: dict[str, Any] = {key: int(row[key]) for key in counts} | KINDS[row["kind"]]

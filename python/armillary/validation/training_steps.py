@@ -76,10 +76,19 @@ def options(run: Training) -> dict[str, object]:
         found.pop("ep")
     if run.group == "torchtitan":
         found |= _torchtitan(run)
+    elif "fp8" in run.extra:
+        # NeMo's recipes gather parameters in 8 bits (fp8_param_gather).
+        found |= {"fp8_recipe": run.extra["fp8"], "fp8_param_gather": run.precision == "fp8"}
     if run.group == "megatron_core_h100" and run.pp > 1:
         # Its pipelines overlap messages, which only interleaved ones do; the number of chunks is an
         # assumption.
         found["virtual_stages"] = run.model.fields["layers"] // run.pp
+    if "layers_per_stage" in run.extra:
+        found["layers_per_stage"] = run.extra["layers_per_stage"]
+    if "mtp" in run.extra:
+        found["mtp"] = int(run.extra["mtp"])
+    if run.extra.get("tp_overlap") == "false":
+        found["overlap_tp"] = False
     if "async_tp" in run.extra:
         found["overlap_tp"] = True
     if run.extra.get("mode") == "eager":
@@ -257,10 +266,11 @@ def choices(found: Sequence[TimePrediction]) -> list[list[TimePrediction]]:
 
 
 def spearman(found: Sequence[TimePrediction]) -> float:
-    """Rank correlation of our times and measured ones."""
-    return statistics.correlation(
-        _ranks([e.ours for e in found]), _ranks([e.measured for e in found])
-    )
+    """Rank correlation of our times and measured ones; 0 where either are all the same."""
+    ours, measured = ([getattr(e, key) for e in found] for key in ("ours", "measured"))
+    if len(set(ours)) == 1 or len(set(measured)) == 1:
+        return 0.0
+    return statistics.correlation(_ranks(ours), _ranks(measured))
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ...errors import ArmillaryError, InputError
+from ..training import Training
 from ..training_steps import TimePrediction, predict
 from . import collectives, file, scores, steps
 from .file import Row
@@ -42,23 +43,17 @@ def main(arguments: Sequence[str]) -> int:
     if "collectives" in kinds and rows.collectives:
         report["collectives"] = _collectives(rows.collectives)
     if "training" in kinds and rows.training:
-        report["training"] = _training(rows.training)
-    for kind in ("mlperf", "compute"):
-        found = getattr(rows, kind)
-        if kind in kinds and found:
-            left = [Left(_UNSCORED[kind])] * len(found)
-            report[kind] = {"predicted": 0, "left_out": scores.reasons(left)}
+        report["training"] = _training(rows.training, steps.training)
+    if "mlperf" in kinds and rows.mlperf:
+        report["mlperf"] = _training(rows.mlperf, steps.submission)
+    if "compute" in kinds and rows.compute:
+        left = [Left("single kernels: scored by `armillary calibrate`")] * len(rows.compute)
+        report["compute"] = {"predicted": 0, "left_out": scores.reasons(left)}
     if given.json:
         sys.stdout.write(json.dumps(report, indent=1, default=_plain) + "\n")
     else:
         sys.stdout.write("\n".join(_lines(report)) + "\n")
     return 0
-
-
-_UNSCORED = {
-    "mlperf": "minutes to a quality: how many steps a submission needs is not predicted",
-    "compute": "single kernels: scored by `armillary calibrate`",
-}
 
 
 def _collectives(rows: Sequence[Row]) -> Report:
@@ -70,8 +65,8 @@ def _collectives(rows: Sequence[Row]) -> Report:
     }
 
 
-def _training(rows: Sequence[Row]) -> Report:
-    found, left = _each(rows, "steps", _step)
+def _training(rows: Sequence[Row], read: Callable[[Row], Training | Left]) -> Report:
+    found, left = _each(rows, "steps", lambda row: _step(read(row)))
     return {
         "predicted": len(found),
         "left_out": scores.reasons(left),
@@ -80,8 +75,7 @@ def _training(rows: Sequence[Row]) -> Report:
     }
 
 
-def _step(row: Row) -> TimePrediction | Left:
-    run = steps.training(row)
+def _step(run: Training | Left) -> TimePrediction | Left:
     if isinstance(run, Left):
         return run
     if run.grade == "C":

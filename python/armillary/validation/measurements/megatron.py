@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
 
 from ...model.files import Model, load_model
+from ..training import of_length
 from .file import Row
 from .rules import gpt
 from .run import Missing, Run, count, hardware
@@ -143,16 +142,39 @@ _NAMES: tuple[tuple[str, str], ...] = (
 
 def _named(name: str, seq: int) -> Model:
     """The preset of a name in a table, for sequences of this length."""
-    if re.search(r"lora|finetun|sft|w/ MTP", name, re.I):
-        raise Missing("fine-tuning or multi-token prediction, which these rules don't read")
+    if re.search(r"lora|finetun|sft", name, re.I):
+        raise Missing("fine-tuning, which these rules don't read")
     for pattern, preset in _NAMES:
         if re.search(pattern, name, re.I):
-            found = load_model(preset)
-            fields: dict[str, Any] = {**found.fields, "sequence": seq}
-            if "positions" in fields:
-                fields["positions"] = seq
-            return replace(found, fields=fields)
+            return of_length(load_model(preset), seq)
     raise Missing(f"no model for {name}")
+
+
+def _recipe(row: Row, words: str) -> dict[str, str]:
+    """How narrow numbers are scaled. Of two formats in a cell, the first counts. By blocks with
+    MXFP8; from earlier steps in NeMo's tables; by tensor in Megatron-Bridge's (current scaling),
+    and with NVFP4, which has scales of tensors over those of blocks."""
+    first = words.split("(", maxsplit=1)[0]
+    if "FP8" not in words and "FP4" not in words:
+        return {}
+    if re.search(r"MX", first):
+        return {"fp8": "blockwise"}
+    bridge = row["group"] == "nemo_megatron_bridge"
+    return {"fp8": "tensorwise" if bridge or "FP4" in first else "delayed"}
+
+
+def _stages(name: str, layers: int, parts: int) -> dict[str, str]:
+    """Layers of each part of a pipeline that they don't fill evenly: all parts but the last are as
+    large as it takes. DeepSeek-V3 is trained with one module of multi-token prediction, in the last
+    part, unless its name says otherwise (Megatron-Bridge, recipes/deepseek)."""
+    found: dict[str, str] = {}
+    if "deepseek" in name.lower() and not re.search(r"w/o MTP|without MTP", name, re.I):
+        found["mtp"] = "1"
+    each = -(-layers // parts)
+    rest = layers - each * (parts - 1)
+    if layers % parts and rest > 0:
+        found["layers_per_stage"] = f"{each}*{parts - 1},{rest}"
+    return found
 
 
 def _nemo(row: Row) -> Run:
@@ -162,6 +184,8 @@ def _nemo(row: Row) -> Run:
     parallel, batch, model = row["parallel"], row["batch"], row["model"]
     if model.get("mode") or "note" in parallel:
         raise Missing("fine-tuning, or a layout that is not stated")
+    if re.search(r"_(SFT|LoRA|PEFT)", str(row["id"])):
+        raise Missing("fine-tuning, which these rules don't read")
     words = str(row.get("precision")).upper()
     if re.search(r"maxtext|paxml", str(model.get("name")), re.I):
         raise Missing("JAX: no framework of ours describes it")
@@ -169,23 +193,28 @@ def _nemo(row: Row) -> Run:
     tp = count(parallel, "tp", 1)
     micro = count(batch, "micro_batch", 1)
     fsdp = count(parallel, "fsdp", 0) if parallel.get("fsdp") not in (0, "0", None) else 0
+    name = str(model.get("name"))
+    named = _named(name, seq)
+    pp, chunks = count(parallel, "pp", 1), count(parallel, "vp", 1)
     return Run(
-        _named(str(model.get("name")), seq),
+        named,
         gpu,
         gpus,
         nodes,
         count(batch, "global_batch"),
         micro,
         tp=tp,
-        pp=count(parallel, "pp", 1),
+        pp=pp,
         cp=count(parallel, "cp", 1),
         ep=count(parallel, "ep", 1),
         zero=3 if fsdp else 1,
-        virtual_stages=count(parallel, "vp", 1),
-        precision="fp8" if "FP8" in words or "NVFP4" in words else "bf16",
+        virtual_stages=chunks,
+        precision="nvfp4" if "NVFP4" in words else "fp8" if "FP8" in words else "bf16",
         extra={
             "sp": str(int(tp > 1)),
             "format": words.split("(")[0].strip().lower(),
+            **_recipe(row, words),
+            **_stages(name, int(named.fields["layers"]), pp * chunks),
             "assumed": "sp+recompute",
         },
     )

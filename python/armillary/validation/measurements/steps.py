@@ -1,8 +1,8 @@
 """Training steps: from what a source says of a run to the run as `Training`, and our time of it.
 
 One rule for each source, because each has words of its own. A rule holds for every row of its
-source, and names none. Here: language models. Not here: the rules (`rules.py`, `megatron.py`), what
-we predict (`validation/training_steps.py`)."""
+source, and names none. Here: language models. Not here: the rules (`rules.py`, `megatron.py`,
+`mlperf.py`), what we predict (`validation/training_steps.py`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..training import Training
-from . import megatron, rules
+from . import megatron, mlperf, rules
 from .file import Row
 from .machines import Left
 from .run import Missing, Run
@@ -26,17 +26,30 @@ def training(row: Row) -> Training | Left:
     if rule is None:
         return Left(REASONS.get(group, f"no rule for the source {group!r}"))
     try:
-        run = rule(row)
+        return _run(row, group, rule(row))
     except Missing as missing:
         return Left(str(missing))
+
+
+def submission(row: Row) -> Training | Left:
+    """A submission to MLPerf as a run, or why it can't be one."""
+    try:
+        return _run(row, "mlperf", mlperf.run(row))
+    except Missing as missing:
+        return Left(str(missing))
+
+
+def _run(row: Row, group: str, run: Run) -> Training:
+    """What a rule found out about a row as a run. Raises `Missing` where its time or its layout
+    is."""
     dp = run.dp or max(1, run.gpus // (run.tp * run.pp * run.cp))
     if dp * run.tp * run.pp * run.cp != run.gpus:
-        return Left("the layout does not use all GPUs")
+        raise Missing("the layout does not use all GPUs")
     seconds = run.seconds if run.seconds is not None else _seconds(row["metric"])
     if seconds is None:
         seconds = _from_rate(row["metric"], run)
     if seconds is None:
-        return Left("no time of a step and no rate from which it follows")
+        raise Missing("no time of a step and no rate from which it follows")
     return Training(
         name=str(row["id"]),
         group=group,

@@ -1,0 +1,84 @@
+"""Submissions to MLPerf Training as runs.
+
+Their logs print the time of a step or samples (GPT-3: tokens) per second, and their configurations
+say how the model was divided. So steps are predicted, not minutes to a quality. All run NVIDIA's
+code on Megatron-Core, in 8 bits with scales of earlier steps (`FP8`, assumed where it is not
+stated), with a sharded optimizer and gathers of 8-bit parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...model.files import load_model
+from ..training import of_length
+from .file import Row
+from .machines import gpu_of
+from .run import Missing, Run, count
+
+MODELS: Mapping[str, tuple[str, int]] = {
+    "gpt3": ("gpt3-175b", 2048),
+    "llama31_405b": ("llama-3-405b", 8192),
+    "llama31_8b": ("llama-3-8b", 8192),
+}
+"""Presets of benchmarks, and tokens of a sample."""
+
+REASONS: Mapping[str, str] = {
+    "llama2_70b_lora": "LoRA: fine-tuning of a few added weights has no model",
+    "bert": "BERT: an encoder without a family of ours",
+    "resnet": "ResNet-50: logs print minutes to a quality, not steps",
+    "dlrm": "DLRM: layout of tables is not stated",
+    "dlrm_dcnv2": "DLRM-DCNv2: layout of tables is not stated",
+}
+
+
+def run(row: Row) -> Run:
+    """A submission. Raises `Missing` with the reason where it cannot be predicted."""
+    benchmark = str(row["benchmark"])
+    if benchmark not in MODELS:
+        raise Missing(REASONS.get(benchmark, f"no model for the benchmark {benchmark}"))
+    gpu = gpu_of(str(row["accelerator"]))
+    if gpu is None or "MI" in gpu:
+        raise Missing(f"no preset for training on {row['accelerator']}")
+    given = row.get("config")
+    if not isinstance(given, dict):
+        raise Missing("the submission's configuration is not in the row")
+    config: Mapping[str, Any] = {
+        key: value for key, value in given.items() if value not in ("null", None)
+    }
+    name, seq = MODELS[benchmark]
+    gpus, batch = count(row, "accelerators"), count(row, "global_batch_size")
+    tp, pp = count(config, "TENSOR_MODEL_PARALLEL"), count(config, "PIPELINE_MODEL_PARALLEL")
+    if pp > 1 and "INTERLEAVED_PIPELINE" not in config:
+        raise Missing("the number of virtual pipeline stages is not stated")
+    return Run(
+        of_length(load_model(name), seq),
+        gpu,
+        gpus,
+        count(row, "nodes"),
+        batch,
+        count(config, "MICRO_BATCH_SIZE"),
+        tp=tp,
+        pp=pp,
+        cp=count(config, "CONTEXT_PARALLEL", 1),
+        virtual_stages=count(config, "INTERLEAVED_PIPELINE", 1),
+        precision="fp8",
+        extra={
+            "sp": str(int(tp > 1)),
+            "fp8": "delayed",
+            "tp_overlap": str(config.get("TP_COMM_OVERLAP", "True")).lower(),
+            "assumed": "sp+recompute+fp8_recipe",
+        },
+        seconds=_seconds(row, batch, seq if benchmark == "gpt3" else 1),
+    )
+
+
+def _seconds(row: Row, batch: int, each: int) -> float:
+    """Of a step; `each`: what a sample counts in the log's throughput."""
+    found: Mapping[str, Any] = row.get("tracked_stats_median") or {}
+    for key in ("train_step_time", "train_step_timing"):
+        if found.get(key):
+            return float(found[key])
+    if not found.get("throughput"):
+        raise Missing("the log prints neither the time of a step nor throughput")
+    return batch * each / float(found["throughput"])
