@@ -126,7 +126,7 @@ def test_defaults_are_short() -> None:
         (
             "npu.compute.peak_by_type.fp6",
             "5 TFLOPS",
-            'unknown key "fp6"; did you mean "fp8"?',
+            'unknown key "fp6"; did you mean "fp4"?',
             "fp4, fp8, fp32",
         ),
         (
@@ -190,9 +190,9 @@ def test_times_by_hand() -> None:
         BASE
         + FULL.replace("    tiles: {multiprocessors: 132, fill_depth: 128, load_cost: 16}\n", "")
     )
-    # 2e9 operations: 1, 2 and 4 ms; the collective takes 100 ms.
+    # 2e9 operations: 2 (half of the peak), 2 and 4 ms; the collective takes 100 ms.
     us = simulate(workload, plain).report["classes"][0]["compute_ns"] / 1e3
-    assert us == pytest.approx(1003 + 2003 + 4003 + 2003 / 0.85, rel=1e-9)
+    assert us == pytest.approx(2003 + 2003 + 4003 + 2003 / 0.85, rel=1e-9)
     slow = plain.changed({"npu.launch": "10 ms"})
     # Each is begun as it is launched, 10, 20, 30 ms, the collective at 40, and d at 50.
     step = simulate(workload, slow.changed({"links[0].bandwidth": "100 GB/s"})).step_time_ns / 1e3
