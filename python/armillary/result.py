@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .explain import Comparison, Explanation, Verdict
     from .report.rates import Rates
+    from .uncertainty import Interval
 
 
 class Result:
@@ -58,6 +59,15 @@ class Result:
     def step_time_ns(self) -> float:
         """End of the last rank, ns."""
         return self.report["step_time_ns"]
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """Factors on the step time between which 80 % of measured steps like this one should lie,
+        from sources that no fit has seen; nothing where no such steps were measured
+        (docs/models/uncertainty.md)."""
+        from .explain import within
+
+        return within.interval(self.report)
 
     @property
     def step_time_s(self) -> float:

@@ -123,9 +123,11 @@ def run(
 
 
 def _show(result: Result, title: str, verdict: str) -> None:
+    from ..explain import within
     from ..report import breakdown, summary
 
-    breakdown.show(result.report, title, output.console(), [*summary.rates(result.rates), verdict])
+    lines = [*summary.rates(result.rates), within.sentence(result.report), verdict]
+    breakdown.show(result.report, title, output.console(), [line for line in lines if line])
 
 
 def _timeline_line(path: str, timeline: dict[str, int]) -> str:

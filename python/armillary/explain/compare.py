@@ -13,7 +13,7 @@ from ..errors import InputError, Problem
 from ..report import flits, packets
 from ..report.quantity import counted
 from ..schema import Report
-from . import compare_page, dlrm_parts, layers, throughput
+from . import compare_page, dlrm_parts, layers, throughput, within
 from .causes import LISTED, ComparedRun, Move, OperationWork, run, split
 from .compare_page import Pair
 from .explanation import COMPARISON, Comparison
@@ -61,6 +61,7 @@ def _pair(a: ComparedRun, b: ComparedRun, first: str, second: str) -> Pair:
     one, two = throughput.of(a.report), throughput.of(b.report)
     data = {
         "name": second,
+        "within_interval": within.indistinct(a.report, b.report),
         "headline": throughput.headline(one, two, (first, second)),
         "unit": throughput.unit(one, two),
         "a": one.as_dict(),

@@ -96,7 +96,12 @@ def _verdict(data: Mapping[str, Any]) -> str:
     rest = data["delta_ns"] - sum(ns for _, ns in found[:_CAUSES])
     if len(found) > _CAUSES:
         most.append(f"{_signed(rest)} other causes")
-    return f"The step changes by {_signed(data['delta_ns'])}: {', '.join(most)}."
+    near = (
+        " The difference lies within what such predictions are off by."
+        if data["within_interval"]
+        else ""
+    )
+    return f"The step changes by {_signed(data['delta_ns'])}: {', '.join(most)}.{near}"
 
 
 def _fastest(pairs: Sequence[Pair]) -> str:

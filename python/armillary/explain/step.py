@@ -9,7 +9,7 @@ from ..report.page import Part, Section, Table
 from ..report.quantity import counted, number, share, time
 from ..schema import CriticalPath, Report
 from ..step_parts import PARTS
-from . import bounds, charts, layers
+from . import bounds, charts, layers, within
 from .rows import LAUNCH, detail
 
 _ROWS = 10
@@ -30,6 +30,26 @@ def sections(report: Report) -> list[Section]:
         Section("Critical path", _critical(report, path)),
         Section("Where each rank's time goes", [_parts(report)]),
         Section("Lower bounds", _bounds(report)),
+        *_uncertainty(report),
+    ]
+
+
+def _uncertainty(report: Report) -> list[Section]:
+    """How far off the step may be, where that is from, and the part that decides it."""
+    found, said = within.interval(report), within.sentence(report)
+    most = within.dominant(report) if found else None
+    if found is None or said is None or most is None:
+        return []
+    part, of_step = most
+    return [
+        Section(
+            "Uncertainty",
+            [
+                f"{said[0].upper()}{said[1:]}.",
+                f"From {found.origin}.",
+                f"Most of it comes from {part}, {share(of_step)} of the step.",
+            ],
+        )
     ]
 
 
@@ -45,6 +65,7 @@ def data(report: Report) -> dict[str, Any]:
         ],
         "bounds": [{"what": what, "ns": ns} for what, ns in bounds.step(report)],
         "loads": [{"what": what, "ns": ns} for what, ns in bounds.loads(report)],
+        "interval": within.data(report),
     }
 
 

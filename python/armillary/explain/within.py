@@ -1,0 +1,88 @@
+"""How far off a step may be: the interval of a report, from steps of sources that no fit has seen.
+
+Here: the labels of a report, and the words. Not here: intervals (`armillary.uncertainty`), where
+their residuals come from (`validation/left_out_steps.py`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..report.quantity import time
+from ..schema import Report
+from ..step_parts import PARTS
+from ..uncertainty import Interval, of
+from ..uncertainty.steps import FAMILIES, labels
+
+
+def interval(report: Report) -> Interval | None:
+    """Of the step of a language model; nothing for other workloads, whose steps nobody left
+    out."""
+    config: Any = report["config"]
+    summary = config["workload"].get("summary") or {}
+    if summary.get("family") not in FAMILIES:
+        return None
+    model = config["workload"].get("model") or {}
+    options = model.get("options") or {}
+    found = of("steps").interval(
+        labels(
+            str(config["platform"]["npu"].get("name")),
+            str(options.get("precision", "bf16")),
+            summary["family"],
+            report["ranks"],
+            stated=bool(options.get("framework")),
+        )
+    )
+    return found if math.isfinite(found.high) else None
+
+
+def data(report: Report) -> dict[str, Any] | None:
+    """The interval as numbers."""
+    found = interval(report)
+    if found is None:
+        return None
+    most = dominant(report)
+    low, high = found.of(report["step_time_ns"])
+    return {
+        "low_ns": low,
+        "high_ns": high,
+        "level": found.level,
+        "origin": found.origin,
+        "extrapolated": list(found.outside),
+        "dominant": most[0] if most else None,
+    }
+
+
+def sentence(report: Report) -> str | None:
+    """The interval as a line: times, the level, and what was extrapolated."""
+    found = interval(report)
+    if found is None:
+        return None
+    low, high = found.of(report["step_time_ns"])
+    known = f"{100 * found.level:.0f} % of measured steps like this one would be within"
+    beyond = f"; extrapolated: {', '.join(found.outside)}" if found.outside else ""
+    return f"{known} {time(low)} to {time(high)}{beyond}"
+
+
+def dominant(report: Report) -> tuple[str, float] | None:
+    """The part of the step that moves the interval most, and its share of the step: the largest,
+    because parts are off by similar factors."""
+    step = report["step_time_ns"]
+    ranks = sum(each["count"] for each in report["classes"])
+    if not step or not ranks:
+        return None
+    means = {
+        part.label: sum(each[part.field] * each["count"] for each in report["classes"]) / ranks  # type: ignore[literal-required]
+        for part in PARTS
+    }
+    name = max(means, key=lambda label: means[label])
+    return name, means[name] / step
+
+
+def indistinct(a: Report, b: Report) -> bool:
+    """Whether b's step lies within the interval of a's, or a's within b's."""
+    first, second = interval(a), interval(b)
+    before, after = a["step_time_ns"], b["step_time_ns"]
+    if first is None or second is None or not before or not after:
+        return False
+    return first.holds(after / before) or second.holds(before / after)

@@ -1,0 +1,21 @@
+"""The labels of a training step: what decides how alike two steps are."""
+
+from __future__ import annotations
+
+LIKENESS = {"gpu": 0.5, "format": 0.6, "family": 0.4, "scale": 0.6, "software": 0.5}
+"""What a residual counts whose label of this kind differs. Choices."""
+FAMILIES = {"transformer": "dense", "moe": "experts"}
+"""Families of models whose steps were measured."""
+_NODE, _MANY = 8, 512
+
+
+def labels(gpu: str, precision: str, family: str, gpus: int, stated: bool = True) -> dict[str, str]:
+    """Of a step on `gpus` GPUs; `stated`: the training framework is."""
+    size = "one node" if gpus <= _NODE else "to 512 GPUs" if gpus <= _MANY else "above 512 GPUs"
+    return {
+        "gpu": gpu.partition("-")[0],
+        "format": "bf16" if precision == "fp16" else precision,
+        "family": FAMILIES.get(family, family),
+        "scale": size,
+        "software": "a stated framework" if stated else "not stated",
+    }
