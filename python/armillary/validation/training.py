@@ -174,17 +174,13 @@ def _number(text: str) -> float | None:
     return float(text) if text else None
 
 
-def of_length(model: Model, seq: int) -> Model:
-    """The model, for sequences of this length."""
-    learned = {"positions": seq} if "positions" in model.fields else {}
-    return replace(model, fields={**model.fields, "sequence": seq, **learned})
-
-
 @cache
 def known_model(name: str, seq: int) -> Model:
     """A model of `training_models.csv`, or else a preset, for sequences of this length."""
     if name not in _models() and name in models():
-        return of_length(load_model(name), seq)
+        found = load_model(name)
+        learned = {"positions": seq} if "positions" in found.fields else {}
+        return replace(found, fields={**found.fields, "sequence": seq, **learned})
     row = _models()[name]
     counts = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary")
     fields: dict[str, Any] = {key: int(row[key]) for key in counts} | KINDS[row["kind"]]

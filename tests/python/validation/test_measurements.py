@@ -111,6 +111,70 @@ def test_a_step_is_the_run_that_the_presets_were_fitted_to() -> None:
     assert found.iter_time_s == pytest.approx(known.iter_time_s)
 
 
+SUBMISSION: dict[str, Any] = {
+    "id": "mlperf_h100", "benchmark": "llama31_405b", "accelerator": "NVIDIA H100-SXM5-80GB",
+    "accelerators": 2432, "nodes": 304, "global_batch_size": 1216,
+    "tracked_stats_median": {"throughput": 100.0},
+    "config": {
+        "MICRO_BATCH_SIZE": "1", "TENSOR_MODEL_PARALLEL": "8", "PIPELINE_MODEL_PARALLEL": "8",
+        "INTERLEAVED_PIPELINE": "8", "CONTEXT_PARALLEL": "2", "TP_COMM_OVERLAP": "True",
+    },
+}  # fmt: skip
+
+
+def test_a_submission_is_a_run() -> None:
+    """2,432 GPUs in 19 replicas of 8 x 8 x 2; 1,216 samples at 100 a second take 12.16 s. GPT-3's
+    logs count tokens, 2,048 a sample."""
+    run = steps.submission(SUBMISSION)
+    assert isinstance(run, Training)
+    assert (run.dp, run.tp, run.pp, run.cp, run.virtual_stages) == (19, 8, 8, 2, 8)
+    assert run.iter_time_s == pytest.approx(12.16)
+    tokens = steps.submission(
+        SUBMISSION | {"benchmark": "gpt3", "tracked_stats_median": {"throughput": 204800}}
+    )
+    assert isinstance(tokens, Training)
+    assert tokens.iter_time_s == pytest.approx(12.16)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"benchmark": "llama2_70b_lora"}, "LoRA"),
+        ({"benchmark": "resnet"}, "minutes to a quality"),
+        ({"config": None}, "configuration is not in the row"),
+        ({"config": {**SUBMISSION["config"], "INTERLEAVED_PIPELINE": None}}, "virtual pipeline"),
+        ({"accelerator": "TPU-v5p"}, "no preset for training on TPU-v5p"),
+        ({"tracked_stats_median": {}}, "neither the time of a step nor throughput"),
+    ],
+)
+def test_what_a_submission_lacks_is_the_reason(change: dict[str, Any], reason: str) -> None:
+    left = steps.submission(SUBMISSION | change)
+    assert isinstance(left, machines.Left)
+    assert reason in left.reason
+
+
+BRIDGE: dict[str, Any] = {
+    "id": "bridge", "group": "nemo_megatron_bridge", "grade": "A",
+    "model": {"name": "DeepSeekV3", "seq": 4096}, "hardware": {"gpu": "DGX-B200", "gpus": 256},
+    "parallel": {"tp": "1", "pp": "8", "cp": "1", "vp": "2", "ep": "8", "fsdp": "0"},
+    "batch": {"global_batch": 4096, "micro_batch": "1"}, "precision": "MXFP8",
+    "metric": {"iter_time_s_derived": 19.7},
+}  # fmt: skip
+
+
+def test_layers_that_do_not_fill_a_pipeline_leave_the_last_part_short() -> None:
+    """61 layers in 16 parts: 15 of 4, and 1 with the prediction of another token."""
+    run = steps.training(BRIDGE)
+    assert isinstance(run, Training)
+    assert run.extra["layers_per_stage"] == "4*15,1"
+    assert run.extra["mtp"] == "1"
+    assert (run.precision, run.extra["fp8"]) == ("fp8", "blockwise")
+    four = steps.training(BRIDGE | {"precision": "NVFP4", "id": "four"})
+    assert isinstance(four, Training)
+    assert (four.precision, four.extra["fp8"]) == ("nvfp4", "tensorwise")
+    assert isinstance(steps.training(BRIDGE | {"id": "bridge_SFT"}), machines.Left)
+
+
 def test_every_gpu_that_presets_were_fitted_to_has_a_machine() -> None:
     assert {machines.gpu_of(each.gpu) for each in sweeps()} == {each.gpu for each in sweeps()}
 

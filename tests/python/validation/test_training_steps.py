@@ -72,6 +72,7 @@ def test_rank_correlation_by_hand() -> None:
     mean rank."""
     assert training_steps.spearman([_made(1, 1), _made(2, 9), _made(3, 5)]) == pytest.approx(0.5)
     assert training_steps.spearman([_made(1, 1), _made(1, 1), _made(3, 5)]) == pytest.approx(1)
+    assert training_steps.spearman([_made(2, 1), _made(2, 3), _made(2, 5)]) == 0
 
 
 def test_what_our_best_loses() -> None:
@@ -117,7 +118,12 @@ def test_one_efficiency_model_a_generation() -> None:
                 for key in ("A100", "H100", "H200", "H800", "V100", "B200", "B300")
                 if key in name.replace("GB", "B")
             )
-            same = {key: value for key, value in compute.items() if key != "peak_by_type"}
+            # DeepSeek's multiplications of 8 bits are not NVIDIA's (H800).
+            kept = ("peak_by_type", "efficiency_by_type")
+            same = {key: value for key, value in compute.items() if key not in kept}
+            if "B200" in name or "B300" in name:
+                # How fast multiplications are depends on the power that a GPU has.
+                assert 0.4 <= float(same["efficiency"].pop("gemm")) <= 0.75
             # What an H800 has left next to communication is DeepSeek-V3's own choice of
             # multiprocessors. The others lose nothing.
             slowdown = same.pop("comm_overlap_slowdown")

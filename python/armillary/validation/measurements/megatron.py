@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from ...model.files import Model, load_model
-from ..training import of_length
+from ...model.files import Model
+from ..training import known_model
 from .file import Row
 from .rules import gpt
 from .run import Missing, Run, count, hardware
@@ -146,7 +146,7 @@ def _named(name: str, seq: int) -> Model:
         raise Missing("fine-tuning, which these rules don't read")
     for pattern, preset in _NAMES:
         if re.search(pattern, name, re.I):
-            return of_length(load_model(preset), seq)
+            return known_model(preset, seq)
     raise Missing(f"no model for {name}")
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...model.files import load_model
-from ..training import of_length
+from ..training import known_model
 from .file import Row
 from .machines import gpu_of
 from .run import Missing, Run, count
@@ -52,7 +51,7 @@ def run(row: Row) -> Run:
     if pp > 1 and "INTERLEAVED_PIPELINE" not in config:
         raise Missing("the number of virtual pipeline stages is not stated")
     return Run(
-        of_length(load_model(name), seq),
+        known_model(name, seq),
         gpu,
         gpus,
         count(row, "nodes"),

@@ -1,0 +1,233 @@
+"""Training steps of sources that a fit has not seen.
+
+The efficiencies of a GPU generation are fitted to all sources but one, and the runs of that one are
+predicted. A step is nearly linear in what a kind of kernels costs, so each run is simulated once as
+it is and once for each parameter that is changed by `STEP`; fits then only add up.
+
+```text
+time(x)   = time + sum_k (time_k - time) (x_k - 1) / (1 / STEP - 1)
+x_k       = preset's over fitted efficiency
+objective = sum over sources of  sqrt(runs) mean |ln(time(x) / measured)| / SCATTER
+          + sum_k (ln(efficiency_k / efficiency of its parent) / PRIOR)^2 / 2
+```
+
+Parents are stated in `PARAMETERS`: multiplications of 8 bits are like those of 16, of 4 bits like
+those of 8, those of GB200 and GB300 like the B200's, and the rest are like round values. So a
+parameter that no source left in the fit constrains falls back to its parent. No efficiency exceeds
+`MOST`. Here: fits and residuals. Not here: the search for the presets' values
+(`benches/python/efficiency.py`), intervals (`armillary.uncertainty`)."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..api import simulate
+from ..errors import InputError
+from ..platform import Platform
+from ..uncertainty import Intervals, Residual, calibrated
+from ..uncertainty.steps import LIKENESS, labels
+from ..units import NS_PER_S
+from ..workload import build
+from . import training_steps
+from .training import Training, trainings
+
+STEP = 1.25
+SCATTER, PRIOR, MOST = 0.1, 0.3, 0.9
+"""How far off runs are and how far a child is from its parent, logarithms; the largest
+efficiency."""
+RUNS = 12
+"""Runs of a source, drawn once."""
+
+GENERATIONS: Mapping[str, tuple[str, ...]] = {
+    "A100": ("A100", "A100-40GB"),
+    "H100": ("H100", "H100-96GB"),
+    "B200": ("B200", "GB200", "GB300"),
+}
+
+PARAMETERS: Mapping[str, tuple[str, float | str]] = {
+    "gemm": ("efficiency.gemm", 0.55),
+    "fp8": ("efficiency_by_type.fp8", "gemm"),
+    "fp4": ("efficiency_by_type.fp4", "fp8"),
+    "attention": ("efficiency.attention", 0.3),
+    "streams": ("memory_efficiency.elementwise", 0.6),
+}
+"""Name: key of `npu.compute`, and its parent or a round value."""
+
+_COMPUTE = "npu.compute."
+_PPM = 10**6
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A run, its time, and its times with one parameter changed, seconds."""
+
+    run: Training
+    time: float
+    changed: Mapping[str, float]
+    efficiency: Mapping[str, float]
+    """The platform's, by parameter."""
+
+    def with_(self, ratios: Mapping[str, float]) -> float:
+        """The time with efficiencies that are `ratios` times the platform's."""
+        found = self.time
+        for name, other in self.changed.items():
+            ratio = ratios.get(name, 1.0) * (ratios.get(self.run.gpu, 1.0) if name in _FAST else 1)
+            at = min(self.efficiency[name] * ratio, MOST)
+            more = (self.efficiency[name] / at - 1) / (1 / _step(self.efficiency[name]) - 1)
+            found += (other - self.time) * more
+        return max(found, self.time / 100)
+
+    def error(self, ratios: Mapping[str, float]) -> float:
+        """ln(ours / measured)."""
+        assert self.run.iter_time_s is not None
+        return math.log(self.with_(ratios) / self.run.iter_time_s)
+
+
+_FAST = ("gemm", "fp8", "fp4")
+"""Multiplications, which more power makes faster."""
+
+
+def _step(efficiency: float) -> float:
+    return min(STEP, 1 / efficiency) if efficiency < 1 / 1.05 else 1 / STEP
+
+
+@cache
+def simulated(generation: str) -> tuple[Simulated, ...]:
+    """The runs of a generation: of each source at most `RUNS`, nanotron's on up to two nodes."""
+    sources: dict[str, list[Training]] = {}
+    for run in trainings():
+        quiet = run.group != "nanotron_h100" or run.nodes <= 2
+        if run.gpu in GENERATIONS[generation] and run.iter_time_s and run.grade != "C" and quiet:
+            sources.setdefault(run.group, []).append(run)
+    draw = random.Random(1)
+    chosen = [run for some in sources.values() for run in draw.sample(some, min(RUNS, len(some)))]
+    return tuple(found for run in chosen if (found := _simulated(run)) is not None)
+
+
+def _simulated(run: Training) -> Simulated | None:
+    try:
+        step = build(run.model, **training_steps.options(run))
+    except InputError:
+        return None
+    preset, settings = training_steps.machine(run)
+    platform = Platform.load(preset, settings)
+    efficiency = _efficiencies(platform)
+
+    def seconds(target: Platform) -> float:
+        return simulate(step, target).step_time_ns / NS_PER_S
+
+    changed = {
+        name: seconds(platform.changed(_changes(name, efficiency, run))) for name in _used(run)
+    }
+    return Simulated(run, seconds(platform), changed, efficiency)
+
+
+def _used(run: Training) -> list[str]:
+    """Parameters that a run depends on."""
+    narrow = {"fp8": ["fp8"], "nvfp4": ["fp4"]}.get(run.precision, [])
+    return ["gemm", *narrow, "attention", "streams"]
+
+
+def _efficiencies(platform: Platform) -> dict[str, float]:
+    compute: Mapping[str, Any] = platform.describe()["npu"]["compute_settings"]
+    rate, by_type = compute["efficiency_ppm"], compute["efficiency_by_type_ppm"]
+    found = {
+        "gemm": rate["gemm"],
+        "fp8": by_type["fp8"] or rate["gemm"],
+        "fp4": by_type["fp4"] or by_type["fp8"] or rate["gemm"],
+        "attention": rate["attention"],
+        "streams": compute["memory_efficiency_ppm"]["elementwise"],
+    }
+    return {name: value / _PPM for name, value in found.items()}
+
+
+def _changes(name: str, efficiency: Mapping[str, float], run: Training) -> dict[str, object]:
+    """One parameter changed, others of narrow multiplications kept."""
+    value = efficiency[name] * _step(efficiency[name])
+    made: dict[str, object] = {_COMPUTE + PARAMETERS[name][0]: f"{value:.6f}"}
+    if name == "streams":
+        made[f"{_COMPUTE}memory_efficiency.normalization"] = f"{value:.6f}"
+    if name == "gemm" and run.precision == "fp8":
+        made[f"{_COMPUTE}efficiency_by_type.fp8"] = f"{efficiency['fp8']:.6f}"
+    if name == "gemm" and run.precision == "nvfp4":
+        made[f"{_COMPUTE}efficiency_by_type.fp4"] = f"{efficiency['fp4']:.6f}"
+    return made
+
+
+def fit(runs: Sequence[Simulated]) -> dict[str, float]:
+    """Ratios of parameters to the preset's, by coordinate descent: 25, 10, 4 and 1 %."""
+    present = {run.run.gpu for run in runs} - {"H100-96GB", "A100-40GB"}
+    names = [*PARAMETERS, *sorted(present - {"A100", "H100", "B200"})]
+    best = dict.fromkeys(names, 1.0)
+    least = objective(runs, best)
+    for step in (STEP, 1.1, 1.04, 1.01):
+        moved = True
+        while moved:
+            moved = False
+            for name in names:
+                for factor in (step, 1 / step):
+                    tried = best | {name: best[name] * factor}
+                    found = objective(runs, tried)
+                    if found < least - 1e-9:
+                        best, least, moved = tried, found, True
+    return best
+
+
+def objective(runs: Sequence[Simulated], ratios: Mapping[str, float]) -> float:
+    """What a fit lowers."""
+    sources: dict[str, list[float]] = {}
+    for each in runs:
+        sources.setdefault(each.run.group, []).append(abs(each.error(ratios)))
+    likely = sum(sum(some) / math.sqrt(len(some)) for some in sources.values()) / SCATTER
+    return likely + _prior(runs, ratios)
+
+
+def _prior(runs: Sequence[Simulated], ratios: Mapping[str, float]) -> float:
+    """How far parameters are from their parents, of the generation's first GPU."""
+    plain = min(runs, key=lambda each: each.run.gpu.startswith("GB")).efficiency
+    value = {name: plain[name] * ratios.get(name, 1.0) for name in PARAMETERS}
+    total = 0.0
+    for name, (_, parent) in PARAMETERS.items():
+        from_ = value[parent] if isinstance(parent, str) else parent
+        total += (math.log(value[name] / from_) / PRIOR) ** 2 / 2
+    for gpu in ("GB200", "GB300"):
+        own = next((each.efficiency for each in runs if each.run.gpu == gpu), None)
+        if own is not None:
+            more = own["gemm"] * ratios.get(gpu, 1.0) / plain["gemm"]
+            total += (math.log(more) / PRIOR) ** 2 / 2
+    return total
+
+
+def left_out(generation: str) -> Iterator[tuple[Simulated, float]]:
+    """Each run of a generation with ln(measured / predicted), fitted without its source."""
+    runs = simulated(generation)
+    for source in dict.fromkeys(each.run.group for each in runs):
+        rest = [each for each in runs if each.run.group != source]
+        ratios = fit(rest)
+        for each in runs:
+            if each.run.group == source:
+                yield each, -each.error(ratios)
+
+
+def residuals() -> list[Residual]:
+    """Of all generations, a residual for each source and kind of run."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
+    for generation in GENERATIONS:
+        for each, log in left_out(generation):
+            run = each.run
+            kind = labels(run.gpu, run.precision, run.model.family, run.gpus)
+            found.setdefault((run.group, tuple(kind.items())), []).append(log)
+    return [
+        Residual(f"{source} {' '.join(dict(kind).values())}", source, dict(kind), tuple(logs))
+        for (source, kind), logs in found.items()
+    ]
+
+
+def intervals() -> Intervals:
+    """The intervals of steps."""
+    return calibrated(residuals(), LIKENESS)
