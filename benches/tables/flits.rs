@@ -36,14 +36,14 @@ pub fn table(wish: &Wish) -> io::Result<()> {
         }
     }
     let cycles = if wish.quick { 500 } else { 20_000 };
-    for (flits, load) in [(1, 0.1), (1, 0.3), (4, 0.3)] {
+    for (flits, load) in [(1, 0.1), (1, 0.3), (1, 0.335), (4, 0.3)] {
         let name = format!("garnet, 8x8 mesh, packets of {flits}, load {load}");
         if wish.row(&name) {
             let done = wish.effort().least(|| mesh(flits, load, cycles));
             row(&name, done, "0.58-0.93");
         }
     }
-    for (flits, load) in [(1, 0.1), (1, 0.3), (1, 0.5), (4, 0.3), (4, 0.5)] {
+    for (flits, load) in [(1, 0.1), (1, 0.3), (1, 0.515), (4, 0.3), (4, 0.5)] {
         let name = format!("input-queued, 8x8 torus, packets of {flits}, load {load}");
         if wish.row(&name) {
             let done = wish.effort().least(|| torus(flits, load, cycles));
