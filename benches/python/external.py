@@ -4,7 +4,7 @@
     python benches/python/external.py ns3             20 workloads without losses, 4 with
     python benches/python/external.py speed           packet hops per CPU second of both
     python benches/python/external.py recorded MTU    recorded runs of ns-3.44 with this MTU
-    python benches/python/external.py dlrm            the HOTI paper's flat system and DLRM
+    python benches/python/external.py dlrm 2 32       the HOTI paper's DLRM: iterations, chunks
 
 All but `exchange` need ns-3 (`apt-get install libns3-dev`). All times are CPU times. Results:
 docs/internals/performance/2026-11-25-external.md."""
@@ -26,10 +26,9 @@ from armillary import api
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/python"))
 
-from ns3 import LOSSES, TCP, Drawn, backend, drawn  # noqa: E402
+from ns3 import HOSTS, LOSSES, TCP, Drawn, backend, drawn, recorded_runs, star  # noqa: E402
 
 SEED = 20261125
-HOSTS = 128
 
 
 def _children() -> float:
@@ -112,7 +111,7 @@ def _words(each: Drawn) -> str:
 
 def speed() -> None:
     """Both on one workload in one run: a direct all-reduce of 32 hosts at one switch."""
-    platform = _star(32, 9000, 500_000)
+    platform = star(32, 9000, 500_000)
     print("| network | hops | CPU s | hops / CPU s |")
     print("| --- | --- | --- | --- |")
     for label, network in (("packet", "packet"), ("ns-3", str(backend()))):
@@ -124,86 +123,41 @@ def speed() -> None:
         print(f"| {label} | {hops:,} | {used:.2f} | {hops / used:,.0f} |")
 
 
-def _star(hosts: int, mtu: int, buffer: int) -> arm.Platform:
-    settings = {
-        **TCP,
-        "network.packet.mtu": f"{mtu} B",
-        "network.packet.buffer": f"{buffer} B",
-        "collectives.all_reduce": "direct",
-        "scheduler.chunks": 1,
-        "scheduler.endpoint_delay": "0 ns",
-    }
-    return arm.Platform(f"SW({hosts})", bandwidth="12.5 GB/s", latency="500 ns", settings=settings)
-
-
 def recorded(mtu: str) -> None:
-    """Recorded runs without losses, through the whole stack on live ns-3."""
-    runs = json.loads((ROOT / "tests/golden/packets/ns3_all_to_all.json").read_text())
-    for run in runs:
-        if run["mtu"] != int(mtu):
+    """Recorded runs without losses, through the whole stack on live ns-3. Fails beyond 1 %."""
+    for run in recorded_runs():
+        if run.mtu != int(mtu):
             continue
-        platform = _star(HOSTS, run["mtu"], run["buffer_bytes"])
         begin = _children()
-        if run["order"] == "rotation":
-            found = api.collective_result("all_reduce", run["bytes"], platform, backend=backend())
-        else:
-            found = arm.simulate(_at_random(run["bytes"]), platform, backend=backend())
-        ours = found.report["step_time_ns"] / 1e3
+        ours = run.again(str(backend()))
+        off = ours / run.us - 1
         print(
-            f"| {run['order']}, {run['bytes']:,} B, MTU {run['mtu']} | {run['time_us']:,.3f} "
-            f"| {ours:,.3f} | {ours / run['time_us'] - 1:+.4%} | {_children() - begin:.0f} |",
+            f"| {run} | {run.us:,.3f} | {ours:,.3f} | {off:+.4%} | {_children() - begin:.0f} |",
             flush=True,
         )
+        assert abs(off) <= 0.01, run
 
 
-def _at_random(size: int) -> arm.Workload:
-    """The direct all-reduce in which each host opens its messages in a random order."""
-    programs, part = [], size // HOSTS
-    for host in range(HOSTS):
-        others = [other for other in range(HOSTS) if other != host]
-        order = _shuffled(list(others), host)
-        program = arm.workload.Program()
-        for other in order:
-            program.send(f"reduce to {other}", [], other - host, part, 1)
-        reduced = [
-            program.recv(f"reduce from {other}", [], other - host, part, 1) for other in others
-        ]
-        for other in order:
-            program.send(f"gather to {other}", reduced, other - host, part, 2)
-        for other in others:
-            program.recv(f"gather from {other}", reduced, other - host, part, 2)
-        programs.append(program)
-    return arm.Workload.listed("in random order", programs, list(range(HOSTS)), {})
-
-
-def _shuffled(hosts: list[int], host: int) -> list[int]:
-    """Fisher-Yates from the end, with the remainder of SplitMix64's numbers, seed 1."""
-    whole, golden = 2**64 - 1, 0x9E3779B97F4A7C15
-    state = (golden + host) & whole
-    for at in range(len(hosts) - 1, 0, -1):
-        state = mixed = (state + golden) & whole
-        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & whole
-        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & whole
-        other = (mixed ^ (mixed >> 31)) % (at + 1)
-        hosts[at], hosts[other] = hosts[other], hosts[at]
-    return hosts
-
-
-def dlrm() -> None:
-    """One iteration on the flat system, with one chunk for each collective."""
+def dlrm(iterations: str, chunks: str) -> None:
+    """The HOTI paper's DLRM on its flat system with 128 NPUs, on `packet` and on ns-3."""
     from armillary.studies.hoti import PACKETS, SYSTEMS
 
-    settings = {**TCP, **PACKETS, "network.packet.buffer": "7812500 B", "scheduler.chunks": 1}
-    platform = arm.Platform.load(SYSTEMS["flat100"], settings=settings)
-    workload = arm.workload.build("dlrm-hoti", dp=128, passes=1)
-    for network in ("packet", str(backend())):
+    buffer = {"network.packet.buffer": "7812500 B", "scheduler.chunks": int(chunks)}
+    platform = arm.Platform.load(SYSTEMS["flat100"], settings={**TCP, **PACKETS, **buffer})
+    workload = arm.workload.build("dlrm-hoti", dp=HOSTS, passes=int(iterations))
+    print("| network | step, ms | transfers | hops | drops | CPU s of it | of Armillary |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for label, network in (("packet", "packet"), ("ns-3", str(backend()))):
         begin, children = time.process_time(), _children()
         report = arm.simulate(workload, platform, backend=network).report
-        used = time.process_time() - begin + _children() - children
+        packets = report["packets"]
+        assert packets is not None
         print(
-            f"{network}: step {report['step_time_ns'] / 1e6:.4f} ms, {used:.0f} CPU s", flush=True
+            f"| {label} | {report['step_time_ns'] / 1e6:.4f} "
+            f"| {report['counts']['transfers']:,} | {packets['hops']:,} | {packets['drops']} "
+            f"| {_children() - children:.0f} | {time.process_time() - begin:.0f} |",
+            flush=True,
         )
-        print(f"  {report['packets']}", flush=True)
 
 
 PARTS: dict[str, Callable[..., None]] = {

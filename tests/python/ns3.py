@@ -4,6 +4,7 @@ and `packet` carry alike. Not here: what is compared (`test_ns3.py`,
 
 from __future__ import annotations
 
+import csv
 import random
 import shutil
 import subprocess
@@ -28,6 +29,8 @@ TCP: dict[str, object] = {
     "network.packet.tcp.resent_in_pipe": "true",
 }
 """TCP of ns-3 for `packet` (docs/models/networks-packet.md#as-ns-3-does-it)."""
+HOSTS = 128
+"""Of the recorded runs."""
 LOSSES = ("drops", "retransmits", "timeouts")
 
 
@@ -132,3 +135,112 @@ def _lossy(found: random.Random) -> Drawn:
         found.randint(2, 4),
         found.randint(30_000, 100_000),
     )
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An all-reduce of 128 hosts that ns-3.44 has run without a loss."""
+
+    algorithm: str
+    """`a2a`: direct. `dbt`: over two trees."""
+    order: int
+    """In which a host opens its messages: 1 in rotation, 2 at random."""
+    size: int
+    mtu: int
+    buffer: int
+    """Bytes of a port of the switch."""
+    chunks: int
+    open_chunks: int
+    """Of the trees, and how many a host has under way."""
+    us: float
+
+    def __str__(self) -> str:
+        what = {1: "rotation", 2: "random"}[self.order] if self.algorithm == "a2a" else "trees"
+        return f"{what}, {self.size:,} B, MTU {self.mtu}, buffers of {self.buffer:,} B"
+
+    def again(self, network: str) -> float:
+        """Its time through the whole stack, us."""
+        if self.algorithm == "dbt":
+            trees = star(
+                HOSTS,
+                self.mtu,
+                self.buffer,
+                collectives__all_reduce="double_binary_tree",
+                scheduler__chunks=self.chunks,
+                scheduler__active_chunks=self.open_chunks,
+            )
+            report = api.collective_result("all_reduce", self.size, trees, backend=network).report
+        elif self.order == 1:
+            direct = star(HOSTS, self.mtu, self.buffer)
+            report = api.collective_result("all_reduce", self.size, direct, backend=network).report
+        else:
+            direct = star(HOSTS, self.mtu, self.buffer)
+            report = arm.simulate(_at_random(self.size), direct, backend=network).report
+        return report["step_time_ns"] / 1e3
+
+
+def recorded_runs() -> list[Recorded]:
+    """The runs without losses of `crates/net-packet/tests/data/ns3.csv`."""
+    text = (ROOT / "crates/net-packet/tests/data/ns3.csv").read_text()
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return [
+        Recorded(
+            row["algo"],
+            int(row["order"]),
+            int(row["D"]),
+            int(row["mtu"]),
+            int(row["buf"]),
+            int(row["C"]),
+            int(row["P"]),
+            float(row["T_us"]),
+        )
+        for row in rows
+        if int(row["drops"]) == 0
+    ]
+
+
+def star(hosts: int, mtu: int, buffer: int, **more: object) -> arm.Platform:
+    """Hosts at one switch, as in the recorded runs. `buffer`: bytes of a port."""
+    settings: dict[str, object] = {
+        **TCP,
+        "network.packet.mtu": f"{mtu} B",
+        "network.packet.buffer": f"{buffer} B",
+        "collectives.all_reduce": "direct",
+        "scheduler.chunks": 1,
+        "scheduler.endpoint_delay": "0 ns",
+        **{key.replace("__", "."): value for key, value in more.items()},
+    }
+    return arm.Platform(f"SW({hosts})", bandwidth="12.5 GB/s", latency="500 ns", settings=settings)
+
+
+def _at_random(size: int) -> arm.Workload:
+    """The direct all-reduce in which each host opens its messages in a random order."""
+    programs, part = [], size // HOSTS
+    for host in range(HOSTS):
+        others = [other for other in range(HOSTS) if other != host]
+        order = _shuffled(list(others), host)
+        program = arm.workload.Program()
+        for other in order:
+            program.send(f"reduce to {other}", [], other - host, part, 1)
+        reduced = [
+            program.recv(f"reduce from {other}", [], other - host, part, 1) for other in others
+        ]
+        for other in order:
+            program.send(f"gather to {other}", reduced, other - host, part, 2)
+        for other in others:
+            program.recv(f"gather from {other}", reduced, other - host, part, 2)
+        programs.append(program)
+    return arm.Workload.listed("in random order", programs, list(range(HOSTS)), {})
+
+
+def _shuffled(hosts: list[int], host: int) -> list[int]:
+    """Fisher-Yates from the end, with the remainder of SplitMix64's numbers, seed 1."""
+    whole, golden = 2**64 - 1, 0x9E3779B97F4A7C15
+    state = (golden + host) & whole
+    for at in range(len(hosts) - 1, 0, -1):
+        state = mixed = (state + golden) & whole
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & whole
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & whole
+        other = (mixed ^ (mixed >> 31)) % (at + 1)
+        hosts[at], hosts[other] = hosts[other], hosts[at]
+    return hosts
