@@ -329,7 +329,7 @@ mod tests {
                 assert_eq!(bits.first_from(&words, from), next.unwrap_or(lowest));
                 assert_eq!(bits.next(&words, places), None);
                 let shift = random.below(12) as u32;
-                let field = lowest >> shift << shift..(lowest >> shift) + 1 << shift;
+                let field = lowest >> shift << shift..((lowest >> shift) + 1) << shift;
                 let turn = random.below(1 << shift) as u32;
                 let behind = set.range(field.start + turn..field.end).next();
                 let first = bits.first_of(&words, field.start, shift, turn);

@@ -344,11 +344,11 @@ impl<R: Routing> InputQueued<R> {
     #[inline]
     fn happens(&mut self, Event { what, flit }: Event, arrived: &mut Vec<Arrival>) {
         let slot = what >> 2;
-        if let Some(checker) = &mut self.checker {
-            if what & 3 == FLIT {
-                let at_node = self.state.vcs[slot as usize].router == NODE;
-                checker.arrives(slot as usize, flit, at_node);
-            }
+        if what & 3 == FLIT
+            && let Some(checker) = &mut self.checker
+        {
+            let at_node = self.state.vcs[slot as usize].router == NODE;
+            checker.arrives(slot as usize, flit, at_node);
         }
         match what & 3 {
             FLIT => match self.state.vcs[slot as usize].router {

@@ -485,12 +485,10 @@ impl<R: Routing> InputQueued<R> {
             }
         }
         let is_slow = self.settings.switch_allocation > 1;
-        if last {
-            if !is_slow {
-                up.owner = NONE;
-                if !self.settings.waits_for_tail_credit {
-                    self.state.free[out as usize] |= 1 << out_vc;
-                }
+        if last && !is_slow {
+            up.owner = NONE;
+            if !self.settings.waits_for_tail_credit {
+                self.state.free[out as usize] |= 1 << out_vc;
             }
         }
         let down = &mut self.state.vcs[slot as usize].down;
