@@ -81,12 +81,12 @@ def _summary(values: dict[str, tuple[int, float]]) -> Iterator[str]:
     yield f"- Smaller all-reduces: up to {max(small):.0f} % on average."
     left = [values[f"{LEFT_OUT}: {what}"][1] for what in ("median error", "90th percentile")]
     yield (
-        f"- Training steps of sources that the fit has not seen: {left[0]:.0f} % at the median, "
-        f"{left[1]:.0f} % and more for the worst tenth."
+        f"- Training steps of sources that no fit has seen: {left[0]:.0f} % at the median, the "
+        f"worst tenth {left[1]:.0f} % or more."
     )
     yield (
-        f"- The {steps[0]:,} published steps (without one cluster's, where hosts were blocked): "
-        f"{steps[1]:.0f} % at the median, {most[1]:.0f} % and more for the worst tenth."
+        f"- {steps[0]:,} published steps, all but one cluster's: {steps[1]:.0f} % at the median, "
+        f"the worst tenth {most[1]:.0f} % or more."
     )
     yield (
         f"- Peak memory: {memory[0]:.0f} % (Megatron-LM), {memory[1]:.0f} % (PyTorch) and "

@@ -1,11 +1,10 @@
-"""Fits the efficiency model of a GPU generation to measured training steps, and tries it on sources
-that it left out.
+"""Fits the efficiency model of a GPU generation to measured training steps.
 
-`python benches/python/efficiency.py A100 [--left-out]`: the mean of |ln(ours / measured)| over all
+`python benches/python/efficiency.py A100`: the mean of |ln(ours / measured)| over all
 sources alike is lowered a parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one node,
 or several that share no network, of each source at most `MOST`, drawn once. Minutes to an hour. The
-presets hold the values of the fit to all sources; docs/reference/accuracy.md has the errors of what
-was left out."""
+presets hold rounded values of such fits. Not here: fits without one source, which take a linear
+model (`armillary.validation.left_out_steps`)."""
 
 from __future__ import annotations
 
@@ -155,19 +154,12 @@ def report(
 
 
 def main() -> None:
-    """Fits to all sources, or to all but one in turn."""
+    """Fits to all sources."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("gpu", choices=GPUS)
-    parser.add_argument(
-        "--left-out", action="store_true", help="leave out one source after the other"
-    )
     arguments = parser.parse_args()
     sources, start = runs(arguments.gpu), FEW if arguments.gpu == "B200" else START
-    if not arguments.left_out:
-        return report("all sources", fit(sources, start), sources)
-    for group, some in sources.items():
-        rest = {other: kept for other, kept in sources.items() if other != group}
-        report(f"without {group}", fit(rest, start), {group: some, **rest})
+    report("all sources", fit(sources, start), sources)
 
 
 if __name__ == "__main__":

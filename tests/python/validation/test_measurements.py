@@ -196,6 +196,9 @@ def test_a_file_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     (whole,) = (each for each in found["training"]["scores"] if each["kind"] == "all")
     assert whole["count"] == 1
     assert whole["median"] < 30
+    held = {each["name"]: each for each in found["training"]["intervals"]}
+    assert held["A100"] == {"name": "A100", "count": 1, "part": held["all runs"]["part"]}
+    assert held["A100"]["part"] in (0, 1)
 
 
 @pytest.mark.parametrize(

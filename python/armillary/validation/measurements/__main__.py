@@ -15,7 +15,7 @@ from ..training_steps import TimePrediction, predict
 from . import collectives, file, scores, steps
 from .file import Row
 from .machines import Left
-from .scores import Ranking, Score
+from .scores import Held, Ranking, Score
 
 Report = dict[str, Any]
 T = TypeVar("T")
@@ -71,6 +71,7 @@ def _training(rows: Sequence[Row], read: Callable[[Row], Training | Left]) -> Re
         "predicted": len(found),
         "left_out": scores.reasons(left),
         "scores": scores.of_steps(found),
+        "intervals": scores.held(found),
         "rankings": scores.rankings(found),
     }
 
@@ -113,6 +114,7 @@ def _lines(report: Report) -> list[str]:
         left = sum(count for _, count in found["left_out"])
         lines += ["", f"{kind}: {found['predicted']} predicted, {left} left out"]
         lines += _scores(found.get("scores", []))
+        lines += _intervals(found.get("intervals", []))
         lines += _rankings(found.get("rankings", []))
         for reason, count in found["left_out"]:
             lines.append(f"  {count:>5} left out: {reason}")
@@ -136,6 +138,11 @@ def _scores(found: Sequence[Score]) -> list[str]:
     return lines
 
 
+def _intervals(found: Sequence[Held]) -> list[str]:
+    lines = ["within the interval of 80 %"] if found else []
+    return lines + [f"  {each.name:<46} {each.count:>5} {each.part:>7.0%}" for each in found]
+
+
 def _rankings(found: Sequence[Ranking]) -> list[str]:
     lines = ["rank correlation, and median loss by our best choice"] if found else []
     for each in found:
@@ -146,7 +153,7 @@ def _rankings(found: Sequence[Ranking]) -> list[str]:
 
 def _plain(value: object) -> object:
     """Scores as JSON has them."""
-    if isinstance(value, Score | Ranking):
+    if isinstance(value, Score | Ranking | Held):
         return asdict(value)
     raise TypeError(type(value))
 

@@ -229,6 +229,12 @@ RULES: Mapping[str, Callable[[Row], Run]] = {
 
 REASONS: Mapping[str, str] = {
     "oci_dgxc_recipes": "layout and batch are not stated",
+    "bigscience": "layers and widths are in the text around the tables, not in the rows",
+    "fms_fsdp": "the ranks that share a shard are not stated",
+    "nemo_long_sequence": "only FLOP/s by a convention of its own are stated",
+    "nvidia_dle_dlrm": "scored by `armillary study validate-training`",
+    "nvidia_dle_dcnv2": "scored by `armillary study validate-training`",
+    "nvidia_dle_resnet50": "scored by `armillary study validate-training`",
     "nemo_launcher_scaling": "layout and batch are not stated",
     "maxtext_tpu": "layout and batch are not stated",
     "maxtext_gpu": "layout and batch are not stated",

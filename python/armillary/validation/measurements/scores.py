@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...uncertainty import of
+from ...uncertainty.steps import labels
 from ..sweeps import BANDS, percent
 from ..training_steps import TimePrediction, choices, lost, spearman
 from .collectives import Sweep
@@ -104,6 +106,28 @@ def of_steps(found: Sequence[TimePrediction]) -> list[Score]:
             groups.setdefault(str(key(each)), []).append(error)
         scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
     return scores
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How many steps lay within their intervals."""
+
+    name: str
+    count: int
+    part: float
+    """Part of them within."""
+
+
+def held(found: Sequence[TimePrediction]) -> list[Held]:
+    """Of all steps, and by GPU: the part within the interval of its prediction."""
+    groups: dict[str, list[bool]] = {}
+    for each in found:
+        run = each.run
+        kind = labels(run.gpu, run.precision, run.model.family, run.gpus)
+        inside = of("steps").interval(kind).holds(math.exp(-each.log))
+        for name in ("all runs", run.gpu):
+            groups.setdefault(name, []).append(inside)
+    return [Held(name, len(all_), sum(all_) / len(all_)) for name, all_ in sorted(groups.items())]
 
 
 def rankings(found: Sequence[TimePrediction]) -> list[Ranking]:
