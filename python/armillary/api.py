@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from . import _core, backends, files, nccl
-from .errors import InputError, Problem
+from .errors import InputError, Problem, StalledError
 from .platform import Platform
 from .repeat import Again, Unrepeatable
 from .result import Result, columns
@@ -297,7 +297,12 @@ def check_backend(platform: Platform, backend: str) -> list[Finding]:
     """Runs the conformance suite of network backends with several kinds of traffic on the network
     of `platform`; for simulators in other processes (`external:COMMAND`).
 
-    Raises `InputError` for a network that the backend cannot carry."""
+    Raises `InputError` for a network that the backend cannot carry, and for a simulator that
+    crashes, hangs or breaks the protocol."""
+    # One that says nothing is waited for once, not for each kind of traffic. The suite reports
+    # messages that are lost.
+    with contextlib.suppress(StalledError):
+        collective_result("broadcast", 1000, platform, backend=backend)
     return [Finding(*found) for found in _core.check_backend(platform._core, backend)]
 
 

@@ -117,6 +117,29 @@ def test_the_conformance_suite_runs_on_a_command(
     assert len(found["findings"]) == 15
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 7", "the simulator ended with exit code 7; last message to it: HELLO of version 1"),
+        ("kill -9 $$", "the simulator was ended by signal 9; last message to it: HELLO"),
+        ("sleep 60", "has sent nothing for 0.2 s (network.external.timeout); last message to it"),
+        ("exec 1>&- 0>&-; sleep 60", "the simulator closed its output and still runs; last"),
+        ("yes hello", 'malformed message: "hello'),
+    ],
+)
+def test_the_conformance_suite_ends_where_there_is_no_conversation(
+    capsys: pytest.CaptureFixture[str], script: str, said: str
+) -> None:
+    command = f"external:sh -c {shlex.quote(script)}"
+    patience = ["--set", "network.external.timeout=0.2 s"]
+    assert main(["check", "--backend", command, *patience]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("last message from it") == 1
+    assert said in shown.err
+    assert "Traceback" not in shown.err
+
+
 def test_the_conformance_suite_finds_what_is_wrong(
     tmp_path: Path, platform: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
