@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from .explain import Comparison, Ladder
+    from .uncertainty import Interval
 
 Progress = Callable[[float, float], None]
 
@@ -330,9 +331,26 @@ def collective_row(
     found = Result(outcome).report
     bound = None if algorithm.startswith("NVLS") else bounds.of_all(found, kind, wanted)
     least = bound.ns / NS_PER_US if bound else 0.0
-    return replace(
+    row = replace(
         _with_bounds(row, found), algorithm=algorithm, protocol=protocol, lower_bound_us=least
     )
+    interval = collective_interval(kind, row.size, platform)
+    if interval is None or not algorithm:
+        return row
+    low, high = interval.of(row.time_us)
+    return replace(row, low_us=low, high_us=high)
+
+
+def collective_interval(kind: str, size: int, platform: Platform) -> Interval | None:
+    """The interval around the time of the collective `kind` over all NPUs, `size` in bytes as
+    nccl-tests counts them; `None` where the platform has no library that was compared with
+    measurements. See docs/models/uncertainty.md."""
+    from .uncertainty.collectives import place
+
+    if not platform.has_library:
+        return None
+    found = place(platform.describe()).interval(nccl.operation(kind), size)
+    return found if found.sources else None
 
 
 def collective_result(

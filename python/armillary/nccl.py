@@ -33,6 +33,8 @@ OPERATIONS = (
 
 CHOICE = ("algorithm", "protocol")
 """Columns of a row that only a library fills."""
+ENDS = ("low_us", "high_us")
+"""Ends of the interval of a row, which only a library's times have."""
 
 _ALIASES = {
     "alltoall": "all_to_all",
@@ -74,10 +76,15 @@ class CollectiveRow:
     algorithm: str = ""
     """What the platform's library chose; empty without a library."""
     protocol: str = ""
+    low_us: float = 0.0
+    """80 % of measurements should lie from here ..."""
+    high_us: float = 0.0
+    """... to here: docs/models/uncertainty.md."""
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON; the library's choice only where there is one."""
-        return {key: value for key, value in asdict(self).items() if key not in CHOICE or value}
+        """For JSON; the library's choice and the interval only where there is one."""
+        optional = CHOICE + ENDS
+        return {key: value for key, value in asdict(self).items() if key not in optional or value}
 
 
 def operation(name: str) -> str:

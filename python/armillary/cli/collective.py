@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json as json_text
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from .. import __version__, api, nccl
 from ..platform import Platform
+from ..uncertainty import Interval
+from ..uncertainty.collectives import BANDS, band
 from . import completion, output
 from .options import (
     BackendName,
@@ -93,6 +96,8 @@ def collective(
                 )
             show(nccl.line(rows[-1]) + "\n")
         show(nccl.footer(rows) + "\n")
+        intervals = _intervals(name, rows, target)
+        show("".join(f"# {line}\n" for line in _described(intervals)))
         config = {
             "collective": name,
             "backend": network,
@@ -100,7 +105,7 @@ def collective(
             "fold": not no_fold,
             "platform": target.describe(),
         }
-        output.write_json(json, _result(rows, config, target.warnings))
+        output.write_json(json, _result(rows, config, target.warnings, intervals))
         if report is not None:
             from ..report import collective as pages
 
@@ -112,6 +117,50 @@ def _nothing(_text: str) -> None:
     """Standard output belongs to the JSON or the page."""
 
 
-def _result(rows: list[nccl.CollectiveRow], config: dict[str, object], warnings: list[str]) -> str:
+def _intervals(
+    kind: str, rows: list[nccl.CollectiveRow], platform: Platform
+) -> dict[str, Interval]:
+    """The interval of each size band that rows are in."""
+    found: dict[str, Interval] = {}
+    for row in rows:
+        name = BANDS[band(row.size)]
+        if row.high_us and name not in found:
+            interval = api.collective_interval(kind, row.size, platform)
+            if interval is not None:
+                found[name] = interval
+    return found
+
+
+def _described(intervals: dict[str, Interval]) -> Iterator[str]:
+    """Lines below the table."""
+    if not intervals:
+        return
+    level = next(iter(intervals.values())).level
+    yield f"{100 * level:.0f} % intervals, as factors of the time:"
+    for name, each in intervals.items():
+        yield f"  {name}: {each.low:.2f}..{each.high:.2f} ({each.sources:.0f} sources)"
+        if each.outside:
+            yield f"    extrapolated: {', '.join(each.outside)}"
+
+
+def _result(
+    rows: list[nccl.CollectiveRow],
+    config: dict[str, object],
+    warnings: list[str],
+    intervals: dict[str, Interval],
+) -> str:
     head = {"schema": SCHEMA, "version": __version__, "config": config, "warnings": warnings}
-    return json_text.dumps({**head, "rows": [row.as_dict() for row in rows]}, indent=2)
+    found: dict[str, object] = {**head, "rows": [row.as_dict() for row in rows]}
+    if intervals:
+        found["intervals"] = {
+            name: {
+                "level": each.level,
+                "low": each.low,
+                "high": each.high,
+                "sources": each.sources,
+                "labels": dict(each.labels),
+                "extrapolated": list(each.outside),
+            }
+            for name, each in intervals.items()
+        }
+    return json_text.dumps(found, indent=2)

@@ -197,10 +197,13 @@ def calibrated(
 ) -> Intervals:
     """Intervals whose `stretch` puts `level` of the measurements of left-out sources within.
 
-    Coverage grows with `stretch`, so that it is found by bisection."""
+    Coverage grows with `stretch`, so that it is found by bisection. A single source has no other to
+    be compared with: `stretch` stays 1."""
     plain = Intervals(tuple(residuals), dict(likeness))
     less, more = 1 / _WIDEST, _WIDEST
-    found = list(plain.left_out(level))
+    found = [each for each in plain.left_out(level) if each[1].sources]
+    if not found:
+        return plain
     for _ in range(_STEPS):
         middle = math.sqrt(less * more)
         within = sum(

@@ -16,9 +16,21 @@ from functools import cache
 from importlib import resources
 
 from ..platform import Platform
+from ..uncertainty.collectives import BANDS, LARGE, SMALL, band
 
-SMALL, LARGE = 2**16, 2**24
-BANDS = ("up to 64 KiB", "to 16 MiB", "16 MiB and above")
+__all__ = [
+    "BANDS",
+    "LARGE",
+    "SEND",
+    "SMALL",
+    "Error",
+    "MeasuredSweep",
+    "band",
+    "by_band",
+    "percent",
+    "sweeps",
+]
+
 SEND = "send_recv"
 """A message from one GPU to another, which is not a collective."""
 
@@ -74,11 +86,6 @@ class Error:
 def percent(log: float) -> float:
     """`|ln(ours / measured)|` as a percentage by which ours is too long or too short."""
     return 100 * (math.exp(log) - 1)
-
-
-def band(size: int) -> int:
-    """Index into `BANDS`."""
-    return 0 if size <= SMALL else 1 if size < LARGE else 2
 
 
 def by_band(sweep: MeasuredSweep, found: Iterator[tuple[int, float]]) -> list[Error]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from armillary.validation.measurements import collectives, machines, steps
+from armillary.validation.measurements import collectives, machines, scores, steps
 from armillary.validation.measurements.__main__ import main
 from armillary.validation.sweeps import sweeps
 from armillary.validation.training import Training, trainings
@@ -177,6 +178,47 @@ def test_layers_that_do_not_fill_a_pipeline_leave_the_last_part_short() -> None:
 
 def test_every_gpu_that_presets_were_fitted_to_has_a_machine() -> None:
     assert {machines.gpu_of(each.gpu) for each in sweeps()} == {each.gpu for each in sweeps()}
+
+
+def test_what_a_source_calls_broken_is_left_out() -> None:
+    """A bar that is four times what was reached, and a card on another PCI root."""
+    reached = {**SWEEP, "points": [{"bytes": 2**30, "ip_us": 1.0, "ip_busbw": 44.9}]}
+    bar = "document sets a pass bar of 180 GB/s."
+    below = machines.of_sweep({**reached, "notes": bar})
+    assert isinstance(below, machines.Left)
+    assert "far below" in below.reason
+    above = {**reached, "points": [{"bytes": 2**30, "ip_us": 1.0, "ip_busbw": 45.1}]}
+    assert isinstance(machines.of_sweep({**above, "notes": bar}), machines.Machine)
+    apart = machines.of_sweep({**SWEEP, "notes": "GPU and NIC are on different PCI roots"})
+    assert isinstance(apart, machines.Left)
+    assert "PCI roots" in apart.reason
+
+
+def test_sweeps_are_ranked_at_equal_sizes() -> None:
+    """Five machines at one size, of which ours swaps two neighbours: Spearman is 1 - 6 * 2 / (5 *
+    24) = 0.9. Our best choice is the second fastest, which takes 11 instead of 10 us."""
+    base = collectives.predict({**SWEEP, "points": [{"bytes": 1024, "ip_us": 10.0}]})
+    assert isinstance(base, collectives.Sweep)
+    times = [(10.0, 2.0), (11.0, 1.0), (12.0, 3.0), (13.0, 4.0), (14.0, 5.0)]
+    found = [replace(base, points=(collectives.Point(1024, us, ours, True),)) for us, ours in times]
+    ranking = scores.sweep_ranking(found)
+    assert ranking is not None
+    assert ranking.correlation == pytest.approx(0.9)
+    assert ranking.lost == pytest.approx(10.0)
+    assert scores.sweep_ranking(found[:4]) is None
+
+
+def test_residuals_of_a_file_become_a_table(tmp_path: Path) -> None:
+    """What is written is ln(measured / ours), by size band."""
+    (tmp_path / "rows.json").write_text(json.dumps({"collectives": [SWEEP]}))
+    target = tmp_path / "out.json"
+    assert main([str(tmp_path / "rows.json"), "--residuals", str(target)]) == 0
+    found = json.loads(target.read_text())["residuals"]
+    assert [each["labels"]["size"] for each in found] == ["up to 64 KiB", "16 MiB and above"]
+    sweep = collectives.predict(SWEEP)
+    assert isinstance(sweep, collectives.Sweep)
+    assert found[0]["logs"] == [pytest.approx(-sweep.points[0].log, abs=6e-4)]
+    assert found[0]["source"] == "NVIDIA/dgxc-benchmarking"
 
 
 def test_a_file_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

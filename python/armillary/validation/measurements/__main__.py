@@ -7,9 +7,11 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import ArmillaryError, InputError
+from ...uncertainty import LEVEL, Coverage, calibrated, write
 from ..training import Training
 from ..training_steps import TimePrediction, predict
 from . import collectives, file, scores, steps
@@ -32,6 +34,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--only", choices=file.KINDS, action="append", help="kind of rows; may be given again"
     )
+    parser.add_argument(
+        "--residuals",
+        metavar="OUT.json",
+        help="write what collectives miss as a table of intervals, from rows that were not fitted",
+    )
     given = parser.parse_args(arguments)
     try:
         rows = file.read(given.file)
@@ -41,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     kinds = given.only or file.KINDS
     report: Report = {}
     if "collectives" in kinds and rows.collectives:
-        report["collectives"] = _collectives(rows.collectives)
+        report["collectives"] = _collectives(rows.collectives, given.residuals)
     if "training" in kinds and rows.training:
         report["training"] = _training(rows.training, steps.training)
     if "mlperf" in kinds and rows.mlperf:
@@ -56,12 +63,22 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _collectives(rows: Sequence[Row]) -> Report:
+LIKENESS = {"operation": 0.5, "size": 0.05, "GPU": 0.5, "network": 0.3, "nodes": 0.5, "known": 0.3}
+"""What a residual of a collective counts whose label differs. Sizes hardly say anything of each
+other."""
+
+
+def _collectives(rows: Sequence[Row], residuals: str | None) -> Report:
     found, left = _each(rows, "sweeps", collectives.predict)
+    if residuals is not None:
+        missed = [each for sweep in found for each in sweep.residuals]
+        write(calibrated(missed, LIKENESS), Path(residuals))
     return {
         "predicted": len(found),
         "left_out": scores.reasons(left),
         "scores": scores.of_sweeps(found),
+        "coverage": scores.coverage(found),
+        "rankings": [each for each in [scores.sweep_ranking(found)] if each is not None],
     }
 
 
@@ -115,6 +132,7 @@ def _lines(report: Report) -> list[str]:
         lines += ["", f"{kind}: {found['predicted']} predicted, {left} left out"]
         lines += _scores(found.get("scores", []))
         lines += _intervals(found.get("intervals", []))
+        lines += _coverage(found.get("coverage", []))
         lines += _rankings(found.get("rankings", []))
         for reason, count in found["left_out"]:
             lines.append(f"  {count:>5} left out: {reason}")
@@ -143,6 +161,16 @@ def _intervals(found: Sequence[Held]) -> list[str]:
     return lines + [f"  {each.name:<46} {each.count:>5} {each.part:>7.0%}" for each in found]
 
 
+def _coverage(found: Sequence[Coverage]) -> list[str]:
+    lines = [f"measurements within their {100 * LEVEL:.0f} % intervals"] if found else []
+    for each in found:
+        lines.append(
+            f"  {each.name:<46} {each.measurements:>5} {100 * each.part:>7.1f} % "
+            f"of {each.sources} sources"
+        )
+    return lines
+
+
 def _rankings(found: Sequence[Ranking]) -> list[str]:
     lines = ["rank correlation, and median loss by our best choice"] if found else []
     for each in found:
@@ -153,7 +181,7 @@ def _rankings(found: Sequence[Ranking]) -> list[str]:
 
 def _plain(value: object) -> object:
     """Scores as JSON has them."""
-    if isinstance(value, Score | Ranking | Held):
+    if isinstance(value, Score | Ranking | Held | Coverage):
         return asdict(value)
     raise TypeError(type(value))
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ...api import collective_us
 from ...errors import ArmillaryError
 from ...platform import Platform
+from ...uncertainty import Residual
+from ...uncertainty.collectives import Place, place
 from ..sweeps import SEND, band
 from .file import Row, source
 from .machines import Left, Machine, of_sweep
@@ -27,6 +29,8 @@ class Point:
     size: int
     measured: float
     ours: float
+    within: bool
+    """Whether the measurement lies in the interval that other sources give."""
 
     @property
     def log(self) -> float:
@@ -51,7 +55,19 @@ class Sweep:
     grade: str
     source: str
     machine: Machine
+    place: Place
     points: tuple[Point, ...]
+
+    @property
+    def residuals(self) -> Iterator[Residual]:
+        """What our times miss, by size band."""
+        bands: dict[int, list[Point]] = {}
+        for point in self.points:
+            bands.setdefault(point.band, []).append(point)
+        for points in bands.values():
+            labels = self.place.labels(self.operation, points[0].size)
+            logs = tuple(-point.log for point in points)
+            yield Residual(self.name, self.source, labels, logs)
 
 
 def predict(row: Row) -> Sweep | Left:
@@ -68,7 +84,8 @@ def predict(row: Row) -> Sweep | Left:
     hardware = row["hardware"]
     try:
         platform = Platform.load(found.preset, found.settings)
-        points = [Point(size, us, _time(operation, size, platform)) for size, us in times]
+        where = place(platform.describe())
+        points = [_point(operation, size, us, platform, where, source(row)) for size, us in times]
     except ArmillaryError as error:
         return Left(f"not predicted: {error.problems[0].message}")
     return Sweep(
@@ -80,8 +97,17 @@ def predict(row: Row) -> Sweep | Left:
         str(row.get("grade", "")),
         source(row),
         found,
+        where,
         tuple(points),
     )
+
+
+def _point(
+    operation: str, size: int, us: float, platform: Platform, where: Place, left: str
+) -> Point:
+    ours = _time(operation, size, platform)
+    interval = where.interval(operation, size, without=left)
+    return Point(size, us, ours, interval.holds(us / ours))
 
 
 def _time(operation: str, size: int, platform: Platform) -> float:

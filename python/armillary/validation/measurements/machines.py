@@ -104,6 +104,7 @@ _UNMODELLED: tuple[tuple[str, str], ...] = (
     (r"IB_ONLY|NVLink/SHM disab", "links inside the node switched off"),
     (r"NCCL_ALGO=(Tree|NVLSTree|CollNet)", "an algorithm that a preset can't be forced to use"),
     (r"negative control|_slow\b", "a negative control of its source"),
+    (r"different PCIe? roots?", "GPU and network card on different PCI roots"),
 )
 
 
@@ -127,12 +128,14 @@ def of_sweep(row: Row) -> Machine | Left:
             hardware.get("nic"),
             *software.values(),
             row["id"],
-            row.get("notes", "") if "negative control" in str(row.get("notes")) else "",
+            *_said_in_notes(str(row.get("notes"))),
         )
     )
     for pattern, reason in _UNMODELLED:
         if re.search(pattern, said):
             return Left(reason)
+    if _below_its_bar(row):
+        return Left("far below the bandwidth that its own source asks for")
     gpu = gpu_of(str(hardware.get("gpu")))
     if gpu is None:
         return Left(f"no preset for {hardware.get('gpu')}")
@@ -143,6 +146,25 @@ def of_sweep(row: Row) -> Machine | Left:
     if isinstance(found, Left):
         return found
     return Machine(found.gpu, found.preset, found.settings | _library(found.gpu, said))
+
+
+def _said_in_notes(notes: str) -> list[str]:
+    """Parts of the notes that say what is wrong with a machine."""
+    return re.findall(r"negative control|different PCIe? roots?", notes)
+
+
+_BAR = 0.25
+"""Part of a stated bar below which a measurement is one of a misconfigured machine."""
+
+
+def _below_its_bar(row: Row) -> bool:
+    """Whether the source states the bandwidth that a working machine has, and this one is far below
+    it."""
+    bar = re.search(r"pass bar of ([\d.]+) GB/s", str(row.get("notes")))
+    if bar is None:
+        return False
+    rates = [point.get(key) or 0.0 for point in row["points"] for key in ("ip_busbw", "oop_busbw")]
+    return max(rates, default=0.0) < _BAR * float(bar[1])
 
 
 def machine(

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...uncertainty import of
+from ...uncertainty import Coverage, of
 from ...uncertainty.steps import labels
 from ..sweeps import BANDS, percent
 from ..training_steps import TimePrediction, choices, lost, spearman
-from .collectives import Sweep
+from .collectives import Point, Sweep
 from .machines import Left
 
 
@@ -85,6 +85,67 @@ def _bands(sweep: Sweep) -> Iterator[tuple[int, _Error]]:
     for band, logs in sorted(bands.items()):
         mean = sum(map(abs, logs)) / len(logs)
         yield band, _Error(sweep.name, mean, sum(logs) / len(logs))
+
+
+def coverage(found: Sequence[Sweep]) -> list[Coverage]:
+    """How many points lie in their intervals: all, by operation, by GPU and by size band. The
+    residuals of a row's own source take no part in its interval."""
+    by: tuple[tuple[str, Callable[[Sweep, Point], str]], ...] = (
+        ("all", lambda _sweep, _point: "all"),
+        ("operation", lambda sweep, _point: sweep.operation),
+        ("gpu", lambda sweep, _point: sweep.gpu),
+        ("size", lambda _sweep, point: BANDS[point.band]),
+    )
+    covered = []
+    for kind, key in by:
+        groups: dict[str, list[tuple[str, bool]]] = {}
+        for sweep in found:
+            for point in sweep.points:
+                groups.setdefault(key(sweep, point), []).append((sweep.source, point.within))
+        covered += [
+            Coverage(
+                f"{kind}: {name}" if kind != "all" else name,
+                len(points),
+                sum(within for _, within in points),
+                len({source for source, _ in points}),
+            )
+            for name, points in sorted(groups.items())
+        ]
+    return covered
+
+
+_LEAST_SWEEPS = 5
+
+
+def sweep_ranking(found: Sequence[Sweep]) -> Ranking | None:
+    """How well our times order machines and scales: for each collective and size that at least five
+    sweeps have. What is lost is how much longer the one that we call fastest takes than the
+    fastest."""
+    groups: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for sweep in found:
+        for point in sweep.points:
+            pairs = groups.setdefault((sweep.operation, point.size), [])
+            pairs.append((point.measured, point.ours))
+    sets = [pairs for pairs in groups.values() if len(pairs) >= _LEAST_SWEEPS]
+    if not sets:
+        return None
+    runs = sum(map(len, sets))
+    correlation = sum(_spearman(pairs) * len(pairs) for pairs in sets) / runs
+    lost = [100 * (min(pairs, key=lambda each: each[1])[0] / min(pairs)[0] - 1) for pairs in sets]
+    return Ranking("sweeps", len(sets), runs, correlation, statistics.median(lost))
+
+
+def _spearman(pairs: Sequence[tuple[float, float]]) -> float:
+    """Spearman's rank correlation of (measured, ours); equal values share their mean rank."""
+    ranks = [_ranks([pair[at] for pair in pairs]) for at in (0, 1)]
+    return statistics.correlation(*ranks) if all(len(set(each)) > 1 for each in ranks) else 0.0
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    ordered = sorted(values)
+    first = {value: at for at, value in reversed(list(enumerate(ordered)))}
+    count = Counter(values)
+    return [first[value] + (count[value] - 1) / 2 for value in values]
 
 
 def of_steps(found: Sequence[TimePrediction]) -> list[Score]:
