@@ -56,11 +56,19 @@ multiply."""
 RUN = FrontierRun("deepseek-v3", "h800-256n", REPORTED | OPEN)
 GPU_HOURS, SECONDS, TFLOPS, CAUSAL, CAPACITY = 180e3, 19.926, 432.0, 385.0, 80e9
 
+
+def _multiplications(efficiency: float) -> dict[str, float]:
+    """Settings in which those of 16 and of 8 bits reach this part of their peaks."""
+    return dict.fromkeys(
+        ("npu.compute.efficiency.gemm", "npu.compute.efficiency_by_type.fp8"), efficiency
+    )
+
+
 VARIED: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "no multiprocessors for communication": ({}, {"npu.compute.comm_overlap_slowdown": 0}),
     "32 % of the peak in attention": ({}, {"npu.compute.efficiency.attention": 0.32}),
-    "multiplications 5 % faster": ({}, {"npu.compute.efficiency.gemm": 0.571}),
-    "multiplications 5 % slower": ({}, {"npu.compute.efficiency.gemm": 0.517}),
+    "multiplications 5 % faster": ({}, _multiplications(0.571)),
+    "multiplications 5 % slower": ({}, _multiplications(0.517)),
     "10 % less between nodes": ({}, {"library.network.all_to_all_efficiency": 0.79}),
     "busiest experts with 10 % more tokens": ({"imbalance": 1.1}, {}),
     "dispatch in 16 bits": ({"fp8_dispatch": False}, {}),
