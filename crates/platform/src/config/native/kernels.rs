@@ -153,12 +153,12 @@ mod part {
 
 /// A part of a whole, above 0, that may be absent.
 pub(super) mod given_part {
-    use super::part;
     use crate::config::declared::{Setting, Shown};
     use crate::config::findings::{At, Findings};
+    use crate::config::native::kernels::part;
     use units::Ratio;
 
-    pub(in super::super) use super::part::{example, kind};
+    pub(in super::super) use crate::config::native::kernels::part::{example, kind};
 
     pub(in super::super) fn read(at: &At<'_>, findings: &mut Findings) -> Option<Option<Ratio>> {
         part::read(at, findings).map(Some)
