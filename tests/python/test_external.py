@@ -122,7 +122,10 @@ def test_the_conformance_suite_runs_on_a_command(
     [
         ("exit 7", "the simulator ended with exit code 7; last message to it: HELLO of version 1"),
         ("kill -9 $$", "the simulator was ended by signal 9; last message to it: HELLO"),
-        ("exec sleep 60", "has sent nothing for 0.2 s (network.external.timeout); last message to it"),
+        (
+            "exec sleep 60",
+            "has sent nothing for 0.2 s (network.external.timeout); last message to it",
+        ),
         ("exec 1>&- 0>&-; exec sleep 60", "the simulator closed its output and still runs; last"),
         ("yes hello", 'malformed message: "hello'),
     ],
