@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Bytes that are sent at the latest.
 const FULL: usize = 1 << 18;
+/// In `c` of the simulator's HELLO: all further messages go by shared memory.
+const MEMORY: u32 = 1;
 /// Most bytes of an answer that is no message that a failure quotes.
 const QUOTED: usize = 80;
 
@@ -55,6 +57,9 @@ impl Conversation {
         talk.greeted(&answer)?;
         talk.routes = answer.b;
         talk.name = talk.text(answer.y)?;
+        if !talk.process.share(answer.c == MEMORY) && answer.c == MEMORY {
+            return Err(talk.broken("it uses shared memory, which this system does not have"));
+        }
         Ok(talk)
     }
 
@@ -68,6 +73,11 @@ impl Conversation {
         }
         if answer.b > routes::ALL {
             return Err(self.broken(&format!("it asks for routes of unknown kind {}", answer.b)));
+        }
+        if answer.c > MEMORY {
+            return Err(
+                self.broken(&format!("it asks for an exchange of unknown kind {}", answer.c))
+            );
         }
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! The simulator's process: its socket, its patience, its end.
 //!
 //! Standard input and output of the process are the two ends of one Unix socket, so that a read can
-//! time out. Standard error stays that of the caller.
+//! time out. Standard error stays that of the caller. A process that can use shared memory exchanges
+//! messages by that, and the socket only wakes who sleeps.
 
+use crate::memory::{Memory, Wait};
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -18,6 +20,10 @@ const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(2);
 /// Bytes read at once.
 const BUFFER: usize = 1 << 16;
+/// Between two looks at a ring that is full.
+const PAUSE: Duration = Duration::from_micros(50);
+/// The variable of the environment with the file of shared memory.
+const MEMORY: &str = "ARMILLARY_MEMORY";
 
 /// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +74,11 @@ pub(crate) struct Process {
     child: Child,
     write: UnixStream,
     read: BufReader<UnixStream>,
+    patience: Duration,
+    /// `None` where the system has none.
+    memory: Option<Memory>,
+    /// Messages go by the memory.
+    shares: bool,
 }
 
 impl Process {
@@ -76,31 +87,87 @@ impl Process {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(patience))?;
         ours.set_write_timeout(Some(patience))?;
+        let memory = Memory::new().ok();
+        let path = memory.as_ref().map(|memory| (MEMORY, memory.path()));
         let child = std::process::Command::new(&command.words[0])
             .args(&command.words[1..])
+            .env_remove(MEMORY)
+            .envs(path)
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
         let read = BufReader::with_capacity(BUFFER, ours.try_clone()?);
-        Ok(Process { child, write: ours, read })
+        Ok(Process { child, write: ours, read, patience, memory, shares: false })
+    }
+
+    /// All further messages go by shared memory, or none. Returns whether there is any.
+    pub fn share(&mut self, yes: bool) -> bool {
+        self.shares = yes;
+        match &mut self.memory {
+            Some(memory) => memory.forget_file(),
+            None => return false,
+        }
+        if !yes {
+            self.memory = None;
+        }
+        true
     }
 
     /// Sends all of `bytes`.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write.write_all(bytes)
+        match &mut self.memory {
+            Some(memory) if self.shares => {
+                let (mut left, mut wait) = (bytes, Wait::default());
+                let begin = Instant::now();
+                while !left.is_empty() {
+                    let count = memory.put(left);
+                    left = &left[count..];
+                    if count > 0 && memory.must_ring() {
+                        self.write.write_all(&[0])?;
+                    }
+                    if count > 0 {
+                        wait = Wait::default();
+                    } else if !wait.again() {
+                        // The ring is full.
+                        sleep(PAUSE);
+                        if self.child.try_wait()?.is_some() {
+                            return Err(io::ErrorKind::BrokenPipe.into());
+                        }
+                        if begin.elapsed() > self.patience {
+                            return Err(io::ErrorKind::TimedOut.into());
+                        }
+                    }
+                }
+                Ok(())
+            }
+            _ => self.write.write_all(bytes),
+        }
     }
 
     /// Fills `bytes`; how many came before the other side closed.
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut filled = 0;
+        let (mut filled, mut wait, mut closed) = (0, Wait::default(), false);
         while filled < bytes.len() {
-            match self.read.read(&mut bytes[filled..]) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // It ended before it read all that we sent.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
-                Err(error) => return Err(error),
+            let Some(memory) = self.memory.as_mut().filter(|_| self.shares) else {
+                match read(&mut self.read, &mut bytes[filled..])? {
+                    0 => break,
+                    count => filled += count,
+                }
+                continue;
+            };
+            let count = memory.take(&mut bytes[filled..]);
+            filled += count;
+            if count > 0 {
+                wait = Wait::default();
+            } else if closed {
+                break;
+            } else if !wait.again() {
+                memory.sleeps(true);
+                if !memory.has_bytes() {
+                    // What comes by the socket only wakes.
+                    closed = read(&mut self.read, &mut [0])? == 0;
+                }
+                memory.sleeps(false);
             }
         }
         Ok(filled)
@@ -137,6 +204,18 @@ impl Drop for Process {
         if self.wait().is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();
+        }
+    }
+}
+
+/// Reads some bytes; 0 if the other side has closed.
+fn read(from: &mut BufReader<UnixStream>, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // It ended before it read all that we sent.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(0),
+            done => return done,
         }
     }
 }

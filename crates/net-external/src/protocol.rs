@@ -21,8 +21,8 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// What a record says.
 pub mod kinds {
     /// To the simulator and back. a: version, b: NPUs, c: nodes, x: links, y: bytes of text that
-    /// follow (settings). Back: a: version, b: see [`routes`](super::routes), y: bytes of text that
-    /// follow (the simulator's name).
+    /// follow (settings). Back: a: version, b: see [`routes`](super::routes), c: 1 if all further
+    /// messages go by shared memory, else 0, y: bytes of text that follow (the simulator's name).
     pub const HELLO: u32 = 1;
     /// A link. a: from node, b: to node, c: dimension, x: bandwidth, y: latency, z: its number.
     pub const LINK: u32 = 2;

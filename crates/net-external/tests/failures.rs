@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{backend, example_in_python};
+use common::{after_advance_in_c, backend, example_in_python};
 use net_external::{Command, CommandError, Record, VERSION, kinds};
 use network::{Backend, Delivery, Transfer, conformance};
 use std::path::Path;
@@ -56,6 +56,33 @@ fn a_crash_says_how_it_ended_and_what_was_said_last() {
     );
 }
 
+/// The socket says what became of a simulator that exchanges messages by shared memory.
+#[test]
+fn what_ends_without_a_message_in_memory_is_found() {
+    let last =
+        "last message to it: ADVANCE without limit; last message from it: HELLO of version 1";
+    for (name, then, error) in [
+        ("aborts", "abort();", "the simulator was ended by signal 6; "),
+        ("leaves", "return 3;", "the simulator ended with exit code 3; "),
+        ("sleeps", "poll(NULL, 0, 100000);", "the simulator has sent nothing for 0.5 s "),
+        (
+            "half",
+            "armillary_bytes(\"half a record\", 13); armillary_flush();",
+            "the simulator ended with exit code 0 within a message: \"half a record\"; ",
+        ),
+        (
+            "strange",
+            "armillary_write(99, 0, 0, 0, 0, 0); armillary_flush();",
+            "malformed message: ",
+        ),
+        ("gives_up", "armillary_error(\"no more\");", "the simulator reports: no more"),
+    ] {
+        let found = failure(&after_advance_in_c(name, then), 0.5);
+        assert!(found.starts_with(error), "{name}: {found}");
+        assert!(found.ends_with(last) || name == "gives_up", "{name}: {found}");
+    }
+}
+
 #[test]
 fn a_hang_ends_after_the_timeout() {
     let begin = Instant::now();
@@ -104,6 +131,14 @@ fn another_version_is_refused() {
     let wanted = "version 1 was expected; last message to it: HELLO of version 1; last message from \
                   it: HELLO of version 2";
     assert_eq!(error, wanted);
+}
+
+#[test]
+fn another_exchange_than_socket_and_memory_is_refused() {
+    let record = Record { kind: kinds::HELLO, a: VERSION, c: 2, ..Record::default() };
+    let bytes: String = record.encode().iter().map(|byte| format!("\\\\{byte:03o}")).collect();
+    let error = failure(&format!("printf {bytes}"), 5.0);
+    assert!(error.starts_with("it asks for an exchange of unknown kind 2; "), "{error}");
 }
 
 #[test]

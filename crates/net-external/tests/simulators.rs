@@ -41,6 +41,24 @@ fn the_example_in_python_keeps_the_contract() {
     assert_eq!(conformance::check(make, &traffic()[..8], bound), Ok(()));
 }
 
+/// Links, transfers and deliveries of one time are each more than the shared memory holds at once.
+#[test]
+fn more_than_fits_into_the_memory_goes_through_it() {
+    let npus = 200;
+    let transfer = |token: u64| {
+        let (src, step) = ((token % npus) as u32, (token / npus) as u32 + 1);
+        let dst = (src + step) % npus as u32;
+        Transfer { src, dst, bytes: 1000, paced: 1000, token, weight: 1 }
+    };
+    let traffic: Vec<_> =
+        (0..npus * (npus - 1)).map(|token| (Time::ZERO, transfer(token))).collect();
+    let mut network = backend(&example_in_c(), "FullyConnected(200)", 60.0);
+    let done = conformance::run(&mut network, &traffic).expect("it runs");
+    assert_eq!(done.len(), 39_800);
+    // 1,000 B at 10 GB/s, and 500 ns.
+    assert!(done.iter().all(|delivery| delivery.time == Time(600_000)), "{:?}", done[0]);
+}
+
 /// To the picosecond, with what each link has carried.
 #[test]
 fn both_are_the_link_queue_backend() {

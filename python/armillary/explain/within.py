@@ -16,7 +16,7 @@ from ..uncertainty.steps import FAMILIES, labels
 
 
 def interval(report: Report) -> Interval | None:
-    """Of the step of a language model; nothing for other workloads, whose steps nobody left
+    """The interval of a language model's step. `None` for other workloads: no fit left their steps
     out."""
     config: Any = report["config"]
     summary = config["workload"].get("summary") or {}

@@ -2,8 +2,8 @@
 
 Here: `residuals.py` (what is known of a prediction that was compared with a measurement),
 `interval.py` (from residuals to an interval), `tables.py` (the residuals that ship with the
-package, and how to write them). Not here: predictions, and which measurements were left out of
-which fit (`validation`). Model and source: docs/models/uncertainty.md."""
+package, and how to write them). Not here: predictions, and what each fit left out
+(`validation`). Model and source: docs/models/uncertainty.md."""
 
 from .interval import LEVEL, Coverage, Interval, Intervals, calibrated
 from .residuals import Residual

@@ -16,7 +16,7 @@ amounts. Few sources make the tails smaller, hence the interval wider, as confor
 for finite samples. `stretch` is found by leaving out one source after another, so that `level` of
 the left-out measurements lie within (`calibrated`).
 
-A label whose value no residual has (a number format, a network that nobody measured) is an
+A label whose value no residual has (a number format, a network without measurements) is an
 extrapolation. It is named, and each one widens the logarithm of the interval by `FURTHER`.
 
 Source: V. Vovk and others, "Algorithmic Learning in a Random World" (2005), chapter 2; weights:

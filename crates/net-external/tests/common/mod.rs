@@ -37,21 +37,40 @@ fn adapters() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters")
 }
 
+/// A program in C, compiled.
+fn compiled(source: &Path, name: &str) -> String {
+    let program =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let built = std::process::Command::new("cc")
+        .args(["-O2", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(adapters().join("c"))
+        .arg("-o")
+        .arg(&program)
+        .arg(source)
+        .status();
+    assert!(built.expect("a C compiler").success());
+    program.display().to_string()
+}
+
 /// `adapters/c/queues.c`, compiled once.
 pub fn example_in_c() -> String {
     static BUILT: OnceLock<String> = OnceLock::new();
-    let build = || {
-        let program =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("queues-{}", std::process::id()));
-        let built = std::process::Command::new("cc")
-            .args(["-O2", "-std=c11", "-Wall", "-Wextra", "-Werror", "-o"])
-            .arg(&program)
-            .arg(adapters().join("c/queues.c"))
-            .status();
-        assert!(built.expect("a C compiler").success());
-        program.display().to_string()
-    };
-    BUILT.get_or_init(build).clone()
+    BUILT.get_or_init(|| compiled(&adapters().join("c/queues.c"), "queues")).clone()
+}
+
+/// A simulator in C, by shared memory, which reads up to the first `ADVANCE` and then runs `then`.
+pub fn after_advance_in_c(name: &str, then: &str) -> String {
+    let text = format!(
+        "#include \"armillary.h\"\nint main(void) {{\n struct armillary_record in;\n\
+         if (!armillary_read(&in)) return 1;\n\
+         for (uint64_t left = in.y; left > 0; left--) getchar();\n\
+         armillary_hello(ARMILLARY_ROUTES_NONE, \"by memory\");\n\
+         if (!armillary_memory) return 9;\n\
+         while (armillary_read(&in) && in.kind != ARMILLARY_ADVANCE) {{}}\n{then}\nreturn 0; }}\n"
+    );
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.c"));
+    std::fs::write(&source, text).expect("it can be written");
+    compiled(&source, name)
 }
 
 /// `adapters/python/queues.py`.
