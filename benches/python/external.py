@@ -37,9 +37,8 @@ def _children() -> float:
 
 
 def exchange() -> None:
-    """Time for each transfer of the C example, less that of the same model inside. It is that of the
-    clock, which needs a calm machine, and CPU time of both processes: one waits while the other
-    works."""
+    """Time for each transfer of the C example, less that of the same model inside: wall time, which
+    needs a calm machine, and CPU time of both processes. One waits while the other works."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "queues"
         source = ROOT / "adapters/c/queues.c"
