@@ -1,7 +1,7 @@
 //! How long none of a group of virtual channels was idle. Nothing is counted while heads wait: a
 //! group adds up the time in which none was idle, and a head takes the difference when it moves.
 
-/// The time of one group, of which only the lowest bits are kept: differences are what matters.
+/// The time of one group. Only the lowest bits are kept, because differences are what matters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Closed {
     /// Cycles before the last closing.

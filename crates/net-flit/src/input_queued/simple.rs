@@ -117,8 +117,8 @@ impl<R: Routing> InputQueued<R> {
         left
     }
 
-    /// The same for a few heads of which those that can have a virtual channel can have only one, and
-    /// that the same. `None` if it is otherwise.
+    /// The same where all heads that can have a virtual channel can have only one, and that the same.
+    /// `None` if it is otherwise.
     #[inline(always)]
     fn contend_for_one(
         &mut self,

@@ -281,7 +281,7 @@ impl State {
         state.number_ports();
         for (channel, sink) in (0..).zip(state.sinks.iter()) {
             for vc in 0..1 << shift {
-                // A channel has a power of two of slots, of which some may be none.
+                // A channel has a power of two of slots. The last may be unused.
                 let vnet = vc.min(vcs - 1) / (vcs / vnets);
                 state.vcs.push(Vc {
                     up,
