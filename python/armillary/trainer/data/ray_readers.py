@@ -13,7 +13,7 @@ import importlib
 import pickle
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,7 @@ from ...model import load_model
 from ...model.dlrm import parse
 from ..settings import Settings
 from .samples import ALL, START, Part, Position, Source, Turn
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from .wrapped import Wrapped
 
 _PREFETCHED = 2
 """Batches that are on their way to the trainer, at most."""
@@ -34,7 +32,7 @@ _CORES = 0.5
 """Cores of an actor. On a small machine, some must be left for Ray Data itself."""
 
 
-class RayReaders:
+class RayReaders(Wrapped):
     """A source whose batches are made by Ray Data."""
 
     def __init__(self, source: Source, settings: Settings) -> None:
@@ -44,22 +42,8 @@ class RayReaders:
             said = "Ray Data needs to know how many samples there are"
             help_ = "data that `armillary ingest` wrote"
             raise InputError([Problem(settings.data, "--readers-on", said, help_)])
+        super().__init__(source, settings)
         self._ray, self._data = _modules()
-        self._source, self._settings = source, settings
-
-    @property
-    def size(self) -> int | None:
-        """As `Source.size`."""
-        return self._source.size
-
-    @property
-    def identity(self) -> str:
-        """As `Source.identity`."""
-        return self._source.identity
-
-    def bound(self, first: int, count: int) -> NDArray[np.float64] | None:
-        """As `Source.bound`."""
-        return self._source.bound(first, count)
 
     def parts(
         self, batch: int, rank: int, ranks: int, start: Position = START, turn: Turn = ALL

@@ -32,6 +32,7 @@ import numpy as np
 from ...errors import InputError, LostContactError, Problem
 from ..settings import Settings
 from .samples import ALL, START, Part, Position, Samples, Source, Turn
+from .wrapped import Wrapped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,26 +58,8 @@ def reading(source: Source, settings: Settings) -> Source:
     return Readers(source, settings)
 
 
-class Readers:
+class Readers(Wrapped):
     """A source whose batches are made by other processes."""
-
-    def __init__(self, source: Source, settings: Settings) -> None:
-        """The samples of `source`, which is the one that `settings` name."""
-        self._source, self._settings = source, settings
-
-    @property
-    def size(self) -> int | None:
-        """As `Source.size`."""
-        return self._source.size
-
-    @property
-    def identity(self) -> str:
-        """As `Source.identity`."""
-        return self._source.identity
-
-    def bound(self, first: int, count: int) -> NDArray[np.float64] | None:
-        """As `Source.bound`."""
-        return self._source.bound(first, count)
 
     def parts(
         self, batch: int, rank: int, ranks: int, start: Position = START, turn: Turn = ALL
