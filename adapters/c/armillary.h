@@ -31,6 +31,7 @@
 
 #define ARMILLARY_VERSION 1
 #define ARMILLARY_NEVER UINT64_MAX
+#define ARMILLARY_TEXT 65536
 
 enum armillary_kind {
     ARMILLARY_HELLO = 1,     /* in: a version, b NPUs, c nodes, x links, y text. out: a version, b routes, c memory, y text */
@@ -191,10 +192,12 @@ static inline void armillary_hello(uint32_t routes, const char *name) {
     if (memory != MAP_FAILED) armillary_memory = (unsigned char *)memory;
 }
 
-/* Gives up, with a reason for the user. */
+/* Gives up, with a reason for the user: at most ARMILLARY_TEXT bytes of it. */
 static inline void armillary_error(const char *reason) {
-    armillary_write(ARMILLARY_ERROR, 0, 0, 0, strlen(reason), 0);
-    armillary_bytes(reason, strlen(reason));
+    size_t bytes = strlen(reason);
+    if (bytes > ARMILLARY_TEXT) bytes = ARMILLARY_TEXT;
+    armillary_write(ARMILLARY_ERROR, 0, 0, 0, bytes, 0);
+    armillary_bytes(reason, bytes);
     armillary_flush();
 }
 

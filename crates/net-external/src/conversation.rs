@@ -57,7 +57,7 @@ impl Conversation {
         talk.greeted(&answer)?;
         talk.routes = answer.b;
         talk.name = talk.text(answer.y)?;
-        if !talk.process.share(answer.c == MEMORY) && answer.c == MEMORY {
+        if !talk.process.choose(answer.c == MEMORY) {
             return Err(talk.broken("it uses shared memory, which this system does not have"));
         }
         Ok(talk)

@@ -75,10 +75,10 @@ pub(crate) struct Process {
     write: UnixStream,
     read: BufReader<UnixStream>,
     patience: Duration,
-    /// `None` where the system has none.
+    /// Memory that the process may choose with its first message; `None` where the system has none.
+    offered: Option<Memory>,
+    /// The memory by which messages go; `None` where they go by the socket.
     memory: Option<Memory>,
-    /// Messages go by the memory.
-    shares: bool,
 }
 
 impl Process {
@@ -87,8 +87,8 @@ impl Process {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(patience))?;
         ours.set_write_timeout(Some(patience))?;
-        let memory = Memory::new().ok();
-        let path = memory.as_ref().map(|memory| (MEMORY, memory.path()));
+        let offered = Memory::new().ok();
+        let path = offered.as_ref().map(|memory| (MEMORY, memory.path()));
         let child = std::process::Command::new(&command.words[0])
             .args(&command.words[1..])
             .env_remove(MEMORY)
@@ -97,26 +97,24 @@ impl Process {
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
         let read = BufReader::with_capacity(BUFFER, ours.try_clone()?);
-        Ok(Process { child, write: ours, read, patience, memory, shares: false })
+        Ok(Process { child, write: ours, read, patience, offered, memory: None })
     }
 
-    /// All further messages go by shared memory, or none. Returns whether there is any.
-    pub fn share(&mut self, yes: bool) -> bool {
-        self.shares = yes;
-        match &mut self.memory {
-            Some(memory) => memory.forget_file(),
-            None => return false,
+    /// The process has chosen: all further messages go by the memory if it `shares` that. Returns
+    /// whether they can go as it has chosen.
+    pub fn choose(&mut self, shares: bool) -> bool {
+        let offered = self.offered.take();
+        if shares {
+            self.memory = offered;
+            self.memory.iter_mut().for_each(Memory::forget_file);
         }
-        if !yes {
-            self.memory = None;
-        }
-        true
+        self.memory.is_some() == shares
     }
 
     /// Sends all of `bytes`.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.memory {
-            Some(memory) if self.shares => {
+            Some(memory) => {
                 let (mut left, mut wait) = (bytes, Wait::default());
                 let begin = Instant::now();
                 while !left.is_empty() {
@@ -140,7 +138,7 @@ impl Process {
                 }
                 Ok(())
             }
-            _ => self.write.write_all(bytes),
+            None => self.write.write_all(bytes),
         }
     }
 
@@ -148,7 +146,7 @@ impl Process {
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let (mut filled, mut wait, mut closed) = (0, Wait::default(), false);
         while filled < bytes.len() {
-            let Some(memory) = self.memory.as_mut().filter(|_| self.shares) else {
+            let Some(memory) = &mut self.memory else {
                 match read(&mut self.read, &mut bytes[filled..])? {
                     0 => break,
                     count => filled += count,

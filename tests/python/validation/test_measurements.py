@@ -195,8 +195,8 @@ def test_what_a_source_calls_broken_is_left_out() -> None:
 
 
 def test_sweeps_are_ranked_at_equal_sizes() -> None:
-    """Five machines at one size, of which ours swaps two neighbours: Spearman is 1 - 6 * 2 / (5 *
-    24) = 0.9. Our best choice is the second fastest, which takes 11 instead of 10 us."""
+    """Five machines at one size. Ours swaps two neighbours: Spearman is 1 - 6 * 2 / (5 * 24) = 0.9.
+    Our best choice is the second fastest, which takes 11 instead of 10 us."""
     base = collectives.predict({**SWEEP, "points": [{"bytes": 1024, "ip_us": 10.0}]})
     assert isinstance(base, collectives.Sweep)
     times = [(10.0, 2.0), (11.0, 1.0), (12.0, 3.0), (13.0, 4.0), (14.0, 5.0)]

@@ -6,9 +6,9 @@
 //! more for each operation, which slows it by `1 + load (1/a + 1/b)`. There are `batch ceil(m / a)
 //! ceil(n / b) s` tiles, in `ceil(tiles / units)` waves; a last wave that is not full takes as long
 //! as a full one. Starting and writing takes the same time with narrow elements, whose steps of k
-//! are faster, so that it is worth more of them. Of all tiles and splits the fastest counts, as the libraries' heuristics choose.
-//! Here: the operations that all this is worth at the rate of the largest tile. Not here: that rate
-//! (`roofline`).
+//! are faster, so that it is worth more of them. Of all tiles and splits the fastest counts, as the
+//! libraries' heuristics choose. Here: the operations that all this is worth at the rate of the
+//! largest tile. Not here: that rate (`roofline`).
 //!
 //! Source: NVIDIA, "Matrix Multiplication Background User's Guide" (tile and wave quantization,
 //! arithmetic intensity of tiles, split-K).

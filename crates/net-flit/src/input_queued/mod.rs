@@ -4,8 +4,8 @@
 //!
 //! A head gets its route, then a virtual channel of its output; each flit then gets the switch and
 //! crosses it. A virtual channel may buffer several packets. Here: what a cycle does as a whole,
-//! links and credits. Allocation is in `router.rs`, network interfaces are in `interface.rs`. A router is looked at only while one of
-//! its flits has something to ask for; events wake it.
+//! links and credits. Allocation is in `router.rs`, network interfaces are in `interface.rs`. A router
+//! is looked at only while one of its flits has something to ask for; events wake it.
 
 mod arbiter;
 mod checks;

@@ -286,7 +286,7 @@ impl State {
                 state.vcs.push(Vc {
                     up,
                     down: Down::default(),
-                    used: channel * vnets + vnet.min(vnets - 1),
+                    used: channel * vnets + vnet,
                     router: sink.router,
                     input: sink.input,
                     index: (u16::from(sink.place) << shift) + vc as u16,
