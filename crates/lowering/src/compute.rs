@@ -25,11 +25,12 @@ pub fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
 }
 
 /// Durations of computations whose NPU communicates all the time; empty if that makes no
-/// difference.
+/// difference. In a replay it makes none: what communication cost is in the recorded durations.
 pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     let left = memory::left_for_kernels(platform).filter(|_| platform.npu.memory_contention);
     let kept = Ratio(Ratio::ONE.0 - platform.npu.comm_overlap_slowdown.0);
-    if !platform.profile.is_native() || left.is_none() && kept == Ratio::ONE {
+    let same = left.is_none() && kept == Ratio::ONE || platform.scheduler.replay_only;
+    if !platform.profile.is_native() || same {
         return Vec::new();
     }
     let mut shared = platform.clone();

@@ -76,9 +76,10 @@ class BenchFile:
             found.setdefault("gemm" if kernel.shape else kernel.kind, []).append(kernel)
         return list(found.values())
 
-    def gemm_table(self) -> str:
-        """The measured products, as a table for the compute model `measured`."""
-        rows = {k.shape: k.measured_us for k in self.kernels if k.shape is not None}
+    def gemm_table(self, overhead_us: float) -> str:
+        """The measured products, as a table for the compute model `measured`, with what the
+        framework adds to each."""
+        rows = {k.shape: k.measured_us + overhead_us for k in self.kernels if k.shape is not None}
         lines = [f"{','.join(map(str, shape))},{us:.3f} us" for shape, us in sorted(rows.items())]
         return "\n".join(["batch,m,n,k,width,time", *lines, ""])
 

@@ -161,24 +161,33 @@ def _of_bench(bench: BenchFile, given: dict[str, str], out: str | None) -> dict[
         if bench.collectives:
             links = room.calibrate_links(Platform.load(base, settings_), bench.collectives)
             settings_ |= links.settings
-        settings_ |= _framework(bench, Platform.load(base, settings_))
+        added = _framework_us(bench, Platform.load(base, settings_))
+        settings_["npu.compute.kernel_overhead"] = f"{added:.3f} us"
         if out:
             table = Path(out).with_suffix(".gemm.csv")
-            files.write_text(table, bench.gemm_table())
+            files.write_text(table, bench.gemm_table(added))
             settings_ |= {"npu.compute.model": "measured", "npu.compute.table": str(table)}
             source = f"armillary calibrate, from {Path(bench.file).name} of armillary bench"
             named = {"name": Path(out).stem, "source": source}
-            files.write_text(out, Platform.load(base, {**settings_, **named}).to_yaml())
+            text = Platform.load(base, {**settings_, **named}).to_yaml()
+            files.write_text(out, _next_to(text, table))
             output.log(f"platform written to {out}, its matrix products to {table}")
     return _result(Path(out).stem if out else "this machine", None, npus, [], links)
 
 
-def _framework(bench: BenchFile, platform: Platform) -> dict[str, object]:
+def _next_to(text: str, table: Path) -> str:
+    """A platform file that names the table next to it by its name, so that both can be moved."""
+    whole, name = (
+        json_text.dumps(each, ensure_ascii=False) for each in (str(table.absolute()), table.name)
+    )
+    return text.replace(whole, name)
+
+
+def _framework_us(bench: BenchFile, platform: Platform) -> float:
     """What the framework adds to each kernel."""
     npu = platform.describe()["npu"]
     efficiency = npu["compute_settings"]["memory_efficiency_ppm"]["elementwise"] / PPM
-    added = bench.overhead_us(efficiency, npu["memory_bandwidth"] / US_PER_S)
-    return {"npu.compute.kernel_overhead": f"{added:.3f} us"} if added else {}
+    return bench.overhead_us(efficiency, npu["memory_bandwidth"] / US_PER_S)
 
 
 def _read(paths: list[str], collective: str | None) -> tuple[list[KernelTable], list[Log]]:

@@ -27,7 +27,7 @@ _LOCAL = ("compute", "host")
 _PARTS = (
     ("data", r"data"),
     ("inputs", r"inputs\..*"),
-    ("lookup", r"embedding\.(forward|collect)"),
+    ("lookup", r"embedding\.(forward|collect|spread)"),
     ("bottom MLP", r"bottom\..*"),
     ("interaction", r"interaction\..*|cross\..*"),
     ("top MLP", r"top\..*"),
@@ -36,6 +36,7 @@ _PARTS = (
     ("optimizer", r"optimizer|.*\.optimizer"),
     ("exchanges", r"exchange\..*"),
     ("scores", r"scores"),
+    ("trainer", r"trainer|host"),
 )
 """Parts of a step in their order, and the names of their operations."""
 OTHER, IDLE = "other", "idle"

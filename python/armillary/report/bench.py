@@ -59,9 +59,11 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
             for r in found["copies"]
         ],
     )
-    yield from _table("Host", ("Work", "us"), [(r["name"], r["us"]) for r in found.get("host", [])])
+    yield from _table(
+        "Other parts of a step", ("Part", "us"), [(r["name"], r["us"]) for r in found["parts"]]
+    )
     yield from _collectives(found["collectives"])
-    rows = [r for key in ("gemms", "streams", "embeddings", "mlps") for r in found[key]]
+    rows = [r for key in ("gemms", "streams", "embeddings", "mlps", "parts") for r in found[key]]
     noisy = sum(r["spread"] > _NOISY for r in (*rows, *found["collectives"]))
     if noisy:
         yield Text(

@@ -147,7 +147,8 @@ class Settings:
     trace: str | None = None
     """Folder of profiles; when not given, nothing is recorded."""
     trace_steps: str = "11:20"
-    """First and last step that are recorded; the one behind them is recorded with shapes."""
+    """First and last step that are recorded; those behind them are recorded with operators and
+    shapes."""
     resume: bool = False
     """Whether the run goes on from the last checkpoint, if there is one."""
 

@@ -45,6 +45,7 @@ from ..model.sharding import (
 )
 from ..model.sharding_plan import ShardingPlan
 from ..model.sharding_plan_file import read_plan
+from .dlrm_bench import read_parts
 from .dlrm_cache import cached
 from .dlrm_flow import DENSE_OPTIMIZERS, DlrmFlow, DlrmRun, activations, dense_layers
 from .dlrm_options import DlrmSizes, Options, options
@@ -79,7 +80,10 @@ def resolved(model: str | os.PathLike[str] | Model, given: Mapping[str, object])
     found = parse(load_model(model))
     chosen, sizes = options(found, given)
     placement = _placement(found, chosen, sizes)
-    return DlrmRun(found, chosen, sizes, placement)
+    parts = None
+    if chosen.bench is not None:
+        parts = read_parts(chosen.bench, found.name, chosen.dp, sizes.local_batch)
+    return DlrmRun(found, chosen, sizes, placement, parts)
 
 
 def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement:

@@ -12,6 +12,7 @@ from ..model.dlrm import Dense, Dlrm
 from ..model.messages import GRADIENT_ROW, Width
 from ..model.sharding import OPTIMIZERS, NpuKind, ShardPlacement, TableLoad
 from ..units import PS_PER_US
+from .dlrm_bench import Parts
 from .dlrm_options import DlrmSizes, Options
 from .program import Program
 
@@ -27,6 +28,8 @@ class DlrmRun:
     options: Options
     sizes: DlrmSizes
     placement: ShardPlacement
+    parts: Parts | None = None
+    """Measured parts of the step, if there are any."""
 
     @property
     def distributed(self) -> bool:
@@ -69,6 +72,8 @@ class DlrmFlow:
         self.inputs_after: list[int] = []
         self.copy_after: list[int] = []
         self.at: list[int] = []
+        self.summed: list[int] = []
+        """All-reduces of this iteration, where an optimizer step for all MLPs follows."""
 
     def iteration(self) -> None:
         """Forward and backward pass of one batch."""
@@ -76,6 +81,9 @@ class DlrmFlow:
         if run.options.host_us:
             length = int(run.options.host_us * PS_PER_US)
             self.at = [self.program.compute("data", self.at, duration_ps=length, host=True)]
+        self._part("data")
+        self._part("trainer")
+        self._part("inputs.distribute")
         inputs = self._inputs()
         looked = self._lookup(inputs)
         pooled = [] if self.alone else self._pool(looked)
@@ -84,17 +92,42 @@ class DlrmFlow:
         self._interact(self._pool(self.at) if self.alone else pooled)
         for layer in run.model.top:
             self._forward(layer)
+        self._part("loss.forward")
         for layer in reversed(run.model.top):
             self._backward(layer, first=False)
         self._interact_backward()
+        self._sum("top", (*run.model.interaction.layers, *run.model.top))
+        self._part("embedding.spread")
         arrived = self._gradients()
         self._update(arrived)
         self.at = arrived if self.alone else self.at
         for layer in reversed(self.bottoms):
             self._backward(layer, first=layer is run.model.bottom[0])
+        self._sum("bottom", run.model.bottom)
+        self._part("scores")
+        self._step()
         self.inputs_after = (
             self.inputs_after if run.options.pipelined else [*self.at, *self.updated["embedding"]]
         )
+
+    def _part(self, name: str) -> None:
+        """A measured part of the step, if there is one of that name."""
+        length = (self.run.parts or {}).get(name)
+        if length is not None:
+            self.at = [self.program.compute(name, self.at, duration_ps=length)]
+
+    def _sum(self, name: str, layers: Sequence[Dense]) -> None:
+        """The all-reduce of an MLP's gradients, where it is one for all of its layers."""
+        if self.run.parts is not None:
+            amount = self.run.reduced(sum(layer.parameters for layer in layers))
+            name = f"{name}.weight_gradient"
+            self.summed += self._collective(name, self.at, "all_reduce", amount)
+
+    def _step(self) -> None:
+        """The step of the MLPs' optimizer, where it is one for all layers."""
+        if self.run.parts is not None:
+            self.at, self.summed = [*self.at, *self.summed], []
+            self._part("optimizer")
 
     def _collective(
         self, name: str, deps: Sequence[int], kind: str, amount: int, group: str = ""
@@ -223,22 +256,30 @@ class DlrmFlow:
                 _moved(self.run, layer)[1] * self._samples(layer) * layer.outputs,
             )
             self._gemm(layer, "weight_gradient", (layer.outputs, layer.inputs))
-            mine = self.alone and layer in self.bottoms
-            amount = 0 if mine else self.run.reduced(layer.parameters)
-            reduced = self._collective(
-                f"{layer.name}.weight_gradient", self.at, "all_reduce", amount
-            )
-            self.updated[layer.name] = self._optimize(layer, reduced)
+            if self.run.parts is None:
+                self._reduce(layer)
             if not first:
                 self._gemm(layer, "input_gradient", (layer.inputs, layer.outputs))
+
+    def _reduce(self, layer: Dense) -> None:
+        """The all-reduce of a layer's gradient, and the layer's update."""
+        mine = self.alone and layer in self.bottoms
+        amount = 0 if mine else self.run.reduced(layer.parameters)
+        reduced = self._collective(f"{layer.name}.weight_gradient", self.at, "all_reduce", amount)
+        self.updated[layer.name] = self._optimize(layer, reduced)
 
     def _interact(self, pooled: Sequence[int]) -> None:
         """Starts when pooled rows and the bottom MLP's output are here; then the next batch's
         inputs may travel."""
-        shape, samples = self.run.model.interaction, self.run.sizes.local_batch
+        run = self.run
+        shape, samples = run.model.interaction, run.sizes.local_batch
         self.at = [*self.at, *pooled]
-        self._touch("interaction.forward", 2 * samples * shape.inputs)
-        self._meet("interaction.forward", times=1)
+        self._part("embedding.collect")
+        if "interaction.forward" in (run.parts or {}):
+            self._part("interaction.forward")
+        else:
+            self._touch("interaction.forward", 2 * samples * shape.inputs)
+            self._meet("interaction.forward", times=1)
         self.inputs_after = self.at
         for layer in shape.layers:
             self._forward(layer)
@@ -247,6 +288,9 @@ class DlrmFlow:
         shape, samples = self.run.model.interaction, self.run.sizes.local_batch
         for layer in reversed(shape.layers):
             self._backward(layer, first=False)
+        if "interaction.input_gradient" in (self.run.parts or {}):
+            self._part("interaction.input_gradient")
+            return
         self._meet("interaction.input_gradient", times=2)
         self._touch("interaction.input_gradient", 2 * samples * shape.inputs)
 

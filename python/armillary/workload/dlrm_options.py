@@ -95,6 +95,11 @@ class Options:
     """Activations, gathering of features and the update of the MLPs take time."""
     host_us: int = 0
     """Microseconds that the host works before each iteration, as for reading samples."""
+    bench: str | None = None
+    """A file of armillary bench with the parts of this model's step. The step is then as armillary
+    train does it: samples are made, lookups distributed, a loss computed and scores kept, all in
+    the time that was measured; gradients of each MLP are all-reduced together, and one optimizer
+    step follows. Instead of host-us."""
     bottom: Bottom = "shared"
     """shared: the bottom MLP is data-parallel; first: NPU 0 does it for the whole batch, holds no
     tables, and sends its output in the all-to-all."""
@@ -150,6 +155,9 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
     if chosen.bottom == "first":
         problems += _check_first(chosen)
     problems += _check_cache(chosen)
+    if chosen.bench is not None and (chosen.host_us or chosen.bottom == "first"):
+        other = "host_us" if chosen.host_us else "bottom first"
+        problems.append(Problem("", "bench", f"given together with {other}", "one of them"))
     if chosen.plan is not None and chosen.column_shards is not None:
         said = "given together with plan, which says how tables are split"
         problems.append(Problem("", "column_shards", said, "one of them"))

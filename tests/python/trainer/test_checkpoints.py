@@ -194,12 +194,13 @@ def test_random_kills_lose_no_more_than_the_steps_since_the_last_checkpoint(
 ) -> None:
     """Kills at random moments, of two processes that make a checkpoint every other step. Every run
     goes on from the last one, and the last run has the bits of one without kills. ARMILLARY_KILLS
-    is how often; 200 is the number of the acceptance."""
+    is how often; 200 is the number of the acceptance. ARMILLARY_SEED draws other moments."""
     kills = int(os.environ.get("ARMILLARY_KILLS", "3"))
+    seed = int(os.environ.get("ARMILLARY_SEED", "7"))
     settings = {**BASE, "batch": 32, "steps": 24, "checkpoint_every": 2, "resume": True}
     started.good(2, settings={**settings, "checkpoint": str(tmp_path / "whole")})
     wanted = digest(tmp_path / "whole")
-    drawn, done, number, resumed = random.Random(7), 0, 0, 0
+    drawn, done, number, resumed = random.Random(seed), 0, 0, 0
     while done < kills:
         folder = Folder(tmp_path / f"run-{number}")
         given = {**settings, "checkpoint": str(folder.path)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .run import Request, bench
+from .request import Request
+from .run import bench
 
 __all__ = ["Request", "bench"]

@@ -32,9 +32,15 @@ class Timing:
     """CPU time of the process over wall time, mean over the ranks."""
 
 
-def timed(work: Callable[[], object], world: World, *, together: bool = False) -> Timing:
+def timed(
+    work: Callable[[], object],
+    world: World,
+    *,
+    together: bool = False,
+    waited: Callable[[], float] | None = None,
+) -> Timing:
     """Times `work` on all ranks. `together`: work that ranks do with each other takes what the
-    slowest of them takes."""
+    slowest of them takes. `waited`: seconds so far that do not count."""
     work()
     begin = time.perf_counter()
     work()
@@ -44,10 +50,14 @@ def timed(work: Callable[[], object], world: World, *, together: bool = False) -
     cpu = 0.0
     for _ in range(REPEATS):
         world.gather(0)
+        other = waited() if waited is not None else 0.0
         began, wall = time.process_time(), time.perf_counter()
         for _ in range(count):
             work()
-        walls.append((time.perf_counter() - wall) / count)
+        spent = time.perf_counter() - wall
+        if waited is not None:
+            spent -= waited() - other
+        walls.append(spent / count)
         cpu += (time.process_time() - began) / count
     quarters = statistics.quantiles(walls, n=4)
     median = quarters[1]

@@ -1,5 +1,5 @@
 """What one process does: matrix products, streams over memory, embedding tables, an MLP and its
-optimizer, copies to a device, and the work of the host around them.
+optimizer, and copies to a device. Not here: the other parts of a training step (`parts.py`).
 
 Each function yields the measurements of its kind as rows. Rows have the columns that
 `armillary calibrate` reads (`calibrate/bench_file.py`). Products are those of the trainer's dense
@@ -70,7 +70,7 @@ def gemms(facts: Dlrm | None, samples: int, world: World) -> Iterator[Row]:
             found = timed(partial(product, torch.randn(m, k), torch.randn(n, k)), world)
         flops = 2 * batch * m * n * k
         row: Row = {"name": name, "batch": batch, "m": m, "n": n, "k": k, "dtype": "fp32"}
-        yield {**row, **_time(found), "gflops": flops / found.us / 1e3}
+        yield {**row, **timing(found), "gflops": flops / found.us / 1e3}
 
 
 def streams(world: World) -> Iterator[Row]:
@@ -148,17 +148,15 @@ def mlps(facts: Dlrm | None, samples: int, world: World) -> Iterator[Row]:
 
         found = timed(run, world)
         sizes = [[each.inputs, each.outputs] for each in part]
-        yield {"name": part[0].name.split(".")[0], "samples": samples, "layers": sizes} | _time(
+        yield {"name": part[0].name.split(".")[0], "samples": samples, "layers": sizes} | timing(
             found
         )
-    parameters = [torch.nn.Parameter(torch.randn(e.outputs, e.inputs)) for p in layers for e in p]
-    for each in parameters:
-        each.grad = torch.full_like(each, 1e-3)
-    count = sum(each.numel() for each in parameters)
-    optimizer = dense_optimizer(parameters, Settings(""))
-    found = timed(optimizer.step, world)
+    count = 2**22
+    parameters = [torch.nn.Parameter(torch.randn(count))]
+    parameters[0].grad = torch.full_like(parameters[0], 1e-3)
+    found = timed(dense_optimizer(parameters, Settings("")).step, world)
     # Weights, gradient and two numbers of state are read, all but the gradient written.
-    yield _rated({"op": "optimizer", "kernels": len(parameters), "bytes": count * 28}, found)
+    yield _rated({"op": "optimizer", "kernels": 1, "bytes": count * 28}, found)
 
 
 def _layers() -> list[tuple[Dense, ...]]:
@@ -184,20 +182,10 @@ def copies(world: World) -> Iterator[Row]:
                 yield _rated(row, timed(copy, world))
 
 
-def host(facts: Dlrm, samples: int, world: World) -> Iterator[Row]:
-    """What the host does for each batch of synthetic clicks, apart from the model."""
-    rows, pooling = [t.rows for t in facts.tables], [t.pooling for t in facts.tables]
-    drawn = Synthetic(
-        rows, pooling, seed=0, positive_rate=0.25, dense_features=facts.bottom[0].inputs
-    )
-    yield {"name": "data", "samples": samples} | _time(
-        timed(lambda: drawn.samples(0, samples), world)
-    )
-
-
 def _rated(row: Row, found: Timing) -> Row:
-    return {**row, **_time(found), "GBps": row["bytes"] / found.us / 1e3}
+    return {**row, **timing(found), "GBps": row["bytes"] / found.us / 1e3}
 
 
-def _time(found: Timing) -> Row:
+def timing(found: Timing) -> Row:
+    """The columns of a timing."""
     return {"us": found.us, "spread": found.spread, "busy": found.busy}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,13 @@ import torch
 
 from ...model.dlrm import Dlrm
 from ..world import World
-from . import clock, kernels
+from . import clock, kernels, parts
 from .collectives import KINDS, SIZES, collectives
+from .request import Request
 
 SCHEMA = "armillary.bench/1"
 
 Progress = Callable[[float, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked for."""
-
-    model: str | None
-    """The model whose shapes are timed; a sweep of shapes, when not given."""
-    batch: int
-    """Samples of a step, over all processes."""
-    threads: int | None = None
-    """Threads of each process; PyTorch's choice, when not given."""
 
 
 def bench(
@@ -41,7 +29,7 @@ def bench(
         torch.set_num_threads(request.threads)
     samples = max(1, request.batch // world.size)
     products = len(kernels.shapes(facts, samples))
-    parts: list[tuple[str, int, Iterator[dict[str, Any]]]] = [
+    kinds: list[tuple[str, int, Iterator[dict[str, Any]]]] = [
         ("gemms", products, kernels.gemms(facts, samples, world)),
         ("streams", 12, kernels.streams(world)),
         ("embeddings", 12 if facts is None else 2, kernels.embeddings(facts, samples, world)),
@@ -52,12 +40,11 @@ def bench(
             0 if world.size == 1 else 2 * len(KINDS) * len(SIZES) - len(SIZES),
             collectives(world),
         ),
+        ("parts", parts.count(facts, world), parts.parts(facts, request, world)),
     ]
-    if facts is not None:
-        parts.append(("host", 1, kernels.host(facts, samples, world)))
-    total, done = sum(count for _, count, _ in parts), 0
+    total, done = sum(count for _, count, _ in kinds), 0
     found: dict[str, Any] = {}
-    for name, _, rows in parts:
+    for name, _, rows in kinds:
         found[name] = []
         for row in rows:
             found[name].append(row)
@@ -70,7 +57,7 @@ def bench(
         "processes": world.size,
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        "model": request.model,
+        "model": facts.name if facts is not None else None,
         "batch": request.batch,
         "repeats": clock.REPEATS,
         **found,
