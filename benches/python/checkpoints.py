@@ -1,0 +1,193 @@
+"""What checkpoints cost a training, next to `torch.distributed.checkpoint`.
+
+    python benches/python/checkpoints.py --folder /path/on/a/disk
+
+One process trains a model with tables of 512 MB. Each way of writing a checkpoint takes turns:
+
+    whole        all rows, every bit; training goes on while they are written
+    changed      rows that were touched in the steps since the last one
+    fp16, int8   all rows with fewer bits
+    dcp          `torch.distributed.checkpoint.save`, which training waits for
+    dcp async    `async_save`: training waits for a copy
+
+Printed are medians: how long the call takes, how much longer the steps beside the writing take in
+all, how long it is until everything is on the disk, and the bytes. The first two add up to what a
+checkpoint costs the training."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.state_dict_saver import async_save, save
+
+from armillary.model.dlrm import Dense, Dlrm, EmbeddingTable, Interaction
+from armillary.trainer.checkpoint.folder import Folder
+from armillary.trainer.checkpoint.restore import dense_tensors, rank_tensors
+from armillary.trainer.checkpoint.saver import Saver
+from armillary.trainer.checkpoint.shards import shards_of, stored_tables
+from armillary.trainer.data import open_data
+from armillary.trainer.loop import Trainer
+from armillary.trainer.settings import Settings
+from armillary.trainer.world import World
+
+TABLES, ROWS, DIM = 16, 250_000, 32
+BATCH, BETWEEN = 2048, 20
+"""Samples of a step, and steps between two checkpoints."""
+
+Done = Callable[[], bool]
+
+
+def facts() -> Dlrm:
+    """The model."""
+    width = DIM * (TABLES + 1)
+    return Dlrm(
+        name="checkpoints",
+        tables=tuple(EmbeddingTable(f"t{each}", ROWS, DIM, 1) for each in range(TABLES)),
+        bottom=(Dense("bottom.0", 13, DIM),),
+        interaction=Interaction("concat", TABLES + 1, DIM, width, width),
+        top=(Dense("top.0", width, 64), Dense("top.1", 64, 1)),
+        flow="neo",
+        local_batch=BATCH,
+        width=4,
+        gradient_width=4,
+        embedding_width=4,
+    )
+
+
+class Ours:
+    """Checkpoints of this package."""
+
+    def __init__(self, trainer: Trainer, folder: Path, precision: str | None, whole: bool) -> None:
+        tables = trainer.embeddings
+        self.saver = Saver(
+            Folder(folder),
+            trainer.world,
+            shards_of(tables, 0, 1),
+            stored_tables(tables),
+            precision=precision,
+        )
+        self.trainer, self.whole, self.step = trainer, whole, 0
+
+    def begin(self) -> Done:
+        """Begins a checkpoint; the result says whether it is written."""
+        if self.whole:
+            self.saver.base = None
+        self.step += 1
+        extra = {**rank_tensors(self.trainer), **dense_tensors(self.trainer)}
+        self.saver.save(self.step, extra, {})
+        thread = self.saver._thread
+        assert thread is not None
+        return lambda: not thread.is_alive()
+
+    def bytes(self) -> int:
+        """Bytes written so far."""
+        return self.saver.report.bytes
+
+    def end(self) -> None:
+        """Gives the folder back."""
+        self.saver.settle()
+        self.saver.close()
+
+
+class Theirs:
+    """Checkpoints of PyTorch."""
+
+    def __init__(self, trainer: Trainer, folder: Path, asynchronous: bool) -> None:
+        self.trainer, self.folder, self.asynchronous, self.step = trainer, folder, asynchronous, 0
+
+    def begin(self) -> Done:
+        """Begins a checkpoint; the result says whether it is written."""
+        state = {
+            "tables": self.trainer.embeddings.state_dict(),
+            "parts": self.trainer.model.parts.state_dict(),
+        }
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.step += 1
+        if not self.asynchronous:
+            save(state, checkpoint_id=str(self.folder), no_dist=True)
+            return lambda: True
+        future: Any = async_save(state, checkpoint_id=str(self.folder), no_dist=True)
+        return lambda: bool(future.done())
+
+    def bytes(self) -> int:
+        """Bytes written so far."""
+        files = self.folder.rglob("*") if self.folder.exists() else ()
+        return self.step * sum(each.stat().st_size for each in files if each.is_file())
+
+    def end(self) -> None:
+        """Removes the files."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Takes turns and prints a table."""
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("--folder", help="where checkpoints go; a temporary folder by default")
+    asked.add_argument("--rounds", type=int, default=3)
+    given = asked.parse_args()
+    torch.set_num_threads(1)
+    settings = Settings("checkpoints", batch=BATCH, steps=2**40, threads=1)
+    trainer = Trainer(settings, facts(), World())
+    source, _ = open_data(replace(settings, eval_samples=16), facts())
+    read = source.parts(BATCH, 0, 1)
+    parts = cycle([next(read) for _ in range(BETWEEN)])
+
+    def step() -> float:
+        begin = time.perf_counter()
+        trainer.step(next(parts), 1.0)
+        return time.perf_counter() - begin
+
+    with tempfile.TemporaryDirectory(dir=given.folder) as place:
+        root = Path(place)
+        ways: dict[str, Callable[[], Ours | Theirs]] = {
+            "whole": lambda: Ours(trainer, root / "whole", None, True),
+            "changed": lambda: Ours(trainer, root / "changed", None, False),
+            "fp16": lambda: Ours(trainer, root / "fp16", "fp16", True),
+            "int8": lambda: Ours(trainer, root / "int8", "int8", True),
+            "dcp": lambda: Theirs(trainer, root / "dcp", False),
+            "dcp async": lambda: Theirs(trainer, root / "dcp", True),
+        }
+        print(f"{TABLES} tables of {ROWS:,} x {DIM}; {BETWEEN} steps of {BATCH} between; seconds")
+        print(f"{'':10} {'call':>8} {'steps':>8} {'training':>8} {'written':>8} {'MB':>8}")
+        for name, make in ways.items():
+            rows = measured(make(), step, given.rounds)
+            call, slower, written, size = (
+                statistics.median(each) for each in zip(*rows, strict=True)
+            )
+            total = call + slower
+            print(f"{name:10} {call:8.3f} {slower:8.3f} {total:8.3f} {written:8.3f} {size:8.1f}")
+
+
+def measured(
+    way: Ours | Theirs, step: Callable[[], float], rounds: int
+) -> list[tuple[float, float, float, float]]:
+    """Seconds of the call, that steps took longer, until it is written; MB. The first checkpoint
+    doesn't count."""
+    found = []
+    for number in range(rounds + 1):
+        alone = statistics.median(step() for _ in range(BETWEEN))
+        before, begin = way.bytes(), time.perf_counter()
+        done = way.begin()
+        call, slower = time.perf_counter() - begin, 0.0
+        while not done():
+            slower += step() - alone
+        written = time.perf_counter() - begin
+        if number:
+            size = (way.bytes() - before) / 1e6
+            found.append((call, max(0.0, slower), written, size))
+    way.end()
+    return found
+
+
+if __name__ == "__main__":
+    main()
