@@ -20,9 +20,10 @@ from .. import _core
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..units import PPM, PS_PER_US
+from .alone import alone, fitted, times
 from .fit import FittedParameter
 from .kernel_tables import Kernel
-from .search import WIDE, ParameterSearch, outliers
+from .search import ParameterSearch, outliers
 
 UNITS = {
     "V100": 80,
@@ -104,7 +105,7 @@ class Bench:
     def times(self, values: Mapping[str, float]) -> list[float]:
         """us of each kernel alone, with parameters set to `values`."""
         core = self.platform.changed({**self.settings(values), "npu.launch": "0 ns"})._core
-        return [max(_run(each, core), 1e-6) for each in self._workloads]
+        return times(self._workloads, core)
 
     @cached_property
     def _narrow(self) -> list[str]:
@@ -137,36 +138,17 @@ class Bench:
 
     @cached_property
     def _workloads(self) -> list[_core.Workload]:
-        return [_alone(kernel, self.platform.npus) for kernel in self.kernels]
+        return [_workload(kernel, self.platform.npus) for kernel in self.kernels]
 
 
-def _alone(kernel: Kernel, npus: int) -> _core.Workload:
-    """A workload of nothing but `kernel`, on every NPU; they are alike, so one is simulated."""
+def _workload(kernel: Kernel, npus: int) -> _core.Workload:
     program = _core.Program()
     if kernel.shape is not None:
         batch, m, n, k, width = kernel.shape
         program.gemm("kernel", [], m=m, n=n, k=k, batch=batch, width=width)
     else:
         program.compute("kernel", [], operations=0, bytes=kernel.bytes, kernel=kernel.kind)
-    return _core.Workload.listed("kernel", [program], [0] * npus, [], [], None, [])
-
-
-def _run(workload: _core.Workload, platform: _core.Platform) -> float:
-    return (
-        _core.simulate(
-            workload=workload,
-            platform=platform,
-            backend="analytical",
-            fold=True,
-            seed=0,
-            detail=False,
-            timeline=None,
-            ranks=(),
-            capture=None,
-            progress=None,
-        ).step_ps
-        / PS_PER_US
-    )
+    return alone("kernel", program, npus)
 
 
 def calibrate_kernels(
@@ -202,7 +184,14 @@ def _fit(
     }
     intervals = {key: search.interval(key, values, 1.005) for key in kept}
     made = tuple(
-        _parameter(key, now[key], best.get(key, now[key]), intervals.get(key)) for key in moving
+        fitted(
+            key,
+            "us" if key == START else "",
+            now[key],
+            best.get(key, now[key]),
+            intervals.get(key),
+        )
+        for key in moving
     )
     before, after = bench.times({}), bench.times(best)
     logs = [math.log(ours / theirs) for ours, theirs in zip(after, bench.measured, strict=True)]
@@ -237,14 +226,6 @@ def _doubts(name: str, made: Sequence[FittedParameter]) -> Iterator[str]:
                 f"{_short(key)} is at its limit: kernels were as fast as {peak}, or faster; is "
                 "this the right NPU?"
             )
-
-
-def _parameter(
-    key: str, given: float, fitted: float, interval: tuple[float, float] | None
-) -> FittedParameter:
-    low, high = interval or (0.0, math.inf)
-    found = low > fitted / WIDE and high < fitted * WIDE
-    return FittedParameter(key, "us" if key == START else "", given, fitted, low, high, found)
 
 
 def _short(key: str) -> str:

@@ -19,11 +19,13 @@ from functools import cached_property
 from .. import _core, nccl
 from ..platform import Platform
 from ..units import GB, PS_PER_US
+from .alone import alone, fitted, times
 from .fit import FittedParameter, Residual
 from .logs import MeasuredTable
-from .search import WIDE, ParameterSearch, outliers
+from .search import ParameterSearch, outliers
 
 BANDWIDTH, LATENCY = "links[0].bandwidth", "links[0].latency"
+_UNITS = {BANDWIDTH: "GB/s", LATENCY: "us"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class _Case:
     def simulated(self, values: Mapping[str, float]) -> list[float]:
         """us of each point."""
         core = self.platform.changed(_settings(values))._core
-        return [max(_run(each, core), 1e-6) for each in self._workloads]
+        return times(self._workloads, core)
 
     @cached_property
     def _coefficients(self) -> list[tuple[float, float, float]]:
@@ -70,8 +72,7 @@ class _Case:
     @cached_property
     def _workloads(self) -> list[_core.Workload]:
         return [
-            _alone(table.collective, nccl.measured_bytes(table.collective, size, table.ranks), n)
-            for n in (self.platform.npus,)
+            _workload(table, size, self.platform.npus)
             for table in self.tables
             for size, _ in table.points
         ]
@@ -87,16 +88,8 @@ def calibrate_links(platform: Platform, tables: Sequence[MeasuredTable]) -> Link
     case = _Case(tuple(tables), platform)
     search = ParameterSearch([case], given)
     best = search.descend(list(given))
-    intervals = {key: search.interval(key, best, 1.005) for key in given}
     made = tuple(
-        FittedParameter(
-            key,
-            "us" if key == LATENCY else "GB/s",
-            given[key],
-            best[key],
-            *intervals[key],
-            intervals[key][0] > best[key] / WIDE and intervals[key][1] < best[key] * WIDE,
-        )
+        fitted(key, _UNITS[key], given[key], best[key], search.interval(key, best, 1.005))
         for key in given
     )
     before, after = case.simulated(given), case.simulated(best)
@@ -112,29 +105,11 @@ def calibrate_links(platform: Platform, tables: Sequence[MeasuredTable]) -> Link
 
 
 def _settings(values: Mapping[str, float]) -> dict[str, object]:
-    units = {BANDWIDTH: "GB/s", LATENCY: "us"}
-    return {key: f"{value:.6f} {units[key]}" for key, value in values.items()}
+    return {key: f"{value:.6f} {_UNITS[key]}" for key, value in values.items()}
 
 
-def _alone(kind: str, size: int, npus: int) -> _core.Workload:
+def _workload(table: MeasuredTable, size: int, npus: int) -> _core.Workload:
     program = _core.Program()
-    program.collective(kind, [], kind, size, "")
-    return _core.Workload.listed(kind, [program], [0] * npus, [], [], None, [])
-
-
-def _run(workload: _core.Workload, platform: _core.Platform) -> float:
-    return (
-        _core.simulate(
-            workload=workload,
-            platform=platform,
-            backend="analytical",
-            fold=True,
-            seed=0,
-            detail=False,
-            timeline=None,
-            ranks=(),
-            capture=None,
-            progress=None,
-        ).step_ps
-        / PS_PER_US
-    )
+    amount = nccl.measured_bytes(table.collective, size, table.ranks)
+    program.collective(table.collective, [], table.collective, amount, "")
+    return alone(table.collective, program, npus)
