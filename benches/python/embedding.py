@@ -6,8 +6,9 @@
 A step is the lookup of all tables, then gradients and update. All see the same batches. Times are
 medians of CPU time, because wall time is noise on shared machines; `--threads 2` prints the least
 wall time. The line `memory` has, for our own tables, the time of the backward pass, that of a plain
-loop which reads and writes the same rows (`random_rows.py`), and the second in percent of the
-first. GB/s counts rows, read once forward, read and written once backward, by FBGEMM's formula:
+loop which reads and writes the same rows and reads the same gradients (`row_updates.py`), and the
+second in percent of the first; `--peers memory` prints nothing else. GB/s counts rows, read once
+forward, read and written once backward, by FBGEMM's formula:
 3 x samples x tables x columns x (4 + lookups x bytes)."""
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
-import random_rows
+import row_updates
 import torch
 from numpy.typing import NDArray
 
@@ -218,7 +219,7 @@ def memory(shape: Shape, optimizer: str, inputs: list[NDArray[np.int64]]) -> tup
         start = time.process_time()
         out.backward(grad)
         spent = (time.process_time() - start) * 1e3
-        pairs.append((spent, random_rows.milliseconds(tables, indices)))
+        pairs.append((spent, row_updates.milliseconds(tables, indices, shape.pooling)))
     return tuple(np.median(pairs[1:], 0).tolist())
 
 
@@ -255,6 +256,8 @@ def main() -> None:
         grad = torch.randn(shape.samples, shape.tables * shape.dim)
         print(f"\n{shape}, {options.optimizer}")
         for name in options.peers.split(","):
+            if name == "memory":
+                continue
             if name.endswith("stochastic") and shape.dtype == "float32":
                 continue
             try:
