@@ -4,20 +4,22 @@
 //! Over `n = g N` members, `g` in each of `N` nodes, with `S` the larger of a member's two buffers:
 //!
 //! ```text
-//! pairwise   start + (g-1) peer + (n-g) network peer
+//! pairwise   start + ceil((g-1)/16) peer + (n-g) network peer
 //!            + max(S (g-1)/n / link, S (n-g)/n / network)
-//! PXN        start + g peer + (N-1) ceil(g / pxn) network peer
+//! PXN        start + (ceil((g-1)/16) + 1) peer + (N-1) ceil(g / pxn) network peer
 //!            + max((S (g-1)/n + handed) / link, S (n-g)/n / network)
 //! handed     S (n-g)/n (g-1)/g
-//! send       p2p_overhead + peer + bytes / link, or bytes / min(network, p2p_bandwidth_max)
+//! send       p2p_overhead + bytes / link, or bytes / min(network, p2p_bandwidth_max)
 //! ```
 //!
-//! `peer` is `peer_latency`. With PXN a GPU hands a message for another node over NVLink to the GPU
-//! of its own node that is on the receiver's rail. That GPU's card sends up to `pxn` messages to a
-//! receiver as one, and none cross rails. Without PXN, messages that cross rails get
-//! `cross_rail_efficiency` of the network. With PXN a root that scatters reaches all cards of its
-//! node. Not here: the meaning of the parameters (crate `platform`), the choice of an algorithm
-//! (`time.rs`).
+//! `peer` is `peer_latency`. Within a node a kernel serves 16 peers at once: NCCL has up to 32
+//! channels for sends and gives each peer two. A network's card takes one message after the other.
+//! `network` is divided by `1 + scale_loss (ceil(log2 N) - 1)`. With PXN a GPU hands a message for
+//! another node over NVLink to the GPU of its own node that is on the receiver's rail. That GPU's
+//! card sends up to `pxn` messages to a receiver as one, and none cross rails. Without PXN, messages
+//! that cross rails get `cross_rail_efficiency` of the network. With PXN a root that scatters
+//! reaches all cards of its node. Not here: the meaning of the parameters (crate `platform`), the
+//! choice of an algorithm (`time.rs`).
 //!
 //! Source: S. Jeaugey and others, "Doubling all2all performance with NVIDIA Collective
 //! Communication Library 2.12" (NVIDIA, 2022). When it is used: NVIDIA/nccl issues 918 and 1189.
@@ -31,17 +33,15 @@ use topology::Fabric;
 use units::{Ratio, Span};
 
 /// The time of a message alone, from one rank to another whose outermost difference is in dimension
-/// `dim` of the fabric: `p2p_overhead + peer_latency + bytes / (efficiency bandwidth)`, with at
-/// most `p2p_bandwidth_max` between nodes, and later by what its way is longer than to the nearest
-/// node. `None` where the dimension does not exist, and on a graph without dimensions, because only
-/// the network knows its routes.
+/// `dim` of the fabric: `p2p_overhead + bytes / (efficiency bandwidth)`, with at most
+/// `p2p_bandwidth_max` between nodes, and later by what its way is longer than to the nearest node.
+/// `None` where the dimension does not exist, and on a graph without dimensions, because only the
+/// network knows its routes.
 pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Option<Span> {
     let near = (dim as usize) < place::node_dims(fabric);
-    let (pair, efficiency, most) = match (near, &library.network) {
-        (true, _) => (library.node.peer_latency, library.node.efficiency, None),
-        (false, Some(network)) => {
-            (network.peer_latency, network.efficiency, network.p2p_bandwidth_max)
-        }
+    let (efficiency, most) = match (near, &library.network) {
+        (true, _) => (library.node.efficiency, None),
+        (false, Some(network)) => (network.efficiency, network.p2p_bandwidth_max),
         _ => return None,
     };
     let link = match fabric {
@@ -51,7 +51,6 @@ pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Opti
     let stream = link.as_gb_per_s() * efficiency.as_f64();
     let bandwidth = most.map_or(stream, |most| stream.min(most.as_gb_per_s()));
     let time = library.p2p_overhead.as_us()
-        + pair.as_us()
         + place::extra(fabric, dim as usize)
         + Call::carry(bytes as f64, bandwidth);
     Some(Span::from_us(time))
@@ -76,6 +75,9 @@ pub fn transport(library: &Library, fabric: &Fabric, dim: u32) -> Span {
     };
     step.saturating_sub(latency.unwrap_or_default())
 }
+
+/// Peers within a node that are served at once.
+const AT_ONCE: f64 = 16.0;
 
 /// What goes between nodes: us of its messages, us of its bytes, bytes that a member hands on in
 /// its own node before.
@@ -112,7 +114,7 @@ impl Call<'_> {
             0.0
         };
         let us = self.library.call_overhead.as_us()
-            + (g - 1.0) * node.peer_latency.as_us()
+            + ((g - 1.0) / AT_ONCE).ceil() * node.peer_latency.as_us()
             + far.waits
             + inside.max(far.carried);
         // Of a gather or scatter the root's port sets the time; another member sends its own part.
@@ -128,11 +130,16 @@ impl Call<'_> {
         }
     }
 
+    /// GB/s of a member's share of the network in an all-to-all.
+    fn all_to_all_bandwidth(&self, network: &Between) -> f64 {
+        self.place.network_pairs * network.all_to_all_efficiency.as_f64() / self.scale_loss(network)
+    }
+
     /// Every member sends to every one of the other nodes by its own card.
     fn across(&self, network: &Between) -> Far {
         let (g, _, n) = self.counts();
         let bytes = self.size * (n - g) / n;
-        let bandwidth = self.place.network_pairs * network.all_to_all_efficiency.as_f64();
+        let bandwidth = self.all_to_all_bandwidth(network);
         let crossing = network.cross_rail_efficiency.map_or(1.0, Ratio::as_f64);
         let carried = Call::carry(bytes, bandwidth)
             .max(Call::carry(bytes * (g - 1.0) / g, bandwidth * crossing));
@@ -153,10 +160,7 @@ impl Call<'_> {
         let each =
             network.peer_latency.as_us() + shortness(network, self.size / n * g.min(together));
         let cards = if self.kind == CollectiveKind::Scatter { g } else { 1.0 };
-        let carried = Call::carry(
-            bytes,
-            self.place.network_pairs * network.all_to_all_efficiency.as_f64() * cards,
-        );
+        let carried = Call::carry(bytes, self.all_to_all_bandwidth(network) * cards);
         // A message is handed on while others are sent: one pair more, not each.
         Far {
             waits: self.library.node.peer_latency.as_us()

@@ -1,5 +1,7 @@
 //! Rings in a node without a switch: the most Hamiltonian cycles over the members' direct links
-//! that fit at the same time.
+//! that fit at the same time. Where there is none, a tree over the widest links that join all
+//! members. NCCL builds chains and trees there: five GPUs of a DGX-1 have the chain 4, 0, 3, 2, 1
+//! of double links.
 //!
 //! A wide link counts as several of the narrowest one. Used both ways, each cycle is two rings. A
 //! DGX-1 has 3 cycles over all 8 GPUs, 2 over a quad, 1 over 3 or 6. Source of the links:
@@ -20,6 +22,17 @@ pub(super) struct Rings {
     pub cycles: Vec<Vec<u32>>,
     /// What all rings of a member carry one way, GB/s; 0 without any.
     pub bandwidth: f64,
+    /// The parent of each position but the first in a tree of direct links, as (position, parent);
+    /// empty with rings, and where direct links don't join all members.
+    pub tree: Vec<(u32, u32)>,
+    /// The narrowest link of this tree, GB/s; 0 without one.
+    pub tree_bandwidth: f64,
+}
+
+impl Rings {
+    fn of(cycles: Vec<Vec<u32>>, bandwidth: f64) -> Rings {
+        Rings { cycles, bandwidth, tree: Vec::new(), tree_bandwidth: 0.0 }
+    }
 }
 
 /// The rings of `members`, NPUs of `graph`.
@@ -28,10 +41,10 @@ pub(super) fn pack(graph: &GraphFabric, members: &[u32]) -> Rings {
     let width = widths(graph, members);
     let narrowest = width.iter().flatten().copied().filter(|&w| w > 0).min();
     let Some(unit) = narrowest.filter(|_| (2..=MOST).contains(&n)) else {
-        return Rings { cycles: Vec::new(), bandwidth: 0.0 };
+        return Rings::of(Vec::new(), 0.0);
     };
     if n == 2 {
-        return Rings { cycles: vec![vec![0, 1]], bandwidth: width[0][1] as f64 / GIGA };
+        return Rings::of(vec![vec![0, 1]], width[0][1] as f64 / GIGA);
     }
     let mut left: Vec<Vec<u64>> =
         width.iter().map(|row| row.iter().map(|w| w / unit).collect()).collect();
@@ -44,7 +57,28 @@ pub(super) fn pack(graph: &GraphFabric, members: &[u32]) -> Rings {
         &mut [true].into_iter().chain(vec![false; n - 1]).collect(),
     );
     let bandwidth = 2.0 * search.best.len() as f64 * unit as f64 / GIGA;
-    Rings { cycles: search.best, bandwidth }
+    let rings = Rings::of(search.best, bandwidth);
+    if rings.cycles.is_empty() { widest_tree(&width) } else { rings }
+}
+
+/// No rings, and the spanning tree whose narrowest link is as wide as can be: from the first
+/// member, always the widest link to one that is not in it yet (Prim).
+fn widest_tree(width: &[Vec<u64>]) -> Rings {
+    let none = Rings::of(Vec::new(), 0.0);
+    let n = width.len();
+    let (mut inside, mut tree, mut narrowest) = (vec![0], Vec::new(), u64::MAX);
+    while inside.len() < n {
+        let outside = (0..n).filter(|at| !inside.contains(at));
+        let links = outside.flat_map(|at| inside.iter().map(move |&from| (from, at)));
+        let widest = links.max_by_key(|&(from, at)| (width[from][at], n - from, n - at));
+        let Some((from, at)) = widest.filter(|&(from, at)| width[from][at] > 0) else {
+            return none;
+        };
+        narrowest = narrowest.min(width[from][at]);
+        tree.push((at as u32, from as u32));
+        inside.push(at);
+    }
+    Rings { tree, tree_bandwidth: narrowest as f64 / GIGA, ..none }
 }
 
 /// Bytes per second between every two members, both ways.

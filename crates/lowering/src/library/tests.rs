@@ -220,12 +220,70 @@ fn rings_of_a_cube_mesh() {
     let count = |n: u32| rings::pack(graph, &(0..n).collect::<Vec<_>>());
     let bandwidths: Vec<f64> = [2, 3, 4, 6, 8].into_iter().map(|n| count(n).bandwidth).collect();
     assert_eq!(bandwidths, [25.0, 50.0, 100.0, 50.0, 150.0]);
-    assert!(count(5).cycles.is_empty(), "GPU 4 is joined to GPU 0 only");
+    let five = count(5);
+    assert!(five.cycles.is_empty(), "GPU 4 is joined to GPU 0 only");
+    assert_eq!(five.tree, [(3, 0), (4, 0), (2, 3), (1, 2)], "the chain 4, 0, 3, 2, 1");
+    assert_eq!(five.tree_bandwidth, 50.0, "double links");
     for cycle in count(8).cycles {
         let mut sorted = cycle.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..8).collect::<Vec<_>>());
     }
+}
+
+/// Five GPUs of a DGX-1 have no ring. Large: a tree of double links, at half of 50 GB/s and the
+/// library's parts of it; an all-gather goes through the host.
+#[test]
+fn five_of_a_cube_mesh_build_a_tree() {
+    let search = [std::path::PathBuf::from("../../systems")];
+    let five = load("dgx1-v100", &search).expect("the preset");
+    let Fabric::Graph(graph) = &five.fabric else { panic!("a graph") };
+    let library = five.library.as_ref().expect("has one");
+    let shape = Shape::Lines(vec![crate::shape::Line { dim: 0, stride: 1, size: 5 }]);
+    let place = Placement::of(&Fabric::Graph(graph.clone()), &shape, |_| true);
+    let bytes = 1u64 << 30;
+    let reduced = predict(library, &place, CollectiveKind::AllReduce, bytes).expect("has a way");
+    assert_eq!(reduced.name(), "Tree Simple");
+    let node = &library.node;
+    let rate = 0.5 * 50.0 * node.efficiency.as_f64() * node.tree_efficiency.as_f64();
+    let start = library.call_overhead.as_us() + node.simple_overhead.as_us();
+    let expected = start + 2.0 * 4.0 * node.step_latency[2].as_us() + bytes as f64 / rate / 1e3;
+    assert!((us(&reduced) / expected - 1.0).abs() < 1e-6, "{reduced:?} {expected}");
+    let gathered = predict(library, &place, CollectiveKind::AllGather, bytes / 5).expect("a way");
+    let host = node.host_bandwidth.expect("has one").as_gb_per_s();
+    assert!(us(&gathered) > 0.8 * bytes as f64 / host / 1e3);
+}
+
+/// Trees of a node that reach 8 GB/s of 4 * 100 GB/s: half of it over three nodes and more, all of it
+/// over two.
+#[test]
+fn trees_have_a_limited_number_of_channels() {
+    let network = "  network: {efficiency: 0.9, step_latency: [5 ms, 5 ms, 5 ms], tree_level_latency: [1 us, 1 us, 1 us], ll_efficiency: [0.5, 0.9], tree_bandwidth_max: 8 GB/s}\n";
+    let bytes = 1u64 << 26;
+    for (nodes, rate) in [(2, 8.0), (4, 4.0)] {
+        let found = ask(
+            &platform(&format!("Switch(4)_Switch({nodes})"), network),
+            CollectiveKind::AllReduce,
+            bytes,
+        );
+        assert_eq!(found.algorithm, Algorithm::Tree);
+        let expected = bytes as f64 / rate / 1e3;
+        assert!((us(&found) / expected - 1.0).abs() < 5e-3, "{found:?} {expected}");
+    }
+}
+
+/// Rings over 8 nodes with a loss of 0.25: 1.5 times the bytes' time on two.
+#[test]
+fn many_nodes_slow_rings() {
+    let network = "  network: {efficiency: 0.5, step_latency: [1 us, 1 us, 1 us], ll_efficiency: [0.5, 0.9], scale_loss: 0.25}\n";
+    let mut slow = platform("Switch(4)_Switch(8)", network);
+    if let Fabric::Stacked(dims) = &mut slow.fabric {
+        dims[1].bandwidth = units::Bandwidth(10_000_000_000);
+    }
+    let found = ask(&slow, CollectiveKind::AllGather, 1 << 30);
+    let bytes = 31.0 * (1u64 << 30) as f64;
+    let expected = bytes / (4.0 * 10.0 * 0.5 / 1.5) / 1e3;
+    assert!((us(&found) / expected - 1.0).abs() < 1e-3, "{found:?} {expected}");
 }
 
 /// Every preset with a library, printed and read again, is the same platform.

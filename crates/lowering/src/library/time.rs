@@ -7,10 +7,14 @@
 //! ring       start + (steps - network steps) step
 //!            + overlapped(network steps * network step, S w / min(ring, g network))
 //! tree       start + 2 ((g - 1) step + ceil(log2 N) level)
-//!            + S / min(ring tree / 2, g network (N = 2: 1, else 1/2))
+//!            + S / min(ring tree / 2, min(g network, most) (N = 2: 1, else 1/2))
 //! NVLS       start + latency + ramp sqrt(S / MiB) + S (1 + 1/g) / link
 //! overlapped (a, b) = (a^4 + b^4)^(1/4): two at the same time take little more than the longer one
 //! ```
+//!
+//! In a ring, `network` is divided by `1 + scale_loss (ceil(log2 N) - 1)`. Without a ring of direct
+//! links, a tree over these links has half of its narrowest link, as NCCL counts (a chain carries
+//! the buffer up and down).
 //!
 //! All-to-all, gather, scatter and single sends are in `pairwise.rs`. A collective of no bytes is a
 //! call: `call_overhead` (NCCL drops it before it gets that far).
@@ -193,6 +197,25 @@ impl Call<'_> {
         place.link * reached * open / (1.0 + fill / (2.0 * g - 2.0))
     }
 
+    /// GB/s that the trees of a node have instead of its rings: the same links, or without a ring
+    /// those of a tree over direct links.
+    fn tree_bandwidth(&self, protocol: Protocol) -> f64 {
+        let node = &self.library.node;
+        match self.place.rings.as_ref().filter(|rings| rings.cycles.is_empty()) {
+            Some(rings) => {
+                let reached = node.efficiency.as_f64() * share(&node.ll_efficiency, protocol);
+                rings.tree_bandwidth * reached
+            }
+            None => self.ring_bandwidth(protocol),
+        }
+    }
+
+    /// What rings and all-to-alls over the network are slower on many nodes than on two: a ring is
+    /// as slow as its slowest link.
+    pub(super) fn scale_loss(&self, network: &Between) -> f64 {
+        1.0 + network.scale_loss.map_or(0.0, Ratio::as_f64) * (self.levels() - 1.0).max(0.0)
+    }
+
     /// GB/s of the network of a node.
     fn network_bandwidth(&self, protocol: Protocol) -> f64 {
         let of_node = |n: &Between| n.efficiency.as_f64() * share(&n.ll_efficiency, protocol);
@@ -224,7 +247,8 @@ impl Call<'_> {
         );
         let mut bandwidth = self.ring_bandwidth(protocol);
         if nodes > 1.0 {
-            bandwidth = bandwidth.min(self.network_bandwidth(protocol));
+            let slower = self.library.network.as_ref().map_or(1.0, |b| self.scale_loss(b));
+            bandwidth = bandwidth.min(self.network_bandwidth(protocol) / slower);
         }
         let bytes = self.size * wire;
         let us = self.start(protocol) + inside + overlapped(far, Call::carry(bytes, bandwidth));
@@ -242,7 +266,8 @@ impl Call<'_> {
         } else {
             0.5 * network.tree_efficiency.as_f64()
         };
-        self.network_bandwidth(protocol) * part_of
+        let all = self.network_bandwidth(protocol);
+        network.tree_bandwidth_max.map_or(all, |most| all.min(most.as_gb_per_s())) * part_of
     }
 
     /// Microseconds of a level of a tree between nodes.
@@ -268,7 +293,7 @@ impl Call<'_> {
     fn tree(&self, protocol: Protocol) -> Way {
         let (g, nodes, _) = self.counts();
         let mut bandwidth =
-            0.5 * self.ring_bandwidth(protocol) * self.library.node.tree_efficiency.as_f64();
+            0.5 * self.tree_bandwidth(protocol) * self.library.node.tree_efficiency.as_f64();
         if nodes > 1.0 {
             bandwidth = bandwidth.min(self.trees(protocol));
         }

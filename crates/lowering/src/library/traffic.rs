@@ -19,7 +19,8 @@
 //!   messages along the rail.
 //! - *Gather* and *scatter*: the root's messages, eight at a time. A member reports that it is
 //!   ready (gather) or has received (scatter).
-//! - On a graph of direct links everything goes both ways round the cycles found in it.
+//! - On a graph of direct links everything goes both ways round the cycles found in it, or, where
+//!   there is none, an all-reduce up and down a tree of links.
 //!
 //! Source: NVIDIA/nccl, `src/graph` (rings, trees, `connect.cc`), `src/device`.
 //!
@@ -71,7 +72,14 @@ impl Traffic<'_> {
         let mut rounds = Rounds::open(self.positions(), alike);
         match wires {
             _ if self.bytes() == 0 => {}
-            Wires::Graph { .. } => self.over_graph(&mut rounds, self.count(wires)),
+            Wires::Graph { .. } => match &self.place.rings {
+                Some(rings)
+                    if self.prediction.algorithm == Algorithm::Tree && !rings.tree.is_empty() =>
+                {
+                    self.over_tree(&mut rounds, &rings.tree, self.count(wires));
+                }
+                _ => self.over_graph(&mut rounds, self.count(wires)),
+            },
             Wires::Dim(dim) if rooted => self.rooted(&mut rounds, dim),
             Wires::Dim(dim) if self.pairs() => self.pairwise(&mut rounds, dim),
             Wires::Dim(dim) => self.pipelined(&mut rounds, dim, self.count(wires)),
@@ -191,6 +199,20 @@ impl Traffic<'_> {
             let (there, back) = if gather { (0, each) } else { (each, 0) };
             rounds.push(group.iter().map(down(there)).collect());
             rounds.push(group.iter().map(up(back)).collect());
+        }
+    }
+
+    /// Up and down every link of a tree: each carries the buffer once in both directions.
+    fn over_tree(&self, rounds: &mut Rounds, tree: &[(u32, u32)], count: u32) {
+        // All members together send the buffer over both directions of all links.
+        let all = u128::from(self.bytes()) * u128::from(self.positions());
+        let each = (all / (2 * tree.len() as u128)).min(u128::from(u64::MAX)) as u64;
+        for round in 0..count {
+            let bytes = part(each, round, count);
+            let both = |&(child, parent): &(u32, u32)| {
+                [(child, parent), (parent, child)].map(|(from, to)| Message { from, to, bytes })
+            };
+            rounds.push(tree.iter().flat_map(both).collect());
         }
     }
 

@@ -134,11 +134,11 @@ section! {
         pub ll_efficiency: [Ratio; 2], required PARTS, was ["share"];
         /// Part of that bandwidth that trees reach.
         pub tree_efficiency: Ratio, default Ratio::ONE, was ["tree"];
-        /// Time of each peer in an all-to-all, and of a send.
+        /// Time of each 16 peers in an all-to-all, which are served at once.
         pub peer_latency: Span, default Span::ZERO, was ["pair"];
         /// Part of the link bandwidth that an all-to-all reaches.
         pub all_to_all_efficiency: Ratio, default Ratio::ONE, was ["pairs"];
-        /// One-way bandwidth of a GPU through the host, where direct links make no ring.
+        /// One-way bandwidth of a GPU through the host, for rings where direct links make none.
         pub host_bandwidth: Option<Bandwidth>, default None, was ["host"];
     }
 }
@@ -159,7 +159,12 @@ section! {
         pub tree_efficiency: Ratio, default Ratio::ONE, was ["tree"];
         /// Part of that bandwidth that a tree over two nodes reaches, which moves half as much.
         pub two_node_tree_efficiency: Ratio, default Ratio::ONE, was ["tree_of_two"];
-        /// Time of each peer in an all-to-all, and of a send.
+        /// What rings and all-to-alls lose on many nodes: their bandwidth is divided by
+        /// `1 + scale_loss (ceil(log2 N) - 1)`.
+        pub scale_loss: Option<Ratio>, default None;
+        /// Largest bandwidth of the trees of a node, which have a limited number of channels.
+        pub tree_bandwidth_max: Option<Bandwidth>, default None;
+        /// Time of each peer in an all-to-all.
         pub peer_latency: Span, default Span::ZERO, was ["pair"];
         /// Part of the network's bandwidth that an all-to-all reaches.
         pub all_to_all_efficiency: Ratio, default Ratio::ONE, was ["pairs"];
