@@ -8,13 +8,17 @@ likeness    = product over the labels that differ of likeness[label]
 tail        = (1 - level)/2 n/(n + 1), with n effective sources
 low, high   = m + stretch (q - m) for the weighted quantiles q of tail and 1 - tail
 m           = the middle of both quantiles
+stretch     = common stretch * product over the labels of factor[label, value]
 time within   predicted exp(low) .. predicted exp(high)
 ```
 
 A source counts by the square root of its measurements, because those of one machine miss by similar
 amounts. Few sources make the tails smaller, hence the interval wider, as conformal prediction does
 for finite samples. `stretch` is found by leaving out one source after another, so that `level` of
-the left-out measurements lie within (`calibrated`).
+the left-out measurements lie within (`calibrated`): of all, and, by the factors, of each value of
+each label as far as sources allow. A factor is what its group needs to the power `1 - 1/n^2` with
+`n` sources, and a group of a single source has none. Factors of several labels are found in turns,
+as in iterative proportional fitting.
 
 A label whose value no residual has (a number format, a network without measurements) is an
 extrapolation. It is named, and each one widens the logarithm of the interval by `FURTHER`.
@@ -29,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from .residuals import Residual
 
@@ -41,7 +45,11 @@ variance doubles, as if what is unknown weighed as much as everything that is kn
 _LIKE = 0.5
 """Likeness across a label that a table gives no likeness for."""
 _WIDEST = 8.0
-_STEPS = 24
+_TURNS = 12
+_THINNEST = 1e-6
+"""Half width of an interval between equal residuals."""
+_FACTOR = 4.0
+"""Largest factor of a label's value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,8 @@ class Intervals:
     likeness: Mapping[str, float]
     """What a residual counts whose label of this kind differs, 0 to 1."""
     stretch: float = 1.0
+    factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Factors on `stretch` by label and value."""
 
     def interval(self, labels: Mapping[str, str], level: float = LEVEL) -> Interval:
         """The interval of a prediction with these labels. Without any residuals it is unbounded."""
@@ -122,7 +132,8 @@ class Intervals:
         tail = (1 - level) / 2 * effective / (effective + 1)
         low, high = (math.exp(quantile(weighted, part)) for part in (tail, 1 - tail))
         plain = Interval(low, high, level, effective, dict(labels), outside)
-        return _stretched(plain, self.stretch * FURTHER ** len(outside))
+        stretch = self.stretch * _factor(self.factors, labels)
+        return _stretched(plain, stretch * FURTHER ** len(outside))
 
     def _weights(
         self, residuals: Sequence[Residual], labels: Mapping[str, str]
@@ -195,25 +206,58 @@ def sources(residuals: Sequence[Residual]) -> list[str]:
 def calibrated(
     residuals: Sequence[Residual], likeness: Mapping[str, float], level: float = LEVEL
 ) -> Intervals:
-    """Intervals whose `stretch` puts `level` of the measurements of left-out sources within.
-
-    Coverage grows with `stretch`, so that it is found by bisection. A single source has no other to
-    be compared with: `stretch` stays 1."""
+    """Intervals whose `stretch` and `factors` put `level` of the measurements of left-out sources
+    within. A single source has no other to be compared with: `stretch` stays 1."""
     plain = Intervals(tuple(residuals), dict(likeness))
-    less, more = 1 / _WIDEST, _WIDEST
-    found = [each for each in plain.left_out(level) if each[1].sources]
-    if not found:
+    needs = [need for each, other in plain.left_out(level) for need in _needs(each, other)]
+    if not needs:
         return plain
-    for _ in range(_STEPS):
-        middle = math.sqrt(less * more)
-        within = sum(
-            _stretched(interval, middle).holds(math.exp(log))
-            for each, interval in found
-            for log in each.logs
-        )
-        enough = within >= level * sum(len(each.logs) for each, _ in found)
-        less, more = (less, middle) if enough else (middle, more)
-    return replace(plain, stretch=more)
+    factors: dict[str, dict[str, float]] = {name: {} for name in likeness}
+    for _ in range(_TURNS):
+        common = _common(needs, factors, level)
+        for name in likeness:
+            for value in sorted({each.labels[name] for each in needs if name in each.labels}):
+                group = [each for each in needs if each.labels.get(name) == value]
+                count = len({each.source for each in group})
+                if count > 1:
+                    factors[name].pop(value, None)
+                    wanted = _common(group, factors, level) / common
+                    shrunk = wanted ** (1 - 1 / count**2)
+                    factors[name][value] = min(max(shrunk, 1 / _FACTOR), _FACTOR)
+    common = min(max(_common(needs, factors, level), 1 / _WIDEST), _WIDEST)
+    return replace(plain, stretch=common, factors=factors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """The stretch at which an interval reaches a left-out measurement."""
+
+    labels: Mapping[str, str]
+    source: str
+    stretch: float
+
+
+def _needs(left: Residual, interval: Interval) -> Iterator[_Need]:
+    if not interval.sources:
+        return
+    low, high = math.log(interval.low), math.log(interval.high)
+    half = max((high - low) / 2, _THINNEST)
+    for log in left.logs:
+        yield _Need(left.labels, left.source, abs(log - (low + high) / 2) / half)
+
+
+def _common(
+    needs: Sequence[_Need], factors: Mapping[str, Mapping[str, float]], level: float
+) -> float:
+    """The smallest stretch with `level` of these measurements within."""
+    ordered = sorted(each.stretch / _factor(factors, each.labels) for each in needs)
+    return ordered[min(math.ceil(level * len(ordered)), len(ordered)) - 1]
+
+
+def _factor(factors: Mapping[str, Mapping[str, float]], labels: Mapping[str, str]) -> float:
+    return math.prod(
+        values[labels[name]] for name, values in factors.items() if labels.get(name) in values
+    )
 
 
 def _stretched(interval: Interval, by: float) -> Interval:

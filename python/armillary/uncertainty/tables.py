@@ -28,7 +28,7 @@ def of(kind: str) -> Intervals:
         Residual(each["name"], each["source"], each["labels"], tuple(each["logs"]))
         for each in found["residuals"]
     )
-    return Intervals(tuple(residuals), found["likeness"], found["stretch"])
+    return Intervals(tuple(residuals), found["likeness"], found["stretch"], found["factors"])
 
 
 def write(intervals: Intervals, path: Path) -> None:
@@ -44,7 +44,14 @@ def write(intervals: Intervals, path: Path) -> None:
     )
     lines = ",\n".join(json.dumps(row) for row in rows)
     head = json.dumps(
-        {"stretch": round(intervals.stretch, _DIGITS), "likeness": dict(intervals.likeness)}
+        {
+            "stretch": round(intervals.stretch, _DIGITS),
+            "factors": {
+                name: {value: round(factor, _DIGITS) for value, factor in values.items()}
+                for name, values in intervals.factors.items()
+            },
+            "likeness": dict(intervals.likeness),
+        }
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'{head[:-1]}, "residuals": [\n{lines}\n]}}\n', encoding="utf-8")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -93,6 +94,28 @@ def test_calibrated_intervals_hold_the_level_of_new_sources(seed: int) -> None:
     logs = [log for each in new for log in each.logs]
     within = sum(interval.holds(math.exp(log)) for log in logs) / len(logs)
     assert within == pytest.approx(0.8, abs=0.1)
+
+
+def test_each_group_gets_intervals_of_its_own_width() -> None:
+    """Residuals that differ in scatter, and labels that the weights take for equal."""
+    sharp = drawn(11, 40, between=0.05, within=0.02, labels={"gpu": "H100"})
+    loose = drawn(12, 40, between=0.4, within=0.1, labels={"gpu": "MI300X"})
+    loose = [replace(each, source=f"other {each.source}") for each in loose]
+    known = calibrated([*sharp, *loose], {"gpu": 1.0})
+    parts = {each.name: each.part for each in known.coverage(lambda each: each.labels["gpu"])}
+    assert parts["H100"] == pytest.approx(0.8, abs=0.02)
+    assert parts["MI300X"] == pytest.approx(0.8, abs=0.02)
+    without = replace(known, factors={})
+    uneven = {each.name: each.part for each in without.coverage(lambda each: each.labels["gpu"])}
+    assert uneven["H100"] > 0.9
+    assert uneven["MI300X"] < 0.75
+
+
+def test_a_group_of_one_source_has_no_factor() -> None:
+    many = drawn(13, 10, between=0.1, within=0.05, labels={"gpu": "H100"})
+    alone = Residual("a", "alone", {"gpu": "TPU"}, (2.0, -2.0))
+    known = calibrated([*many, alone], {"gpu": 0.5})
+    assert set(known.factors["gpu"]) == {"H100"}
 
 
 def test_a_source_that_is_left_out_does_not_vouch_for_itself() -> None:
