@@ -1,8 +1,9 @@
 """Writes docs/reference/accuracy.md anew: the tables, one study each, between the marks that bear
 their names, then the summary and the plot above them.
 
-`python benches/python/accuracy.py` runs the studies (some ten minutes). With `--summary` the tables
-stay, and only what is drawn from them is written."""
+`python benches/python/accuracy.py` runs the studies (some ten minutes); with the names of marks,
+such as `v1`, only these. With `--summary` the tables stay, and only what is drawn from them is
+written."""
 
 from __future__ import annotations
 
@@ -21,9 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS, RESIDUALS = ROOT / "docs", ROOT / "python/armillary/uncertainty/data/steps.json"
 PAGE = DOCS / "reference/accuracy.md"
 PLOT = DOCS / "images/accuracy.svg"
-MARKS = re.compile(r"(<!-- ([\w-]+) -->\n).*?(<!-- \2 end -->)", re.DOTALL)
+MARKS = re.compile(r"(<!-- ([\w-]+) -->\n)(.*?)(<!-- \2 end -->)", re.DOTALL)
 GOALS = {"<": "below ", ">": "above ", "=": ""}
 SIZES = ("up to 64 KiB", "to 16 MiB", "16 MiB and above")
+UNSEEN = "source left out"
 LARGE = f"all_reduce, {SIZES[2]}"
 STEPS, OURS, SHARDED = (
     "all but nanotron's on several nodes",
@@ -40,7 +42,7 @@ def main() -> None:
         write(left_out_steps.intervals(), RESIDUALS)
     text = PAGE.read_text(encoding="utf-8")
     if "--summary" not in sys.argv[1:]:
-        text = MARKS.sub(lambda found: found[1] + _part(found) + found[3], text)
+        text = MARKS.sub(lambda found: found[1] + _part(found) + found[4], text)
     values = _values(text)
     PLOT.write_text(_chart(values).svg(), encoding="utf-8")
     start, _, rest = text.partition("<!-- summary -->\n")
@@ -52,8 +54,9 @@ def main() -> None:
 
 
 def _part(found: re.Match[str]) -> str:
-    if found[2] == "summary":
-        return ""
+    wanted = [each for each in sys.argv[1:] if not each.startswith("--")]
+    if found[2] == "summary" or (wanted and found[2] not in wanted):
+        return found[3]
     lines = [_line(row) for row in study(found[2]).rows(MESSAGES)]
     head = ["| what | should be | is | details |", "| --- | --- | --- | --- |"]
     return "\n".join([*head, *lines, ""])
@@ -73,17 +76,22 @@ def _values(text: str) -> dict[str, tuple[int, float]]:
 
 
 def _summary(values: dict[str, tuple[int, float]]) -> Iterator[str]:
-    """Five lines, errors of what was left out first."""
+    """Seven lines, errors of what was left out first."""
     large, small = values[LARGE], [values[f"all_reduce, {size}"][1] for size in SIZES[:2]]
+    for kind, words in (("all_reduce", "All-reduces"), ("other collectives", "Other collectives")):
+        errors = " / ".join(f"{values[f'{UNSEEN}: {kind}, {size}'][1]:.0f}" for size in SIZES)
+        yield (
+            f"- {words} of sources that no fit has seen: {errors} % on average (up to 64 KiB / to "
+            "16 MiB / 16 MiB and above)."
+        )
     steps, most = values[f"{STEPS}: median error"], values[f"{STEPS}: 90th percentile"]
     memory = [values[f"{what}: median error"][1] for what in ("Megatron-LM", OURS, SHARDED)]
-    yield f"- Large all-reduces (16 MiB and above): {large[1]:.0f} % on average."
-    yield f"- Smaller all-reduces: up to {max(small):.0f} % on average."
     left = [values[f"{LEFT_OUT}: {what}"][1] for what in ("median error", "90th percentile")]
     yield (
         f"- Training steps of sources that no fit has seen: {left[0]:.0f} % at the median, the "
         f"worst tenth {left[1]:.0f} % or more."
     )
+    yield f"- All-reduces that were fitted: {small[0]:.0f} / {small[1]:.0f} / {large[1]:.0f} %."
     yield (
         f"- {steps[0]:,} published steps, all but one cluster's: {steps[1]:.0f} % at the median, "
         f"the worst tenth {most[1]:.0f} % or more."
@@ -95,12 +103,16 @@ def _summary(values: dict[str, tuple[int, float]]) -> Iterator[str]:
 
 
 def _chart(values: dict[str, tuple[int, float]]) -> Chart:
-    rows = [
-        {"what": f"{kind}, {size}", "of": "collectives, mean", "error": values[key][1]}
-        for kind in ("all_reduce", "all_gather", "all_to_all")
-        for size in SIZES
-        if (key := f"{kind}, {size}") in values
-    ]
+    rows = []
+    for words, names in (
+        ("sources left out", (f"{UNSEEN}: all_reduce", f"{UNSEEN}: other collectives")),
+        ("fitted", ("all_reduce", "all_gather", "all_to_all")),
+    ):
+        for name in names:
+            for size in SIZES:
+                what = f"{name.rpartition(': ')[2]}, {size}, {words}"
+                error = values[f"{name}, {size}"][1]
+                rows.append({"what": what, "of": "collectives, mean", "error": error})
     for name, what in ((LEFT_OUT, "sources left out"), (STEPS, "all but one cluster")):
         error = values[f"{name}: median error"][1]
         rows.append({"what": f"training steps, {what}", "of": "steps, median", "error": error})

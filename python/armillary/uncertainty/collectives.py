@@ -42,6 +42,9 @@ _NETWORKS = (
 )
 _SCALES = ((1, "1"), (2, "2"), (16, "to 16"), (128, "to 128"))
 
+LIKENESS = {"operation": 0.5, "size": 0.05, "GPU": 0.5, "network": 0.3, "nodes": 0.5, "known": 0.3}
+"""What a residual counts whose label differs. Sizes hardly say anything of each other."""
+
 MACHINE, KIND, NEITHER = "machine", "kind of machine", "neither"
 """How well a machine is known."""
 

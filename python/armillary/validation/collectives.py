@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..api import collective_us
 from ..platform import Platform
 from ..study import Reference, Study, StudyRow, analytical, limit, printed
-from . import held_out
+from . import held_out, left_out
 from .sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
 
 REDUCED = (25.0, 20.0, 8.0)
@@ -64,8 +64,9 @@ def _time(sweep: MeasuredSweep, size: int, target: Platform, backend: str) -> fl
 
 
 def rows(backends: Sequence[str]) -> list[StudyRow]:
-    """The presets' errors, then those of fits on what they have not seen."""
-    return preset_rows(backends) + held_out.rows()
+    """Errors of sources that were left out, those of the presets, then those of fits to single
+    machines on what they have not seen."""
+    return left_out.rows() + preset_rows(backends) + held_out.rows()
 
 
 def preset_rows(backends: Sequence[str]) -> list[StudyRow]:

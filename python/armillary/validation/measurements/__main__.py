@@ -7,11 +7,10 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import ArmillaryError, InputError
-from ...uncertainty import LEVEL, Coverage, calibrated, write
+from ...uncertainty import LEVEL, Coverage
 from ..training import Training
 from ..training_steps import TimePrediction, predict
 from . import collectives, file, scores, steps
@@ -34,11 +33,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--only", choices=file.KINDS, action="append", help="kind of rows; may be given again"
     )
-    parser.add_argument(
-        "--residuals",
-        metavar="OUT.json",
-        help="write what collectives miss as a table of intervals, from rows that were not fitted",
-    )
     given = parser.parse_args(arguments)
     try:
         rows = file.read(given.file)
@@ -48,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     kinds = given.only or file.KINDS
     report: Report = {}
     if "collectives" in kinds and rows.collectives:
-        report["collectives"] = _collectives(rows.collectives, given.residuals)
+        report["collectives"] = _collectives(rows.collectives)
     if "training" in kinds and rows.training:
         report["training"] = _training(rows.training, steps.training)
     if "mlperf" in kinds and rows.mlperf:
@@ -63,16 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-LIKENESS = {"operation": 0.5, "size": 0.05, "GPU": 0.5, "network": 0.3, "nodes": 0.5, "known": 0.3}
-"""What a residual of a collective counts whose label differs. Sizes hardly say anything of each
-other."""
-
-
-def _collectives(rows: Sequence[Row], residuals: str | None) -> Report:
+def _collectives(rows: Sequence[Row]) -> Report:
     found, left = _each(rows, "sweeps", collectives.predict)
-    if residuals is not None:
-        missed = [each for sweep in found for each in sweep.residuals]
-        write(calibrated(missed, LIKENESS), Path(residuals))
     return {
         "predicted": len(found),
         "left_out": scores.reasons(left),

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ...api import collective_us
 from ...errors import ArmillaryError
 from ...platform import Platform
-from ...uncertainty import Residual
 from ...uncertainty.collectives import Place, place
 from ..sweeps import SEND, band
 from .file import Row, source
@@ -55,19 +54,7 @@ class Sweep:
     grade: str
     source: str
     machine: Machine
-    place: Place
     points: tuple[Point, ...]
-
-    @property
-    def residuals(self) -> Iterator[Residual]:
-        """What our times miss, by size band."""
-        bands: dict[int, list[Point]] = {}
-        for point in self.points:
-            bands.setdefault(point.band, []).append(point)
-        for points in bands.values():
-            labels = self.place.labels(self.operation, points[0].size)
-            logs = tuple(-point.log for point in points)
-            yield Residual(self.name, self.source, labels, logs)
 
 
 def predict(row: Row) -> Sweep | Left:
@@ -97,7 +84,6 @@ def predict(row: Row) -> Sweep | Left:
         str(row.get("grade", "")),
         source(row),
         found,
-        where,
         tuple(points),
     )
 

@@ -81,11 +81,13 @@ _SITES: tuple[tuple[str, str, str | None, str | None], ...] = (
     (r"\bEFA|p5\b", "H100", None, "p5-16n"),
     (r"Azure ND", "H100", "nd-h100-v5", None),
     (r"p6-b200", "B200", "p6-b200", None),
+    (r"\bEFA|p5en", "H200", None, "p5-16n"),
 )
 
 _INFERRED: tuple[tuple[str, str, Settings], ...] = (
     # system, GPU, values read off its sweeps because its source does not state them
     (r"Azure ND", "H200", {"library.min_call_interval": "28 us"}),
+    (r"ROCm system acceptance", "MI350X", {"library.min_call_interval": "45 us"}),
     (
         r"Vidur profile \"a100_dgx\"",
         "A100",

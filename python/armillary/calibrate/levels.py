@@ -1,0 +1,344 @@
+"""Parameters of a library on many machines at once, organized in levels.
+
+A parameter of a machine is a product along a chain of levels, from what all machines share to the
+machine itself:
+
+```text
+ln value = ln centre + sum over the levels of a chain of departure[level, member, parameter]
+```
+
+The departures are the most probable ones (maximum a posteriori):
+
+```text
+minimize  sum over sweeps w/B sum over bands mean |ln(predicted / measured)|
+          + sum over departures that are not 0 of (COST + |departure| / spread)
+```
+
+The first part is a Laplace likelihood of errors with the scale `B`. The second is a
+spike-and-slab prior: a departure is exactly zero unless it pays for itself, and then it has a
+Laplace prior. So a member that was measured in one or two sweeps keeps its parent's values except
+where the sweeps insist. Values stay within bounds of physics.
+
+A departure of a level that only one of its members bears out, because no sweep of another member
+depends on the parameter, may as well be that member's own. It is divided between the two in
+proportion to the prior densities of either: the member's sweeps can't tell them apart, and the
+level's other members get the mean over both cases.
+
+The sweeps of one source on one machine are not independent: together they count by the square root
+of their number. What differs between hosts and can't be known of another one is a level too
+(`HOST`). It takes part in the fit and is left out of predictions.
+
+The search lowers the sum one departure at a time, by steps of several sizes, and tries to move a
+departure to its parent level and to the members below. It has no random part. Source of the prior:
+T. J. Mitchell and J. J. Beauchamp, "Bayesian Variable Selection in Linear Regression" (JASA 83,
+1988); shrinkage between levels: A. Gelman and others, "Bayesian Data Analysis", 3rd edition,
+chapter 5."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from .case import Case
+
+SCALE = 0.1
+"""Error of a size band that counts as one: `B`."""
+BAND_WEIGHT = 3.0
+"""Independent measurements that a size band of a sweep is worth."""
+COST = 1.0
+"""Price of a departure: a departure from zero is `e` times less likely than none."""
+HOST = "host"
+"""The level of what differs from host to host."""
+_HOST_COST = 0.3
+_STEPS = (0.5, 0.2, 0.08, 0.03)
+_PASSES = 8
+_ENOUGH = 0.5
+"""Improvement below which a pass is the last one."""
+_MOVE, _DEPENDS = 1.2, 0.02
+"""Change of a parameter, and of a time that depends on it."""
+_HOISTED = 6
+"""Children of a level whose departures are tried on the level itself."""
+
+Variable = tuple[str, str, str]
+"""Level, member and parameter of a departure."""
+Member = tuple[str, str]
+"""Level and member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What is known of a parameter before any measurement. Times in us."""
+
+    centre: float
+    spread: float
+    """Scale of the Laplace prior of its logarithm at a level whose factor is 1."""
+    low: float
+    """Bounds of physics."""
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A sweep, and the levels of each of its parameters from the widest to the machine."""
+
+    case: Case
+    source: str
+    machine: str
+    """Sweeps of a source on one machine and of one collective share their weight."""
+    chains: Mapping[str, tuple[Member, ...]]
+    bands: tuple[int, ...]
+    """The size band of each point."""
+
+
+@dataclass(slots=True)
+class Levels:
+    """A fit of departures to sweeps."""
+
+    observed: Sequence[Observed]
+    priors: Mapping[str, Prior]
+    spreads: Mapping[str, float]
+    """Factor of each level on the spread of its departures."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Departures that several parameters share, such as all latencies of a network."""
+    departures: dict[Variable, float] = field(default_factory=dict)
+    parts: dict[Variable, Variable] = field(default_factory=dict)
+    """Departures that are only a part of another one, which was divided."""
+    _users: dict[Variable, list[int]] = field(default_factory=dict)
+    _sums: list[list[tuple[str, Prior, tuple[Variable, ...]]]] = field(default_factory=list)
+    """By sweep: its parameters, and the departures that add up to each."""
+    _children: dict[Variable, list[Variable]] = field(default_factory=dict)
+    _costs: list[float] = field(default_factory=list)
+    _weights: list[float] = field(default_factory=list)
+    _logs: list[list[float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        alike = Counter(map(_same, self.observed))
+        self._weights = [1 / math.sqrt(alike[_same(each)]) for each in self.observed]
+        self._logs = [[math.log(us) for us in each.case.measured] for each in self.observed]
+        for at, each in enumerate(self.observed):
+            self._sums.append(
+                [
+                    (
+                        f"library.{key}",
+                        self.priors[key],
+                        tuple((*member, name) for member in chain for name in self._names(key)),
+                    )
+                    for key, chain in each.chains.items()
+                ]
+            )
+            for key, chain in each.chains.items():
+                for name in self._names(key):
+                    variables = [(*member, name) for member in chain]
+                    for variable in variables:
+                        users = self._users.setdefault(variable, [])
+                        if users[-1:] != [at]:
+                            users.append(at)
+                    for above, below in pairwise(variables):
+                        children = self._children.setdefault(above, [])
+                        if below not in children:
+                            children.append(below)
+        self._costs = [self._cost(at) for at in range(len(self.observed))]
+
+    def _names(self, key: str) -> list[str]:
+        """The parameter, and the groups that it is in."""
+        return [key, *(name for name, keys in self.groups.items() if key in keys)]
+
+    def value(self, key: str, chain: Iterable[Member], hosts: bool = False) -> float:
+        """A parameter of a machine with these levels: us, or a part."""
+        prior = self.priors[key]
+        log = math.log(prior.centre) + sum(
+            self.departures.get((*member, name), 0.0)
+            for member in chain
+            if hosts or member[0] != HOST
+            for name in self._names(key)
+        )
+        return min(max(math.exp(log), prior.low), prior.high)
+
+    def values(self, observed: Observed, hosts: bool = False) -> dict[str, float]:
+        """All parameters of a machine by key."""
+        return {
+            f"library.{key}": self.value(key, chain, hosts)
+            for key, chain in observed.chains.items()
+        }
+
+    def logs(self, observed: Observed) -> list[float]:
+        """ln(measured / predicted) of each point, without what is the host's own."""
+        made = observed.case.times(self.values(observed))
+        return [math.log(us / ours) for us, ours in zip(observed.case.measured, made, strict=True)]
+
+    def begin(self, departures: Mapping[Variable, float]) -> Levels:
+        """Sets the departures to begin with, of those that the sweeps have. Returns itself."""
+        self._set({key: value for key, value in departures.items() if key in self._users})
+        self._costs = [self._cost(at) for at in range(len(self.observed))]
+        return self
+
+    def say(self, variable: Variable, source: str) -> float:
+        """The part of the sweeps behind a departure that a source has."""
+        users = self._users[variable]
+        return sum(self.observed[at].source == source for at in users) / len(users)
+
+    def fit(self, moving: Iterable[Variable] | None = None) -> Levels:
+        """Finds the departures; of those that `moving` names, if it is given. Returns itself."""
+        wanted = self._users if moving is None else [v for v in moving if v in self._users]
+        for _ in range(_PASSES):
+            if sum(self._improve(variable) for variable in wanted) < _ENOUGH:
+                break
+        for level in self.spreads:
+            for variable in [v for v in wanted if v[0] == level and v in self.departures]:
+                self._divide(variable)
+        return self
+
+    def _divide(self, variable: Variable) -> None:
+        """Gives a departure that one member of its level bears out partly to this member."""
+        level, _, name = variable
+        if level == HOST:
+            return
+        below = {self._below(at, variable) for at in self.constraining(variable)}
+        own = below.pop() if len(below) == 1 else None
+        if own is None:
+            return
+        departure = self.departures[variable]
+        here, there = (self._density(each, name, departure) for each in (level, own[0]))
+        part = departure * here / (here + there)
+        self.departures[variable] = part
+        moved = (*own, name)
+        if moved not in self.departures:
+            self.parts[moved] = variable
+        self._set({moved: self.departures.get(moved, 0.0) + departure - part})
+
+    def _below(self, at: int, variable: Variable) -> Member | None:
+        """The member of the next level in the chain of a sweep; `None` at its end."""
+        level, member, name = variable
+        key = self.groups[name][0] if name in self.groups else name
+        chain = [each for each in self.observed[at].chains[key] if each[0] != HOST]
+        place = chain.index((level, member)) + 1
+        return chain[place] if place < len(chain) else None
+
+    def _density(self, level: str, name: str, departure: float) -> float:
+        """Prior density of a departure (Laplace), but for a factor that all levels share."""
+        first = self.groups[name][0] if name in self.groups else name
+        spread = self.priors[first].spread * self.spreads[level]
+        return math.exp(-abs(departure) / spread) / spread
+
+    def constraining(self, variable: Variable) -> dict[int, int]:
+        """The sweeps whose times depend on a departure, and how many of their points do."""
+        found = {}
+        for at in self._users[variable]:
+            if count := sum(self._depends(at, variable)):
+                found[at] = count
+        return found
+
+    def _depends(self, at: int, variable: Variable) -> list[bool]:
+        """Whether each point of a sweep depends on a departure: its time changes by a fiftieth or
+        more when the parameter does by a fifth, or without the departure."""
+        each, name = self.observed[at], variable[2]
+        values = self._values(at)
+        keys = [f"library.{key}" for key in each.chains if name in self._names(key)]
+        made = each.case.times(values)
+        moved = [False] * len(made)
+        for by in (1 / _MOVE, _MOVE, math.exp(-self.departures.get(variable, 0.0))):
+            times = each.case.times(values | {key: values[key] * by for key in keys})
+            moved = [
+                seen or abs(new / old - 1) >= _DEPENDS
+                for seen, new, old in zip(moved, times, made, strict=True)
+            ]
+        return moved
+
+    def touched(self, source: str) -> list[Variable]:
+        """The departures that a source's sweeps have a say in."""
+        return [
+            variable
+            for variable, users in self._users.items()
+            if any(self.observed[at].source == source for at in users)
+        ]
+
+    def _improve(self, variable: Variable) -> float:
+        gain = self._try({variable: 0.0}) if variable in self.departures else 0.0
+        for step in (by for size in _STEPS for by in (size, -size)):
+            while better := self._try({variable: self.departures.get(variable, 0.0) + step}):
+                gain += better
+        below = [each for each in self._children.get(variable, []) if each in self.departures]
+        for child in below[:_HOISTED]:
+            there = self.departures.get(child, 0.0)
+            here = self.departures.get(variable, 0.0)
+            gain += self._try({variable: here + there, child: 0.0})
+        return gain + self._hand_down(variable)
+
+    def _hand_down(self, variable: Variable) -> float:
+        """Tries to move a departure to one of the members below, and to all of them."""
+        children = [each for each in self._children.get(variable, []) if each[0] != HOST]
+        if not 1 < len(children) <= _HOISTED:
+            return 0.0
+        gain = 0.0
+        for chosen in (*([child] for child in children), children):
+            if here := self.departures.get(variable):
+                moved = {child: self.departures.get(child, 0.0) + here for child in chosen}
+                gain += self._try({variable: 0.0, **moved})
+        return gain
+
+    def _try(self, changes: Mapping[Variable, float]) -> float:
+        """Changes departures if that improves the sum, and returns by how much."""
+        before = {each: self.departures.get(each, 0.0) for each in changes}
+        users = sorted({at for each in changes for at in self._users[each]})
+        least = sum(self._costs[at] for at in users)
+        least += sum(self._price(*each) for each in before.items())
+        self._set(changes)
+        total = sum(self._price(*each) for each in changes.items())
+        costs: dict[int, float] = {}
+        for at in users:
+            if total >= least:
+                break
+            costs[at] = self._cost(at)
+            total += costs[at]
+        if total < least - 1e-6:
+            for at, cost in costs.items():
+                self._costs[at] = cost
+            return least - total
+        self._set(before)
+        return 0.0
+
+    def _set(self, changes: Mapping[Variable, float]) -> None:
+        for variable, value in changes.items():
+            if value:
+                self.departures[variable] = value
+            else:
+                self.departures.pop(variable, None)
+
+    def _price(self, variable: Variable, departure: float) -> float:
+        if not departure:
+            return 0.0
+        level, _, name = variable
+        first = self.groups[name][0] if name in self.groups else name
+        spread = self.priors[first].spread * self.spreads[level]
+        return (_HOST_COST if level == HOST else COST) + abs(departure) / spread
+
+    def _values(self, at: int) -> dict[str, float]:
+        """All parameters of a sweep's machine with its host."""
+        had = self.departures
+        return {
+            key: min(
+                max(prior.centre * math.exp(sum(had[v] for v in summed if v in had)), prior.low),
+                prior.high,
+            )
+            for key, prior, summed in self._sums[at]
+        }
+
+    def _cost(self, at: int) -> float:
+        each = self.observed[at]
+        bands: dict[int, list[float]] = {}
+        made = each.case.times(self._values(at))
+        for band, ours, theirs in zip(each.bands, made, self._logs[at], strict=True):
+            bands.setdefault(band, []).append(abs(math.log(ours) - theirs))
+        means = sum(sum(logs) / len(logs) for logs in bands.values())
+        return self._weights[at] * BAND_WEIGHT * means / SCALE
+
+    def measurements(self, variable: Variable) -> int:
+        """How many measured points constrain a departure: their times depend on it."""
+        return sum(self.constraining(variable).values())
+
+
+def _same(each: Observed) -> tuple[str, str, str]:
+    return each.source, each.machine, each.case.table.collective

@@ -1,0 +1,94 @@
+"""Collectives of sources that took no part in the fit, and how many of them lie in their intervals.
+
+Every source (a repository or page that published sweeps) is left out once, all libraries are fitted
+to the others level by level, and its sweeps are predicted (`levels`). The residuals ship with the
+package (`uncertainty/data/collectives.json`), because intervals are made of them; these rows are
+read off them. An error is the mean `|ln(ours / measured)|` of a sweep in a size band, as
+everywhere. A coverage is the part of the measured points within intervals that the other sources
+give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from ..study import StudyRow, limit
+from ..uncertainty import LEVEL, Residual, of
+from .sweeps import BANDS, percent
+
+REDUCED = (25.0, 20.0, 8.0)
+"""What an all-reduce of a source that was left out may be off by in each band, percent."""
+OTHERS = (40.0, 30.0, 12.0)
+"""The same of other collectives."""
+_SURE = 100
+"""Fewest measurements of a group whose coverage is shown on its own."""
+
+
+def rows() -> list[StudyRow]:
+    """Errors by collective and band, by source and by GPU, then coverages."""
+    found = of("collectives").residuals
+    return [*_by_band(found), *_by(found, "source"), *_by(found, "GPU"), *_coverages()]
+
+
+def _by_band(found: Sequence[Residual]) -> Iterator[StudyRow]:
+    kinds = ((True, "all_reduce", REDUCED), (False, "other collectives", OTHERS))
+    for reduced, kind, most in kinds:
+        for at, size in enumerate(BANDS):
+            chosen = [
+                each
+                for each in found
+                if each.labels["size"] == size
+                and (each.labels["operation"] == "all_reduce") is reduced
+            ]
+            yield from _row(f"source left out: {kind}, {size}", chosen, most[at])
+
+
+def _by(found: Sequence[Residual], what: str) -> Iterator[StudyRow]:
+    def name(each: Residual) -> str:
+        return each.source if what == "source" else each.labels[what]
+
+    for value in sorted(dict.fromkeys(map(name, found))):
+        for size in BANDS:
+            chosen = [each for each in found if name(each) == value and each.labels["size"] == size]
+            yield from _row(f"source left out, {value}, {size}", chosen, None)
+
+
+def _row(setup: str, chosen: Sequence[Residual], most: float | None) -> Iterator[StudyRow]:
+    if not chosen:
+        return
+    errors = {id(each): sum(map(abs, each.logs)) / len(each.logs) for each in chosen}
+    ordered = sorted(errors.values())
+    worst = max(chosen, key=lambda each: errors[id(each)])
+    why = (
+        f"half of them up to {percent(ordered[(len(ordered) - 1) // 2]):.0f} %; "
+        f"worst: {worst.name}, {percent(errors[id(worst)]):.0f} %"
+    )
+    mean = percent(sum(ordered) / len(ordered))
+    yield StudyRow(f"{setup} ({len(chosen)})", "analytical", limit(most, "<"), mean, "%", why)
+
+
+def _coverages() -> Iterator[StudyRow]:
+    table = of("collectives")
+    by: tuple[tuple[str, Callable[[Residual], str]], ...] = (
+        ("all", lambda _: "all"),
+        ("", lambda each: each.labels["operation"]),
+        ("", lambda each: each.labels["GPU"]),
+        ("", lambda each: each.labels["size"]),
+        ("", lambda each: f"{each.labels['network']}"),
+    )
+    widths: list[float] = [each.width for _, each in table.left_out() if math.isfinite(each.high)]
+    middle = math.exp(sorted(widths)[len(widths) // 2] / 2) if widths else math.nan
+    for _, key in by:
+        for each in table.coverage(key):
+            small = "; few measurements" if each.measurements < _SURE else ""
+            why = f"{each.sources} sources{small}"
+            if each.name == "all":
+                why += f"; half of the intervals within a factor of {middle:.2f}"
+            yield StudyRow(
+                f"within {100 * LEVEL:.0f} % intervals: {each.name} ({each.measurements})",
+                "analytical",
+                limit(None, "="),
+                100 * each.part,
+                "%",
+                why,
+            )

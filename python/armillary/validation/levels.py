@@ -1,0 +1,255 @@
+"""The levels of measured machines, and the fit of all presets' libraries to all sweeps at once.
+
+`python -m armillary.validation.levels` fits, and prints the departures of each level with the
+number of measurements that constrain each. Presets hold the result
+(`systems/parts/library`, `benches/python/levels.py` writes it). Method: `calibrate.levels`.
+
+| parameters | levels, from the widest |
+| --- | --- |
+| within a node | all, library, GPU generation, kind of node |
+| between nodes | all, kind of network, cluster, its setup |
+| a call's start | all, library, GPU generation, kind of network, cluster, its setup, host |
+
+A host's part of a call's start can't be known for another host. It takes part in fits and never in
+predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..calibrate import Case, MeasuredTable
+from ..calibrate.case import parameters
+from ..calibrate.levels import HOST, Levels, Member, Observed, Prior
+from ..platform import Platform
+from ..uncertainty import Residual
+from ..uncertainty.collectives import KIND, MACHINE, NEITHER, Place, generation, network
+from .sweeps import LARGE, SEND, SMALL, MeasuredSweep, band, sweeps
+
+RACKS = frozenset({"GB200", "GB300"})
+
+PRIORS: Mapping[str, Prior] = {
+    "call_overhead": Prior(12.0, 0.7, 1.0, 400.0),
+    "node.efficiency": Prior(0.8, 0.1, 0.4, 0.98),
+    "node.ramp_up": Prior(0.15, 0.5, 0.01, 1.0),
+    "node.step_latency[0]": Prior(0.6, 0.5, 0.25, 5.0),
+    "node.step_latency[1]": Prior(1.9, 0.5, 0.25, 10.0),
+    "node.step_latency[2]": Prior(3.4, 0.5, 0.25, 15.0),
+    "node.simple_overhead": Prior(10.0, 0.5, 1.0, 60.0),
+    "node.ll_efficiency[0]": Prior(0.25, 0.4, 0.05, 0.5),
+    "node.ll_efficiency[1]": Prior(0.88, 0.1, 0.5, 0.9375),
+    "node.tree_efficiency": Prior(0.75, 0.2, 0.05, 0.95),
+    "node.peer_latency": Prior(4.0, 0.5, 0.2, 30.0),
+    "node.all_to_all_efficiency": Prior(0.75, 0.1, 0.4, 0.98),
+    "nvls.efficiency": Prior(0.65, 0.1, 0.4, 0.95),
+    "nvls.latency": Prior(50.0, 0.4, 20.0, 150.0),
+    "nvls.ramp_latency": Prior(2.0, 0.7, 0.1, 30.0),
+    "network.efficiency": Prior(0.88, 0.1, 0.4, 0.98),
+    "network.step_latency[0]": Prior(4.0, 0.5, 1.0, 40.0),
+    "network.step_latency[1]": Prior(8.0, 0.5, 1.0, 100.0),
+    "network.step_latency[2]": Prior(14.0, 0.5, 1.0, 150.0),
+    "network.tree_level_latency[0]": Prior(5.0, 0.5, 0.8, 40.0),
+    "network.tree_level_latency[1]": Prior(8.5, 0.5, 0.8, 100.0),
+    "network.tree_level_latency[2]": Prior(14.0, 0.5, 0.8, 150.0),
+    "network.ll_efficiency[0]": Prior(0.06, 0.5, 0.01, 0.5),
+    "network.ll_efficiency[1]": Prior(0.8, 0.3, 0.1, 0.9375),
+    "network.tree_efficiency": Prior(0.9, 0.1, 0.3, 1.0),
+    "network.two_node_tree_efficiency": Prior(0.9, 0.1, 0.2, 1.0),
+    "network.scale_loss": Prior(0.02, 0.7, 0.001, 0.6),
+    "network.peer_latency": Prior(3.0, 0.6, 0.2, 30.0),
+    "network.all_to_all_efficiency": Prior(0.85, 0.15, 0.2, 0.98),
+    "network.inline.peer_latency": Prior(5.0, 0.5, 1.0, 30.0),
+}
+"""Centres of steps and levels are NCCL's own constants (NVIDIA/nccl@5067397c src/graph/tuning.cc
+line 149), rounded up between nodes. Half of what LL sends is flags, and a sixteenth of LL128:
+bounds of their parts. Upper bounds of steps are about ten times NCCL's constants."""
+
+SPREADS: Mapping[str, float] = {
+    "all": 1.0,
+    "library": 1.0,
+    "generation": 1.0,
+    "node": 0.7,
+    "network": 1.0,
+    "cluster": 0.7,
+    "setup": 0.7,
+    HOST: 1.0,
+}
+
+_LATENCIES = tuple(
+    f"network.{kind}_latency[{at}]" for kind in ("step", "tree_level") for at in range(3)
+)
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "network latencies": _LATENCIES,
+    "network latencies of LL128 and Simple": tuple(k for k in _LATENCIES if "[0]" not in k),
+    "node latencies": tuple(f"node.step_latency[{at}]" for at in range(3)),
+}
+"""Departures that several parameters share: all are slower by one factor."""
+
+OPTIONAL = (
+    "node.ramp_up",
+    "nvls.ramp_latency",
+    "network.scale_loss",
+    "network.tree_efficiency",
+    "network.two_node_tree_efficiency",
+)
+"""Parameters that a preset may lack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a sweep or a preset stands."""
+
+    gpu: str
+    preset: str
+    several: bool
+    """More than one node."""
+    host: str = ""
+
+    @property
+    def library(self) -> str:
+        """NCCL or RCCL."""
+        return "RCCL" if self.gpu.startswith("MI") else "NCCL"
+
+    @property
+    def cluster(self) -> str:
+        """The preset without what names its setup."""
+        return "polaris-a100-540n" if self.preset.startswith("polaris") else self.preset
+
+    @property
+    def network(self) -> str:
+        """Kind of network."""
+        return network(self.cluster)
+
+    def place(self, sweep: MeasuredSweep, known: str) -> Place:
+        """Where a sweep was measured, as intervals know it."""
+        dims = sweep.platform.describe()["fabric"].get("dims", [])
+        nodes = math.prod(dim["size"] for dim in dims[1:])
+        return Place(self.gpu, self.cluster, nodes, known)
+
+    def chain(self, key: str) -> tuple[Member, ...]:
+        """The levels of a parameter."""
+        return tuple(self._chain(key.partition(".")[0]))
+
+    def _chain(self, room: str) -> Iterator[Member]:
+        yield "all", "all"
+        polaris = self.preset.startswith("polaris")
+        if room != "network":
+            yield "library", self.library
+            yield "generation", generation(self.gpu)
+        if room in ("node", "nvls"):
+            if self.gpu in RACKS:
+                yield "node", "NVL72"
+            if polaris:
+                yield "node", "Polaris"
+            return
+        if room == "network" or self.several:
+            yield "network", self.network
+            yield "cluster", self.cluster
+            if polaris:
+                yield "setup", self.preset
+        if room == "call_overhead" and self.host:
+            yield HOST, self.host
+
+
+def machine(sweep: MeasuredSweep) -> Machine:
+    """The machine of a sweep. Racks that share a switch are one node."""
+    several = len(sweep.platform.describe()["fabric"].get("dims", [0])) > 1
+    host = f"{source(sweep)} {sweep.preset} {'several' if several else 'one'}"
+    return Machine(sweep.gpu, sweep.preset, several, host)
+
+
+def source(sweep: MeasuredSweep) -> str:
+    """The repository or page that a sweep was published in."""
+    return sweep.source.split("@")[0].split(" ")[0]
+
+
+def keys(platform: Platform) -> list[str]:
+    """The parameters of a platform's library that are fitted."""
+    found = {key.removeprefix("library.") for key in parameters(platform)}
+    rooms = {key.partition(".")[0] for key in found}
+    optional = {key for key in OPTIONAL if key.partition(".")[0] in rooms}
+    return [key for key in PRIORS if key in found | optional]
+
+
+def observed(sweep: MeasuredSweep) -> Observed:
+    """A sweep with its levels. The values of its preset take no part."""
+    where, platform = machine(sweep), sweep.platform
+    wanted = keys(platform)
+    had = parameters(platform)
+    missing = {
+        f"library.{key}": f"{PRIORS[key].centre} {'us' if 'latency' in key else ''}".strip()
+        for key in wanted
+        if f"library.{key}" not in had
+    }
+    table = MeasuredTable(sweep.name, sweep.collective, sweep.gpus, sweep.points)
+    return Observed(
+        Case(table, platform.changed(missing) if missing else platform),
+        source(sweep),
+        sweep.preset,
+        {key: where.chain(key) for key in wanted if where.several or "network" not in key},
+        tuple(band(size) for size, _ in sweep.points),
+    )
+
+
+def fitted(chosen: Iterable[Observed]) -> Levels:
+    """A fit to these sweeps."""
+    return Levels(tuple(chosen), PRIORS, SPREADS, GROUPS).fit()
+
+
+def chosen() -> Sequence[MeasuredSweep]:
+    """The sweeps that are fitted: collectives whose times were printed."""
+    return [each for each in sweeps() if each.fair and each.collective != SEND]
+
+
+_SAY = 0.2
+"""Part of the sweeps behind a departure that a source may have and the departure still begin at the
+value of the fit to all."""
+
+
+def without(full: Levels, left: str) -> Levels:
+    """The fit to all sweeps but those of a source. It begins at the fit to all, without every
+    departure that the source had a fifth of a say in. All that it had a say in is fitted again."""
+    kept = [each for each in full.observed if each.source != left]
+    begin = {
+        variable: value
+        for variable, value in full.departures.items()
+        if full.say(variable, left) < _SAY
+    }
+    levels = Levels(kept, PRIORS, SPREADS, GROUPS)
+    return levels.begin(begin).fit(full.touched(left))
+
+
+def known(where: Machine, others: Iterable[Machine]) -> str:
+    """How well a machine is known from others: the same preset, the same kind, or neither."""
+    there = list(others)
+    if any(each.preset == where.preset for each in there):
+        return MACHINE
+    if where.several:
+        alike = any(each.several and each.network == where.network for each in there)
+    else:
+        alike = any(generation(each.gpu) == generation(where.gpu) for each in there)
+    return KIND if alike else NEITHER
+
+
+def residuals(full: Levels, left: str) -> list[Residual]:
+    """What the fit without a source misses on it, by sweep and size band."""
+    levels = without(full, left)
+    others = [machine(each) for each in chosen() if source(each) != left]
+    found = []
+    for sweep in chosen():
+        if source(sweep) != left:
+            continue
+        where = machine(sweep)
+        logs: dict[int, list[float]] = {}
+        for (size, _), log in zip(sweep.points, levels.logs(observed(sweep)), strict=True):
+            logs.setdefault(size_of_band(size), []).append(log)
+        for size, each in logs.items():
+            names = where.place(sweep, known(where, others)).labels(sweep.collective, size)
+            found.append(Residual(sweep.name, left, names, tuple(each)))
+    return found
+
+
+def size_of_band(size: int) -> int:
+    """The smallest size of the band that a size is in."""
+    return (0, SMALL + 1, LARGE)[band(size)]

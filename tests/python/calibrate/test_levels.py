@@ -1,0 +1,156 @@
+"""Fits of parameters in levels: what made the measurements is found again, what they do not require
+stays zero, and bounds of physics hold.
+
+Measurements are made by the library's model from known parameters, so that the truth is known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from armillary.calibrate import Case, MeasuredTable
+from armillary.calibrate.levels import HOST, Levels, Member, Observed, Prior
+from armillary.platform import Platform
+from armillary.validation.sweeps import band
+
+SIZES = [1024 * 4**power for power in range(11)]
+PRIORS = {
+    "call_overhead": Prior(10.0, 0.7, 1.0, 400.0),
+    "node.efficiency": Prior(0.8, 0.1, 0.4, 0.98),
+}
+SPREADS = {"all": 1.5, "machine": 0.7, HOST: 1.0}
+
+
+def made(name: str, truth: dict[str, float], *, host: bool = False) -> Observed:
+    """A sweep that the model itself made, with these parameters."""
+    platform = Platform.load("dgx-h100", {"npus": 8, "library.nvls": None})
+    empty = Case(MeasuredTable(name, "all_reduce", 8, tuple((s, 1.0) for s in SIZES)), platform)
+    times = empty.times({f"library.{key}": value for key, value in truth.items()})
+    points = tuple(zip(SIZES, times, strict=True))
+    own: tuple[Member, ...] = ((HOST if host else "machine", name),)
+    chains = dict.fromkeys(PRIORS, (("all", "all"), *own))
+    bands = tuple(band(size) for size in SIZES)
+    case = Case(MeasuredTable(name, "all_reduce", 8, points), platform)
+    return Observed(case, f"source of {name}", name, chains, bands)
+
+
+def off(levels: Levels, observed: Observed) -> float:
+    """Mean error of a prediction, percent."""
+    logs = levels.logs(observed)
+    return 100 * math.expm1(sum(map(abs, logs)) / len(logs))
+
+
+def test_what_all_machines_share_needs_no_departure_of_its_own() -> None:
+    truth = {"call_overhead": 20.0, "node.efficiency": 0.7}
+    sweeps = [made(f"m{at}", truth) for at in range(4)]
+    levels = Levels(sweeps, PRIORS, SPREADS).fit()
+    assert {level for level, _, _ in levels.departures} == {"all"}
+    assert levels.value("call_overhead", sweeps[0].chains["call_overhead"]) == pytest.approx(
+        20, rel=0.05
+    )
+    assert levels.value("node.efficiency", sweeps[0].chains["node.efficiency"]) == pytest.approx(
+        0.7, rel=0.05
+    )
+    # a machine that was not measured has the values of all
+    assert levels.value("call_overhead", (("all", "all"), ("machine", "new"))) == pytest.approx(
+        20, rel=0.05
+    )
+    # times that change by 2 % without the departure from 10 to 20 us
+    depending = sum(round(10 / us, 3) >= 0.02 for _, us in sweeps[0].case.table.points)
+    assert levels.measurements(("all", "all", "call_overhead")) == 4 * depending
+
+
+def test_one_machine_departs_where_its_measurements_insist() -> None:
+    sweeps = [made(f"m{at}", {"call_overhead": 10.0}) for at in range(4)]
+    slow = made("slow", {"call_overhead": 40.0})
+    levels = Levels([*sweeps, slow], PRIORS, SPREADS).fit()
+    assert ("machine", "slow", "call_overhead") in levels.departures
+    assert not any(member.startswith("m") for _, member, _ in levels.departures)
+    assert off(levels, slow) < 5
+    assert off(levels, sweeps[0]) < 3
+
+
+def test_a_small_difference_is_no_departure() -> None:
+    sweeps = [made(f"m{at}", {"call_overhead": 10.0}) for at in range(4)]
+    near = made("near", {"call_overhead": 10.2})
+    levels = Levels([*sweeps, near], PRIORS, SPREADS).fit()
+    assert ("machine", "near", "call_overhead") not in levels.departures
+
+
+def test_a_host_takes_part_in_the_fit_and_not_in_predictions() -> None:
+    sweeps = [made(f"m{at}", {"call_overhead": 10.0}) for at in range(4)]
+    slow = made("slow", {"call_overhead": 40.0}, host=True)
+    levels = Levels([*sweeps, slow], PRIORS, SPREADS).fit()
+    assert (HOST, "slow", "call_overhead") in levels.departures
+    chain = slow.chains["call_overhead"]
+    assert levels.value("call_overhead", chain, hosts=True) == pytest.approx(40, rel=0.1)
+    assert levels.value("call_overhead", chain) == pytest.approx(10, rel=0.1)
+
+
+def test_values_stay_within_bounds_of_physics() -> None:
+    # faster than the links: an efficiency of 1.6 would be needed
+    fast = made("fast", {"node.efficiency": 0.98})
+    times = [(size, us / 1.6) for size, us in fast.case.table.points]
+    table = MeasuredTable("fast", "all_reduce", 8, tuple(times))
+    sweep = Observed(
+        Case(table, fast.case.platform), fast.source, fast.machine, fast.chains, fast.bands
+    )
+    levels = Levels([sweep], PRIORS, SPREADS).fit()
+    found = levels.values(sweep)
+    assert found["library.node.efficiency"] <= 0.98
+    assert 1.0 <= found["library.call_overhead"] <= 400.0
+
+
+def test_a_shared_departure_moves_all_of_its_parameters_by_one_factor() -> None:
+    steps = {f"node.step_latency[{at}]": us for at, us in enumerate((0.28, 1.5, 5.0))}
+    priors = {key: Prior(us, 0.5, 0.1, 12.0) for key, us in steps.items()} | PRIORS
+    chain: tuple[Member, ...] = (("all", "all"), ("machine", "slow"))
+    plain = made("slow", {})
+    chains = dict.fromkeys(priors, chain)
+    slow = Observed(plain.case, plain.source, plain.machine, chains, plain.bands)
+    levels = Levels([slow], priors, SPREADS, {"steps": tuple(steps)})
+    levels.begin({("all", "all", "steps"): math.log(3), ("machine", "slow", "steps"): math.log(2)})
+    found = [levels.value(key, chain) for key in steps]
+    # 6 times as long, the last one at its bound
+    assert found == pytest.approx([6 * 0.28, 6 * 1.5, 12.0])
+    assert levels.value("call_overhead", chain) == pytest.approx(10.0)
+
+
+def test_a_source_that_is_left_out_does_not_vouch_for_itself() -> None:
+    sweeps = [made(f"m{at}", {"call_overhead": 10.0}) for at in range(4)]
+    slow = made("slow", {"call_overhead": 40.0})
+    levels = Levels([*sweeps, slow], PRIORS, SPREADS).fit()
+    variable = ("machine", "slow", "call_overhead")
+    assert levels.say(variable, slow.source) == 1.0
+    assert levels.say(("all", "all", "call_overhead"), slow.source) == pytest.approx(0.2)
+    assert variable in levels.touched(slow.source)
+    rest = Levels(sweeps, PRIORS, SPREADS).begin(levels.departures).fit(levels.touched(slow.source))
+    assert variable not in rest.departures
+    assert off(rest, slow) > 50
+
+
+def test_a_departure_that_one_member_bears_out_is_divided() -> None:
+    """All-reduces of machine a depend on the parameter, and b has none: the level and the machine
+    share the departure in proportion to their prior densities."""
+    steep = made("a", {"call_overhead": 40.0})
+    levels = Levels([steep], PRIORS, {"all": 1.0, "machine": 0.7}).fit()
+    above = levels.departures["all", "all", "call_overhead"]
+    own = levels.departures["machine", "a", "call_overhead"]
+    spread, near, far = 0.7, 1.0, 0.7
+    density = [math.exp(-(above + own) / (spread * by)) / by for by in (near, far)]
+    assert above / (above + own) == pytest.approx(density[0] / sum(density))
+    assert off(levels, steep) < 5
+    # the part is no number of its own
+    assert levels.parts["machine", "a", "call_overhead"] == ("all", "all", "call_overhead")
+
+
+def test_only_points_that_depend_on_a_parameter_constrain_it() -> None:
+    """A call's start takes 40 us. Of 1 GiB that is less than 1 %: the time hardly depends on it."""
+    sweep = made("a", {"call_overhead": 40.0})
+    levels = Levels([sweep], PRIORS, SPREADS).fit()
+    variable = ("all", "all", "call_overhead")
+    [(_, count)] = levels.constraining(variable).items()
+    assert 0 < count < len(SIZES)
+    assert levels.measurements(variable) == count
+    assert levels.measurements(("all", "all", "node.efficiency")) < len(SIZES)
