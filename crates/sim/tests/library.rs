@@ -140,7 +140,7 @@ fn collectives_share_links() {
     assert!(both > 1.5 * alone && both < 2.01 * alone, "{both} {alone}");
 }
 
-/// A message alone takes start, pair and its bytes at the part of the bandwidth that one stream
+/// A message alone takes its start and its bytes at the part of the bandwidth that one stream
 /// reaches, within a node and between two; with the library switched off only latency and
 /// bandwidth.
 #[test]
@@ -149,7 +149,7 @@ fn messages_take_what_the_library_takes() {
         let bytes = 100_000_000;
         let step = |set: &[(&str, &str)], backend| {
             let platform =
-                preset(name, &[set, &[("npus", if npus == 8 { "8" } else { "16" })]].concat());
+                preset(name, &[&[("npus", if npus == 8 { "8" } else { "16" })], set].concat());
             let bytes = Bytes(bytes);
             let programs =
                 [IDLE, Op::Send { peer, bytes, tag: 0 }, Op::Recv { peer: -peer, bytes, tag: 0 }];
@@ -173,14 +173,17 @@ fn messages_take_what_the_library_takes() {
                 .report
                 .step_time_ns
         };
-        // us, and GB/s: 0.8 of 300 and 0.925 of 25.
-        let (start, pair, rate) = if npus == 8 { (8.5, 1.5, 240.0) } else { (8.5, 3.0, 23.125) };
-        let expected = (start + pair) * 1e3 + bytes as f64 / rate;
-        let found = step(&[], BackendKind::Analytical);
+        // us, and GB/s: 0.8 of 300 and 0.9 of 25.
+        let (start, rate) = (8.5, if npus == 8 { 240.0 } else { 22.5 });
+        let between = ("library.network.efficiency", "0.9");
+        let own = [("library.p2p_overhead", "8.5 us"), ("library.node.efficiency", "0.8"), between];
+        let own = if npus == 8 { &own[..2] } else { &own[..] };
+        let expected = start * 1e3 + bytes as f64 / rate;
+        let found = step(own, BackendKind::Analytical);
         assert!((found - expected).abs() < 1.0, "{name}: {found} {expected}");
         let bare = |backend| step(&[("library", "null")], backend);
         assert!(bare(BackendKind::Analytical) < 0.95 * expected);
-        assert_eq!(step(&[], BackendKind::Link), found, "nothing else is on its links");
+        assert_eq!(step(own, BackendKind::Link), found, "nothing else is on its links");
     }
 }
 
@@ -190,7 +193,8 @@ fn messages_take_what_the_library_takes() {
 fn an_algorithm_that_is_named_is_taken() {
     let ring = ("collectives.all_reduce", "ring");
     let one = ("scheduler.chunks", "1");
-    let named = preset("dgx-h100", &[ring, one]);
+    let steps = ("library.node.step_latency", "[280 ns, 2 us, 5 us]");
+    let named = preset("dgx-h100", &[ring, one, steps]);
     let bare = preset("dgx-h100", &[ring, one, ("library", "null")]);
     assert_eq!(lowering::library::choice(&named, CollectiveKind::AllReduce, 1 << 20), None);
     let ns = |platform: &Platform| {
