@@ -78,6 +78,24 @@ pub fn whole(text: &[u8], most: usize) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
+/// The whole number in the first `count` bytes, 1 to 8, which are digits; without branches, since
+/// numbers of few digits vary in length. `None` for everything else, such as a sign.
+#[inline]
+pub fn digits(text: [u8; 8], count: usize) -> Option<i64> {
+    let zeros = ONES * 0x30;
+    // The last digit is in the highest byte; zeros are in front of the first.
+    let (word, bits) = (u64::from_le_bytes(text), 8 * count as u32);
+    let filled = word << (64 - bits) | zeros.checked_shr(bits).unwrap_or(0);
+    let digits = filled ^ zeros;
+    if (digits | digits.wrapping_add(ONES * 6)) & (ONES * 0xf0) != 0 {
+        return None;
+    }
+    // Two, four and eight digits at a time.
+    let pairs = (digits.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
+    Some((fours.wrapping_mul(10_000 << 32 | 1) >> 32) as i64)
+}
+
 /// Bytes of a decimal number, at most.
 const MOST_DECIMAL: usize = 40;
 
@@ -92,7 +110,7 @@ pub fn decimal(text: &[u8]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{decimal, hexadecimal, whole};
+    use super::{decimal, digits, hexadecimal, whole};
     use proptest::prelude::*;
 
     proptest! {
@@ -101,6 +119,14 @@ mod tests {
             let sound = !text.contains('+') && text.len() <= 8;
             let expected = i64::from_str_radix(&text, 16).ok().filter(|value| sound && *value >= 0);
             prop_assert_eq!(hexadecimal(text.as_bytes()), expected);
+        }
+
+        #[test]
+        fn digits_are_those_of_std(text in "[0-9]{8}|[-+0-9:/\u{1}\u{7f}]{8}", count in 1_usize..=8) {
+            let some = &text[..count];
+            let sound = some.bytes().all(|byte| byte.is_ascii_digit());
+            let expected = some.parse().ok().filter(|_| sound);
+            prop_assert_eq!(digits(text.as_bytes().try_into().unwrap(), count), expected);
         }
 
         #[test]

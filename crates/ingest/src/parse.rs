@@ -2,7 +2,7 @@
 
 use crate::columns::{Columns, Index};
 use crate::fault::{Fault, MOST_FAULTS, shown};
-use crate::number::{MOST_WHOLE, decimal, hexadecimal, whole};
+use crate::number::{MOST_WHOLE, decimal, digits, hexadecimal, whole};
 use crate::recipe::{Category, Dense, Field, Kind, Missing, Numbers, Recipe, text_value};
 use crate::remainder::Remainder;
 use crate::scan::{Ends, lines};
@@ -17,19 +17,20 @@ const MOST_DIGITS: usize = 18;
 pub fn parse<I: Index>(text: &[u8], recipe: &Recipe) -> Result<Columns<I>, Vec<Fault>> {
     let count = lines(text);
     let mut rows = Rows::new(recipe, count);
-    let ends = Ends::new(recipe.separator, b'\n');
+    let mut ends = Ends::new(text, recipe.separator, b'\n');
     let (mut at, mut faults) = (0, Vec::new());
     for line in 0..count {
-        match rows.line(text, at, &ends) {
+        match rows.line(text, at, &mut ends) {
             Some(next) => at = next,
             None => {
-                let end = Ends::new(b'\n', b'\n').find(text, at);
+                let end = line_end(text, at);
                 faults.extend(explain(&text[at..end], line, recipe));
                 if faults.len() >= MOST_FAULTS {
                     faults.truncate(MOST_FAULTS);
                     break;
                 }
                 at = end + 1;
+                ends.seek(at);
             }
         }
     }
@@ -38,14 +39,13 @@ pub fn parse<I: Index>(text: &[u8], recipe: &Recipe) -> Result<Columns<I>, Vec<F
 
 /// Cuts a text into up to `count` pieces of whole lines, of about the same size.
 pub fn pieces(text: &[u8], count: usize) -> Vec<&[u8]> {
-    let newline = Ends::new(b'\n', b'\n');
     let (mut made, mut from) = (Vec::new(), 0);
     for piece in 1..=count {
         let near = (text.len() as u128 * piece as u128 / count as u128) as usize;
         if piece < count && near <= from {
             continue;
         }
-        let to = if piece == count { text.len() } else { newline.find(text, near - 1) + 1 };
+        let to = if piece == count { text.len() } else { line_end(text, near - 1) + 1 };
         let to = to.min(text.len());
         if to > from {
             made.push(&text[from..to]);
@@ -53,6 +53,11 @@ pub fn pieces(text: &[u8], count: usize) -> Vec<&[u8]> {
         }
     }
     made
+}
+
+/// Where the line around `at` ends.
+fn line_end(text: &[u8], at: usize) -> usize {
+    text[at..].iter().position(|byte| *byte == b'\n').map_or(text.len(), |place| at + place)
 }
 
 /// Columns under way.
@@ -94,13 +99,13 @@ impl<'a, I: Index> Rows<'a, I> {
 
     /// Reads the line at `at`, and returns where the next one is; `None` if a field is wrong.
     #[inline]
-    fn line(&mut self, text: &[u8], mut at: usize, ends: &Ends) -> Option<usize> {
+    fn line(&mut self, text: &[u8], mut at: usize, ends: &mut Ends<'_>) -> Option<usize> {
         let (recipe, sample) = (self.recipe, self.labels.len());
         let dense = &mut self.dense[sample * recipe.dense.len()..];
         let last = recipe.fields.len() - 1;
         let mut label = None;
         for (number, field) in recipe.fields.iter().enumerate() {
-            let end = ends.find(text, at);
+            let end = ends.next();
             let ended = text.get(end).is_none_or(|byte| *byte == b'\n');
             if ended != (number == last) {
                 return None;
@@ -109,7 +114,13 @@ impl<'a, I: Index> Rows<'a, I> {
             match *field {
                 Field::Skip => {}
                 Field::Label => label = Some(label_of(value)?),
-                Field::Dense(column) => dense[column] = number_of(value, &recipe.dense[column])?,
+                Field::Dense(column) => {
+                    let known = &recipe.dense[column];
+                    dense[column] = match short(text, at, value.len(), known) {
+                        Some(number) => number,
+                        None => number_of(value, known)?,
+                    };
+                }
                 Field::Category(each) => {
                     let (category, remainder) = (&recipe.categories[each], self.remainders[each]);
                     let row = |value: i64| I::of(remainder.of(category.hashed(value)));
@@ -151,6 +162,17 @@ fn label_of(value: &[u8]) -> Option<u8> {
         [byte @ (b'0' | b'1')] => Some(byte - b'0'),
         _ => None,
     }
+}
+
+/// A whole number of up to eight digits at `at`, which is the most frequent one; `None` for every
+/// other field.
+#[inline]
+fn short(text: &[u8], at: usize, count: usize, column: &Dense) -> Option<f32> {
+    if count == 0 || count > 8 || column.numbers() != Numbers::Whole {
+        return None;
+    }
+    let made = column.whole(digits(*text.get(at..)?.first_chunk::<8>()?, count)?);
+    made.is_finite().then_some(made)
 }
 
 #[inline]

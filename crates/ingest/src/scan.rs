@@ -1,39 +1,84 @@
-//! Where a field ends: eight bytes at a time.
+//! Where fields end: 64 bytes at a time.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
+const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+/// Bytes that are looked at together.
+const BLOCK: usize = 64;
 
-/// Marks zero bytes by their highest bit. Bytes above the lowest mark may be marked wrongly.
+/// The highest bit of each byte that is zero, and no other.
 #[inline]
 fn zeros(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word & HIGH
+    !(((word & LOW) + LOW) | word | LOW)
 }
 
-/// Finds one of two bytes.
-#[derive(Clone, Copy)]
-pub struct Ends {
-    bytes: [u8; 2],
+/// The highest bits of eight bytes, next to each other.
+#[inline]
+fn gathered(marks: u64) -> u64 {
+    (marks >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
+/// The places of two bytes in a text, in order.
+#[derive(Clone)]
+pub struct Ends<'a> {
+    text: &'a [u8],
     words: [u64; 2],
+    /// Where the block that is looked at begins.
+    base: usize,
+    /// Places in the block that are left, one bit each.
+    left: u64,
 }
 
-impl Ends {
-    pub fn new(one: u8, other: u8) -> Self {
-        Self { bytes: [one, other], words: [ONES * u64::from(one), ONES * u64::from(other)] }
+impl<'a> Ends<'a> {
+    pub fn new(text: &'a [u8], one: u8, other: u8) -> Self {
+        let words = [ONES * u64::from(one), ONES * u64::from(other)];
+        let mut made = Self { text, words, base: 0, left: 0 };
+        made.left = made.block();
+        made
     }
 
-    /// Place of the first such byte from `at` on; the length of the text if there is none.
+    /// The next place; the length of the text if there is none.
     #[inline]
-    pub fn find(&self, text: &[u8], mut at: usize) -> usize {
-        while let Some(some) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+    pub fn next(&mut self) -> usize {
+        while self.left == 0 {
+            self.base += BLOCK;
+            if self.base >= self.text.len() {
+                self.base = self.text.len();
+                return self.base;
+            }
+            self.left = self.block();
+        }
+        let place = self.base + self.left.trailing_zeros() as usize;
+        self.left &= self.left - 1;
+        place
+    }
+
+    /// Goes on with the first place from `at` on.
+    pub fn seek(&mut self, at: usize) {
+        self.base = at.min(self.text.len());
+        self.left = self.block();
+    }
+
+    /// The places in the block at `base`.
+    #[inline]
+    fn block(&self) -> u64 {
+        let rest = &self.text[self.base..];
+        if let Some(block) = rest.first_chunk::<BLOCK>() {
+            return self.places(block);
+        }
+        let mut block = [0; BLOCK];
+        block[..rest.len()].copy_from_slice(rest);
+        self.places(&block) & ((1 << rest.len()) - 1)
+    }
+
+    #[inline]
+    fn places(&self, block: &[u8; BLOCK]) -> u64 {
+        let mut found = 0;
+        for (number, some) in block.as_chunks::<8>().0.iter().enumerate() {
             let word = u64::from_le_bytes(*some);
             let marks = zeros(word ^ self.words[0]) | zeros(word ^ self.words[1]);
-            if marks != 0 {
-                return at + marks.trailing_zeros() as usize / 8;
-            }
-            at += 8;
+            found |= gathered(marks) << (8 * number);
         }
-        let rest = text.get(at..).unwrap_or_default();
-        at + rest.iter().position(|byte| self.bytes.contains(byte)).unwrap_or(rest.len())
+        found
     }
 }
 
@@ -53,16 +98,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_end_is_found(text in "[\t\n\u{8}\u{b}\u{c}a-c\u{ff}]{0,40}", at in 0_usize..50) {
+        fn all_ends_are_found(text in "[\t\n\u{8}\u{b}\u{c}a-c\u{ff}\u{0}]{0,200}", at in 0_usize..210) {
             let bytes = text.as_bytes();
-            let ends = Ends::new(b'\t', b'\n');
-            let expected = bytes
-                .iter()
-                .enumerate()
-                .skip(at)
-                .find(|(_, byte)| **byte == b'\t' || **byte == b'\n')
-                .map_or(bytes.len().max(at), |(place, _)| place);
-            prop_assert_eq!(ends.find(bytes, at), expected);
+            let mut ends = Ends::new(bytes, b'\t', b'\n');
+            let expected = |at: usize| -> Vec<usize> {
+                let is_end = |place: &usize| matches!(bytes[*place], b'\t' | b'\n');
+                (at.min(bytes.len())..bytes.len()).filter(is_end).collect()
+            };
+            let all = |ends: &mut Ends<'_>| -> Vec<usize> {
+                std::iter::from_fn(|| Some(ends.next()).filter(|place| *place < bytes.len())).collect()
+            };
+            prop_assert_eq!(all(&mut ends), expected(0));
+            prop_assert_eq!(ends.next(), bytes.len());
+            ends.seek(at);
+            prop_assert_eq!(all(&mut ends), expected(at));
         }
 
         #[test]
