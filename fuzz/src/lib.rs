@@ -114,6 +114,63 @@ fn gzip(data: &[u8]) -> Vec<u8> {
     encoder.finish().expect("into memory")
 }
 
+/// Lines of click logs, by a recipe that the size of the input chooses. What is taken has a sample
+/// for each line, and is the same when it is read in three pieces; a fault is in a line that exists.
+pub fn clicks(data: &[u8]) -> bool {
+    let lines = data.split(|byte| *byte == b'\n').count() - usize::from(data.ends_with(b"\n"));
+    let lines = if data.is_empty() { 0 } else { lines };
+    let recipe = recipe(data.len());
+    let whole = match ingest::parse::<i64>(data, &recipe) {
+        Ok(whole) => whole,
+        Err(faults) => {
+            assert!(!faults.is_empty() && faults.iter().all(|fault| fault.line < lines));
+            return false;
+        }
+    };
+    assert_eq!(whole.len(), lines);
+    let several = recipe.categories.len() * lines;
+    assert!(whole.lengths.is_empty() || whole.lengths.len() == several);
+    let (mut labels, mut dense, mut values) = (Vec::new(), Vec::new(), 0);
+    for piece in ingest::pieces(data, 3) {
+        let part = ingest::parse::<i64>(piece, &recipe).expect("its lines were read");
+        labels.extend(part.labels);
+        dense.extend(part.dense.iter().map(|value| value.to_bits()));
+        values += part.indices.len();
+    }
+    let bits: Vec<u32> = whole.dense.iter().map(|value| value.to_bits()).collect();
+    assert_eq!((labels, dense, values), (whole.labels, bits, whole.indices.len()));
+    true
+}
+
+/// A label, two numbers and three categories, which may have several values.
+fn recipe(size: usize) -> ingest::Recipe {
+    use ingest::{Category, Dense, Field, Kind, Missing, Numbers};
+    let category = |name, kind, rows| Category { rows, ..Category::new(name, kind) };
+    let mut words = category("words", Kind::Text, Some(1000));
+    if size & 1 != 0 {
+        (words.between, words.missing) = (Some(b','), Missing::Skip);
+    }
+    let whole = Dense::new("whole", Numbers::Whole, 0.0).clip(0.0, 1e6).log(1.0);
+    ingest::Recipe {
+        separator: if size & 2 == 0 { b'\t' } else { b';' },
+        fields: vec![
+            Field::Label,
+            Field::Dense(0),
+            Field::Dense(1),
+            Field::Category(0),
+            Field::Skip,
+            Field::Category(1),
+            Field::Category(2),
+        ],
+        dense: vec![whole, Dense::new("decimal", Numbers::Decimal, -1.0).normalize(0.5, 2.0)],
+        categories: vec![
+            category("hex", Kind::Hexadecimal, Some(7)),
+            Category { hash: Some(3), ..category("number", Kind::Whole, Some(1 << 40)) },
+            words,
+        ],
+    }
+}
+
 /// One file, used again for every input; in memory where the system has such a folder.
 fn scratch(name: &str) -> PathBuf {
     let memory = Path::new("/dev/shm");
@@ -305,5 +362,8 @@ mod tests {
         );
         assert!(notation(b"Ring(4)_FC(8)") && notation(b"50 GB/s") && !notation(b"Ring(0)"));
         assert!(!astra_sim(b"topology: [Ring]"));
+        // 28 bytes: tabs, and one word; 29: several words.
+        assert!(clicks(b"1\t5\t-1.5e3\t0a\tx\t123\tlonger12"));
+        assert!(clicks(b"1\t5\t-1.5e3\t0a\tx\t123\tlon,ger12") && !clicks(b"2\t\t\t\t\t\t"));
     }
 }

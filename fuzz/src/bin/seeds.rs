@@ -5,7 +5,9 @@
 // Linked for the instrumentation's hooks, which the readers call here too.
 use libfuzzer_sys as _;
 
-use graph::{CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Reach, Workload};
+use graph::{
+    CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Reach, Workload,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -86,12 +88,21 @@ impl Seeds {
                 "scheduler: {policy: lifo, chunks: 3, comm_streams: 1}",
                 "collectives: {all_reduce: double_binary_tree}",
             ] {
-                self.add("simulate", format!("topology: {shape}\n{links}\n{choices}\n").as_bytes())?;
+                self.add(
+                    "simulate",
+                    format!("topology: {shape}\n{links}\n{choices}\n").as_bytes(),
+                )?;
             }
         }
         self.add("simulate", GRAPH.as_bytes())?;
         self.add("platform", GRAPH.as_bytes())?;
         self.add("msccl", MSCCL.as_bytes())?;
+        for separator in ["\t", ";"] {
+            for end in ["", "\n", "\n\n", "0\n"] {
+                let lines = CLICKS.map(|fields| fields.join(separator)).join("\n");
+                self.add("clicks", format!("{lines}{end}").as_bytes())?;
+            }
+        }
         for first in TEXT_HEADS {
             let own = if first == "HYBRID_CUSTOMIZED" { " HYBRID_DATA_MODEL" } else { "" };
             let layers: String = TEXT_LAYERS.map(|layer| format!("{layer}{own}\n")).concat();
@@ -130,6 +141,13 @@ impl Seeds {
     }
 }
 
+/// Lines of click logs, as `fuzz::clicks` reads them.
+const CLICKS: [[&str; 7]; 3] = [
+    ["1", "5", "-1.5e3", "68fd1e64", "skipped", "123", "some,words"],
+    ["0", "", "", "", "", "", ""],
+    ["0", "-3", "0.25", "0A", "", "-9", "word"],
+];
+
 /// A send, a receive and a computation between two ranks.
 fn exchange() -> Workload {
     let program = |peer| {
@@ -152,7 +170,12 @@ fn exchange() -> Workload {
 fn alone() -> io::Result<Vec<u8>> {
     let mut builder = ProgramBuilder::default();
     for id in 0..2u64 {
-        let op = Op::Compute { operations: Some(10), bytes: Some(Bytes(10)), cpu: false, kernel: Kernel::Other };
+        let op = Op::Compute {
+            operations: Some(10),
+            bytes: Some(Bytes(10)),
+            cpu: false,
+            kernel: Kernel::Other,
+        };
         builder.push(Node { id, duration: Span::ZERO, op }, "work", id.checked_sub(1));
     }
     let workload = Workload::uniform(builder.build().map_err(io::Error::other)?, 1);
@@ -165,7 +188,12 @@ fn alone() -> io::Result<Vec<u8>> {
 fn everything() -> Workload {
     let mut ops = vec![
         Op::Metadata,
-        Op::Compute { operations: Some(1 << 40), bytes: Some(Bytes(1 << 20)), cpu: false, kernel: Kernel::Other },
+        Op::Compute {
+            operations: Some(1 << 40),
+            bytes: Some(Bytes(1 << 20)),
+            cpu: false,
+            kernel: Kernel::Other,
+        },
         Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Other },
         Op::Memory { store: false, bytes: Bytes(4096), reach: Reach::Remote },
         Op::Memory { store: true, bytes: Bytes(1), reach: Reach::InSwitch },
