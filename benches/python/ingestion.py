@@ -2,6 +2,7 @@
 
     python benches/python/ingestion.py ingest      MB/s of text, for each CPU second and second
     python benches/python/ingestion.py steps       time of a step by where its data comes from
+    torchrun --nproc-per-node 2 benches/python/ingestion.py steps       the same on two processes
 
 Lines are drawn in the format of Criteo's logs, with 32 bits in each category. Sources of data take
 turns, and medians are printed, because other work on a machine comes and goes."""
@@ -28,6 +29,7 @@ from armillary.trainer.data.ingest import ingest
 from armillary.trainer.data.readers import Readers
 from armillary.trainer.data.recipe import HeldOut, Recipe, Shuffle, criteo
 from armillary.trainer.settings import Settings
+from armillary.trainer.world import World, joined
 
 LINES = 40_000
 """Lines that are drawn; a file repeats them."""
@@ -104,26 +106,37 @@ def to_parquet(path: Path, parquet: Path) -> None:
 
 
 def steps(folder: Path, model: str, batch: int, rounds: int, count: int) -> None:
-    """Prints the time of a step with data from memory and from files."""
+    """Prints the time of a step with data from memory and from files; of the slowest process."""
     from armillary.trainer.loop import Trainer, use_threads
     from armillary.trainer.pipeline import windows
-    from armillary.trainer.world import World
 
     facts = parse(load_model(model))
-    path = log(folder, max(1, batch * (count + 2) * 250 // 10**6))
-    recipe = criteo().with_rows([table.rows for table in facts.tables], "")
-    ingest([path], folder / "data", recipe, threads=2)
-    settings = Settings(model, batch=batch, data=str(folder / "data"), threads=1)
-    use_threads(settings)
-    trainer = Trainer(settings, facts, World())
-    ways = dict(sources(settings, facts, path))
-    found: dict[str, list[tuple[float, float]]] = {}
-    for _ in range(rounds + 1):
-        for name, parts in ways.items():
-            with closing(parts()) as given:
-                timed = measured(trainer.step, windows(given, trainer.ahead), count)
-            found.setdefault(name, []).append(timed)
-    print(f"{model}, batches of {batch}: ms of wall and CPU time for each step")
+    with joined(60) as world:
+        folder = Path(world.gather(str(folder))[0])
+        path = folder / "train.txt"
+        if world.rank == 0:
+            path = log(folder, max(1, batch * (count + 2) * 250 // 10**6))
+            recipe = criteo().with_rows([table.rows for table in facts.tables], "")
+            ingest([path], folder / "data", recipe, threads=2)
+        world.gather(0)
+        settings = Settings(
+            model, nproc=world.size, batch=batch, data=str(folder / "data"), threads=1
+        )
+        use_threads(settings)
+        trainer = Trainer(settings, facts, world)
+        ways = dict(sources(settings, facts, path, world))
+        found: dict[str, list[tuple[float, float]]] = {}
+        for _ in range(rounds + 1):
+            for name, parts in ways.items():
+                world.gather(0)
+                with closing(parts()) as given:
+                    timed = measured(trainer.step, windows(given, trainer.ahead), count)
+                walls, cpus = zip(*world.gather(timed), strict=True)
+                found.setdefault(name, []).append((max(walls), max(cpus)))
+        world.gather(0)
+    if world.rank:
+        return
+    print(f"{model}, batches of {batch}, {world.size} processes: ms of wall and CPU time of a step")
     for name, all_ in found.items():
         wall, cpu = (statistics.median(each) for each in zip(*all_[1:], strict=True))
         print(f"{name:28} {wall * 1e3:7.2f} {cpu * 1e3:7.2f}")
@@ -132,19 +145,21 @@ def steps(folder: Path, model: str, batch: int, rounds: int, count: int) -> None
 Parts = Callable[[], Generator[Part, None, None]]
 
 
-def sources(settings: Settings, facts: Dlrm, path: Path) -> Iterator[tuple[str, Parts]]:
+def sources(
+    settings: Settings, facts: Dlrm, path: Path, world: World
+) -> Iterator[tuple[str, Parts]]:
     """The same batches from memory, from ingested files, and from text, alone and by readers."""
     batch = settings.batch
 
     def endless(source: object) -> Parts:
         def parts() -> Generator[Part, None, None]:
             while True:
-                yield from source.parts(batch, 0, 1)  # type: ignore[attr-defined]
+                yield from source.parts(batch, world.rank, world.size)  # type: ignore[attr-defined]
 
         return parts
 
     data, _ = open_data(settings, facts)
-    memory = list(data.parts(batch, 0, 1))
+    memory = list(data.parts(batch, world.rank, world.size))
     yield "memory", lambda: (part for part in cycle(memory))
     yield "ingested files", endless(data)
     of_text = replace(settings, data=str(path))
