@@ -104,7 +104,7 @@ WITHOUT_INLINE = frozenset(each.machine.preset for each in CLUSTERS) - {
 PAGE = ROOT / "docs/reference/library-parameters.md"
 MARK = "<!-- levels -->\n", "<!-- levels end -->"
 BEFORE: dict[str, int] = {"one node": 18, "generation": 69, "cluster": 194, "setup": 42}
-"""Numbers of the same parameters in the presets before they were fitted in levels (up to 0.6)."""
+"""Numbers of the same parameters in the presets when each file was fitted on its own."""
 
 
 def main(arguments: list[str]) -> int:
