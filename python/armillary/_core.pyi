@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer, disjoint_base
 
@@ -55,6 +56,43 @@ class TableMemory:
 
     def __len__(self) -> int:
         """The number of bytes."""
+
+_Parts = tuple[NDArray[np.int64], list[NDArray[np.uint8]]]
+
+@final
+class StagedCache:
+    """What the host does of a cache whose slots are in the memory of another device: which rows are
+    in which slots, and the slower tier. Slots and rows are the bytes of int64."""
+
+    def size(self) -> tuple[int, int]:
+        """The number of slots, with those behind them, and bytes of the cache."""
+    def stage(
+        self, lookups: list[NDArray[np.int64]], batch: tuple[int, int], guests: bool
+    ) -> tuple[bytes, bool, tuple[bytes, bytes], tuple[bytes, bytes], int, int]:
+        """Makes rows in `lookups` slots. They are pinned for the first number of `batch`; slots of
+        batches from the second one on keep their rows. With `guests`, rows for which there is no
+        room get slots behind the others. Returns the slots, whether all rows have one, slots and
+        rows that leave changed, slots and rows that come, how many rows made room, and how many are
+        behind the slots.
+
+        Raises:
+            InputError: too little memory.
+        """
+    def exchange(self, out: _Parts, into: _Parts, now: int, threads: int) -> int:
+        """Writes rows to the slower tier, as of batch `now`, and then reads others: weights as
+        slots have them, and the parts of the state. Returns how many were there.
+
+        Raises:
+            InputError: too little memory; a disk failed.
+        """
+    def mark(self, slots: NDArray[np.int64]) -> None:
+        """Notes that the rows of slots are changed."""
+    def changed(self, guests: bool) -> tuple[bytes, bytes]:
+        """Slots and rows that were changed; with `guests`, those behind the slots only."""
+    def clean(self) -> None:
+        """Notes that the slower tier has all rows as they are."""
+    def forget(self, guests: bool) -> None:
+        """Forgets all rows; with `guests`, those behind the slots only."""
 
 @final
 class TextColumn:
@@ -157,6 +195,12 @@ class Embedding:
 
         Raises:
             InputError: a disk failed, now or before.
+        """
+    def cache(self, table: int) -> StagedCache:
+        """The cache of a table, for slots in the memory of another device.
+
+        Raises:
+            InputError: the table has none.
         """
     def commit(self) -> None:
         """Makes the tables, as they are now, the checkpoint of their folder.

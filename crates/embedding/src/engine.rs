@@ -214,6 +214,16 @@ impl Engine {
         )))
     }
 
+    /// The cache of a table.
+    ///
+    /// # Errors
+    ///
+    /// It has none.
+    pub fn cache(&self, table: usize) -> Result<&Arc<Cache>, Fault> {
+        let cache = self.tables.get(table).and_then(Table::cache);
+        cache.ok_or_else(|| Fault::new("table", format!("no table {table} with a cache")))
+    }
+
     /// What caches did so far.
     pub fn counts(&self) -> Counts {
         self.residency.counts()

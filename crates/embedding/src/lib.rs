@@ -31,7 +31,7 @@ mod tasks;
 mod update;
 
 pub use batch::{Batch, Expected, Integers, check};
-pub use cache::{Cache, Caching, Counts, Folder, Policy};
+pub use cache::{Cache, Caching, Counts, Folder, Policy, Staging};
 pub use engine::{Engine, Feature, Pooling};
 pub use fault::Fault;
 pub use lanes::Level;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::arrays::{Array, Arrays, Given, bad, fault};
 use crate::dictionaries::get;
+use crate::staged::StagedCache;
 
 /// Memory of the engine as a buffer of bytes that can be written.
 #[pyclass(module = "armillary._core", frozen)]
@@ -88,7 +89,9 @@ fn caching(settings: &Bound<'_, PyDict>, seed: u64) -> PyResult<Caching> {
         "lfu" => Policy::Lfu,
         other => return Err(bad(format!("unknown policy {other:?}"))),
     };
-    Ok(Caching { bytes: get(settings, "bytes")?, policy, precision: precision(settings)?, seed })
+    let staged = get(settings, "staged")?;
+    let bytes = get(settings, "bytes")?;
+    Ok(Caching { bytes, policy, precision: precision(settings)?, seed, staged })
 }
 
 /// The folder of a dictionary's tables, if they have one.
@@ -347,6 +350,12 @@ impl Embedding {
         let records = records.numbers();
         let done = py.detach(|| self.0.write_rows(table, first, records));
         done.map_err(|found| fault(py, &found))
+    }
+
+    /// The cache of a table, whose slots are elsewhere.
+    fn cache(&self, py: Python<'_>, table: usize) -> PyResult<StagedCache> {
+        let found = self.0.cache(table).map(Arc::clone);
+        found.map(StagedCache).map_err(|found| fault(py, &found))
     }
 
     /// What caches did so far.

@@ -18,6 +18,7 @@ mod platform;
 mod program;
 mod signals;
 mod simulate;
+mod staged;
 mod traffic;
 mod workload;
 
@@ -48,6 +49,8 @@ mod _core {
     use super::simulate::{
         Outcome, backends, check, check_backend, collective, is_backend, simulate,
     };
+    #[pymodule_export]
+    use super::staged::StagedCache;
     #[pymodule_export]
     use super::traffic::Traffic;
     #[pymodule_export]

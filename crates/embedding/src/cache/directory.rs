@@ -139,6 +139,16 @@ impl Directory {
         Ok(slots)
     }
 
+    /// Forgets all rows.
+    pub fn forget(&mut self) {
+        self.prints.fill([0; WAYS]);
+        self.stamps.fill(0);
+        self.counts.fill(0);
+        self.dirty.fill(false);
+        self.passed.fill(0);
+        self.dismiss();
+    }
+
     /// Forgets the guests.
     pub fn dismiss(&mut self) {
         self.guests.clear();

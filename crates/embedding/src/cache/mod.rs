@@ -14,6 +14,7 @@ mod log;
 mod places;
 mod residency;
 mod rows;
+mod staged;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ mod tests;
 pub use directory::{Names, Policy};
 pub use folder::Folder;
 pub use residency::{Caches, Counts, Residency};
+pub use staged::Staging;
 
 use crate::fault::Fault;
 use crate::initial::Initial;
@@ -48,6 +50,8 @@ pub struct Caching {
     pub precision: Precision,
     /// Seed of the initial weights and of rounding by chance.
     pub seed: u64,
+    /// Whether the slots are in the memory of another device; see `staged.rs`.
+    pub staged: bool,
 }
 
 /// What a table is, as far as its cache needs to know.
@@ -76,6 +80,8 @@ pub struct Cache {
     path: PathBuf,
     names: Arc<Memory>,
     slots: usize,
+    /// Held by who uses the staging area.
+    staging: Mutex<()>,
     /// Bytes that a slot takes, and bytes that the cache takes without any.
     size: (u64, u64),
 }
@@ -140,7 +146,8 @@ impl Cache {
                 .allowed(format!("at least {} bytes", fixed + set)));
         }
         let slots = sets * WAYS;
-        let memory = |bytes: usize| Memory::new(slots * bytes).map(Arc::new);
+        let held_slots = if caching.staged { 0 } else { slots };
+        let memory = |bytes: usize| Memory::new(held_slots * bytes).map(Arc::new);
         let rows = || -> Result<Rows, Error> {
             Ok(Rows {
                 weights: memory(held.row(shape.dim))?,
@@ -175,6 +182,7 @@ impl Cache {
                 .filter(|_| held != stored),
             names: Arc::clone(directory.names()),
             slots,
+            staging: Mutex::new(()),
             directory: Mutex::new(directory),
             store: Mutex::new(store),
             path: path.unwrap_or_default(),
@@ -298,13 +306,15 @@ impl Cache {
     /// No pass is under way, and nothing is fetched.
     #[allow(unsafe_code)] // As above.
     unsafe fn seat(&self, directory: &mut Directory) -> Result<(), Fault> {
-        let before = self.places();
         // SAFETY: the caller's.
         let done = unsafe { directory.seat().and_then(|slots| self.rows.resize(slots)) };
-        done.map_err(|_| {
-            let said = format!("no memory for a batch of more rows than the {before} of its cache");
-            Fault::new(format!("table {:?}", self.name), said).allowed("smaller batches")
-        })
+        done.map_err(|_| self.no_memory())
+    }
+
+    fn no_memory(&self) -> Fault {
+        let said =
+            format!("no memory for a batch of more rows than the {} of its cache", self.slots);
+        Fault::new(format!("table {:?}", self.name), said).allowed("smaller batches")
     }
 
     /// Writes changed guests to the slower tier, as of batch `now`, and forgets all of them. Returns

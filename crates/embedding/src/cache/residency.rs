@@ -167,7 +167,7 @@ impl Request {
 
 /// Writes the rows that leave, then reads those that come. Returns how many were read from the
 /// slower tier.
-fn carry_out(
+pub(super) fn carry_out(
     caches: &[Arc<Cache>],
     plans: &[Plan],
     now: u32,

@@ -47,6 +47,14 @@ impl Rows {
         self.stored.row(self.dim) + 4 * self.numbers.iter().sum::<usize>()
     }
 
+    /// The memory of a part, weights first, and its bytes of a row.
+    pub fn part(&self, at: usize) -> (*mut u8, usize) {
+        match at {
+            0 => (self.weights.start(), self.held.row(self.dim)),
+            _ => (self.state[at - 1].start(), 4 * self.numbers[at - 1]),
+        }
+    }
+
     fn weights(&self, slot: usize) -> *mut u8 {
         let bytes = self.held.row(self.dim);
         assert!((slot + 1) * bytes <= self.weights.bytes());

@@ -65,7 +65,8 @@ fn engine(
             None => Table::new(&name, size, precision, part, &case.rule),
             Some((bytes, policy)) => {
                 let precision_ = case.precision;
-                let caching = Caching { bytes, policy, precision: precision_, seed: SEED };
+                let caching =
+                    Caching { bytes, policy, precision: precision_, seed: SEED, staged: false };
                 Table::cached(&name, size, precision, part, &case.rule, (&caching, folder))
             }
         }
@@ -298,7 +299,8 @@ fn wide_rows_over_narrow_ones_lose_less_than_narrow_ones() {
     let after = |precision| {
         let case = Case { rule: Rule::Sgd, precision: Precision::F16, dim: 1, ..CASE };
         let part = Part { whole: "t".into(), whole_rows: 4, first_row: 0, first_column: 0 };
-        let caching = Caching { bytes: 4096, policy: Policy::Lru, precision, seed: 0 };
+        let caching =
+            Caching { bytes: 4096, policy: Policy::Lru, precision, seed: 0, staged: false };
         let table =
             Table::cached("t", (4, 1), (case.precision, false), part, &case.rule, (&caching, None));
         let feature = Feature { name: "f".into(), table: 0, pooling: Pooling::Sum };
