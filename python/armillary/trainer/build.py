@@ -140,14 +140,19 @@ def _plain(
     features = [Feature(each.name, each.name) for each in some]
     threads = settings.threads or 1
     if world.size == 1 and settings.plan is None:
-        make = _one_process(settings)
-        if make is EmbeddingCollection:
-            elements = [table.rows * table.dim for table in tables]
-            _require_memory(facts.name, tables, settings, optimizer, elements)
-            return make(
-                tables, features, optimizer, seed=settings.seed, threads=threads, caching=caching
+        if settings.device != "cpu" and caching is None:
+            return _one_process(settings)(tables, features, optimizer, seed=settings.seed)
+        elements = [table.rows * table.dim for table in tables]
+        _require_memory(facts.name, tables, settings, optimizer, elements)
+        if caching is not None and settings.device != "cpu":
+            from .gpu_cache import CachedGpuEmbeddingCollection
+
+            return CachedGpuEmbeddingCollection(
+                tables, features, optimizer, caching=caching, seed=settings.seed, threads=threads
             )
-        return make(tables, features, optimizer, seed=settings.seed)
+        return EmbeddingCollection(
+            tables, features, optimizer, seed=settings.seed, threads=threads, caching=caching
+        )
     plan = _plan(facts, tables, settings, world)
     if caching is not None and settings.plan is not None and not _is_tiered(plan):
         said = "caches, but the plan has no table in slower memory"
@@ -275,7 +280,7 @@ def _require_memory(
     each table on this rank."""
     width = 4 if settings.table_precision == "fp32" else 2
     by_row = settings.optimizer == "row-wise-adagrad"
-    whole = settings.cache_bytes
+    whole = settings.cache_bytes if settings.device == "cpu" else 0
     for table, count in zip(tables, elements, strict=True):
         if table.tier == "disk":
             continue

@@ -32,6 +32,8 @@ class Caching:
     precision: Literal["float32"] | None = None
     """`float32`: rows of 16-bit tables are float32 in the cache, and are rounded when they leave
     it. Otherwise they are as in the table."""
+    staged: bool = False
+    """Whether the cached rows are in the memory of a GPU (`gpu_cache.py`)."""
 
     def settings(self, tables: Sequence[Table], numbers: Sequence[int]) -> list[dict[str, Any]]:
         """What the native engine is to do with each table; empty for a table in memory. `numbers`
@@ -52,6 +54,7 @@ class Caching:
                     "policy": self.policy,
                     "dtype": self.dtype(table),
                     "on_disk": table.tier == "disk",
+                    "staged": self.staged,
                 }
             }
             if table.tier != "device"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -91,9 +92,10 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         refuse_not_finite: bool = True,
         device: torch.device | str = "cuda",
         chunk: int = CHUNK,
+        named: bool = False,
     ) -> None:
         """As `EmbeddingCollection`. With Triton's interpreter (`TRITON_INTERPRET=1`), `device` is
-        `cpu`.
+        `cpu`. `named`: the tables are the slots of caches, whose rows are in `names`.
 
         Raises:
             InputError: as `EmbeddingCollection`; no Triton, no such GPU, or no room on it.
@@ -111,8 +113,13 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         self._places = [places[each.table] for each in self.features]
         self._align = math.gcd(16, *(table.dim for table in self.tables))
         self._groups = list(dict.fromkeys(map(_group, self.tables)))
-        self._first_keys = [0, *accumulate(table.rows for table in self.tables)]
-        self._facts = self._put([self._facts_of(place) for place in range(len(self.tables))])
+        self.first_rows = [table.rows for table in self.tables]
+        """Rows of the tables before any `resize`."""
+        self._names = {
+            each.name: torch.zeros(each.rows, dtype=torch.int64, device=device)
+            for each in (self.tables if named else ())
+        }
+        self._lay_out()
         columns = accumulate([self.tables[place].dim for place in self._places], initial=0)
         self._feature_facts = self._put(
             [
@@ -122,10 +129,43 @@ class GpuEmbeddingCollection(EmbeddingCollection):
                 )
             ]
         )
-        self._rows = self._put([self.tables[place].rows for place in self._places])
         self._fill()
 
     # Memory.
+
+    def _lay_out(self) -> None:
+        """Notes where the tables are and how many rows they have."""
+        self._first_keys = [0, *accumulate(table.rows for table in self.tables)]
+        self._facts = self._put([self._facts_of(place) for place in range(len(self.tables))])
+        self._rows = self._put([self.tables[place].rows for place in self._places])
+
+    def resize(self, rows: Sequence[int]) -> None:
+        """Gives the tables other numbers of rows. New rows have any values.
+
+        Raises:
+            InputError: no room on the GPU.
+        """
+        if list(rows) == [table.rows for table in self.tables]:
+            return
+        for table, count in zip(self.tables, rows, strict=True):
+            name = table.name
+            try:
+                self._weights[name] = _resized(self._weights[name], count)
+                for part, values in self._state[name].items():
+                    self._state[name][part] = _resized(values, count)
+                if name in self._names:
+                    self._names[name] = _resized(self._names[name], count)
+            except RuntimeError:
+                said = f"no memory for {count:,} rows on {self._room}"
+                raise InputError([Problem("", f'table "{name}"', said)]) from None
+        self.tables = tuple(
+            replace(table, rows=count) for table, count in zip(self.tables, rows, strict=True)
+        )
+        self._lay_out()
+
+    def names(self, table: str) -> Tensor:
+        """The row of each slot, int64 [slots], to be filled in."""
+        return self._names[table]
 
     def _settings(self, table: Table) -> dict[str, Any]:
         # One row of each table is on the host, for the checks of settings.
@@ -160,6 +200,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             table.whole.first_row,
             table.whole.first_column,
             0,
+            self._names[table.name].data_ptr() if self._names else 0,
         ]
 
     def _fill(self) -> None:
@@ -338,7 +379,8 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             self._launch(
                 kernels.change_rows, (count,),
                 facts, keys, tables, last_of, sources, factors, grad, partial, width, number,
-                KIND=_KINDS[group.dtype], BY_CHANCE=group.by_chance, **constants, **shape,
+                KIND=_KINDS[group.dtype], BY_CHANCE=group.by_chance, NAMED=bool(self._names),
+                **constants, **shape,
             )  # fmt: skip
 
     def _weight_gradients(
@@ -405,6 +447,14 @@ def _require(device: torch.device) -> None:
     if device.type != "cpu" and not torch.cuda.is_available():
         said = f"{device}: this machine has no GPU that PyTorch can use"
         raise InputError([Problem("", "device", said, "cpu")])
+
+
+def _resized(part: Tensor, rows: int) -> Tensor:
+    """The first rows, in memory of their own, and new ones behind them."""
+    found = part.new_empty(rows, *part.shape[1:])
+    kept = min(rows, len(part))
+    found[:kept] = part[:kept]
+    return found
 
 
 def _group(table: Table) -> Group:

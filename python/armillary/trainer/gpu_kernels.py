@@ -36,7 +36,9 @@ FIRST_COLUMN = tl.constexpr(7)
 """The table's first column in the whole table."""
 CHANCE = tl.constexpr(8)
 """The key of rounding by chance in this step."""
-FACTS = tl.constexpr(9)
+NAMES = tl.constexpr(9)
+"""Where the rows' numbers in the table are, if these rows are the slots of a cache."""
+FACTS = tl.constexpr(10)
 """Numbers of a table."""
 
 FEATURE_TABLE = tl.constexpr(0)
@@ -315,7 +317,8 @@ def change_rows(
     correction, root_correction,
     CHUNK: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr, RULE: tl.constexpr,
     FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr,
-    DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, ALIGN: tl.constexpr,
+    DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr,
+    ALIGN: tl.constexpr,
 ):  # fmt: skip
     """Changes a row once, by the sum of its gradients: the program of its first sorted lookup."""
     place = tl.program_id(0)
@@ -377,9 +380,12 @@ def change_rows(
             step = ratio * rate
     if KEEP:
         weights = weights * keep
+    name = row
+    if NAMED:
+        name = tl.load(tl.load(table + NAMES).to(tl.pointer_type(tl.int64)) + row)
     store_row(
         address, row, dim, columns, mask, weights - step,
-        tl.load(table + CHANCE).to(tl.uint64), tl.load(table + FIRST_ROW) + row,
+        tl.load(table + CHANCE).to(tl.uint64), tl.load(table + FIRST_ROW) + name,
         tl.load(table + FIRST_COLUMN), KIND, BY_CHANCE,
     )  # fmt: skip
 

@@ -240,9 +240,9 @@ class Settings:
         if self.cache_precision not in (None, "fp32", self.table_precision):
             said = f"{self.cache_precision} over tables of {self.table_precision}"
             yield Problem("", "--cache-precision", said, f"fp32, {self.table_precision}")
-        if self.device != "cpu" or self.tensor_train is not None:
-            other = "--device cuda" if self.device != "cpu" else "--tensor-train"
-            yield Problem("", f"--cache-memory, {other}", "both are given", "one of them")
+        if self.tensor_train is not None:
+            place = "--cache-memory, --tensor-train"
+            yield Problem("", place, "both are given", "one of them")
 
     @property
     def traced(self) -> range:

@@ -3,7 +3,11 @@ own, in Triton's interpreter."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,14 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_embedding import close, made, taken
 
+from armillary.errors import InputError, Problem
 from armillary.model import load_model
 from armillary.model.dlrm import parse
 from armillary.trainer import loop
 from armillary.trainer.batch import SparseBatch
+from armillary.trainer.caching import Caching, Policy
 from armillary.trainer.data import open_data
 from armillary.trainer.embedding import EmbeddingCollection
 from armillary.trainer.gpu import GpuEmbeddingCollection
-from armillary.trainer.optimizers import AdaGrad, Adam, RowWiseAdaGrad, Sgd
+from armillary.trainer.gpu_cache import CachedGpuEmbeddingCollection
+from armillary.trainer.optimizers import AdaGrad, Adam, Optimizer, RowWiseAdaGrad, Sgd
+from armillary.trainer.pipeline import windows
 from armillary.trainer.settings import Settings
 from armillary.trainer.tables import DType, Feature, Part, Table
 from armillary.trainer.tensor_train import TensorTrainCollection
@@ -152,19 +160,30 @@ def test_the_engine_continues_from_its_state(optimizer: AdaGrad | Adam) -> None:
 
 def test_a_model_trains_to_the_bits_of_the_engine() -> None:
     facts = parse(load_model("dlrm-small"))
-    run = Settings("dlrm-small", batch=12, steps=2, threads=1)
+    steps = 3
+    run = Settings("dlrm-small", batch=12, threads=1)
     tables = [Table(each.name, each.rows, each.dim) for each in facts.tables]
     features = [Feature(each.name, each.name) for each in facts.tables]
     on_kernels = GpuEmbeddingCollection(tables, features, RowWiseAdaGrad(), device="cpu")
     engine = EmbeddingCollection(tables, features, RowWiseAdaGrad())
+    behind = CachedGpuEmbeddingCollection(
+        [replace(table, tier="host") for table in tables],
+        features,
+        RowWiseAdaGrad(),
+        caching=Caching(2**20),
+        device="cpu",
+    )
     losses = []
-    for collection in (engine, on_kernels):
-        trainer = loop.Trainer(run, facts, World(), collection)
-        source, _ = open_data(run, facts)
-        parts = source.parts(run.batch, 0, 1)
-        losses.append([trainer.step(next(parts), 1.0) for _ in range(2)])
-    assert losses[0] == losses[1]
-    assert bits(engine) == bits(on_kernels)
+    for collection, cache_memory in ((engine, None), (on_kernels, None), (behind, "1MiB")):
+        settings = replace(run, cache_memory=cache_memory)
+        trainer = loop.Trainer(settings, facts, World(), collection)
+        source, _ = open_data(settings, facts)
+        parts = islice(source.parts(run.batch, 0, 1), steps)
+        known = windows(parts, trainer.ahead)
+        losses.append([trainer.step(part, 1.0, following) for part, following in known])
+    assert losses[0] == losses[1] == losses[2]
+    assert bits(engine) == bits(on_kernels) == bits(behind)
+    assert behind.cache_report()["prefetched_batches"] == steps - 1
 
 
 def test_cores_of_tensor_trains_have_the_bits_of_the_engine() -> None:
@@ -179,3 +198,162 @@ def test_cores_of_tensor_trains_have_the_bits_of_the_engine() -> None:
         for each in both:
             each(batch).backward(torch.linspace(-1, 1, 24).view(2, 12))
     assert torch.equal(both[0].whole("t"), both[1].whole("t"))
+
+
+FEATURES = [Feature("fa", "a"), Feature("fb", "b", "mean"), Feature("fc", "a")]
+DONE = (
+    "lookups",
+    "misses",
+    "evictions",
+    "overflow_rows",
+    "rows_read",
+    "rows_written",
+    "batches",
+    "prefetched_batches",
+    "cached_rows",
+)
+
+
+def cached_tables(dtype: DType, *, by_chance: bool = True) -> list[Table]:
+    """Two tables in memory of the host."""
+    return [
+        Table("a", 300, 5, dtype, by_chance, tier="host"),
+        Table("b", 40, 8, dtype, by_chance, tier="host"),
+    ]
+
+
+def cached_batch(step: int, samples: int = 9) -> SparseBatch:
+    draw = torch.Generator().manual_seed(step)
+    sizes = [torch.randint(0, rows, (2 * samples,), generator=draw) for rows in (300, 40, 300)]
+    return SparseBatch(torch.full((3, samples), 2), torch.cat(sizes))
+
+
+def trained(collection: EmbeddingCollection, steps: int, samples: int = 9) -> list[torch.Tensor]:
+    """Results of steps, with every other batch fetched before."""
+    found = []
+    for step in range(steps):
+        out = collection(cached_batch(step, samples))
+        found.append(out.detach())
+        if step % 2:
+            collection.prefetch(cached_batch(step + 1, samples))
+        (out * out).sum().backward()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "optimizer", "policy", "samples", "memory"),
+    [
+        ("float32", None, RowWiseAdaGrad(), "lru", 9, 12_000),
+        ("float32", None, Adam(), "lfu", 9, 12_000),
+        ("bfloat16", None, AdaGrad(), "lru", 9, 7_500),
+        # 32 slots of the first table, and about 60 rows in a batch.
+        ("float32", None, RowWiseAdaGrad(), "lru", 16, 5_000),
+        ("float16", "float32", RowWiseAdaGrad(), "lru", 9, 12_000),
+        ("bfloat16", "float32", Adam(), "lfu", 16, 7_400),
+    ],
+)
+def test_a_cache_on_a_gpu_is_one_in_memory(
+    dtype: DType,
+    precision: Literal["float32"] | None,
+    optimizer: Optimizer,
+    policy: Policy,
+    samples: int,
+    memory: int,
+) -> None:
+    """The same bits and the same counts, with and without wide rows over narrow ones. Where caches
+    don't round, the bits are also those without caches."""
+    caching = Caching(memory, policy=policy, precision=precision)
+    given = cached_tables(dtype), FEATURES, optimizer
+    one = EmbeddingCollection(*given, seed=3, caching=caching)
+    other = CachedGpuEmbeddingCollection(*given, seed=3, caching=caching, device="cpu")
+    results = [torch.cat(trained(each, 4, samples)) for each in (one, other)]
+    assert torch.equal(*results)
+    for each in (one, other):
+        each.settle()
+    reports = [each.cache_report() for each in (one, other)]
+    assert [reports[0][name] for name in DONE] == [reports[1][name] for name in DONE]
+    assert reports[1]["evictions"] > 0 and reports[1]["rows_written"] > 0
+    assert (reports[1]["overflow_rows"] > 0) == (samples == 16)
+    assert bits(one) == bits(other)
+    if precision is None:
+        plain = [replace(table, tier="device") for table in given[0]]
+        whole = EmbeddingCollection(plain, FEATURES, optimizer, seed=3)
+        trained(whole, 4, samples)
+        assert bits(whole) == bits(other)
+
+
+def test_a_cache_on_a_gpu_over_a_disk_goes_on(tmp_path: Path) -> None:
+    """Checkpoints, states of other collections, wrong indices and gradients of weights."""
+    tables = [replace(table, tier="disk") for table in cached_tables("float32")]
+    caching = Caching(2**21 + 2**18, str(tmp_path))
+    make = partial(CachedGpuEmbeddingCollection, tables, FEATURES, Adam(), device="cpu")
+    first = make(caching=caching)
+    trained(first, 3)
+    first.checkpoint()
+    expected = bits(first)
+    trained(first, 2)
+    assert bits(first) != expected
+    del first
+    again = make(caching=replace(caching, resume=True))
+    assert bits(again) == expected
+    host = [replace(table, tier="device") for table in tables]
+    engine = EmbeddingCollection(host, FEATURES, Adam(), seed=9)
+    trained(engine, 2)
+    again.load_state_dict(engine.state_dict())
+    for each in (engine, again):
+        each.set_learning_rate(0.3)
+        trained(each, 2)
+    assert bits(engine) == bits(again)
+    with pytest.raises(
+        InputError, match=r'feature "fc": sample 8: index 300 \(allowed: 0 to 299\)'
+    ):
+        batch = cached_batch(0)
+        batch.indices[-1] = 300
+        again(batch)
+    with pytest.raises(InputError, match="nan in the gradient"):
+        again(cached_batch(0)).backward(torch.full((9, 18), torch.nan))
+
+
+def test_gradients_of_weights_through_a_cache_on_a_gpu() -> None:
+    features = [replace(each, pooling="sum") for each in FEATURES]
+    found = []
+    for make in (
+        EmbeddingCollection,
+        partial(CachedGpuEmbeddingCollection, device="cpu"),
+    ):
+        collection = make(
+            cached_tables("float32"), features, RowWiseAdaGrad(), caching=Caching(12_000)
+        )
+        batch = cached_batch(1)
+        weights = torch.linspace(-1, 2, len(batch.indices)).requires_grad_()
+        collection(replace(batch, weights=weights)).sum().backward()
+        assert weights.grad is not None
+        found.append(weights.grad)
+    assert torch.equal(*found)
+
+
+def test_a_slower_tier_that_fails_while_the_next_batch_comes() -> None:
+    class Failing:
+        """A cache whose disk is full."""
+
+        def __init__(self, cache: Any) -> None:  # noqa: ANN401
+            self.cache = cache
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+            return getattr(self.cache, name)
+
+        def exchange(self, *_: object) -> int:
+            raise InputError([Problem("table-0.rows", "", "no space left")])
+
+    collection = CachedGpuEmbeddingCollection(
+        cached_tables("float32"), FEATURES, Sgd(), caching=Caching(12_000), device="cpu"
+    )
+    out = collection(cached_batch(0))
+    caches: list[Any] = collection._staged
+    caches[0] = Failing(caches[0])
+    collection.prefetch(cached_batch(1))
+    # Rows of the current batch are there.
+    out.sum().backward()
+    for use in (collection.settle, lambda: collection(cached_batch(0))):
+        with pytest.raises(InputError, match="no space left"):
+            use()

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("test_embedding.py", 12), ("test_embedding_module.py", 30), ("gpu_cases.py", 12)],
+    [("test_embedding.py", 12), ("test_embedding_module.py", 30), ("gpu_cases.py", 20)],
 )
 def test_kernels_in_the_interpreter(name: str, least: int) -> None:
     """The tests of the engine on processors, and those that compare the two."""
@@ -68,7 +68,7 @@ TYPES = {
 NUMBERS = "samples width group partial_width rows rate decay keep clip_value clip_norm eps "
 NUMBERS += "mean_kept mean_new square_kept square_new correction root_correction"
 
-FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "FACTORS"]
+FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "FACTORS", "NAMED"]
 COMPILED: list[tuple[str, dict[str, Any]]] = [
     *(
         ("look_up", {"BLOCK": 128, "KIND": kind, "POOLED": kind > 0, "WEIGHTED": kind == 1})
