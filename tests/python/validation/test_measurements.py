@@ -211,6 +211,32 @@ def test_sweeps_are_ranked_at_equal_sizes() -> None:
     assert scores.sweep_ranking(found[:4]) is None
 
 
+HELD: dict[str, Any] = {
+    "id": "nanotron_1B_n8_dp8_pp1_tp1_mbs2_ga16_z0", "group": "nanotron_h100", "grade": "B",
+    "model": {"name": "Llama 1B", "heads": 32, "kv_heads": 32, "seq": 4096},
+    "hardware": {"gpu": "H100 SXM5 80GB", "gpus": 8, "nodes": 1},
+    "parallel": {"dp": 8, "tp": 1, "pp": 1, "zero": 0},
+    "batch": {"global_batch": 256, "micro_batch": 2},
+    "metric": {"iter_time_s_derived": 3.2646, "gpu_memory_GB": 50.2},
+}  # fmt: skip
+
+
+def test_peak_memory_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors are those of ours over what the source states, in GiB."""
+    found = []
+    for gib in (50.2, 100.4):
+        row = {**HELD, "metric": {**HELD["metric"], "gpu_memory_GB": gib}}
+        (tmp_path / "rows.json").write_text(json.dumps({"training": [row, STEP]}))
+        assert main([str(tmp_path / "rows.json"), "--json", "--only", "training"]) == 0
+        memory = json.loads(capsys.readouterr().out)["memory"]
+        assert (memory["predicted"], memory["left_out"]) == (1, [["states no memory", 1]])
+        (whole,) = (each for each in memory["scores"] if each["kind"] == "all")
+        found.append(whole)
+    assert found[0]["median"] < 10
+    assert found[0]["ratio"] == pytest.approx(2 * found[1]["ratio"])
+    assert found[1]["median"] == pytest.approx(100 * (1 / found[1]["ratio"] - 1))
+
+
 def test_a_file_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rows.json"
     strange = {**STEP, "id": "x", "group": "nobody"}
@@ -224,7 +250,8 @@ def test_a_file_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "no rule for the source 'nobody'" in printed
     assert main([str(path), "--json", "--only", "training"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert list(found) == ["training"]
+    assert list(found) == ["training", "memory"]
+    assert found["memory"]["predicted"] == 0
     (whole,) = (each for each in found["training"]["scores"] if each["kind"] == "all")
     assert whole["count"] == 1
     assert whole["median"] < 30

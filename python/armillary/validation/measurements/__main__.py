@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from ...errors import ArmillaryError, InputError
 from ...uncertainty import LEVEL, Coverage
+from .. import peak_memory
+from ..peak_memory import MemoryPrediction
 from ..training import Training
 from ..training_steps import TimePrediction, predict
 from . import collectives, file, scores, steps
@@ -45,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         report["collectives"] = _collectives(rows.collectives)
     if "training" in kinds and rows.training:
         report["training"] = _training(rows.training, steps.training)
+        report["memory"] = _memory(rows.training)
     if "mlperf" in kinds and rows.mlperf:
         report["mlperf"] = _training(rows.mlperf, steps.submission)
     if "compute" in kinds and rows.compute:
@@ -77,6 +80,25 @@ def _training(rows: Sequence[Row], read: Callable[[Row], Training | Left]) -> Re
         "intervals": scores.held(found),
         "rankings": scores.rankings(found),
     }
+
+
+def _memory(rows: Sequence[Row]) -> Report:
+    """Scores of peak memory, of rows that state it."""
+    found, left = _each(rows, "memory", lambda row: _peak(steps.training(row)))
+    return {
+        "predicted": len(found),
+        "left_out": scores.reasons(left),
+        "scores": scores.of_memory(found),
+    }
+
+
+def _peak(run: Training | Left) -> MemoryPrediction | Left:
+    if isinstance(run, Left):
+        return run
+    if run.memory_gib is None:
+        return Left("states no memory")
+    found = peak_memory.predict(run)
+    return found or Left("the layout can't be built")
 
 
 def _step(run: Training | Left) -> TimePrediction | Left:

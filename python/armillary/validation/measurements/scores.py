@@ -1,8 +1,8 @@
 """Errors of predictions, by what they have in common.
 
-An error is `|ln(ours / measured)|`, given as a percentage by which ours is too long or too short.
-That of a sweep in a size band is the mean over its points. Means are over sweeps, medians and 90th
-percentiles over runs."""
+An error is `|ln(ours / measured)|` of a time or of peak memory, given as a percentage by which ours
+is too large or too small. That of a sweep in a size band is the mean over its points. Means are
+over sweeps, medians and 90th percentiles over runs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ...uncertainty import Coverage, of
 from ...uncertainty.steps import labels
+from ..peak_memory import MemoryPrediction
 from ..sweeps import BANDS, percent
 from ..training_steps import TimePrediction, choices, lost, spearman
 from .collectives import Point, Sweep
@@ -57,6 +58,11 @@ class _Error:
     name: str
     log: float
     signed: float
+
+
+def _error(name: str, signed: float) -> _Error:
+    """An error of ln(ours / measured)."""
+    return _Error(name, abs(signed), signed)
 
 
 def of_sweeps(found: Sequence[Sweep]) -> list[Score]:
@@ -163,8 +169,25 @@ def of_steps(found: Sequence[TimePrediction]) -> list[Score]:
     for kind, key in by:
         groups: dict[str, list[_Error]] = {}
         for each in found:
-            error = _Error(each.run.name, abs(each.log), each.log)
-            groups.setdefault(str(key(each)), []).append(error)
+            groups.setdefault(str(key(each)), []).append(_error(each.run.name, each.log))
+        scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
+    return scores
+
+
+def of_memory(found: Sequence[MemoryPrediction]) -> list[Score]:
+    """Errors of peak memory: all, by source, GPU and model."""
+    by: tuple[tuple[str, Callable[[MemoryPrediction], str]], ...] = (
+        ("all", lambda _: "all runs"),
+        ("source", lambda each: each.run.group),
+        ("gpu", lambda each: each.run.gpu),
+        ("model", lambda each: each.run.model.name),
+    )
+    scores = []
+    for kind, key in by:
+        groups: dict[str, list[_Error]] = {}
+        for each in found:
+            error = _error(each.run.name, math.log(each.ratio))
+            groups.setdefault(key(each), []).append(error)
         scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
     return scores
 
