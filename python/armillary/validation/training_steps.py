@@ -37,6 +37,8 @@ MEDIAN, NINTH, RANKS, BEST = 7.0, 17.0, 0.9, 5.0
 best, percent."""
 
 
+NARROW_GRADIENTS: Mapping[str, object] = {"fp32_gradients": False}
+
 SAID: Mapping[str, Mapping[str, object]] = {
     "megatron_seqsel_a100": {"overlap_grad_reduce": True},
     "simumax_b200": {
@@ -45,10 +47,16 @@ SAID: Mapping[str, Mapping[str, object]] = {
         "overlap_param_gather": False,
         "cp_comm_type": "a2a",
     },
+    "nemo_megatron_bridge": NARROW_GRADIENTS,
 }
 """Options of groups that are not their framework's usual ones. Korthikanti et al. overlap
 gradients; SimuMax says that it overlaps nothing and exchanges heads
-(docs/b200/b200_real_repro_guide.md)."""
+(docs/b200/b200_real_repro_guide.md). Megatron-Bridge's performance recipes reduce gradients in 16
+bits (`grad_reduce_in_fp32 = False` in scripts/performance/configs)."""
+
+NARROW_WITH_FP8 = ("dgxc_benchmarking", "nemo_h100_fp8", "mlperf")
+"""Groups on NeMo, whose performance scripts reduce gradients in 16 bits where multiplications have
+8 (`grad_reduce_in_fp32 = False` in scripts/performance/llm)."""
 
 LARGE = ("megatron_sc21", "megatron_seqsel_a100")
 """Groups of single runs, large enough never to wait for launches."""
@@ -75,6 +83,8 @@ def options(run: Training) -> dict[str, object]:
     found = {**run.options, **SAID.get(run.group, {}), "framework": run.framework.name}
     if run.model.family == "transformer":
         found.pop("ep")
+    if run.group in NARROW_WITH_FP8 and run.precision != "bf16":
+        found |= NARROW_GRADIENTS
     if run.group == "torchtitan":
         found |= _torchtitan(run)
     elif "fp8" in run.extra:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from armillary.validation import training_steps
 from armillary.validation.measurements import collectives, machines, scores, steps
 from armillary.validation.measurements.__main__ import main
 from armillary.validation.sweeps import sweeps
@@ -138,6 +139,25 @@ def test_a_submission_is_a_run() -> None:
     )
     assert isinstance(tokens, Training)
     assert tokens.iter_time_s == pytest.approx(12.16)
+
+
+@pytest.mark.parametrize(
+    ("name", "benchmark", "precision", "recipe"),
+    [
+        ("mlperf_v5.0_NVIDIA_tyche_ngpu512_llama31_405b", "llama31_405b", "fp8", "delayed"),
+        ("mlperf_v5.1_NVIDIA_tyche_ngpu512_llama31_405b", "llama31_405b", "nvfp4", "tensorwise"),
+        ("mlperf_v5.1_University-of-Florida_llama31_405b", "llama31_405b", "fp8", "tensorwise"),
+        ("mlperf_v5.1_NVIDIA_theia_ngpu8_nemo_llama31_8b", "llama31_8b", "nvfp4", "tensorwise"),
+        ("mlperf_v5.1_NVIDIA_theia_ngpu72_nemo_llama31_8b", "llama31_8b", "fp8", "tensorwise"),
+    ],
+)
+def test_formats_of_submissions(name: str, benchmark: str, precision: str, recipe: str) -> None:
+    """mlcommons/training_results_v5.1: names of configurations and config_common.sh. Gradients are
+    reduced in 16 bits."""
+    run = steps.submission(SUBMISSION | {"id": name, "benchmark": benchmark})
+    assert isinstance(run, Training)
+    assert (run.precision, run.extra["fp8"]) == (precision, recipe)
+    assert training_steps.options(run)["fp32_gradients"] is False
 
 
 @pytest.mark.parametrize(

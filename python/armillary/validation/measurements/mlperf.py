@@ -2,11 +2,15 @@
 
 Their logs print the time of a step or samples (GPT-3: tokens) per second, and their configurations
 say how the model was divided. So steps are predicted, not minutes to a quality. All run NVIDIA's
-code on Megatron-Core, in 8 bits with scales of earlier steps (`FP8`, assumed where it is not
-stated), with a sharded optimizer and gathers of 8-bit parameters."""
+code on Megatron-Core with a sharded optimizer, in 8 bits (`FP8`, assumed where it is not stated)
+with gathers of 8-bit parameters. Scales are those of earlier steps (assumed), and of tensors in
+round 5.1 (`FP8_RECIPE` in its config_common.sh). In that round, NVIDIA's own runs of Llama 3.1
+405B, and those of 8B on 8 GPUs, have 4 bits: their READMEs name configurations that end in `fp4`,
+those of other runs don't (mlcommons/training_results_v5.1@4da2d1cd)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,15 +65,23 @@ def run(row: Row) -> Run:
         pp=pp,
         cp=count(config, "CONTEXT_PARALLEL", 1),
         virtual_stages=count(config, "INTERLEAVED_PIPELINE", 1),
-        precision="fp8",
+        precision="nvfp4" if _has_four_bits(row) else "fp8",
         extra={
             "sp": str(int(tp > 1)),
-            "fp8": "delayed",
+            "fp8": "tensorwise" if re.match(r"mlperf_v5\.1_", str(row["id"])) else "delayed",
             "tp_overlap": str(config.get("TP_COMM_OVERLAP", "True")).lower(),
             "assumed": "sp+recompute+fp8_recipe",
         },
         seconds=_seconds(row, batch, seq if benchmark == "gpt3" else 1),
     )
+
+
+_FOUR_BITS = re.compile(r"mlperf_v5\.1_NVIDIA_.*(llama31_405b|_ngpu8_.*llama31_8b)$")
+"""Submissions whose configuration is one for 4 bits."""
+
+
+def _has_four_bits(row: Row) -> bool:
+    return _FOUR_BITS.match(str(row["id"])) is not None
 
 
 def _seconds(row: Row, batch: int, each: int) -> float:
