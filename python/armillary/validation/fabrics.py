@@ -67,7 +67,7 @@ KINDS: dict[str, Callable[[MeasuredSweep], bool]] = {
     "mesh of xGMI": _within("mi3"),
     "NVSwitches": _within("dgx-", "hgx-", "nd-", "p6-"),
     "rack of NVSwitches (NVL72)": lambda sweep: sweep.preset in ("gb200-nvl72", "gb300-nvl72"),
-    "rails between nodes": _between("dgx-", "coreweave-"),
+    "rails between nodes": _between("dgx-", "hgx-", "coreweave-"),
     "rails between racks": _between("gb200-nvl72-8r", "gb300-nvl72-8r"),
     "leaves and spines": _between("p4d-", "p5-", "a3", "dgx2h-", "mi3"),
     "dragonfly (Slingshot)": _between("polaris-", "alps-"),
