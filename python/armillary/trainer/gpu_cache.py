@@ -137,7 +137,7 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
         device: torch.device | str = "cuda",
         chunk: int = CHUNK,
     ) -> None:
-        """Tables of which `caching.memory` bytes are on the GPU. `threads` read and write rows.
+        """Tables behind caches of `caching.memory` bytes on the GPU. `threads` read and write rows.
 
         Raises:
             InputError: as `EmbeddingCollection` and `GpuEmbeddingCollection`; a table whose tier is
@@ -247,7 +247,7 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
         return torch.from_numpy(numbers).to(self.device)
 
     def _fit(self) -> None:
-        """Gives the GPU's tables as many rows as there are slots, with those behind them."""
+        """Gives the GPU's tables a row for each slot, also for those behind the cache."""
         self._gpus[0].resize([cache.size()[0] for cache in self._staged])
 
     # Batches.
