@@ -3,6 +3,9 @@
 use super::Tcp;
 use units::Span;
 
+/// A tick of Linux's clock at 1,000 Hz, and of ns-3's for TCP.
+const TICK: Span = Span(1_000_000_000);
+
 /// Smoothed round-trip time, its variation, and the timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
@@ -48,10 +51,13 @@ impl Rtt {
         self.doubled = (self.doubled + 1).min(40);
     }
 
-    /// The timeout. Clocks have no granularity here.
+    /// The timeout (sections 2.3 and 2.4). A steady path has no variation; so that its timeout does
+    /// not expire when its acknowledgement is due, there is a granularity of the clock: Linux's and
+    /// ns-3's 1 ms, or the least timeout if that is shorter.
     pub(crate) fn timeout(&self, tcp: &Tcp) -> Span {
         let (mean, variation) = self.smoothed;
-        let base = Span(mean.0 + 4 * variation.0);
+        let granularity = TICK.min(tcp.rto_min);
+        let base = Span(mean.0 + (4 * variation.0).max(granularity.0));
         let base = u128::from(base.max(tcp.rto_min).0) << self.doubled;
         Span(u64::try_from(base).unwrap_or(u64::MAX)).min(tcp.rto_max.max(tcp.rto_min))
     }

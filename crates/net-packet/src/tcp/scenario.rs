@@ -392,6 +392,19 @@ fn the_timeout_follows_the_round_trip() {
     assert_eq!(rtt.timeout(&tcp), Span(110 + 4 * 57));
 }
 
+/// RFC 6298, section 2.3: without variation, the timeout is a tick of the clock behind the round
+/// trip. A tick is 1 ms, or the least timeout if that is shorter.
+#[test]
+fn the_timeout_of_a_steady_path_is_behind_the_round_trip() {
+    let us = 1_000_000;
+    let mut rtt = super::rtt::Rtt::new(Span(50 * us));
+    (0..100).for_each(|_| rtt.sample(Span(50 * us)));
+    for (least, expected) in [(0, 50), (20, 70), (100, 150), (1000, 1050), (10_000, 10_000)] {
+        let tcp = Tcp { rto_min: Span(least * us), ..settings() };
+        assert_eq!(rtt.timeout(&tcp).0 / us, expected, "least {least} us");
+    }
+}
+
 /// RFC 5681, section 4.1: a connection that was idle for longer than its timeout starts again with
 /// the initial window.
 #[test]
