@@ -345,3 +345,19 @@ def progress(label: str, clock: bool = True) -> Iterator[Callable[..., None] | N
         yield update
     finally:
         bar.stop()
+
+
+@contextlib.contextmanager
+def clock(label: str) -> Iterator[None]:
+    """The time that has gone by, on stderr, for work that can't say how much is left; nothing when
+    stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        shown.add_task(label)
+        yield

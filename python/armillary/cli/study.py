@@ -65,7 +65,8 @@ def study(
             return
         found = studies.study(name)
         names = [backends.known(name.strip()) for name in backend.split(",")] if backend else []
-        rows = found.rows(names or backends.MESSAGES)
+        with output.clock(f"study {found.name}"):
+            rows = found.rows(names or backends.MESSAGES)
         head = {
             "schema": SCHEMA,
             "version": __version__,
