@@ -185,6 +185,7 @@ def _page(found: Sweep, include_infeasible: bool) -> str | None:
 
 
 def _summary(found: Sweep, page: str | None) -> dict[str, Any]:
+    view = found.view()
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -194,6 +195,7 @@ def _summary(found: Sweep, page: str | None) -> dict[str, Any]:
         "infeasible": found.infeasible,
         "refused": found.refused,
         "best": next(iter(found.best(1)["index"].to_list()), None),
+        "alike": view.ran["index"].gather(view.alike).to_list(),
         "table": os.fspath(found.folder / "table.parquet") if found.folder else None,
         "report": page,
     }
@@ -218,6 +220,8 @@ def _show(found: Sweep, page: str | None, include_infeasible: bool) -> None:
         table = _points(view)
         # Numbers are never cut: a terminal wraps long lines, a file takes them as they are.
         console.print(table, width=max(console.width, console.measure(table).maximum), crop=False)
+    if view.said_alike is not None:
+        console.print(view.said_alike, soft_wrap=True)
     console.print(f"table: {Path(found.folder or '.') / 'table.parquet'}", soft_wrap=True)
     if page is not None:
         console.print(f"report: {page}", soft_wrap=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..api import simulate
 from ..platform import Platform
+from ..uncertainty import Interval
 from ..units import NS_PER_S
 from . import timing
 from .build import Timing, step_model
@@ -40,6 +41,9 @@ class Check:
     effects: Mapping[str, float]
     """Seconds the model lacks (negative: has too much), by cause; they add up to the difference.
     Empty within 2 %. """
+    interval: Interval | None = None
+    """Factors on the simulated step between which measured steps like it lie, where any were
+    measured."""
 
     @property
     def gap(self) -> float:
@@ -70,11 +74,9 @@ def check(task: Task, design: Design) -> list[Check]:
     found = []
     for job, time in zip(design.choice.jobs, design.times, strict=True):
         for backend in task.backends:
-            seconds = (
-                simulate(job.workload, platform(task, design), backend=backend).step_time_ns
-                / NS_PER_S
-            )
-            found.append(Check(job.name, backend, time, seconds, {}))
+            result = simulate(job.workload, platform(task, design), backend=backend)
+            seconds = result.step_time_ns / NS_PER_S
+            found.append(Check(job.name, backend, time, seconds, {}, result.interval))
     return found
 
 

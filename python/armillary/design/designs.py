@@ -22,6 +22,9 @@ from .search import Found
 from .solving import Design
 from .task import Task
 
+_BY_TIME = ("step_time", "performance_per_cost")
+"""Objectives whose errors are those of the step time."""
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -273,6 +276,7 @@ class Designs:
             "open": order.open,
             "reach": order.reach,
             "room": order.room,
+            "alike": order.alike if self.task.objective in _BY_TIME else None,
             "budget": {"designs": self.task.budget, "seconds": self.task.seconds},
         }
 

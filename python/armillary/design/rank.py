@@ -66,6 +66,21 @@ class SimulatedDesign:
         """Simulated over model value."""
         return self.value / self.design.value if self.design.value else 1.0
 
+    @property
+    def factors(self) -> tuple[float, float] | None:
+        """Factors on `time` between which measured steps like these lie: those of the workloads,
+        weighted by their times; nothing where one has none."""
+        weighted = [
+            (job.weight * each.simulated, each.interval)
+            for job, each in zip(self.design.choice.jobs, self.own, strict=True)
+            if each.interval is not None
+        ]
+        if len(weighted) < len(self.own) or not self.time:
+            return None
+        low = sum(time * interval.low for time, interval in weighted)
+        high = sum(time * interval.high for time, interval in weighted)
+        return low / self.time, high / self.time
+
 
 @dataclass(frozen=True, eq=False)
 class Order:
@@ -84,6 +99,18 @@ class Order:
     """Least value that the rule expects of a simulation, over the model's."""
     room: float = 0.0
     """By how much another design may be better by the rule, relatively."""
+
+    @property
+    def alike(self) -> int | None:
+        """How many simulated designs the uncertainty of predictions does not separate from the
+        best: the difference of their times lies within the interval of one of both. Nothing where
+        intervals are unknown."""
+        tried = [each for each in self.trials if not each.late and each.value > 0]
+        known = [(each.value, *each.factors) for each in tried if each.factors is not None]
+        if not known or len(known) < len(tried):
+            return None
+        (best, _, high), *others = known
+        return sum(value / best <= high or best / value >= low for value, low, _ in others)
 
 
 def ranked(task: Task, searcher: Searcher, progress: Progress | None = None) -> Order:

@@ -5,14 +5,12 @@ their residuals come from (`validation/left_out_steps.py`)."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ..report.quantity import time
 from ..schema import Report
 from ..step_parts import PARTS
-from ..uncertainty import Interval, of
-from ..uncertainty.steps import FAMILIES, labels
+from ..uncertainty import Interval, steps
 
 
 def interval(report: Report) -> Interval | None:
@@ -20,20 +18,15 @@ def interval(report: Report) -> Interval | None:
     out."""
     config: Any = report["config"]
     summary = config["workload"].get("summary") or {}
-    if summary.get("family") not in FAMILIES:
-        return None
     model = config["workload"].get("model") or {}
     options = model.get("options") or {}
-    found = of("steps").interval(
-        labels(
-            str(config["platform"]["npu"].get("name")),
-            str(options.get("precision", "bf16")),
-            summary["family"],
-            report["ranks"],
-            stated=bool(options.get("framework")),
-        )
+    return steps.interval(
+        str(config["platform"]["npu"].get("name")),
+        str(options.get("precision", "bf16")),
+        str(summary.get("family")),
+        report["ranks"],
+        stated=bool(options.get("framework")),
     )
-    return found if math.isfinite(found.high) else None
 
 
 def data(report: Report) -> dict[str, Any] | None:

@@ -45,7 +45,15 @@ def verdict(data: Data) -> str:
         said += f", run with {best['parallelisation']}"
     said += f": {step} a step, " + ("simulated" if found else "by the model")
     said += f", for {money(best['cost'])}. " if best["cost"] is not None else ". "
-    return said + safety(data)
+    return said + safety(data) + _alike(data["order"]["alike"])
+
+
+def _alike(count: int | None) -> str:
+    """How many designs are as good as far as is known, as a sentence."""
+    if not count:
+        return ""
+    many = "1 other simulated design" if count == 1 else f"{count:,} other simulated designs"
+    return f" The uncertainty of predictions does not separate {many} from it."
 
 
 def safety(data: Data) -> str:

@@ -18,20 +18,16 @@ import msgspec
 
 from .. import step_parts
 from ..errors import InputError, Problem
+from ..uncertainty import steps
 from ..units import NS_PER_S, TFLOP
 from ..workload import Workload
 
 PARTS = (*(part.field for part in step_parts.PARTS), "comm_ns")
 """Of a class of ranks; all but the last sum to the step time."""
 
-NUMBERS = (
-    "step_time_ns",
-    *PARTS,
-    *(f"mean_{part}" for part in PARTS),
-    "samples_per_s",
-    "tflops_per_npu",
-    "mfu",
-)
+_RATES = ("samples_per_s", "tflops_per_npu", "mfu")
+_INTERVAL = ("step_low_ns", "step_high_ns")
+NUMBERS = ("step_time_ns", *PARTS, *(f"mean_{part}" for part in PARTS), *_RATES, *_INTERVAL)
 COUNTS = ("ranks", "classes", "warnings")
 SIZES = ("memory_bytes", "memory_capacity_bytes", "model_flops")
 """Whole numbers that can exceed 64 bits."""
@@ -93,7 +89,7 @@ def fault(results: Mapping[str, object]) -> str:
     return ""
 
 
-_OPTIONAL = {*PARTS, "samples_per_s", "tflops_per_npu", "mfu", *SIZES, *FLAGS}
+_OPTIONAL = {*PARTS, *_RATES, *_INTERVAL, *SIZES, *FLAGS}
 """Columns of a run that may be empty."""
 _MEANT = {
     "number": "a number from 0",
@@ -142,6 +138,7 @@ class _Dimension(msgspec.Struct):
 
 
 class _Npu(msgspec.Struct):
+    name: str | None = None
     peak_flops: int | None = None
     memory_capacity_bytes: int | None = None
     memory_on_overflow: str | None = None
@@ -151,8 +148,27 @@ class _Platform(msgspec.Struct):
     npu: _Npu
 
 
+class _Options(msgspec.Struct):
+    precision: str = "bf16"
+    framework: str | None = None
+
+
+class _Model(msgspec.Struct):
+    options: _Options | None = None
+
+
+class _Summary(msgspec.Struct):
+    family: str | None = None
+
+
+class _Made(msgspec.Struct):
+    model: _Model | None = None
+    summary: _Summary | None = None
+
+
 class _Config(msgspec.Struct):
     platform: _Platform
+    workload: _Made
 
 
 class _Report(msgspec.Struct):
@@ -204,6 +220,7 @@ def columns(report: str, claims: Claims) -> dict[str, Value]:
             getattr(each, part) * each.count for each in read.classes
         ) / max(read.ranks, 1)
     found |= _rates(read, claims)
+    found |= _interval(read)
     found |= {"ranks": read.ranks, "classes": len(read.classes), "warnings": len(read.warnings)}
     found |= _memory(read, claims)
     found |= {"model_flops": claims.flops or None, "digest": read.digest}
@@ -213,6 +230,18 @@ def columns(report: str, claims: Claims) -> dict[str, Value]:
         found[f"dim{number}_bytes"] = each.bytes
     _require_room(found)
     return found
+
+
+def _interval(read: _Report) -> dict[str, Value]:
+    """Between which times 80 % of measured steps like this one should lie
+    (docs/models/uncertainty.md); unknown where no such steps were measured."""
+    workload, npu = read.config.workload, read.config.platform.npu
+    options = (workload.model and workload.model.options) or _Options()
+    family = workload.summary.family if workload.summary else None
+    stated = bool(options.framework)
+    found = steps.interval(str(npu.name), options.precision, str(family), read.ranks, stated)
+    low, high = (None, None) if found is None else found.of(read.step_time_ns)
+    return {"step_low_ns": low, "step_high_ns": high}
 
 
 def _memory(read: _Report, claims: Claims) -> dict[str, Value]:

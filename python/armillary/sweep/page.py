@@ -73,7 +73,8 @@ def verdict(view: View, out: Misfits | None) -> str:
         if out
         else ""
     )
-    return f"{found}.{many}"
+    alike = f" {view.said_alike}" if view.said_alike else ""
+    return f"{found}.{many}{alike}"
 
 
 def _left_out(view: View, out: Misfits) -> str:

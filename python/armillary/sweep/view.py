@@ -7,6 +7,7 @@ unless asked for. Not here: what is said of those (`misfits.py`), charts (`chart
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,8 @@ Objectives = tuple[tuple[str, bool], ...]
 """Columns of results and whether more is better."""
 
 STEP_TIME: Objectives = (("step_time_ns", False),)
+OF_STEP = {"step_time_ns", "samples_per_s", "tflops_per_npu", "mfu"}
+"""Objectives whose errors are those of the step time."""
 _RESOURCES = (("ranks", "NPUs"), ("memory_bytes", "memory of an NPU (GB)"))
 _UNITS = {
     "mfu": ("%", 100.0),
@@ -221,6 +224,44 @@ class View:
         sign = -1 if self.objective.more else 1
         values = self.objective.values
         return sorted(range(self.ran.height), key=lambda row: sign * values[row])
+
+    @cached_property
+    def alike(self) -> list[int]:
+        """Rows of `ran` next to the best one, the best first, whose difference to it lies within
+        the interval of one of both. None where the first objective is not the step's, or where
+        intervals are unknown."""
+        frame, values = self.ran, self.objective.values
+        known = {"step_low_ns", "step_high_ns"} <= set(frame.columns)
+        if not self.ranking or self.objective.name not in OF_STEP or not known:
+            return []
+        best, *others = self.ranking
+        step, low, high = (
+            [float("nan") if value is None else float(value) for value in frame[name].to_list()]
+            for name in ("step_time_ns", "step_low_ns", "step_high_ns")
+        )
+        if math.isnan(high[best]) or not all(values) or not all(step):
+            return []
+
+        def within(row: int) -> bool:  # false where an interval is not a number
+            worse = values[row] / values[best]
+            if self.objective.more:
+                worse = 1 / worse
+            return worse <= high[best] / step[best] or 1 / worse >= low[row] / step[row]
+
+        return [row for row in others if within(row)]
+
+    @property
+    def said_alike(self) -> str | None:
+        """What `alike` means for a choice, as a sentence; nothing where there are none."""
+        if not self.alike:
+            return None
+        best = self.ran.row(self.ranking[0], named=True)
+        low, high = (best[f"step_{end}_ns"] / best["step_time_ns"] for end in ("low", "high"))
+        many = "1 other point" if len(self.alike) == 1 else f"{len(self.alike):,} other points"
+        return (
+            f"The uncertainty of predictions does not separate {many} from the best: 80 % of "
+            f"measured steps like it would be within {low:.2f} to {high:.2f} times the prediction."
+        )
 
     def front(self, other: Measure) -> list[int]:
         """Rows that no other beats in the first objective and in `other`: the Pareto front, by

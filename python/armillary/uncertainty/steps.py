@@ -1,6 +1,12 @@
-"""The labels of a training step: what decides how alike two steps are."""
+"""The interval of a training step, and its labels: what decides how alike two steps are."""
 
 from __future__ import annotations
+
+import math
+from functools import cache
+
+from .interval import Interval
+from .tables import of
 
 LIKENESS = {"gpu": 0.5, "format": 0.6, "family": 0.4, "scale": 0.6, "software": 0.5}
 """What a residual counts whose label of this kind differs. Choices."""
@@ -19,3 +25,13 @@ def labels(gpu: str, precision: str, family: str, gpus: int, stated: bool = True
         "scale": size,
         "software": "a stated framework" if stated else "not stated",
     }
+
+
+@cache
+def interval(gpu: str, precision: str, family: str, gpus: int, stated: bool) -> Interval | None:
+    """Factors on the step of a model of `family` on `gpus` GPUs; `stated`: its training framework
+    is. `None` where no such steps were measured: no fit left those of other workloads out."""
+    if family not in FAMILIES:
+        return None
+    found = of("steps").interval(labels(gpu, precision, family, gpus, stated))
+    return found if math.isfinite(found.high) else None

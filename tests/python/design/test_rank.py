@@ -136,6 +136,22 @@ def test_the_winner_by_simulation_is_not_the_models() -> None:
     assert "The order is proved" in report.verdict(data)
 
 
+def test_designs_within_the_interval_of_the_best_are_counted() -> None:
+    """The interval is that of a run on the design. The NPU has no name of its own, which widens it."""
+    result = ranked()
+    trials = result.order.trials
+    interval = arm.simulate(trials[0].design.choice.jobs[0].workload, result.platform()).interval
+    assert interval is not None
+    assert "gpu NPU" in interval.outside
+    assert trials[0].factors == pytest.approx((interval.low, interval.high))
+    within = [each for each in trials[1:] if each.time <= trials[0].time * interval.high]
+    assert len(within) == result.order.alike
+    said = f"does not separate {len(within)} other simulated design"
+    assert said in report.verdict(result.to_dict())
+    cheapest = arm.design(SPEC, objective="cost", bandwidth=None, time_bound="600 ms", simulate=2)
+    assert cheapest.to_dict()["order"]["alike"] is None
+
+
 def test_the_platform_written_is_the_winner(tmp_path: Path) -> None:
     result = ranked()
     result.write_platform(tmp_path / "best.yml")

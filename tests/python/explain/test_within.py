@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from armillary import Result, simulate
 from armillary.explain import within
-from armillary.uncertainty import Intervals, Residual
+from armillary.uncertainty import Intervals, Residual, steps
 from armillary.uncertainty.steps import LIKENESS, labels
 
 KNOWN = labels("H100", "bf16", "transformer", 8)
 
 
 @pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> Intervals:
+def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Intervals]:
     """Two sources whose steps took between 0.8 times what was predicted and 1.25 times."""
     logs = tuple(math.log(1.25) * (at - 10) / 10 for at in range(21))
     found = Intervals(tuple(Residual(s, s, KNOWN, logs) for s in ("a", "b")), LIKENESS)
-    monkeypatch.setattr(within, "of", lambda kind: found if kind == "steps" else None)
-    return found
+    monkeypatch.setattr(steps, "of", lambda kind: found if kind == "steps" else None)
+    steps.interval.cache_clear()
+    yield found
+    steps.interval.cache_clear()
 
 
 @pytest.fixture(scope="module")

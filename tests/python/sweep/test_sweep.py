@@ -26,6 +26,7 @@ from armillary.errors import InputError
 from armillary.sweep import Status
 from armillary.sweep import run as running
 from armillary.sweep.columns import PARTS
+from armillary.workload import build
 
 MANY = {
     "x": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "40 GB/s", "steps": 3000}
@@ -51,6 +52,22 @@ def test_every_row_is_what_simulate_says(tmp_path: Path) -> None:
         assert row["error"] is None
         parts = [part for part in PARTS if part != "comm_ns"]
         assert sum(row[part] for part in parts) == pytest.approx(row["step_time_ns"])
+
+
+def test_intervals_are_those_of_a_run() -> None:
+    options = {"tp": 8, "global_batch": 8, "seq": 2048}
+    study = {
+        "workload": {"model": "llama-3-8b", "options": options},
+        "platform": "dgx-h100",
+        "parameters": {"workload.precision": ["bf16", "fp8"]},
+    }
+    found = arm.sweep(study)
+    assert found.failed == 0
+    for row in found.table.iter_rows(named=True):
+        made = build("llama-3-8b", **options, precision=row["workload.precision"])
+        interval = arm.simulate(made, "dgx-h100").interval
+        assert interval is not None
+        assert (row["step_low_ns"], row["step_high_ns"]) == interval.of(row["step_time_ns"])
 
 
 def test_means_and_rates_of_a_pipeline() -> None:

@@ -57,6 +57,37 @@ def view(count: int = 500) -> View:
     return View("networks", made(count))
 
 
+@pytest.mark.parametrize(("name", "more"), [("step_time_ns", False), ("samples_per_s", True)])
+def test_points_within_the_interval_of_the_best_are_counted(name: str, more: bool) -> None:
+    """Steps of 1 to 2 s with an interval of 0.8 to 1.25: those up to 1.25 s are alike."""
+    steps = [2.0, 1.3, 1.0, 1.2, 1.25, 1.6]
+    frame = pl.DataFrame(
+        {
+            "index": range(6),
+            "x": range(6),
+            "step_time_ns": [1e9 * step for step in steps],
+            "samples_per_s": [512 / step for step in steps],
+            "step_low_ns": [0.8e9 * step for step in steps],
+            "step_high_ns": [1.25e9 * step for step in steps],
+            "error": [None] * 6,
+        },
+        schema_overrides={"error": pl.String},
+    )
+    found = View("steps", frame, ((name, more),))
+    assert found.alike == [3, 4]
+    assert found.said_alike is not None
+    assert "2 other points" in found.said_alike
+    assert "0.80 to 1.25 times" in found.said_alike
+    # Its own interval may be wider than that of the best.
+    wide = pl.when(pl.col("index") == 1).then(0.7e9 * 1.3).otherwise(pl.col("step_low_ns"))
+    assert View("steps", frame.with_columns(wide.alias("step_low_ns"))).alike == [3, 4, 1]
+    # Not where nothing is known, or the objective is not the step's.
+    unknown = pl.lit(None, dtype=pl.Float64).alias("step_high_ns")
+    assert View("steps", frame.with_columns(unknown)).said_alike is None
+    assert View("steps", frame.drop("step_low_ns")).said_alike is None
+    assert View("steps", frame, (("x", False),)).said_alike is None
+
+
 def test_influence_is_that_of_the_numbers_put_in() -> None:
     seen = view(4000)
     assert [each.name.rpartition(".")[2] for each in seen.axes] == [
