@@ -19,6 +19,7 @@ __all__ = [
     "Router",
     "RowSums",
     "Script",
+    "StagedCache",
     "TableMemory",
     "TextColumn",
     "TextRecipe",

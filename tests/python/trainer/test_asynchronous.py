@@ -55,7 +55,7 @@ def test_the_study_compares_with_the_asynchronous_run() -> None:
     """With so few samples, the fewer steps of larger batches learn less."""
     found = {row.setup: row for row in neo_quality.rows((), samples=20_000)}
     above = [row.ours for row in found.values() if row.unit == "NE"]
-    assert len(above) == 4 and min(above) > 0
+    assert len(above) == 3 and min(above) > 0
     against = [row for row in found.values() if row.unit == "%"]
     assert [row.ours for row in against] == sorted(row.ours for row in against)
-    assert [row.verdict for row in against] == [None, None, "fails"]
+    assert [row.verdict for row in against] == [None, "fails"]
