@@ -137,7 +137,7 @@ def test_the_winner_by_simulation_is_not_the_models() -> None:
 
 
 def test_designs_within_the_interval_of_the_best_are_counted() -> None:
-    """The interval is that of a run on the design. The NPU has no name of its own, which widens it."""
+    """The interval is that of a run on the design. The NPU has no name, which widens it."""
     result = ranked()
     trials = result.order.trials
     interval = arm.simulate(trials[0].design.choice.jobs[0].workload, result.platform()).interval
