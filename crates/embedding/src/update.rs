@@ -288,16 +288,13 @@ macro_rules! take {
                     weights = weights.mul(<$lanes>::splat(keep));
                 }
                 let $n = n;
-                let step = $step;
-                let bits = $at.bits::<$lanes>($column);
-                $at.set_weights::<$lanes, $element>($column, n, weights.sub(step), bits);
+                $at.set_weights::<$lanes, $element>(($column, n), weights.sub($step), true);
             });
         } else {
             vectors!($at.dim(), |$column, n| {
                 let weights = $at.weights::<$lanes, $element>($column, n);
                 let $n = n;
-                let step = $step;
-                $at.set_weights::<$lanes, $element>($column, n, weights.sub(step), None);
+                $at.set_weights::<$lanes, $element>(($column, n), weights.sub($step), false);
             });
         }
     };
@@ -346,23 +343,17 @@ impl<const DIM: usize> Row<'_, DIM> {
         // SAFETY: see above.
         unsafe { load::<L, E>(self.weights.add(column * E::BYTES), n) }
     }
-    /// The bits by which weights from a column on are rounded, where that is by chance.
+    /// Writes weights, `chance`: rounded by chance where the table's are.
     #[inline(always)]
-    unsafe fn bits<L: Lanes>(&self, column: usize) -> Option<L::Bits> {
-        let (key, first) = self.rounding?;
+    unsafe fn set_weights<L: Lanes, E: Stored>(&self, at: (usize, usize), value: L, chance: bool) {
+        let ((column, n), mut bits) = (at, None);
         // SAFETY: see above.
-        Some(unsafe { L::bits(key, first.wrapping_add(column as u32)) })
-    }
-    #[inline(always)]
-    unsafe fn set_weights<L: Lanes, E: Stored>(
-        &self,
-        column: usize,
-        n: usize,
-        value: L,
-        bits: Option<L::Bits>,
-    ) {
-        // SAFETY: see above.
-        unsafe { store::<L, E>(value, self.weights.add(column * E::BYTES), n, bits) }
+        unsafe {
+            if chance && let Some((key, first)) = self.rounding {
+                bits = Some(L::bits(key, first.wrapping_add(column as u32)));
+            }
+            store::<L, E>(value, self.weights.add(column * E::BYTES), n, bits);
+        }
     }
     #[inline(always)]
     unsafe fn state<L: Lanes>(&self, part: usize, column: usize, n: usize) -> L {
