@@ -10,7 +10,7 @@ One process trains a model with tables of 512 MB. Each way of writing a checkpoi
     dcp          `torch.distributed.checkpoint.save`, which training waits for
     dcp async    `async_save`: training waits for a copy
 
-Printed are medians: how long the call takes, how much longer the steps beside the writing take in
+Printed are medians: how long the call takes, how much longer the steps during the writing take in
 all, how long it is until everything is on the disk, and the bytes. The first two add up to what a
 checkpoint costs the training."""
 

@@ -141,7 +141,7 @@ def test_a_departure_that_one_member_bears_out_is_divided() -> None:
     density = [math.exp(-(above + own) / (spread * by)) / by for by in (near, far)]
     assert above / (above + own) == pytest.approx(density[0] / sum(density))
     assert off(levels, steep) < 5
-    # the part is no number of its own
+    # The part is not counted as a number of its own.
     assert levels.parts["machine", "a", "call_overhead"] == ("all", "all", "call_overhead")
 
 
