@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from ..errors import InputError
+from ..uncertainty import Factors, indistinct
 from . import search
 from .build import Job
 from .check import Check, check
@@ -67,7 +68,7 @@ class SimulatedDesign:
         return self.value / self.design.value if self.design.value else 1.0
 
     @property
-    def factors(self) -> tuple[float, float] | None:
+    def factors(self) -> Factors | None:
         """Factors on `time` between which measured steps like these lie: those of the workloads,
         weighted by their times; nothing where one has none."""
         weighted = [
@@ -106,11 +107,11 @@ class Order:
         best: the difference of their times lies within the interval of one of both. Nothing where
         intervals are unknown."""
         tried = [each for each in self.trials if not each.late and each.value > 0]
-        known = [(each.value, *each.factors) for each in tried if each.factors is not None]
+        known = [(each.value, each.factors) for each in tried if each.factors is not None]
         if not known or len(known) < len(tried):
             return None
-        (best, _, high), *others = known
-        return sum(value / best <= high or best / value >= low for value, low, _ in others)
+        (best, factors), *others = known
+        return sum(indistinct(value / best, factors, its) for value, its in others)
 
 
 def ranked(task: Task, searcher: Searcher, progress: Progress | None = None) -> Order:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import uncertainty
 from ..report.quantity import time
 from ..schema import Report
 from ..step_parts import PARTS
@@ -78,4 +79,4 @@ def indistinct(a: Report, b: Report) -> bool:
     before, after = a["step_time_ns"], b["step_time_ns"]
     if first is None or second is None or not before or not after:
         return False
-    return first.holds(after / before) or second.holds(before / after)
+    return uncertainty.indistinct(after / before, first.factors, second.factors)

@@ -7,7 +7,6 @@ unless asked for. Not here: what is said of those (`misfits.py`), charts (`chart
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, Problem
 from ..report.quantity import Quantity, operations, share, size, time
+from ..uncertainty import Factors, indistinct
 from ..units import TIMES
 from .axis import Axis, axis, explained
 
@@ -235,18 +235,19 @@ class View:
         if not self.ranking or self.objective.name not in OF_STEP or not known:
             return []
         best, *others = self.ranking
-        step, low, high = (
-            [float("nan") if value is None else float(value) for value in frame[name].to_list()]
-            for name in ("step_time_ns", "step_low_ns", "step_high_ns")
-        )
-        if math.isnan(high[best]) or not all(values) or not all(step):
+        rows = frame.select("step_time_ns", "step_low_ns", "step_high_ns").rows()
+        if None in rows[best] or not all(values) or not all(row[0] for row in rows):
             return []
 
-        def within(row: int) -> bool:  # false where an interval is not a number
-            worse = values[row] / values[best]
-            if self.objective.more:
-                worse = 1 / worse
-            return worse <= high[best] / step[best] or 1 / worse >= low[row] / step[row]
+        def factors(row: int) -> Factors:
+            step, low, high = rows[row]
+            return low / step, high / step
+
+        def within(row: int) -> bool:
+            one, other = (best, row) if not self.objective.more else (row, best)
+            return None not in rows[row] and indistinct(
+                values[other] / values[one], factors(one), factors(other)
+            )
 
         return [row for row in others if within(row)]
 

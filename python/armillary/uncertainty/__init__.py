@@ -5,17 +5,19 @@ Here: `residuals.py` (what is known of a prediction that was compared with a mea
 package, and how to write them). Not here: predictions, and what each fit left out
 (`validation`). Model and source: docs/models/uncertainty.md."""
 
-from .interval import LEVEL, Coverage, Interval, Intervals, calibrated
+from .interval import LEVEL, Coverage, Factors, Interval, Intervals, calibrated, indistinct
 from .residuals import Residual
 from .tables import of, write
 
 __all__ = [
     "LEVEL",
     "Coverage",
+    "Factors",
     "Interval",
     "Intervals",
     "Residual",
     "calibrated",
+    "indistinct",
     "of",
     "write",
 ]

@@ -52,6 +52,21 @@ _FACTOR = 4.0
 """Largest factor of a label's value."""
 
 
+Factors = tuple[float, float]
+"""The ends of an interval, as factors on a prediction."""
+
+
+def indistinct(ratio: float, one: Factors, other: Factors) -> bool:
+    """Whether the uncertainty of two predictions does not separate them: their difference lies
+    within the interval of one of both. `ratio` is the second prediction over the first, `one` and
+    `other` are their intervals. An interval on one side of its prediction also holds what is
+    between the two."""
+    return any(
+        min(low, 1.0) <= factor <= max(high, 1.0)
+        for factor, (low, high) in ((ratio, one), (1 / ratio, other))
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """Factors on a prediction between which `level` of the measurements should lie."""
@@ -70,8 +85,13 @@ class Interval:
         return value * self.low, value * self.high
 
     def holds(self, ratio: float) -> bool:
-        """Whether another prediction, `ratio` times this one, lies within the interval."""
+        """Whether a measurement, `ratio` times the prediction, lies within the interval."""
         return self.low <= ratio <= self.high
+
+    @property
+    def factors(self) -> Factors:
+        """Both ends."""
+        return self.low, self.high
 
     @property
     def width(self) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from armillary.uncertainty import Intervals, Residual, calibrated, of, write
-from armillary.uncertainty.interval import FURTHER, quantile
+from armillary.uncertainty.interval import FURTHER, indistinct, quantile
 
 
 def drawn(
@@ -75,6 +75,16 @@ def test_what_nobody_measured_is_named_and_widens() -> None:
     assert one.width == pytest.approx(known.width * FURTHER)
     assert two.width == pytest.approx(known.width * FURTHER**2)
     assert "extrapolated: format fp4, gpu B200" in two.origin
+
+
+def test_predictions_are_alike_if_one_is_within_the_interval_of_the_other() -> None:
+    narrow, wide, above = (0.9, 1.1), (0.5, 2.0), (1.2, 1.6)
+    assert indistinct(1.1, narrow, narrow) and not indistinct(1.12, narrow, narrow)
+    assert indistinct(2.0, narrow, wide) and not indistinct(2.01, narrow, wide)
+    assert indistinct(0.5, wide, narrow) and not indistinct(0.49, wide, narrow)
+    # Measurements lie above these predictions: one in between is not separate either.
+    assert indistinct(1.0, above, above) and indistinct(1.1, above, above)
+    assert indistinct(1 / 1.5, above, above) and not indistinct(1.7, above, above)
 
 
 def test_without_residuals_nothing_is_known() -> None:
