@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ROOT
 from runs import Runs, digest, runs
+from test_criteo import written
 
+from armillary.model import load_model
+from armillary.model.dlrm import parse
 from armillary.model.sharding_plan import ShardingPlan, TablePlan
 from armillary.model.sharding_plan_file import write_plan
+from armillary.trainer.data.ingest import ingest
+from armillary.trainer.data.recipe import Shuffle, criteo
 
 pytest.importorskip("torch")
 
@@ -20,6 +27,7 @@ from armillary.trainer.checkpoint.content import Content
 from armillary.trainer.checkpoint.folder import Folder
 from armillary.trainer.checkpoint.tensors import Tensors
 
+CLICKS = str(ROOT / "examples/clicks/model.yml")
 BASE: dict[str, Any] = {
     "model": "dlrm-small",
     "batch": 64,
@@ -72,9 +80,6 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(
 def plan_file(folder: Path, ranks: int, *schemes: tuple[str, tuple[int, ...]]) -> str:
     """A plan of the model's tables, with schemes in turn; for one table, columns that are not
     equal."""
-    from armillary.model import load_model
-    from armillary.model.dlrm import parse
-
     facts = parse(load_model("dlrm-small"))
     planned = []
     for place, table in enumerate(facts.tables):
@@ -189,16 +194,29 @@ def test_two_runs_in_one_folder(started: Runs, tmp_path: Path) -> None:
     folder.unlock()
 
 
+def shuffled(folder: Path) -> dict[str, Any]:
+    """Settings for lines of Criteo's format, ingested and shuffled, which reader processes read.
+    A pass has 300 samples: nine batches of 32 and one of 12."""
+    facts = parse(load_model(CLICKS))
+    log = written(folder / "log", range(350))
+    recipe = criteo().with_rows([table.rows for table in facts.tables], "")
+    ingest([log], folder / "data", replace(recipe, shuffle=Shuffle(3)), threads=1)
+    return {"model": CLICKS, "data": str(folder / "data"), "readers": 2}
+
+
+@pytest.mark.parametrize("data", ["synthetic", "ingested"])
 def test_random_kills_lose_no_more_than_the_steps_since_the_last_checkpoint(
-    started: Runs, tmp_path: Path
+    data: str, started: Runs, tmp_path: Path
 ) -> None:
     """Kills at random moments, of two processes that make a checkpoint every other step. Every run
     goes on from the last one, and the last run has the bits of one without kills. ARMILLARY_KILLS
     is how often; 200 is the number of the acceptance. ARMILLARY_SEED draws other moments."""
-    kills = int(os.environ.get("ARMILLARY_KILLS", "3"))
+    kills = int(os.environ.get("ARMILLARY_KILLS", "3" if data == "synthetic" else "2"))
     seed = int(os.environ.get("ARMILLARY_SEED", "7"))
     settings = {**BASE, "batch": 32, "steps": 24, "checkpoint_every": 2, "resume": True}
-    started.good(2, settings={**settings, "checkpoint": str(tmp_path / "whole")})
+    settings |= shuffled(tmp_path) if data == "ingested" else {}
+    whole = {**settings, "checkpoint": str(tmp_path / "whole"), "readers": None}
+    started.good(2, settings=whole)
     wanted = digest(tmp_path / "whole")
     drawn, done, number, resumed = random.Random(seed), 0, 0, 0
     while done < kills:
