@@ -18,7 +18,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,7 @@ class _Reader:
     def __init__(self, file: str, lines: Mapping[documents.Path_, int]) -> None:
         self.file, self.lines = file, lines
         self.problems: list[Problem] = []
-        self.known: dict[object, tuple[int, ...]] = {}
+        self.known: dict[str | int, tuple[int, ...]] = {}
         self.shards = 0
 
     def fault(self, path: documents.Path_, message: str, allowed: str) -> None:
@@ -252,13 +252,27 @@ class _Reader:
     def numbers(
         self, path: documents.Path_, values: Mapping[str, Any], ranks: int
     ) -> tuple[int, ...]:
-        """Ranks below `ranks`, each run from a lower to a higher one."""
+        """Ranks below `ranks`, each run from a lower to a higher one; a number, a text, or a list
+        of them."""
         value = values.get(str(path[-1]), 0)
+        if not isinstance(value, list):
+            return self.run(path, value, ranks)
+        if not value:
+            self.fault(path, "an empty list", _RANKS)
+        runs = (self.run((*path, index), each, ranks) for index, each in enumerate(value))
+        return tuple(chain.from_iterable(runs))
+
+    def run(self, path: documents.Path_, value: object, ranks: int) -> tuple[int, ...]:
+        """The ranks that a number or a text stands for."""
         if isinstance(value, bool) or not isinstance(value, (int, str)):
-            value = ""
+            self.fault(path, f"invalid ranks: {_short(value)}", _RANKS)
+            return (0,)
         found = self.known.get(value)
         if found is None:
-            found = self.known[value] = self.expanded(path, str(value), ranks)
+            before = len(self.problems)
+            found = self.expanded(path, value, ranks)
+            if len(self.problems) == before:
+                self.known[value] = found
         self.shards += len(found)
         if self.shards > MOST_SHARDS:
             raise InputError(
@@ -266,10 +280,11 @@ class _Reader:
             )
         return found
 
-    def expanded(self, path: documents.Path_, text: str, ranks: int) -> tuple[int, ...]:
-        """The ranks that a text stands for."""
+    def expanded(self, path: documents.Path_, value: str | int, ranks: int) -> tuple[int, ...]:
+        """As `run`, of a value that was not read before."""
+        text = str(value)
         if not _NUMBERS.fullmatch(text):
-            self.fault(path, f"{_short(text)} is not a list of ranks", _RANKS)
+            self.fault(path, f"invalid ranks: {_short(value)}", _RANKS)
             return (0,)
         found: list[int] = []
         for part in text.split():
@@ -289,10 +304,10 @@ class _Reader:
         """Lengths of shards, or nothing where they are even."""
         if str(path[-1]) not in values:
             return None
-        text = str(values[str(path[-1])])
-        parts = text.split()
+        value = values[str(path[-1])]
+        parts = [str(each) for each in value] if isinstance(value, list) else str(value).split()
         if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-            self.fault(path, f"{_short(text)} is not a list of sizes", "sizes such as 96 32")
+            self.fault(path, f"invalid sizes: {_short(value)}", "sizes such as 96 32")
             return None
         found = tuple(int(part) for part in parts if len(part) <= 20)
         if len(found) != len(parts) or not all(found):

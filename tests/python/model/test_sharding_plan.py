@@ -126,7 +126,19 @@ def test_each_table_is_one_line_that_a_person_can_read() -> None:
         (HEAD + TABLE.replace("row,", "rows,"), "unknown scheme 'rows' (allowed: table, column"),
         (HEAD + TABLE.replace("0-3", "0-4"), "line 6: tables[0].ranks: rank 4 does not exist"),
         (HEAD + TABLE.replace("0-3", "3-0"), "3-0 runs backwards (allowed: 0 to 3)"),
-        (HEAD + TABLE.replace("0-3", "0-x"), "'0-x' is not a list of ranks (allowed: ranks such"),
+        (HEAD + TABLE.replace("0-3", "0-x"), "invalid ranks: '0-x' (allowed: ranks such as 5, 0-7"),
+        (HEAD + TABLE.replace("0-3", "{}"), "line 6: tables[0].ranks: invalid ranks: {} (allowed:"),
+        (
+            HEAD + TABLE.replace("0-3", "[]"),
+            "line 6: tables[0].ranks: an empty list (allowed: ranks",
+        ),
+        (HEAD + TABLE.replace("0-3", "[0, x]"), "tables[0].ranks[1]: invalid ranks: 'x' (allowed:"),
+        (HEAD + TABLE.replace("0-3", "[0, -1]"), "tables[0].ranks[1]: invalid ranks: -1 (allowed:"),
+        (HEAD + TABLE.replace("0-3", "[0, 1.5]"), "tables[0].ranks[1]: invalid ranks: 1.5"),
+        (HEAD + TABLE.replace("0-3", "[[0], 1]"), "tables[0].ranks[0]: invalid ranks: [0]"),
+        (HEAD + TABLE.replace("0-3", "[0, 4]"), "tables[0].ranks[1]: rank 4 does not exist"),
+        (HEAD + TABLE.replace("0-3", "[0, 0]"), "a rank is given twice"),
+        (HEAD + TABLE.replace("0-3", "0-3, sizes: [4, 6x]"), "invalid sizes: [4, '6x']"),
         (HEAD + TABLE.replace("0-3", "0 0"), "a rank is given twice"),
         (HEAD + TABLE.replace("row,", "table,"), "a whole table on 4 ranks (allowed: one rank)"),
         (HEAD + TABLE.replace("0-3", "0-3, sizes: 4 4 4"), "3 sizes for 4 ranks"),
@@ -147,6 +159,13 @@ def test_errors_say_where_and_what_is_allowed(tmp_path: Path, text: str, said: s
         read_plan(path)
     assert said in str(refused.value)
     assert "plan.yml" in str(refused.value)
+
+
+def test_ranks_and_sizes_may_be_lists(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yml"
+    path.write_text(HEAD + TABLE.replace("0-3", '[3, "0-1", 2], sizes: [4, 3, 2, 1]'))
+    (table,) = read_plan(path).tables
+    assert (table.ranks, table.sizes) == ((3, 0, 1, 2), (4, 3, 2, 1))
 
 
 def test_all_problems_come_at_once(tmp_path: Path) -> None:
