@@ -21,8 +21,8 @@ struct lookups {
 // because their conversion is not the memory's work.
 static inline __attribute__((always_inline)) void change(char *table, float *state,
                                                          const struct lookups *of,
-                                                         const float *grads, ptrdiff_t columns,
-                                                         ptrdiff_t bytes) {
+                                                         const float *grads, ptrdiff_t stride,
+                                                         ptrdiff_t columns, ptrdiff_t bytes) {
     for (ptrdiff_t at = 0; at < of->count; at++) {
         if (at + AHEAD < of->count) {
             int64_t next = of->rows[at + AHEAD];
@@ -33,7 +33,7 @@ static inline __attribute__((always_inline)) void change(char *table, float *sta
         vector sum[8] = {0};
         for (int64_t lookup = at ? of->ends[at - 1] : 0; lookup < of->ends[at]; lookup++)
             for (ptrdiff_t part = 0; part < columns / WIDTH; part++)
-                sum[part] += ((const vector *)(grads + of->bags[lookup] * columns))[part];
+                sum[part] += ((const vector *)(grads + of->bags[lookup] * stride))[part];
         state[of->rows[at]] += sum[0][0];
         char *row = table + of->rows[at] * columns * bytes;
         for (ptrdiff_t part = 0; part < columns / WIDTH; part++)
@@ -45,11 +45,11 @@ static inline __attribute__((always_inline)) void change(char *table, float *sta
     }
 }
 
-// Returns 1 if there is no loop for rows of this size.
+// Gradients are `stride` numbers apart. Returns 1 if there is no loop for rows of this size.
 int change_rows(char *table, float *state, const struct lookups *of, const float *grads,
-                ptrdiff_t columns, ptrdiff_t bytes) {
+                ptrdiff_t stride, ptrdiff_t columns, ptrdiff_t bytes) {
 #define CASE(c, b) \
-    if (columns == c && bytes == b) return change(table, state, of, grads, c, b), 0
+    if (columns == c && bytes == b) return change(table, state, of, grads, stride, c, b), 0
     CASE(16, 4);
     CASE(64, 4);
     CASE(128, 4);
