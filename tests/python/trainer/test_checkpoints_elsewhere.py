@@ -31,7 +31,7 @@ from armillary.trainer.checkpoint.tensors import Tensors
 from armillary.trainer.settings import CheckpointPrecision, Settings, TablePrecision
 from armillary.trainer.world import World
 
-RECORDED = ROOT / "tests/python/data/checkpoints"
+RECORDED = ROOT / "examples/checkpoints"
 PREDICTED = json.loads((RECORDED / "predictions.json").read_text())
 
 

@@ -1,7 +1,7 @@
 """Records the checkpoints in this folder, and what their models predict. It needs TorchRec 1.9.2
 and FBGEMM.
 
-    python tests/python/data/checkpoints/record.py
+    python examples/checkpoints/record.py
 
 `dlrm.pt` is as `dlrm_s_pytorch.py --save-model` writes it (facebookresearch/dlrm): names, order of
 pairs and keys are those of its source. `torchrec.pt` and `torchrec-dcn/` are TorchRec's own
@@ -37,12 +37,14 @@ class Open(nn.Module):
         self.top_l = self.mlp([DIM + features * (features - 1) // 2, *TOP], nn.Sigmoid())
 
     def mlp(self, sizes: list[int], last: nn.Module) -> nn.Sequential:
+        """Linear layers with ReLU between them, and `last` at the end."""
         layers: list[nn.Module] = []
         for inputs, outputs in pairwise(sizes):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
         return nn.Sequential(*layers[:-1], last)
 
     def forward(self) -> torch.Tensor:
+        """The logits of the recorded samples."""
         x = self.bot_l(COUNTS)
         ly = [table(row.view(-1, 1)) for table, row in zip(self.emb_l, INDICES, strict=True)]
         joined = torch.cat([x, *ly], dim=1).view(len(x), -1, DIM)
@@ -55,6 +57,7 @@ class Open(nn.Module):
 
 
 def collection() -> EmbeddingBagCollection:
+    """TorchRec's tables of the recorded models."""
     return EmbeddingBagCollection(
         tables=[
             EmbeddingBagConfig(
@@ -69,6 +72,7 @@ def collection() -> EmbeddingBagCollection:
 
 
 def main() -> None:
+    """Writes the files."""
     torch.manual_seed(1)
     found = {}
     batch = KeyedJaggedTensor.from_lengths_sync(
