@@ -103,7 +103,7 @@ def _run(
 
     facts = None if model is None else parse(load_model(model))
     threads = threads or int(os.environ.get("OMP_NUM_THREADS", "0")) or None
-    with world.joined(timeout) as here, ExitStack() as stack:
+    with world.joined(timeout, gpus=world.has_gpus()) as here, ExitStack() as stack:
         progress = None
         if here.rank == 0:
             update = stack.enter_context(output.progress("measuring", clock=False))

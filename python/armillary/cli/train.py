@@ -364,7 +364,8 @@ def _run(settings: Settings, facts: Dlrm, log_dir: str | None, json: str | None)
     from ..trainer.checkpoint.folder import resumed_step
     from ..trainer.logs import Logs
 
-    with world.joined(settings.timeout) as here, ExitStack() as stack:
+    gpus = settings.device == "cuda"
+    with world.joined(settings.timeout, gpus=gpus) as here, ExitStack() as stack:
         progress = write = None
         if here.rank == 0:
             progress = _progress(stack)

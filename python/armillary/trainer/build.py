@@ -170,6 +170,7 @@ def _plain(
         seed=settings.seed,
         threads=threads,
         caching=caching,
+        gpu=None if settings.device == "cpu" else settings.device,
     )
 
 

@@ -22,6 +22,7 @@ from .. import _core
 from ..errors import ArmillaryError, InputError, Problem
 from .batch import SparseBatch
 from .course import Steps
+from .embedding import BatchParts
 from .exchange import Deed, Exchange
 from .lookups import Lookups
 from .sharding import Placement
@@ -39,8 +40,17 @@ class Bags(NamedTuple):
     weights: Tensor | None
 
     @property
+    def parts(self) -> BatchParts:
+        """Lengths, indices and weights."""
+        return self.lengths, self.indices, self.weights
+
+    def batch(self, features: int) -> SparseBatch:
+        """The same as a batch of so many features."""
+        return SparseBatch(self.lengths.view(features, self.samples), self.indices, self.weights)
+
+    @property
     def arrays(self) -> tuple[Any, Any, Any]:
-        """Lengths, indices and weights as numpy arrays."""
+        """The same as numpy arrays."""
         weights = None if self.weights is None else self.weights.numpy()
         return self.lengths.numpy(), self.indices.numpy(), weights
 
@@ -70,8 +80,9 @@ class Distributed(NamedTuple):
 class Distribution:
     """The way of each feature's lookups to the ranks that hold the rows."""
 
-    def __init__(self, placement: Placement, exchange: Exchange) -> None:
-        self.placement, self.exchange = placement, exchange
+    def __init__(self, placement: Placement, exchange: Exchange, device: torch.device) -> None:
+        """`device`: where rows are. Lookups are in the host's memory."""
+        self.placement, self.exchange, self._device = placement, exchange, device
         self._router = _router(placement)
         ranks = range(exchange.size)
         self._streams = [len(placement.streams(rank)) + len(placement.data) for rank in ranks]
@@ -154,7 +165,8 @@ class Distribution:
             [block.view(mine, each).sum(1) for block, each in zip(blocks, every, strict=True)]
         )
         shaped = given.lengths.view(len(self.placement.features), given.samples)
-        return Lookups(self.placement, self.exchange, (shaped, given.indices), counts)
+        both = shaped, given.indices
+        return Lookups(self.placement, self.exchange, both, counts, self._device)
 
     def _checked(self, sparse: SparseBatch) -> Bags:
         """The batch as the router reads it. What the router doesn't check is right."""
@@ -201,7 +213,7 @@ class Distribution:
         for place, feature in enumerate(self.placement.features):
             if feature.pooling == "mean" and self.placement.cut(place):
                 rows = lengths[place].to(torch.float32).clamp(min=1)
-                found.append((place, rows.reciprocal().view(-1, 1)))
+                found.append((place, rows.reciprocal().view(-1, 1).to(self._device)))
         return found
 
 

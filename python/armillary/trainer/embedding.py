@@ -274,9 +274,28 @@ class EmbeddingCollection(torch.nn.Module):
             self._engine.forward(samples, arrays, out.numpy())
         return out
 
+    def row_sums(
+        self, samples: int, arrays: _Arrays, grad: Tensor, round_of_table: tuple[int, int]
+    ) -> tuple[Any, Tensor]:
+        """For a table with some columns of whole rows: the rows that this gradient changes, and the
+        sums over its columns that a round of the optimizer needs, float32, one or two numbers of
+        each row. `round_of_table`: the table, and which round."""
+        gradient = grad.detach().to(torch.float32).contiguous().numpy()
+        rows = self._engine.row_sums(samples, arrays, gradient, round_of_table)
+        sums = torch.empty(len(rows))
+        rows.write(sums.numpy())
+        return rows, sums
+
+    def set_row_sums(self, table: int, columns: int, rows: Any, total: Tensor) -> None:  # noqa: ANN401
+        """Gives `rows` of `row_sums` the sums over all `columns` columns, for further rounds and
+        the next backward pass."""
+        rows.replace(total.numpy())
+        self._engine.set_row_sums(table, columns, rows)
+
     def _empty(self, samples: int, arrays: _Arrays) -> Tensor:
         """Room for the result of a batch."""
-        return torch.empty(arrays[1].size if self._unpooled else samples, self._width)
+        rows = len(arrays[1]) if self._unpooled else samples
+        return torch.empty(rows, self._width, device=self.device)
 
     def _run_backward(
         self, samples: int, arrays: _Arrays, grad: Tensor, weights: Tensor | None

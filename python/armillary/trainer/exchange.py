@@ -12,9 +12,10 @@ Sums over ranks are made by the receiver, in the order of ranks: gloo and NCCL a
 their own. So a reduce-scatter is an all-to-all with sums behind it, which moves the same number of
 bytes, and an all-reduce is that and an all-gather.
 
-Processes on one machine read arrays out of each other's memory (`outbox.py`), because gloo's
-sockets take longer. Then an exchange sends only where they are (`mail.py`). A rank writes into an
-outbox again once every rank has begun an exchange after reading it."""
+Arrays on GPUs are exchanged by NCCL, those in the host's memory by gloo. Processes on one machine
+read the latter out of each other's memory (`outbox.py`), because gloo's sockets take longer. Then
+an exchange sends only where they are (`mail.py`). A rank writes into an outbox again once every
+rank has begun an exchange after reading it."""
 
 from __future__ import annotations
 
@@ -286,7 +287,7 @@ class Exchange:
         if self.size == 1:
             return Pending(kind, sent, sent, take)
         count = sent.numel()
-        if not self._shares:
+        if not self._reads(sent):
             return self.start(kind, sent.repeat(self.size), [count] * self.size, take)
         return self._start(kind, sent, ([count] * self.size, [0] * self.size), take, None)
 
@@ -303,7 +304,7 @@ class Exchange:
         each = sent.element_size()
         self.bytes[kind] += each * (sum(counts) - counts[self.rank])
         pending = Pending(kind, sent, sent.new_empty(sum(take)) if into is None else into, take)
-        if not self._shares:
+        if not self._reads(sent):
             self._begun += 1
             pending.number = self._begun
             with ranges.begins(kind, self._begun, each * sum(counts)):
@@ -334,6 +335,10 @@ class Exchange:
             self._read.append((self._begun, outbox))
         self.waited[pending.kind] += time.perf_counter() - begin
         return pending.received
+
+    def _reads(self, sent: Tensor) -> bool:
+        """Whether ranks read such an array out of each other's memory."""
+        return self._shares and sent.device.type == "cpu"
 
     def _fetch(self, heads: Sequence[Sequence[int]], pending: Pending) -> None:
         blocks = torch.split(pending.received, list(pending.take))
@@ -430,7 +435,7 @@ class Exchange:
         pending = self.start(kind, encode(sent, list(chain(*give))), given, taken)
         pending.blocks = list(chain(*take))
         count = sum(block.elements for block in pending.blocks)
-        pending.into = torch.empty(count) if into is None else into
+        pending.into = sent.new_empty(count) if into is None else into
         return pending
 
     def wait_rows(self, pending: Pending) -> Tensor:
@@ -457,7 +462,7 @@ class Exchange:
         data = encode(sent, [own])
         pending = self.start_all("gradients", data, [block.bytes for block in take])
         pending.blocks = take
-        pending.into = torch.empty(sum(block.elements for block in take))
+        pending.into = sent.new_empty(sum(block.elements for block in take))
         return pending
 
     def adding_up(self, mine: Tensor) -> Steps[Tensor]:
@@ -474,7 +479,9 @@ class Exchange:
         yield
         received = self.wait(under_way)
         if not plain:
-            received = decode(received, blocks[self.rank] * self.size, torch.empty(own * self.size))
+            received = decode(
+                received, blocks[self.rank] * self.size, mine.new_empty(own * self.size)
+            )
         found = received.view(self.size, own)
         total = found[0].clone()
         for block in found[1:]:
@@ -483,7 +490,7 @@ class Exchange:
         under_way = self.start_all("mlp_gradients", sent, sizes)
         yield
         received = self.wait(under_way)
-        return received if plain else decode(received, every, torch.empty(len(mine)))
+        return received if plain else decode(received, every, torch.empty_like(mine))
 
     def _gradient_blocks(self, count: int) -> list[Block]:
         """Gradients of MLPs as rows."""

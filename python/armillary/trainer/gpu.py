@@ -75,6 +75,19 @@ class Lookups(NamedTuple):
     """The feature of each lookup, int64."""
 
 
+class Sorted(NamedTuple):
+    """Lookups by row, and the gradient."""
+
+    keys: Tensor
+    tables: Tensor
+    """The table of each lookup, int32."""
+    sources: Tensor
+    """Where the gradient of each lookup starts, int64."""
+    factors: Tensor | None
+    """What it is multiplied with."""
+    grad: Tensor
+
+
 class GpuEmbeddingCollection(EmbeddingCollection):
     """`EmbeddingCollection` on a GPU. Batches may be there or on the host; results are there.
 
@@ -115,6 +128,8 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         self._groups = list(dict.fromkeys(map(_group, self.tables)))
         self.first_rows = [table.rows for table in self.tables]
         """Rows of the tables before any `resize`."""
+        self._sums: Tensor | None = None
+        """Sums of the rows of the next backward pass, float32 [lookups, 3], by sorted lookup."""
         self._names = {
             each.name: torch.zeros(each.rows, dtype=torch.int64, device=device)
             for each in (self.tables if named else ())
@@ -201,6 +216,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             table.whole.first_column,
             0,
             self._names[table.name].data_ptr() if self._names else 0,
+            0,
         ]
 
     def _fill(self) -> None:
@@ -299,19 +315,68 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         if self.watch is not None:
             self.watch(arrays)
         self._engine.step += 1
+        sums, self._sums = self._sums, None
         if not len(found.indices):
             return
-        tables = self._feature_facts[found.features, 0]
-        sources = self._sources(samples, found)
         if weights is not None:
+            tables = self._feature_facts[found.features, 0]
+            sources = self._sources(samples, found)
             self._weight_gradients(found, tables, sources, grad, weights)
+        use = kernels.NO_SUMS if sums is None else kernels.GIVEN_SUMS
+        self._change(self._sorted(samples, found, grad), use, sums)
+        if sums is not None:
+            self._facts[:, int(kernels.WHOLE)] = 0
+
+    def _sorted(self, samples: int, found: Lookups, grad: Tensor) -> Sorted:
+        """The lookups of a batch by row; those of one row in their order."""
+        tables = self._feature_facts[found.features, 0]
+        sources, factors = self._sources(samples, found), self._factors(found)
         keys = self._facts[tables, int(kernels.FIRST_KEY)] + found.indices
         if self._first_keys[-1] < 2**31:
             keys = keys.to(torch.int32)
         keys, order = torch.sort(keys, stable=True)
-        factors = self._factors(found)
         factors = None if factors is None else factors[order]
-        self._change(keys, tables[order].to(torch.int32), sources[order], factors, grad)
+        return Sorted(keys, tables[order].to(torch.int32), sources[order], factors, grad)
+
+    # Tables that have some columns of whole rows.
+
+    def row_sums(
+        self,
+        samples: int,
+        arrays: Any,  # noqa: ANN401
+        grad: Tensor,
+        round_of_table: tuple[int, int],
+    ) -> tuple[Any, Tensor]:
+        """As `EmbeddingCollection.row_sums`."""
+        place, number = round_of_table
+        clips = self.optimizer.clip_norm < np.inf
+        clip = clips and number == 0
+        grad = grad.detach().to(self.device, torch.float32).contiguous()
+        given = self._sorted(samples, self._check(samples, arrays), grad)
+        count = len(given.keys)
+        if self._sums is None:
+            self._sums = torch.zeros(count, int(kernels.SUMS), device=self.device)
+        # Those over whole rows, which an earlier round may have given, stay as they are.
+        taken = self._sums.clone()
+        if count:
+            self._change(given, kernels.TAKE_CLIP if clip else kernels.TAKE_RULE, taken)
+        mine = given.tables == place
+        mine[1:] &= given.keys[1:] != given.keys[:-1]
+        rows = mine.nonzero().view(-1)
+        if self._names:
+            names = self._names[self.tables[place].name]
+            slots = given.keys[rows].to(torch.int64) - self._first_keys[place]
+            rows = rows[names[slots].argsort()]
+        columns = [0] if clip else [1, 2] if isinstance(self.optimizer, Lamb) else [1]
+        return (rows, columns), taken[rows][:, columns].reshape(-1)
+
+    def set_row_sums(self, table: int, columns: int, rows: Any, total: Tensor) -> None:  # noqa: ANN401
+        """As `EmbeddingCollection.set_row_sums`."""
+        places, parts = rows
+        assert self._sums is not None
+        for at, part in enumerate(parts):
+            self._sums[places, part] = total.view(len(places), -1)[:, at]
+        self._facts[table, int(kernels.WHOLE)] = columns
 
     def _require_trainable(self, grad: Tensor) -> None:
         for table in self.tables:
@@ -347,10 +412,9 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         mean = self._feature_facts[found.features, 2] != 0
         return torch.where(mean, rows.reciprocal(), 1.0)
 
-    def _change(
-        self, keys: Tensor, tables: Tensor, sources: Tensor, factors: Tensor | None, grad: Tensor
-    ) -> None:
-        """Changes the rows of sorted lookups."""
+    def _change(self, given: Sorted, use: Any, sums: Tensor | None) -> None:  # noqa: ANN401
+        """Changes the rows of sorted lookups with `sums`, or takes these (`kernels.TAKE_RULE`)."""
+        keys, tables, sources, factors, grad = given
         facts, chunk, count = self._facts, self._chunk, len(keys)
         if any(group.by_chance for group in self._groups):
             facts = facts.clone()
@@ -360,7 +424,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         width = max(group.width for group in self._groups)
         slots = len(first_of) if count > chunk else 0
         partial = torch.empty(slots, width, device=self.device)
-        constants = self._constants()
+        constants = self._constants(taking=use in (kernels.TAKE_CLIP, kernels.TAKE_RULE))
         for number, group in enumerate(self._groups):
             vectors = max(group.width // 64, 1)
             shape: dict[str, Any] = {
@@ -378,9 +442,10 @@ class GpuEmbeddingCollection(EmbeddingCollection):
                 )  # fmt: skip
             self._launch(
                 kernels.change_rows, (count,),
-                facts, keys, tables, last_of, sources, factors, grad, partial, width, number,
-                KIND=_KINDS[group.dtype], BY_CHANCE=group.by_chance, NAMED=bool(self._names),
-                **constants, **shape,
+                facts, keys, tables, last_of, sources, factors, grad, partial, width,
+                partial if sums is None else sums, number,
+                USE=use, KIND=_KINDS[group.dtype], BY_CHANCE=group.by_chance,
+                NAMED=bool(self._names), **constants, **shape,
             )  # fmt: skip
 
     def _weight_gradients(
@@ -399,12 +464,13 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         step = _mixed(self._engine.step)
         return [_mixed(_named(self._seed, table.whole.table) ^ step) for table in self.tables]
 
-    def _constants(self) -> dict[str, Any]:
-        """The optimizer's numbers in this step, rounded to float32 as in `crates/embedding`."""
+    def _constants(self, *, taking: bool) -> dict[str, Any]:
+        """The optimizer's numbers in this step, rounded to float32 as in `crates/embedding`.
+        `taking`: the step has not begun, and its sums are taken."""
         of, one = self.optimizer, np.float32(1)
         rate, decay = np.float32(self._engine.learning_rate), np.float32(of.weight_decay)
         beta1, beta2 = np.float32(getattr(of, "beta1", 0)), np.float32(getattr(of, "beta2", 0))
-        step = min(self._engine.step, 1 << 30)
+        step = min(self._engine.step + taking, 1 << 30)
         corrections = [np.float32(1 - _power(float(beta), step)) for beta in (beta1, beta2)]
         numbers = {
             "rate": rate,

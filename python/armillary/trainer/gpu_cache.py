@@ -389,6 +389,23 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
         for cache, slots in zip(self._staged, held.touched, strict=True):
             cache.mark(slots)
 
+    def row_sums(
+        self,
+        samples: int,
+        arrays: Any,  # noqa: ANN401
+        grad: Tensor,
+        round_of_table: tuple[int, int],
+    ) -> tuple[Any, Tensor]:
+        """As `EmbeddingCollection.row_sums`."""
+        self._hold(samples, arrays)
+        gpu = self._gpus[0]
+        gpu._engine.step = self._engine.step
+        return gpu.row_sums(samples, self._on_gpu(arrays), grad, round_of_table)
+
+    def set_row_sums(self, table: int, columns: int, rows: Any, total: Tensor) -> None:  # noqa: ANN401
+        """As `EmbeddingCollection.set_row_sums`."""
+        self._gpus[0].set_row_sums(table, columns, rows, total)
+
     # The slower tier.
 
     def settle(self) -> None:

@@ -38,7 +38,9 @@ CHANCE = tl.constexpr(8)
 """The key of rounding by chance in this step."""
 NAMES = tl.constexpr(9)
 """Where the rows' numbers in the table are, if these rows are the slots of a cache."""
-FACTS = tl.constexpr(10)
+WHOLE = tl.constexpr(10)
+"""Columns of whole rows, if the table has some of them and sums over all; otherwise 0."""
+FACTS = tl.constexpr(11)
 """Numbers of a table."""
 
 FEATURE_TABLE = tl.constexpr(0)
@@ -58,6 +60,12 @@ INTERPRETED = bool(triton.knobs.runtime.interpret)
 
 SGD, ADAGRAD, ROW_WISE_ADAGRAD, ADAM, LAMB = (tl.constexpr(rule) for rule in range(5))
 """Rules of optimizers."""
+
+NO_SUMS, GIVEN_SUMS, TAKE_CLIP, TAKE_RULE = (tl.constexpr(use) for use in range(4))
+"""What an update does with sums over rows of which tables have some columns: there are none; it
+uses those over whole rows; it only adds up its own columns, for clipping or for the rule."""
+SUMS = tl.constexpr(3)
+"""Sums of a row: of squares of the gradient for clipping, and two for the rule."""
 
 UNROLL = tl.constexpr(4)
 """Rows that are asked for at a time."""
@@ -295,32 +303,34 @@ def add_up_chunks(
 @triton.jit
 def moments(
     state, at, mask, grad, mean_kept, mean_new, square_kept, square_new, correction,
-    root_correction, eps,
+    root_correction, eps, STORE: tl.constexpr,
 ):  # fmt: skip
-    """Updates Adam's means and returns their ratio."""
+    """Adam's means with this gradient: stores them, if it is to, and returns their ratio."""
     mean_at = floats(tl.load(state)) + at
     square_at = floats(tl.load(state + 1)) + at
     mean = tl.load(mean_at, mask=mask, other=0.0) * mean_kept
     mean = mean + grad * mean_new
     square = tl.load(square_at, mask=mask, other=0.0) * square_kept
     square = square + grad * grad * square_new
-    tl.store(mean_at, mean, mask=mask)
-    tl.store(square_at, square, mask=mask)
+    if STORE:
+        tl.store(mean_at, mean, mask=mask)
+        tl.store(square_at, square, mask=mask)
     root = tl.div_rn(tl.sqrt_rn(square), root_correction) + eps
     return tl.div_rn(tl.div_rn(mean, correction), root)
 
 
 @triton.jit
 def change_rows(
-    tables, keys, table_of, last_of, sources, factors, grad, partial, partial_width, group,
+    tables, keys, table_of, last_of, sources, factors, grad, partial, partial_width, sums, group,
     rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
     correction, root_correction,
     CHUNK: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr, RULE: tl.constexpr,
     FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr,
     DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr,
-    ALIGN: tl.constexpr,
+    USE: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
-    """Changes a row once, by the sum of its gradients: the program of its first sorted lookup."""
+    """Changes a row once, by the sum of its gradients: the program of its first sorted lookup.
+    Or only takes its `sums`."""
     place = tl.program_id(0)
     key = tl.load(keys + place)
     if tl.load(keys + place - 1, mask=place > 0, other=-1) == key:
@@ -343,8 +353,18 @@ def change_rows(
         # Written so that what is not a number stays so.
         total = tl.where(clip_value < total, clip_value, total)
         total = tl.where(-clip_value > total, -clip_value, total)
+    mine = sums + place.to(tl.int64) * SUMS
+    whole = 0
+    if USE != NO_SUMS:
+        whole = tl.load(table + WHOLE)
+    if USE == TAKE_CLIP:
+        tl.store(mine, of_squares(total, VECTORS))
+        return
     if CLIP_NORM:
-        norm = tl.sqrt_rn(of_squares(total, VECTORS))
+        squares = of_squares(total, VECTORS)
+        if USE != NO_SUMS:
+            squares = tl.where(whole > 0, tl.load(mine), squares)
+        norm = tl.sqrt_rn(squares)
         total = total * tl.where(norm > clip_norm, tl.div_rn(clip_norm, norm), 1.0)
     weights = load_row(address, row, dim, columns, mask, KIND)
     if DECAY:
@@ -360,19 +380,34 @@ def change_rows(
         step = tl.div_rn(total * rate, tl.sqrt_rn(squares) + eps)
     elif RULE == ROW_WISE_ADAGRAD:
         sum_at = floats(tl.load(state)) + row
-        squares = tl.load(sum_at) + tl.div_rn(of_squares(total, VECTORS), dim.to(tl.float32))
+        added, over = of_squares(total, VECTORS), dim
+        if USE == TAKE_RULE:
+            tl.store(mine + 1, added)
+            return
+        if USE == GIVEN_SUMS:
+            added = tl.where(whole > 0, tl.load(mine + 1), added)
+            over = tl.where(whole > 0, whole, dim)
+        squares = tl.load(sum_at) + tl.div_rn(added, over.to(tl.float32))
         tl.store(sum_at, squares)
         step = total * tl.div_rn(rate, tl.sqrt_rn(squares) + eps)
     else:
         ratio = moments(
             state, at, mask, total, mean_kept, mean_new, square_kept, square_new, correction,
-            root_correction, eps,
+            root_correction, eps, USE != TAKE_RULE,
         )  # fmt: skip
         ratio = tl.where(mask, ratio, 0.0)
         if RULE == LAMB:
             squares = tl.reshape(weights * weights, [VECTORS * 4, 16])
-            length = tl.sqrt_rn(of_lanes(of_vectors(squares, VECTORS * 4, 16)))
-            norm = tl.sqrt_rn(of_squares(ratio, VECTORS))
+            lengths = of_lanes(of_vectors(squares, VECTORS * 4, 16))
+            norms = of_squares(ratio, VECTORS)
+            if USE == TAKE_RULE:
+                tl.store(mine + 1, norms)
+                tl.store(mine + 2, lengths)
+                return
+            if USE == GIVEN_SUMS:
+                norms = tl.where(whole > 0, tl.load(mine + 1), norms)
+                lengths = tl.where(whole > 0, tl.load(mine + 2), lengths)
+            length, norm = tl.sqrt_rn(lengths), tl.sqrt_rn(norms)
             usable = (length > 0) & (norm > 0)
             trust = tl.where(usable, tl.div_rn(length, tl.where(usable, norm, 1.0)), 1.0)
             step = ratio * (rate * trust)

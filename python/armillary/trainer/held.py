@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import InputError
+import torch
+
+from ..errors import InputError, Problem
 from .caching import Caching
 from .embedding import EmbeddingCollection, numbers_of
 from .exchange import Exchange
@@ -25,26 +27,62 @@ def made_collections(
     *,
     seed: int,
     threads: int,
+    gpu: torch.device | str | None = None,
 ) -> tuple[EmbeddingCollection, ...]:
-    """A collection for each part. Raises `InputError` as `EmbeddingCollection`; with `caching`,
-    which may fail on one rank only, on all ranks."""
+    """A collection for each part, on a GPU if there is one. Raises `InputError` as
+    `EmbeddingCollection`; with `caching` or `gpu`, where one rank may fail alone, on all ranks."""
     try:
         return tuple(
-            EmbeddingCollection(
-                *part,
-                optimizer,
-                seed=seed,
-                threads=threads,
-                refuse_not_finite=False,
-                caching=each,
-            )
+            _made(part, optimizer, each, gpu, seed=seed, threads=threads)
             for part, each in zip(parts, _caches(caching, parts, optimizer, exchange), strict=True)
         )
     except InputError as error:
-        if caching is not None:
+        if caching is not None or gpu is not None:
             exchange.fail(error)
             exchange.meet("save", [])
         raise
+
+
+def _made(
+    part: Part,
+    optimizer: Optimizer,
+    caching: Caching | None,
+    gpu: torch.device | str | None,
+    *,
+    seed: int,
+    threads: int,
+) -> EmbeddingCollection:
+    if gpu is None:
+        return EmbeddingCollection(
+            *part,
+            optimizer,
+            seed=seed,
+            threads=threads,
+            refuse_not_finite=False,
+            caching=caching,
+        )
+    from .gpu import GpuEmbeddingCollection
+    from .gpu_cache import CachedGpuEmbeddingCollection
+
+    tiers = {table.tier == "device" for table in part[0]}
+    if len(tiers) > 1:
+        names = [table.name for table in part[0] if table.tier == "device"]
+        said = "is in the memory of the GPU, next to tables behind its caches"
+        allowed = "one tier for all tables of a rank"
+        raise InputError([Problem("", f"table {names[0]!r}", said, allowed)])
+    if caching is None or True in tiers:
+        return GpuEmbeddingCollection(
+            *part, optimizer, seed=seed, refuse_not_finite=False, device=gpu
+        )
+    return CachedGpuEmbeddingCollection(
+        *part,
+        optimizer,
+        caching=caching,
+        seed=seed,
+        threads=threads,
+        refuse_not_finite=False,
+        device=gpu,
+    )
 
 
 def _caches(

@@ -22,11 +22,17 @@ class Lookups:
     are streams to all ranks, behind the others."""
 
     def __init__(
-        self, placement: Placement, exchange: Exchange, given: tuple[Tensor, Tensor], held: Tensor
+        self,
+        placement: Placement,
+        exchange: Exchange,
+        given: tuple[Tensor, Tensor],
+        held: Tensor,
+        device: torch.device,
     ) -> None:
         """`given`: lengths [features, samples] and indices of this rank's samples. `held`: how many
-        lookups of each rank this rank has in each of its streams, [ranks, streams]."""
-        self.exchange = exchange
+        lookups of each rank this rank has in each of its streams, [ranks, streams]. `device`: where
+        values are."""
+        self.exchange, self._empty = exchange, torch.empty(0, device=device)
         lengths, indices = given
         self.firsts = [0, *accumulate(lengths.sum(1).tolist())]
         """This rank's first lookup of each feature, and the number of lookups."""
@@ -82,7 +88,7 @@ class Lookups:
             [self._block(way, each, self.count(each), width) for each in streams]
             for streams in self.streams
         ]
-        flat = torch.cat([torch.empty(0), *sent])
+        flat = torch.cat([self._empty, *sent])
         got = self.exchange.swap_rows(way, flat, give, take)
         streams = [each for streams in self.streams for each in streams]
         blocks = torch.split(got, [block.elements for part in take for block in part])
@@ -112,7 +118,7 @@ class Lookups:
             ]
             for rank in ranks
         ]
-        flat = torch.cat([torch.empty(0), *sent])
+        flat = torch.cat([self._empty, *sent])
         got = self.exchange.swap_rows(way, flat, give, take)
         blocks = torch.split(got, [block.elements for part in take for block in part])
         return [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .. import _core
+from .columns import Columns
 from .course import Steps
 from .exchange import Exchange
 from .message_rows import Block, Way, node_part_row, node_sum_row
@@ -19,7 +19,7 @@ class Nodes:
     """The exchange of pooled rows that are added up within a node. A rank adds up the rows of the
     samples of all ranks with its place in their nodes, and sends each of these its own."""
 
-    def __init__(self, placement: Placement, exchange: Exchange) -> None:
+    def __init__(self, placement: Placement, exchange: Exchange, *, on_gpu: bool) -> None:
         self.exchange, self.each = exchange, placement.plan.ranks_per_node
         self.placement = placement
         self.place, mine = exchange.rank % self.each, placement.node_of(exchange.rank)
@@ -30,7 +30,8 @@ class Nodes:
         self.widths = [placement.node_stream_width(rank) for rank in self.inside]
         self.nodes = [placement.node_width(node) for node in range(placement.nodes)]
         self.width, self.node = self.widths[self.place], self.nodes[mine]
-        self.columns = _core.Columns(self.node, self.widths, placement.node_runs(mine))
+        runs = placement.node_runs(mine)
+        self.columns = Columns(self.node, self.widths, runs, on_gpu=on_gpu)
 
     def forward(self, pooled: Tensor, samples: list[int], into: Tensor) -> Steps[None]:
         """Adds up the rows `pooled` [samples of all ranks, columns of this rank] and fills `into`,
@@ -41,8 +42,8 @@ class Nodes:
         under_way = self.exchange.start_rows("rows", sent, give, take)
         yield
         got = self.exchange.wait_rows(under_way)
-        sums = torch.empty(rows * self.node)
-        self.columns.collect(rows, got.numpy(), sums.numpy())
+        sums = got.new_empty(rows * self.node)
+        self.columns.collect(rows, got, sums)
         under_way = self.exchange.start_rows("rows", sums, *self._across(samples, "rows"), into)
         yield
         self.exchange.wait_rows(under_way)
@@ -54,8 +55,8 @@ class Nodes:
         yield
         sums = self.exchange.wait_rows(under_way)
         give, take, rows = self._within(samples, "gradients")
-        sent = torch.empty(sum(block.elements for part in take for block in part))
-        self.columns.spread(rows, sums.numpy(), sent.numpy())
+        sent = sums.new_empty(sum(block.elements for part in take for block in part))
+        self.columns.spread(rows, sums, sent)
         under_way = self.exchange.start_rows("gradients", sent, take, give)
         yield
         got = self.exchange.wait_rows(under_way).view(sum(samples), self.width)

@@ -84,7 +84,7 @@ def fill(target: Rectangle, sources: Iterable[Rectangle]) -> None:
         elif len(columns) == len(target.columns):
             to.copy_(of)
         else:
-            to.add_(of, alpha=len(columns) / len(target.columns))
+            to.add_(of.to(to.device), alpha=len(columns) / len(target.columns))
 
 
 def whole_tables(

@@ -7,7 +7,7 @@ Here: the exchange of sums. Not here: what is added up, and the update (`embeddi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -46,8 +46,9 @@ class RowSums:
         exchange: Exchange,
         optimizer: Optimizer,
         held: Sequence[EmbeddingCollection],
+        device: torch.device,
     ) -> None:
-        self.exchange = exchange
+        self.exchange, self._empty = exchange, torch.empty(0, device=device)
         self.rounds = _core.Embedding.rounds(optimizer.settings())
         """How often sums are exchanged in a step: what is added up may need earlier sums."""
         places = {
@@ -82,7 +83,7 @@ class RowSums:
         rank, tables = self.exchange.rank, range(len(self.ranks))
         found = {key: _sums(work, place, number) for key, place in self.mine.items()}
         counts = {table: len(sums) for (table, _), (_, sums) in found.items()}
-        parts, give, take = [torch.empty(0)], [], []
+        parts, give, take = [self._empty], [], []
         for other in range(self.exchange.size):
             both = [table for table in tables if table in counts and self._shards(table, other)]
             parts += [found[table, own][1] for table in both for own in self._shards(table, rank)]
@@ -100,22 +101,16 @@ class RowSums:
                 total += every[table, shard]
             for shard in self._shards(table, rank):
                 place, (rows, _) = self.mine[table, shard], found[table, shard]
-                rows.replace(total.numpy())
-                engine = work[place.collection].collection._engine
-                engine.set_row_sums(place.table, self.columns[table], rows)
+                collection = work[place.collection].collection
+                collection.set_row_sums(place.table, self.columns[table], rows, total)
 
     def _shards(self, table: int, rank: int) -> list[int]:
         """The shards of a table that a rank holds."""
         return [shard for shard, holder in enumerate(self.ranks[table]) if holder == rank]
 
 
-def _sums(work: Sequence[Work], place: _Place, number: int) -> tuple[_core.RowSums, Tensor]:
+def _sums(work: Sequence[Work], place: _Place, number: int) -> tuple[Any, Tensor]:
     """The rows of a table that this step changes, and the sums over its columns."""
     collection, bags, gradient = work[place.collection]
-    pair = (place.table, number)
-    rows = collection._engine.row_sums(
-        bags.samples, bags.arrays, gradient.contiguous().numpy(), pair
-    )
-    sums = torch.empty(len(rows))
-    rows.write(sums.numpy())
-    return rows, sums
+    arrays = collection._arrays(bags.parts)
+    return collection.row_sums(bags.samples, arrays, gradient, (place.table, number))

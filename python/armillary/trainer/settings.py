@@ -224,9 +224,6 @@ class Settings:
                 Rule.parse(self.tensor_train)
             except InputError as error:
                 yield from error.problems
-        if self.device != "cpu" and (self.nproc > 1 or self.plan is not None):
-            said = f"tables on {self.device} can't be shared out over processes"
-            yield Problem("", "--device", said, "one process without --plan, or --device cpu")
         if self.cache_memory is None:
             for name in ("table_dir", "cache_precision"):
                 if getattr(self, name) is not None:

@@ -28,13 +28,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .. import _core
 from ..errors import InputError, Problem, TrainingError
 from ..model.messages import Messages
 from ..model.sharding_plan import ShardingPlan
 from . import message_rows, ranges
 from .batch import SparseBatch
 from .caching import Caching
+from .columns import Columns
 from .course import Course, Steps, finished
 from .distribution import Bags, Distributed, Distribution
 from .embedding import EmbeddingCollection
@@ -65,15 +65,20 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         threads: int = 1,
         refuse_not_finite: bool = True,
         caching: Caching | None = None,
+        gpu: torch.device | str | None = None,
     ) -> None:
         """This rank's shards with their initial weights, which are those of `EmbeddingCollection`.
-        `caching` is for this rank's shards that are not in memory.
+        `caching` is for this rank's shards that are not in memory. With `gpu`, rows and results are
+        there (`GpuEmbeddingCollection`), and batches in the host's memory all the same.
 
         Raises:
             InputError: the plan does not fit the tables or the number of processes; the tables
-                can't be cached like this; the ranks' checkpoints are of different steps.
+                can't be cached like this; the ranks' checkpoints are of different steps; no such
+                GPU, or a plan that is not for GPUs.
         """
         super().__init__()
+        self.device = torch.device("cpu" if gpu is None else gpu)
+        """Where rows and results are."""
         self.exchange = exchange or Exchange()
         self.tables, self.features = tuple(tables), tuple(features)
         self.optimizer = optimizer
@@ -85,21 +90,29 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         copies = [self.placement.copied()] if self.placement.data else []
         # In tuples, so that torch does not see modules whose state is this one's.
         made = made_collections(
-            [*shards, *copies], optimizer, caching, self.exchange, seed=seed, threads=threads
+            [*shards, *copies],
+            optimizer,
+            caching,
+            self.exchange,
+            seed=seed,
+            threads=threads,
+            gpu=gpu,
         )
         self._held, self._copies = made[: len(groups)], made[len(groups) :]
         self._near = self.placement.widths[rank]
-        self._distribution = Distribution(self.placement, self.exchange)
-        self._columns = _core.Columns(
-            self.placement.firsts[-1], self.placement.widths, self.placement.runs
+        self._distribution = Distribution(self.placement, self.exchange, self.device)
+        on_gpu = gpu is not None
+        self._columns = Columns(
+            self.placement.firsts[-1], self.placement.widths, self.placement.runs, on_gpu=on_gpu
         )
         schemes = {each.scheme for each in plan.tables}
         hierarchical = "table_row" in schemes
-        self._sums = RowSums(self.placement, self.exchange, optimizer, self._held)
-        self._nodes = Nodes(self.placement, self.exchange) if hierarchical else None
+        self._sums = RowSums(self.placement, self.exchange, optimizer, self._held, self.device)
+        self._nodes = Nodes(self.placement, self.exchange, on_gpu=on_gpu) if hierarchical else None
         self._rows: dict[tuple[Messages, Way], list[tuple[Segment, ...]]] = {}
         self._spare: list[Tensor] = []
-        self._steps = self._resumed() if caching is not None else 0
+        # All ranks meet, because making these may fail on one of them.
+        self._steps = self._resumed() if caching is not None or gpu is not None else 0
 
     def forward(self, sparse: SparseBatch | Distributed) -> Tensor:
         """The pooled rows of this rank's samples, all features side by side, float32 [samples, sum
@@ -154,7 +167,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         mine = batch.samples[exchange.rank]
         room, blocks = self._room(mine)
         direct, node, data = self._parts(blocks, mine)
-        pooled = torch.empty(batch.whole, 0)
+        pooled = torch.empty(batch.whole, 0, device=self.device)
         for collection, bags in zip(self._held, batch.held, strict=True):
             pooled = self._look_up(collection, bags)
         give, take = self._row_blocks(batch.samples, "rows")
@@ -165,13 +178,13 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             far.go_on()
         for collection in self._copies:
             data.copy_(self._look_up(collection, batch.own).view(-1))
-        out = torch.empty(mine, placement.firsts[-1])
+        out = torch.empty(mine, placement.firsts[-1], device=self.device)
         yield
         exchange.wait_rows(near)
         if far is not None:
             far.finish()
         with ranges.part("embedding.collect"):
-            self._columns.collect(mine, blocks.numpy(), out.numpy())
+            self._columns.collect(mine, blocks, out)
         self._spare.append(room)
         for feature, share in batch.shares:
             out[:, placement.firsts[feature] : placement.firsts[feature + 1]] *= share
@@ -181,13 +194,14 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         """The rows of this rank's lookups."""
         lookups, groups = batch.lookups, self.placement.groups(self.exchange.rank)
         assert lookups is not None
-        rows = [torch.empty(0)] * sum(map(len, groups))
+        rows = [torch.empty(0, device=self.device)] * sum(map(len, groups))
         for group, collection, bags in zip(groups, self._held, batch.held, strict=True):
             counts = [sum(lookups.held[index]) for index in group]
             blocks = torch.split(self._look_up(collection, bags), counts)
             for index, block in zip(group, blocks, strict=True):
                 rows[index] = block
-        out = torch.empty(lookups.firsts[-1], self.tables[self.placement.table_of[0]].dim)
+        dim = self.tables[self.placement.table_of[0]].dim
+        out = torch.empty(lookups.firsts[-1], dim, device=self.device)
         for stream, values in lookups.home("rows", rows):
             out[lookups.place(stream), stream.columns.start : stream.columns.stop] = values
         for collection in self._copies:
@@ -207,7 +221,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
     ) -> Steps[Tensor | None]:
         """Updates all tables by the gradient of this rank's results. Returns the gradient of the
         lookups' weights, if asked. Pauses before it waits for the gradients of other ranks."""
-        gradient = gradient.detach().to(torch.float32).contiguous()
+        gradient = gradient.detach().to(self.device, torch.float32).contiguous()
         if self.placement.unpooled:
             self._backward_lookups(batch, gradient)
             return None
@@ -218,7 +232,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         for feature, share in batch.shares:
             gradient[:, placement.firsts[feature] : placement.firsts[feature + 1]] *= share
         room, blocks = self._room(mine)
-        finite = self._columns.spread(mine, gradient.numpy(), blocks.numpy())
+        finite = self._columns.spread(mine, gradient, blocks)
         fault = None if finite or not self._finite_only else self._not_finite(gradient)
         meeting = exchange.call("update", [], fault)
         direct, node, data = self._parts(blocks, mine)
@@ -272,7 +286,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         this rank's shards, then in copied tables."""
         lookups = batch.lookups
         assert lookups is not None
-        values = torch.zeros(lookups.firsts[-1])
+        values = torch.zeros(lookups.firsts[-1], device=self.device)
         counts = [sum(each) for each in lookups.held[: len(lookups.held) - len(lookups.data)]]
         held = torch.split(found[0], counts) if self._held else ()
         for stream, block in lookups.home("gradients", held, 1):
@@ -286,20 +300,22 @@ class ShardedEmbeddingCollection(torch.nn.Module):
     def _look_up(self, collection: EmbeddingCollection, bags: Bags) -> Tensor:
         """Rows of a collection. Where a disk fails, all ranks hear of it when they meet next, so
         that none waits for these."""
+        arrays = collection._arrays(bags.parts)
         try:
-            return collection._run_forward(bags.samples, bags.arrays)
+            return collection._run_forward(bags.samples, arrays)
         except InputError as error:
             self.exchange.fail(error)
-            return collection._empty(bags.samples, bags.arrays).zero_()
+            return collection._empty(bags.samples, arrays).zero_()
 
     def _update_one(self, work: Work, *, of_weights: bool) -> Tensor:
         """Updates tables. Returns the gradients of the lookups' weights, if asked. Failures as in
         `_look_up`."""
         collection, bags, gradient = work
-        found = torch.zeros(len(bags.indices) if of_weights else 0)
+        found = torch.zeros(len(bags.indices) if of_weights else 0, device=self.device)
         into = found if of_weights else None
         try:
-            collection._run_backward(bags.samples, bags.arrays, gradient, into)
+            arrays = collection._arrays(bags.parts)
+            collection._run_backward(bags.samples, arrays, gradient, into)
         except InputError as error:
             self.exchange.fail(error)
         return found
@@ -323,8 +339,8 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         """Memory, to be put into `_spare` when it is free, and its part for what a rank receives
         for its samples: the blocks of `Placement.widths`."""
         count = samples * sum(self.placement.widths)
-        room = self._spare.pop() if self._spare else torch.empty(0)
-        room = room if room.numel() >= count else torch.empty(count)
+        room = self._spare.pop() if self._spare else torch.empty(0, device=self.device)
+        room = room if room.numel() >= count else torch.empty(count, device=self.device)
         return room, room[:count]
 
     def _parts(self, blocks: Tensor, samples: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -357,7 +373,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         for collection, bags in (*zip(self._held, batch.held, strict=True), *copies):
             if collection.is_cached:
                 try:
-                    collection._engine.prefetch(bags.samples, bags.arrays)
+                    collection.prefetch(bags.batch(len(collection.features)))
                 except InputError as error:
                     self.exchange.fail(error)
 
@@ -485,7 +501,7 @@ def _lookup(collection: ShardedEmbeddingCollection, given: SparseBatch | Distrib
     batch = given if isinstance(given, Distributed) else collection.distribute(given)
     if not torch.is_grad_enabled():
         return collection._run_forward(batch)
-    anchor = torch.empty(0, requires_grad=True)
+    anchor = torch.empty(0, device=collection.device, requires_grad=True)
     weights = given.weights if isinstance(given, SparseBatch) else None
     result = _Lookup.apply(anchor, weights, collection, batch)
     assert isinstance(result, Tensor)

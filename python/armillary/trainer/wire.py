@@ -26,7 +26,8 @@ _LARGEST = {"int8": 127.0, "fp8": 448.0}
 
 def encode(values: Tensor, blocks: Sequence[Block]) -> Tensor:
     """The bytes of float32 `values`, uint8."""
-    out = torch.empty(sum(block.bytes for block in blocks), dtype=torch.uint8)
+    count = sum(block.bytes for block in blocks)
+    out = torch.empty(count, dtype=torch.uint8, device=values.device)
     at = begin = 0
     for block in blocks:
         if block.rows and block.elements:

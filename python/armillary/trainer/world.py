@@ -81,11 +81,12 @@ class World:
 
 
 @contextlib.contextmanager
-def joined(timeout: float) -> Iterator[World]:
+def joined(timeout: float, *, gpus: bool = False) -> Iterator[World]:
     """The processes that the environment names (that of torchrun), connected; or this one alone.
+    With `gpus`, each has one of its machine's, and NCCL connects these.
 
-    Raises `TrainingError` when they can't be reached within `timeout` seconds, and
-    `LostContactError` when one is lost later."""
+    Raises `InputError` when a machine has fewer GPUs than processes, `TrainingError` when they
+    can't be reached within `timeout` seconds, and `LostContactError` when one is lost later."""
     size = _number("WORLD_SIZE", 1)
     rank = _number("RANK", 0)
     if not 0 <= rank < size:
@@ -94,11 +95,16 @@ def joined(timeout: float) -> Iterator[World]:
     if size == 1:
         yield World()
         return
+    if gpus:
+        _take_gpu(rank)
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
     try:
         dist.init_process_group(
-            "gloo", rank=rank, world_size=size, timeout=timedelta(seconds=timeout)
+            "cpu:gloo,cuda:nccl" if gpus else "gloo",
+            rank=rank,
+            world_size=size,
+            timeout=timedelta(seconds=timeout),
         )
     except (RuntimeError, ValueError) as error:
         said = f"not all of {size} processes could be reached within {timeout:g} s: {_short(error)}"
@@ -111,6 +117,22 @@ def joined(timeout: float) -> Iterator[World]:
         said = f"contact with another process was lost: {_short(error)}"
         raise LostContactError([Problem("", f"rank {rank}", said)]) from None
     dist.destroy_process_group()
+
+
+def has_gpus() -> bool:
+    """Whether this machine has a GPU for each of its processes."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return count >= _number("LOCAL_WORLD_SIZE", _number("WORLD_SIZE", 1))
+
+
+def _take_gpu(rank: int) -> None:
+    """Makes this process's GPU the one that `cuda` means."""
+    count, place = torch.cuda.device_count(), _number("LOCAL_RANK", rank)
+    if place >= count:
+        said = f"process {place} of this machine has no GPU: there are {count}"
+        help_ = "a GPU for each process, or --device cpu"
+        raise InputError([Problem("", f"rank {rank}", said, help_)])
+    torch.cuda.set_device(place)
 
 
 def _number(name: str, default: int) -> int:

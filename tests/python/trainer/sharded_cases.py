@@ -50,7 +50,8 @@ OPTIMIZERS: dict[str, optimizers.Optimizer] = {
 
 Spec = dict[str, Any]
 """Tables (`name`, `rows`, `columns`, `scheme`, `ranks`, `sizes`, `dtype`), features (name, table,
-pooling), `ranks_per_node`, `optimizer`, `weighted`, `seed`."""
+pooling), `ranks_per_node`, `optimizer`, `weighted`, `seed`. `gpu`: in Triton's interpreter.
+`cache`: bytes for tables in slower memory."""
 
 
 class Job:
@@ -97,7 +98,9 @@ class Job:
         return EmbeddingCollection(self.tables, self.features, self.optimizer, seed=3)
 
     def sharded(self, caching: Caching | None = None) -> ShardedEmbeddingCollection:
-        return ShardedEmbeddingCollection(
+        if "cache" in self.spec:
+            caching = Caching(self.spec["cache"])
+        found = ShardedEmbeddingCollection(
             self.tables,
             self.features,
             self.optimizer,
@@ -105,7 +108,13 @@ class Job:
             exchange=self.exchange,
             seed=3,
             caching=caching,
+            gpu="cpu" if self.spec.get("gpu") else None,
         )
+        if self.spec.get("gpu"):
+            kinds = {type(each).__name__ for each in found._local()}
+            wanted = "CachedGpuEmbeddingCollection" if caching else "GpuEmbeddingCollection"
+            assert kinds == {wanted}, kinds
+        return found
 
     def batch(self, step: int) -> tuple[list[SparseBatch], Tensor, list[int], Tensor]:
         """The whole batch and the parts of all ranks, what is wanted, where parts begin, and which

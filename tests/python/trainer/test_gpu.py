@@ -63,7 +63,7 @@ TYPES = {
     "i64": "tables features starts keys last_of first_of sources indices rows",
     "i32": "table_of samples width group partial_width",
     "fp32": "rate decay keep clip_value clip_norm eps mean_kept mean_new square_kept square_new "
-    "correction root_correction weights out factors grad partial",
+    "correction root_correction weights out factors grad partial sums",
 }
 NUMBERS = "samples width group partial_width rows rate decay keep clip_value clip_norm eps "
 NUMBERS += "mean_kept mean_new square_kept square_new correction root_correction"
@@ -83,10 +83,12 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
                 "VECTORS": 2,
                 "KIND": rule % 3,
                 "RULE": rule,
+                "USE": use,
                 **{flag: (rule + place) % 2 == 0 for place, flag in enumerate(FLAGS)},
             },
         )
-        for rule in range(5)
+        # Sums over rows of which tables have some columns: without, given, and taken.
+        for rule, use in [*((rule, 0) for rule in range(5)), (2, 1), (2, 2), (2, 3), (4, 1), (4, 3)]
     ),
     ("weight_gradients", {"VECTORS": 8, "KIND": 0}),
 ]

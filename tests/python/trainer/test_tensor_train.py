@@ -295,7 +295,7 @@ def test_a_plan_can_only_copy_trains(armillary: Armillary, tmp_path: Path) -> No
         (["--tensor-train", "rank=0"], "rank 0 is out of range"),
         (["--tensor-train", "rank=4,cores=5,rows>=100"], "rows of 16 elements are not a product"),
         (["--tensor-train", "rank=4"], "no table of dlrm-small has 1,000,000 rows"),
-        (["--device", "cuda", "--nproc", "2"], "can't be shared out over processes"),
+        (["--device", "cuda", "--nproc", "2"], "a GPU for each process, or --device cpu"),
         (["--device", "tpu"], "unknown device: 'tpu'"),
     ],
 )

@@ -1,5 +1,5 @@
 """Collectives over the ranks, in nccl-tests' columns: by the trainer's own exchanges, and by gloo
-or NCCL."""
+or, between GPUs, NCCL."""
 
 from __future__ import annotations
 
@@ -26,14 +26,19 @@ def collectives(world: World) -> Iterator[dict[str, Any]]:
     if world.size == 1:
         return
     exchange = Exchange()
-    library = "nccl" if dist.get_backend() == "nccl" else "gloo"
+    library = "nccl" if "nccl" in dist.get_backend_config() else "gloo"
+    device = torch.device("cuda" if library == "nccl" else "cpu")
     for transport in ("exchange", library):
         for kind in KINDS:
             for size in SIZES:
-                made = _own(exchange, kind, size) if transport == "exchange" else _torch(kind, size)
+                made = (
+                    _own(exchange, kind, size, device)
+                    if transport == "exchange"
+                    else _torch(kind, size, device)
+                )
                 if made is None:
                     continue
-                found = timed(made, world, together=True)
+                found = timed(_whole(made, device), world, together=True)
                 count = nccl.element_count(kind, size, world.size, _WIDTH)
                 rate = size / found.us / 1e3
                 yield {
@@ -53,32 +58,44 @@ def collectives(world: World) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _own(exchange: Exchange, kind: str, size: int) -> Callable[[], object]:
+def _whole(work: Callable[[], object], device: torch.device) -> Callable[[], object]:
+    """Work that has ended when the call has."""
+    if device.type == "cpu":
+        return work
+
+    def ended() -> None:
+        work()
+        torch.cuda.synchronize()
+
+    return ended
+
+
+def _own(exchange: Exchange, kind: str, size: int, device: torch.device) -> Callable[[], object]:
     ranks, count = exchange.size, size // _WIDTH
     each = max(1, count // ranks)
     if kind == "all_to_all":
-        sent = torch.ones(each * ranks)
+        sent = torch.ones(each * ranks, device=device)
         return lambda: exchange.swap("rows", sent, [each] * ranks, [each] * ranks)
     if kind == "all_gather":
-        mine = torch.ones(each)
+        mine = torch.ones(each, device=device)
         return lambda: exchange.wait(exchange.start_all("rows", mine, [each] * ranks))
     if kind == "reduce_scatter":
-        given = torch.ones(each * ranks)
+        given = torch.ones(each * ranks, device=device)
 
         def scatter() -> object:
             found = exchange.swap("rows", given, [each] * ranks, [each] * ranks)
             return found.view(ranks, each).sum(0)
 
         return scatter
-    summed = torch.ones(count)
+    summed = torch.ones(count, device=device)
     return lambda: finished(exchange.adding_up(summed))
 
 
-def _torch(kind: str, size: int) -> Callable[[], object] | None:
+def _torch(kind: str, size: int, device: torch.device) -> Callable[[], object] | None:
     ranks, count = dist.get_world_size(), size // _WIDTH
     each = max(1, count // ranks)
-    whole, part = torch.ones(each * ranks), torch.ones(each)
-    into = torch.empty(each * ranks)
+    whole, part = (torch.ones(count, device=device) for count in (each * ranks, each))
+    into = torch.empty(each * ranks, device=device)
     if kind == "all_to_all":
         return lambda: dist.all_to_all_single(into, whole)
     if kind == "all_gather":
