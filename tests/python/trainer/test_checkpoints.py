@@ -219,7 +219,8 @@ def test_random_kills_lose_no_more_than_the_steps_since_the_last_checkpoint(
     started.good(2, settings=whole)
     wanted = digest(tmp_path / "whole")
     drawn, done, number, resumed = random.Random(seed), 0, 0, 0
-    while done < kills:
+    # On a busy machine, the first kills may come before any checkpoint.
+    while done < kills or (not resumed and done < kills + 20):
         folder = Folder(tmp_path / f"run-{number}")
         given = {**settings, "checkpoint": str(folder.path)}
         before = folder.steps()[-1:] or [0]
