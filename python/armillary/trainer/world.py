@@ -56,7 +56,8 @@ class World:
         if self.size == 1:
             return
         found = torch.zeros(self.size, dtype=torch.int64)
-        dist.all_gather_into_tensor(found, torch.tensor([samples]))
+        found[self.rank] = samples
+        dist.all_reduce(found)
         if (found != samples).any():
             said = f"batches of {', '.join(map(str, found.tolist()))} samples in one step"
             help_ = "the same files on all ranks"
