@@ -35,14 +35,16 @@ class Tensors:
     expert: tuple[int, ...] = ()
 
 
-def layer_tensors(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Tensors:
+def layer_tensors(
+    model: Decoder, layer: int, tp: int = 1, ep: int = 1, etp: int | None = None
+) -> Tensors:
     """Tensors of layer `layer` on a rank, which add up to `layer_weights`."""
-    weights = layer_weights(model, layer, tp, ep)
+    weights = layer_weights(model, layer, tp, ep, etp)
     dense, expert = attention_matrices(model.of(layer), tp), []
     if model.has_experts(layer):
         dense.append(model.experts * model.hidden)
         dense += _perceptron_matrices(model, model.shared_experts * model.expert_ffn, tp)
-        expert = model.experts // ep * _perceptron_matrices(model, model.expert_ffn, tp)
+        expert = model.experts // ep * _perceptron_matrices(model, model.expert_ffn, etp or tp)
     else:
         dense += _perceptron_matrices(model, model.ffn, tp)
     rest = weights.dense - sum(dense), weights.expert - sum(expert)
@@ -53,14 +55,16 @@ def layer_tensors(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Tenso
     return Tensors(*with_rest)
 
 
-def narrow_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weights:
+def narrow_weights(
+    model: Decoder, layer: int, tp: int = 1, ep: int = 1, etp: int | None = None
+) -> Weights:
     """Parameters of layer `layer` on a rank that are multiplied with in 8 bits: all matrices but
     the router."""
     dense = sum(attention_matrices(model.of(layer), tp))
     if not model.has_experts(layer):
         return Weights(dense + sum(_perceptron_matrices(model, model.ffn, tp)))
     shared = sum(_perceptron_matrices(model, model.shared_experts * model.expert_ffn, tp))
-    routed = model.experts // ep * sum(_perceptron_matrices(model, model.expert_ffn, tp))
+    routed = model.experts // ep * sum(_perceptron_matrices(model, model.expert_ffn, etp or tp))
     return Weights(dense + shared, routed)
 
 
@@ -87,8 +91,11 @@ def attention_matrices(model: Decoder, tp: int) -> list[int]:
     return [out, down, up, *queries]
 
 
-def layer_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weights:
-    """Parameters of layer `layer` on a rank; the whole layer's with `tp` and `ep` 1."""
+def layer_weights(
+    model: Decoder, layer: int, tp: int = 1, ep: int = 1, etp: int | None = None
+) -> Weights:
+    """Parameters of layer `layer` on a rank; the whole layer's with `tp` and `ep` 1. `etp` ranks
+    divide an expert; `tp` when not given."""
     attention = model.norms * norm_weights(model) + _attention_weights(model.of(layer), tp)
     if not model.has_experts(layer):
         return Weights(attention + perceptron_weights(model, model.ffn, tp))
@@ -98,7 +105,7 @@ def layer_weights(model: Decoder, layer: int, tp: int = 1, ep: int = 1) -> Weigh
         if model.shared_experts
         else 0
     )
-    routed = model.experts // ep * perceptron_weights(model, model.expert_ffn, tp)
+    routed = model.experts // ep * perceptron_weights(model, model.expert_ffn, etp or tp)
     return Weights(attention + router + shared, routed)
 
 
@@ -215,7 +222,7 @@ def head_weights(model: Decoder, tp: int = 1) -> int:
     return model.hidden * vocabulary_rows(model, tp)
 
 
-def mtp_weights(model: Decoder, tp: int = 1, ep: int = 1) -> Weights:
+def mtp_weights(model: Decoder, tp: int = 1, ep: int = 1, etp: int | None = None) -> Weights:
     """Parameters on a rank of one multi-token-prediction module, without the embedding and head
     that it shares.
 
@@ -223,13 +230,13 @@ def mtp_weights(model: Decoder, tp: int = 1, ep: int = 1) -> Weights:
     both to the hidden width, cut by `tp`, and a layer like the model's last."""
     projection = 2 * model.hidden * model.hidden // tp
     return Weights(3 * norm_weights(model) + projection) + layer_weights(
-        model, model.layers - 1, tp, ep
+        model, model.layers - 1, tp, ep, etp
     )
 
 
-def mtp_tensors(model: Decoder, tp: int = 1, ep: int = 1) -> Tensors:
+def mtp_tensors(model: Decoder, tp: int = 1, ep: int = 1, etp: int | None = None) -> Tensors:
     """Its tensors on a rank."""
-    layer = layer_tensors(model, model.layers - 1, tp, ep)
+    layer = layer_tensors(model, model.layers - 1, tp, ep, etp)
     own = 3 * norm_weights(model), 2 * model.hidden * model.hidden // tp
     return Tensors((*own, *layer.dense), layer.expert)
 

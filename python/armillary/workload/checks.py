@@ -321,6 +321,7 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
     if not model.experts:
         used = [
             ("ep", given.ep, 1),
+            ("etp", given.etp, None),
             ("capacity_factor", given.capacity_factor, None),
             ("imbalance", given.imbalance, 1),
             ("ep_node", given.ep_node, None),
@@ -333,18 +334,31 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
             for key, value, idle in used
             if value != idle
         ]
+    if given.etp not in (None, 1, given.tp):
+        return [
+            ("etp", f"{given.etp} ranks for each expert, with tp {given.tp}", f"1 or {given.tp}")
+        ]
+    inner, outer = given.folded, given.folded * given.dp
     allowed = _nearest(
-        given.ep, given.dp, lambda value: model.experts % value == 0 and given.dp % value == 0
+        given.ep,
+        outer,
+        lambda value: model.experts % value == 0 and outer % value == 0 and value % inner == 0,
     )
     faults = []
     if model.experts % given.ep:
         faults.append(("ep", f"{model.experts} experts are not divisible by {given.ep}", allowed))
-    if given.dp % given.ep:
+    if outer % given.ep:
         said = (
             f"expert parallelism of {given.ep} lies inside data parallelism of {given.dp}, "
-            "which it doesn't divide"
+            if inner == 1
+            else f"expert parallelism of {given.ep} lies inside tp x cp x dp {outer}, "
         )
+        faults.append(("ep", said + "which it doesn't divide", allowed))
+    if given.ep % inner:
+        said = f"{given.ep} with etp 1 is not a multiple of tp x cp {inner}"
         faults.append(("ep", said, allowed))
+    if inner > 1 and given.zero_group is not None:
+        faults.append(("zero_group", "given with etp 1", "leave it out"))
     if given.tp > 1 and not given.sp:
         faults.append(
             (
@@ -366,9 +380,14 @@ def _nodes(model: Decoder, given: Parallelism) -> list[Fault]:
             if limit
             else []
         )
-    if given.ep % near:
-        allowed = _nearest(near, given.ep, lambda value: given.ep % value == 0)
-        return [("ep_node", f"{near} ranks in a node don't divide ep {given.ep}", allowed)]
+    if given.ep % near or near % given.folded:
+        allowed = _nearest(
+            near, given.ep, lambda value: given.ep % value == 0 and value % given.folded == 0
+        )
+        said = f"{near} ranks in a node don't divide ep {given.ep}"
+        if near % given.folded:
+            said = f"{near} with etp 1 is not a multiple of tp x cp {given.folded}"
+        return [("ep_node", said, allowed)]
     nodes = given.ep // near
     least = -(-model.top_k * nodes // model.experts)
     if limit is None or least <= limit <= nodes:

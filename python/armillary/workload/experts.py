@@ -9,7 +9,7 @@ here: dense layers (`layer.py`).
 - `load` is the capacity factor, or the imbalance of the busiest rank. Every rank is assumed to have
   that load, since the others would wait for it.
 - With tensor parallelism, each expert is divided, too. Its tokens are gathered before it and
-  reduce-scattered after it.
+  reduce-scattered after it. With `etp` 1 experts are whole, and neither is needed.
 - With `ep_node` ranks in a node, a token is sent once to each node that it visits: to the rank with
   the sender's place there. From there it goes once to each rank that has one of its experts.
   Results are added up on the way back. The two all-to-alls, of T x nodes and T x ranks tokens, run
@@ -35,7 +35,7 @@ from .layer import (
     norm_grad,
     reduce,
 )
-from .script import CollectiveStep, Gemm, KernelStep, Script, Start, Step, Wait
+from .script import CollectiveStep, Gemm, Inner, KernelStep, Script, Start, Step, Wait
 from .setting import Setting
 
 SCALED = 128
@@ -65,7 +65,7 @@ class Visits(NamedTuple):
 def share(at: Setting) -> TokenShare:
     """How many tokens go where, rounded up."""
     sent = math.ceil(at.kept * at.model.top_k * at.par.load)
-    computed = sent * (at.par.tp if at.par.sp else 1)
+    computed = sent * (at.par.expert_tp if at.par.sp else 1)
     return TokenShare(sent, computed, math.ceil(computed / local_experts(at)))
 
 
@@ -217,11 +217,11 @@ def experts(at: Setting) -> Scripts:
 
 def _routed(at: Setting) -> Scripts:
     """This rank's experts, one multiplication of a batch of them a matrix."""
-    count, tp, local = share(at), at.par.tp, local_experts(at)
+    count, tp, local = share(at), at.par.expert_tp, local_experts(at)
     arrives = at.par.fp8_dispatch and at.par.ep > 1
     token = at.model.hidden * at.par.bytes.activation
-    up, down = matrices(at, at.model.expert_ffn)
-    inner = activation(at, at.model.expert_ffn, count.computed, "experts.activation")
+    up, down = matrices(at, at.model.expert_ffn, tp)
+    inner = _between(at)
 
     def call(name: str, kind: str, tokens: int) -> Script:
         return (CollectiveStep(f"experts.{name}", kind, tokens * token, "tp"),) if tp > 1 else ()
@@ -239,6 +239,7 @@ def _routed(at: Setting) -> Scripts:
     def weight(x: Linear) -> Step:
         return Gemm(f"experts.{x.name}.wgrad", x.k, x.n, count.each, local, grouped=True)
 
+    biased = _biased(at)
     gathered, reduced = (
         call("gather", "all_gather", count.sent),
         call("reduce", "reduce_scatter", count.computed),
@@ -247,7 +248,7 @@ def _routed(at: Setting) -> Scripts:
     leave = call("reduce_grad", "reduce_scatter", count.computed)
     before, after = _sorted(at, "dispatched", arrives), _sorted(at, "computed")
     back_in, back_out = _sorted(at, "computed.grad", arrives), _sorted(at, "dispatched.grad")
-    through = (*entry, *back_in, *input_(down, arrives))
+    through = (*entry, *back_in, *biased.backward, *input_(down, arrives))
     return Scripts(
         (
             *gathered,
@@ -255,12 +256,26 @@ def _routed(at: Setting) -> Scripts:
             *multiply(up, arrives),
             *inner.forward,
             *multiply(down),
+            *biased.forward,
             *after,
             *reduced,
         ),
         (*through, weight(down), *inner.backward, *input_(up), weight(up), *back_out, *leave),
         (*through, *inner.backward, *input_(up), *back_out, *leave),
         (weight(down), weight(up)),
+    )
+
+
+def _biased(at: Setting) -> Inner:
+    """The weighted biases of experts' second matrices by themselves: kernels for the product, the
+    sum, one tensor of all experts' results, and its narrow form; backward, the same, and sums over
+    tokens and over the width."""
+    if not (at.model.bias and at.par.separate_bias):
+        return Inner((), ())
+    width, one = at.par.bytes.activation, share(at).computed * at.model.hidden
+    return Inner(
+        (KernelStep("experts.bias", "elementwise", 0, (24 + 2 * width) * one),),
+        (KernelStep("experts.bias.grad", "elementwise", 0, (32 + 4 * width) * one),),
     )
 
 
@@ -294,13 +309,18 @@ def _cast(
 
 def routed_activation(at: Setting) -> Script:
     """What is between the matrices of this rank's experts."""
-    return activation(at, at.model.expert_ffn, share(at).computed, "experts.activation").forward
+    return _between(at).forward
+
+
+def _between(at: Setting) -> Inner:
+    width = at.model.expert_ffn // at.par.expert_tp
+    return activation(at, width, share(at).computed, "experts.activation")
 
 
 def shared_activation(at: Setting) -> Script:
     """What is between the matrices of the experts that every token visits."""
     ffn = at.model.shared_experts * at.model.expert_ffn
-    return activation(at, ffn, at.tokens, "shared.activation").forward if ffn else ()
+    return activation(at, ffn // at.par.tp, at.tokens, "shared.activation").forward if ffn else ()
 
 
 def shared_experts(at: Setting) -> Scripts:
@@ -308,8 +328,8 @@ def shared_experts(at: Setting) -> Scripts:
     if not at.model.shared_experts:
         return Scripts((), (), (), ())
     ffn = at.model.shared_experts * at.model.expert_ffn
-    up, down = (Linear(f"shared.{x.name}", x.n, x.k) for x in matrices(at, ffn))
-    inner = activation(at, ffn, at.tokens, "shared.activation")
+    up, down = (Linear(f"shared.{x.name}", x.n, x.k) for x in matrices(at, ffn, at.par.tp))
+    inner = activation(at, ffn // at.par.tp, at.tokens, "shared.activation")
     forward: list[Script] = [
         (*_cast(at, x.name, x.k * at.tokens, x.k * x.n), Gemm(x.name, at.tokens, x.n, x.k))
         for x in (up, down)

@@ -347,22 +347,23 @@ def ups(at: Setting) -> list[Linear]:
 
 def perceptron(at: Setting, ffn: int) -> Scripts:
     """The perceptron block of a layer."""
-    up, down = matrices(at, ffn)
-    return block(at, "mlp", [up], activation(at, ffn, at.tokens), [down])
+    up, down = matrices(at, ffn, at.par.tp)
+    return block(at, "mlp", [up], activation(at, ffn // at.par.tp, at.tokens), [down])
 
 
-def matrices(at: Setting, ffn: int) -> tuple[Linear, Linear]:
-    """A perceptron's matrices on a rank."""
-    inner, hidden = ffn // at.par.tp, at.model.hidden
+def matrices(at: Setting, ffn: int, tp: int) -> tuple[Linear, Linear]:
+    """A perceptron's matrices on one of `tp` ranks."""
+    inner, hidden = ffn // tp, at.model.hidden
     if at.model.gated:
         parts = () if at.par.merged else (inner, inner)
         return Linear("up", 2 * inner, hidden, inner, parts=parts), Linear("down", hidden, inner)
     return Linear("up", inner, hidden), Linear("down", hidden, inner)
 
 
-def activation(at: Setting, ffn: int, tokens: int, name: str = "activation") -> Inner:
-    """The function between a perceptron's matrices: GeLU, or SwiGLU of two inputs."""
-    one = tokens * (ffn // at.par.tp) * at.par.bytes.activation
+def activation(at: Setting, width: int, tokens: int, name: str = "activation") -> Inner:
+    """The function between a perceptron's matrices, `width` values a token on a rank: GeLU, or
+    SwiGLU of two inputs."""
+    one = tokens * width * at.par.bytes.activation
     read = 2 if at.model.gated else 1
     # Function and product a kernel each: the function's result is written and read once more, and
     # its gradient.

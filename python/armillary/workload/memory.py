@@ -168,16 +168,18 @@ def _experts(at: Setting) -> int:
     model, par, count = at.model, at.par, share(at)
     if "moe" in par.modules:
         return _normed(at) + at.mask
-    inner, width = model.expert_ffn // par.tp, par.bytes.activation
+    width = par.bytes.activation
     # Experts' input, and with weights after them their results.
     sent = (
         par.bytes.gemm if par.fp8_activations else 1 if par.fp8_dispatch and par.ep > 1 else width
     )
     back = 0 if par.gates_inside else width
-    routed = count.sent * model.hidden * (sent + back) + count.computed * inner * _widths(
+    inner = count.computed * model.expert_ffn // par.expert_tp
+    routed = count.sent * model.hidden * (sent + back) + inner * _widths(
         at, "activation", "moe_act"
     )
-    shared = model.shared_experts * inner * at.tokens * _widths(at, "activation")
+    inner = model.shared_experts * model.expert_ffn // par.tp * at.tokens
+    shared = inner * _widths(at, "activation")
     return _normed(at) + routed + (0 if "shared_experts" in par.modules else shared) + at.mask
 
 

@@ -84,6 +84,10 @@ class Degrees:
     """Data parallelism: replicas of the model, the expert-parallel ones included."""
     ep: int = 1
     """Expert parallelism: experts are divided over `ep` of the `dp` replicas."""
+    etp: int | None = None
+    """Expert tensor parallelism: ranks that divide each expert. Default: `tp`. With 1, experts are
+    whole, and `ep` takes all tp x cp ranks of a replica before those of others (Megatron-Core's
+    `expert_tensor_parallel_size`)."""
     ep_node: int | None = None
     """Ranks of `ep` in a node. A token is then sent once to each node that it visits, and from
     there to its experts' ranks (DeepEP). Default: it is sent to each of its experts directly."""
@@ -200,6 +204,9 @@ class Software(Numbers):
     gates_inside: bool = False
     """The router's weights multiply the values between an expert's matrices, so that its results
     need not be kept. Off: they multiply what comes back from experts."""
+    separate_bias: bool = False
+    """Biases of experts' second matrices are weighted and added expert by expert in 4 bytes, after
+    the multiplication, as Megatron-Core's `TEGroupedMLP` does. Off: within the multiplication."""
     early_stop: bool = False
     """Full recomputation ends when all that is needed exists: before a dense layer's last matrix
     and its reduction, as PyTorch's checkpoints do. Megatron's repeat the whole layer."""
@@ -248,6 +255,21 @@ class Parallelism(Software):
     def copies(self) -> int:
         """Ranks that hold the same dense parameters: under DualPipe two stages do."""
         return self.data * (2 if self.both_ways else 1)
+
+    @property
+    def expert_tp(self) -> int:
+        """Ranks that divide each expert."""
+        return self.etp or self.tp
+
+    @property
+    def folded(self) -> int:
+        """Ranks of a replica that experts are spread over first, tp x cp; 1 where they are not."""
+        return self.tp * self.cp if self.etp == 1 else 1
+
+    @property
+    def expert_replicas(self) -> int:
+        """Of the `dp` replicas, those that experts are spread over."""
+        return self.ep // self.folded
 
     @property
     def parts(self) -> int:
@@ -305,5 +327,5 @@ class Parallelism(Software):
         return self.micro_batches // (2 if self.both_ways else 1) - 1
 
 
-EXPERT_OPTIONS = ("ep", "ep_node", "node_limit", "capacity_factor", "imbalance")
+EXPERT_OPTIONS = ("ep", "etp", "ep_node", "node_limit", "capacity_factor", "imbalance")
 """Options that only mean something with experts."""

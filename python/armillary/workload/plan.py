@@ -151,10 +151,11 @@ class StagePlan:
     def _layer(self, name: str, layer: int) -> Unit:
         """Layer `layer` of the model."""
         model, par = self.at.model, self.at.par
-        weights = layer_weights(model, layer, par.tp, par.ep)
-        tensors = layer_tensors(model, layer, par.tp, par.ep)
+        cut = par.tp, par.ep, par.expert_tp
+        weights = layer_weights(model, layer, *cut)
+        tensors = layer_tensors(model, layer, *cut)
         width = par.bytes.gemm if par.fp8_param_gather else par.bytes.weight
-        narrow = narrow_weights(model, layer, par.tp, par.ep).total if par.fp8_weight_cache else 0
+        narrow = narrow_weights(model, layer, *cut).total if par.fp8_weight_cache else 0
         at = self.at.of(layer)
         kind = self._kind(at, model.has_experts(layer))
         return Unit(name, *kind, weights, tensors, layer_activations(at, layer), width, narrow)
@@ -163,11 +164,12 @@ class StagePlan:
         """A multi-token-prediction module: what projects, and a layer like the model's last."""
         model, par = self.at.model, self.at.par
         layer = self._layer(name, model.layers - 1)
+        cut = par.tp, par.ep, par.expert_tp
         return replace(
             layer,
             scripts=join(projection(self.at), layer.scripts),
-            weights=mtp_weights(model, par.tp, par.ep),
-            tensors=mtp_tensors(model, par.tp, par.ep),
+            weights=mtp_weights(model, *cut),
+            tensors=mtp_tensors(model, *cut),
             activations=layer.activations + projection_activations(self.at),
         )
 

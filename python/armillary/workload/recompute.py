@@ -52,7 +52,10 @@ def _perceptron(at: Setting) -> list[Step]:
     if "mlp" in modules:
         block = perceptron(at, ffn)
         return [*steps, *(block.needed if at.par.early_stop else block.forward)[1:]]
-    return [*steps, *(activation(at, ffn, at.tokens).forward if "activation" in modules else ())]
+    return [
+        *steps,
+        *(activation(at, ffn // at.par.tp, at.tokens).forward if "activation" in modules else ()),
+    ]
 
 
 def _experts(at: Setting) -> list[Step]:

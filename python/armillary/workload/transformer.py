@@ -71,7 +71,8 @@ def generate(model: Model, family: str, options: Mapping[str, object]) -> Worklo
     around = len(rings(par))
     summary = _summary(model, plan, programs[::around], memories)
     used = {volume.group for program in programs for volume in program.volumes}
-    groups = _GROUPS | {name + BACKWARD: along for name, along in _GROUPS.items()}
+    every = _GROUPS | (_FOLDED if par.folded > 1 else {})
+    groups = every | {name + BACKWARD: along for name, along in every.items()}
     groups = {name: along for name, along in groups.items() if name in used}
     by = (["cp"] if around > 1 else []) + ([MIRROR, "pp"] if par.both_ways else ["pp"])
     groups = {
@@ -94,16 +95,24 @@ _GROUPS = {
 }
 """Axes along which the ranks of a group differ, of those that the mesh has."""
 
+_FOLDED = {
+    "ep": ["tp", "cp", "ep", "ep_nodes"],
+    "ep_node": ["tp", "cp", "ep"],
+    "edp": ["dp", REPLICAS, MIRROR],
+    "ezero": ["dp"],
+}
+"""The same where whole experts are spread over the tp x cp ranks of a replica first."""
+
 
 def _axes(par: Parallelism) -> list[tuple[str, int]]:
     """Sizes of the mesh of ranks, fastest first."""
-    inner = par.dp // par.ep // par.replicas
-    near = par.ep_node or par.ep
+    inner = par.dp // par.expert_replicas // par.replicas
+    near = (par.ep_node or par.ep) // par.folded
     return [
         ("tp", par.tp),
         ("cp", par.cp),
         ("ep", near),
-        *([("ep_nodes", par.ep // near)] if par.ep_node else []),
+        *([("ep_nodes", par.expert_replicas // near)] if par.ep_node else []),
         ("dp", inner),
         (REPLICAS, par.replicas),
         *([(MIRROR, 2), ("pp", par.pp // 2)] if par.both_ways else [("pp", par.pp)]),

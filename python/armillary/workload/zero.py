@@ -60,7 +60,7 @@ def _parts(
     else:
         parts = [
             OwnedPart(dense, ranks, weights.dense),
-            OwnedPart(expert, ranks // par.ep, weights.expert),
+            OwnedPart(expert, ranks * par.tp // (par.ep * par.expert_tp), weights.expert),
         ]
     return [part for part in parts if part.held]
 

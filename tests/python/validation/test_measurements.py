@@ -148,6 +148,8 @@ def test_a_submission_is_a_run() -> None:
         ("mlperf_v5.1_NVIDIA_tyche_ngpu512_llama31_405b", "llama31_405b", "nvfp4", "tensorwise"),
         ("mlperf_v5.1_University-of-Florida_llama31_405b", "llama31_405b", "fp8", "tensorwise"),
         ("mlperf_v5.1_NVIDIA_theia_ngpu8_nemo_llama31_8b", "llama31_8b", "nvfp4", "tensorwise"),
+        ("mlperf_v5.1_Dell_1xXE9680Lx8B200-SXM_llama31_8b", "llama31_8b", "nvfp4", "tensorwise"),
+        ("mlperf_v5.1_Dell_2xXE9680Lx8B200-SXM_llama31_8b", "llama31_8b", "fp8", "tensorwise"),
         ("mlperf_v5.1_NVIDIA_theia_ngpu72_nemo_llama31_8b", "llama31_8b", "fp8", "tensorwise"),
     ],
 )
@@ -197,6 +199,37 @@ def test_layers_that_do_not_fill_a_pipeline_leave_the_last_part_short() -> None:
     assert isinstance(four, Training)
     assert (four.precision, four.extra["fp8"]) == ("nvfp4", "tensorwise")
     assert isinstance(steps.training(BRIDGE | {"id": "bridge_SFT"}), machines.Left)
+
+
+def test_recipes_say_what_tables_do_not() -> None:
+    """What is recomputed, how tokens travel and what is overlapped, by release."""
+    early, late = (
+        steps.training(BRIDGE | {"software": f"NeMo container {release}; Pre-Training"})
+        for release in ("26.02", "26.04.01")
+    )
+    assert isinstance(early, Training)
+    assert isinstance(late, Training)
+    assert training_steps.options(early)["recompute_modules"] == "mla_up_proj"
+    assert training_steps.options(early)["ep_node"] == 8
+    assert "overlap_passes" not in training_steps.options(early)
+    assert training_steps.options(late)["overlap_passes"] is True
+    assert training_steps.options(late)["recompute_modules"] == "mla_up_proj,mlp"
+
+
+def test_whole_experts_are_read_from_the_layout() -> None:
+    """Grok-1 of dgxc-benchmarking: experts divided by 4 on GB200, whole on H100."""
+    grok = BRIDGE | {
+        "group": "dgxc_benchmarking", "precision": "BF16",
+        "model": {"name": "Grok1 314b", "seq": 8192}, "hardware": {"gpu": "H100", "gpus": 512},
+        "parallel": {"tp": 4, "pp": 8, "cp": 2, "vp": 8, "ep": 8, "etp": 1, "dp": 8},
+    }  # fmt: skip
+    whole = steps.training(grok)
+    assert isinstance(whole, Training)
+    assert training_steps.options(whole)["etp"] == 1
+    parallel = {**grok["parallel"], "etp": 4}
+    divided = steps.training(grok | {"parallel": parallel})
+    assert isinstance(divided, Training)
+    assert "etp" not in training_steps.options(divided)
 
 
 def test_every_gpu_that_presets_were_fitted_to_has_a_machine() -> None:

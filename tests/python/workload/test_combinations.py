@@ -57,6 +57,10 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
             "gates_inside": draw(st.booleans()),
         }
         options["ep_node"] = draw(st.sampled_from([None, *(n for n in (1, 2, 4) if ep % n == 0)]))
+        if options["tp"] == 2 and draw(st.booleans()):
+            whole = draw(st.sampled_from([e for e in (2, 4, 8) if 2 * dp % e == 0]))
+            near = draw(st.sampled_from([None, *(n for n in (2, 4) if whole % n == 0)]))
+            options |= {"etp": 1, "ep": whole, "ep_node": near}
     return model, options
 
 

@@ -4,8 +4,10 @@ closed forms and published ones, and that every combination runs."""
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,10 +22,11 @@ from armillary.model.flops import step_flops
 from armillary.model.weights import active_parameters, layer_weights, mtp_weights, parameters
 from armillary.workload import Model, build, footprints, load_model
 from armillary.workload.checks import KNOWN_MODULES
-from armillary.workload.experts import visited
+from armillary.workload.experts import experts, visited
 from armillary.workload.memory import layer_activations
 from armillary.workload.placement import PipelinePlacement, nearly_even, read_layout, shortened
 from armillary.workload.schedule import bubble_over_ideal, bubble_share, held, order, put_off
+from armillary.workload.script import CollectiveStep, KernelStep
 
 V3 = decoder(load_model("deepseek-v3"))
 
@@ -350,9 +353,55 @@ def test_volume_by_dimension(narrow: bool, out: int, ep: int) -> None:
     assert direct["ep", "all_to_all"] == (4 * calls, 2 * calls * 64 * 2 * (out + 2 * 64))
 
 
+def test_whole_experts_lie_over_the_ranks_of_a_replica_first(tmp_path: Path) -> None:
+    """Megatron-Core's `expert_tensor_parallel_size=1`: with tp 2 and dp 4 the four ranks of `ep`
+    are two replicas, and the ranks with the same experts are four apart. Each rank sends its own
+    tokens. Weights and operations of a rank are those of experts that two ranks divide."""
+    shared = {"tp": 2, "dp": 4, "zero": 1, "global_batch": 8}
+    cut, whole = build(EXPERTS, ep=2, **shared), build(EXPERTS, ep=4, etp=1, **shared)
+    whole.write(tmp_path / "whole", "chakra")
+    listed = json.loads((tmp_path / "whole/comm_group.json").read_text()).values()
+    made = {tuple(map(int, group)) for group in listed}
+    assert {(0, 1, 2, 3), (4, 5, 6, 7), (0, 4), (1, 5), (2, 6), (3, 7)} <= made
+    # 64 tokens in a micro-batch, half of them on a rank, two experts each, 64 values of 2 bytes.
+    calls = 7 * 2
+    assert volumes(whole, 0)["ep", "all_to_all"] == (4 * calls, 4 * calls * 32 * 2 * 64 * 2)
+    found, other = (summary(each).classes[0] for each in (whole, cut))
+    assert found.operations == other.operations
+    assert found.memory.weights == other.memory.weights
+
+
+@pytest.mark.parametrize(
+    ("etp", "calls"), [(None, {"experts.gather", "experts.reduce"}), (1, set())]
+)
+def test_whole_experts_gather_no_tokens(etp: int | None, calls: set[str]) -> None:
+    forward = experts(setting(EXPERTS, tp=2, dp=2, ep=2, etp=etp)).forward
+    names = {step.name for step in forward if isinstance(step, CollectiveStep)}
+    assert names == calls
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("separate", [True, False])
+def test_separate_biases_of_experts(bias: bool, separate: bool) -> None:
+    """A product in 4 bytes (written), a sum (2 and 4 read, 4 written), one tensor (4, 4), and its
+    16-bit form (4, 2): 28 bytes a value. Backward 6, 6, twice 12 and 4: 40."""
+    model = Model("biased", "moe", {**EXPERTS.fields, "bias": bias})
+    scripts = experts(setting(model, separate_bias=separate))
+    there, values = bias and separate, 64 * 2 * 64
+    for steps, name, each in (
+        (scripts.forward, "experts.bias", 28),
+        (scripts.backward, "experts.bias.grad", 40),
+    ):
+        found = [s.bytes for s in steps if isinstance(s, KernelStep) and s.name == name]
+        assert found == ([each * values] if there else [])
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"etp": 3}, "etp: 3 ranks for each expert, with tp 1"),
+        ({"etp": 1, "cp": 8}, "ep: 4 with etp 1 is not a multiple of tp x cp 8"),
+        ({"etp": 1, "tp": 2, "ep_node": 1}, "ep_node: 1 with etp 1 is not a multiple of tp x cp 2"),
         ({"ep_node": 3}, "ep_node: 3 ranks in a node don't divide ep 4"),
         ({"node_limit": 2}, "node_limit: 2 without ep_node"),
         ({"ep_node": 2, "node_limit": 3}, "node_limit: 3 of 2 nodes"),

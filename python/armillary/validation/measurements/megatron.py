@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ...model.files import Model
 from ..training import known_model
+from .bridge import recipe
 from .file import Row
 from .rules import gpt
 from .run import Missing, Run, count, hardware
@@ -170,6 +171,9 @@ def _stages(name: str, layers: int, parts: int) -> dict[str, str]:
     found: dict[str, str] = {}
     if "deepseek" in name.lower() and not re.search(r"w/o MTP|without MTP", name, re.I):
         found["mtp"] = "1"
+    if re.search(r"qwen", name, re.I) and (layers + 2) % parts == 0:
+        # Embedding and loss count as a layer each (recipes/qwen, account_for_*_in_pipeline_split).
+        return found
     each = -(-layers // parts)
     rest = layers - each * (parts - 1)
     if layers % parts and rest > 0:
@@ -179,7 +183,8 @@ def _stages(name: str, layers: int, parts: int) -> dict[str, str]:
 
 def _nemo(row: Row) -> Run:
     """NeMo on Megatron-Core. Sequence parallelism goes with tensor parallelism, nothing is
-    recomputed, and the optimizer is sharded (assumed: the defaults of NeMo's recipes)."""
+    recomputed where no recipe says so (`bridge.py`), and the optimizer is sharded (assumed: the
+    defaults of NeMo's recipes)."""
     gpu, gpus, nodes = hardware(row)
     parallel, batch, model = row["parallel"], row["batch"], row["model"]
     if model.get("mode") or "note" in parallel:
@@ -196,6 +201,12 @@ def _nemo(row: Row) -> Run:
     name = str(model.get("name"))
     named = _named(name, seq)
     pp, chunks = count(parallel, "pp", 1), count(parallel, "vp", 1)
+    cp, ep = count(parallel, "cp", 1), count(parallel, "ep", 1)
+    bridge = row["group"] == "nemo_megatron_bridge"
+    whole = bridge or str(parallel.get("etp")) == "1"
+    experts = {"etp": "1"} if ep > 1 and tp * cp > 1 and whole else {}
+    if bridge and ep > 1:
+        experts |= recipe(row, name, words, gpu, ep)
     return Run(
         named,
         gpu,
@@ -205,8 +216,8 @@ def _nemo(row: Row) -> Run:
         micro,
         tp=tp,
         pp=pp,
-        cp=count(parallel, "cp", 1),
-        ep=count(parallel, "ep", 1),
+        cp=cp,
+        ep=ep,
         zero=3 if fsdp else 1,
         virtual_stages=chunks,
         precision="nvfp4" if "NVFP4" in words else "fp8" if "FP8" in words else "bf16",
@@ -215,6 +226,7 @@ def _nemo(row: Row) -> Run:
             "format": words.split("(")[0].strip().lower(),
             **_recipe(row, words),
             **_stages(name, int(named.fields["layers"]), pp * chunks),
+            **experts,
             "assumed": "sp+recompute",
         },
     )

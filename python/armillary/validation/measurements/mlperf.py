@@ -6,7 +6,8 @@ code on Megatron-Core with a sharded optimizer, in 8 bits (`FP8`, assumed where 
 with gathers of 8-bit parameters. Scales are those of earlier steps (assumed), and of tensors in
 round 5.1 (`FP8_RECIPE` in its config_common.sh). In that round, NVIDIA's own runs of Llama 3.1
 405B, and those of 8B on 8 GPUs, have 4 bits: their READMEs name configurations that end in `fp4`,
-those of other runs don't (mlcommons/training_results_v5.1@4da2d1cd)."""
+those of other runs don't, except Dell's on one node of B200, whose configuration includes
+config_common_fp4.sh (mlcommons/training_results_v5.1@4da2d1cd)."""
 
 from __future__ import annotations
 
@@ -76,7 +77,9 @@ def run(row: Row) -> Run:
     )
 
 
-_FOUR_BITS = re.compile(r"mlperf_v5\.1_NVIDIA_.*(llama31_405b|_ngpu8_.*llama31_8b)$")
+_FOUR_BITS = re.compile(
+    r"mlperf_v5\.1_(NVIDIA_.*(llama31_405b|_ngpu8_.*llama31_8b)|Dell_1xXE9680L.*llama31_8b)$"
+)
 """Submissions whose configuration is one for 4 bits."""
 
 
