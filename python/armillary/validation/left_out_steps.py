@@ -41,7 +41,7 @@ SCATTER, PRIOR, MOST = 0.1, 0.3, 0.9
 """How far off runs are and how far a child is from its parent, logarithms; the largest
 efficiency."""
 RUNS = 12
-"""Runs of a source, drawn once."""
+"""Runs of a source on a kind of GPU, drawn once."""
 
 GENERATIONS: Mapping[str, tuple[str, ...]] = {
     "A100": ("A100", "A100-40GB"),
@@ -98,12 +98,14 @@ def _step(efficiency: float) -> float:
 
 @cache
 def simulated(generation: str) -> tuple[Simulated, ...]:
-    """The runs of a generation: of each source at most `RUNS`, nanotron's on up to two nodes."""
-    sources: dict[str, list[Training]] = {}
+    """The runs of a generation: of each source at most `RUNS` on each GPU, nanotron's on up to two
+    nodes."""
+    sources: dict[tuple[str, str], list[Training]] = {}
     for run in trainings():
         quiet = run.group != "nanotron_h100" or run.nodes <= 2
         if run.gpu in GENERATIONS[generation] and run.iter_time_s and run.grade != "C" and quiet:
-            sources.setdefault(run.group, []).append(run)
+            kind = run.group, run.gpu.partition("-")[0]
+            sources.setdefault(kind, []).append(run)
     draw = random.Random(1)
     chosen = [run for some in sources.values() for run in draw.sample(some, min(RUNS, len(some)))]
     return tuple(found for run in chosen if (found := _simulated(run)) is not None)

@@ -144,7 +144,7 @@ def machine(
     is free; `messages`: nanotron's block hosts where we say so."""
     settings: dict[str, object] = {} if run.group in LARGE else run.framework.settings
     if run.group in BOOSTED and run.gpu in ("H100", "H200"):
-        settings = settings | BOOST
+        settings |= BOOST
     if run.gpu not in PRESETS:
         found = machines.machine(
             run.gpu, run.gpus, run.nodes, run.gpus // run.nodes or 1, hardware={}
