@@ -71,7 +71,7 @@ def test_norms(sp: bool, cut: int, dropout: bool) -> None:
 def test_activation(model: Model, kernels: str, forward: int, backward: int, tp: int) -> None:
     ffn = model.fields["ffn"]
     at = setting(model, tp=tp, kernels=kernels)
-    inner = activation(at, ffn, TOKENS)
+    inner = activation(at, ffn // tp, TOKENS)
     tensor = TOKENS * ffn // tp * WIDTH
     assert (moved(inner.forward, "activation"), moved(inner.backward, "activation.grad")) == (
         forward * tensor,
