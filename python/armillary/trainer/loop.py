@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +44,10 @@ from .checkpoint.folder import forget_tables
 from .data import START, Part, Position, Samples, Source, open_data
 from .data.readers import reading
 from .exchange import Exchange
+from .length import Length, batches
 from .model import Dlrm
 from .pipeline import Coming, Sums, depth, sparse, windows
-from .settings import SYNTHETIC, Settings, factor
+from .settings import Settings, factor
 from .sharded import ShardedEmbeddingCollection
 from .world import World
 
@@ -304,20 +305,21 @@ def _course(
 ) -> None:
     """All steps from where `outcome` is, and the evaluations."""
     settings, world = trainer.settings, trainer.world
-    steps = _steps(settings, source)
-    every = _REPORT_STEPS if steps is None else max(1, steps // _REPORTS)
+    length = Length.of(settings, source)
+    whole = length.whole
+    every = _REPORT_STEPS if whole is None else max(1, whole // _REPORTS)
     begin = time.monotonic()
-    parts = _parts(source, settings, world, steps, outcome)
+    parts = batches(source, settings, world, length, outcome)
     for part, following in recording.steps(windows(parts, trainer.ahead), settings, world, outcome):
-        scale = factor(outcome.steps, steps, settings.warmup, settings.decay)
+        scale = factor(length.done(outcome), whole, settings.warmup, settings.decay)
         trainer.step(part, scale, following)
         outcome.steps += 1
         outcome.samples += part.whole
         outcome.position = part.after
-        if outcome.steps % every == 0 or outcome.steps == steps:
+        if outcome.steps % every == 0 or length.is_reached(outcome.steps, outcome.samples):
             outcome.seconds += time.monotonic() - begin
             begin = time.monotonic()
-            _report(trainer, outcome, steps, scale, progress, write)
+            _report(trainer, outcome, length, scale, progress, write)
         if settings.eval_every and outcome.steps % settings.eval_every == 0:
             outcome.seconds += time.monotonic() - begin
             evaluate(trainer, held_out, outcome, write)
@@ -337,44 +339,10 @@ def _course(
     outcome.checkpoints = saved.report()
 
 
-def _steps(settings: Settings, source: Source) -> int | None:
-    """Steps of the run; `None` where only reading the data shows it."""
-    if settings.steps is not None:
-        return settings.steps
-    samples = settings.samples or source.size
-    return None if samples is None else -(-samples // settings.batch)
-
-
-def _parts(
-    source: Source, settings: Settings, world: World, steps: int | None, outcome: Outcome
-) -> Iterator[Part]:
-    """This rank's part of each batch that is left: one pass over the data, or passes up to the last
-    step."""
-    done, bounded = outcome.steps, settings.steps is not None or settings.samples is not None
-    if steps is not None and done > steps:
-        said = f"the checkpoint is of step {done:,}, behind the end at step {steps:,}"
-        raise InputError([Problem(settings.checkpoint or "", "--steps", said, f"{done:,} or more")])
-    start = outcome.position
-    while not (bounded and done == steps):
-        before = -1 if start.sample else done
-        for part in source.parts(settings.batch, world.rank, world.size, start):
-            if bounded and done == steps:
-                return
-            if settings.data != SYNTHETIC:
-                world.same_batch(part.whole)
-            yield part
-            done += 1
-        if settings.data != SYNTHETIC:
-            world.same_batch(0)
-        if not bounded or done == before:
-            return
-        start = Position(start.epoch + 1)
-
-
 def _report(
     trainer: Trainer,
     outcome: Outcome,
-    steps: int | None,
+    length: Length,
     scale: float,
     progress: Progress | None,
     write: Write | None,
@@ -388,7 +356,7 @@ def _report(
     report = trainer.cache_report() or {}
     caches = {f"cache_{name}": report[name] for name in _SHOWN if name in report}
     if progress is not None:
-        done = outcome.steps / steps if steps else 0.0
+        done = length.done(outcome) / length.whole if length.whole else 0.0
         text = f"step {outcome.steps:,}: loss {scores.loss:.4f}, AUC {scores.auc:.4f}"
         progress(done, f"{text}, {rate:,.0f} samples/s")
     if write is not None:

@@ -263,10 +263,10 @@ def option(name: str) -> str:
     )
 
 
-def factor(step: int, steps: int | None, warmup: int, decay: Decay) -> float:
+def factor(step: float, steps: int | None, warmup: int, decay: Decay) -> float:
     """What learning rates are multiplied with in `step` (from 0) of `steps`: it grows in equal
     parts over `warmup` steps, and falls from there to the end of the run. Without an end (`steps`
-    is `None`) it doesn't fall."""
+    is `None`) it doesn't fall. A step between two whole ones follows a smaller batch."""
     if step < warmup:
         return (step + 1) / (warmup + 1)
     if decay == "none" or steps is None or steps <= warmup:

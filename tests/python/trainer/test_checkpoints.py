@@ -196,12 +196,14 @@ def test_two_runs_in_one_folder(started: Runs, tmp_path: Path) -> None:
 
 def shuffled(folder: Path) -> dict[str, Any]:
     """Settings for lines of Criteo's format, ingested and shuffled, which reader processes read.
-    A pass has 300 samples: nine batches of 32 and one of 12."""
+    A pass has 300 samples: nine batches of 32 and one of 12. The run ends in the middle of the
+    third pass, with a batch that is cut off."""
     facts = parse(load_model(CLICKS))
     log = written(folder / "log", range(350))
     recipe = criteo().with_rows([table.rows for table in facts.tables], "")
     ingest([log], folder / "data", replace(recipe, shuffle=Shuffle(3)), threads=1)
-    return {"model": CLICKS, "data": str(folder / "data"), "readers": 2}
+    data = str(folder / "data")
+    return {"model": CLICKS, "data": data, "readers": 2, "steps": None, "samples": 750}
 
 
 @pytest.mark.parametrize("data", ["synthetic", "ingested"])
@@ -233,7 +235,7 @@ def test_random_kills_lose_no_more_than_the_steps_since_the_last_checkpoint(
             assert digest(folder.path) == wanted
             number += 1
             continue
-        assert {9} == {each["killed"] for each in said if "killed" in each}
+        assert {9} == {each["killed"] for each in said if "killed" in each}, said
         done += 1
         resumed += after != [0]
     folder = Folder(tmp_path / f"run-{number}")

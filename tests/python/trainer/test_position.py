@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_criteo import ROWS, written
 
-from armillary.trainer import loop
+from armillary.errors import InputError
 from armillary.trainer.data import START, Part, Position, Source
 from armillary.trainer.data.criteo import Criteo, Lines
 from armillary.trainer.data.synthetic import Synthetic
+from armillary.trainer.length import Length, batches
 from armillary.trainer.loop import Outcome
 from armillary.trainer.settings import Settings
 from armillary.trainer.world import World
@@ -37,11 +38,16 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
 
 def rows(parts: list[Part]) -> list[bytes]:
     """The samples one by one."""
-    return [
-        each.tobytes() + label.tobytes()
-        for part in parts
-        for each, label in zip(part.samples.dense, part.samples.labels, strict=True)
-    ]
+    found = []
+    for samples in (part.samples for part in parts):
+        ends = samples.lengths.cumsum().reshape(samples.lengths.shape)
+        for at, (dense, label) in enumerate(zip(samples.dense, samples.labels, strict=True)):
+            ids = [
+                samples.indices[end - length : end].tolist()
+                for end, length in zip(ends[:, at], samples.lengths[:, at], strict=True)
+            ]
+            found.append(repr((ids, dense.tolist(), float(label))).encode())
+    return found
 
 
 @given(
@@ -74,18 +80,56 @@ def test_a_pass_goes_on_at_any_sample(
 def test_a_run_goes_on_over_passes(sources: list[Source]) -> None:
     """Wherever it was cut: within a pass, at its end, in the next one."""
     config = Settings("", steps=9, batch=15)
+    end = Length.of(config, sources[0])
     for source in sources:
-        whole = list(loop._parts(source, config, World(), 9, Outcome()))
+        whole = list(batches(source, config, World(), end, Outcome()))
         assert [p.after.epoch for p in whole] == [0, 0, 0, 0, 1, 1, 1, 1, 2]
         for done in range(1, 9):
             outcome = Outcome(steps=done, position=whole[done - 1].after)
-            rest = list(loop._parts(source, config, World(), 9, outcome))
+            rest = list(batches(source, config, World(), end, outcome))
             assert rows(rest) == rows(whole[done:])
         once = replace(config, steps=None)
-        last = list(loop._parts(source, once, World(), None, Outcome()))[-1].after
+        one_pass = Length.of(once, source)
+        last = list(batches(source, once, World(), one_pass, Outcome()))[-1].after
         assert last == Position(0, SAMPLES)
-        ended = Outcome(steps=4, position=last)
-        assert not list(loop._parts(source, once, World(), None, ended))
+        ended = Outcome(steps=4, samples=SAMPLES, position=last)
+        assert not list(batches(source, once, World(), one_pass, ended))
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_number_of_samples_is_exact(sources: list[Source], ranks: int) -> None:
+    """Over passes whose last batch is smaller, and after a run that ended with a smaller batch:
+    each sample once in each pass, in its order, and none behind the last one."""
+
+    class Rank(World):
+        def same_batch(self, samples: int) -> None:
+            """All ranks are in this process."""
+
+    def rest(source: Source, samples: int, course: Outcome) -> list[list[Part]]:
+        config = Settings("", samples=samples, batch=15)
+        end = Length.of(config, source)
+        return [
+            list(batches(source, config, Rank(each, ranks), end, course)) for each in range(ranks)
+        ]
+
+    def joined(of_ranks: list[list[Part]]) -> list[bytes]:
+        return [
+            row for batch in zip(*of_ranks, strict=True) for part in batch for row in rows([part])
+        ]
+
+    for source in sources:
+        one_pass = rows(list(source.parts(SAMPLES, 0, 1)))
+        wanted = (one_pass * 3)[: 2 * SAMPLES + 23]
+        whole = rest(source, len(wanted), Outcome())
+        assert joined(whole) == wanted
+        assert sum(part.whole for part in whole[0]) == len(wanted)
+        assert whole[0][-1].after == Position(2, 23)
+        for short in (1, 37, SAMPLES, SAMPLES + 16, len(wanted) - 1):
+            first = rest(source, short, Outcome())
+            course = Outcome(short, len(first[0]), position=first[0][-1].after)
+            assert joined(first) + joined(rest(source, len(wanted), course)) == wanted
+        with pytest.raises(InputError, match="of sample 38, behind the end at sample 37"):
+            rest(source, 37, Outcome(38, 1, position=Position(0, 38)))
 
 
 def test_positions_are_json() -> None:

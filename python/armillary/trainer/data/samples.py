@@ -37,6 +37,13 @@ class Samples:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def first(self, count: int) -> Samples:
+        """The first `count` of them."""
+        kept = np.broadcast_to(np.arange(len(self)) < count, self.lengths.shape)
+        indices = self.indices[np.repeat(kept.ravel(), self.lengths.ravel())]
+        lengths = np.ascontiguousarray(self.lengths[:, :count])
+        return Samples(self.dense[:count], lengths, indices, self.labels[:count])
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -85,6 +92,14 @@ class Part:
     """Samples of the batch on all ranks."""
     after: Position
     """Where the source is behind the batch; the same on all ranks."""
+
+    def cut(self, count: int, rank: int, ranks: int) -> Part:
+        """The part of `rank` if the batch ends behind `count` samples."""
+        if count >= self.whole:
+            return self
+        kept = count - share(self.whole, rank, ranks).start
+        after = Position(self.after.epoch, self.after.sample - self.whole + count)
+        return Part(self.samples.first(max(0, kept)), self.first, count, after)
 
 
 class Source(Protocol):
