@@ -1,8 +1,10 @@
 """What checkpoints cost a training, next to `torch.distributed.checkpoint`.
 
     python benches/python/checkpoints.py --folder /path/on/a/disk
+    torchrun --nproc-per-node 2 benches/python/checkpoints.py --folder /path/on/a/disk
 
-One process trains a model with tables of 512 MB. Each way of writing a checkpoint takes turns:
+One process, or several, train a model with tables of 512 MB. Each way of writing a checkpoint takes
+turns:
 
     whole        all rows, every bit; training goes on while they are written
     changed      rows that were touched in the steps since the last one
@@ -10,9 +12,9 @@ One process trains a model with tables of 512 MB. Each way of writing a checkpoi
     dcp          `torch.distributed.checkpoint.save`, which training waits for
     dcp async    `async_save`: training waits for a copy
 
-Printed are medians: how long the call takes, how much longer the steps during the writing take in
-all, how long it is until everything is on the disk, and the bytes. The first two add up to what a
-checkpoint costs the training."""
+Printed are medians of the first process: how long the call takes, how much longer the steps during
+the writing take in all, how long it is until everything is on the disk, and the bytes of all
+processes. The first two add up to what a checkpoint costs the training."""
 
 from __future__ import annotations
 
@@ -28,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from armillary.model.dlrm import Dense, Dlrm, EmbeddingTable, Interaction
@@ -38,7 +41,7 @@ from armillary.trainer.checkpoint.shards import shards_of, stored_tables
 from armillary.trainer.data import open_data
 from armillary.trainer.loop import Trainer
 from armillary.trainer.settings import Settings
-from armillary.trainer.world import World
+from armillary.trainer.world import World, joined
 
 TABLES, ROWS, DIM = 16, 250_000, 32
 BATCH, BETWEEN = 2048, 20
@@ -72,9 +75,10 @@ class Ours:
         self.saver = Saver(
             Folder(folder),
             trainer.world,
-            shards_of(tables, 0, 1),
+            shards_of(tables, trainer.world.rank, trainer.world.size),
             stored_tables(tables),
             precision=precision,
+            run="bench",
         )
         self.trainer, self.whole, self.step = trainer, whole, 0
 
@@ -83,15 +87,17 @@ class Ours:
         if self.whole:
             self.saver.base = None
         self.step += 1
-        extra = {**rank_tensors(self.trainer), **dense_tensors(self.trainer)}
+        extra = rank_tensors(self.trainer)
+        if self.trainer.world.rank == 0:
+            extra |= dense_tensors(self.trainer)
         self.saver.save(self.step, extra, {})
         thread = self.saver._thread
         assert thread is not None
         return lambda: not thread.is_alive()
 
     def bytes(self) -> int:
-        """Bytes written so far."""
-        return self.saver.report.bytes
+        """Bytes written so far, by all processes."""
+        return sum(self.trainer.world.gather(self.saver.report.bytes))
 
     def end(self) -> None:
         """Gives the folder back."""
@@ -100,23 +106,26 @@ class Ours:
 
 
 class Theirs:
-    """Checkpoints of PyTorch."""
+    """Checkpoints of PyTorch. Each process has keys of its own, so that it writes its tables."""
 
     def __init__(self, trainer: Trainer, folder: Path, asynchronous: bool) -> None:
         self.trainer, self.folder, self.asynchronous, self.step = trainer, folder, asynchronous, 0
+        size = trainer.world.size
+        # Training has the default group, and goes on meanwhile.
+        self.options: Any = {"process_group": dist.new_group()} if size > 1 else {"no_dist": True}
 
     def begin(self) -> Done:
         """Begins a checkpoint; the result says whether it is written."""
-        state = {
-            "tables": self.trainer.embeddings.state_dict(),
-            "parts": self.trainer.model.parts.state_dict(),
-        }
-        shutil.rmtree(self.folder, ignore_errors=True)
+        world = self.trainer.world
+        state: dict[str, Any] = {f"tables-{world.rank}": self.trainer.embeddings.state_dict()}
+        if world.rank == 0:
+            state["parts"] = self.trainer.model.parts.state_dict()
+        self.end()
         self.step += 1
         if not self.asynchronous:
-            save(state, checkpoint_id=str(self.folder), no_dist=True)
+            save(state, checkpoint_id=str(self.folder), **self.options)
             return lambda: True
-        future: Any = async_save(state, checkpoint_id=str(self.folder), no_dist=True)
+        future: Any = async_save(state, checkpoint_id=str(self.folder), **self.options)
         return lambda: bool(future.done())
 
     def bytes(self) -> int:
@@ -126,7 +135,9 @@ class Theirs:
 
     def end(self) -> None:
         """Removes the files."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.trainer.world.rank == 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.trainer.world.gather(None)
 
 
 def main() -> None:
@@ -134,12 +145,19 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("--folder", help="where checkpoints go; a temporary folder by default")
     asked.add_argument("--rounds", type=int, default=3)
+    asked.add_argument("--ways", help="only these, such as whole,dcp")
     given = asked.parse_args()
     torch.set_num_threads(1)
-    settings = Settings("checkpoints", batch=BATCH, steps=2**40, threads=1)
-    trainer = Trainer(settings, facts(), World())
+    with joined(timeout=60.0) as world:
+        turns(world, given.folder, given.rounds, (given.ways or "").split(","))
+
+
+def turns(world: World, folder: str | None, rounds: int, only: list[str]) -> None:
+    """One process's part: the ways in `only`, or all of them."""
+    settings = Settings("checkpoints", batch=BATCH, nproc=world.size, steps=2**40, threads=1)
+    trainer = Trainer(settings, facts(), world)
     source, _ = open_data(replace(settings, eval_samples=16), facts())
-    read = source.parts(BATCH, 0, 1)
+    read = source.parts(BATCH, world.rank, world.size)
     parts = cycle([next(read) for _ in range(BETWEEN)])
 
     def step() -> float:
@@ -147,8 +165,8 @@ def main() -> None:
         trainer.step(next(parts), 1.0)
         return time.perf_counter() - begin
 
-    with tempfile.TemporaryDirectory(dir=given.folder) as place:
-        root = Path(place)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        root = Path(world.gather(place)[0])
         ways: dict[str, Callable[[], Ours | Theirs]] = {
             "whole": lambda: Ours(trainer, root / "whole", None, True),
             "changed": lambda: Ours(trainer, root / "changed", None, False),
@@ -157,19 +175,25 @@ def main() -> None:
             "dcp": lambda: Theirs(trainer, root / "dcp", False),
             "dcp async": lambda: Theirs(trainer, root / "dcp", True),
         }
-        print(f"{TABLES} tables of {ROWS:,} x {DIM}; {BETWEEN} steps of {BATCH} between; seconds")
-        print(f"{'':10} {'call':>8} {'steps':>8} {'training':>8} {'written':>8} {'MB':>8}")
+        show = print if world.rank == 0 else lambda _: None
+        show(
+            f"{TABLES} tables of {ROWS:,} x {DIM}; {BETWEEN} steps of {BATCH} between; "
+            f"processes: {world.size}; seconds"
+        )
+        show(f"{'':10} {'call':>8} {'steps':>8} {'training':>8} {'written':>8} {'MB':>8}")
         for name, make in ways.items():
-            rows = measured(make(), step, given.rounds)
+            if name not in only and only != [""]:
+                continue
+            rows = measured(make(), step, rounds, world)
             call, slower, written, size = (
                 statistics.median(each) for each in zip(*rows, strict=True)
             )
             total = call + slower
-            print(f"{name:10} {call:8.3f} {slower:8.3f} {total:8.3f} {written:8.3f} {size:8.1f}")
+            show(f"{name:10} {call:8.3f} {slower:8.3f} {total:8.3f} {written:8.3f} {size:8.1f}")
 
 
 def measured(
-    way: Ours | Theirs, step: Callable[[], float], rounds: int
+    way: Ours | Theirs, step: Callable[[], float], rounds: int, world: World
 ) -> list[tuple[float, float, float, float]]:
     """Seconds of the call, that steps took longer, until it is written; MB. The first checkpoint
     doesn't count."""
@@ -179,7 +203,8 @@ def measured(
         before, begin = way.bytes(), time.perf_counter()
         done = way.begin()
         call, slower = time.perf_counter() - begin, 0.0
-        while not done():
+        # All processes train for the same number of steps.
+        while not all(world.gather(done())):
             slower += step() - alone
         written = time.perf_counter() - begin
         if number:
