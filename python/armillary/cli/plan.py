@@ -84,8 +84,8 @@ Cache = Annotated[
     typer.Option(
         "--cache",
         metavar="BYTES",
-        help="Memory of a rank for rows of tables on its host, such as 20 GB. Tables go there if "
-        "they have no room otherwise.",
+        help="Memory of a rank for rows of tables on its host or on disk, such as 20 GB. Tables go "
+        "there if they have no room otherwise.",
     ),
 ]
 HostCapacity = Annotated[
@@ -93,7 +93,8 @@ HostCapacity = Annotated[
     typer.Option(
         "--host-capacity",
         metavar="BYTES",
-        help="Most memory of a rank on its host, such as 187 GB. Default: any.",
+        help="Most memory of a rank on its host, such as 187 GB; more goes to the disk. Default: "
+        "the platform's remote_memory.cpu.capacity, or any.",
     ),
 ]
 Skew = Annotated[
@@ -190,12 +191,13 @@ def plan(
                 **{key: value for key, value in given.items() if value is not None},
             )
         data = {"schema": SCHEMA, "version": __version__, **found.to_dict()}
-        if "-" not in (json, report):
-            for part in shown.terminal(data):
-                output.console().print(part)
+        # Files first: a reader of standard output may leave.
         if out is not None:
             found.write(out)
             output.log(f"sharding plan written to {out}")
         output.write_json(json, json_text.dumps(data, indent=2))
         if report is not None:
             output.write_page(report, shown.page(data).html())
+        if "-" not in (json, report):
+            for part in shown.terminal(data):
+                output.console().print(part)

@@ -16,6 +16,7 @@ backward, `i` of an index:
     table_row  the same within a node; then B D (f + b) / g by all-to-all between nodes
     data       access / n, and the update of the whole table; its gradients by all-reduce
     on hosts   in addition, rows that a step looks up are fetched and written back
+    on disks   the same, through the host's memory
 
 Source: Mudigere et al., Neo and ZionEX, ISCA 2022, sections 4 and 4.1; access as in
 `workload/dlrm.py`."""
@@ -100,11 +101,13 @@ class Rates:
     host: float
     """Of a byte that a rank brings from its host's memory, or sends there; infinite where the
     platform has none."""
+    disk: float
+    """The same of a disk behind that memory."""
 
 
 def volume_rates(access: float = 1.0, message: float = 1.0) -> Rates:
     """The paper's: bytes of access and of messages with a weight each."""
-    return Rates("weighted bytes", access, *[message] * 7)
+    return Rates("weighted bytes", access, *[message] * 8)
 
 
 def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
@@ -136,15 +139,22 @@ def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
         rate("all_reduce"),
         _part_rate(platform, ranks_per_node, "node", "reduce_scatter"),
         _part_rate(platform, ranks_per_node, "rail", "all_to_all"),
-        _host_rate(facts),
+        *_slower_rates(facts),
     )
 
 
-def _host_rate(facts: dict[str, Any]) -> float:
-    """Seconds per byte of a rank's own way to its host's memory."""
+def _slower_rates(facts: dict[str, Any]) -> tuple[float, float]:
+    """Seconds per byte of a rank's own way to its host's memory, and to a disk behind it. Without
+    chunks, bytes cross the disk's link and then the host's; in chunks, both at once."""
     remote = facts.get("remote_memory") or {}
+    if "cpu" in remote:
+        host = 1 / remote["cpu"]["wire"]["bandwidth"]
+        if not remote["nvme"]:
+            return host, math.inf
+        disk = 1 / remote["nvme"]["wire"]["bandwidth"]
+        return host, max(host, disk) if remote["chunk_bytes"] else host + disk
     own = remote.get("sharing") == "per_npu" and remote.get("bandwidth")
-    return 1 / own if own else math.inf
+    return (1 / own if own else math.inf), math.inf
 
 
 def _part_rate(platform: Platform, each: int, group: str, kind: str) -> float:
@@ -172,6 +182,8 @@ class Way:
     """Bytes of weights, optimizer state and buffers, likewise."""
     tier: Tier = "device"
     """Memory that holds weights and state."""
+    away: tuple[int, ...] = ()
+    """Bytes of weights and state in that memory, if it is not the rank's; likewise."""
 
     @property
     def place(self) -> Literal["rank", "node", "all"]:
@@ -196,18 +208,22 @@ def ways(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> list[Way]:
     return found
 
 
-def hosted(way: Way, table: EmbeddingTable, sizes: Sizes, rates: Rates, skew: float) -> Way:
-    """The same way with the table in the hosts' memory. Each row that a step looks up is fetched
-    and written back once, as if nothing were left in the cache from the steps before: the cost is
-    one from above."""
+def hosted(
+    way: Way, table: EmbeddingTable, sizes: Sizes, rates: Rates, skew: float, tier: Tier = "host"
+) -> Way:
+    """The same way with the table in the hosts' memory, or on their disks. Each row that a step
+    looks up is fetched and written back once, as if nothing were left in the cache from the steps
+    before: the cost is one from above."""
     widths = even(table.dim, len(way.costs)) if way.scheme == "column" else (table.dim,)
     cuts = {"row": sizes.ranks, "table_row": sizes.ranks_per_node}.get(way.scheme, 1)
     seen = Popularity(table.rows, skew).seen(sizes.batch * table.pooling) / cuts
-    costs, memory = [], []
+    rate = rates.host if tier == "host" else rates.disk
+    costs, memory, away = [], [], []
     for cost, held, width in zip(way.costs, way.memory, widths, strict=True):
-        costs.append(cost + 2 * seen * _held(1, width, sizes) * rates.host)
-        memory.append(held - _held(-(-table.rows // cuts), width, sizes))
-    return Way(way.scheme, tuple(costs), tuple(memory), "host")
+        costs.append(cost + 2 * seen * _held(1, width, sizes) * rate)
+        away.append(_held(-(-table.rows // cuts), width, sizes))
+        memory.append(held - away[-1])
+    return Way(way.scheme, tuple(costs), tuple(memory), tier, tuple(away))
 
 
 def _access(

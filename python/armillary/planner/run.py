@@ -14,15 +14,16 @@ from ..errors import InputError, Problem
 from ..model import load_model
 from ..model.dlrm import Dlrm, EmbeddingTable, parse
 from ..model.files import Model
-from ..model.sharding import SCHEMES, placement_of
+from ..model.sharding import SCHEMES
 from ..model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
 from ..model.sharding_plan_file import write_plan
 from ..platform import Platform
 from ..workload.dlrm_flow import DENSE_OPTIMIZERS
 from ..workload.dlrm_options import DlrmSizes, Options, options
-from .costs import CostModel, Rates, Sizes, Way, hosted, platform_rates, volume_rates, ways
+from .costs import CostModel, Rates, Sizes, Way, platform_rates, volume_rates, ways
 from .placed import Placed
 from .search import Found, search
+from .tiers import Room, bytes_away, search_tiers
 
 COSTS = get_args(CostModel)
 """Cost models."""
@@ -51,6 +52,8 @@ class Plan:
     """Bytes of a rank."""
     host: tuple[int, ...] = field(repr=False)
     """Bytes of tables and optimizer state of each rank in its host's memory."""
+    disk: tuple[int, ...] = field(repr=False)
+    """The same on disk."""
     heuristics: dict[str, float]
     """The greatest load that each heuristic finds; infinite where it finds no plan with room."""
 
@@ -81,6 +84,11 @@ class Plan:
         """Tables in the hosts' memory."""
         return sum(table.tier == "host" for table in self.sharding.tables)
 
+    @property
+    def on_disk(self) -> int:
+        """Tables on disk."""
+        return sum(table.tier == "disk" for table in self.sharding.tables)
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as a file (docs/models/sharding-plans.md)."""
         write_plan(self.sharding, os.fspath(path))
@@ -105,10 +113,12 @@ class Plan:
             "heuristics": finite,
             "schemes": self.schemes,
             "on_hosts": self.on_hosts,
+            "on_disk": self.on_disk,
             "shards": sum(len(table.ranks) for table in self.sharding.tables),
             "loads": list(self.loads),
             "memory_bytes": list(self.memory),
             "host_bytes": list(self.host),
+            "disk_bytes": list(self.disk),
             "dense_bytes": self.dense,
             "capacity_bytes": self.capacity,
         }
@@ -137,13 +147,14 @@ def plan(
     simulated collectives) or `volume` (the paper's weighted bytes, with `access_weight` and
     `message_weight`). `schemes` are the ways to shard a table that may be taken: `table`,
     `column`, `row`, `table_row`, `data`. `given` are options of the workload: batches, widths,
-    optimizers. With `cache`, bytes of a rank for rows of tables on its host, tables may go there
-    if they have no room otherwise; `skew` is that of their lookups. A plan that puts more than
-    `host_capacity` bytes of a rank there is refused.
+    optimizers. With `cache`, bytes of a rank for rows of tables in slower memory, tables go to its
+    host if they have no room otherwise; `skew` is that of their lookups. A host holds
+    `host_capacity` bytes of a rank (default: `remote_memory.cpu.capacity` of the platform, if it
+    has that). What is more goes to the disk of the platform (`remote_memory.nvme`).
 
     Raises:
         InputError: wrong options; a model without embedding tables; no plan has room, with how many
-            ranks would.
+            ranks would, or how many bytes of a host or a disk are missing.
     """
     found = parse(load_model(model))
     target = _sized(platform, ranks)
@@ -176,28 +187,20 @@ def plan(
     outcome = search(menu, used, held, each, progress)
     if outcome.best is None and chosen.cache is not None:
         _require_host(target, rates)
-        menu = [
-            [
-                *options,
-                *(
-                    hosted(way, table, sizes, rates, chosen.skew)
-                    for way in options
-                    if way.scheme != "data"
-                ),
-            ]
-            for table, options in zip(found.tables, menu, strict=True)
-        ]
         dense += chosen.cache
-        outcome = search(menu, used + chosen.cache, held, each, progress)
+        held_too = used + chosen.cache
+        outcome, menu = search_tiers(
+            found.tables,
+            menu,
+            sizes,
+            rates,
+            chosen.skew,
+            Room.of(facts, host_capacity, target.source),
+            lambda offered: search(offered, held_too, held, each, progress),
+        )
     if outcome.best is None:
         raise InputError([_no_room(menu, sizes, dense, held)])
-    result = _result(found, target, sizes, rates, cost, outcome, outcome.best, dense, held)
-    if host_capacity is not None and max(result.host) > host_capacity:
-        rank = result.host.index(max(result.host))
-        said = f"rank {rank} has {max(result.host):,} bytes of tables on its host"
-        near = f"{host_capacity:,}, as given; schemes row spreads them evenly"
-        raise InputError([Problem("", "host_capacity", said, near)])
-    return result
+    return _result(found, target, sizes, rates, cost, outcome, outcome.best, dense, held)
 
 
 def _sized(platform: Platform | str | os.PathLike[str], ranks: int | None) -> Platform:
@@ -273,13 +276,15 @@ def _no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: 
     """The least memory of all plans, and the ranks that it needs."""
     places = {"rank": 1, "node": sizes.ranks_per_node, "all": sizes.ranks}
     least = sum(min(places[way.place] * sum(way.memory) for way in options) for options in menu)
+    missing = least + (dense - capacity) * sizes.ranks
     said = (
         f"tables, optimizer state and buffers need {least:,} bytes over all ranks, and the MLPs "
         f"{dense:,} on each; {sizes.ranks} ranks have {capacity:,} each"
     )
+    said += f": {missing:,} are missing" if missing > 0 else ""
     allowed = (
         "more memory; 16-bit tables (embedding_width 2); rowwise_adagrad or sgd; a cache, for "
-        "tables on hosts"
+        "tables on hosts or disks"
     )
     if capacity > dense:
         allowed = f"about {-(-least // (capacity - dense))} ranks or more; {allowed}"
@@ -308,7 +313,6 @@ def _result(
         planned = TablePlan(table.name, table.rows, table.dim, way.scheme, ranks, tier=way.tier)
         tables.append(planned)
     sharding = ShardingPlan(model.name, sizes.ranks, each, tuple(tables))
-    on_hosts = placement_of(sharding, model.tables).host
     return Plan(
         model.name,
         platform.name,
@@ -320,7 +324,7 @@ def _result(
         tuple(best.memory.tolist()),
         dense,
         capacity,
-        tuple(sum(load.bytes(sizes.embedding, sizes.optimizer)) for load in on_hosts)
-        or (0,) * sizes.ranks,
+        tuple(bytes_away(best, "host", sizes).tolist()),
+        tuple(bytes_away(best, "disk", sizes).tolist()),
         found.heuristics,
     )

@@ -85,11 +85,17 @@ def _lead(data: Data) -> str:
     schemes = ", ".join(f"{count:,} {name}" for name, count in data["schemes"].items())
     ranks = counted(data["ranks"], "rank")
     nodes = f"{data['ranks_per_node']} to a node"
-    on_hosts = data["on_hosts"]
-    away = f" On hosts: {on_hosts:,}, up to {max(data['host_bytes']):,} bytes of a rank."
+    away = "".join(
+        f" {name}: {data[count]:,}, up to {max(data[bytes_]):,} bytes of a rank."
+        for name, count, bytes_ in (
+            ("On hosts", "on_hosts", "host_bytes"),
+            ("On disk", "on_disk", "disk_bytes"),
+        )
+        if data[count]
+    )
     return (
         f"{data['model']} on {ranks} of {data['platform']}, {nodes}. Tables by scheme: {schemes}."
-        f"{away if on_hosts else ''}"
+        f"{away}"
     )
 
 
