@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .report.rates import Rates
     from .uncertainty import Interval
 
+_NO_ROOFLINE = ',\n  "roofline": null'
+"""The end of the core's report, which knows no models."""
+
 
 class Result:
     """What a run found. Tables are polars DataFrames; times are nanoseconds, shares 0..1."""
@@ -52,7 +55,10 @@ class Result:
     @cached_property
     def report(self) -> Report:
         """The whole report as a dictionary (schema `armillary.report/1`)."""
+        from .explain import dlrm_parts
+
         report: Report = json.loads(self._core.report())
+        report["roofline"] = dlrm_parts.of(report)
         return report
 
     @property
@@ -205,7 +211,9 @@ class Result:
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The report as JSON text, the same bytes for the same input; also written to `path`, whole
         or not at all."""
-        text = self._core.report()
+        roofline = json.dumps(self.report["roofline"], indent=2).replace("\n", "\n  ")
+        core = self._core.report().removesuffix("\n}").removesuffix(_NO_ROOFLINE)
+        text = f'{core},\n  "roofline": {roofline}\n}}'
         if path is not None:
             files.write_text(path, text)
         return text

@@ -781,6 +781,71 @@ class Detail(TypedDict):
     most 50."""
 
 
+class RooflineParts(TypedDict):
+    """Times of the parts of Eq. 1."""
+
+    bottom_forward: float
+    """Bottom MLP, forward."""
+    lookup: float
+    """Lookup and pooling of embedding rows."""
+    all_to_all_forward: float
+    """Exchange of pooled rows; with tables sharded by rows, their reduce-scatter."""
+    interaction_forward: float
+    """Interaction, forward."""
+    top_forward: float
+    """Top MLP, forward."""
+    top_backward: float
+    """Top MLP, backward."""
+    interaction_backward: float
+    """Interaction, backward."""
+    all_to_all_backward: float
+    """Exchange of the gradients of pooled rows; with tables sharded by rows, their all-gather."""
+    update: float
+    """Backward pass and optimizer of the tables."""
+    bottom_backward: float
+    """Bottom MLP, backward."""
+    top_all_reduce: float
+    """All-reduce of the gradients of top MLP and interaction, or of all MLPs together."""
+    bottom_all_reduce: float
+    """All-reduce of the gradients of bottom MLP and copied tables."""
+
+
+class RooflineResource(TypedDict):
+    """A resource that a step needs."""
+
+    name: str
+    """`memory bandwidth of tables`, `compute`, `all-to-all` or `all-reduce`."""
+    time_ns: float
+    """Time of a step that it needs by itself."""
+    samples_per_second: float | None
+    """Samples per second that it allows. Null where samples are unknown."""
+
+
+class Roofline(TypedDict):
+    """The least time of a recommendation model's step by the times of its parts: Eq. 1 of Neo and
+    `ZionEX` (Mudigere et al., ISCA 2022, appendix B). Parts are as long as in this run, the mean of
+    all ranks, so the times of exchanges contain what ranks wait for each other."""
+
+    parts: RooflineParts
+    """The parts of Eq. 1."""
+    forward_ns: float
+    """Forward pass."""
+    backward_ns: float
+    """Backward pass."""
+    step_ns: float
+    """Both."""
+    reached: float
+    """What Eq. 1 gives over the time of a step in this run, 0 to 1; above 1 where steps overlap."""
+    samples: int | None
+    """Samples of a step on all ranks. Null where the workload does not say."""
+    samples_per_second: float | None
+    """Samples per second by Eq. 1. Null where samples are."""
+    binding: str
+    """The resource that needs most of the step."""
+    resources: list[RooflineResource]
+    """What each resource needs by itself."""
+
+
 class Report(TypedDict):
     """What a run found. The same input gives the same bytes."""
 
@@ -835,3 +900,6 @@ class Report(TypedDict):
     detail: Detail | None
     """Layers, activity over time and the critical path. Null unless asked for: `--json`,
     `--report`, `simulate(detail=True)`."""
+    roofline: Roofline | None
+    """The roofline of a recommendation model's step. Null for other workloads. The Python package
+    fills it in (`explain/dlrm_parts.py`), which knows what the operations of models mean."""

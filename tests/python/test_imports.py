@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "platform": {"_core", "documents", "errors"},
     "wiring": {"documents", "errors"},
     "study": {"backends", "report"},
-    "model": {"documents", "errors", "files"},
+    "model": {"documents", "errors", "files", "schema"},
     "workload": {"_core", "documents", "errors", "files", "machine", "model", "platform", "units"},
     "calibrate": {"_core", "documents", "errors", "nccl", "platform", "units"},
     "traffic": {"_core", "backends", "documents", "errors", "platform", "units"},
@@ -51,6 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     "explain": {
         "blocks",
         "errors",
+        "model",
         "repeat",
         "report",
         "schema",

@@ -107,6 +107,7 @@ pub(crate) fn outcome(
             transfers: finished.usage.transfers,
         },
         detail: log.map(|log| observe::detail(&source, log)),
+        roofline: None,
     };
     Outcome {
         report,

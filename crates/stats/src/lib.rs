@@ -17,6 +17,7 @@ mod part;
 mod path;
 mod picture;
 mod report;
+mod roofline;
 
 pub use classes::{Class, StepParts, Symmetry};
 pub use collectives::{Collective, CollectivePhase, CollectiveTerms};
@@ -33,6 +34,7 @@ pub use part::{
 pub use path::{CriticalPath, PathOperation, PathPart, PathSegment, PathSeries};
 pub use picture::{Picture, PictureCable, PictureCell, PictureSort};
 pub use report::{Config, Origin, Report};
+pub use roofline::{Roofline, RooflineParts, RooflineResource};
 
 /// Name of the form of the report. It changes when a field changes its meaning.
 pub const SCHEMA: &str = "armillary.report/1";

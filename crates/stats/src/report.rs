@@ -2,7 +2,7 @@
 
 use crate::{
     Bounds, Class, Counts, Detail, Dimension, Flits, Link, Network, Operation, Packets, Phase,
-    Picture, Symmetry,
+    Picture, Roofline, Symmetry,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -62,6 +62,9 @@ pub struct Report {
     /// Layers, activity over time and the critical path. Null unless asked for: `--json`,
     /// `--report`, `simulate(detail=True)`.
     pub detail: Option<Detail>,
+    /// The roofline of a recommendation model's step. Null for other workloads. The Python package
+    /// fills it in (`explain/dlrm_parts.py`), which knows what the operations of models mean.
+    pub roofline: Option<Roofline>,
 }
 
 /// What was asked for.

@@ -124,9 +124,11 @@ def run(
 
 def _show(result: Result, title: str, verdict: str) -> None:
     from ..explain import within
-    from ..report import breakdown, summary
+    from ..report import breakdown, roofline, summary
 
-    lines = [*summary.rates(result.rates), within.sentence(result.report), verdict]
+    bound = result.report["roofline"]
+    lines = [*summary.rates(result.rates), roofline.line(bound) if bound else None]
+    lines += [within.sentence(result.report), verdict]
     breakdown.show(result.report, title, output.console(), [line for line in lines if line])
 
 

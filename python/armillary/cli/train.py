@@ -19,11 +19,14 @@ from .options import Json
 
 if TYPE_CHECKING:
     from ..model.dlrm import Dlrm
+    from ..model.roofline import StepParts
     from ..trainer.loop import Outcome, Progress
     from ..trainer.settings import Settings
 
+    Bound = tuple[str, StepParts]
+
 SCHEMA = "armillary.train/1"
-OUTSIDE = ("restarts", "log_dir", "json")
+OUTSIDE = ("platform", "restarts", "log_dir", "json")
 """Options that are not settings of the run."""
 
 Model = Annotated[
@@ -256,6 +259,17 @@ Restarts = Annotated[
         help="If a process dies, go on from the last checkpoint, up to K times.",
     ),
 ]
+PlatformName = Annotated[
+    str | None,
+    typer.Option(
+        "--platform",
+        "-p",
+        metavar="P",
+        help="Show the roofline of this platform next to the speed, such as one of `armillary "
+        "calibrate` for this machine.",
+        autocompletion=completion.platforms,
+    ),
+]
 Trace = Annotated[
     str | None,
     typer.Option(
@@ -321,6 +335,7 @@ def train(
     restarts: Restarts = 0,
     trace: Trace = None,
     trace_steps: TraceSteps = "11:20",
+    platform: PlatformName = None,
     log_dir: LogDir = None,
     json: Json = None,
 ) -> None:
@@ -344,6 +359,9 @@ def train(
         settings.check()
         if not worker or os.environ["RANK"] == "0":
             output.claim({"--json": json})
+        bound = None
+        if platform is not None and (not worker or os.environ["RANK"] == "0"):
+            bound = _roofline(settings, platform)
         launch.quiet_threads()
         launch.quiet_profiler()
         if restarts and checkpoint is None:
@@ -355,10 +373,48 @@ def train(
             launch.spawn(nproc, sys.argv[1:], each, restarts=restarts, say=output.log)
             return
         with launch.worker():
-            _run(settings, facts, log_dir, json)
+            _run(settings, facts, bound, log_dir, json)
 
 
-def _run(settings: Settings, facts: Dlrm, log_dir: str | None, json: str | None) -> None:
+_ROOFLINE_OPTIMIZERS = {
+    "sgd": "sgd",
+    "adagrad": "adagrad",
+    "row-wise-adagrad": "rowwise_adagrad",
+}
+"""Optimizers of tables whose traffic the model of a step has, and what it calls them."""
+_WIDTHS = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
+
+
+def _roofline(settings: Settings, platform: str) -> Bound:
+    """Eq. 1 for this training on a platform, whose NPUs are the processes. Raises `InputError`."""
+    from ..planner.roofline import roofline
+    from ..platform import Platform
+
+    if settings.optimizer not in _ROOFLINE_OPTIMIZERS:
+        said = f"the roofline does not know the optimizer {settings.optimizer}"
+        known = ", ".join(_ROOFLINE_OPTIMIZERS)
+        raise InputError([Problem("", "--platform, --optimizer", said, known)])
+    target = Platform.load(platform, npus=settings.nproc)
+    sharding = {} if settings.plan is None else {"plan": settings.plan}
+    step = roofline(
+        settings.model,
+        target,
+        dp=settings.nproc,
+        global_batch=settings.batch,
+        width=_WIDTHS[settings.precision],
+        gradient_width=4,
+        embedding_width=_WIDTHS[settings.table_precision],
+        messages=settings.messages or "forward=fp32",
+        optimizer=_ROOFLINE_OPTIMIZERS[settings.optimizer],
+        cache=settings.cache_bytes or None,
+        **sharding,
+    )
+    return target.name, step.scaled(1e9)
+
+
+def _run(
+    settings: Settings, facts: Dlrm, bound: Bound | None, log_dir: str | None, json: str | None
+) -> None:
     """The run on this rank; rank 0 shows and writes."""
     from ..trainer import loop, world
     from ..trainer.checkpoint.folder import resumed_step
@@ -374,7 +430,7 @@ def _run(settings: Settings, facts: Dlrm, log_dir: str | None, json: str | None)
         outcome = loop.train(settings, facts, here, progress=progress, write=write)
         stack.close()
         if here.rank == 0:
-            _show(settings, outcome, json)
+            _show(settings, outcome, bound, json)
 
 
 def _progress(stack: ExitStack) -> Progress | None:
@@ -384,7 +440,14 @@ def _progress(stack: ExitStack) -> Progress | None:
     return lambda done, text: update(done, 0.0, text)
 
 
-def _show(settings: Settings, outcome: Outcome, json: str | None) -> None:
+def _show(settings: Settings, outcome: Outcome, bound: Bound | None, json: str | None) -> None:
+    from ..model.roofline import reported
+
+    roofline = None
+    if bound is not None:
+        name, step = bound
+        step_ns = 1e9 * settings.batch / outcome.rate if outcome.rate else 0.0
+        roofline = {"platform": name, **reported(step, settings.batch, step_ns)}
     body = {
         "schema": SCHEMA,
         "version": __version__,
@@ -393,6 +456,7 @@ def _show(settings: Settings, outcome: Outcome, json: str | None) -> None:
         "samples": outcome.samples,
         "seconds": outcome.seconds,
         "samples_per_second": outcome.rate,
+        "roofline": roofline,
         "evaluations": outcome.evaluations,
         "bound": outcome.bound,
         "tensor_trains": outcome.tensor_trains,

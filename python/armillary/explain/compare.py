@@ -120,11 +120,11 @@ def _parts(a: Report, b: Report) -> dict[str, Any] | None:
     if not (dlrm_parts.is_dlrm(a) and dlrm_parts.is_dlrm(b)):
         return None
     one, two = dlrm_parts.parts(a), dlrm_parts.parts(b)
-    samples = max(dlrm_parts.roofline(each).samples for each in (a, b))
+    samples = max(dlrm_parts.roofline(each)["samples"] or 0 for each in (a, b))
     return {
         "rows": [{"part": name, "a_ns": one[name], "b_ns": two[name]} for name in one],
-        "a_roofline": dlrm_parts.roofline(a, samples).as_dict(),
-        "b_roofline": dlrm_parts.roofline(b, samples).as_dict(),
+        "a_roofline": dlrm_parts.roofline(a, samples),
+        "b_roofline": dlrm_parts.roofline(b, samples),
     }
 
 

@@ -73,10 +73,10 @@ def _roofline(parts: Mapping[str, Any], names: tuple[str, str]) -> Iterator[Part
         for name, run in zip(names, runs, strict=True)
     )
     rows = []
-    for name in runs[0]["resources_ns"]:
-        rates = [run["resources_samples_per_second"][name] for run in runs]
-        times = [run["resources_ns"][name] for run in runs]
-        rows.append((name, *map(time, times), *(throughput.rate(r) if r else "" for r in rates)))
+    for pair in zip(*(run["resources"] for run in runs), strict=True):
+        rates = [each["samples_per_second"] for each in pair]
+        times = [time(each["time_ns"]) for each in pair]
+        rows.append((pair[0]["name"], *times, *(throughput.rate(r) if r else "" for r in rates)))
     whole = [run["samples_per_second"] for run in runs]
     steps = [time(run["step_ns"]) for run in runs]
     rows.append(("Eq. 1", *steps, *(throughput.rate(r) if r else "" for r in whole)))

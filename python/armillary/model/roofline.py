@@ -6,12 +6,16 @@ Model (Mudigere et al., Neo and ZionEX, ISCA 2022, Appendix B, Eq. 1 and Fig. 18
     backward = max(top + interaction + max(all_to_all + update, bottom), top and bottom all_reduce)
     total    = forward + backward
 
-The parts may be estimates (`planner/roofline.py`) or measured. What distributes the inputs is not
+The parts may be estimates (`planner/roofline.py`), simulated or measured
+(`explain/dlrm_parts.py`). What distributes the inputs is not
 in the equation: it runs next to the top MLP of the batch before."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..schema import Roofline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,42 @@ class StepParts:
         """`T_total` of Eq. 1."""
         return self.forward + self.backward
 
-    def as_dict(self) -> dict[str, float]:
-        """The parts by name."""
-        return asdict(self)
+    @property
+    def compute(self) -> float:
+        """What MLPs and interaction need together."""
+        forward = self.bottom_forward + self.interaction_forward + self.top_forward
+        return forward + self.top_backward + self.interaction_backward + self.bottom_backward
+
+    def scaled(self, by: float) -> StepParts:
+        """The same in another unit."""
+        return StepParts(**{name: by * value for name, value in asdict(self).items()})
+
+
+def reported(step: StepParts, samples: int | None, measured_ns: float) -> Roofline:
+    """The roofline of a step as reports have it: from its parts in ns, its samples on all ranks,
+    where they are known, and the time that it takes, in ns."""
+
+    def rate(ns: float) -> float | None:
+        return samples / (ns * 1e-9) if samples and ns else None
+
+    needs = {
+        "memory bandwidth of tables": step.lookup + step.update,
+        "compute": step.compute,
+        "all-to-all": step.all_to_all_forward + step.all_to_all_backward,
+        "all-reduce": step.top_all_reduce + step.bottom_all_reduce,
+    }
+    parts: Any = asdict(step)
+    return {
+        "parts": parts,
+        "forward_ns": step.forward,
+        "backward_ns": step.backward,
+        "step_ns": step.total,
+        "reached": step.total / measured_ns if measured_ns else 0.0,
+        "samples": samples,
+        "samples_per_second": rate(step.total),
+        "binding": max(needs, key=lambda name: needs[name]),
+        "resources": [
+            {"name": name, "time_ns": ns, "samples_per_second": rate(ns)}
+            for name, ns in needs.items()
+        ],
+    }

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ..schema import Report
 from ..units import GB, PS_PER_NS
 from ..workload import Summary
-from . import names, rates, run_layers, run_network, run_time, run_where, run_work
+from . import names, rates, roofline, run_layers, run_network, run_time, run_where, run_work
 from .page import Fact, Page, Section, Table, fragment
 from .platform_picture import picture
 from .quantity import bandwidth, counted, number, operations, share, size, time
@@ -118,6 +118,8 @@ def _sections(report: Report, config: Asked, summary: Summary | None) -> Iterato
     yield run_work.operations(report)
     if detail and detail["layers"]:
         yield run_layers.by_layer(report, detail, scale)
+    if report["roofline"]:
+        yield roofline.section(report["roofline"])
     yield run_network.network(report, detail, scale)
     yield run_network.phases(report)
     held = run_work.memory(report, summary, config["platform"]["npu"], scale)

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from . import roofline
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -31,6 +33,8 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
         f"{settings['model']} on {processes}: {found['samples']:,} samples in "
         f"{found['seconds']:,.1f} s, {found['samples_per_second']:,.0f} samples/s"
     )
+    if found["roofline"] is not None:
+        yield Text(f"{found['roofline']['platform']}: {roofline.line(found['roofline'])}")
     if found["cache"] is not None:
         yield Text(_cache(found["cache"]))
     if found["checkpoints"] is not None:

@@ -8,6 +8,9 @@ import pytest
 
 import armillary as arm
 from armillary.explain import dlrm_parts
+from armillary.model import load_model
+from armillary.model.dlrm import parse
+from armillary.workload.dlrm import dlrm
 
 US = 10**6
 TIMES = {
@@ -53,16 +56,44 @@ def test_parts_add_up_to_the_step() -> None:
 
 def test_eq_1() -> None:
     """forward = max(10, 20 + 11) + 5 + 30, backward = 70 + 6 + max(11 + 50, 15)."""
-    found = dlrm_parts.roofline(result().report, samples=512)
-    assert found.forward_ns == pytest.approx(66_000, rel=0.01)
-    assert found.backward_ns == pytest.approx(137_000, rel=0.01)
-    assert found.resources["compute"] == 136_000
-    assert found.resources["memory bandwidth of tables"] == 70_000
-    assert found.binding == "compute"
-    rates = found.as_dict()
-    assert rates["samples_per_second"] == pytest.approx(512 / 203e-6, rel=0.01)
-    allowed = rates["resources_samples_per_second"]
+    report = result().report
+    found = dlrm_parts.roofline(report, samples=512)
+    assert found["forward_ns"] == pytest.approx(66_000, rel=0.01)
+    assert found["backward_ns"] == pytest.approx(137_000, rel=0.01)
+    assert found["step_ns"] == found["forward_ns"] + found["backward_ns"]
+    assert found["reached"] == pytest.approx(found["step_ns"] / report["step_time_ns"])
+    needs = {each["name"]: each["time_ns"] for each in found["resources"]}
+    assert needs["compute"] == 136_000
+    assert needs["memory bandwidth of tables"] == 70_000
+    assert needs["all-to-all"] == pytest.approx(22_000, rel=0.01)
+    assert found["binding"] == "compute"
+    assert found["samples_per_second"] == pytest.approx(512 / 203e-6, rel=0.01)
+    allowed = {each["name"]: each["samples_per_second"] for each in found["resources"]}
     assert allowed["compute"] == pytest.approx(512 / 136e-6)
+
+
+def test_the_roofline_is_in_the_report() -> None:
+    """In the JSON and on the page; nothing of a workload that is not a recommendation model."""
+    found = arm.simulate(dlrm("dlrm-dcnv2", dp=8, elementwise=True), "dgx-a100")
+    roofline = json.loads(found.to_json())["roofline"]
+    assert roofline == found.report["roofline"] == dlrm_parts.of(found.report)
+    parts = roofline["parts"]
+    # Layers of the cross network belong to the interaction.
+    of_cross = sum(
+        row["total_ns"] / 8
+        for row in found.report["operations"]
+        if row["name"].startswith(("cross", "interaction")) and "forward" in row["name"]
+    )
+    assert parts["interaction_forward"] == pytest.approx(of_cross)
+    assert 0.5 < roofline["reached"] <= 1
+    assert roofline["samples"] == 8 * parse(load_model("dlrm-dcnv2")).local_batch
+    assert "Parts of the roofline" in found.html(what_if=False)
+    program = arm.workload.Program()
+    program.compute("top.0.forward", [], duration_ps=US)
+    two = arm.Platform.load("dgx-a100", npus=2)
+    other = arm.simulate(arm.Workload.listed("other", [program], [0, 0], {}), two)
+    assert json.loads(other.to_json())["roofline"] is None
+    assert "Roofline" not in other.html(what_if=False)
 
 
 def test_a_comparison_shows_both_side_by_side() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from armillary.model.roofline import StepParts
@@ -38,5 +40,5 @@ def test_parts_add_up_as_in_equation_1() -> None:
 def test_the_longer_of_what_runs_side_by_side_counts(
     part: str, forward: float, backward: float
 ) -> None:
-    parts = StepParts(**{**PARTS.as_dict(), part: 30})
+    parts = replace(PARTS, **{part: 30})
     assert (parts.forward, parts.backward) == (forward, backward)

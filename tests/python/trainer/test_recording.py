@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import armillary as arm
+from armillary.planner.roofline import roofline
+from armillary.report.quantity import time
 from armillary.workload.importer import import_traces
 
 pytest.importorskip("torch")
@@ -24,8 +26,15 @@ def test_a_recorded_run_is_imported_part_by_part(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "armillary.cli", "train", "dlrm-small", "--nproc", "2"]
     command += ["--batch", str(SAMPLES), "--steps", str(STEPS), "--eval-samples", "256"]
     command += ["--trace", str(trace), "--trace-steps", "3:8", "--json", str(result)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    said = json.loads(result.read_text())["trace"]
+    command += ["--platform", "dgx-a100"]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    written = json.loads(result.read_text())
+    said, bound = written["trace"], written["roofline"]
+    step = roofline("dlrm-small", "dgx-a100", dp=2, global_batch=SAMPLES, width=4)
+    assert bound["step_ns"] == pytest.approx(1e9 * step.total)
+    share = written["samples_per_second"] / bound["samples_per_second"]
+    assert bound["reached"] == pytest.approx(share)
+    assert f"dgx-a100: roofline {time(bound['step_ns'])}" in ran.stdout
     assert (said["first"], said["last"]) == (3, 8)
     assert said["step_seconds"] > 0 and said["recorded_step_seconds"] > 0
     found = import_traces([trace], step=5)
