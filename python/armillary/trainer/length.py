@@ -50,6 +50,12 @@ class Length:
         """The part of `whole` that is done: steps, or samples in batches."""
         return course.steps if self.steps is not None else course.samples / self.batch
 
+    def share(self, course: Course) -> float:
+        """The share of the run that is done, 0 to 1; 0 where its length is not known."""
+        if self.steps is not None:
+            return course.steps / self.steps
+        return course.samples / self.samples if self.samples else 0.0
+
     def is_reached(self, steps: int, samples: int) -> bool:
         """Whether a run with these steps and samples has ended."""
         if self.steps is not None:

@@ -356,7 +356,7 @@ def _report(
     report = trainer.cache_report() or {}
     caches = {f"cache_{name}": report[name] for name in _SHOWN if name in report}
     if progress is not None:
-        done = length.done(outcome) / length.whole if length.whole else 0.0
+        done = length.share(outcome)
         text = f"step {outcome.steps:,}: loss {scores.loss:.4f}, AUC {scores.auc:.4f}"
         progress(done, f"{text}, {rate:,.0f} samples/s")
     if write is not None:
