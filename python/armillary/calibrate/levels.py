@@ -10,14 +10,15 @@ ln value = ln centre + sum over the levels of a chain of departure[level, member
 The departures are the most probable ones (maximum a posteriori):
 
 ```text
-minimize  sum over sweeps w/B sum over bands mean |ln(predicted / measured)|
+minimize  sum over sweeps w sum over bands mean |ln(predicted / measured)| / B
           + sum over departures that are not 0 of (COST + |departure| / spread)
 ```
 
-The first part is a Laplace likelihood of errors with the scale `B`. The second is a
-spike-and-slab prior: a departure is exactly zero unless it pays for itself, and then it has a
-Laplace prior. So a member that was measured in one or two sweeps keeps its parent's values except
-where the sweeps insist. Values stay within bounds of physics.
+The first part is a Laplace likelihood of errors with the scale `B` of a size band (`SCALES`): what
+sources differ by that measured the same machine. The second is a spike-and-slab prior: a departure
+is exactly zero unless it pays for itself, and then it has a Laplace prior. So a member that was
+measured in one or two sweeps keeps its parent's values except where the sweeps insist. Values stay
+within bounds of physics.
 
 A departure of a level that only one of its members bears out, because no sweep of another member
 depends on the parameter, may as well be that member's own. It is divided between the two in
@@ -44,8 +45,10 @@ from itertools import pairwise
 
 from .case import Case
 
-SCALE = 0.1
-"""Error of a size band that counts as one: `B`."""
+SCALES = (0.2, 0.1, 0.05)
+"""Error that counts as one in each size band, up to 64 KiB, to 16 MiB and above: `B`. Sources that
+measured the same machine differ by 24, 17 and 7 % (docs/reference/accuracy.md), each by about half
+of that from what they have in common."""
 BAND_WEIGHT = 3.0
 """Independent measurements that a size band of a sweep is worth."""
 COST = 1.0
@@ -103,6 +106,8 @@ class Levels:
     """Factor of each level on the spread of its departures."""
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Departures that several parameters share, such as all latencies of a network."""
+    given: Mapping[Variable, float] = field(default_factory=dict)
+    """Departures that are known and not fitted: what makers state. A chain may begin with one."""
     departures: dict[Variable, float] = field(default_factory=dict)
     parts: dict[Variable, Variable] = field(default_factory=dict)
     """Departures that are only a part of another one, which was divided."""
@@ -149,13 +154,17 @@ class Levels:
     def value(self, key: str, chain: Iterable[Member], hosts: bool = False) -> float:
         """A parameter of a machine with these levels: us, or a part."""
         prior = self.priors[key]
-        log = math.log(prior.centre) + sum(
-            self.departures.get((*member, name), 0.0)
+        variables = [
+            (*member, name)
             for member in chain
             if hosts or member[0] != HOST
             for name in self._names(key)
-        )
+        ]
+        log = math.log(prior.centre) + sum(map(self._departure, variables))
         return min(max(math.exp(log), prior.low), prior.high)
+
+    def _departure(self, variable: Variable) -> float:
+        return self.departures.get(variable, self.given.get(variable, 0.0))
 
     def values(self, observed: Observed, hosts: bool = False) -> dict[str, float]:
         """All parameters of a machine by key."""
@@ -182,7 +191,12 @@ class Levels:
 
     def fit(self, moving: Iterable[Variable] | None = None) -> Levels:
         """Finds the departures; of those that `moving` names, if it is given. Returns itself."""
-        wanted = self._users if moving is None else [v for v in moving if v in self._users]
+        known = {variable[:2] for variable in self.given}
+        wanted = [
+            variable
+            for variable in (self._users if moving is None else moving)
+            if variable in self._users and variable[:2] not in known
+        ]
         for _ in range(_PASSES):
             if sum(self._improve(variable) for variable in wanted) < _ENOUGH:
                 break
@@ -317,7 +331,7 @@ class Levels:
 
     def _values(self, at: int) -> dict[str, float]:
         """All parameters of a sweep's machine with its host."""
-        had = self.departures
+        had = {**self.given, **self.departures}
         return {
             key: min(
                 max(prior.centre * math.exp(sum(had[v] for v in summed if v in had)), prior.low),
@@ -332,8 +346,8 @@ class Levels:
         made = each.case.times(self._values(at))
         for band, ours, theirs in zip(each.bands, made, self._logs[at], strict=True):
             bands.setdefault(band, []).append(abs(math.log(ours) - theirs))
-        means = sum(sum(logs) / len(logs) for logs in bands.values())
-        return self._weights[at] * BAND_WEIGHT * means / SCALE
+        means = sum(sum(logs) / len(logs) / SCALES[band] for band, logs in bands.items())
+        return self._weights[at] * BAND_WEIGHT * means
 
     def measurements(self, variable: Variable) -> int:
         """How many measured points constrain a departure: their times depend on it."""

@@ -154,3 +154,22 @@ def test_only_points_that_depend_on_a_parameter_constrain_it() -> None:
     assert 0 < count < len(SIZES)
     assert levels.measurements(variable) == count
     assert levels.measurements(("all", "all", "node.efficiency")) < len(SIZES)
+
+
+def test_what_is_stated_is_not_fitted_and_begins_a_chain() -> None:
+    truth = {"call_overhead": 40.0}
+    sweeps = [made(f"m{at}", truth) for at in range(3)]
+    stated = {("stated", "maker", "call_overhead"): math.log(40 / 10)}
+    chain = (("stated", "maker"), ("machine", "m0"))
+    known = [
+        Observed(each.case, each.source, each.machine, {"call_overhead": chain}, each.bands)
+        for each in sweeps
+    ]
+    levels = Levels(known, PRIORS, SPREADS, given=stated).fit()
+    assert not levels.departures
+    assert levels.value("call_overhead", chain) == pytest.approx(40)
+    # what is stated wrongly is corrected below it
+    wrong = {("stated", "maker", "call_overhead"): math.log(120 / 10)}
+    levels = Levels(known, PRIORS, SPREADS, given=wrong).fit()
+    assert set(levels.departures) == {("machine", "m0", "call_overhead")}
+    assert levels.value("call_overhead", chain) == pytest.approx(40, rel=0.05)
