@@ -57,6 +57,7 @@ KINDS = {
     "TCP": _kind("tcp", "H100", "a3mega-16n"),
     "Slingshot": _kind("slingshot", "A100", "polaris-a100-540n"),
 }
+KIND_LEVELS = ("all", "stated", "network")
 BLACKWELL = Machine("B200", "", False)
 CDNA3 = Machine("MI300X", "", False)
 PARTS = [
@@ -90,6 +91,7 @@ CLUSTERS = [
         ("cloud", "a3high-16n", "H100", None),
         ("cloud", "coreweave-a100-16n", "A100", None),
         ("sites", "alps-16n", "GH200", None),
+        ("sites", "kestrel-132n", "H100", None),
         ("sites", "polaris-a100-540n", "A100", None),
         ("sites", "polaris-a100-540n-nccl2.18", "A100", POLARIS),
         ("sites", "polaris-a100-540n-env5", "A100", POLARIS),
@@ -177,7 +179,7 @@ def kind(full: Levels, machine: Machine) -> dict[str, str]:
     found = {}
     for key in PRIORS:
         if key.startswith("network") and not ("inline" in key and machine.network != "Slingshot"):
-            chain = [each for each in machine.chain(key) if each[0] in ("all", "network")]
+            chain = [each for each in machine.chain(key) if each[0] in KIND_LEVELS]
             unit = " us" if "latency" in key else ""
             found[key] = f"{full.value(key, chain):.3g}{unit}"
     return found
@@ -192,7 +194,7 @@ def save(full: Levels, file: File) -> None:
     if file in CLUSTERS:
         machine = file.machine
         inherited = values(full, Machine(machine.gpu, "", False), ("call_overhead", "node"))
-        inherited |= kind(full, machine)
+        inherited |= kind(full, KINDS[machine.network].machine)
     if file.inherits is not None:
         inherited |= values(full, file.inherits, file.rooms)
     text = path.read_text(encoding="utf-8") if path.exists() else ""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from ..calibrate import Case, MeasuredTable
 from ..calibrate.case import parameters
-from ..calibrate.levels import HOST, Levels, Member, Observed, Prior
+from ..calibrate.levels import HOST, Levels, Member, Observed, Prior, Variable
 from ..platform import Platform
 from ..uncertainty import Residual
 from ..uncertainty.collectives import KIND, MACHINE, NEITHER, Place, generation, network
@@ -46,12 +46,12 @@ PRIORS: Mapping[str, Prior] = {
     "nvls.latency": Prior(50.0, 0.4, 20.0, 150.0),
     "nvls.ramp_latency": Prior(2.0, 0.7, 0.1, 30.0),
     "network.efficiency": Prior(0.88, 0.1, 0.4, 0.98),
-    "network.step_latency[0]": Prior(4.0, 0.5, 1.0, 40.0),
-    "network.step_latency[1]": Prior(8.0, 0.5, 1.0, 100.0),
-    "network.step_latency[2]": Prior(14.0, 0.5, 1.0, 150.0),
-    "network.tree_level_latency[0]": Prior(5.0, 0.5, 0.8, 40.0),
-    "network.tree_level_latency[1]": Prior(8.5, 0.5, 0.8, 100.0),
-    "network.tree_level_latency[2]": Prior(14.0, 0.5, 0.8, 150.0),
+    "network.step_latency[0]": Prior(4.0, 0.5, 1.35, 40.0),
+    "network.step_latency[1]": Prior(8.0, 0.5, 2.0, 100.0),
+    "network.step_latency[2]": Prior(14.0, 0.5, 7.0, 150.0),
+    "network.tree_level_latency[0]": Prior(5.0, 0.5, 2.5, 40.0),
+    "network.tree_level_latency[1]": Prior(8.5, 0.5, 4.25, 100.0),
+    "network.tree_level_latency[2]": Prior(14.0, 0.5, 7.0, 150.0),
     "network.ll_efficiency[0]": Prior(0.06, 0.5, 0.01, 0.5),
     "network.ll_efficiency[1]": Prior(0.8, 0.3, 0.1, 0.9375),
     "network.tree_efficiency": Prior(0.9, 0.1, 0.3, 1.0),
@@ -63,7 +63,8 @@ PRIORS: Mapping[str, Prior] = {
 }
 """Centres of steps and levels are NCCL's own constants (NVIDIA/nccl@5067397c src/graph/tuning.cc
 line 149), rounded up between nodes. Half of what LL sends is flags, and a sixteenth of LL128:
-bounds of their parts. Upper bounds of steps are about ten times NCCL's constants."""
+bounds of their parts. Lower bounds of steps between nodes are half of NCCL's constants, upper
+bounds about ten times them."""
 
 SPREADS: Mapping[str, float] = {
     "all": 1.0,
@@ -79,6 +80,27 @@ SPREADS: Mapping[str, float] = {
 _LATENCIES = tuple(
     f"network.{kind}_latency[{at}]" for kind in ("step", "tree_level") for at in range(3)
 )
+STATED_LATENCY: Mapping[str, float] = {"EFA": 20.0, "p4d-16n": 75.0}
+"""Latency of a step between nodes that the maker of a network's plugin states, by kind of network
+or preset, us. p5 and its successors: the plugin's own model of all-reduces, which has the form of
+ours (aws/aws-ofi-nccl@39397b33 src/tuner/nccl_ofi_model.cpp). p4d: the latency that the plugin
+reports to NCCL (@01666ece src/platform-aws.cpp)."""
+_COMPLETION = 3.0
+"""What a step takes longer with Simple there, us."""
+_STATED = "stated"
+"""The level of what is stated. Chains that begin with it depart from nothing above it."""
+
+
+def stated() -> Mapping[Variable, float]:
+    """What is stated, as departures from the centres of priors."""
+    return {
+        (_STATED, member, key): math.log(us + (_COMPLETION if "[2]" in key else 0.0))
+        - math.log(PRIORS[key].centre)
+        for member, us in STATED_LATENCY.items()
+        for key in _LATENCIES
+    }
+
+
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "network latencies": _LATENCIES,
     "network latencies of LL128 and Simple": tuple(k for k in _LATENCIES if "[0]" not in k),
@@ -129,7 +151,11 @@ class Machine:
 
     def chain(self, key: str) -> tuple[Member, ...]:
         """The levels of a parameter."""
-        return tuple(self._chain(key.partition(".")[0]))
+        found = tuple(self._chain(key.partition(".")[0]))
+        known = [each for each in (self.preset, self.network) if each in STATED_LATENCY]
+        if known and key in _LATENCIES:
+            return ((_STATED, known[0]), *found[1:])
+        return found
 
     def _chain(self, room: str) -> Iterator[Member]:
         yield "all", "all"
@@ -161,7 +187,7 @@ def machine(sweep: MeasuredSweep) -> Machine:
 
 def source(sweep: MeasuredSweep) -> str:
     """The repository or page that a sweep was published in."""
-    return sweep.source.split("@")[0].split(" ")[0]
+    return sweep.repository
 
 
 def keys(platform: Platform) -> list[str]:
@@ -194,7 +220,7 @@ def observed(sweep: MeasuredSweep) -> Observed:
 
 def fitted(chosen: Iterable[Observed]) -> Levels:
     """A fit to these sweeps."""
-    return Levels(tuple(chosen), PRIORS, SPREADS, GROUPS).fit()
+    return Levels(tuple(chosen), PRIORS, SPREADS, GROUPS, stated()).fit()
 
 
 def chosen() -> Sequence[MeasuredSweep]:
@@ -216,7 +242,7 @@ def without(full: Levels, left: str) -> Levels:
         for variable, value in full.departures.items()
         if full.say(variable, left) < _SAY
     }
-    levels = Levels(kept, PRIORS, SPREADS, GROUPS)
+    levels = Levels(kept, PRIORS, SPREADS, GROUPS, stated())
     return levels.begin(begin).fit(full.touched(left))
 
 

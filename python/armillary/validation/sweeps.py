@@ -64,6 +64,11 @@ class MeasuredSweep:
         return Platform.load(self.fabric, dict(self.fabric_settings))
 
     @property
+    def repository(self) -> str:
+        """The repository or page that published it."""
+        return self.source.split("@")[0].split(" ")[0]
+
+    @property
     def fair(self) -> bool:
         """Whether its times were printed by those who measured, not read off a figure."""
         return self.grade in "AB"

@@ -60,6 +60,11 @@ def of(**hardware: object) -> machines.Machine | machines.Left:
         ),
         ({"gpus": 16, "nodes": 2, "fabric": "AWS EFA v2"}, "p5-16n", {"npus": 16}),
         (
+            {"gpus": 64, "nodes": 16, "gpus_per_node": 4, "system": "NREL Kestrel"},
+            "kestrel-132n",
+            {"npus": 64},
+        ),
+        (
             {"gpu": "GB200", "gpus": 192, "nodes": 48, "gpus_per_node": 4},
             "gb200-nvl72-8r",
             {"npus": 192, "topology": "Switch(64)_Switch(3)"},
@@ -77,6 +82,21 @@ def test_a_machine_is_a_preset(
     found = of(**hardware)
     assert isinstance(found, machines.Machine)
     assert (found.preset, found.settings) == (preset, settings)
+
+
+@pytest.mark.parametrize(
+    ("tests", "gap"),
+    [
+        ("all_reduce_perf -b 8 -e 16G -f 2 -g 1", None),
+        ("nccl-tests -b 1 -e 8G -f 2 -g 8 -c 0", "32 us"),
+        ("rccl-tests -g 4, one process, docker", "16 us"),
+        ("200 iters, one process", "32 us"),
+    ],
+)
+def test_a_process_starts_the_calls_of_its_gpus_in_turn(tests: str, gap: str | None) -> None:
+    found = machines.of_sweep({**SWEEP, "software": {"tests": tests}})
+    assert isinstance(found, machines.Machine)
+    assert found.settings.get("library.min_call_interval") == gap
 
 
 @pytest.mark.parametrize(
