@@ -87,7 +87,7 @@ def _summary(values: dict[str, tuple[int, float]]) -> Iterator[str]:
         )
         yield (
             f"- {words} of sources that no fit has seen, up to 64 KiB / to 16 MiB / above: "
-            f"{every} % on average, {known} % without Slingshot, which one cluster measured."
+            f"{every} % on average, {known} % without Slingshot, mostly one source."
         )
     steps, most = values[f"{STEPS}: median error"], values[f"{STEPS}: 90th percentile"]
     memory = [values[f"{what}: median error"][1] for what in ("Megatron-LM", OURS, SHARDED)]

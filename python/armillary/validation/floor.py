@@ -68,6 +68,41 @@ def repeated(sweeps: Sequence[MeasuredSweep]) -> list[Error]:
     ]
 
 
+def other_sources(sweeps: Sequence[MeasuredSweep]) -> list[Error]:
+    """A sweep from what other sources measured on the same machine: the same collective, GPUs and
+    preset. At each size that is within theirs, the mean of the logarithms of their times. No model
+    that knows a machine from others can be expected to do better."""
+    same: dict[tuple[object, ...], list[MeasuredSweep]] = {}
+    for sweep in sweeps:
+        same.setdefault((sweep.collective, sweep.preset, sweep.settings), []).append(sweep)
+    return [
+        error
+        for group in same.values()
+        for sweep in group
+        for error in _from_others(sweep, [each for each in group if _other(each, sweep)])
+    ]
+
+
+def _other(one: MeasuredSweep, other: MeasuredSweep) -> bool:
+    return one.repository != other.repository
+
+
+def _from_others(sweep: MeasuredSweep, others: Sequence[MeasuredSweep]) -> list[Error]:
+    """By band; nothing where no other sweep has sizes around."""
+    found = []
+    for size, us in sweep.points:
+        near = [each for each in others if _within(each.points, size)]
+        if near:
+            logs = [math.log(line(each.points, size)) for each in near]
+            found.append((size, abs(sum(logs) / len(logs) - math.log(us))))
+    return by_band(sweep, iter(found))
+
+
+def _within(points: Points, size: int) -> bool:
+    sizes = sorted({each for each, _ in points})
+    return len(sizes) > 1 and sizes[0] <= size <= sizes[-1]
+
+
 def _differences(one: MeasuredSweep, other: MeasuredSweep) -> list[Error]:
     times = dict(other.points)
     return by_band(

@@ -3,18 +3,21 @@
 Every source (a repository or page that published sweeps) is left out once, all libraries are fitted
 to the others level by level, and its sweeps are predicted (`levels`). The residuals ship with the
 package (`uncertainty/data/collectives.json`), because intervals are made of them; these rows are
-read off them. An error is the mean `|ln(ours / measured)|` of a sweep in a size band, as
-everywhere. A coverage is the part of the measured points within intervals that the other sources
-give."""
+read off them. Next to them: how well a source is predicted by the times that other sources measured
+on the same machine, without a model (`floor`). An error is the mean `|ln(ours / measured)|` of a
+sweep in a size band, as everywhere. A coverage is the part of the measured points within intervals
+that the other sources give."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from ..study import StudyRow, limit
 from ..uncertainty import LEVEL, Residual, of
-from .sweeps import BANDS, percent
+from . import floor
+from .sweeps import BANDS, SEND, percent, sweeps
 
 REDUCED = (25.0, 20.0, 8.0)
 """What an all-reduce of a source that was left out may be off by in each band, percent."""
@@ -26,13 +29,13 @@ _SURE = 100
 
 def rows() -> list[StudyRow]:
     """Errors by collective and band, with and without Slingshot, by source and by GPU, then
-    coverages. Slingshot was measured on one cluster but for one sweep, so that nothing is left to
-    learn it from."""
+    coverages. Most sweeps over Slingshot are of one source, in several setups."""
     found = of("collectives").residuals
     others = [each for each in found if each.labels["network"] != "Slingshot"]
     return [
         *_by_band(found, "source left out"),
         *_by_band(others, "source left out, all but Slingshot"),
+        *_floors(),
         *_by(found, "source"),
         *_by(found, "GPU"),
         *_coverages(),
@@ -50,6 +53,34 @@ def _by_band(found: Sequence[Residual], words: str) -> Iterator[StudyRow]:
                 and (each.labels["operation"] == "all_reduce") is reduced
             ]
             yield from _row(f"{words}: {kind}, {size}", chosen, most[at])
+
+
+def _floors() -> Iterator[StudyRow]:
+    """The same where another source measured the same machine, predicted from its measurements."""
+    found = floor.other_sources(
+        [each for each in sweeps() if each.fair and each.collective != SEND]
+    )
+    for reduced, kind in ((True, "all_reduce"), (False, "other collectives")):
+        for at, size in enumerate(BANDS):
+            chosen = [
+                each
+                for each in found
+                if each.band == at and (each.sweep.collective == "all_reduce") is reduced
+            ]
+            if chosen:
+                mean = percent(sum(each.log for each in chosen) / len(chosen))
+                ordered = sorted(each.log for each in chosen)
+                sources = len({each.sweep.repository for each in chosen})
+                yield StudyRow(
+                    f"from other sources' times on the same machine: {kind}, {size}"
+                    f" ({len(chosen)})",
+                    "analytical",
+                    limit(None, "<"),
+                    mean,
+                    "%",
+                    f"no model; {sources} sources; half of them up to "
+                    f"{percent(ordered[(len(ordered) - 1) // 2]):.0f} %",
+                )
 
 
 def _by(found: Sequence[Residual], what: str) -> Iterator[StudyRow]:
@@ -72,6 +103,13 @@ def _row(setup: str, chosen: Sequence[Residual], most: float | None) -> Iterator
         f"half of them up to {percent(ordered[(len(ordered) - 1) // 2]):.0f} %; "
         f"worst: {worst.name}, {percent(errors[id(worst)]):.0f} %"
     )
+    parts = Counter[str]()
+    for each in chosen:
+        parts[each.source] += errors[id(each)]
+    if len(parts) > 1:
+        source, part = parts.most_common(1)[0]
+        count = sum(each.source == source for each in chosen)
+        why += f"; {100 * part / sum(ordered):.0f} % of the error is in {count} sweeps of {source}"
     mean = percent(sum(ordered) / len(ordered))
     yield StudyRow(f"{setup} ({len(chosen)})", "analytical", limit(most, "<"), mean, "%", why)
 
