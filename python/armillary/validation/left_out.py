@@ -11,7 +11,6 @@ that the other sources give."""
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from ..study import StudyRow, limit
@@ -103,11 +102,11 @@ def _row(setup: str, chosen: Sequence[Residual], most: float | None) -> Iterator
         f"half of them up to {percent(ordered[(len(ordered) - 1) // 2]):.0f} %; "
         f"worst: {worst.name}, {percent(errors[id(worst)]):.0f} %"
     )
-    parts = Counter[str]()
+    parts: dict[str, float] = {}
     for each in chosen:
-        parts[each.source] += errors[id(each)]
+        parts[each.source] = parts.get(each.source, 0.0) + errors[id(each)]
     if len(parts) > 1:
-        source, part = parts.most_common(1)[0]
+        source, part = max(parts.items(), key=lambda item: item[1])
         count = sum(each.source == source for each in chosen)
         why += f"; {100 * part / sum(ordered):.0f} % of the error is in {count} sweeps of {source}"
     mean = percent(sum(ordered) / len(ordered))
