@@ -6,8 +6,10 @@ import importlib.util
 import json as json_text
 import os
 import sys
+import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -395,21 +397,32 @@ def _roofline(settings: Settings, platform: str) -> Bound:
         known = ", ".join(_ROOFLINE_OPTIMIZERS)
         raise InputError([Problem("", "--platform, --optimizer", said, known)])
     target = Platform.load(platform, npus=settings.nproc)
-    sharding = {} if settings.plan is None else {"plan": settings.plan}
-    step = roofline(
-        settings.model,
-        target,
-        dp=settings.nproc,
-        global_batch=settings.batch,
-        width=_WIDTHS[settings.precision],
-        gradient_width=4,
-        embedding_width=_WIDTHS[settings.table_precision],
-        messages=settings.messages or "forward=fp32",
-        optimizer=_ROOFLINE_OPTIMIZERS[settings.optimizer],
-        cache=settings.cache_bytes or None,
-        **sharding,
-    )
+    given: dict[str, object] = {
+        "dp": settings.nproc,
+        "global_batch": settings.batch,
+        "width": _WIDTHS[settings.precision],
+        "gradient_width": 4,
+        "embedding_width": _WIDTHS[settings.table_precision],
+        "messages": settings.messages or "forward=fp32",
+        "optimizer": _ROOFLINE_OPTIMIZERS[settings.optimizer],
+    }
+    with ExitStack() as stack:
+        if settings.plan is not None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            given["plan"] = _in_memory(settings.plan, folder)
+        step = roofline(settings.model, target, **given)
     return target.name, step.scaled(1e9)
+
+
+def _in_memory(plan: str, folder: str) -> str:
+    """A plan with all tables in the memory of the processes: Eq. 1 has no slower memory."""
+    from ..model.sharding_plan_file import read_plan, write_plan
+
+    found = read_plan(plan)
+    tables = tuple(replace(each, tier="device") for each in found.tables)
+    path = str(Path(folder) / "plan.json")
+    write_plan(replace(found, tables=tables), path)
+    return path
 
 
 def _run(

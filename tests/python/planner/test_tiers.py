@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import armillary as arm
+from armillary.cli import train
 from armillary.model.dlrm import EmbeddingTable
 from armillary.model.sharding_plan_file import read_plan
 from armillary.planner.costs import Sizes, hosted, platform_rates, ways
+from armillary.trainer.settings import Settings
 
 TABLES, ROWS, DIM = 8, 1_000_000, 32
 BYTES = ROWS * (4 * DIM + 4)
@@ -59,6 +61,12 @@ def test_what_hosts_cannot_hold_goes_to_the_disk(tmp_path: Path) -> None:
     assert max(slower) < TABLES - 1
     found.write(tmp_path / "plan.yml")
     assert read_plan(tmp_path / "plan.yml").tables == found.sharding.tables
+    # The roofline of a training with this plan has no slower memory.
+    settings = Settings(name, nproc=2, batch=256, plan=str(tmp_path / "plan.yml"))
+    where = tmp_path / "here.yml"
+    where.write_text(platform("200 MB").to_yaml())
+    _, bound = train._roofline(settings, str(where))
+    assert bound.lookup > 0 and bound.total > bound.lookup
     roomy = arm.plan(name, platform("1 GB"), cache=cache)
     assert roomy.on_disk == 0 < roomy.on_hosts
     assert roomy.highest < found.highest
