@@ -45,7 +45,7 @@ class Bags(NamedTuple):
         return self.lengths, self.indices, self.weights
 
     def batch(self, features: int) -> SparseBatch:
-        """The same as a batch of so many features."""
+        """The same as a batch; `features` is their number."""
         return SparseBatch(self.lengths.view(features, self.samples), self.indices, self.weights)
 
     @property

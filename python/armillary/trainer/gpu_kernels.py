@@ -62,8 +62,8 @@ SGD, ADAGRAD, ROW_WISE_ADAGRAD, ADAM, LAMB = (tl.constexpr(rule) for rule in ran
 """Rules of optimizers."""
 
 NO_SUMS, GIVEN_SUMS, TAKE_CLIP, TAKE_RULE = (tl.constexpr(use) for use in range(4))
-"""What an update does with sums over rows of which tables have some columns: there are none; it
-uses those over whole rows; it only adds up its own columns, for clipping or for the rule."""
+"""What an update does with sums over rows, where tables have some of their columns. There are none.
+It uses those over whole rows. It only adds up its own columns, for clipping or for the rule."""
 SUMS = tl.constexpr(3)
 """Sums of a row: of squares of the gradient for clipping, and two for the rule."""
 
