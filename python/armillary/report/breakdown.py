@@ -117,13 +117,13 @@ def _alike(
 
 
 def _joined(ranks: Sequence[str]) -> str:
-    """Lists of ranks as one: `0-7` and `8-15` are `0-15`."""
+    """Lists of ranks as one: `0-7` and `8` are `0-8`."""
     found: list[str] = []
     for part in ranks:
-        before = re.fullmatch(r"(\d+)-(\d+)", found[-1]) if found else None
-        after = re.fullmatch(r"(\d+)-(\d+)", part)
-        if before and after and int(before[2]) + 1 == int(after[1]):
-            found[-1] = f"{before[1]}-{after[2]}"
+        before = re.fullmatch(r"(\d+)(?:-(\d+))?", found[-1]) if found else None
+        after = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if before and after and int(before[2] or before[1]) + 1 == int(after[1]):
+            found[-1] = f"{before[1]}-{after[2] or after[1]}"
         else:
             found.append(part)
     return ",".join(found)

@@ -179,7 +179,7 @@ def _summary(run: DlrmRun, programs: Sequence[Program]) -> Summary:
             if len(kinds) == 1
             else f"node {index}"
             if run.placement.node and not run.placement.mixed
-            else f"shards {index}"
+            else f"shard set {index}"
         )
         classes.append(
             RankClass(

@@ -116,6 +116,7 @@ def spans(names: Sequence[str]) -> str:
 
 
 def _span(stem: str, numbers: Sequence[int]) -> str:
+    numbers = list(dict.fromkeys(numbers))
     if len(numbers) == 1:
         return f"{stem} {numbers[0]}"
     runs: list[list[int]] = []

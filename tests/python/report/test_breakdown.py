@@ -86,6 +86,15 @@ def test_classes_that_print_the_same_take_one_line(report: Report) -> None:
     assert row.split()[3] == "112"
 
 
+def test_classes_of_one_name_and_single_ranks_are_joined(report: Report) -> None:
+    first = report["classes"][0]
+    report["classes"] = [
+        {**first, "label": f"stage {stage}", "ranks": ranks, "count": 1}
+        for stage, ranks in [(0, "0"), (0, "1-2"), (0, "3"), (2, "5")]
+    ]
+    assert "  stages 0, 2 (0-3,5)  " in drawn(report, 120)
+
+
 def test_names_are_not_read_as_markup(report: Report) -> None:
     report["operations"][0]["name"] = "[red]x[/red] :smile:"
     assert "[red]x[/red] :smile:" in drawn(report, 120)
