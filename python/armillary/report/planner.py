@@ -86,7 +86,7 @@ def _lead(data: Data) -> str:
     ranks = counted(data["ranks"], "rank")
     nodes = f"{data['ranks_per_node']} to a node"
     away = "".join(
-        f" {name}: {data[count]:,}, up to {max(data[bytes_]):,} bytes of a rank."
+        f" {name}: {data[count]:,}, up to {size(max(data[bytes_]))} of a rank."
         for name, count, bytes_ in (
             ("On hosts", "on_hosts", "host_bytes"),
             ("On disk", "on_disk", "disk_bytes"),
