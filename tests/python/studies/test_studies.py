@@ -117,7 +117,16 @@ QUICK = [
 ]
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Next to other tests of these studies, which have run the same packets.
+        pytest.param(name, marks=pytest.mark.xdist_group("packets"))
+        if name.startswith(("packet-", "dlrm-"))
+        else name
+        for name in QUICK
+    ],
+)
 def test_every_row_has_a_source(name: str) -> None:
     """A number that the study itself computes is never called the paper's: what has no number has
     a figure or nothing as its source, and a margin is that of a claim."""
