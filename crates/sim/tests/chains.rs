@@ -21,7 +21,7 @@ fn rows(report: &Report) -> &[Collective] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn terms_sum_to_the_duration(platform in platform(), steps in steps(), fold in any::<bool>()) {

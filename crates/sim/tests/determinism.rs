@@ -53,7 +53,7 @@ fn difference(left: &str, right: &str) -> Option<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn folded_runs_give_the_same_bytes(platform in platform(), steps in steps()) {

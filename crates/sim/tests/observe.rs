@@ -28,7 +28,7 @@ fn mean(report: &Report, bins: &[f64]) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn parts_sum_to_the_whole(platform in platform(), steps in steps(), fold in any::<bool>()) {
