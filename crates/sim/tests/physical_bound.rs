@@ -15,7 +15,7 @@ use sim::{BackendKind, Config, Source, Watch, run};
 use topology::{Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph};
 use units::{Bandwidth, Bytes, Span};
 
-const CASES: u64 = 500;
+const CASES: u64 = 250;
 const PS_PER_S: u128 = 1_000_000_000_000;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): the cases are the same on every machine.
@@ -205,7 +205,7 @@ fn no_backend_is_faster_than_the_network() {
             tight += case.check(|| collective(kind, bytes, npus));
         }
     }
-    assert!(tight > 250, "only {tight} runs came within a tenth of their bound: it is too loose");
+    assert!(tight > 125, "only {tight} runs came within a tenth of their bound: it is too loose");
 }
 
 /// Two random groups of at least two NPUs each, of one size, that share none.
@@ -265,5 +265,5 @@ fn no_group_is_faster_than_the_network() {
             tight += case.check(|| built::workload(&programs, &groups));
         }
     }
-    assert!(tight > 50, "only {tight} runs came within a tenth of their bound: it is too loose");
+    assert!(tight > 25, "only {tight} runs came within a tenth of their bound: it is too loose");
 }
