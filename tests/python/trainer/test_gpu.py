@@ -87,7 +87,7 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
                 **{flag: (rule + place) % 2 == 0 for place, flag in enumerate(FLAGS)},
             },
         )
-        # Sums over rows of which tables have some columns: without, given, and taken.
+        # Sums over rows, where tables have some of their columns: without, given, and taken.
         for rule, use in [*((rule, 0) for rule in range(5)), (2, 1), (2, 2), (2, 3), (4, 1), (4, 3)]
     ),
     ("weight_gradients", {"VECTORS": 8, "KIND": 0}),
