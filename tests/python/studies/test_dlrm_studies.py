@@ -50,6 +50,7 @@ def test_over_tcp_the_hierarchical_system_is_as_in_the_paper() -> None:
     for run in (shallow, crowded):
         assert run.timeouts > 0
         assert run.computed > 5 * deep.computed
+    assert loop("hierOpt100", "packet", 64_000_000).computed == deep.computed
 
 
 def test_studies_draw_their_shares_next_to_the_papers() -> None:
