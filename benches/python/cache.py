@@ -41,6 +41,7 @@ from armillary.trainer.batch import SparseBatch
 from armillary.trainer.caching import Caching
 from armillary.trainer.embedding import EmbeddingCollection
 from armillary.trainer.optimizers import RowWiseAdaGrad
+from armillary.trainer.process import prepare_process
 from armillary.trainer.tables import Feature, Table
 
 WAYS = ("memory", "cache", "cache without prefetch", "mapped file")
@@ -146,7 +147,7 @@ def map_tables(made: EmbeddingCollection, folder: Path) -> None:
 def serve(shape: Shape, way: str, folder: Path, steps: int) -> None:
     """Warms up one way, then takes `steps` steps for each line of the standard input. Writes the
     milliseconds of a step, and what the cache or the operating system did in one."""
-    torch.set_num_threads(1)
+    prepare_process(1)
     batches = Batches(shape)
     made = collection(shape, way, folder)
     width = shape.tables * shape.dim

@@ -29,7 +29,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
@@ -40,6 +39,7 @@ from armillary.trainer.checkpoint.saver import Saver
 from armillary.trainer.checkpoint.shards import shards_of, stored_tables
 from armillary.trainer.data import open_data
 from armillary.trainer.loop import Trainer
+from armillary.trainer.process import prepare_process
 from armillary.trainer.settings import Settings
 from armillary.trainer.world import World, joined
 
@@ -147,7 +147,7 @@ def main() -> None:
     asked.add_argument("--rounds", type=int, default=3)
     asked.add_argument("--ways", help="only these, such as whole,dcp")
     given = asked.parse_args()
-    torch.set_num_threads(1)
+    prepare_process(1)
     with joined(timeout=60.0) as world:
         turns(world, given.folder, given.rounds, (given.ways or "").split(","))
 

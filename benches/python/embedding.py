@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from armillary.trainer.batch import SparseBatch
 from armillary.trainer.embedding import EmbeddingCollection
 from armillary.trainer.optimizers import Optimizer, RowWiseAdaGrad, Sgd
+from armillary.trainer.process import prepare_process
 from armillary.trainer.tables import DType, Feature, Table
 
 Step = Callable[[torch.Tensor, torch.Tensor], None]
@@ -244,7 +245,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    prepare_process(options.threads)
     kind = "CPU ms" if options.threads == 1 else "wall ms, least"
     print(
         f"torch {torch.__version__}, {options.threads} threads, {kind}, load {os.getloadavg()[0]}"

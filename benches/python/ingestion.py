@@ -107,8 +107,9 @@ def to_parquet(path: Path, parquet: Path) -> None:
 
 def steps(folder: Path, model: str, batch: int, rounds: int, count: int) -> None:
     """Prints the time of a step with data from memory and from files; of the slowest process."""
-    from armillary.trainer.loop import Trainer, use_threads
+    from armillary.trainer.loop import Trainer
     from armillary.trainer.pipeline import windows
+    from armillary.trainer.process import prepare_process
 
     facts = parse(load_model(model))
     with joined(60) as world:
@@ -122,7 +123,7 @@ def steps(folder: Path, model: str, batch: int, rounds: int, count: int) -> None
         settings = Settings(
             model, nproc=world.size, batch=batch, data=str(folder / "data"), threads=1
         )
-        use_threads(settings)
+        prepare_process(settings.threads)
         trainer = Trainer(settings, facts, world)
         ways = dict(sources(settings, facts, path, world))
         found: dict[str, list[tuple[float, float]]] = {}

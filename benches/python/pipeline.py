@@ -16,13 +16,13 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import torch
 from train_speed import batches
 
 from armillary.model import load_model
 from armillary.model.dlrm import parse
 from armillary.trainer.data.samples import Part
 from armillary.trainer.loop import Trainer
+from armillary.trainer.process import prepare_process
 from armillary.trainer.settings import Settings
 from armillary.trainer.world import World, joined
 
@@ -51,7 +51,7 @@ def main() -> None:
     asked.add_argument("--turns", type=int, default=20, help="turns of each trainer")
     asked.add_argument("--plan")
     given = asked.parse_args()
-    torch.set_num_threads(1)
+    prepare_process(1)
     facts = parse(load_model(given.model))
     with joined(60) as world:
         base = Settings(

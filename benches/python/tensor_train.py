@@ -20,13 +20,14 @@ from armillary.model.dlrm import parse
 from armillary.trainer import loop
 from armillary.trainer.build import ratios
 from armillary.trainer.data import open_data
+from armillary.trainer.process import prepare_process
 from armillary.trainer.settings import Settings
 from armillary.trainer.world import World
 
 
 def run(settings: Settings) -> str:
     """What a run needs and reaches, as a line of the table."""
-    loop.use_threads(settings)
+    prepare_process(settings.threads)
     facts = parse(load_model(settings.model))
     source, held_out = open_data(settings, facts)
     trainer = loop.Trainer(settings, facts, World())

@@ -21,6 +21,7 @@ from armillary.model import load_model
 from armillary.model.dlrm import Dlrm, parse
 from armillary.trainer.data.samples import Part, Position, Samples
 from armillary.trainer.loop import Trainer
+from armillary.trainer.process import prepare_process
 from armillary.trainer.settings import Settings
 from armillary.trainer.world import World, joined
 
@@ -69,7 +70,7 @@ def main() -> None:
     asked.add_argument("--out")
     asked.add_argument("--profile", action="store_true", help="print where the time goes")
     given = asked.parse_args()
-    torch.set_num_threads(1)
+    prepare_process(1)
     facts = parse(load_model(given.model))
     with joined(60) as world:
         settings = Settings(

@@ -7,6 +7,7 @@ better. Sources: getrlimit(2), cgroups(7) (versions 1 and 2), proc_meminfo(5).""
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import resource
@@ -31,6 +32,9 @@ _UNITS = {
 _AMOUNT = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 _PACE = 3_000_000
 """Events that a core handles in a second."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Options of mallopt(3): the free bytes at the heap's end from which it shrinks, and the size of
+blocks from which each has pages of its own. glibc before 2.35 allows 32 MiB for the second."""
 _HELP = "an amount such as 64 GiB, or unlimited"
 
 
@@ -52,6 +56,20 @@ def addresses() -> int | None:
 def is_given() -> bool:
     """Whether the user has said how much memory may be taken."""
     return bool(os.environ.get(VARIABLE))
+
+
+def keep_freed_memory() -> bool:
+    """Makes this process keep the memory that it frees, for the next request of that size.
+
+    glibc gives large blocks back to the operating system at once. A training asks for the same
+    blocks again in each step, and the kernel fills every page of them with zeros first. Returns
+    whether that is so now: other C libraries have no such switch. Source: mallopt(3)."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    kept = mallopt(_MMAP_THRESHOLD, 2**30) or mallopt(_MMAP_THRESHOLD, 2**25)
+    return bool(kept and mallopt(_TRIM_THRESHOLD, 2**31 - 1))
 
 
 def warn_of_long_run(ranks: int, events: int, reason: str) -> None:

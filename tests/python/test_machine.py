@@ -71,3 +71,31 @@ def test_groups_above_count_too(tmp_path: Path, line: str, names: tuple[str, str
         (inside / "memory.stat").write_text(f"anon 1\n{cache} 50\n")
     path = line.split(":", 2)[2]
     assert list(machine._above(tmp_path, path, names)) == [9000 - 600 + 50, 1000 - 600 + 50]
+
+
+KEEP = """
+import resource
+from armillary.machine import keep_freed_memory
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def fill():
+    before = faults()
+    bytes(bytearray(b"x") * 50_000_000)
+    return faults() - before
+
+if keep_freed_memory():
+    fill()
+    print(fill())
+else:
+    print("not offered")
+"""
+
+
+def test_memory_that_was_freed_is_used_again_without_new_pages() -> None:
+    done = subprocess.run([sys.executable, "-c", KEEP], capture_output=True, text=True, check=True)
+    if done.stdout.strip() == "not offered":
+        pytest.skip("the C library has no such switch")
+    # New pages would be 24,000 faults, or 47 if all of them are huge.
+    assert int(done.stdout) < 20

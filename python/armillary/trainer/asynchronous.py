@@ -20,8 +20,9 @@ from torch import Tensor
 
 from ..model.dlrm import Dlrm as Facts
 from .data import open_data
-from .loop import Outcome, Trainer, evaluate, use_threads
+from .loop import Outcome, Trainer, evaluate
 from .pipeline import Coming
+from .process import prepare_process
 from .settings import Settings, factor
 from .world import World
 
@@ -32,7 +33,7 @@ def train_asynchronously(
     """Runs `trainers` trainers, each with batches of `settings.batch` samples.
 
     Raises `InputError` and `TrainingError`."""
-    use_threads(settings)
+    prepare_process(settings.threads)
     source, held_out = open_data(settings, facts)
     steps = -(-(source.size or 0) // settings.batch)
     all_ = [Trainer(settings, facts, World())]

@@ -47,6 +47,7 @@ from .exchange import Exchange
 from .length import Length, batches
 from .model import Dlrm
 from .pipeline import Coming, Sums, depth, sparse, windows
+from .process import prepare_process
 from .settings import Settings, factor
 from .sharded import ShardedEmbeddingCollection
 from .world import World
@@ -265,12 +266,6 @@ class Trainer:
         return found.cpu().numpy()
 
 
-def use_threads(settings: Settings) -> None:
-    """Sets the number of PyTorch's threads in this process."""
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
-
-
 def train(
     settings: Settings,
     facts: Facts,
@@ -282,7 +277,7 @@ def train(
     """Runs a training on this rank of `world`, and returns the same outcome on every rank.
 
     Raises `InputError` and `TrainingError`."""
-    use_threads(settings)
+    prepare_process(settings.threads)
     source, held_out = open_data(settings, facts)
     world.agree({**asdict(settings), "samples": source.size, "held-out samples": held_out.size})
     forget_tables(settings, world.rank, world.size)

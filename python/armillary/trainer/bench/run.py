@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ...model.dlrm import Dlrm
+from ..process import prepare_process
 from ..world import World
 from . import clock, kernels, parts
 from .collectives import KINDS, SIZES, collectives
@@ -25,8 +26,7 @@ def bench(
     request: Request, facts: Dlrm | None, world: World, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Times everything. The same on every rank."""
-    if request.threads is not None:
-        torch.set_num_threads(request.threads)
+    prepare_process(request.threads)
     samples = max(1, request.batch // world.size)
     products = len(kernels.shapes(facts, samples))
     kinds: list[tuple[str, int, Iterator[dict[str, Any]]]] = [
