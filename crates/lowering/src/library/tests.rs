@@ -74,6 +74,25 @@ fn the_slower_of_node_and_network_sets_the_time() {
     assert!((us(&tree) - expected).abs() < 0.01, "{} {expected}", us(&tree));
 }
 
+/// Between nodes only the network's protocols are offered, within a node all: LL128 is the fastest
+/// here in the middle of the sizes, and without it the better of LL and Simple.
+#[test]
+fn a_network_offers_its_protocols() {
+    let network =
+        "  network: {efficiency: 0.9, step_latency: [5 us, 6 us, 50 us], ll_efficiency: [0.1, 0.9]";
+    let all = platform("Switch(4)_Switch(2)", &format!("{network}}}\n"));
+    let two = platform("Switch(4)_Switch(2)", &format!("{network}, protocols: [ll, simple]}}\n"));
+    let simple = platform("Switch(4)_Switch(2)", &format!("{network}, protocols: [simple]}}\n"));
+    let bytes = 1 << 20;
+    let of = |platform: &Platform| ask(platform, CollectiveKind::AllReduce, bytes);
+    assert_eq!(of(&all).protocol, Protocol::Ll128);
+    assert_ne!(of(&two).protocol, Protocol::Ll128);
+    assert!(of(&two).time > of(&all).time && of(&simple).time >= of(&two).time);
+    assert_eq!(of(&simple).protocol, Protocol::Simple);
+    let node = platform("Switch(4)", &format!("{network}, protocols: [simple]}}\n"));
+    assert_ne!(ask(&node, CollectiveKind::AllReduce, 8).protocol, Protocol::Simple);
+}
+
 /// Steps between nodes and the transfer of a ring go on side by side: of 2 * 500 us and 1.75 S / 80
 /// GB/s = 1000 us both together take 2^(1/4) of one.
 #[test]

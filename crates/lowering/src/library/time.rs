@@ -148,15 +148,22 @@ impl Call<'_> {
         match self.kind {
             AllReduce | Barrier => {
                 let mut ways: Vec<Way> =
-                    Protocol::ALL.into_iter().flat_map(|p| [self.ring(p), self.tree(p)]).collect();
+                    self.protocols().flat_map(|p| [self.ring(p), self.tree(p)]).collect();
                 ways.extend(self.nvls());
                 ways
             }
             AllGather | ReduceScatter | Broadcast | Reduce => {
-                Protocol::ALL.into_iter().map(|p| self.ring(p)).collect()
+                self.protocols().map(|p| self.ring(p)).collect()
             }
             AllToAll | Gather | Scatter => vec![self.pairwise()],
         }
+    }
+
+    /// The protocols to choose from: all within a node, between nodes those of the network.
+    fn protocols(&self) -> impl Iterator<Item = Protocol> + use<'_> {
+        let network = self.library.network.as_ref().filter(|_| self.place.between > 1);
+        let offered = move |p: &Protocol| network.is_none_or(|n| n.protocols.contains(p));
+        Protocol::ALL.into_iter().filter(offered)
     }
 
     /// Members in a node, nodes, members.
@@ -307,6 +314,7 @@ impl Call<'_> {
 
     fn nvls(&self) -> Option<Way> {
         let nvls = self.library.nvls.as_ref().filter(|n| self.place.inside >= n.min_ranks)?;
+        self.protocols().find(|&p| p == Protocol::Simple)?;
         let (g, nodes, _) = self.counts();
         let moved = self.size * (1.0 + 1.0 / g);
         let mut carried = Call::carry(moved, self.place.link * nvls.efficiency.as_f64());

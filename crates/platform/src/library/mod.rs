@@ -21,6 +21,7 @@ pub enum Name {
 }
 
 words!(Name: "nccl" = Name::Nccl, "rccl" = Name::Rccl);
+words!(Protocol: "ll" = Protocol::Ll, "ll128" = Protocol::Ll128, "simple" = Protocol::Simple);
 
 /// How the members of a collective talk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,6 +148,9 @@ section! {
     /// Between nodes.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub struct Between {
+        /// The protocols that collectives between nodes may use. NCCL offers LL128 only where GPU
+        /// and network card share a PCIe switch.
+        pub protocols: Vec<Protocol>, default Protocol::ALL.to_vec();
         /// Part of the network's bandwidth that collectives reach with Simple.
         pub efficiency: Ratio, required "a part of the network's bandwidth, such as 0.92";
         /// Time of one step of a ring, for LL, LL128 and Simple.

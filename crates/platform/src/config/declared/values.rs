@@ -232,7 +232,9 @@ impl<T: Setting> Setting for Vec<T> {
     }
 
     fn kind() -> String {
-        format!("list of {}s", T::kind())
+        let kind = T::kind();
+        let plural = if kind.ends_with('`') { "" } else { "s" };
+        format!("list of {kind}{plural}")
     }
 
     fn example() -> String {

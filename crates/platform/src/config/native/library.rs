@@ -21,6 +21,11 @@ pub(super) fn check(
         let text = format!("library.{section}.{key} has no effect with library.{section}.{other}");
         findings.warnings.push(text);
     }
+    if network.is_some_and(|n| n.protocols.is_empty()) {
+        let place = at.get(Library::network).and_then(|at| at.get(Between::protocols));
+        let allowed = "at least one of ll, ll128, simple";
+        findings.refuse(place.as_ref().unwrap_or(at), "no protocol is left", allowed);
+    }
     twice(at, library, findings);
 }
 
