@@ -113,7 +113,7 @@ def main(arguments: list[str]) -> int:
     """Fits, prints and writes."""
     full = levels.fitted(map(levels.observed, levels.chosen()))
     lines = [*counts(full), "", *departures(full)]
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write(f"lowest sum: {full.least:.1f}\n" + "\n".join(lines) + "\n")
     if "--write" in arguments:
         for file in [*PARTS, *KINDS.values(), *CLUSTERS]:
             save(full, file)
@@ -266,10 +266,12 @@ def _room(room: str, found: Mapping[str, str], given: object) -> Iterator[str]:
     for name, value in given.items():
         if f"{room}.{name}" not in _FITTED and name != "inline":
             said = f"     # {COMMENTS[name]}" if name in COMMENTS and value is not None else ""
-            yield f"    {name}: {'null' if value is None else value}{said}"
+            shown = f"[{', '.join(value)}]" if isinstance(value, list) else value
+            yield f"    {name}: {'null' if value is None else shown}{said}"
 
 
 COMMENTS = {
+    "protocols": "NCCL: no LL128 where a card and a GPU share no PCIe switch",
     "pxn": "on by default since NCCL 2.12; its InfiniBand transport takes 8 messages at once",
     "p2p_bandwidth_max": "two channels of a send: docs/models/libraries.md",
     "host_bandwidth": "PCIe 3 x16, where direct links make no ring",

@@ -29,21 +29,31 @@ The sweeps of one source on one machine are not independent: together they count
 of their number. What differs between hosts and can't be known of another one is a level too
 (`HOST`). It takes part in the fit and is left out of predictions.
 
-The search lowers the sum one departure at a time, by steps of several sizes, and tries to move a
-departure to its parent level and to the members below. It has no random part. Source of the prior:
-T. J. Mitchell and J. J. Beauchamp, "Bayesian Variable Selection in Linear Regression" (JASA 83,
-1988); shrinkage between levels: A. Gelman and others, "Bayesian Data Analysis", 3rd edition,
-chapter 5."""
+The search has two parts:
+
+- *All departures together* (`together`). The spike is rounded first, to
+  `COST log(1 + |departure| / (sharpness spread))`, and made sharper from round to round. So it
+  begins with many small departures, wherever the search begins, and ends with few.
+- *One after the other*, by steps of several sizes. This part has the exact spike. It also tries to
+  move a departure to its parent level and to the members below.
+
+Source of the prior: T. J. Mitchell and J. J. Beauchamp, "Bayesian Variable Selection in Linear
+Regression" (JASA 83, 1988); shrinkage between levels: A. Gelman and others, "Bayesian Data
+Analysis", 3rd edition, chapter 5; the rounded spike: E. J. Candes, M. B. Wakin and S. P. Boyd,
+"Enhancing Sparsity by Reweighted l1 Minimization" (Journal of Fourier Analysis and Applications 14,
+2008)."""
 
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from .case import Case
+from .together import Slopes
 
 SCALES = (0.2, 0.1, 0.05)
 """Error that counts as one in each size band, up to 64 KiB, to 16 MiB and above: `B`. Sources that
@@ -60,6 +70,17 @@ _STEPS = (0.5, 0.2, 0.08, 0.03)
 _PASSES = 8
 _ENOUGH = 0.5
 """Improvement below which a pass is the last one."""
+_SHARPNESS = (3.0, 1.0, 0.3, 0.1)
+"""How far from zero the rounded spike reaches, in spreads, from round to round."""
+_ROUNDS, _REACH, _NEAR = 6, 0.5, 0.02
+"""Linear programs in a row, how far a departure may move in the first one, and in the last one."""
+_LITTLE = 0.2
+"""Improvement by which a linear program must lower the sum."""
+_DROPPED, _MOVED = 0.25, 8
+"""Part of the departures that another search begins without, and the number of departures of which
+it moves one."""
+_SLOPE = 0.04
+"""Change of a parameter's logarithm by which slopes are found."""
 _MOVE, _DEPENDS = 1.2, 0.02
 """Change of a parameter, and of a time that depends on it."""
 _HOISTED = 6
@@ -81,6 +102,10 @@ class Prior:
     low: float
     """Bounds of physics."""
     high: float
+
+    def within(self, value: float) -> float:
+        """The nearest value within the bounds."""
+        return min(max(value, self.low), self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +134,8 @@ class Levels:
     given: Mapping[Variable, float] = field(default_factory=dict)
     """Departures that are known and not fitted: what makers state. A chain may begin with one."""
     departures: dict[Variable, float] = field(default_factory=dict)
+    least: float = math.inf
+    """The lowest sum that the search found."""
     parts: dict[Variable, Variable] = field(default_factory=dict)
     """Departures that are only a part of another one, which was divided."""
     _users: dict[Variable, list[int]] = field(default_factory=dict)
@@ -116,12 +143,13 @@ class Levels:
     """By sweep: its parameters, and the departures that add up to each."""
     _children: dict[Variable, list[Variable]] = field(default_factory=dict)
     _costs: list[float] = field(default_factory=list)
-    _weights: list[float] = field(default_factory=list)
+    _weights: list[list[float]] = field(default_factory=list)
+    """By sweep: the weight of each point."""
     _logs: list[list[float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         alike = Counter(map(_same, self.observed))
-        self._weights = [1 / math.sqrt(alike[_same(each)]) for each in self.observed]
+        self._weights = [_weights(each, alike[_same(each)]) for each in self.observed]
         self._logs = [[math.log(us) for us in each.case.measured] for each in self.observed]
         for at, each in enumerate(self.observed):
             self._sums.append(
@@ -161,7 +189,7 @@ class Levels:
             for name in self._names(key)
         ]
         log = math.log(prior.centre) + sum(map(self._departure, variables))
-        return min(max(math.exp(log), prior.low), prior.high)
+        return prior.within(math.exp(log))
 
     def _departure(self, variable: Variable) -> float:
         return self.departures.get(variable, self.given.get(variable, 0.0))
@@ -189,21 +217,125 @@ class Levels:
         users = self._users[variable]
         return sum(self.observed[at].source == source for at in users) / len(users)
 
-    def fit(self, moving: Iterable[Variable] | None = None) -> Levels:
-        """Finds the departures; of those that `moving` names, if it is given. Returns itself."""
-        known = {variable[:2] for variable in self.given}
-        wanted = [
-            variable
-            for variable in (self._users if moving is None else moving)
-            if variable in self._users and variable[:2] not in known
-        ]
+    def touched(self, source: str) -> set[Variable]:
+        """The departures that a source has a say in."""
+        return {each for each in self._users if self.say(each, source)}
+
+    def fit(self) -> Levels:
+        """Finds the departures. Returns itself."""
+        return self.search().divide()
+
+    def search(self, near: bool = False, moving: Collection[Variable] | None = None) -> Levels:
+        """Finds the departures with the lowest sum (`least`), undivided; of those that `moving`
+        has, if it is given. It may look only near those that it begins with. Returns itself."""
+        wanted = [each for each in self._free() if moving is None or each in moving]
+        for sharpness in _SHARPNESS[1:] if near else _SHARPNESS:
+            self._together(wanted, sharpness)
         for _ in range(_PASSES):
-            if sum(self._improve(variable) for variable in wanted) < _ENOUGH:
+            gain = sum(self._improve(variable) for variable in self._promising(wanted))
+            gain += self._together([each for each in wanted if each in self.departures])
+            if gain < _ENOUGH:
                 break
-        for level in self.spreads:
-            for variable in [v for v in wanted if v[0] == level and v in self.departures]:
-                self._divide(variable)
+        self.least = self._sum(self.departures)
         return self
+
+    def _free(self) -> list[Variable]:
+        """The departures that are fitted."""
+        known = {variable[:2] for variable in self.given}
+        return [variable for variable in self._users if variable[:2] not in known]
+
+    def divide(self) -> Levels:
+        """Gives departures that one member of a level bears out partly to it. Returns itself."""
+        for level in self.spreads:
+            for variable in [each for each in self._users if each[0] == level]:
+                if variable in self.departures:
+                    self._divide(variable)
+        return self
+
+    def shaken(self, seed: int) -> dict[Variable, float]:
+        """Departures to begin another search with: without a quarter of these, and with others,
+        drawn by a fixed generator."""
+        draw = random.Random(seed)
+        found = {each: was for each, was in self.departures.items() if draw.random() > _DROPPED}
+        free = self._free()
+        for each in draw.sample(free, len(free) // _MOVED):
+            found[each] = found.get(each, 0.0) + draw.uniform(-_STEPS[0], _STEPS[0])
+        return found
+
+    def _together(self, moving: Sequence[Variable], sharpness: float | None = None) -> float:
+        """Moves departures together while that lowers the sum, with a rounded spike if `sharpness`
+        is given, and with those that are zero kept otherwise. Returns by how much."""
+        begin = least = self._sum(moving, sharpness)
+        reach = _REACH
+        for _ in range(_ROUNDS):
+            before = [self.departures.get(each, 0.0) for each in moving]
+            best = self._slopes(moving).best(before, self._prices(moving, sharpness), reach)
+            for part in (1.0, 0.5, 0.25):
+                steps = zip(moving, before, best, strict=True)
+                self._place({each: old + part * (float(new) - old) for each, old, new in steps})
+                now = self._sum(moving, sharpness)
+                if now < least - _LITTLE:
+                    reach *= 1.0 if part == 1.0 else 0.5
+                    least = now
+                    break
+            else:
+                self._place(dict(zip(moving, before, strict=True)))
+                reach /= 3
+                if reach < _NEAR:
+                    break
+        return begin - least
+
+    def _promising(self, variables: Sequence[Variable]) -> list[Variable]:
+        """Departures that are not zero, or that may be worth their price: those that bring the
+        points on which they have an effect nearer by more than that."""
+        step, effects = _STEPS[0], self._slopes(variables).effects(len(variables))
+        return [
+            variable
+            for variable, effect in zip(variables, effects, strict=True)
+            if variable in self.departures or effect * step > self._price(variable, step)
+        ]
+
+    def _place(self, departures: Mapping[Variable, float]) -> None:
+        """Sets departures whether that improves the sum or not."""
+        self._set(departures)
+        self._costs = [self._cost(at) for at in range(len(self.observed))]
+
+    def _sum(self, moving: Iterable[Variable], sharpness: float | None = None) -> float:
+        """What is minimized, as far as it depends on these departures."""
+        prices = (self._price(each, self.departures.get(each, 0.0), sharpness) for each in moving)
+        return sum(self._costs) + sum(prices)
+
+    def _prices(self, moving: Iterable[Variable], sharpness: float | None) -> list[float]:
+        """How the price of each departure rises with it, where it is."""
+        found = []
+        for each in moving:
+            spread, spike = self._spread(each[0], each[2]), 0.0
+            if sharpness is not None:
+                away = abs(self.departures.get(each, 0.0)) + sharpness * spread
+                spike = _spike(each[0]) / away
+            found.append(1 / spread + spike)
+        return found
+
+    def _slopes(self, moving: Sequence[Variable]) -> Slopes:
+        """How each point changes with each of these departures."""
+        columns = {variable: at for at, variable in enumerate(moving)}
+        had, found = {**self.given, **self.departures}, Slopes()
+        for at, each in enumerate(self.observed):
+            values = self._values(at)
+            logs = [math.log(us) for us in each.case.times(values)]
+            misses = [ours - theirs for ours, theirs in zip(logs, self._logs[at], strict=True)]
+            first = found.add(misses, self._weights[at])
+            for key, prior, summed in self._sums[at]:
+                mine = [columns[variable] for variable in summed if variable in columns]
+                value = prior.centre * math.exp(sum(had[v] for v in summed if v in had))
+                less, more = (prior.within(value * math.exp(by)) for by in (-_SLOPE, _SLOPE))
+                if mine and less < more:
+                    low, high = (each.case.times(values | {key: to}) for to in (less, more))
+                    slopes = [
+                        math.log(b / a) / (2 * _SLOPE) for a, b in zip(low, high, strict=True)
+                    ]
+                    found.depend(first, slopes, mine)
+        return found
 
     def _divide(self, variable: Variable) -> None:
         """Gives a departure that one member of its level bears out partly to this member."""
@@ -233,9 +365,13 @@ class Levels:
 
     def _density(self, level: str, name: str, departure: float) -> float:
         """Prior density of a departure (Laplace), but for a factor that all levels share."""
-        first = self.groups[name][0] if name in self.groups else name
-        spread = self.priors[first].spread * self.spreads[level]
+        spread = self._spread(level, name)
         return math.exp(-abs(departure) / spread) / spread
+
+    def _spread(self, level: str, name: str) -> float:
+        """Scale of the prior of a departure."""
+        first = self.groups[name][0] if name in self.groups else name
+        return self.priors[first].spread * self.spreads[level]
 
     def constraining(self, variable: Variable) -> dict[int, int]:
         """The sweeps whose times depend on a departure, and how many of their points do."""
@@ -260,14 +396,6 @@ class Levels:
                 for seen, new, old in zip(moved, times, made, strict=True)
             ]
         return moved
-
-    def touched(self, source: str) -> list[Variable]:
-        """The departures that a source's sweeps have a say in."""
-        return [
-            variable
-            for variable, users in self._users.items()
-            if any(self.observed[at].source == source for at in users)
-        ]
 
     def _improve(self, variable: Variable) -> float:
         gain = self._try({variable: 0.0}) if variable in self.departures else 0.0
@@ -321,37 +449,42 @@ class Levels:
             else:
                 self.departures.pop(variable, None)
 
-    def _price(self, variable: Variable, departure: float) -> float:
+    def _price(self, variable: Variable, departure: float, sharpness: float | None = None) -> float:
         if not departure:
             return 0.0
         level, _, name = variable
-        first = self.groups[name][0] if name in self.groups else name
-        spread = self.priors[first].spread * self.spreads[level]
-        return (_HOST_COST if level == HOST else COST) + abs(departure) / spread
+        away = abs(departure) / self._spread(level, name)
+        rounded = 1.0 if sharpness is None else math.log1p(away / sharpness)
+        return _spike(level) * rounded + away
 
     def _values(self, at: int) -> dict[str, float]:
         """All parameters of a sweep's machine with its host."""
         had = {**self.given, **self.departures}
         return {
-            key: min(
-                max(prior.centre * math.exp(sum(had[v] for v in summed if v in had)), prior.low),
-                prior.high,
-            )
+            key: prior.within(prior.centre * math.exp(sum(had[v] for v in summed if v in had)))
             for key, prior, summed in self._sums[at]
         }
 
     def _cost(self, at: int) -> float:
-        each = self.observed[at]
-        bands: dict[int, list[float]] = {}
-        made = each.case.times(self._values(at))
-        for band, ours, theirs in zip(each.bands, made, self._logs[at], strict=True):
-            bands.setdefault(band, []).append(abs(math.log(ours) - theirs))
-        means = sum(sum(logs) / len(logs) / SCALES[band] for band, logs in bands.items())
-        return self._weights[at] * BAND_WEIGHT * means
+        made = self.observed[at].case.times(self._values(at))
+        points = zip(self._weights[at], made, self._logs[at], strict=True)
+        return sum(weight * abs(math.log(ours) - theirs) for weight, ours, theirs in points)
 
     def measurements(self, variable: Variable) -> int:
         """How many measured points constrain a departure: their times depend on it."""
         return sum(self.constraining(variable).values())
+
+
+def _spike(level: str) -> float:
+    """Price of a departure however small it is."""
+    return _HOST_COST if level == HOST else COST
+
+
+def _weights(each: Observed, alike: int) -> list[float]:
+    """The weight of each point: bands count alike, and sweeps by the square root of how many are
+    alike."""
+    points = Counter(each.bands)
+    return [BAND_WEIGHT / SCALES[band] / points[band] / math.sqrt(alike) for band in each.bands]
 
 
 def _same(each: Observed) -> tuple[str, str, str]:

@@ -101,6 +101,9 @@ def stated() -> Mapping[Variable, float]:
     }
 
 
+_SHAKES = 4
+"""Searches that begin near the best one so far."""
+
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "network latencies": _LATENCIES,
     "network latencies of LL128 and Simple": tuple(k for k in _LATENCIES if "[0]" not in k),
@@ -219,8 +222,17 @@ def observed(sweep: MeasuredSweep) -> Observed:
 
 
 def fitted(chosen: Iterable[Observed]) -> Levels:
-    """A fit to these sweeps."""
-    return Levels(tuple(chosen), PRIORS, SPREADS, GROUPS, stated()).fit()
+    """A fit to these sweeps: the best of several searches."""
+    every = tuple(chosen)
+    best = _levels(every).search()
+    for at in range(_SHAKES):
+        other = _levels(every).begin(best.shaken(at)).search(near=True)
+        best = min(best, other, key=lambda each: each.least)
+    return best.divide()
+
+
+def _levels(chosen: Sequence[Observed]) -> Levels:
+    return Levels(chosen, PRIORS, SPREADS, GROUPS, stated())
 
 
 def chosen() -> Sequence[MeasuredSweep]:
@@ -235,15 +247,18 @@ value of the fit to all."""
 
 def without(full: Levels, left: str) -> Levels:
     """The fit to all sweeps but those of a source. It begins at the fit to all, without every
-    departure that the source had a fifth of a say in. All that it had a say in is fitted again."""
+    departure that the source had a fifth of a say in, and moves all that the source had a say in.
+    If the source has a fifth of all sweeps, a second search begins with nothing."""
     kept = [each for each in full.observed if each.source != left]
     begin = {
         variable: value
         for variable, value in full.departures.items()
         if full.say(variable, left) < _SAY
     }
-    levels = Levels(kept, PRIORS, SPREADS, GROUPS, stated())
-    return levels.begin(begin).fit(full.touched(left))
+    best = _levels(kept).begin(begin).search(near=True, moving=full.touched(left))
+    if len(full.observed) - len(kept) > _SAY * len(full.observed):
+        best = min(best, _levels(kept).search(), key=lambda each: each.least)
+    return best.divide()
 
 
 def known(where: Machine, others: Iterable[Machine]) -> str:

@@ -23,7 +23,7 @@ LARGE = {
     "b200x8_stas_8GiB_allreduce": 5,
     "mi300x8_allreduce": 5,
     "gb200x72_coreweave_allreduce_1rack": 9,
-    "alcf_polaris_n256g4_all_reduce_env4_nccl2.21_240429": 25,
+    "alcf_polaris_n256g4_all_reduce_env4_nccl2.21_240429": 8,
     "gb200x64_oci_alltoall_large": 12,
 }
 """Percent by which sizes of 16 MiB and above may be off."""
