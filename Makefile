@@ -3,7 +3,8 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo train ns3 test rust-test python-test generate bench fuzz lint hooks reference docs wheel release clean
+.PHONY: help prerequisites setup demo train ns3 test rust-test python-test generate bench fuzz rust-fuzz python-fuzz
+.PHONY: packages lint rust-lint python-lint hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -30,11 +31,13 @@ prerequisites:
 setup: prerequisites $(BIN)/.installed ## Create .venv, install the pinned dependencies, build the simulator
 	@said=$$($(DEVELOP) --skip-install 2>&1) || { echo "$$said"; exit 1; }
 
-$(BIN)/.tools: requirements/dev.txt
+$(BIN)/python:
 	@python=$$(PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites); \
-	echo "installing the pinned tools into .venv"; \
-	test -x $(BIN)/python || "$$python" -m venv .venv; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
+	"$$python" -m venv .venv
+
+$(BIN)/.tools: requirements/dev.txt | $(BIN)/python
+	@echo "installing the pinned tools into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
 	@touch $@
 
 $(BIN)/.installed: $(BIN)/.tools pyproject.toml crates/py/Cargo.toml
@@ -60,6 +63,9 @@ $(BIN)/.extras: $(BIN)/.tools requirements/extras.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/extras.txt
 	@touch $@
 
+# Everything that tests and lints need from the package index.
+packages: $(BIN)/.tools $(BIN)/.extras $(BIN)/.train
+
 $(BIN)/.docs: $(BIN)/.tools requirements/docs.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/docs.txt
 	@touch $@
@@ -68,7 +74,7 @@ ns3: ## Build the adapter of ns-3 (needs Debian's libns3-dev): target/adapters/a
 	@$(MAKE) --no-print-directory --silent -C adapters/ns3
 	@echo "armillary run ... --backend external:$(CURDIR)/target/adapters/armillary-ns3"
 
-test: setup $(BIN)/.extras $(BIN)/.train ## Run every test
+test: setup packages ## Run every test
 	$(MAKE) --no-print-directory rust-test python-test
 
 rust-test: prerequisites
@@ -84,15 +90,25 @@ bench: prerequisites ## Measure speed (benches/)
 	cargo bench -p benches -p micro --locked
 
 fuzz: setup ## Feed random bytes to every reader, SECONDS=30 each (a third of that where it is Python)
+	$(MAKE) --no-print-directory rust-fuzz python-fuzz
+
+rust-fuzz:
 	@JOBS=$(JOBS) bash .ci/fuzz $(SECONDS_EACH)
+
+python-fuzz:
 	@$(BIN)/python fuzz/python/fuzz_readers.py --list | xargs -n 1 -P $(JOBS) \
 		$(BIN)/python fuzz/python/fuzz_readers.py --seconds $$(( ($(SECONDS_EACH) + 2) / 3 )) --seed $(SEED)
 
-lint: prerequisites $(BIN)/.extras $(BIN)/.train ## Check format, lints and types of Rust and Python
-	cargo fmt --all --check
+lint: ## Check format, lints and types of Rust and Python
+	$(MAKE) --no-print-directory python-lint rust-lint
+
+python-lint: packages
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+rust-lint: prerequisites $(BIN)/python
+	cargo fmt --all --check
 	PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo clippy --workspace --all-targets --locked --quiet $(CARGO_PROFILE) -- --deny warnings
 
 hooks: $(BIN)/.tools ## Check format and lints before every commit (needs pre-commit)
