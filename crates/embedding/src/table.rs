@@ -121,7 +121,7 @@ impl Table {
     }
 
     /// Rows of the memory.
-    pub(crate) fn held(&self) -> u64 {
+    pub fn held(&self) -> u64 {
         self.cache.as_ref().map_or(self.rows, |cache| cache.places())
     }
 

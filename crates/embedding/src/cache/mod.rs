@@ -16,8 +16,6 @@ mod residency;
 mod rows;
 mod staged;
 mod store;
-#[cfg(test)]
-mod tests;
 
 pub use directory::{Names, Policy};
 pub use folder::Folder;

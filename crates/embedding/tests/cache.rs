@@ -1,13 +1,26 @@
 //! Cached tables against tables in memory: the same bits, whatever the cache is like.
 
-use super::{Caching, Folder, Policy};
-use crate::random::mix;
-use crate::{
-    Batch, Engine, Fault, Feature, Integers, Optimizer, Part, Pooling, Precision, Rule, Table,
+use embedding::{
+    Batch, Caching, Engine, Fault, Feature, Folder, Integers, Optimizer, Part, Policy, Pooling,
+    Precision, Rule, Table,
 };
 use proptest::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Slots of a set of the cache, and bytes of a slot's entries in its directory.
+const WAYS: usize = 32;
+const ENTRY: usize = 8 + 1 + 4 + 4 + 1;
+
+/// Bytes of a segment of the log.
+const SEGMENT: u64 = 1 << 20;
+
+/// SplitMix64's finalizer (Steele et al. 2014).
+fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
 
 /// A folder that is removed in the end.
 struct Scratch(PathBuf);
@@ -142,21 +155,25 @@ fn course(
 
 /// All rows of a table: weights, then state of each.
 fn rows(engine: &Engine, table: usize) -> Vec<u8> {
+    records(engine, table, ROWS[table] as usize)
+}
+
+/// The same of a table with `count` rows.
+fn records(engine: &Engine, table: usize, count: usize) -> Vec<u8> {
     let found = &engine.tables()[table];
     if let Some(cache) = found.cache() {
-        let mut records = vec![0; cache.record() * found.rows as usize];
+        let mut records = vec![0; cache.record() * count];
         engine.read_rows(table, 0, &mut records).unwrap();
         return records;
     }
-    let mut parts = vec![(found.weights(), found.stride())];
-    parts.extend(found.state().iter().map(|part| (part, part.bytes() / found.rows as usize)));
+    let parts: Vec<_> = [found.weights()].into_iter().chain(found.state()).collect();
     let mut records = Vec::new();
-    for row in 0..found.rows as usize {
-        for (memory, bytes) in &parts {
+    for row in 0..count {
+        for memory in &parts {
+            let bytes = memory.bytes() / count;
             // SAFETY: the row is inside of the memory, and nothing writes it.
             #[allow(unsafe_code)]
-            let row =
-                unsafe { std::slice::from_raw_parts(memory.start().add(row * bytes), *bytes) };
+            let row = unsafe { std::slice::from_raw_parts(memory.start().add(row * bytes), bytes) };
             records.extend(row);
         }
     }
@@ -195,9 +212,9 @@ proptest! {
         let folder = disk.then(|| Folder::open(&scratch.0, false, SEED).unwrap());
         // The 160 lookups of a batch in the first table are of up to 160 rows.
         let slot = case.precision.row(case.dim)
-            + case.rule.state(case.dim).iter().sum::<usize>() * 4 + super::directory::ENTRY;
-        let fixed = if disk { super::log::SEGMENT as u64 + 5 * ROWS[0] + 65536 } else { 0 };
-        let bytes = (slot * super::directory::WAYS) as u64 * sets + fixed;
+            + case.rule.state(case.dim).iter().sum::<usize>() * 4 + ENTRY;
+        let fixed = if disk { SEGMENT + 5 * ROWS[0] + 65536 } else { 0 };
+        let bytes = (slot * WAYS) as u64 * sets + fixed;
         let mut cached = engine(case, Some((bytes, policy)), folder).unwrap();
         let found = course(&mut cached, 0..12, prefetch).unwrap();
         prop_assert_eq!(found, expected);
@@ -310,12 +327,12 @@ fn wide_rows_over_narrow_ones_lose_less_than_narrow_ones() {
         for _ in 0..1000 {
             engine.backward(&given(&[1], &[2], 1), &[-0.001], None).unwrap();
         }
-        rows(&engine, 0)
+        records(&engine, 0, 4)
     };
     let one = [0x00, 0x3c];
     assert_eq!(after(Precision::F16), one.repeat(4));
-    // 1 + 1000 x 0.1 x 0.001 is 1.1, which is 0x2e66 above 1/1024ths.
-    let near = crate::precision::f32_to_f16(1.1).to_le_bytes();
+    // 1 + 1000 x 0.1 x 0.001 is 1.1, whose nearest binary16 is 1 + 102 / 1024.
+    let near = 0x3c66u16.to_le_bytes();
     assert_eq!(after(Precision::F32), [one, one, near, one].concat());
 }
 
