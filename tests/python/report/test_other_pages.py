@@ -3,12 +3,14 @@ checker, light and dark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import accessibility
 import browser
 import pytest
 from conftest import Armillary
+from playwright.sync_api import Browser
 
 SWEEP = """\
 workload: {model: resnet-50, options: {dp: 8}}
@@ -42,8 +44,16 @@ VERBS = {
 }
 
 
+@pytest.fixture(scope="module")
+def running() -> Iterator[Browser]:
+    with browser.browser() as found:
+        yield found
+
+
 @pytest.mark.parametrize("verb", VERBS)
-def test_nothing_grave_for_a_checker(verb: str, armillary: Armillary, tmp_path: Path) -> None:
+def test_nothing_grave_for_a_checker(
+    verb: str, armillary: Armillary, tmp_path: Path, running: Browser
+) -> None:
     ranks = "\n".join(
         f"#  Rank {i} Group 0 Pid 1 on host device {i} [0x0{i}] NVIDIA H100 80GB HBM3"
         for i in range(8)
@@ -57,9 +67,8 @@ def test_nothing_grave_for_a_checker(verb: str, armillary: Armillary, tmp_path: 
     ran = armillary(*VERBS[verb].split())
     assert ran.returncode == 0, ran.stderr
     page = tmp_path / ("results/report.html" if verb == "sweep" else "report.html")
-    with browser.browser() as running:
-        for scheme in SCHEMES:
-            with browser.visit(running, page, scheme=scheme) as seen:
-                assert seen.complaints == []
-                assert seen.requests == []
-                assert accessibility.violations(seen.page) == []
+    for scheme in SCHEMES:
+        with browser.visit(running, page, scheme=scheme) as seen:
+            assert seen.complaints == []
+            assert seen.requests == []
+            assert accessibility.violations(seen.page) == []
