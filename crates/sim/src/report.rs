@@ -74,6 +74,7 @@ pub(crate) fn outcome(
             .chain(crowded(parts, &finished.usage, step))
             .chain(stored)
             .chain(parts.platform.network.idle(config.backend.name()))
+            .chain(parts.platform.network.doubt(config.backend.name()))
             .chain(unused_seed(config.seed))
             .collect(),
         assumptions,

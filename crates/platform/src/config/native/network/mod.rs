@@ -124,6 +124,12 @@ impl Network {
             .map(|other| format!("network.{other} has no effect with the backend {model}"))
             .collect()
     }
+
+    /// A warning about settings of packets that hardly make sense together, if `model` has packets.
+    pub fn doubt(&self, model: &str) -> Option<String> {
+        let has_packets = model == NetworkModel::Packet.name() || model.starts_with("external:");
+        self.packet.as_ref().filter(|_| has_packets)?.doubt()
+    }
 }
 
 impl std::fmt::Display for NetworkModel {

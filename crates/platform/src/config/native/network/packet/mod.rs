@@ -78,6 +78,22 @@ section! {
     }
 }
 
+impl Packet {
+    /// A warning about timers of TCP: the sender's may end while the receiver still waits for
+    /// another segment to acknowledge.
+    pub fn doubt(&self) -> Option<String> {
+        let tcp = self.tcp.clone().unwrap_or_default();
+        let (least, delay) = (tcp.rto_min, tcp.ack_delay);
+        let may = self.transport == Transport::Tcp && tcp.ack_every > 1 && least < delay;
+        may.then(|| {
+            format!(
+                "network.packet.tcp.rto_min ({least}) is below ack_delay ({delay}): while an \
+                 acknowledgement is delayed, its segment may be sent again although nothing was lost"
+            )
+        })
+    }
+}
+
 section! {
     /// Where the packets of a switch wait.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -189,6 +189,16 @@ fn nothing_is_not_a_count_nor_a_ratio() {
 }
 
 #[test]
+fn a_timeout_below_the_delay_of_acknowledgements_is_doubted() {
+    let doubt = |text: &str| packet(text).doubt();
+    let said = doubt("{tcp: {rto_min: 10 ms}}").expect("a doubt");
+    assert!(said.contains("rto_min (10 ms) is below ack_delay (40 ms)"), "{said}");
+    assert_eq!(doubt("{tcp: {rto_min: 40 ms}}"), None);
+    assert_eq!(doubt("{tcp: {rto_min: 10 ms, ack_every: 1}}"), None);
+    assert_eq!(doubt("{transport: rdma}"), None);
+}
+
+#[test]
 fn keys_of_the_other_transport_have_no_effect() {
     let warnings = |text: &str| read(text).expect("settings").warnings;
     assert_eq!(
