@@ -17,6 +17,7 @@ use crate::{Members, Op, Problem, Program, RankBinding, Workload};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use units::counted;
 
 /// Problems of one kind that are listed one by one.
 const MOST: usize = 200;
@@ -26,8 +27,11 @@ const MOST: usize = 200;
 pub fn check(workload: &Workload, npus: u32) -> Vec<Problem> {
     let mut problems = Vec::new();
     if workload.ranks.len() as u64 != u64::from(npus) {
-        let message =
-            format!("the workload has {} ranks and the platform {npus} NPUs", workload.ranks.len());
+        let message = format!(
+            "the workload has {} and the platform {}",
+            counted(workload.ranks.len(), "rank"),
+            counted(npus as usize, "NPU")
+        );
         problems.push(Problem::new("", "", message).help(format!(
             "one rank for each NPU; --npus {} resizes a platform",
             workload.ranks.len()

@@ -8,6 +8,7 @@ use graph::{Problem, Workload};
 use lowering::compute;
 use platform::Platform;
 use trace::text::{Layers, recover};
+use units::counted;
 
 /// A workload's layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,10 +43,11 @@ fn faults(workload: &Workload, platform: &Platform) -> Vec<Problem> {
     let mut faults = Vec::new();
     let (ranks, npus) = (workload.ranks.len(), platform.fabric.npus());
     if ranks != npus as usize {
-        let message = format!("has {npus} NPUs, but the workload has {ranks} ranks");
+        let (have, need) = (counted(npus as usize, "NPU"), counted(ranks, "rank"));
+        let message = format!("has {have}, but the workload has {need}");
         faults.push(
             Problem::new(&platform.name, "topology", message)
-                .help(format!("a platform of {ranks} NPUs")),
+                .help(format!("a platform of {}", counted(ranks, "NPU"))),
         );
     }
     if platform.scheduler.replay_only {

@@ -14,6 +14,7 @@ mod print;
 mod quantity;
 
 pub use decimal::{QuantityError, Reason};
+pub use print::counted;
 pub use quantity::{
     Bandwidth, Bytes, Flops, Frequency, GIGA, PS_PER_NS, PS_PER_US, Ratio, Span, TERA, Time,
 };

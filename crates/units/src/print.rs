@@ -10,6 +10,11 @@ const DECIMAL: [(&str, u32); 6] = [("E", 18), ("P", 15), ("T", 12), ("G", 9), ("
 /// Binary multiples with their power of two, largest first.
 const BINARY: [(&str, u32); 5] = [("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
 
+/// `1 rank`, `8 ranks`: a count with a noun whose plural ends in "s".
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 fn decimal(value: u64, unit: &str) -> String {
     match DECIMAL.into_iter().find(|&(_, power)| value >= 10u64.pow(power)) {
         Some((prefix, power)) => format!("{} {prefix}{unit}", print(value, power)),

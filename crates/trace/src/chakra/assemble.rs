@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use units::counted;
 
 /// Reads the workload behind `path` (see [`find`]) for `npus` ranks; `None` takes the number that
 /// there are traces.
@@ -96,10 +97,12 @@ impl<'o> Assembler<'o> {
             let last = want - 1;
             let missing =
                 if have == last { format!("rank {last}") } else { format!("ranks {have}-{last}") };
-            let message = format!("no trace for {missing}: there are {have} traces");
+            let (are, traces) = (if have == 1 { "is" } else { "are" }, counted(have, "trace"));
+            let message = format!("no trace for {missing}: there {are} {traces}");
             self.problems.push(Problem::new(name, "", message).help(allowed));
         } else if have > want {
-            let message = format!("there are {have} traces for a platform of {want} NPUs");
+            let (traces, npus) = (counted(have, "trace"), counted(want, "NPU"));
+            let message = format!("there are {traces} for a platform of {npus}");
             self.problems.push(Problem::new(name, "", message).help(allowed));
         }
         have.min(want)

@@ -19,6 +19,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use units::counted;
 
 const FORMAT: &str = "armillary.workload/1";
 const NAME: &str = "workload.json";
@@ -213,8 +214,8 @@ impl Head {
         };
         let have = workload.ranks.len();
         if let Some(npus) = npus.filter(|&n| n as usize != have) {
-            let message =
-                format!("the workload has {have} ranks, but the platform has {npus} NPUs");
+            let (ranks, all) = (counted(have, "rank"), counted(npus as usize, "NPU"));
+            let message = format!("the workload has {ranks}, but the platform has {all}");
             return Err(Problem::new("", "", message)
                 .help(format!("{npus}, one for each NPU; --npus {have} resizes the platform")));
         }
