@@ -16,7 +16,7 @@ from .platform import Platform
 from .repeat import Again, Unrepeatable
 from .result import Result, columns
 from .schema import Report
-from .units import NS_PER_US
+from .units import NS_PER_US, counted
 from .workload import Workload, build, is_model, load
 from .workload.frameworks import settings_of
 
@@ -132,7 +132,7 @@ def sized(
         return Platform.load(name, settings, npus=workload.ranks)
     except InputError as error:
         message = (
-            f"has {platform.npus:,} NPUs and can't be resized to the {workload.ranks:,} "
+            f"has {counted(platform.npus, 'NPU')} and can't be resized to the {workload.ranks:,} "
             f"ranks of {workload.name}"
         )
         allowed = "; ".join(problem.help for problem in error.problems)

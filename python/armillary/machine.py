@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import InputError, Problem
+from .units import counted
 
 VARIABLE = "ARMILLARY_MEMORY"
 _UNITS = {
@@ -77,8 +78,8 @@ def warn_of_long_run(ranks: int, events: int, reason: str) -> None:
     seconds = events / _PACE
     amount = f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.0f} hours"
     text = (
-        f"this run simulates {ranks:,} ranks and handles at least {events:,} events, which "
-        f"takes about {amount}"
+        f"this run simulates {counted(ranks, 'rank')} and handles at least "
+        f"{counted(events, 'event')}, which takes about {amount}"
     )
     if reason:
         text += f"; one rank can't stand for all: {reason}"

@@ -11,7 +11,7 @@ from . import _core, files
 from .errors import InputError, Problem
 from .schema import Class, Dimension, Large, Link, Operation, Phase, Report
 from .step_parts import PARTS
-from .units import NS_PER_S, PS_PER_NS
+from .units import NS_PER_S, PS_PER_NS, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -269,7 +269,7 @@ class Result:
 
     def __repr__(self) -> str:
         from .report import reading
-        from .report.quantity import counted, rate, share, time
+        from .report.quantity import rate, share, time
 
         config = reading.asked(self.report)
         summary = config["workload"].get("summary")

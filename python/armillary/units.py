@@ -67,6 +67,19 @@ def base(text: str) -> Fraction | None:
     return None if found is None else found[0] * UNITS[found[1]][1]
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 rank`, `1,024 ranks`, `2 classes`, `3 entries`."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith(("s", "x", "ch", "sh")):
+        noun += "es"
+    elif noun.endswith("y") and noun[-2] not in "aeiou":
+        noun = f"{noun[:-1]}ies"
+    else:
+        noun += "s"
+    return f"{count:,} {noun}"
+
+
 def number_text(value: float | Fraction) -> str:
     """Six significant digits, without exponent: `37.5`."""
     return format(Decimal(f"{float(value):.6g}"), "f")

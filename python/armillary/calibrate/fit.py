@@ -15,7 +15,7 @@ from functools import cached_property
 
 from ..errors import InputError
 from ..platform import Platform
-from ..units import PPM
+from ..units import PPM, counted
 from . import corrections
 from .case import Case, cases, overrides, parameters, without_corrections
 from .corrections import Correction
@@ -119,7 +119,8 @@ class Fit:
     def _notes(self) -> Iterator[str]:
         for ranks, hosts, nodes in self.hosts:
             yield (
-                f"{ranks} ranks ran on {hosts} hosts; on {self.platform} they fill {nodes} nodes"
+                f"{counted(ranks, 'rank')} ran on {counted(hosts, 'host')}; {self.platform} fills "
+                f"{counted(nodes, 'node')} with them"
             )
         large = [abs(row.log) for row in self.residuals if row.size >= _LARGE]
         if large and (off := 100 * math.expm1(sum(large) / len(large))) > _POOR:
@@ -157,7 +158,7 @@ class Fit:
                 "extrapolated; measure more nodes"
             )
         elif max(self.nodes) > 2:
-            yield f"up to {max(self.nodes)} nodes were measured: more are extrapolated"
+            yield f"measured on up to {counted(max(self.nodes), 'node')}: more are extrapolated"
         if self.corrections:
             measured = ", ".join(
                 f"{c.collective} over {c.inside * c.between}" for c in self.corrections

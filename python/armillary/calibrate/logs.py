@@ -14,6 +14,7 @@ from pathlib import Path
 
 from .. import documents, nccl
 from ..errors import InputError, Problem
+from ..units import counted
 from . import drafts, printed, records
 from .drafts import MeasuredTable
 
@@ -41,7 +42,9 @@ def read(path: str, collective: str | None = None) -> Log:
     problems: list[Problem] = []
     tables = [table for each in opened if (table := each.table(path, problems))]
     if not opened:
-        problems.append(Problem(path, "", f"holds no table ({skipped} lines skipped)", _ALLOWED))
+        problems.append(
+            Problem(path, "", f"holds no table ({counted(skipped, 'line')} skipped)", _ALLOWED)
+        )
     if problems:
         raise InputError(problems)
     return Log(path, tuple(tables), skipped)

@@ -15,7 +15,7 @@ import typer
 from .. import __version__, files
 from ..errors import InputError, Problem
 from ..platform import Platform
-from ..units import PPM, US_PER_S
+from ..units import PPM, US_PER_S, counted
 from . import completion, output
 from .options import Json, Settings, settings
 
@@ -147,8 +147,9 @@ def _of_bench(bench: BenchFile, given: dict[str, str], out: str | None) -> dict[
     from .. import calibrate as room
 
     output.log(
-        f"{bench.file}: {len(bench.kernels)} kernels, {len(bench.collectives)} collectives over "
-        f"{bench.processes} processes"
+        f"{bench.file}: {counted(len(bench.kernels), 'kernel')}, "
+        f"{counted(len(bench.collectives), 'collective')} over "
+        f"{counted(bench.processes, 'process')}"
     )
     with tempfile.TemporaryDirectory() as folder:
         base = str(Path(folder) / "base.yml")
@@ -200,7 +201,7 @@ def _read(paths: list[str], collective: str | None) -> tuple[list[KernelTable], 
         table = room.read_kernels(path)
         if table is not None:
             tables.append(table)
-            output.log(f"{path}: {_counted(table)}; {table.skipped} rows skipped")
+            output.log(f"{path}: {_counted(table)}; {counted(table.skipped, 'row')} skipped")
             continue
         logs.append(room.read(path, collective))
         output.log(_read_line(logs[-1]))
@@ -219,7 +220,7 @@ def _counted(table: KernelTable) -> str:
 
 def _read_line(log: Log) -> str:
     tables = ", ".join(f"{t.collective} over {t.ranks} ({len(t.points)} sizes)" for t in log.tables)
-    return f"{log.file}: {tables}; {log.skipped} lines skipped"
+    return f"{log.file}: {tables}; {counted(log.skipped, 'line')} skipped"
 
 
 def _settings(library: Fit | None, npus: Sequence[KernelFit]) -> dict[str, object]:

@@ -12,6 +12,7 @@ import typer
 from .. import __version__, api, backends
 from ..errors import InputError, Problem
 from ..platform import Platform
+from ..units import counted
 from ..workload import Workload, is_model
 from ..workload.fit import too_large
 from . import completion, models, output
@@ -131,7 +132,7 @@ def _conformance(
             rows.append({"network": network.name, **asdict(each)})
             if json != "-":
                 verdict = f"VIOLATION: {each.violation}" if each.violation else "ok"
-                count = f"{each.messages} messages"
+                count = counted(each.messages, "message")
                 typer.echo(f"{network.name:<18} {each.traffic:<30} {count:<12} {verdict}")
     head = {"schema": CONFORMANCE, "version": __version__, "backend": backend, "findings": rows}
     output.write_json(json, json_text.dumps(head, indent=2))

@@ -13,6 +13,7 @@ from .. import __version__, api, nccl
 from ..platform import Platform
 from ..uncertainty import Interval
 from ..uncertainty.collectives import BANDS, band
+from ..units import counted
 from . import completion, output
 from .options import (
     BackendName,
@@ -68,7 +69,7 @@ def collective(
     set_: Settings = None,
 ) -> None:
     """Time a collective over a range of sizes, as nccl-tests does."""
-    with output.guard():
+    with output.guard("armillary check"):
         output.claim({"--json": json, "--report": report}, platform)
         name = nccl.operation(kind)
         nccl.element_bytes(dtype)
@@ -81,7 +82,7 @@ def collective(
             output.log(f"warning: {warning}")
         show = _nothing if "-" in (json, report) else sys.stdout.write
         show(
-            f"# armillary {__version__}: simulated {name} over {target.npus} NPUs of "
+            f"# armillary {__version__}: simulated {name} over {counted(target.npus, 'NPU')} of "
             f"{target.name}, {network}\n#\n"
         )
         show(nccl.header(target.has_library) + "\n")

@@ -10,7 +10,7 @@ import typer
 
 from .. import __version__
 from ..errors import InputError, Problem
-from ..report.quantity import counted
+from ..units import counted
 from . import forms, models, output
 from .forms import Form
 from .options import Groups, Json, Npus, Passes, Settings

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..units import counted
 from . import output
 from .options import Json
 
@@ -119,5 +120,5 @@ def design(
             found.write_page(html)
             output.log(f"page written to {html}")
         if figures is not None:
-            output.log(f"{len(found.write_figures(figures))} files written to {figures}")
+            output.log(f"{counted(len(found.write_figures(figures)), 'file')} written to {figures}")
         output.write_json(json, found.to_json())

@@ -10,8 +10,7 @@ import typer
 
 from .. import __version__, documents
 from ..errors import InputError, Problem
-from ..report.quantity import counted
-from ..units import PS_PER_MS
+from ..units import PS_PER_MS, counted
 from . import forms, output
 from .options import Json
 

@@ -12,6 +12,7 @@ import typer
 
 from .. import __version__
 from ..errors import InputError, Problem
+from ..units import counted
 from . import completion, output
 from .options import Json
 
@@ -93,7 +94,7 @@ def ingest(
             train, kept = body["samples"].values()
             rate = body["megabytes_per_second"]
             typer.echo(
-                f"{out}: {train:,} samples to train on and {kept:,} held out, "
+                f"{out}: {counted(train, 'sample')} to train on and {kept:,} held out, "
                 f"in {result.seconds:.1f} s, {rate:,.0f} MB/s of text"
             )
 

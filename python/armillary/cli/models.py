@@ -13,6 +13,7 @@ import typer
 from .. import api
 from ..model.files import FAMILIES
 from ..platform import Platform
+from ..units import counted
 from ..workload import Workload, families, is_model, load
 from ..workload.frameworks import settings_of
 from . import output, parsing
@@ -100,8 +101,8 @@ def on(
     if not is_model(name) or "npus" in given or target.npus == made.ranks:
         return made, target
     output.log(
-        f"{target.name}: {target.npus:,} NPUs resized to {made.ranks:,}, one for each rank "
-        f"of {name}"
+        f"{target.name}: {counted(target.npus, 'NPU')} resized to {made.ranks:,}, one for each "
+        f"rank of {name}"
     )
     return made, api.sized(platform, made, given)
 

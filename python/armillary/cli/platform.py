@@ -15,7 +15,7 @@ from ..blocks import BLOCKS
 from ..errors import InputError, Problem
 from ..files import write_text
 from ..platform import Platform, from_astra_sim, presets, read_gemm_table
-from ..units import GB
+from ..units import GB, counted
 from . import completion, output
 from .options import Json, Npus, Settings, key_values, settings
 
@@ -150,7 +150,7 @@ def _facts(facts: dict[str, Any]) -> list[str]:
         return []
     from ..report.quantity import bandwidth
 
-    counts = [f"{facts['npus']:,} NPUs"]
+    counts = [counted(facts["npus"], "NPU")]
     if any(facts["switches"]):
         tiers = " + ".join(f"{n:,}" for n in facts["switches"] if n)
         counts.append(f"{tiers} {'switch' if tiers == '1' else 'switches'}")
@@ -285,7 +285,10 @@ def _show_import(imported: wiring.Imported, out: str, json: str | None) -> None:
     head = {"schema": IMPORT_SCHEMA, "version": __version__, "platform": out}
     output.write_json(json, json_text.dumps({**head, **found}, indent=2))
     if "-" not in (out, json):
-        typer.echo(f"{out}: {imported.npus} NPUs, {imported.links} links, from {imported.format}")
+        typer.echo(
+            f"{out}: {counted(imported.npus, 'NPU')}, {counted(imported.links, 'link')}, from "
+            f"{imported.format}"
+        )
 
 
 @app.command("import-gemm")

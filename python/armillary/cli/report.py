@@ -9,6 +9,7 @@ import typer
 
 from .. import api, documents
 from ..errors import InputError, Problem
+from ..units import counted
 from . import output
 from .options import NoWhatIf
 
@@ -75,7 +76,7 @@ def report(
             from ..report.page import write_figures
 
             names = write_figures(figures, page.figures())
-            output.log(f"{len(names)} files written to {figures}")
+            output.log(f"{counted(len(names), 'file')} written to {figures}")
 
 
 def _folder(result: str) -> Path:

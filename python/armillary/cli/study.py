@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import __version__, backends
+from ..units import counted
 from . import completion, output
 from .options import Json
 
@@ -105,7 +106,7 @@ def _draw(
         study_page.page(study, charts).write(html)
         output.log(f"page written to {html}")
     if figures is not None:
-        output.log(f"{len(write_figures(figures, charts))} files written to {figures}")
+        output.log(f"{counted(len(write_figures(figures, charts)), 'file')} written to {figures}")
 
 
 def _list(found: list[Study], json: str | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError, Problem
+from ..units import counted
 from . import completion, forms, output, parsing
 from .forms import Form
 from .options import Json, Npus, WritePlan, settings
@@ -121,7 +122,8 @@ def _check_fit(made: Workload, platform: str | None, npus: int | None) -> Platfo
             Problem(
                 target.name,
                 "topology",
-                f"has {target.npus} NPUs, but the workload has {made.ranks} ranks",
+                f"has {counted(target.npus, 'NPU')}, but the workload has "
+                f"{counted(made.ranks, 'rank')}",
                 f"one NPU for each rank: other degrees of parallelism, or --npus {made.ranks} if "
                 "the platform can be resized",
             )

@@ -19,7 +19,7 @@ from ..documents import Path_
 from ..errors import ArmillaryError, InputError, Problem
 from ..platform import Platform
 from ..sweep.source import Source
-from ..units import GB, UNITS, base, split
+from ..units import GB, UNITS, base, counted, split
 from ..workload import Workload, build, load, load_model
 from ..workload.families import options
 from ..workload.workload import is_text
@@ -185,7 +185,9 @@ class _Entry:
         if made is None:
             return
         if made.ranks != self.npus:
-            self.fault((), f"{file} has {made.ranks} ranks", f"{self.npus}, as there are NPUs")
+            self.fault(
+                (), f"{file} has {counted(made.ranks, 'rank')}", f"{self.npus}, as there are NPUs"
+            )
             return
         yield self.job(str(self.values.get("name", file.stem)), made), ""
 
@@ -283,7 +285,7 @@ class _Entry:
         """Refuses another number of ranks than there are NPUs, and more than their memory holds."""
         place = self.source.place(self.path)
         if made.ranks != self.npus:
-            said = f"{made.name} has {made.ranks} ranks"
+            said = f"{made.name} has {counted(made.ranks, 'rank')}"
             raise InputError(
                 [Problem(self.source.file, place, said, f"{self.npus}, as there are NPUs")]
             )

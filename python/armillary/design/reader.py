@@ -17,7 +17,7 @@ from .. import backends, documents
 from ..documents import Path_
 from ..errors import InputError
 from ..sweep.source import Source, read
-from ..units import UNITS, base, split
+from ..units import UNITS, base, counted, split
 from . import constraints, cost_file, jobs, libra, timing, topology
 from .cost import CostTable
 from .task import OBJECTIVES, BandwidthRange, Task
@@ -303,7 +303,7 @@ class _Reader:
         if not found and not self.source.problems:
             self.source.fault(
                 ("topologies",),
-                f"there is none of {npus} NPUs",
+                f"there is none of {counted(npus, 'NPU')}",
                 "other dimensions, or larger blocks",
             )
         return found

@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..units import counted
 from ..workload import Workload
 from .topology import Topology
 
@@ -52,7 +53,7 @@ class Members:
     def __str__(self) -> str:
         if self.step == 0:
             return f"{self.count} listed ranks"
-        return f"{self.count} ranks" + (f", {self.step} apart" if self.step > 1 else "")
+        return counted(self.count, "rank") + (f", {self.step} apart" if self.step > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)

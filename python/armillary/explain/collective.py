@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..report.page import Part, Section, Table
-from ..report.quantity import bandwidth, counted, number, share, size, time
+from ..report.quantity import bandwidth, number, share, size, time
 from ..schema import Collective, CollectiveTerms, Report
-from ..units import GB, PS_PER_NS
+from ..units import GB, PS_PER_NS, counted
 from . import bounds, charts
 from .network import NetworkDimension, dimensions
 from .rows import TERMS, term, term_sum

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..errors import InputError, Problem
 from ..report import flits, packets
-from ..report.quantity import counted
 from ..schema import Report
+from ..units import counted
 from . import compare_page, dlrm_parts, layers, throughput, within
 from .causes import LISTED, ComparedRun, Move, OperationWork, run, split
 from .compare_page import Pair

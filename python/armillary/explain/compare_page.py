@@ -12,8 +12,9 @@ from typing import Any
 
 from ..report import flits, packets
 from ..report.page import Fact, Page, Part, Section, Table
-from ..report.quantity import Quantity, counted, number, share, size, time
+from ..report.quantity import Quantity, number, share, size, time
 from ..schema import Collective
+from ..units import counted
 from . import charts, layers, throughput
 from .causes import CAUSES, ComparedRun, Key, Move
 from .layers import Span

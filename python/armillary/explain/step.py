@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..report.page import Part, Section, Table
-from ..report.quantity import counted, number, share, time
+from ..report.quantity import number, share, time
 from ..schema import CriticalPath, Report
 from ..step_parts import PARTS
+from ..units import counted
 from . import bounds, charts, layers, within
 from .rows import LAUNCH, detail
 

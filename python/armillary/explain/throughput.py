@@ -12,10 +12,10 @@ from typing import Any
 
 from ..report import rates
 from ..report.page import Table
-from ..report.quantity import Quantity, counted, number, operations, share, time
+from ..report.quantity import Quantity, number, operations, share, time
 from ..report.reading import asked
 from ..schema import Report
-from ..units import NS_PER_S
+from ..units import NS_PER_S, counted
 
 _LEAST = 5e-4
 """Smallest relative difference that counts."""

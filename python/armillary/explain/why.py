@@ -7,8 +7,9 @@ from typing import Any
 
 from ..repeat import Again, Unrepeatable
 from ..report.page import Page, Section, Table
-from ..report.quantity import counted, number, share, size, time
+from ..report.quantity import number, share, size, time
 from ..schema import Collective, Operation, Report
+from ..units import counted
 from . import collective, step, verdict, whatif
 from .explanation import EXPLANATION, Explanation
 from .rows import detail, find, operations, pattern, require_choices, unknown

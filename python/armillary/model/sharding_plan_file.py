@@ -24,6 +24,7 @@ from typing import Any
 
 from .. import documents, files
 from ..errors import InputError, Problem
+from ..units import counted
 from .dlrm import MOST_ROWS, MOST_TABLES
 from .fields import NPUS
 from .sharding_plan import SHARD_SCHEMES, TIERS, ShardingPlan, TablePlan
@@ -192,15 +193,15 @@ class _Reader:
         cut = table.scheme in ("column", "row", "table_row")
         if table.sizes is None:
             if cut and many > table.extent:
-                said = f"{many} shards of {table.extent} {_side(table)}"
-                self.fault((*path, "ranks"), said, f"up to {table.extent} ranks")
+                said = f"{counted(many, 'shard')} of {counted(table.extent, _side(table))}"
+                self.fault((*path, "ranks"), said, f"up to {counted(table.extent, 'rank')}")
         elif not cut:
             self.fault((*path, "sizes"), f"{table.scheme} does not cut a table", "no sizes")
         elif len(table.sizes) != many:
-            said = f"{len(table.sizes)} sizes for {many} ranks"
-            self.fault((*path, "sizes"), said, f"{many} sizes")
+            said = f"{counted(len(table.sizes), 'size')} for {counted(many, 'rank')}"
+            self.fault((*path, "sizes"), said, counted(many, "size"))
         elif sum(table.sizes) != table.extent:
-            said = f"{sum(table.sizes)} {_side(table)} in all, the table has {table.extent}"
+            said = f"{counted(sum(table.sizes), _side(table))} in all, the table has {table.extent}"
             self.fault((*path, "sizes"), said, f"sizes that add up to {table.extent}")
 
     def names(self, tables: Sequence[TablePlan]) -> None:
@@ -317,7 +318,7 @@ class _Reader:
 
 
 def _side(table: TablePlan) -> str:
-    return "columns" if table.scheme == "column" else "rows"
+    return "column" if table.scheme == "column" else "row"
 
 
 def _short(value: object) -> str:

@@ -23,6 +23,7 @@ from ..model.messages import Width
 from ..model.roofline import StepParts
 from ..model.sharding import TableLoad
 from ..platform import Platform
+from ..units import counted
 from ..workload.dlrm import resolved
 from ..workload.dlrm_flow import DlrmRun, dense_layers, lookup, update
 
@@ -61,7 +62,7 @@ def roofline(
     count = run.options.dp
     target = platform if isinstance(platform, Platform) else Platform.load(platform, npus=count)
     if target.npus != count:
-        said = f"{count} NPUs on a platform that has {target.npus}"
+        said = f"{counted(count, 'NPU')} on a platform that has {target.npus}"
         raise InputError([Problem("", "dp", said, str(target.npus))])
     npu = _npu(target, run.sizes.dense)
     bottom, middle, top = _dense(run, npu)

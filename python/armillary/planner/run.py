@@ -18,6 +18,7 @@ from ..model.sharding import SCHEMES
 from ..model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
 from ..model.sharding_plan_file import write_plan
 from ..platform import Platform
+from ..units import counted
 from ..workload.dlrm_flow import DENSE_OPTIMIZERS
 from ..workload.dlrm_options import DlrmSizes, Options, options
 from .costs import CostModel, Rates, Sizes, Way, platform_rates, volume_rates, ways
@@ -208,7 +209,7 @@ def _sized(platform: Platform | str | os.PathLike[str], ranks: int | None) -> Pl
     if not isinstance(platform, Platform):
         return Platform.load(platform, npus=ranks)
     if ranks not in (None, platform.npus):
-        said = f"{ranks} ranks for the {platform.npus} NPUs of {platform.name}"
+        said = f"{counted(ranks, 'rank')} for {counted(platform.npus, 'NPU')} of {platform.name}"
         raise InputError([Problem("", "ranks", said, str(platform.npus))])
     return platform
 
@@ -227,7 +228,7 @@ def _check(cost: str, ranks: int, each: int, access: float, message: float) -> N
     if cost not in COSTS:
         problems.append(Problem("", "cost", f"unknown cost model {cost!r}", ", ".join(COSTS)))
     if each < 1 or ranks % each:
-        said = f"{ranks} ranks are not a whole number of nodes of {each}"
+        said = f"nodes of {each} don't divide {counted(ranks, 'rank')}"
         problems.append(Problem("", "ranks_per_node", said, f"a divisor of {ranks}"))
     for key, value in (("access_weight", access), ("message_weight", message)):
         if not 0 <= value < float("inf"):
@@ -279,7 +280,7 @@ def _no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: 
     missing = least + (dense - capacity) * sizes.ranks
     said = (
         f"tables, optimizer state and buffers need {least:,} bytes over all ranks, and the MLPs "
-        f"{dense:,} on each; {sizes.ranks} ranks have {capacity:,} each"
+        f"{dense:,} on each; {counted(sizes.ranks, 'rank')} of {capacity:,} bytes"
     )
     said += f": {missing:,} are missing" if missing > 0 else ""
     allowed = (
@@ -287,7 +288,7 @@ def _no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: 
         "tables on hosts or disks"
     )
     if capacity > dense:
-        allowed = f"about {-(-least // (capacity - dense))} ranks or more; {allowed}"
+        allowed = f"about {counted(-(-least // (capacity - dense)), 'rank')} or more; {allowed}"
     return Problem("", "capacity", said, allowed)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _core
 from ..errors import InputError, Problem
+from ..units import counted
 from .presets import SYSTEMS
 
 _PRESETS = [str(SYSTEMS)]
@@ -171,7 +172,7 @@ class Platform:
         return self._core.to_yaml()
 
     def __repr__(self) -> str:
-        return f"<Platform {self.name}: {self.npus} NPUs>"
+        return f"<Platform {self.name}: {counted(self.npus, 'NPU')}>"
 
 
 def _pairs(settings: Mapping[str, object] | None) -> list[tuple[str, str]]:

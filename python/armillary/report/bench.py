@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..units import counted
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -100,7 +102,7 @@ def _collectives(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     for key in dict.fromkeys((r["transport"], r["name"]) for r in rows):
         some = [r for r in rows if (r["transport"], r["name"]) == key]
         yield from _table(
-            f"{key[1]} over {some[0]['ranks']} ranks by {key[0]}",
+            f"{key[1]} over {counted(some[0]['ranks'], 'rank')} by {key[0]}",
             ("size", "count", "type", "redop", "root", "time", "algbw", "busbw"),
             [
                 (

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ..schema import Class, Report
 from ..step_parts import PARTS, PartDeclaration
+from ..units import counted
 from ..workload.summary import spans
 from . import bars, flits, packets
 from .quantity import bandwidth, number, share, size, time
@@ -75,7 +76,7 @@ def _headline(report: Report, title: str) -> Iterator[RenderableType]:
         else ", each simulated by itself"
     )
     reason = f": {report['symmetry']['reason']}" if report["symmetry"]["reason"] else ""
-    yield Text(f"{number(ranks)} ranks{', all alike' if classes == 1 else alike}{reason}")
+    yield Text(f"{counted(ranks, 'rank')}{', all alike' if classes == 1 else alike}{reason}")
 
 
 def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:

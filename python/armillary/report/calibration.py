@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import nccl
-from ..units import BYTES_PER_US, NS_PER_US
+from ..units import BYTES_PER_US, NS_PER_US, counted
 from .quantity import time
 from .terminal import emit
 
@@ -42,7 +42,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 def _parts(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     points, kernels = found["points"], found["kernels"]
     counts = (
-        f"{len(points)} points" if points else "",
+        counted(len(points), "point") if points else "",
         f"{len(kernels)} kernels" if kernels else "",
     )
     yield Text(

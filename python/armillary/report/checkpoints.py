@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..units import counted
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -38,7 +40,7 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     last = found["last"]
     model = "imported" if last["settings"] is None else last["settings"]["model"]
     elements = sum(each["rows"] * each["dim"] for each in last["tables"])
-    yield Text(f"step {last['step']:,} of {model}: {len(last['tables'])} tables, "
+    yield Text(f"step {last['step']:,} of {model}: {counted(len(last['tables']), 'table')}, "
                f"{elements:,} elements")  # fmt: skip
     if found["verified"]:
         yield Text("all checksums are right")

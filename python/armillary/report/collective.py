@@ -11,10 +11,10 @@ from itertools import groupby
 from typing import Any
 
 from ..nccl import CollectiveRow, bus_factor
-from ..units import BYTES_PER_US, NS_PER_US
+from ..units import BYTES_PER_US, NS_PER_US, counted
 from .chart import PALETTE, Chart
 from .page import Fact, Page, Section, Table
-from .quantity import Quantity, bandwidth, counted, share, time
+from .quantity import Quantity, bandwidth, share, time
 
 _BOUND = PALETTE[7]
 _NOTE_BOUND = (

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..units import GB, NS_PER_S
+from ..units import GB, NS_PER_S, counted
 from . import quantity
 from .terminal import emit
 
@@ -52,7 +52,7 @@ def _alike(count: int | None) -> str:
     """How many designs are as good as far as is known, as a sentence."""
     if not count:
         return ""
-    many = "1 other simulated design" if count == 1 else f"{count:,} other simulated designs"
+    many = counted(count, "other simulated design")
     return f" The uncertainty of predictions does not separate {many} from it."
 
 
@@ -101,7 +101,7 @@ def link(links: Data) -> str:
 
 def _parts(data: Data) -> Iterator[RenderableType]:
     yield Text(
-        f"{data['name']}  {data['objective'].replace('_', ' ')}, {data['npus']:,} NPUs",
+        f"{data['name']}  {data['objective'].replace('_', ' ')}, {counted(data['npus'], 'NPU')}",
         "bold green",
     )
     yield Text(verdict(data))

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..schema import Picture, PictureCable, PictureCell, PictureSort
+from ..units import counted
 from . import load
 from .fabric_lattice import in_groups, on_circle, on_grid
 from .fabric_layout import Box, Layout, in_tiers
-from .quantity import bandwidth, counted, number, share, size, time
+from .quantity import bandwidth, number, share, size, time
 from .svg import INK, NPU, PAPER, SWITCH, box, document, said_text, text, titled
 
 _LAYOUTS = {"tiers": in_tiers, "grid": on_grid, "groups": in_groups, "circle": on_circle}
@@ -64,8 +65,7 @@ def _summary(picture: Picture) -> str:
     for cell in picture["cells"]:
         tiers[cell["tier"]] = tiers.get(cell["tier"], 0) + cell["count"]
     switches = sum(count for tier, count in tiers.items() if tier > 0)
-    word = "switch" if switches == 1 else "switches"
-    return f"{counted(tiers.get(0, 0), 'NPU')} and {number(switches)} {word}."
+    return f"{counted(tiers.get(0, 0), 'NPU')} and {counted(switches, 'switch')}."
 
 
 def _frames(laid: Layout) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _hover(
     ends = [_name(picture["cells"][busiest[end]]) for end in ("a", "b")]
     said = f"{ends[0]} - {ends[1]}" if ends[0] != ends[1] else f"inside {ends[0]}"
     if len(found) > 1:
-        said = f"{said} and {counted(len(found) - 1, 'more')}".replace("mores", "more")
+        said = f"{said} and {number(len(found) - 1)} more"
     links = sum(cable["links"] for cable in found)
     said += f": {counted(links, 'one-way link')} of {_speed(found)}"
     if failed := sum(cable["failed"] for cable in found):

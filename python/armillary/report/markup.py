@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from ..units import counted
 from .chart import Chart, can_draw
 from .parts import Drawing, Fact, Part, Section, Table
 from .quantity import value_of
@@ -49,7 +50,9 @@ def head(
     lines += [element("p", lead, "lead")] if lead else []
     if warnings:
         items = "".join(element("li", warning) for warning in warnings)
-        said = element("strong", "Warning" if len(warnings) == 1 else f"{len(warnings)} warnings")
+        said = element(
+            "strong", "Warning" if len(warnings) == 1 else counted(len(warnings), "warning")
+        )
         lines.append(element("div", said + element("ul", items, raw=True), "warnings", raw=True))
     for kind, shown in (("facts main", True), ("facts", False)):
         cards = "".join(_fact(fact) for fact in facts if fact.main is shown)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from ..schema import Packets, Report
+from ..units import counted
 from .page import Part, Table
-from .quantity import bandwidth, counted, number, share, size, time
+from .quantity import bandwidth, number, share, size, time
 
 TOTALS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "data": ("Packets with data", number),

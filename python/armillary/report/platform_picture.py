@@ -15,10 +15,10 @@ import msgspec
 
 from ..blocks import BLOCKS
 from ..schema import Picture
-from ..units import GB, PS_PER_NS
+from ..units import GB, PS_PER_NS, counted
 from . import fabric_picture, load
 from .page import Drawing
-from .quantity import bandwidth, counted, number, operations, share, size, time
+from .quantity import bandwidth, number, operations, share, size, time
 from .reading import Dim, Machine, Npu
 from .svg import NPU, SWITCH, box, document, line, text
 
@@ -42,7 +42,7 @@ def picture(
     """The platform of a report as a drawing called `platform`. After a run of `step_ns` links have
     the colour of their load; `busy_ns` is that of the busiest link of each dimension, and
     `sends` the percent of each bin of `bin_ns` in which it was sending, where links are known."""
-    title = f"{machine['name']}: {number(machine['npus'])} NPUs"
+    title = f"{machine['name']}: {counted(machine['npus'], 'NPU')}"
     if drawn is not None:
         return Drawing("platform", title, fabric_picture.draw(drawn, title, step_ns, bin_ns))
     if "dims" not in machine["fabric"]:
@@ -86,13 +86,13 @@ def _counted(machine: Machine) -> str:
     if not nodes and "generator" in fabric:
         cables = sum(each["cables"] for each in fabric["cables"])
         said = (
-            f"{fabric['generator']}: {number(machine['npus'])} NPUs, "
+            f"{fabric['generator']}: {counted(machine['npus'], 'NPU')}, "
             f"{number(fabric['switches'])} switches and {number(cables)} cables"
         )
     else:
         npus = min(machine["npus"], len(nodes))
         said = (
-            f"a graph of {number(npus)} NPUs, {number(len(nodes) - npus)} switches and "
+            f"a graph of {counted(npus, 'NPU')}, {counted(len(nodes) - npus, 'switch')} and "
             f"{counted(len(links), 'link')}"
         )
     return document(560, 40, text(8, 25, said, 14, anchor="start"))
@@ -193,7 +193,7 @@ def _links(block: str, spots: Sequence[tuple[float, float]], colour: str) -> Ite
 
 def _captions(dim: Dim, place: int, npus: int, part: float | None) -> Iterator[str]:
     name = {"FullyConnected": "Fully connected"}.get(dim["block"], dim["block"])
-    yield text(_PANEL / 2, 24, f"{number(npus)} NPUs", 12)
+    yield text(_PANEL / 2, 24, counted(npus, "NPU"), 12)
     yield text(_PANEL / 2, 186, f"{place}  {name}({number(dim['size'])})", 13, bold=True)
     yield text(_PANEL / 2, 204, f"{bandwidth(dim['link_bandwidth'] / GB)} a link", 12)
     yield text(_PANEL / 2, 220, time(dim["link_latency_ps"] / PS_PER_NS), 12)

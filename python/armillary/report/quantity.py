@@ -112,11 +112,6 @@ def number(count: int) -> str:
     return Quantity(f"{count:,}", count)
 
 
-def counted(count: int, what: str) -> str:
-    """`1 rank`, `1,024 ranks`."""
-    return f"{number(count)} {what}{'' if count == 1 else 's'}"
-
-
 def _digits(value: float, digits: int) -> str:
     whole = len(str(int(value)))
     return f"{value:.{max(digits - whole, 0)}f}"

@@ -13,10 +13,11 @@ from typing import Any
 
 from .. import step_parts
 from ..schema import Detail, Layer, Report
+from ..units import counted
 from . import names
 from .chart import COLOURS, Chart
 from .page import Section, Table
-from .quantity import counted, time
+from .quantity import time
 from .run_time import tooltip
 from .run_where import PARTS, colours, present
 from .scale import Scale
@@ -90,11 +91,7 @@ def _row(
         key: sum(layer[key] * count for layer, count in zip(found, counts, strict=True)) / total  # type: ignore[literal-required]
         for key in _HEADS
     }
-    where = (
-        called[found[0]["rank_class"]]
-        if len(found) == 1
-        else counted(len(found), "class").replace("classs", "classes")
-    )
+    where = called[found[0]["rank_class"]] if len(found) == 1 else counted(len(found), "class")
     return {"layer": name, "where": where, **means}
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..schema import Report
-from ..units import GB, PS_PER_NS
+from ..units import GB, PS_PER_NS, counted
 from ..workload import Summary
 from . import names, rates, roofline, run_layers, run_network, run_time, run_where, run_work
 from .page import Fact, Page, Section, Table, fragment
 from .platform_picture import picture
-from .quantity import bandwidth, counted, number, operations, share, size, time
+from .quantity import bandwidth, number, operations, share, size, time
 from .reading import Asked, Machine, asked
 from .scale import Scale
 

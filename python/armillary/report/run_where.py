@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import step_parts
 from ..schema import Class, Report
+from ..units import counted
 from . import names
 from .chart import Chart
 from .page import Section, Table
@@ -173,7 +174,9 @@ def _symmetry(report: Report) -> str:
     if classes == 1:
         return "All ranks are alike."
     reason = f": {report['symmetry']['reason']}" if report["symmetry"]["reason"] else ""
-    return f"{number(count)} ranks in {number(classes)} classes that must behave alike{reason}."
+    return (
+        f"{counted(count, 'rank')} in {counted(classes, 'class')} that must behave alike{reason}."
+    )
 
 
 def _cell(ns: float, step: float) -> str:

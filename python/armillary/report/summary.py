@@ -10,9 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..units import counted
 from ..workload import RankClass, Summary, Workload
 from ..workload.summary import spans
-from .quantity import counted, number, operations, rate, share, size
+from .quantity import number, operations, rate, share, size
 from .rates import Rates
 from .terminal import emit
 
@@ -69,7 +70,7 @@ def _facts(summary: Summary) -> Iterator[RenderableType]:
     hardware = summary.hardware_flops
     more = f", {operations(hardware)} with recomputation" if hardware != summary.flops else ""
     yield Text(f"  operations   {operations(summary.flops)} a step{more}")
-    yield Text(f"  batch        {number(summary.batch)} samples a step")
+    yield Text(f"  batch        {counted(summary.batch, 'sample')} a step")
     if summary.bubble:
         yield Text(f"  bubble       {share(summary.bubble)} of a step")
 

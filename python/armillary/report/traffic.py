@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..units import NS_PER_US
+from ..units import NS_PER_US, counted
 from .chart import Chart
 from .page import Fact, Page, Section, Table
-from .quantity import bandwidth, counted, share, size, time
+from .quantity import bandwidth, share, size, time
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..units import counted
 from . import roofline
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
 
     settings = found["settings"]
     ranks = settings["nproc"]
-    processes = "1 process" if ranks == 1 else f"{ranks} processes"
+    processes = counted(ranks, "process")
     yield Text(
-        f"{settings['model']} on {processes}: {found['samples']:,} samples in "
+        f"{settings['model']} on {processes}: {counted(found['samples'], 'sample')} in "
         f"{found['seconds']:,.1f} s, {found['samples_per_second']:,.0f} samples/s"
     )
     if found["roofline"] is not None:
@@ -54,11 +55,13 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield table
 
 
-def _cache(found: Mapping[str, float]) -> str:
+def _cache(found: Mapping[str, Any]) -> str:
     return (
-        f"caches of {found['cached_rows']:,} rows in {found['memory_bytes'] / 2**20:,.0f} MiB: "
-        f"{found['hit_rate']:.1%} of lookups hit, {found['evictions']:,} evictions, "
-        f"{found['rows_written']:,} rows written back, {found['stall_seconds']:.1f} s waited"
+        f"caches of {counted(found['cached_rows'], 'row')} in "
+        f"{found['memory_bytes'] / 2**20:,.0f} MiB: {found['hit_rate']:.1%} of lookups hit, "
+        f"{counted(found['evictions'], 'eviction')}, "
+        f"{counted(found['rows_written'], 'row')} written back, "
+        f"{found['stall_seconds']:.1f} s waited"
     )
 
 

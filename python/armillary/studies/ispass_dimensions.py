@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..report.quantity import counted
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
+from ..units import counted
 from .ispass import Torus
 from .ispass_collectives import (
     LARGE,

@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ..api import collective_row
-from ..report.quantity import counted
 from ..study import Study, StudyRow, claimed, drawn, evaluated, unreferenced
+from ..units import counted
 from .ispass_collectives import (
     LARGE,
     PAPER,

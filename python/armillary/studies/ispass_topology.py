@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..api import collective_us
 from ..platform import Platform
-from ..report.quantity import counted
 from ..study import Study, StudyRow, claimed, drawn, evaluated, unreferenced
+from ..units import counted
 from .ispass_collectives import (
     LARGE,
     MARGIN,

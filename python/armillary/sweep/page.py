@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..report.page import Fact, Page, Section, Table
-from ..report.quantity import counted, number
+from ..report.quantity import number
+from ..units import counted
 from . import charts
 from .misfits import Misfits, misfits
 from .view import View, said

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import InputError, Problem
+from ..units import counted
 from . import domain
 from .expression import ExpressionError, value
 from .study import MEMORY, MOST_POINTS, SweepStudy
@@ -102,7 +103,10 @@ def _grid(study: SweepStudy) -> Iterator[Values]:
         size *= len(axis)
     if size > MOST_POINTS:
         problem = Problem(
-            study.source.file, "parameters", f"make {size:,} points", f"at most {MOST_POINTS:,}"
+            study.source.file,
+            "parameters",
+            f"make {counted(size, 'point')}",
+            f"at most {MOST_POINTS:,}",
         )
         raise InputError([problem])
     for row in rows:

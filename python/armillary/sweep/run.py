@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Problem
+from ..units import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -136,7 +137,7 @@ class Sweep:
     def said(self) -> str:
         """How many points there are, failed, do not fit and were refused."""
         out = self.infeasible
-        parts = [f"{self.table.height:,} points", f"{self.failed:,} failed"]
+        parts = [counted(self.table.height, "point"), f"{self.failed:,} failed"]
         parts += [f"{out:,} do not fit in memory"] if out else []
         parts += [f"{self.refused:,} combinations refused by constraints"] if self.refused else []
         return ", ".join(parts)

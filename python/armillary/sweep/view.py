@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError, Problem
 from ..report.quantity import Quantity, operations, share, size, time
 from ..uncertainty import Factors, indistinct
-from ..units import TIMES
+from ..units import TIMES, counted
 from .axis import Axis, axis, explained
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class View:
             return None
         best = self.ran.row(self.ranking[0], named=True)
         low, high = (best[f"step_{end}_ns"] / best["step_time_ns"] for end in ("low", "high"))
-        many = "1 other point" if len(self.alike) == 1 else f"{len(self.alike):,} other points"
+        many = counted(len(self.alike), "other point")
         return (
             f"The uncertainty of predictions does not separate {many} from the best: 80 % of "
             f"measured steps like it would be within {low:.2f} to {high:.2f} times the prediction."

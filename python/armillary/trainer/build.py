@@ -20,6 +20,7 @@ from ..model.dlrm import EmbeddingTable
 from ..model.sharding import ShardingRequest, place
 from ..model.sharding_plan import ShardingPlan, Tier
 from ..model.sharding_plan_file import read_plan
+from ..units import counted
 from . import optimizers
 from .caching import Caching
 from .embedding import EmbeddingCollection
@@ -103,7 +104,7 @@ def _shapes(facts: Facts, settings: Settings) -> dict[str, Shape]:
     found = [rule.shape(each.name, each.rows, each.dim) for each in facts.tables]
     shapes = {shape.table: shape for shape in found if shape is not None}
     if not shapes:
-        said = f"no table of {facts.name} has {rule.rows:,} rows"
+        said = f"no table of {facts.name} has {counted(rule.rows, 'row')}"
         allowed = f"rows>=N with N up to {max(each.rows for each in facts.tables):,}"
         raise InputError([Problem("", "--tensor-train", said, allowed)])
     return shapes

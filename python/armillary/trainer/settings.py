@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from .. import units
 from ..errors import InputError, Problem
 from ..model.messages import Messages
+from ..units import counted
 from .tensor_train_shapes import Rule
 
 OptimizerName = Literal["sgd", "adagrad", "row-wise-adagrad", "adam", "lamb"]
@@ -190,7 +191,7 @@ class Settings:
         yield from self._tables_problems()
         yield from self._files_problems()
         if self.batch < self.nproc:
-            said = f"a batch of {self.batch} samples for {self.nproc} processes"
+            said = f"a batch of {counted(self.batch, 'sample')} for {self.nproc} processes"
             yield Problem("", "--batch", said, "at least one sample for each process")
 
     def _files_problems(self) -> Iterator[Problem]:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from ..errors import InputError, Problem
 from ..model.sharding_plan import Shard, ShardingPlan, TablePlan, Tier
+from ..units import counted
 from .tables import Feature, Part, Pooling, Table
 
 
@@ -318,8 +319,9 @@ def misfits(
     """Why a plan, from `file` if given, is not one of these tables on `ranks` ranks."""
     problems = []
     if plan.ranks != ranks:
-        said = f"the sharding plan is for {plan.ranks} ranks, but there are {ranks}"
-        problems.append(Problem(file, "ranks", said, f"{plan.ranks} ranks, or a plan for {ranks}"))
+        plans = counted(plan.ranks, "rank")
+        said = f"the sharding plan is for {plans}; the run has {ranks}"
+        problems.append(Problem(file, "ranks", said, f"{plans}, or a plan for {ranks}"))
     known = {each.name: each for each in plan.tables}
     names = {table.name for table in tables}
     problems += [

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError, Problem
+from ..units import counted
 
 MOST_CORES = 8
 MOST_RANK = 1024
@@ -82,10 +83,12 @@ class Shape:
             problems.append(Problem("", place, said, allowed))
 
         if cores < 2 or len(self.dim_factors) != cores or len(self.ranks) != cores - 1:
-            said = f"{cores} factors of rows, {len(self.dim_factors)} of columns, "
-            refuse(said + f"{len(self.ranks)} ranks", "one fewer ranks than factors, from 2 on")
+            said = f"{counted(cores, 'factor')} of rows, {len(self.dim_factors)} of columns, "
+            refuse(
+                said + counted(len(self.ranks), "rank"), "one fewer ranks than factors, from 2 on"
+            )
         if min(self.row_factors) < 1 or math.prod(self.row_factors) < self.rows:
-            said = f"factors of rows {_text(self.row_factors)} for {self.rows:,} rows"
+            said = f"factors of rows {_text(self.row_factors)} for {counted(self.rows, 'row')}"
             refuse(said, f"a product of at least {self.rows:,}")
         if min(self.dim_factors) < 1 or math.prod(self.dim_factors) != self.dim:
             said = f"factors of columns {_text(self.dim_factors)} for rows of {self.dim}"

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import InputError, Problem
+from ..units import counted
 from .assumed import GPUS, MOST_NVLINKS, Assumed, generation_of
 from .node import Link, Node, Port
 
@@ -115,7 +116,7 @@ def _row(
     name, cells = words[0], words[1 : 1 + len(heads)]
     matrix.lines[name] = place
     if len(cells) < len(heads):
-        message = f"{len(cells)} values for {len(heads)} columns"
+        message = f"{counted(len(cells), 'value')} for {counted(len(heads), 'column')}"
         yield Problem(file, f"line {place}: {name}", message, f"{len(heads)} values")
     for head, cell in zip(heads, cells, strict=False):
         if (cell == "X") != (head == name):

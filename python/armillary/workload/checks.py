@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ..model.decoder import Decoder
 from ..model.flops import step_flops
 from ..model.weights import local_kv
+from ..units import counted
 from .parallelism import Parallelism
 from .placement import LayoutFault, nearly_even, read_layout, shortened
 
@@ -132,7 +133,7 @@ def _layers(model: Decoder, given: Parallelism) -> list[Fault]:
     pp, chunks = given.pp, given.virtual_stages
     parts = f"{given.parts} = pp {pp} x virtual_stages {chunks}"
     if given.partition == "cost" and model.layers < given.parts - 1:
-        said = f"{model.layers} layers for {parts} parts"
+        said = f"{counted(model.layers, 'layer')} for {parts} parts"
         return [("pp", said, f"up to {(model.layers + 1) // chunks}, the last with the head alone")]
     if given.partition == "cost" or _layers_fit(model.layers, given.parts):
         return []
@@ -421,11 +422,17 @@ def _world(model: Decoder, given: Parallelism) -> list[Fault]:
         return []
     inner = given.tp * given.cp * given.pp
     if given.ranks % inner == 0:
-        return [("ranks", f"{given.ranks} ranks, but {product}", f"dp {given.ranks // inner}")]
+        return [
+            (
+                "ranks",
+                f"{counted(given.ranks, 'rank')}, but {product}",
+                f"dp {given.ranks // inner}",
+            )
+        ]
     return [
         (
             "ranks",
-            f"{given.ranks} ranks, but {product}",
+            f"{counted(given.ranks, 'rank')}, but {product}",
             f"ranks {_multiples(inner, given.ranks)} with dp as needed",
         )
     ]

@@ -20,6 +20,7 @@ from ..errors import InputError, Problem
 from ..model.fields import LARGEST, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
+from ..units import counted
 from .layerwise import LayerExchange, LayerWork, Touch, TrainedLayer, train
 from .options import read, takes_options
 from .program import Program
@@ -165,7 +166,7 @@ class _Walk:
         }
         found = [kind for kind in kinds if entry.has(kind)]
         if len(found) != 1:
-            entry.fault("", f"matches {len(found)} layers", "one of " + ", ".join(kinds))
+            entry.fault("", f"matches {counted(len(found), 'layer')}", "one of " + ", ".join(kinds))
             entry.read.update(entry.values)
             return
         kinds[found[0]](entry.inner(found[0]))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from ..model.decoder import Decoder
 from ..model.flops import multiplied
+from ..units import counted
 
 MIRROR = "mirror"
 """The axis along which DualPipe's ranks hold the same parameters."""
@@ -132,7 +133,9 @@ def read_layout(text: str, model: Decoder, parts: int, mtp: int) -> Layout:
             f"{len(found.layers)} parts for {words}", f"a number of layers for each of {words}"
         )
     if sum(found.layers) != model.layers:
-        raise LayoutFault(f"adds up to {sum(found.layers)} layers", f"{model.layers} layers in all")
+        raise LayoutFault(
+            f"adds up to {counted(sum(found.layers), 'layer')}", f"{model.layers} layers in all"
+        )
     idle = [part for part, count in enumerate(found.layers) if not count and 0 < part < parts - 1]
     if any(not found.mtp[part] for part in idle):
         raise LayoutFault(

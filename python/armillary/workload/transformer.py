@@ -15,6 +15,7 @@ from ..model.decoder_reader import decoder
 from ..model.files import Model, load_model
 from ..model.flops import step_flops
 from ..model.weights import active_parameters, parameters
+from ..units import counted
 from .experts import visited
 from .frameworks import load_framework
 from .options import takes_options
@@ -241,4 +242,4 @@ def _dealt(plan: StagePlan) -> list[str]:
 
 
 def _micro_batches(par: Parallelism) -> str:
-    return "1 micro-batch" if par.micro_batches == 1 else f"{par.micro_batches} micro-batches"
+    return counted(par.micro_batches, "micro-batch")

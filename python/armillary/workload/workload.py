@@ -12,6 +12,7 @@ from typing import Literal
 from .. import _core, documents, files
 from ..errors import InputError, Problem
 from ..platform import Platform
+from ..units import counted
 from .program import Program
 from .summary import Summary
 
@@ -177,7 +178,8 @@ class Workload:
                 self._core.write(str(folder), format == "chakra")
 
     def __repr__(self) -> str:
-        return f"<Workload {self.name}: {self.ranks} ranks, {self.operations} operations>"
+        size = f"{counted(self.ranks, 'rank')}, {counted(self.operations, 'operation')}"
+        return f"<Workload {self.name}: {size}>"
 
 
 def load(
@@ -218,7 +220,7 @@ def _summary(text: str, ranks: int, file: str) -> Summary:
     of such a one."""
     summary = Summary.from_dict(documents.parse_json(text, file, "a summary"), file)
     if summary.ranks != ranks:
-        message = f"is {summary.ranks}, but the workload has {ranks} ranks"
+        message = f"is {summary.ranks}, but the workload has {counted(ranks, 'rank')}"
         raise InputError([Problem(file, "summary.ranks", message, str(ranks))])
     return summary
 

@@ -228,7 +228,7 @@ def test_precisions_need_their_hardware() -> None:
 @pytest.mark.parametrize(
     ("ranks", "drop", "said"),
     [
-        (2, False, "ranks: the sharding plan is for 2 ranks, but there are 1"),
+        (2, False, "ranks: the sharding plan is for 2 ranks; the run has 1"),
         (1, True, "is not in the sharding plan"),
     ],
 )

@@ -298,7 +298,7 @@ def test_a_plan_for_other_ranks_or_tables_is_refused(group: Ranks) -> None:
     name, text = group.same("digest", size=2, spec=mixed("sgd", 4), steps=1)
     assert (name, text.splitlines()[0]) == (
         "InputError",
-        "ranks: the sharding plan is for 4 ranks, but there are 2"
+        "ranks: the sharding plan is for 4 ranks; the run has 2"
         " (allowed: 4 ranks, or a plan for 2)",
     )
 

@@ -280,11 +280,11 @@ def refused(**options: object) -> list[str]:
         ),
         (
             {"sharding": "row", "dp": 1000},
-            r"4 tables have fewer rows than 1000 NPUs, wide0 only 500 .*up to 500 NPUs",
+            r"fewer rows than 1,000 NPUs in 4 tables: wide0 has 500 .*up to 500 NPUs",
         ),
         (
             {"sharding": "table_row", "npus_per_node": 3},
-            r"4 NPUs are not a whole number of nodes of 3 \(allowed: 1, 2, 4\)",
+            r"nodes of 3 don't divide 4 NPUs \(allowed: 1, 2, 4\)",
         ),
         (
             {"sharding": "diagonal"},
@@ -300,11 +300,11 @@ def refused(**options: object) -> list[str]:
         ),
         (
             {"bottom": "first", "dp": 1},
-            r"1 NPUs leave none for the tables \(allowed: shared, or dp from 2\)",
+            r"1 NPU: none is left for the tables \(allowed: shared, or dp from 2\)",
         ),
         (
             {"bottom": "first", "dp": 10},
-            "9 NPUs besides the first one share 8 shards of tables .*dp up to 9",
+            "8 shards of tables for 9 NPUs besides the first one .*dp up to 9",
         ),
         ({"bottom": "last"}, r"unknown bottom 'last' \(allowed: shared, first\)"),
         ({"flow": "moat", "passes": 0}, "passes: 0 is not a count"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...errors import InputError, Problem
 from ...model.dlrm import Dlrm
+from ...units import counted
 from ..settings import DEFAULT_SAMPLES, SYNTHETIC, Settings
 from .dataset import is_dataset
 from .samples import DENSE, START, Part, Position, Samples, Source, share
@@ -26,7 +27,9 @@ def open_data(settings: Settings, facts: Dlrm) -> tuple[Source, Source]:
         most = 2**31
         large = [table.name for table in facts.tables if table.rows > most]
         if large:
-            said = f"{len(large)} tables, such as {large[0]}, are too large for synthetic data"
+            said = (
+                f"too large for synthetic data: {counted(len(large), 'table')}, such as {large[0]}"
+            )
             raise InputError([Problem(facts.name, "tables", said, f"at most {most:,} rows")])
         rate = settings.positive_rate or POSITIVE_RATES["kaggle"]
         pooling = [table.pooling for table in facts.tables]
@@ -47,7 +50,8 @@ def open_data(settings: Settings, facts: Dlrm) -> tuple[Source, Source]:
         raise InputError([Problem(facts.name, "dense_features", said, f"{DENSE}: those of a line")])
     wrong = [table.name for table in facts.tables if table.pooling != 1]
     if wrong:
-        said = f"{len(wrong)} tables, such as {wrong[0]}, are read several times for each sample"
+        many = counted(len(wrong), "table")
+        said = f"read several times for each sample: {many}, such as {wrong[0]}"
         raise InputError([Problem(facts.name, "pooling", said, "1: a line has one id for each")])
     from .criteo import open_files
 

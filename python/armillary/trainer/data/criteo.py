@@ -21,6 +21,7 @@ import numpy as np
 
 from ... import _core
 from ...errors import InputError, Problem
+from ...units import counted
 from .columns import Columns, join, samples_of
 from .days import natural, train_lines
 from .recipe import criteo
@@ -148,8 +149,10 @@ def open_files(path: Path, rows: Sequence[int], held_out: int) -> tuple[Criteo, 
     if path.is_dir():
         files = sorted((each for each in path.iterdir() if each.is_file()), key=natural)
         if len(files) <= held_out:
-            said = f"{len(files)} files, and the last {held_out} are held out for evaluation"
-            raise InputError([Problem(str(path), "", said, f"at least {held_out + 1} days")])
+            said = f"{counted(len(files), 'file')}, and {held_out} held out for evaluation"
+            raise InputError(
+                [Problem(str(path), "", said, f"at least {counted(held_out + 1, 'file')}")]
+            )
         lines = [Lines(each) for each in files]
         return (
             Criteo(tuple(lines[:-held_out]), tuple(rows)),

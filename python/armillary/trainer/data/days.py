@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from ...errors import InputError, Problem
+from ...units import counted
 
 DAYS_OF_A_FILE = 7
 """Days of a single file."""
@@ -28,6 +29,6 @@ def train_lines(count: int, days: int, path: Path) -> int:
         raise InputError([Problem(str(path), "--held-out", said, f"at most {DAYS_OF_A_FILE - 1}")])
     train = count * (DAYS_OF_A_FILE - days) // DAYS_OF_A_FILE
     if not 0 < train < count:
-        said = f"has {count} lines, which is too few to hold some out"
+        said = f"has {counted(count, 'line')}, which is too few to hold some out"
         raise InputError([Problem(str(path), "", said, f"at least {DAYS_OF_A_FILE} lines")])
     return train

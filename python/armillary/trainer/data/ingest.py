@@ -18,6 +18,7 @@ import numpy as np
 
 from ... import _core
 from ...errors import InputError, Problem
+from ...units import counted
 from .columns import Columns
 from .dataset import SPLITS, Category, Manifest, Split, commit, new_folder
 from .days import natural, train_lines
@@ -165,8 +166,10 @@ class _Run:
             return [most] * len(self.paths)
         if len(self.paths) > 1:
             if len(self.paths) <= days:
-                said = f"{len(self.paths)} files, and the last {days} are held out for evaluation"
-                raise InputError([Problem("", "held_out", said, f"at least {days + 1} files")])
+                said = f"{counted(len(self.paths), 'file')}, and {days} held out for evaluation"
+                raise InputError(
+                    [Problem("", "held_out", said, f"at least {counted(days + 1, 'file')}")]
+                )
             return [most] * (len(self.paths) - days) + [0.0] * days
         return [train_lines(self._lines(self.paths[0]), days, self.paths[0])]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import InputError, Problem
+from ...units import counted
 from .columns import Columns, join, samples_of
 from .dataset import MANIFEST, Manifest, open_file, read_manifest
 from .samples import ALL, START, Part, Position, Samples, Turn, identity, narrowed, share
@@ -126,11 +127,11 @@ def _misfits(file: str, manifest: Manifest, rows: Sequence[int], dense: int) -> 
         yield Problem(file, "dense", said, f"{dense}: what the model reads")
     categories = manifest.categories
     if len(categories) != len(rows):
-        said = f"has {len(categories)} categories"
+        said = f"has {counted(len(categories), 'category')}"
         yield Problem(file, "categories", said, f"{len(rows)}: the tables of the model")
         return
     for each, wanted in zip(categories, rows, strict=True):
         if each.rows not in (None, wanted):
-            said = f"was ingested for a table of {each.rows:,} rows"
+            said = f"was ingested for a table of {counted(each.rows, 'row')}"
             allowed = f"{wanted:,}: those of the model (armillary ingest --model)"
             yield Problem(file, f"categories: {each.name}", said, allowed)

@@ -15,6 +15,7 @@ from typing import Literal
 
 from ... import _core
 from ...errors import InputError, Problem
+from ...units import counted
 from .samples import DENSE, LEAST_COUNT
 
 CATEGORIES = 26
@@ -106,7 +107,7 @@ class Recipe:
     def with_rows(self, rows: Sequence[int], model: str) -> Recipe:
         """With the rows of a model's tables, for categories without. Raises `InputError`."""
         if len(rows) != len(self.categories):
-            said = f"has {len(rows)} tables"
+            said = f"has {counted(len(rows), 'table')}"
             allowed = f"{len(self.categories)}: the categories of the data"
             raise InputError([Problem(model, "tables", said, allowed)])
         pairs = zip(self.categories, rows, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...units import PS_PER_MS
+from ...units import PS_PER_MS, counted
 from . import one_rank
 from .agreement import Agreed, Placed
 from .coverage import Coverage
@@ -30,7 +30,7 @@ def recorded_notes(
     if assumed and run.world > 1:
         notes.append(
             f"{assumed} calls in groups without recorded members are assumed to involve all "
-            f"{run.world} ranks"
+            f"{counted(run.world, 'rank')}"
         )
     if agreed.uneven:
         worst = max(agreed.uneven, key=lambda entry: entry.most / max(1, entry.least))

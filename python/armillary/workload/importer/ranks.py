@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ...errors import InputError, Problem
-from ...units import PS_PER_S
+from ...units import PS_PER_S, counted
 from . import host_trace, kineto
 from .host_trace import VERSIONS, HostTrace
 from .kineto import Trace
@@ -93,7 +93,8 @@ def _versions(hosts: Sequence[HostTrace]) -> list[Problem]:
     found = Counter(host.version for host in hosts)
     if len(found) > 1:
         said = ", ".join(
-            f"{version or 'none'} in {count} files" for version, count in sorted(found.items())
+            f"{version or 'none'} in {counted(count, 'file')}"
+            for version, count in sorted(found.items())
         )
         first = {host.version: host.file for host in reversed(hosts)}
         message = (
@@ -238,7 +239,7 @@ def _host_of(rank: int, trace: Trace, free: list[HostTrace], notes: list[str]) -
 def _too_many(world: int) -> list[Problem]:
     if world <= MOST:
         return []
-    return [Problem("", "world_size", f"{world:,} ranks", f"{MOST:,} at most")]
+    return [Problem("", "world_size", counted(world, "rank"), f"{MOST:,} at most")]
 
 
 def _apart(ranks: Sequence[Recorded]) -> list[Problem]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...errors import InputError, Problem
+from ...units import counted
 from ..program import Program
 from ..summary import Memory, RankClass, Summary
 from . import (
@@ -199,7 +200,7 @@ def _reminder(notes: tuple[str, ...]) -> list[str]:
     """What every run of the workload says of notes that were read when it was made."""
     if not notes:
         return []
-    one = "a note" if len(notes) == 1 else f"{len(notes)} notes"
+    one = "a note" if len(notes) == 1 else counted(len(notes), "note")
     return [
         f"the recording was imported with {one}: armillary import printed them, and workload.json "
         "has them"

@@ -280,7 +280,7 @@ def test_mixed_schema_versions(tmp_path: Path) -> None:
     node = {"id": 2, "name": "aten::add", "parent": 1}
     old = host_trace(tmp_path / "rank0.json", "1.0.1", [node])
     new = host_trace(tmp_path / "rank1.json", "1.1.1-chakra.0.0.4", [node])
-    assert "1.0.1 in 1 files, 1.1.1 in 1 files" in problems([old, new])[0]
+    assert "1.0.1 in 1 file, 1.1.1 in 1 file" in problems([old, new])[0]
     odd = host_trace(tmp_path / "odd.json", "9.9", [node])
     assert "9.9 is not a known schema version" in problems([odd])[0]
 
