@@ -90,7 +90,7 @@ def explain(
     from ..explain import explain as explained
     from ..report import reading
 
-    with output.guard():
+    with output.guard("armillary check" if platform else ""):
         output.claim({"--json": json, "--report": report}, what, platform, groups)
         if platform is None:
             _no_run(set_, npus, groups, options)

@@ -54,8 +54,9 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def guard() -> Iterator[None]:
-    """Turns errors into blocks on stderr and an exit code; no traceback reaches a user."""
+def guard(lists_all: str = "") -> Iterator[None]:
+    """Turns errors into blocks on stderr and an exit code; no traceback reaches a user. `lists_all`
+    is the command that lists every problem of this input, if there is one."""
     try:
         with _warnings_as_lines():
             yield
@@ -63,7 +64,7 @@ def guard() -> Iterator[None]:
     except ArmillaryError as error:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
-        show_problems(error.problems)
+        show_problems(error.problems, lists_all=lists_all)
         _exit(FOUND if isinstance(error, StalledError | TrainingError) else WRONG)
     except KeyboardInterrupt as stop:
         interrupted(stop)
@@ -188,7 +189,9 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
     raise Terminated(number)
 
 
-def show_problems(problems: Sequence[Problem], limit: int | None = _SHOWN) -> None:
+def show_problems(
+    problems: Sequence[Problem], limit: int | None = _SHOWN, lists_all: str = ""
+) -> None:
     """One block a problem: message, where, what is allowed. No more than `limit`, the rest
     counted."""
     for problem in problems[:limit]:
@@ -198,9 +201,8 @@ def show_problems(problems: Sequence[Problem], limit: int | None = _SHOWN) -> No
         lines += [f"  allowed: {problem.help}"] if problem.help else []
         _write_error("".join(f"{visible(line)}\n" for line in lines))
     if limit is not None and len(problems) > limit:
-        _write_error(
-            f"{len(problems)} problems, {limit} of them shown; armillary check lists all\n"
-        )
+        more = f"; {lists_all} lists all" if lists_all else ""
+        _write_error(f"{len(problems)} problems, {limit} of them shown{more}\n")
     elif len(problems) > 1:
         _write_error(f"{len(problems)} problems\n")
 

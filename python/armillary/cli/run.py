@@ -69,7 +69,7 @@ def run(
     In one step: armillary run llama-3-70b --tp 8 --dp 64 -p dgx-h100-16n. The platform is resized
     to the model's ranks unless --npus says otherwise; armillary workload MODEL --help explains the
     options of a model."""
-    with output.guard():
+    with output.guard("armillary check"):
         output.claim(
             {
                 "--json": json,

@@ -98,7 +98,7 @@ def sweep(
     json: Json = None,
 ) -> None:
     """Simulate many points of a study: grid, list, random or Optuna."""
-    with output.guard():
+    with output.guard("armillary sweep --check"):
         output.claim({"--json": json, "--csv": csv}, study)
         if check:
             _check(study, json, workers)

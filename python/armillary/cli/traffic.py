@@ -124,7 +124,7 @@ def traffic(
     set_: Settings = None,
 ) -> None:
     """Find latency by load, and saturation, with synthetic traffic."""
-    with output.guard():
+    with output.guard("armillary check"):
         from ..report import traffic as shown
         from ..traffic import Pattern, loads_of
         from ..traffic import traffic as run

@@ -48,6 +48,9 @@ def test_many_problems_are_cut_and_counted(capsys: pytest.CaptureFixture[str]) -
     output.show_problems([Problem("", "", "x")] * 64)
     said = capsys.readouterr().err
     assert said.count("error: ") == 20
+    assert said.endswith("64 problems, 20 of them shown\n")
+    output.show_problems([Problem("", "", "x")] * 64, lists_all="armillary check")
+    said = capsys.readouterr().err
     assert said.endswith("64 problems, 20 of them shown; armillary check lists all\n")
     output.show_problems([Problem("", "", "x")] * 64, limit=None)
     assert capsys.readouterr().err.count("error: ") == 64
