@@ -540,9 +540,9 @@ class Program:
     ) -> int:
         """A load from, or a store to, memory.
 
-        `reach` is `local` (the NPU's own), `remote` (outside it), or `in_switch`: the shards of
-        `bytes` of all NPUs are gathered in the switches of remote memory as they are loaded,
-        reduced and scattered as they are stored.
+        `reach` is `local` (the NPU's own), `remote` (outside it), `host` or `disk` (that tier of
+        remote memory), or `in_switch`: the shards of `bytes` of all NPUs are gathered in the
+        switches of remote memory as they are loaded, reduced and scattered as they are stored.
         """
     def hold(self, node: int, *, allocates: int = 0, frees: int = 0) -> None:
         """Node `node` takes bytes of the NPU's memory at its start, and gives bytes back at its

@@ -145,11 +145,16 @@ pub enum Reach {
     /// Memory outside the NPU, the shards of all NPUs being gathered in its switches on a load,
     /// reduced and scattered on a store.
     InSwitch,
+    /// The memory of the NPU's host, whatever lies behind it.
+    Host,
+    /// A disk behind the host's memory.
+    Disk,
 }
 
 impl Reach {
     /// Every one, in a fixed order.
-    pub const ALL: [Reach; 3] = [Reach::Local, Reach::Remote, Reach::InSwitch];
+    pub const ALL: [Reach; 5] =
+        [Reach::Local, Reach::Remote, Reach::InSwitch, Reach::Host, Reach::Disk];
 
     /// The name used in files.
     pub const fn name(self) -> &'static str {
@@ -157,6 +162,8 @@ impl Reach {
             Reach::Local => "local",
             Reach::Remote => "remote",
             Reach::InSwitch => "in_switch",
+            Reach::Host => "host",
+            Reach::Disk => "disk",
         }
     }
 

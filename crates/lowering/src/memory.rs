@@ -95,6 +95,10 @@ impl<'a> Accesses<'a> {
             (Reach::InSwitch, None, Some(remote)) => {
                 remote.in_switch.as_ref().map(|pool| pool.span(bytes))
             }
+            (Reach::Host, None, Some(remote)) => {
+                Some(remote.host.as_ref().unwrap_or(&remote.own).span(bytes))
+            }
+            (Reach::Disk, None, Some(remote)) => remote.disk.as_ref().map(|disk| disk.span(bytes)),
             (_, _, None) => None,
         }
     }
@@ -180,7 +184,7 @@ struct Fault {
     help: &'static str,
 }
 
-const FAULTS: [Fault; 3] = [
+const FAULTS: [Fault; 4] = [
     Fault {
         holds: |node, access, _| outside(node).is_some() && access.is_none(),
         text: |_, _, _| "accesses remote memory, but the platform has none".into(),
@@ -196,6 +200,14 @@ const FAULTS: [Fault; 3] = [
                 .into()
         },
         help: "remote_memory.model: hierarchical or switches",
+    },
+    Fault {
+        holds: |node, access, _| {
+            outside(node).is_some_and(|(_, reach)| reach == Reach::Disk)
+                && access.is_some_and(|access| access.disk.is_none())
+        },
+        text: |_, _, _| "accesses a disk, but the platform has none".into(),
+        help: "remote_memory: {model: zero_infinity, cpu: {bandwidth: 31 GB/s}, nvme: {bandwidth: 3 GB/s}}",
     },
     Fault {
         holds: |node, access, npus| excess(node, access, npus).is_some(),

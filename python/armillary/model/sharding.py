@@ -26,9 +26,10 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 from ..errors import InputError, Problem
+from ..units import counted
 from .dlrm import EmbeddingTable
 from .sharding_plan import ShardingPlan, ShardScheme, TablePlan, Tier, even
 
@@ -102,6 +103,15 @@ class TableLoad:
         return self.parameters * width, state
 
 
+class Fetched(NamedTuple):
+    """Bytes that a step brings into an NPU's cache of tables."""
+
+    host: int = 0
+    """From the host's memory."""
+    disk: int = 0
+    """From a disk behind it."""
+
+
 @dataclass(frozen=True, slots=True)
 class NpuKind:
     """NPUs that hold the same: the first of them, how many, their whole shards, and their node's
@@ -111,8 +121,7 @@ class NpuKind:
     ranks: int
     whole: TableLoad
     node: TableLoad
-    fetched: int = 0
-    """Bytes that a step brings from the host's memory."""
+    fetched: Fetched
 
 
 @dataclass(frozen=True)
@@ -139,11 +148,10 @@ class ShardPlacement:
     """Tables by scheme."""
     npus_per_node: int
     host: tuple[TableLoad, ...] = ()
-    """Parameters and rows of tables in the host's memory, an entry an NPU; the loads above contain
-    them. Empty without such tables."""
-    fetched: tuple[int, ...] = ()
-    """Bytes of rows that a step brings from the host's memory into an NPU's cache, an entry an NPU.
-    Empty where that is not known."""
+    """Parameters and rows of tables in the host's memory or on its disk, an entry an NPU; the loads
+    above contain them. Empty without such tables."""
+    fetched: tuple[Fetched, ...] = ()
+    """What a step brings into an NPU's cache, an entry an NPU. Empty where that is not known."""
     cache: int = 0
     """Bytes of an NPU's cache of these rows."""
 
@@ -155,11 +163,11 @@ class ShardPlacement:
     def kinds(self) -> tuple[NpuKind, ...]:
         """NPUs with equal loads, in the order of their first. Where tables are shared out to nodes:
         those of a node, or each NPU if those of a node differ."""
-        found: dict[tuple[TableLoad, TableLoad, int, int], list[int]] = {}
+        found: dict[tuple[TableLoad, TableLoad, Fetched, int], list[int]] = {}
         each = 1 if self.mixed else self.npus_per_node
         for npu, load in enumerate(map(self.on, range(len(self.whole)))):
             node = npu // each if self.node else 0
-            fetched = self.fetched[npu] if self.fetched else 0
+            fetched = self.fetched[npu] if self.fetched else Fetched()
             found.setdefault((*load, fetched, node), [npu, 0])[1] += 1
         return tuple(
             NpuKind(first, ranks, whole, node, fetched)
@@ -263,7 +271,7 @@ def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardP
     lengths = indices = 0
     for table, planned in zip(tables, plan.tables, strict=True):
         scheme, load = planned.scheme, _load(table, table.dim)
-        if planned.tier == "host":
+        if planned.tier != "device":
             for shard in planned.shards:
                 held = len(shard.rows) * len(shard.columns)
                 host[shard.rank] += TableLoad(parameters=held, rows=len(shard.rows))
@@ -291,7 +299,7 @@ def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardP
         indices,
         tuple((name, names.count(name)) for name in SCHEMES if name in names),
         plan.ranks_per_node,
-        tuple(host) if any(each.tier == "host" for each in plan.tables) else (),
+        tuple(host) if any(each.tier != "device" for each in plan.tables) else (),
     )
 
 
@@ -299,11 +307,17 @@ def misfits(
     plan: ShardingPlan, tables: Sequence[EmbeddingTable], npus: int, file: str, first: int = 0
 ) -> list[Problem]:
     """Why a plan is not one of these tables on `npus` NPUs, or not one that can be simulated:
-    rows are cut evenly over all NPUs or those of a node, and no table is on disk. NPUs below
-    `first` hold no tables."""
+    rows are cut evenly over all NPUs or those of a node. NPUs below `first` hold no tables."""
     problems = []
     if plan.ranks != npus:
-        problems.append(Problem(file, "ranks", f"{plan.ranks} ranks for {npus} NPUs", str(npus)))
+        problems.append(
+            Problem(
+                file,
+                "ranks",
+                f"{counted(plan.ranks, 'rank')} for {counted(npus, 'NPU')}",
+                str(npus),
+            )
+        )
     names = [table.name for table in tables]
     planned = {each.name: each for each in plan.tables}
     extra = [name for name in planned if name not in set(names)]
@@ -326,8 +340,6 @@ def _table_misfits(
     if (planned.rows, planned.columns) != (table.rows, table.dim):
         said = f"is {planned.rows} x {planned.columns}"
         found.append(Problem(file, place, said, f"{table.rows} x {table.dim}, as in the model"))
-    if planned.tier == "disk":
-        found.append(Problem(file, place, "is on disk, which can't be simulated", "device, host"))
     if ranks[0] < first:
         found.append(Problem(file, place, f"is on rank {ranks[0]}", f"ranks from {first}"))
     if planned.scheme in ("row", "data") and len(ranks) < plan.ranks:
@@ -428,10 +440,10 @@ def _check_rows(tables: Sequence[EmbeddingTable], request: ShardingRequest) -> l
         return []
     least = min(short, key=lambda table: table.rows)
     message = (
-        f"{len(short)} tables have fewer rows than {request.npus} NPUs, {least.name} only "
-        f"{least.rows}"
+        f"fewer rows than {counted(request.npus, 'NPU')} in {counted(len(short), 'table')}: "
+        f"{least.name} has {least.rows}"
     )
-    return [Problem("", "sharding", message, f"auto, or row on up to {least.rows} NPUs")]
+    return [Problem("", "sharding", message, f"auto, or row on up to {counted(least.rows, 'NPU')}")]
 
 
 def _check_nodes(tables: Sequence[EmbeddingTable], request: ShardingRequest) -> list[Problem]:
@@ -439,7 +451,7 @@ def _check_nodes(tables: Sequence[EmbeddingTable], request: ShardingRequest) -> 
     if each >= 1 and request.npus % each == 0:
         return _check_rows(tables, replace(request, npus=each))
     near = sorted(sorted(_divisors(request.npus), key=lambda ways: abs(ways - each))[:3])
-    message = f"{request.npus} NPUs are not a whole number of nodes of {each}"
+    message = f"nodes of {each} don't divide {counted(request.npus, 'NPU')}"
     return [Problem("", "npus_per_node", message, ", ".join(map(str, near)))]
 
 
@@ -459,7 +471,7 @@ def require_room(
         f"NPU {at.first} holds {worst} bytes of tables and optimizer state, more than {capacity}"
     )
     allowed = (
-        f"at least {needed} NPUs; sharding auto or row; an embedding_width below {width}; "
-        "rowwise_adagrad or sgd"
+        f"at least {counted(needed, 'NPU')}; sharding auto or row; an embedding_width below "
+        f"{width}; rowwise_adagrad or sgd"
     )
     raise InputError([Problem("", "capacity", message, allowed)])

@@ -34,6 +34,7 @@ from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm, parse
 from ..model.files import Model, load_model
 from ..model.sharding import (
+    Fetched,
     NpuKind,
     ShardingRequest,
     ShardPlacement,
@@ -45,6 +46,7 @@ from ..model.sharding import (
 )
 from ..model.sharding_plan import ShardingPlan
 from ..model.sharding_plan_file import read_plan
+from ..units import counted
 from .dlrm_bench import read_parts
 from .dlrm_cache import cached
 from .dlrm_flow import DENSE_OPTIMIZERS, DlrmFlow, DlrmRun, activations, dense_layers
@@ -126,7 +128,9 @@ def _require_tables(placement: ShardPlacement) -> None:
     if TableLoad() in placement.whole[1:]:
         shards = sum(load != TableLoad() for load in placement.whole)
         npus = len(placement.whole) - 1
-        said = f"{npus} NPUs besides the first one share {shards} shards of tables"
+        said = (
+            f"{counted(shards, 'shard')} of tables for {counted(npus, 'NPU')} besides the first one"
+        )
         allowed = f"shared, or dp up to {shards + 1}, or sharding column"
         raise InputError([Problem("", "bottom", said, allowed)])
 
@@ -147,7 +151,7 @@ def _workload(run: DlrmRun) -> Workload:
         }
         by = ["local", "node"] if run.placement.mixed else ["node"]
         return Workload.mesh(name, axes, along, by, programs, summary)
-    fetched = run.placement.fetched or (0,) * run.options.dp
+    fetched = run.placement.fetched or (Fetched(),) * run.options.dp
     number = {(kind.whole, kind.fetched): index for index, kind in enumerate(kinds)}
     groups = {group: range(run.options.dp) for group in EVERYBODY}
     ranks = zip(run.placement.whole, fetched, strict=True)

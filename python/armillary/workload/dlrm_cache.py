@@ -1,9 +1,10 @@
-"""What an NPU fetches in a step of the embedding tables on its host.
+"""What an NPU fetches in a step of the embedding tables on its host or its disk.
 
 Here: tables and shards as demands on the NPU's cache. Not here: which rows are looked up and what a
 cache holds (`model/locality.py`), where tables are (`model/sharding.py`).
 
-A row is fetched with its optimizer state, and written back when it leaves the cache. Rows of one
+Tables on the host and on the disk share the cache. A row is fetched with its optimizer state, and
+written back when it leaves the cache. Rows of one
 table are everywhere alike: a rank with half of the rows has half of the popular ones."""
 
 from __future__ import annotations
@@ -14,34 +15,42 @@ from dataclasses import replace
 from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm, EmbeddingTable
 from ..model.locality import Demand, Popularity, fetched
-from ..model.sharding import ShardPlacement, TableLoad
-from ..model.sharding_plan import TablePlan
+from ..model.sharding import Fetched, ShardPlacement, TableLoad
+from ..model.sharding_plan import TablePlan, Tier
 from .dlrm_options import DlrmSizes, Options
 
 
 def cached(
     placement: ShardPlacement, model: Dlrm, chosen: Options, sizes: DlrmSizes
 ) -> ShardPlacement:
-    """`placement` with the caches of the tables on hosts, and what a step brings into them. Raises
-    `InputError` where the size of the cache is missing."""
+    """`placement` with the caches of the tables on hosts and disks, and what a step brings into
+    them. Raises `InputError` where the size of the cache is missing."""
     if not placement.host:
         return placement
     if chosen.cache is None:
-        said = "is missing: tables are in the host's memory"
+        said = "is missing: tables are in the host's memory or on disk"
         raise InputError([Problem("", "cache", said, "bytes, such as 20000000000")])
-    demands: list[list[Demand]] = [[] for _ in placement.host]
+    demands: list[list[tuple[Tier, Demand]]] = [[] for _ in placement.host]
     for table, planned in zip(model.tables, placement.plan.tables, strict=True):
-        if planned.tier == "host":
+        if planned.tier != "device":
             for rank, demand in _demands(table, planned, chosen, sizes):
-                demands[rank].append(demand)
-    known: dict[tuple[Demand, ...], int] = {}
+                demands[rank].append((planned.tier, demand))
+    known: dict[tuple[tuple[Tier, Demand], ...], Fetched] = {}
     amounts = []
     for asked in map(tuple, demands):
         if asked not in known:
-            rows = fetched(asked, chosen.cache)
-            known[asked] = round(sum(n * each.size for n, each in zip(rows, asked, strict=True)))
+            known[asked] = _fetched(asked, chosen.cache)
         amounts.append(known[asked])
     return replace(placement, fetched=tuple(amounts), cache=chosen.cache)
+
+
+def _fetched(asked: Sequence[tuple[Tier, Demand]], cache: int) -> Fetched:
+    """Bytes from each memory in a step."""
+    rows = fetched([demand for _, demand in asked], cache)
+    moved = {"host": 0.0, "disk": 0.0}
+    for (tier, demand), count in zip(asked, rows, strict=True):
+        moved[tier] += count * demand.size
+    return Fetched(round(moved["host"]), round(moved["disk"]))
 
 
 def _demands(

@@ -151,10 +151,19 @@ class DlrmFlow:
         return at
 
     def _fetch(self, inputs: Sequence[int]) -> list[int]:
-        """Rows from the host's memory, as soon as it is known which ones."""
-        if not self.fetched:
-            return list(inputs)
-        return [*inputs, self.program.memory("embedding.fetch", inputs, self.fetched)]
+        """Rows from the host's memory and from disk, as soon as it is known which ones."""
+        return [*inputs, *self._move("embedding.fetch", inputs, store=False)]
+
+    def _move(self, name: str, deps: Sequence[int], store: bool) -> list[int]:
+        """Accesses to the slower memories that rows come from or go to."""
+        return [
+            self.program.memory(f"{name}{suffix}", deps, moved, store=store, reach=reach)
+            for reach, suffix, moved in (
+                ("host", "", self.fetched.host),
+                ("disk", ".disk", self.fetched.disk),
+            )
+            if moved
+        ]
 
     def _inputs(self) -> list[int]:
         """The input all-to-alls of this batch: lengths first, since they give the number of
@@ -162,7 +171,7 @@ class DlrmFlow:
         run, deps = self.run, self.inputs_after
         if run.options.host_inputs:
             after = self.copy_after if run.options.pipelined else deps
-            copied = self.program.memory("inputs.copy", after, input_bytes(run))
+            copied = self.program.memory("inputs.copy", after, input_bytes(run), reach="host")
             deps = [*deps, copied]
         if not run.distributed:
             return deps if run.options.host_inputs else []
@@ -330,8 +339,8 @@ class DlrmFlow:
         work = update(run, self.whole, self.node)
         name, deps = "embedding.weight_gradient", [*arrived, *([] if arrived else self.at)]
         done = self._tables(name, deps, work, "embedding_update", each=2)
-        if self.fetched:  # What leaves the cache was changed, as everything in it.
-            self.program.memory("embedding.write_back", done, self.fetched, store=True)
+        # What leaves the cache was changed, as everything in it.
+        self._move("embedding.write_back", done, store=True)
         copies = run.placement.data.parameters * run.sizes.gradient
         self.updated["embedding"] = (
             self._collective(name, done, "all_reduce", copies, "copies") or done

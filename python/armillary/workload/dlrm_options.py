@@ -13,6 +13,7 @@ from ..model.dlrm import Dlrm
 from ..model.fields import LARGEST, check_counts
 from ..model.messages import WIDTHS, Messages, Width
 from ..model.sharding import Optimizer, Scheme
+from ..units import counted
 from .options import read
 
 Flow = Literal["hoti", "neo"]
@@ -163,7 +164,7 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
         problems.append(Problem("", "column_shards", said, "one of them"))
     samples = _samples(model, chosen, problems)
     if not problems and samples * chosen.dp > MOST_SAMPLES:
-        said = f"{samples * chosen.dp} samples over all NPUs are too many"
+        said = f"too many samples over all NPUs: {samples * chosen.dp}"
         problems.append(Problem("", "local_batch", said, f"{MOST_SAMPLES}"))
     if problems:
         raise InputError(problems)
@@ -209,7 +210,7 @@ def _check_words(chosen: Options) -> list[Problem]:
 def _check_first(chosen: Options) -> list[Problem]:
     problems = []
     if chosen.dp < 2:
-        said = f"{chosen.dp} NPUs leave none for the tables"
+        said = f"{counted(chosen.dp, 'NPU')}: none is left for the tables"
         problems.append(Problem("", "bottom", said, "shared, or dp from 2"))
     if chosen.plan is None and chosen.sharding not in ("table", "column"):
         said = f"sharding {chosen.sharding} puts tables on the NPU of the bottom MLP"

@@ -25,14 +25,15 @@ FIELDS = {
 }
 MODEL = Model("small", "dlrm", {key: value for key, value in FIELDS.items() if key != "family"})
 
-PLATFORM = """
+REMOTE = "{model: link, sharing: per_npu, bandwidth: 1 GB/s, latency: 3 us}"
+PLATFORM = f"""
 topology: Switch(4)
-links: {bandwidth: 10 GB/s, latency: 1 us}
+links: {{bandwidth: 10 GB/s, latency: 1 us}}
 npu:
-  compute: {model: roofline, kernel_overhead: 7 us}
+  compute: {{model: roofline, kernel_overhead: 7 us}}
   peak: 1 TFLOPS
-  memory: {bandwidth: 100 GB/s, capacity: 1 GB}
-remote_memory: {model: link, sharing: per_npu, bandwidth: 1 GB/s, latency: 3 us}
+  memory: {{bandwidth: 100 GB/s, capacity: 1 GB}}
+remote_memory: {REMOTE}
 """
 
 
@@ -99,6 +100,45 @@ def test_a_plan_says_which_tables_are_on_the_host(tmp_path: Path) -> None:
     first, rest = workload.summary.classes
     assert (first.ranks, rest.ranks) == (1, 3)
     assert rest.memory.weights - first.memory.weights == 100_000 * 8 * 4 - 5000
+
+
+def test_rows_on_disk_cross_its_link_and_then_the_hosts(tmp_path: Path) -> None:
+    """All tables of a rank share its cache. Each link has its own bandwidth and latency."""
+    (tmp_path / "m.yml").write_text(json.dumps(FIELDS))
+    links = "cpu: {bandwidth: 10 GB/s, latency: 2 us}, nvme: {bandwidth: 1 GB/s, latency: 5 us}"
+    text = PLATFORM.replace(REMOTE, f"{{model: zero_infinity, {links}}}")
+    platform = arm.Platform.parse(text)
+
+    def took(first: str, second: str) -> float:
+        tiers = (first, second, "device", "device")
+        lines = [
+            f"- {{name: t{index}, rows: 100000, columns: 8, scheme: table, "
+            f"ranks: {index // 2}, tier: {tier}}}"
+            for index, tier in enumerate(tiers)
+        ]
+        plan = "version: 1\nmodel: m\nranks: 4\nranks_per_node: 4\ntables:\n" + "\n".join(lines)
+        (tmp_path / "plan.yml").write_text(plan + "\n")
+        workload = dlrm(
+            str(tmp_path / "m.yml"), dp=4, plan=str(tmp_path / "plan.yml"), cache=360_000, skew=0.9
+        )
+        return arm.simulate(workload, platform).step_time_ns / 1e3
+
+    demand = Demand(Popularity(100_000, 0.9), 64 * 4 * 5, 1.0, 36)
+    one, both = (36 * fetched([demand] * count, 360_000)[0] for count in (1, 2))
+    host, disk = 10e3, 1e3  # Bytes in a microsecond.
+    none = took("device", "device")
+    near = 2 + one / host
+    assert took("host", "device") - none == pytest.approx(2 * near, abs=0.05)
+    far = 7 + one / disk + one / host
+    assert took("disk", "device") - none == pytest.approx(2 * far, abs=0.05)
+    mixed = (2 + both / host) + (7 + both / disk + both / host)
+    assert took("host", "disk") - none == pytest.approx(2 * mixed, abs=0.05)
+    without = arm.Platform.parse(PLATFORM)
+    workload = dlrm(
+        str(tmp_path / "m.yml"), dp=4, plan=str(tmp_path / "plan.yml"), cache=360_000, skew=0.9
+    )
+    with pytest.raises(arm.InputError, match="accesses a disk, but the platform has none"):
+        arm.simulate(workload, without)
 
 
 def test_a_plan_mixes_tables_of_ranks_and_of_nodes(tmp_path: Path) -> None:

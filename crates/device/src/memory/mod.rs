@@ -112,6 +112,10 @@ pub struct Access {
     /// A load that gathers (a store that scatters) the shards of all NPUs in the switches, where
     /// there are any.
     pub in_switch: Option<Pipeline>,
+    /// The same of a tensor that is in the host's memory, if that differs from `own`.
+    pub host: Option<Pipeline>,
+    /// The same of a tensor that is on a disk behind the host's memory, if there is one.
+    pub disk: Option<Pipeline>,
     /// Bytes all NPUs together can keep there, if known.
     pub capacity: Option<u128>,
 }

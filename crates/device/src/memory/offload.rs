@@ -32,14 +32,19 @@ pub struct Offload {
 impl Offload {
     pub(super) fn access(&self, npus: u32) -> Access {
         let stage = |name, tier: &Tier| Stage::plain(name, tier.wire.latency, tier.wire.bandwidth);
-        let nvme = self.nvme.iter().map(|tier| stage("NVMe to CPU memory", tier));
-        let stages = nvme.chain([stage("CPU memory to NPU", &self.cpu)]).collect();
+        let pipeline = |stages| Pipeline { stages, chunk: self.chunk };
+        let near = || stage("CPU memory to NPU", &self.cpu);
+        let host = pipeline(vec![near()]);
+        let far = |tier| pipeline(vec![stage("NVMe to CPU memory", tier), near()]);
+        let disk = self.nvme.as_ref().map(far);
         let home = self.nvme.as_ref().unwrap_or(&self.cpu);
         let capacity = home.capacity.map(|each| u128::from(each.0) * u128::from(npus));
         Access {
             sharing: Sharing::PerNpu,
-            own: Pipeline { stages, chunk: self.chunk },
+            own: disk.clone().unwrap_or_else(|| host.clone()),
             in_switch: None,
+            host: Some(host),
+            disk,
             capacity,
         }
     }
@@ -63,8 +68,11 @@ mod tests {
         let offload = Offload { cpu: tier(100), nvme: Some(tier(25)), chunk: Some(Bytes(1_000)) };
         let access = offload.access(4);
         assert_eq!(access.own.span(Bytes(4_000)), Span::from_ns(4 * 40 + 10));
+        assert_eq!(access.disk.unwrap().span(Bytes(4_000)), Span::from_ns(4 * 40 + 10));
+        assert_eq!(access.host.unwrap().span(Bytes(4_000)), Span::from_ns(40));
         assert_eq!(access.capacity, Some(200));
         let cpu = Offload { nvme: None, ..offload };
         assert_eq!(cpu.access(4).own.span(Bytes(4_000)), Span::from_ns(40));
+        assert_eq!(cpu.access(4).disk, None);
     }
 }

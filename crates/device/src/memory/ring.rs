@@ -126,7 +126,14 @@ pub(super) fn pool(
     }
     stages.push(stage("station to NPU", Load::ONE, npu, 1));
     let own = Pipeline { stages, chunk: Some(chunk) };
-    Access { sharing: Sharing::PerNpu, own, in_switch: None, capacity: groups.total() }
+    Access {
+        sharing: Sharing::PerNpu,
+        own,
+        in_switch: None,
+        host: None,
+        disk: None,
+        capacity: groups.total(),
+    }
 }
 
 #[cfg(test)]

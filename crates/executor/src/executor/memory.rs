@@ -48,7 +48,7 @@ impl<B: Backend> Executor<'_, B> {
                 *free = self.now.max(*free) + span;
                 *free
             }
-            Reach::Remote | Reach::InSwitch => self.outside(rank, span),
+            _ => self.outside(rank, span),
         };
         self.finish_at(rank, node, done);
     }

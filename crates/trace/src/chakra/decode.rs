@@ -362,7 +362,7 @@ fn reach(raw: &Raw) -> Result<Reach, BadAttr> {
     let text = if let Value::Text(text) = value { std::str::from_utf8(text).ok() } else { None };
     text.and_then(Reach::from_name).ok_or_else(|| BadAttr {
         message: format!("attribute memory_reach is {value}"),
-        help: "local, remote or in_switch",
+        help: "local, remote, in_switch, host or disk",
     })
 }
 
