@@ -155,6 +155,12 @@ def prepare() -> None:
                 name,
                 os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False),
             )
+    if not lost and isinstance(sys.stdout.buffer, io.RawIOBase):
+        # Unbuffered (PYTHONUNBUFFERED): the rest of a write is lost if a stop of the process ends
+        # it early.
+        sys.stdout = os.fdopen(
+            sys.stdout.fileno(), "w", buffering=1, encoding=sys.stdout.encoding, closefd=False
+        )
     for signal_ in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signal_) is signal.SIG_DFL:  # nohup ignores SIGHUP, and means it
             signal.signal(signal_, _terminate)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -103,3 +106,24 @@ def test_a_stdout_that_takes_nothing(target: str) -> None:
     run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert run.returncode != 0
     assert "Traceback" not in run.stderr
+
+
+def test_a_stopped_process_writes_all_of_its_result() -> None:
+    """A stop ends a write to a full pipe early. Unbuffered streams lose what is left."""
+    program = (
+        "import sys; from armillary.cli import output\noutput.prepare()\n"
+        "print('begun', flush=True)\nwith output.guard(): sys.stdout.write('x' * 300_000)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"begun\n"
+        time.sleep(0.3)  # Until the pipe is full.
+        for each in (signal.SIGSTOP, signal.SIGCONT):
+            run.send_signal(each)
+            time.sleep(0.05)
+        assert len(run.stdout.read()) == 300_000
+    assert run.returncode == 0
