@@ -280,7 +280,7 @@ def test_the_costs_of_a_whole_table_by_hand() -> None:
     ("given", "said"),
     [
         ({"cost": "fast"}, "unknown cost model"),
-        ({"ranks_per_node": 3}, "whole number of nodes"),
+        ({"ranks_per_node": 3}, "nodes of 3 don't divide 16 ranks"),
         ({"capacity": 10**9}, "ranks or more"),
         ({"access_weight": -1.0}, "access_weight"),
         ({"local_batch": 0}, "local_batch"),
