@@ -217,9 +217,9 @@ class Levels:
         users = self._users[variable]
         return sum(self.observed[at].source == source for at in users) / len(users)
 
-    def touched(self, source: str) -> set[Variable]:
-        """The departures that a source has a say in."""
-        return {each for each in self._users if self.say(each, source)}
+    def touched(self, source: str, least: float) -> set[Variable]:
+        """The departures of whose sweeps a source has at least a part."""
+        return {each for each in self._users if self.say(each, source) >= least}
 
     def fit(self) -> Levels:
         """Finds the departures. Returns itself."""

@@ -243,19 +243,21 @@ def chosen() -> Sequence[MeasuredSweep]:
 _SAY = 0.2
 """Part of the sweeps behind a departure that a source may have and the departure still begin at the
 value of the fit to all."""
+_MOVING = 0.05
+"""Part that it must have for the departure to be fitted again."""
 
 
 def without(full: Levels, left: str) -> Levels:
     """The fit to all sweeps but those of a source. It begins at the fit to all, without every
-    departure that the source had a fifth of a say in, and moves all that the source had a say in.
-    If the source has a fifth of all sweeps, a second search begins with nothing."""
+    departure that the source had a fifth of a say in, and moves all that it had a twentieth of a
+    say in. If the source has a fifth of all sweeps, a second search begins with nothing."""
     kept = [each for each in full.observed if each.source != left]
     begin = {
         variable: value
         for variable, value in full.departures.items()
         if full.say(variable, left) < _SAY
     }
-    best = _levels(kept).begin(begin).search(near=True, moving=full.touched(left))
+    best = _levels(kept).begin(begin).search(near=True, moving=full.touched(left, _MOVING))
     if len(full.observed) - len(kept) > _SAY * len(full.observed):
         best = min(best, _levels(kept).search(), key=lambda each: each.least)
     return best.divide()
