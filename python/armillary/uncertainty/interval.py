@@ -9,7 +9,7 @@ tail        = (1 - level)/2 n/(n + 1), with n effective sources
 low, high   = m + stretch (q - m) for the weighted quantiles q of tail and 1 - tail
 m           = the middle of both quantiles
 stretch     = common stretch * product over the labels of factor[label, value]
-time within   predicted exp(low) .. predicted exp(high)
+time within   predicted exp(low) .. predicted exp(high), and the prediction itself
 ```
 
 A source counts by the square root of its measurements, because those of one machine miss by similar
@@ -135,8 +135,10 @@ class Intervals:
     """Factors on `stretch` by label and value."""
 
     def interval(self, labels: Mapping[str, str], level: float = LEVEL) -> Interval:
-        """The interval of a prediction with these labels. Without any residuals it is unbounded."""
-        return self._interval(self.residuals, labels, level)
+        """The interval of a prediction with these labels, which holds the prediction. Without any
+        residuals it is unbounded."""
+        found = self._interval(self.residuals, labels, level)
+        return replace(found, low=min(found.low, 1.0), high=max(found.high, 1.0))
 
     def _interval(
         self, residuals: Sequence[Residual], labels: Mapping[str, str], level: float
