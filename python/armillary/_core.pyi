@@ -490,6 +490,18 @@ class Program:
     ) -> int:
         """`batch` times (m x k)(k x n), elements of `width` bytes; `grouped` as one kernel over
         groups of rows."""
+    def lookup(
+        self,
+        name: str,
+        deps: Sequence[int],
+        *,
+        operations: int,
+        bytes: int,
+        rows: int,
+        update: bool = False,
+    ) -> int:
+        """A kernel that reads `rows` rows of embedding tables, or (`update`) reads and writes that
+        many; `bytes` count those of the rows, too."""
     def collective(
         self,
         name: str,

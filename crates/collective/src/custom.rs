@@ -79,7 +79,12 @@ impl Custom {
                         .help("send, receive, compute and metadata nodes"),
                 )
             }
-            Op::Metadata | Op::Invalid | Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => None,
+            Op::Metadata
+            | Op::Invalid
+            | Op::Compute { .. }
+            | Op::Gemm(_)
+            | Op::Grouped(_)
+            | Op::Lookup(_) => None,
         };
         self.nodes().filter_map(fault).collect()
     }

@@ -19,7 +19,7 @@ pub use bind::NamedProgram;
 pub use check::{check, order};
 pub use kind::OpKind;
 pub use mesh::{Axis, Family, Mesh};
-pub use op::{CollectiveKind, Gemm, Kernel, Node, Op, Reach};
+pub use op::{CollectiveKind, Gemm, Kernel, Lookup, Node, Op, Reach};
 pub use problem::{Problem, and_more, node_place};
 pub use program::{Held, Program, ProgramBuilder, ProgramError};
 pub use ranks::ranges;

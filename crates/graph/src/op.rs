@@ -205,6 +205,26 @@ impl Gemm {
     }
 }
 
+/// Rows of embedding tables that one kernel reads, or reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lookup {
+    /// Floating-point operations.
+    pub operations: u64,
+    /// Bytes read and written, those of the rows among them.
+    pub bytes: Bytes,
+    /// Rows read, and rows written.
+    pub rows: u64,
+    /// Whether rows are updated, with the gradients for them; otherwise they are only read.
+    pub update: bool,
+}
+
+impl Lookup {
+    /// The kind of kernel.
+    pub const fn kernel(&self) -> Kernel {
+        if self.update { Kernel::EmbeddingUpdate } else { Kernel::Embedding }
+    }
+}
+
 /// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
@@ -228,6 +248,8 @@ pub enum Op {
     Gemm(Gemm),
     /// The same as one matrix for each of `batch` groups of rows, as experts have.
     Grouped(Gemm),
+    /// Lookups in embedding tables on the NPU, or updates of them.
+    Lookup(Lookup),
     /// A load from (or store to) memory.
     Memory {
         /// True for a store.
@@ -284,6 +306,7 @@ impl Op {
                 operations: Some(operations), bytes: Some(bytes), cpu: false, ..
             } => Some((u128::from(*operations), *bytes)),
             Op::Gemm(gemm) | Op::Grouped(gemm) => Some((gemm.operations(), gemm.bytes())),
+            Op::Lookup(lookup) => Some((u128::from(lookup.operations), lookup.bytes)),
             _ => None,
         }
     }

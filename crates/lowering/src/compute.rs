@@ -162,7 +162,7 @@ impl<'a> Clock<'a> {
             return astra_sim::duration(node, parameters, self.platform.scheduler.replay_only);
         }
         match node.op {
-            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) => {
+            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Lookup(_) => {
                 self.unscaled(node).over(self.platform.npu.compute_scale)
             }
             _ => node.duration,
@@ -170,7 +170,10 @@ impl<'a> Clock<'a> {
     }
 
     fn doubt(&mut self, node: &Node) -> Option<Doubt> {
-        if !matches!(node.op, Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_)) {
+        if !matches!(
+            node.op,
+            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Lookup(_)
+        ) {
             return None;
         }
         match self.estimate(node).map(|estimate| estimate.validity) {

@@ -55,6 +55,7 @@ fn refused(op: &Op) -> Option<&'static str> {
         | Op::Compute { .. }
         | Op::Gemm(_)
         | Op::Grouped(_)
+        | Op::Lookup(_)
         | Op::Metadata
         | Op::Invalid => None,
     }

@@ -7,9 +7,9 @@ Two models have the same form: bytes that a shard reads and sends, each times a 
 
 For a shard of `w` of a table's `D` columns, `L` lookups of a sample, `B` samples of all ranks on
 `n` ranks, `g` of them in a node, bytes `e` of an element, `f` and `b` of a pooled one forward and
-backward, `i` of an index:
+backward, `i` of an index, `r` that each row costs the memory in addition:
 
-    access     B L (3 w e + 2 i + 8) + B w (f + b)      forward, backward and optimizer
+    access     B L (3 (w e + r) + 2 i + 8) + B w (f + b)      forward, backward and optimizer
     table      B w (f + b) + B L i                      all-to-alls of pooled rows and of indices
     column     the same for each shard
     row        access / n; B D f by reduce-scatter, B D b by all-gather; B L i / n
@@ -92,6 +92,8 @@ class Rates:
     unit: str
     """Of a cost: `s`, or `weighted bytes`."""
     access: float
+    row: int
+    """Bytes that each row costs in addition, where it is read or written."""
     all_to_all: float
     reduce_scatter: float
     all_gather: float
@@ -107,7 +109,7 @@ class Rates:
 
 def volume_rates(access: float = 1.0, message: float = 1.0) -> Rates:
     """The paper's: bytes of access and of messages with a weight each."""
-    return Rates("weighted bytes", access, *[message] * 8)
+    return Rates("weighted bytes", access, 0, *[message] * 8)
 
 
 def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
@@ -124,7 +126,8 @@ def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
         raise InputError(
             [Problem(platform.source, "npu.memory.bandwidth", "is missing", "such as 1550 GB/s")]
         )
-    share = npu.get("compute_settings", {}).get("memory_efficiency_ppm", {})
+    settings = npu.get("compute_settings", {})
+    share = settings.get("memory_efficiency_ppm", {})
     efficiency = share.get("embedding", 10**6) / 10**6
 
     def rate(kind: str) -> float:
@@ -133,6 +136,7 @@ def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
     return Rates(
         "s",
         1 / (bandwidth * efficiency),
+        settings.get("row_access_bytes", 0),
         rate("all_to_all"),
         rate("reduce_scatter"),
         rate("all_gather"),
@@ -227,12 +231,12 @@ def hosted(
 
 
 def _access(
-    table: EmbeddingTable, width: int, lookups: float, samples: float, sizes: Sizes
+    table: EmbeddingTable, width: int, lookups: float, samples: float, sizes: Sizes, rates: Rates
 ) -> float:
-    """Bytes that are moved: rows for the samples `lookups`, pooled rows for `samples`."""
-    row = 3 * width * sizes.embedding + 2 * sizes.index + 8
+    """Cost of what is moved: rows for the samples `lookups`, pooled rows for `samples`."""
+    row = 3 * (width * sizes.embedding + rates.row) + 2 * sizes.index + 8
     pooled = samples * width * (sizes.forward + sizes.backward)
-    return lookups * table.pooling * row + pooled
+    return (lookups * table.pooling * row + pooled) * rates.access
 
 
 def _held(rows: int, width: int, sizes: Sizes) -> int:
@@ -259,8 +263,8 @@ def _whole(
 
     def cost(width: int) -> float:
         pooled = batch * width * (sizes.forward + sizes.backward)
-        access = _access(table, width, batch, batch, sizes)
-        return access * rates.access + (pooled + indices) * rates.all_to_all
+        access = _access(table, width, batch, batch, sizes, rates)
+        return access + (pooled + indices) * rates.all_to_all
 
     def memory(width: int) -> int:
         return _held(table.rows, width, sizes) + _buffers(table, width, batch, batch, sizes)
@@ -278,7 +282,7 @@ def _rows(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
     batch, ranks = sizes.batch, sizes.ranks
     pooled = batch * table.dim
     cost = (
-        _access(table, table.dim, batch / ranks, batch, sizes) * rates.access
+        _access(table, table.dim, batch / ranks, batch, sizes, rates)
         + pooled * sizes.forward * rates.reduce_scatter
         + pooled * sizes.backward * rates.all_gather
         + batch * table.pooling * sizes.index / ranks * rates.all_to_all
@@ -294,7 +298,7 @@ def _node_rows(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
     pooled = batch * table.dim * (sizes.forward + sizes.backward)
     far = (sizes.nodes - 1) / sizes.nodes
     cost = (
-        _access(table, table.dim, batch / each, batch, sizes) * rates.access
+        _access(table, table.dim, batch / each, batch, sizes, rates)
         + pooled * (each - 1) / each * rates.within
         + pooled / each * far * rates.across
         + batch * table.pooling * sizes.index / each * rates.all_to_all
@@ -307,7 +311,7 @@ def _node_rows(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
 def _copies(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
     parameters = table.rows * table.dim
     cost = (
-        _access(table, table.dim, sizes.local_batch, sizes.local_batch, sizes) * rates.access
+        _access(table, table.dim, sizes.local_batch, sizes.local_batch, sizes, rates)
         + parameters * (2 * sizes.embedding + sizes.gradient) * rates.access
         + parameters * sizes.gradient * rates.all_reduce
     )

@@ -2,7 +2,7 @@
 the platform allows, put together by Eq. 1 (`model/roofline.py`).
 
     GEMM             max(operations / (peak x efficiency), bytes / (bandwidth x efficiency))
-    lookup, update   bytes / (bandwidth x efficiency), the mean of all ranks
+    lookup, update   (bytes + rows x row_access) / (bandwidth x efficiency), the mean of all ranks
     collective       as simulated on the otherwise idle network, with the mean of all ranks
 
 So imbalance, waiting, launches, the distribution of inputs and whatever disturbs another part are
@@ -38,6 +38,8 @@ class _Npu:
     lookup_bytes: float
     update_bytes: float
     elementwise_bytes: float
+    row_access: int
+    """Bytes that each row of a table costs in addition."""
 
     def product(self, shape: Gemm, width: int) -> float:
         """Seconds of a matrix multiplication."""
@@ -67,7 +69,7 @@ def roofline(
     npu = _npu(target, run.sizes.dense)
     bottom, middle, top = _dense(run, npu)
     forward, backward = _exchanges(run, target)
-    tables = [_tables(run, rank) for rank in range(count)]
+    tables = [_tables(run, rank, npu.row_access) for rank in range(count)]
     looked, updated = (sum(parts) / count for parts in zip(*tables, strict=True))
     reduced = _reduced(run, target)
     return StepParts(
@@ -110,6 +112,7 @@ def _npu(platform: Platform, width: int) -> _Npu:
         bytes_of("embedding"),
         bytes_of("embedding_update"),
         bytes_of("elementwise"),
+        settings.get("row_access_bytes", 0),
     )
 
 
@@ -142,10 +145,11 @@ def _dense(run: DlrmRun, npu: _Npu) -> list[tuple[float, float]]:
     return [bottom, (forward, backward), layers(run.model.top)]
 
 
-def _tables(run: DlrmRun, rank: int) -> tuple[int, int]:
-    """Bytes of lookup and of update on a rank."""
+def _tables(run: DlrmRun, rank: int, row_access: int) -> tuple[int, int]:
+    """Bytes of lookup and of update on a rank, with what their rows cost in addition."""
     here = run.placement.on(rank)
-    return lookup(run, *here)[1], update(run, *here)[1]
+    looked, updated = lookup(run, *here), update(run, *here)
+    return looked.bytes + looked.rows * row_access, updated.bytes + updated.rows * row_access
 
 
 def _exchanges(run: DlrmRun, platform: Platform) -> tuple[float, float]:

@@ -69,6 +69,11 @@ BOOST: Mapping[str, object] = {
 """What multiplications of an H100 then reach, 7 % more: fitted to dgxc-benchmarking's runs with 16
 bits, and to all of these groups' with 8."""
 
+COMPOSED = "vtrain_single"
+"""Group whose times are sums: exactly linear in micro-batches and in layers, which no measured
+steps are. So its 1,010 rows rest on measurements of 32 kinds of layers (two widths, four degrees of
+tensor parallelism, four micro-batches)."""
+
 LARGE = ("megatron_sc21", "megatron_seqsel_a100")
 """Groups of single runs, large enough never to wait for launches."""
 
@@ -148,6 +153,8 @@ def machine(
     settings: dict[str, object] = {} if run.group in LARGE else run.framework.settings
     if run.group in BOOSTED and run.gpu in ("H100", "H200"):
         settings |= BOOST
+    if "fused_experts" in run.extra:
+        settings |= {"npu.compute.kernel_per_expert": False}
     if run.gpu not in PRESETS:
         found = machines.machine(
             run.gpu, run.gpus, run.nodes, run.gpus // run.nodes or 1, hardware={}
@@ -232,6 +239,8 @@ def _rows(backend: str) -> Iterator[StudyRow]:
     quiet = [each for each in found if each.run.group != "nanotron_h100" or each.run.nodes == 1]
     yield from _left_out(backend)
     yield from _errors("all but nanotron's on several nodes", quiet, backend, goal=True)
+    whole = [each for each in quiet if each.run.group != COMPOSED]
+    yield from _errors("the same without vTrain's sums on one node", whole, backend)
     for group in FRAMEWORKS:
         same = [each for each in quiet if each.run.group == group]
         yield from _errors(group, same, backend)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..model.dlrm import Dense, Dlrm
 from ..model.messages import GRADIENT_ROW, Width
@@ -137,17 +138,21 @@ class DlrmFlow:
         )
 
     def _tables(
-        self, name: str, deps: Sequence[int], work: tuple[int, int], kernel: str, each: int = 1
+        self, name: str, deps: Sequence[int], work: TableWork, update: bool = False
     ) -> list[int]:
-        """The last node of work on all tables, operations and bytes: one kernel, or `each` for
-        every table with a part of it."""
+        """The last node of work on all tables: one kernel, or for every table one with a part of
+        it, two in an update."""
         count = 1
         if not self.run.options.fused:
-            count = max(1, each * shards(self.run, self.whole, self.node))
+            count = max(1, (1 + update) * shards(self.run, self.whole, self.node))
         at = list(deps)
         for index in range(count):
-            done, part = ((index + 1) * total // count - index * total // count for total in work)
-            at = [self.program.compute(name, at, operations=done, bytes=part, kernel=kernel)]
+            done, part, rows = (
+                (index + 1) * total // count - index * total // count for total in work
+            )
+            at = [
+                self.program.lookup(name, at, operations=done, bytes=part, rows=rows, update=update)
+            ]
         return at
 
     def _fetch(self, inputs: Sequence[int]) -> list[int]:
@@ -186,7 +191,7 @@ class DlrmFlow:
         work = lookup(run, self.whole, self.node)
         inputs = self._fetch(inputs)
         deps = [*inputs, *self.updated.get("embedding", []), *self.at]
-        done = self._tables("embedding.forward", sorted(set(deps)), work, "embedding")
+        done = self._tables("embedding.forward", sorted(set(deps)), work)
         self.copy_after = done
         # Activations and buffers are there from the lookup to the end of the backward pass.
         self.program.hold(done[0], allocates=activations(run, self.whole, self.node))
@@ -338,7 +343,7 @@ class DlrmFlow:
         run = self.run
         work = update(run, self.whole, self.node)
         name, deps = "embedding.weight_gradient", [*arrived, *([] if arrived else self.at)]
-        done = self._tables(name, deps, work, "embedding_update", each=2)
+        done = self._tables(name, deps, work, update=True)
         # What leaves the cache was changed, as everything in it.
         self._move("embedding.write_back", done, store=True)
         copies = run.placement.data.parameters * run.sizes.gradient
@@ -384,17 +389,26 @@ def traffic(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int, 
     return lookups, elements, sum(samples * load.dims for load, samples, _ in parts)
 
 
-def lookup(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int]:
-    """Operations and bytes of the lookup on an NPU with these shards."""
+class TableWork(NamedTuple):
+    """What a kernel on tables does."""
+
+    operations: int
+    bytes: int
+    rows: int
+    """Rows that are read, and rows that are written."""
+
+
+def lookup(run: DlrmRun, whole: TableLoad, node: TableLoad) -> TableWork:
+    """The lookup on an NPU with these shards."""
     lookups, elements, pooled = traffic(run, whole, node)
     sizes = run.sizes
     moved = lookups * sizes.index + elements * sizes.embedding + pooled * sizes.forward
-    return elements, moved
+    return TableWork(elements, moved, lookups)
 
 
-def update(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int]:
-    """Operations and bytes of the tables' backward pass with their optimizer on an NPU with these
-    shards. Where they are not fused, gradients of rows are written and read."""
+def update(run: DlrmRun, whole: TableLoad, node: TableLoad) -> TableWork:
+    """The tables' backward pass with their optimizer on an NPU with these shards. Where they are
+    not fused, gradients of rows are written and read."""
     lookups, elements, pooled = traffic(run, whole, node)
     each = OPTIMIZERS[run.options.optimizer]
     state = lookups * 4 if run.options.optimizer == "rowwise_adagrad" else elements * each
@@ -402,7 +416,7 @@ def update(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int]:
     moved = pooled * sizes.backward + lookups * sizes.index + 2 * elements * sizes.embedding
     if not run.options.fused:
         state += elements * sizes.gradient
-    return 2 * elements, moved + 2 * state
+    return TableWork(2 * elements, moved + 2 * state, 2 * lookups)
 
 
 def shards(run: DlrmRun, whole: TableLoad, node: TableLoad) -> int:

@@ -41,6 +41,8 @@ pub struct Work {
     pub bytes: Bytes,
     /// Kind of kernel.
     pub kernel: Kernel,
+    /// Rows of embedding tables read, and rows written.
+    pub rows: u64,
     /// The shape, when it is a matrix multiplication that has one.
     pub gemm: Option<Gemm>,
 }
@@ -49,13 +51,14 @@ impl Work {
     /// The work of an operation on the NPU, where it is known.
     pub fn of(op: &Op) -> Option<Work> {
         let (operations, bytes) = op.work()?;
-        let (kernel, gemm) = match op {
-            Op::Compute { kernel, .. } => (*kernel, None),
-            Op::Gemm(gemm) => (Kernel::Gemm, Some(*gemm)),
-            Op::Grouped(gemm) => (Kernel::Grouped, Some(*gemm)),
+        let (kernel, rows, gemm) = match op {
+            Op::Compute { kernel, .. } => (*kernel, 0, None),
+            Op::Gemm(gemm) => (Kernel::Gemm, 0, Some(*gemm)),
+            Op::Grouped(gemm) => (Kernel::Grouped, 0, Some(*gemm)),
+            Op::Lookup(lookup) => (lookup.kernel(), lookup.rows, None),
             _ => return None,
         };
-        Some(Work { operations, bytes, kernel, gemm })
+        Some(Work { operations, bytes, kernel, rows, gemm })
     }
 }
 

@@ -4,11 +4,12 @@
 //! Model: `time = start + max(operations / (peak * efficiency), bytes / (bandwidth * memory
 //! efficiency))`, each part rounded up to the picosecond. Matrix multiplications have the peak
 //! and the efficiency of their elements' width, and where the NPU works in tiles the operations that
-//! these are worth (`tiles`). Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
+//! these are worth (`tiles`). Each row of an embedding table that a kernel reads or writes costs
+//! `row` bytes more: rows are anywhere in memory, so that short ones leave more of it idle. Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
 
 use super::{Tiles, Work};
 use graph::{Gemm, Kernel};
-use units::{Bandwidth, Flops, Ratio, Span};
+use units::{Bandwidth, Bytes, Flops, Ratio, Span};
 
 /// What kernels of each kind reach, by `Kernel as usize`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,18 +35,23 @@ pub struct Roofline {
     pub efficiency: Efficiency,
     /// What every kernel takes in addition: filling and draining the NPU.
     pub start: Span,
+    /// What reading or writing a row of an embedding table costs in addition, in bytes.
+    pub row: Bytes,
     /// Peak rates of matrix multiplications of other widths than `peak`'s 2 bytes: of 4 bits, of 1
     /// byte, and of 4 and more.
     pub widths: [Option<Flops>; 3],
     /// How matrix multiplications are cut, where that counts.
     pub tiles: Option<Tiles>,
+    /// Whether multiplications of experts are a kernel for each expert.
+    pub apart: bool,
 }
 
 impl Roofline {
     /// The roofline with all of peak and bandwidth reached.
     pub fn ideal(peak: Flops, memory: Bandwidth) -> Roofline {
         let efficiency = Efficiency::default();
-        Roofline { peak, memory, efficiency, start: Span::ZERO, widths: [None; 3], tiles: None }
+        let (start, row, widths) = (Span::ZERO, Bytes(0), [None; 3]);
+        Roofline { peak, memory, efficiency, start, row, widths, tiles: None, apart: false }
     }
 
     /// Memory bandwidth that kernels of a kind reach.
@@ -60,13 +66,16 @@ impl Roofline {
             Some(gemm) => {
                 let peak = self.peak_of(gemm);
                 let tiles = self.tiles.map(|tiles| tiles.at(peak, self.peak));
-                let operations = tiles.map_or(work.operations, |tiles| tiles.operations(gemm));
+                let apart = self.apart && work.kernel == Kernel::Grouped;
+                let operations =
+                    tiles.map_or(work.operations, |tiles| tiles.operations(gemm, apart));
                 (peak, self.reached(gemm, kind), operations)
             }
             None => (self.peak, kind, work.operations),
         };
         let rate = peak.times(reached);
-        self.start + rate.span(operations).max(self.bandwidth(work.kernel).span(work.bytes))
+        let moved = work.bytes.0.saturating_add(work.rows.saturating_mul(self.row.0));
+        self.start + rate.span(operations).max(self.bandwidth(work.kernel).span(Bytes(moved)))
     }
 
     fn peak_of(&self, gemm: &Gemm) -> Flops {
@@ -97,10 +106,27 @@ fn place(gemm: &Gemm) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Bytes;
 
     fn work(operations: u128, bytes: u64, kernel: Kernel) -> Work {
-        Work { operations, bytes: Bytes(bytes), kernel, gemm: None }
+        Work { operations, bytes: Bytes(bytes), kernel, rows: 0, gemm: None }
+    }
+
+    /// A thousand rows of 512 bytes, and 8,000 of 64: the same bytes, and eight times the cost of
+    /// rows.
+    #[test]
+    fn short_rows_cost_more_of_the_memory() {
+        let mut roofline = Roofline::ideal(Flops(u64::MAX), Bandwidth(1_000_000_000_000));
+        roofline.row = Bytes(128);
+        let time = |rows| {
+            let bytes = 512_000;
+            roofline.span(&Work { rows, ..work(0, bytes, Kernel::Embedding) })
+        };
+        assert_eq!([time(1000), time(8000)], [Span(640_000), Span(1_536_000)]);
+        roofline.row = Bytes(0);
+        assert_eq!(
+            roofline.span(&Work { rows: 8000, ..work(0, 512_000, Kernel::Embedding) }),
+            Span(512_000)
+        );
     }
 
     #[test]
@@ -143,6 +169,7 @@ mod tests {
                 operations: gemm.operations(),
                 bytes: Bytes(0),
                 kernel: Kernel::Gemm,
+                rows: 0,
                 gemm: Some(gemm),
             };
             roofline.span(&work)
@@ -165,7 +192,7 @@ mod tests {
         let time = |width, kernel| {
             let gemm = Gemm { batch: 1, m: 1000, n: 1000, k: 1000, width };
             let operations = gemm.operations();
-            roofline.span(&Work { operations, bytes: Bytes(0), kernel, gemm: Some(gemm) })
+            roofline.span(&Work { operations, bytes: Bytes(0), kernel, rows: 0, gemm: Some(gemm) })
         };
         // 2e9 operations at 0.8, 0.4 of 1e15 and at 0.5, 0.25 of 2e15 a second.
         assert_eq!(

@@ -179,10 +179,16 @@ fn a_single_fold_waits_for_all_it_moves() {
     assert_eq!(cycles, Cycles { folds: 1, compute: 44, stall: 2 * (4 * 30 + 30 * 8 + 4 * 8) });
     array.rest.efficiency.memory[Kernel::Gemm as usize] = Ratio(500_000);
     assert_eq!(array.cycles(&gemm(4, 8, 30)).stall, 4 * (4 * 30 + 30 * 8 + 4 * 8));
-    let work =
-        Work { operations: 0, bytes: Bytes(0), kernel: Kernel::Gemm, gemm: Some(gemm(4, 8, 30)) };
+    let work = Work {
+        operations: 0,
+        bytes: Bytes(0),
+        kernel: Kernel::Gemm,
+        rows: 0,
+        gemm: Some(gemm(4, 8, 30)),
+    };
     assert_eq!(array.span(&work), Span::from_ns(44 + 4 * 392));
-    let rest = Work { operations: 5_000, bytes: Bytes(1), kernel: Kernel::Other, gemm: None };
+    let rest =
+        Work { operations: 5_000, bytes: Bytes(1), kernel: Kernel::Other, rows: 0, gemm: None };
     assert_eq!(array.span(&rest), Span::from_ns(5));
 }
 

@@ -42,8 +42,12 @@ impl Tiles {
     }
 
     /// Operations that the GPU could do meanwhile in tiles of the largest kind without a gap;
-    /// saturating.
-    pub fn operations(&self, gemm: &Gemm) -> u128 {
+    /// saturating. Products of the batch fill waves together, or (`apart`) each its own.
+    pub fn operations(&self, gemm: &Gemm, apart: bool) -> u128 {
+        if apart {
+            let one = self.operations(&Gemm { batch: 1, ..*gemm }, false);
+            return one.saturating_mul(u128::from(gemm.batch));
+        }
         let all = TILES.iter().flat_map(|&tile| SPLITS.map(|split| self.cost(gemm, tile, split)));
         let least = all.min().unwrap_or(u128::MAX);
         let (a, b) = (u128::from(TILES[0].0), u128::from(TILES[0].1));
@@ -79,12 +83,12 @@ mod tests {
     #[test]
     fn a_wave_too_many_costs_a_whole_one() {
         let full = gemm(256 * 9, 128 * 12, 8192);
-        assert_eq!(A100.operations(&full), full.operations());
+        assert_eq!(A100.operations(&full, false), full.operations());
         let more = gemm(256 * 9, 128 * 12 + 1, 8192);
         // 9 x 13 tiles of 256 x 128 in two waves; 18 x 13 of 128 x 128 in three of half the size
         // are quicker, and smaller ones quicker yet.
-        assert!(A100.operations(&more) > full.operations() * 105 / 100);
-        assert!(A100.operations(&more) <= full.operations() * 3 / 2);
+        assert!(A100.operations(&more, false) > full.operations() * 105 / 100);
+        assert!(A100.operations(&more, false) <= full.operations() * 3 / 2);
     }
 
     #[test]
@@ -98,10 +102,22 @@ mod tests {
     fn filling_counts_for_each_tile_and_small_tiles_load_more() {
         let small = gemm(64, 64, 128);
         let filled = Tiles { units: 1, fill: 128, load: 0 };
-        assert_eq!(filled.operations(&small), 2 * small.operations());
+        assert_eq!(filled.operations(&small, false), 2 * small.operations());
         let loaded = Tiles { units: 1, fill: 0, load: 64 };
         // 1 + 64 (1/64 + 1/64) = 3 against 1 + 64 (1/256 + 1/128) = 1.75.
-        assert_eq!(loaded.operations(&small), (3 * small.operations() * 4).div_ceil(7));
+        assert_eq!(loaded.operations(&small, false), (3 * small.operations() * 4).div_ceil(7));
+    }
+
+    /// 16 experts that fill a wave and a bit of one each: apart 16 times as long as one, together
+    /// less, and never less than what is asked.
+    #[test]
+    fn kernels_of_their_own_have_waves_of_their_own() {
+        let one = gemm(256 * 9, 128 * 12 + 1, 8192);
+        let experts = Gemm { batch: 16, ..one };
+        let (apart, together) = (A100.operations(&experts, true), A100.operations(&experts, false));
+        assert_eq!(apart, 16 * A100.operations(&one, false));
+        assert!(apart > together);
+        assert!(together >= experts.operations());
     }
 
     proptest! {
@@ -110,10 +126,10 @@ mod tests {
         fn never_less_than_asked(m in 1..5000u32, n in 1..5000u32, k in 1..5000u32, batch in 1..9u32, fill in 0..512u32, load in 0..64u32) {
             let tiles = Tiles { units: 108, fill, load };
             let asked = Gemm { batch, m, n, k, width: 2 };
-            let done = tiles.operations(&asked);
+            let done = tiles.operations(&asked, false);
             prop_assert!(done >= asked.operations());
             for less in [Gemm { m: m.div_ceil(2), ..asked }, Gemm { n: n.div_ceil(2), ..asked }, Gemm { k: k.div_ceil(2), ..asked }] {
-                prop_assert!(tiles.operations(&less) <= done);
+                prop_assert!(tiles.operations(&less, false) <= done);
             }
         }
     }

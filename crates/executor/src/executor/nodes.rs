@@ -78,7 +78,9 @@ impl<B: Backend> Executor<'_, B> {
         }
         let program = self.ranks[rank].program as usize;
         match self.workload.programs[program].nodes()[node as usize].op {
-            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) => Some(launch.kernel),
+            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Lookup(_) => {
+                Some(launch.kernel)
+            }
             Op::Collective { slot, .. } => {
                 Some(launch.kernel + launch.per_member * u64::from(self.others(rank, slot)))
             }
@@ -119,9 +121,12 @@ impl<B: Backend> Executor<'_, B> {
         }
         let node = self.workload.programs[program].nodes()[index as usize];
         match node.op {
-            Op::Metadata | Op::Invalid | Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => {
-                self.complete(rank, index)
-            }
+            Op::Metadata
+            | Op::Invalid
+            | Op::Compute { .. }
+            | Op::Gemm(_)
+            | Op::Grouped(_)
+            | Op::Lookup(_) => self.complete(rank, index),
             Op::Memory { reach, .. } => self.access_memory(rank, index, reach),
             Op::Send { peer, bytes, tag } => {
                 self.send(Owner::node(rank, index), peer, bytes.0, tag)

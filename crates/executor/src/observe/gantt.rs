@@ -105,7 +105,11 @@ fn what(program: &Program, node: usize, part: Part, generated: bool) -> (Work, &
     let numbered = generated && !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit());
     match program.nodes()[node].op {
         Op::Compute { kernel: Kernel::Optimizer, .. } if !numbered => (Work::Optimizer, ""),
-        Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Collective { .. }
+        Op::Compute { cpu: false, .. }
+        | Op::Gemm(_)
+        | Op::Grouped(_)
+        | Op::Lookup(_)
+        | Op::Collective { .. }
             if numbered && part <= Part::Communication =>
         {
             pass(words).map_or((Work::of(part), program.layer(node)), |work| (work, first))

@@ -5,7 +5,7 @@ mod script;
 pub use script::Script;
 
 use crate::kinds;
-use graph::{Gemm, Held, NamedProgram, Node, Op, Problem, ProgramBuilder, Reach};
+use graph::{Gemm, Held, Lookup, NamedProgram, Node, Op, Problem, ProgramBuilder, Reach};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -103,6 +103,21 @@ impl Program {
             kernel: kinds::kernel(kernel)?,
         };
         self.push(name, &deps, duration_ps, op)
+    }
+
+    #[pyo3(signature = (name, deps, *, operations, bytes, rows, update = false))]
+    #[allow(clippy::too_many_arguments)]
+    fn lookup(
+        &mut self,
+        name: &str,
+        deps: Vec<u64>,
+        operations: u64,
+        bytes: u64,
+        rows: u64,
+        update: bool,
+    ) -> PyResult<u64> {
+        let op = Op::Lookup(Lookup { operations, bytes: Bytes(bytes), rows, update });
+        self.push(name, &deps, 0, op)
     }
 
     #[pyo3(signature = (name, deps, *, m, n, k, batch = 1, width = 2, grouped = false))]

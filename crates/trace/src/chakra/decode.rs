@@ -8,7 +8,8 @@ use super::notes::Notes;
 use super::problems::Problems;
 use super::schema::{Kind, Raw, Recorded, Schema};
 use graph::{
-    CollectiveKind, Gemm, Held, Kernel, Node, Op, Problem, ProgramBuilder, ProgramError, Reach,
+    CollectiveKind, Gemm, Held, Kernel, Lookup, Node, Op, Problem, ProgramBuilder, ProgramError,
+    Reach,
 };
 use indexmap::IndexMap;
 use units::{Bytes, PS_PER_NS, PS_PER_US, Span};
@@ -337,6 +338,13 @@ fn compute(raw: &Raw) -> Result<Op, BadAttr> {
             Work::Counted(kernel) => kernel,
             Work::Gemm(gemm) if !cpu => return Ok(Op::Gemm(gemm)),
             Work::Grouped(gemm) if !cpu => return Ok(Op::Grouped(gemm)),
+            Work::Lookup { rows, update } if !cpu => {
+                let operations = raw.attrs.unsigned(Key::NumOps)?.unwrap_or(0);
+                let bytes = Bytes(raw.attrs.unsigned(Key::TensorSize)?.unwrap_or(0));
+                return Ok(Op::Lookup(Lookup { operations, bytes, rows, update }));
+            }
+            Work::Lookup { update: true, .. } => Kernel::EmbeddingUpdate,
+            Work::Lookup { .. } => Kernel::Embedding,
             Work::Gemm(_) => Kernel::Gemm,
             Work::Grouped(_) => Kernel::Grouped,
         },
@@ -366,15 +374,17 @@ fn reach(raw: &Raw) -> Result<Reach, BadAttr> {
     })
 }
 
-/// What attribute `kernel` says: a kind, or the shape of a matrix multiplication, whose operations
-/// and bytes follow from it.
+/// What attribute `kernel` says: a kind, the shape of a matrix multiplication, whose operations and
+/// bytes follow from it, or the rows of embedding tables.
 enum Work {
     Counted(Kernel),
     Gemm(Gemm),
     Grouped(Gemm),
+    Lookup { rows: u64, update: bool },
 }
 
-/// `attention`, `gemm(batch,m,n,k,width)`, or `grouped(batch,m,n,k,width)`.
+/// `attention`, `gemm(batch,m,n,k,width)`, `grouped(batch,m,n,k,width)`, `embedding(rows)`, or
+/// `embedding_update(rows)`.
 #[cold]
 fn kernel(value: Value) -> Result<Work, BadAttr> {
     let text = if let Value::Text(text) = value { std::str::from_utf8(text).ok() } else { None };
@@ -384,12 +394,18 @@ fn kernel(value: Value) -> Result<Work, BadAttr> {
         let [batch, m, n, k, width] = numbers?.try_into().ok()?;
         Some(Gemm { batch, m, n, k, width: u8::try_from(width).ok()? })
     };
+    let lookup = |text: &str, prefix: &str, update| {
+        let rows = text.strip_prefix(prefix)?.strip_suffix(')')?.parse().ok()?;
+        Some(Work::Lookup { rows, update })
+    };
     let kind = |text| Kernel::from_name(text).map(Work::Counted);
     text.and_then(|text| kind(text)
             .or_else(|| shape(text, "gemm(").map(Work::Gemm))
-            .or_else(|| shape(text, "grouped(").map(Work::Grouped))).ok_or_else(|| BadAttr {
+            .or_else(|| shape(text, "grouped(").map(Work::Grouped))
+            .or_else(|| lookup(text, "embedding(", false))
+            .or_else(|| lookup(text, "embedding_update(", true))).ok_or_else(|| BadAttr {
         message: format!("attribute kernel is {value}"),
-        help: "other, gemm, grouped, convolution, attention, unmasked_attention, elementwise, normalization, embedding, embedding_update, optimizer, gemm(batch,m,n,k,width) or grouped(batch,m,n,k,width)",
+        help: "other, gemm, grouped, convolution, attention, unmasked_attention, elementwise, normalization, embedding, embedding_update, optimizer, gemm(batch,m,n,k,width), grouped(batch,m,n,k,width), embedding(rows) or embedding_update(rows)",
     })
 }
 

@@ -8,8 +8,8 @@ mod schemas;
 use super::*;
 use crate::wire::{put_bytes, put_number, put_varint};
 use graph::{
-    CollectiveKind, Gemm, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding,
-    Workload,
+    CollectiveKind, Gemm, Group, Kernel, Lookup, Members, Node, Op, Program, ProgramBuilder,
+    RankBinding, Workload,
 };
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -80,6 +80,9 @@ fn op() -> impl Strategy<Value = Op> {
             k,
             width
         })),
+        (any::<[u64; 3]>(), any::<bool>()).prop_map(|([operations, bytes, rows], update)| {
+            Op::Lookup(Lookup { operations, bytes: Bytes(bytes), rows, update })
+        }),
         (any::<bool>(), any::<u64>(), proptest::sample::select(graph::Reach::ALL.to_vec()))
             .prop_map(|(store, bytes, reach)| Op::Memory { store, bytes: Bytes(bytes), reach }),
         (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send {

@@ -4,7 +4,8 @@
 //! Peers become ranks again and slots become group names. Durations are microseconds in the schema;
 //! a fraction of one is rounded up there and kept exactly in the attribute
 //! `duration_picos`, which other readers pass over. The kind of a kernel is the attribute `kernel`:
-//! `attention`, or `gemm(batch,m,n,k,width)` (`grouped(...)`) for a matrix multiplication, whose
+//! `attention`, `embedding(rows)` (`embedding_update(rows)`) for lookups in tables, or
+//! `gemm(batch,m,n,k,width)` (`grouped(...)`) for a matrix multiplication, whose
 //! `num_ops` and `tensor_size` follow from its shape. An access to memory that is not simply
 //! outside the NPU says so in `memory_reach`: `local`, `in_switch`, `host` or `disk`. The root of a rooted
 //! collective is the attribute `comm_root`, its position in the group, 0 when absent. What a node
@@ -40,7 +41,7 @@ fn node_type(op: &Op) -> (u64, &'static str) {
         Op::Metadata => (1, "METADATA_NODE"),
         Op::Memory { store: false, .. } => (2, "MEM_LOAD_NODE"),
         Op::Memory { store: true, .. } => (3, "MEM_STORE_NODE"),
-        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => (4, "COMP_NODE"),
+        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Lookup(_) => (4, "COMP_NODE"),
         Op::Send { .. } => (5, "COMM_SEND_NODE"),
         Op::Recv { .. } => (6, "COMM_RECV_NODE"),
         Op::Collective { .. } => (7, "COMM_COLL_NODE"),
@@ -93,6 +94,13 @@ fn attributes(
                 "kernel",
                 Attr::Text(format!("{}({batch},{m},{n},{k},{width})", kind.name())),
             ));
+        }
+        Op::Lookup(lookup) => {
+            attrs.push(("is_cpu_op", Attr::Bool(false)));
+            attrs.push(("num_ops", Attr::Uint64(lookup.operations)));
+            attrs.push(("tensor_size", Attr::Uint64(lookup.bytes.0)));
+            let kernel = format!("{}({})", lookup.kernel().name(), lookup.rows);
+            attrs.push(("kernel", Attr::Text(kernel)));
         }
         Op::Memory { bytes, reach, .. } => {
             attrs.push(("tensor_size", Attr::Uint64(bytes.0)));

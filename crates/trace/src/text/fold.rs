@@ -36,7 +36,7 @@ pub(super) fn fold(program: &Program, time: &dyn Fn(&Node) -> Span) -> Result<Pr
 }
 
 fn computes(node: &Node) -> bool {
-    matches!(node.op, Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_))
+    matches!(node.op, Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Lookup(_))
 }
 
 /// True when node `i` goes on with the computation that begins at `head` and ends at `i - 1`.

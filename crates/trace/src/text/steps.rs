@@ -123,7 +123,7 @@ fn step<'p>(
         Op::Compute { cpu: true, .. } => {
             (What::Update(whole_ns(node.duration)), name.strip_suffix(".update"))
         }
-        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) => {
+        Op::Compute { .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Lookup(_) => {
             (What::Compute(whole_ns(node.duration)), Some(name))
         }
         Op::Collective { kind, bytes, slot, .. } if has_word(kind) => {

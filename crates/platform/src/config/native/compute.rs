@@ -68,6 +68,10 @@ section! {
         /// Time that every kernel adds: filling and draining the NPU, and small kernels next to it.
         pub kernel_overhead: Option<Span>, default None, says "0 ns",
             with [Model::Roofline, Model::Systolic, Model::Measured], was ["start"];
+        /// Bytes that each row of an embedding table costs its memory in addition, where a kernel
+        /// reads or writes it ([lookups](../models/compute.md#lookups)).
+        pub row_access: Option<Bytes>, default None, says "0 B",
+            with [Model::Roofline, Model::Systolic, Model::Measured];
         /// Peak rates of other element types.
         pub peak_by_type: Option<Rates>, default None, says "`npu.peak`",
             with [Model::Roofline, Model::Measured], was ["rates"];
@@ -76,6 +80,10 @@ section! {
             with [Model::Roofline, Model::Measured];
         /// Tiles of matrix multiplications ([tiles](../models/compute.md#tiles)).
         pub tiles: Option<Tiles>, default None, says "no tiles",
+            with [Model::Roofline, Model::Measured];
+        /// Whether multiplications of experts are a kernel for each expert, and so have
+        /// [waves](../models/compute.md#tiles) of their own.
+        pub kernel_per_expert: Option<bool>, default None, says "false",
             with [Model::Roofline, Model::Measured];
         /// Rows of the systolic array.
         pub rows: Option<u32> as side, default None, needed [Model::Systolic];
@@ -269,12 +277,14 @@ fn of_model(
         memory: given.memory.unwrap_or(BOUNDLESS),
         efficiency,
         start: keys.kernel_overhead.unwrap_or(Span::ZERO),
+        row: keys.row_access.unwrap_or(Bytes(0)),
         widths: rates.map_or([None; 3], |r| [r.fp4, r.fp8, r.fp32]),
         tiles: tiles.map(|t| models::Tiles {
             units: t.multiprocessors,
             fill: t.fill_depth,
             load: t.load_cost,
         }),
+        apart: keys.kernel_per_expert.unwrap_or(false),
     };
     match model {
         Model::Recorded => Some(models::Compute::Recorded),
@@ -388,6 +398,8 @@ pub(super) fn keys(npu: &platform::Npu) -> Compute {
         keys.efficiency = Parts::of(roofline.efficiency.rate);
         keys.memory_efficiency = Parts::of(roofline.efficiency.memory);
         keys.kernel_overhead = Some(roofline.start).filter(|&start| start != Span::ZERO);
+        keys.row_access = Some(roofline.row).filter(|&row| row != Bytes(0));
+        keys.kernel_per_expert = roofline.apart.then_some(true);
         let [fp4, fp8, fp32] = roofline.widths;
         keys.peak_by_type =
             [fp4, fp8, fp32].iter().any(Option::is_some).then_some(Rates { fp4, fp8, fp32 });
@@ -438,6 +450,8 @@ pub(super) fn json(npu: &platform::Npu) -> serde_json::Value {
         out["efficiency_ppm"] = by_kind(roofline.efficiency.rate).into();
         out["memory_efficiency_ppm"] = by_kind(roofline.efficiency.memory).into();
         out["kernel_overhead_ps"] = roofline.start.0.into();
+        out["row_access_bytes"] = roofline.row.0.into();
+        out["kernel_per_expert"] = roofline.apart.into();
         let [fp4, fp8, fp32] = roofline.widths.map(|rate| rate.map(|r| r.0));
         out["peak_by_type_flops"] = json!({ "fp4": fp4, "fp8": fp8, "fp32": fp32 });
         let [fp4, fp8, fp32] = roofline.efficiency.widths.map(|part| part.map(|r| r.0));

@@ -130,7 +130,7 @@ fn every_fault_is_named() {
         ),
         (
             "{modell: roofline}",
-            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, speedup, comm_overlap_slowdown, efficiency, memory_efficiency, kernel_overhead, peak_by_type, efficiency_by_type, tiles, rows, columns, dataflow, clock, sram, table)",
+            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, speedup, comm_overlap_slowdown, efficiency, memory_efficiency, kernel_overhead, row_access, peak_by_type, efficiency_by_type, tiles, kernel_per_expert, rows, columns, dataflow, clock, sram, table)",
         ),
         (
             "{model: fast}",
@@ -223,10 +223,13 @@ fn rooflines() -> impl Strategy<Value = Roofline> {
     });
     let parts = (ratios(1_000_000), ratios(1_000_000), reached)
         .prop_map(|(rate, memory, widths)| Efficiency { rate, memory, widths });
-    (parts, 0u64..1_000_000_000_000, rates, prop::option::of(tiles)).prop_map(
-        |(efficiency, start, widths, tiles)| Roofline {
+    let costs = (0u64..1_000_000_000_000, any::<u64>(), any::<bool>());
+    (parts, costs, rates, prop::option::of(tiles)).prop_map(
+        |(efficiency, (start, row, apart), widths, tiles)| Roofline {
             efficiency,
             start: Span(start),
+            row: Bytes(row),
+            apart,
             widths,
             tiles,
             ..Roofline::ideal(PEAK, MEMORY)
@@ -272,6 +275,7 @@ fn arrays() -> impl Strategy<Value = Systolic> {
             rest: Roofline {
                 widths: [None; 3],
                 tiles: None,
+                apart: false,
                 efficiency: Efficiency { widths: [None; 3], ..rest.efficiency },
                 ..rest
             },
