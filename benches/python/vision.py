@@ -17,7 +17,7 @@ from armillary.validation.vision import Vision
 
 PARTS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 GRIDS: Mapping[str, Sequence[Sequence[float]]] = {
-    "recommendation": (PARTS, (0.15, 0.175, 0.2, 0.25), (3, 15, 20, 25, 30)),
+    "recommendation": (PARTS, (0.15, 0.175, 0.185, 0.2, 0.25), (3, 15, 20, 25, 30)),
     "resnet50": (PARTS, (0.7, 0.75, 0.78, 0.8, 0.85), (3, 15, 25)),
 }
 """Part of the peak, part of the memory bandwidth, us a kernel."""

@@ -24,8 +24,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ..api import simulate
+from ..model.dlrm import EmbeddingTable, parse
+from ..model.files import load_model
+from ..model.sharding_plan import ShardingPlan, TablePlan
+from ..model.sharding_plan_file import write_plan
 from ..platform import Platform
 from ..study import StudyRow, measured, unreferenced
 from ..units import NS_PER_S
@@ -64,6 +70,11 @@ kernels between."""
 
 MODELS = {"small": "criteo-t15", "large": "criteo-t3", "xlarge": "criteo-t0"}
 """Size of a recommendation model -> its frequency threshold, as in our model files."""
+
+SLICE = 5 * 10**9
+"""Elements above which NVIDIA's TensorFlow 2 scripts cut a table by columns
+(`column_slice_threshold` of TensorFlow2/Recommendation/DLRM_and_DCNv2/main.py and of the commands
+in its DLRM.md). Without this, tables of 150 GB would lie on one GPU of 80 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,21 +181,55 @@ def _resnet(run: Vision) -> Workload:
 
 def _recommendation(run: Vision) -> Workload:
     """Tables hold 32 bits; DCNv2 has Adam, whose state of a row is read and written like AdaGrad's
-    twice over."""
+    twice over. PyTorch's tables are whole, TensorFlow's where `memory_balanced` puts them."""
     cross = run.model == "dcnv2"
-    return dlrm(
-        f"{run.model}-{MODELS[run.size]}",
-        dp=run.gpus,
-        local_batch=run.batch,
-        width=run.width,
-        gradient_width=4,
-        embedding_width=4,
-        sharding="table",
-        optimizer="adagrad" if cross else "sgd",
-        dense_optimizer="adam" if cross else "sgd",
-        elementwise=True,
-        bottom="first" if run.framework == "PyTorch" and run.gpus > 4 else "shared",
+    name = f"{run.model}-{MODELS[run.size]}"
+    options: dict[str, object] = {
+        "dp": run.gpus,
+        "local_batch": run.batch,
+        "width": run.width,
+        "gradient_width": 4,
+        "embedding_width": 4,
+        "optimizer": "adagrad" if cross else "sgd",
+        "dense_optimizer": "adam" if cross else "sgd",
+        "elementwise": True,
+    }
+    if run.framework == "PyTorch":
+        return dlrm(name, sharding="table", bottom="first" if run.gpus > 4 else "shared", **options)
+    plan = memory_balanced(parse(load_model(name)).tables, run.gpus)
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "plan.yml")
+        write_plan(plan, file)
+        return dlrm(name, plan=str(file), **options)
+
+
+def memory_balanced(tables: Sequence[EmbeddingTable], ranks: int) -> ShardingPlan:
+    """The plan that `memory_balanced` of NVIDIA's distributed-embeddings makes
+    (distributed_embeddings/python/layers/dist_model_parallel.py): a table with more than `SLICE`
+    elements is cut by columns into the fewest shards that are not, a power of two and at most one
+    for each rank. Shards are sorted by size and dealt to the ranks forwards and backwards in
+    turn."""
+    shards: list[tuple[int, int]] = []
+    for index, table in enumerate(tables):
+        ways = 1
+        while table.rows * table.dim > SLICE * ways and 2 * ways <= min(ranks, table.dim):
+            ways *= 2
+        shards += [(table.rows * (table.dim // ways), index)] * ways
+    order = [*range(ranks), *reversed(range(ranks))]
+    places: list[list[int]] = [[] for _ in tables]
+    for position, (_, index) in enumerate(sorted(shards, key=lambda shard: -shard[0])):
+        places[index].append(order[position % len(order)])
+    planned = (
+        TablePlan(
+            table.name,
+            table.rows,
+            table.dim,
+            "column" if len(at) > 1 else "table",
+            tuple(sorted(at)),
+        )
+        for table, at in zip(tables, places, strict=True)
     )
+    return ShardingPlan("model", ranks, ranks, tuple(planned))
 
 
 def predict(run: Vision, backend: str = "analytical") -> float:
@@ -252,7 +297,7 @@ def _reason(run: Vision, ratio: float) -> str:
         return "cuDNN chooses algorithms by layer, which one efficiency for all layers can't show."
     if run.size == "xlarge" and ratio > 1:
         return (
-            "Tables of 53 GB a GPU: lookups miss the TLB more often than those of the large model."
+            "Tables of 57 GB a GPU: lookups miss the TLB more often than those of the large model."
         )
     if run.generation == "V100" and ratio < 1:
         return (
