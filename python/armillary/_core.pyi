@@ -20,7 +20,7 @@ __all__ = [
     "RowSums",
     "Script",
     "StagedCache",
-    "TableMemory",
+    "EngineMemory",
     "TextColumn",
     "TextRecipe",
     "Traffic",
@@ -52,8 +52,8 @@ class PanicException(BaseException):
     """An assertion of the simulator failed: a fault of ours, not of the input."""
 
 @final
-class TableMemory:
-    """Memory of a table or of its state, as a buffer of bytes that can be written."""
+class EngineMemory:
+    """Memory of a table, its state or a result, as a buffer of bytes that can be written."""
 
     def __len__(self) -> int:
         """The number of bytes."""
@@ -215,7 +215,14 @@ class Embedding:
         """Writes rows of a table with a cache, as `read_rows` reads them."""
     def cache_report(self) -> dict[str, int | float]:
         """What the caches did so far."""
-    def memory(self, table: int) -> tuple[TableMemory, list[TableMemory]]:
+    def room(self, bytes: int) -> EngineMemory:
+        """Memory for a result, whose bytes have any value. Dropped results leave theirs to the next
+        ones.
+
+        Raises:
+            MemoryError: there is none.
+        """
+    def memory(self, table: int) -> tuple[EngineMemory, list[EngineMemory]]:
         """Memory of a table's rows, and of each part of the optimizer's state."""
     step: int
     """Backward passes so far."""

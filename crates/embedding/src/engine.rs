@@ -5,6 +5,7 @@ use crate::cache::{Cache, Caches, Counts, Folder, Residency};
 use crate::fault::Fault;
 use crate::fill;
 use crate::lanes::Level;
+use crate::memory::Pool;
 use crate::optimizer::Optimizer;
 use crate::scratch::Spare;
 use crate::table::Table;
@@ -48,6 +49,8 @@ pub struct Engine {
     pub refuse_not_finite: bool,
     /// Seed of the rounding by chance.
     pub seed: u64,
+    /// Memory of results.
+    pub results: Pool,
     spare: Spare,
     residency: Arc<Residency>,
     folder: Option<Folder>,
@@ -94,6 +97,7 @@ impl Engine {
             level,
             refuse_not_finite,
             seed,
+            results: Pool::default(),
             spare,
             residency: Arc::default(),
             folder: None,

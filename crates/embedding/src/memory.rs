@@ -1,10 +1,11 @@
-//! Memory of tables and of the optimizer's state: pages of the operating system, huge where it
-//! offers them, zero at first.
+//! Memory of tables, of the optimizer's state and of results: pages of the operating system, huge
+//! where it offers them, zero at first.
 #![allow(unsafe_code)] // Pages come from `mmap`, and Python sees them through the buffer protocol.
 
 use std::io::Error;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Pages that start with zeros. Python may hold views of them, so all access is through pointers.
 pub struct Memory {
@@ -55,24 +56,71 @@ impl Memory {
     }
 }
 
+/// Memory of results, which is used again when a result is dropped. New pages would cost as much as
+/// the lookups of a small batch: the operating system fills each with zeros.
+#[derive(Default)]
+pub struct Pool(Mutex<Vec<Arc<Memory>>>);
+
+/// Bytes of a huge page.
+const PAGE: usize = 2 << 20;
+
+impl Pool {
+    /// Memory for `bytes` bytes, which have any value. It is in use while the result is.
+    ///
+    /// # Errors
+    ///
+    /// The operating system has no such range of addresses.
+    pub fn take(&self, bytes: usize) -> Result<Arc<Memory>, Error> {
+        let wanted = bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |each: &mut Arc<Memory>| Arc::get_mut(each).is_some_and(|m| m.bytes() == wanted);
+        if let Some(free) = all.iter_mut().position(fits) {
+            return Ok(Arc::clone(&all[free]));
+        }
+        // Free memory of other sizes is given back, so that sizes that change hold no more than
+        // the results in use.
+        all.retain_mut(|each| Arc::get_mut(each).is_none());
+        let new = Arc::new(Memory::new(wanted)?);
+        all.push(Arc::clone(&new));
+        Ok(new)
+    }
+}
+
 /// New pages of zeros.
 fn mapped(bytes: usize) -> Result<*mut u8, Error> {
     if bytes == 0 {
         return Ok(NonNull::dangling().as_ptr());
     }
+    // Begins at a huge page, so that the first megabytes have one.
+    let extra = if bytes < PAGE { 0 } else { PAGE };
+    let whole = bytes.checked_add(extra).ok_or(Error::from_raw_os_error(libc::ENOMEM))?;
     let (rights, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new anonymous mapping at an address of the system's choice touches no other.
-    let start = unsafe { libc::mmap(null_mut(), bytes, rights, kind, -1, 0) };
-    if start == libc::MAP_FAILED {
+    let found = unsafe { libc::mmap(null_mut(), whole, rights, kind, -1, 0) };
+    if found == libc::MAP_FAILED {
         return Err(Error::last_os_error());
+    }
+    let before = if extra == 0 { 0 } else { found.cast::<u8>().align_offset(PAGE) };
+    let start = found.cast::<u8>().wrapping_add(before);
+    // SAFETY: both ends are in the new mapping, and outside of what is used.
+    unsafe {
+        unmapped(found.cast(), before);
+        let used = bytes.next_multiple_of(small_page());
+        unmapped(start.wrapping_add(used), (whole - before).saturating_sub(used));
     }
     #[cfg(target_os = "linux")]
     // SAFETY: the range was mapped just now. The call is advice; its refusal changes nothing.
     unsafe {
-        libc::madvise(start, bytes, libc::MADV_HUGEPAGE);
+        libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
     }
-    Ok(start.cast())
+    Ok(start)
+}
+
+/// Bytes of a small page.
+fn small_page() -> usize {
+    // SAFETY: the call reads a constant of the system.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// Gives pages back.
@@ -120,7 +168,7 @@ impl Drop for Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::Memory;
+    use super::{Memory, Pool};
 
     #[test]
     fn memory_is_zero_and_can_be_written() {
@@ -152,5 +200,23 @@ mod tests {
     #[test]
     fn too_much_memory_is_an_error() {
         assert!(Memory::new(usize::MAX / 2).is_err());
+        assert!(Pool::default().take(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn results_that_are_dropped_leave_their_memory_to_the_next_ones() {
+        let pool = Pool::default();
+        let first = pool.take(5 << 20).unwrap();
+        let second = pool.take(5 << 20).unwrap();
+        assert_ne!(first.start(), second.start());
+        let start = first.start();
+        drop(first);
+        assert_eq!(pool.take((5 << 20) - 1).unwrap().start(), start);
+        // Another size: what nobody uses is given back, and what is in use stays.
+        let third = pool.take(9 << 20).unwrap();
+        assert!(third.bytes() >= 9 << 20);
+        assert_eq!(pool.0.lock().unwrap().len(), 2);
+        drop((second, third));
+        assert_eq!(pool.take(0).unwrap().bytes(), 0);
     }
 }

@@ -1,19 +1,29 @@
-//! The optimizers, row by row: the gradients of a row's lookups are added up, and change it once.
+//! Sorted lookups of a table, row by row: the gradients of a row's lookups are added up, and change
+//! the row once.
 #![allow(unsafe_code)] // Rows and their state are read and written through pointers.
 
 use crate::cache::Names;
+use crate::gradient::{Gradient, InMemory, InRegisters};
 use crate::grads::Sources;
-use crate::lanes::{Bf16, F16, F32, Kernel, Lanes, Stored, WIDTH, ask, load_part, store_part};
-use crate::optimizer::{Optimizer, Round, RowSums, Rule};
+use crate::lanes::{Bf16, F16, F32, Kernel, Lanes, Stored, WIDTH, ask};
+use crate::optimizer::{Optimizer, Round, RowSums};
 use crate::precision::Precision;
-use crate::random::of_row;
+use crate::row::one_row;
 use crate::scratch::Vector;
 use crate::sort::Key;
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-/// Rows ahead of the current one that are asked for.
-const AHEAD: usize = 24;
+/// Rows ahead of the current one that are asked for, at least.
+const AHEAD: usize = 16;
+
+/// Rows that are asked for one after the other. Each waits for the translation of its address, and
+/// a processor sees only so many instructions ahead: between requests next to each other there are
+/// no others, so that several translations are under way.
+const GROUP: usize = 8;
+
+/// Gradients of a row that are asked for, at most.
+const GRADIENTS: usize = 24;
 
 /// What a table's update needs to know.
 pub struct Update<'a> {
@@ -43,13 +53,13 @@ pub struct Update<'a> {
 impl Update<'_> {
     /// The row of the table that is in a place of the memory.
     #[inline(always)]
-    fn name(&self, place: usize) -> u64 {
+    pub fn name(&self, place: usize) -> u64 {
         self.names.map_or(place as u64, |names| names[place].load(Ordering::Relaxed))
     }
 
     /// Sums over a whole row, if the table has a part of it.
     #[inline(always)]
-    fn whole(&self, place: usize) -> Option<RowSums> {
+    pub fn whole(&self, place: usize) -> Option<RowSums> {
         if self.sums.is_empty() {
             return None;
         }
@@ -83,7 +93,8 @@ impl<K: Key> Kernel for Sorted<'_, K> {
     }
 }
 
-/// Usual widths have code of their own, in which loops over a row are unrolled.
+/// Usual widths have code of their own, in which loops over a row are unrolled, and a row's gradient
+/// stays in registers.
 ///
 /// # Safety
 ///
@@ -91,17 +102,20 @@ impl<K: Key> Kernel for Sorted<'_, K> {
 #[inline(always)]
 unsafe fn of_dim<L: Lanes, E: Stored, K: Key>(sorted: Sorted<'_, K>) {
     let Sorted { job, lookups, sum } = sorted;
-    sum.clear();
-    sum.resize(job.dim.div_ceil(WIDTH), Vector::default());
-    let sum = sum.as_mut_ptr().cast();
     // SAFETY: the caller's.
     unsafe {
         match job.dim {
-            16 if L::UNROLLED => rows::<L, E, K, 16>(job, lookups, sum),
-            32 if L::UNROLLED => rows::<L, E, K, 32>(job, lookups, sum),
-            64 if L::UNROLLED => rows::<L, E, K, 64>(job, lookups, sum),
-            128 if L::UNROLLED => rows::<L, E, K, 128>(job, lookups, sum),
-            _ => rows::<L, E, K, 0>(job, lookups, sum),
+            16 if L::UNROLLED => rows::<L, E, K, _, 16>(job, lookups, InRegisters::<L, 1>::zero()),
+            32 if L::UNROLLED => rows::<L, E, K, _, 32>(job, lookups, InRegisters::<L, 2>::zero()),
+            64 if L::UNROLLED => rows::<L, E, K, _, 64>(job, lookups, InRegisters::<L, 4>::zero()),
+            128 if L::UNROLLED => {
+                rows::<L, E, K, _, 128>(job, lookups, InRegisters::<L, 8>::zero());
+            }
+            _ => {
+                sum.clear();
+                sum.resize(job.dim.div_ceil(WIDTH), Vector::default());
+                rows::<L, E, K, _, 0>(job, lookups, InMemory(sum.as_mut_ptr().cast()));
+            }
         }
     }
 }
@@ -119,13 +133,12 @@ fn end_of_row<K: Key>(lookups: &[K], first: usize) -> usize {
 
 /// # Safety
 ///
-/// As for `of_dim`; `sum` leads to whole vectors for a row of `DIM` elements, or of any number if
-/// that is 0.
+/// As for `of_dim`; `sum` has room for a row of `DIM` elements, or of any number if that is 0.
 #[inline(always)]
-unsafe fn rows<L: Lanes, E: Stored, K: Key, const DIM: usize>(
+unsafe fn rows<L: Lanes, E: Stored, K: Key, G: Gradient<L>, const DIM: usize>(
     job: &Update<'_>,
     lookups: &[K],
-    sum: *mut f32,
+    mut sum: G,
 ) {
     // SAFETY: the caller's.
     unsafe {
@@ -135,16 +148,21 @@ unsafe fn rows<L: Lanes, E: Stored, K: Key, const DIM: usize>(
         for _ in 0..AHEAD {
             asked = ask_for_row::<E, K, DIM>(job, sources, lookups, asked);
         }
-        let mut first = 0;
+        let (mut first, mut changed) = (0, 0);
         while first < lookups.len() {
-            asked = ask_for_row::<E, K, DIM>(job, sources, lookups, asked);
+            if changed % GROUP == 0 {
+                for _ in 0..GROUP {
+                    asked = ask_for_row::<E, K, DIM>(job, sources, lookups, asked);
+                }
+            }
+            changed += 1;
             let last = end_of_row(lookups, first);
             if sources.factors.is_some() {
-                add_up::<L, K, DIM, true>(job.dim, sources, &lookups[first..last], sum);
+                sum.add_up::<K, true>(job.dim, sources, &lookups[first..last]);
             } else {
-                add_up::<L, K, DIM, false>(job.dim, sources, &lookups[first..last], sum);
+                sum.add_up::<K, false>(job.dim, sources, &lookups[first..last]);
             }
-            one_row::<L, E, DIM>(job, lookups[first].row() as usize, sum);
+            sum = one_row::<L, E, G, DIM>(job, lookups[first].row() as usize, sum);
             first = last;
         }
     }
@@ -178,7 +196,7 @@ fn ask_for_row<E: Stored, K: Key, const DIM: usize>(
     }
     let end = end_of_row(lookups, asked);
     if sources.far {
-        for lookup in lookups[asked..end].iter().take(AHEAD) {
+        for lookup in lookups[asked..end].iter().take(GRADIENTS) {
             let (grad, _) = sources.of::<true>(lookup.source());
             let mut number = 0;
             while number < if DIM == 0 { job.dim } else { DIM } {
@@ -188,410 +206,4 @@ fn ask_for_row<E: Stored, K: Key, const DIM: usize>(
         }
     }
     end
-}
-
-/// Adds up the gradients of lookups of one row, in their order. Elements past the row are zero.
-///
-/// # Safety
-///
-/// As for `rows`.
-#[inline(always)]
-unsafe fn add_up<L: Lanes, K: Key, const DIM: usize, const FACTORS: bool>(
-    dim: usize,
-    sources: Sources<'_>,
-    lookups: &[K],
-    to: *mut f32,
-) {
-    let vectors = if DIM == 0 { dim.div_ceil(WIDTH) } else { DIM / WIDTH };
-    let mut done = 0;
-    // SAFETY: the caller's. Vectors below `vectors` are in the gradients and in the sum.
-    unsafe {
-        while done + 8 <= vectors {
-            add_up_block::<L, K, 8, FACTORS>(sources, lookups, done, to);
-            done += 8;
-        }
-        if done + 4 <= vectors {
-            add_up_block::<L, K, 4, FACTORS>(sources, lookups, done, to);
-            done += 4;
-        }
-        if done + 2 <= vectors {
-            add_up_block::<L, K, 2, FACTORS>(sources, lookups, done, to);
-            done += 2;
-        }
-        if done < vectors {
-            add_up_block::<L, K, 1, FACTORS>(sources, lookups, done, to);
-        }
-    }
-}
-
-/// # Safety
-///
-/// As for `rows`; `N` vectors behind the first `done` are among the row's.
-#[inline(always)]
-unsafe fn add_up_block<L: Lanes, K: Key, const N: usize, const FACTORS: bool>(
-    sources: Sources<'_>,
-    lookups: &[K],
-    done: usize,
-    to: *mut f32,
-) {
-    // SAFETY: the caller's.
-    unsafe {
-        let mut all = [L::splat(0.0); N];
-        for lookup in lookups {
-            let (from, factor) = sources.of::<FACTORS>(lookup.source());
-            for (vector, sum) in all.iter_mut().enumerate() {
-                let mut value = L::load(from.add((done + vector) * WIDTH));
-                if FACTORS {
-                    value = value.mul(L::splat(factor));
-                }
-                *sum = sum.add(value);
-            }
-        }
-        for (vector, sum) in all.into_iter().enumerate() {
-            sum.store(to.add((done + vector) * WIDTH));
-        }
-    }
-}
-
-/// A row under way: pointers to it, to its state and to its gradient.
-struct Row<'a, const DIM: usize> {
-    job: &'a Update<'a>,
-    weights: *mut u8,
-    state: [*mut f32; 2],
-    grad: *mut f32,
-    /// Key and first column of the rounding by chance.
-    rounding: Option<(u32, u32)>,
-}
-
-/// Runs a block for each vector of a row, with its first column and how many columns it has. A
-/// closure would not be compiled for the kernel's instructions.
-macro_rules! vectors {
-    ($dim:expr, |$column:ident, $n:pat_param| $work:block) => {
-        let mut $column = 0;
-        while $column < $dim {
-            let $n = WIDTH.min($dim - $column);
-            $work
-            $column += WIDTH;
-        }
-    };
-}
-
-/// `w = w * keep - step` for each vector of a row, where a block gives the step.
-macro_rules! take {
-    ($at:ident, $lanes:ty, $element:ty, |$column:ident, $n:pat_param| $step:block) => {
-        let (decays, keep) = $at.decay();
-        // A loop of its own where neither is asked for: it is twice as short.
-        if decays || $at.rounding.is_some() {
-            vectors!($at.dim(), |$column, n| {
-                let mut weights = $at.weights::<$lanes, $element>($column, n);
-                if decays {
-                    weights = weights.mul(<$lanes>::splat(keep));
-                }
-                let $n = n;
-                $at.set_weights::<$lanes, $element>(($column, n), weights.sub($step), true);
-            });
-        } else {
-            vectors!($at.dim(), |$column, n| {
-                let weights = $at.weights::<$lanes, $element>($column, n);
-                let $n = n;
-                $at.set_weights::<$lanes, $element>(($column, n), weights.sub($step), false);
-            });
-        }
-    };
-}
-
-/// # Safety
-///
-/// As for `load_part`.
-#[inline(always)]
-unsafe fn load<L: Lanes, E: Stored>(from: *const u8, n: usize) -> L {
-    // SAFETY: the caller's.
-    unsafe { if n == WIDTH { E::load(from, ()) } else { load_part::<L, E>(from, n, ()) } }
-}
-
-/// # Safety
-///
-/// As for `store_part`.
-#[inline(always)]
-unsafe fn store<L: Lanes, E: Stored>(value: L, to: *mut u8, n: usize, bits: Option<L::Bits>) {
-    // SAFETY: the caller's.
-    unsafe {
-        if n == WIDTH { E::store(value, to, bits) } else { store_part::<L, E>(value, to, n, bits) }
-    }
-}
-
-// SAFETY of the methods: columns are below the table's, so that all pointers are inside of the row,
-// its state or its gradient, which this thread alone uses; the machine has the instructions of `L`.
-impl<const DIM: usize> Row<'_, DIM> {
-    /// Elements of the row.
-    #[inline(always)]
-    fn dim(&self) -> usize {
-        if DIM == 0 { self.job.dim } else { DIM }
-    }
-    #[inline(always)]
-    unsafe fn grad<L: Lanes>(&self, column: usize) -> L {
-        // SAFETY: see above; the gradient has whole vectors.
-        unsafe { L::load(self.grad.add(column)) }
-    }
-    #[inline(always)]
-    unsafe fn set_grad<L: Lanes>(&self, column: usize, value: L) {
-        // SAFETY: see above; the gradient has whole vectors.
-        unsafe { value.store(self.grad.add(column)) }
-    }
-    #[inline(always)]
-    unsafe fn weights<L: Lanes, E: Stored>(&self, column: usize, n: usize) -> L {
-        // SAFETY: see above.
-        unsafe { load::<L, E>(self.weights.add(column * E::BYTES), n) }
-    }
-    /// Writes weights, `chance`: rounded by chance where the table's are.
-    #[inline(always)]
-    unsafe fn set_weights<L: Lanes, E: Stored>(&self, at: (usize, usize), value: L, chance: bool) {
-        let ((column, n), mut bits) = (at, None);
-        // SAFETY: see above.
-        unsafe {
-            if chance && let Some((key, first)) = self.rounding {
-                bits = Some(L::bits(key, first.wrapping_add(column as u32)));
-            }
-            store::<L, E>(value, self.weights.add(column * E::BYTES), n, bits);
-        }
-    }
-    #[inline(always)]
-    unsafe fn state<L: Lanes>(&self, part: usize, column: usize, n: usize) -> L {
-        // SAFETY: see above.
-        unsafe { load::<L, F32>(self.state[part].add(column).cast(), n) }
-    }
-    #[inline(always)]
-    unsafe fn set_state<L: Lanes>(&self, part: usize, column: usize, n: usize, value: L) {
-        // SAFETY: see above.
-        unsafe { store::<L, F32>(value, self.state[part].add(column).cast(), n, None) }
-    }
-    /// Sum of the squares of the gradient.
-    #[inline(always)]
-    unsafe fn squares<L: Lanes>(&self) -> f32 {
-        // SAFETY: see above.
-        unsafe {
-            // Four sums, because each addition of one waits for the one before.
-            let mut sums = [L::splat(0.0); 4];
-            vectors!(self.dim(), |column, _| {
-                let grad = self.grad::<L>(column);
-                let sum = &mut sums[column / WIDTH % 4];
-                *sum = sum.add(grad.mul(grad));
-            });
-            sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum()
-        }
-    }
-    /// Clips the gradient's elements.
-    #[inline(always)]
-    unsafe fn clip<L: Lanes>(&self) {
-        let optimizer = &self.job.optimizer;
-        // SAFETY: see above.
-        unsafe {
-            if optimizer.clip_value < f32::INFINITY {
-                let most = optimizer.clip_value;
-                vectors!(self.dim(), |column, _| {
-                    // The limits come first, so that what is not a number stays so.
-                    let grad = L::splat(most).min(self.grad::<L>(column));
-                    self.set_grad(column, L::splat(-most).max(grad));
-                });
-            }
-        }
-    }
-    /// Clips the gradient's length, then adds decay to it.
-    #[inline(always)]
-    unsafe fn prepare<L: Lanes, E: Stored>(&self, whole: Option<RowSums>) {
-        let optimizer = &self.job.optimizer;
-        let dim = self.dim();
-        // SAFETY: see above.
-        unsafe {
-            if optimizer.clip_norm < f32::INFINITY {
-                let squares = match whole {
-                    Some(sums) => sums.clip,
-                    None => self.squares::<L>(),
-                };
-                let norm = squares.sqrt();
-                if norm > optimizer.clip_norm {
-                    let factor = L::splat(optimizer.clip_norm / norm);
-                    vectors!(dim, |column, _| {
-                        self.set_grad(column, self.grad::<L>(column).mul(factor));
-                    });
-                }
-            }
-            if optimizer.weight_decay != 0.0 && !optimizer.decoupled {
-                let decay = L::splat(optimizer.weight_decay);
-                vectors!(dim, |column, n| {
-                    let weights = self.weights::<L, E>(column, n);
-                    self.set_grad(column, self.grad::<L>(column).add(weights.mul(decay)));
-                });
-            }
-        }
-    }
-    /// Whether decay goes around the rule, and what it leaves of a weight.
-    #[inline(always)]
-    fn decay(&self) -> (bool, f32) {
-        let Optimizer { learning_rate, weight_decay, decoupled, .. } = self.job.optimizer;
-        (decoupled && weight_decay != 0.0, 1.0 - learning_rate * weight_decay)
-    }
-    /// The ratio of Adam's means, which it updates if `KEEP`.
-    #[inline(always)]
-    unsafe fn adam<L: Lanes, const KEEP: bool>(
-        &self,
-        column: usize,
-        n: usize,
-        [beta1, beta2, eps]: [f32; 3],
-    ) -> L {
-        let (correction1, correction2) = self.job.corrections;
-        // SAFETY: see above.
-        unsafe {
-            let grad = self.grad::<L>(column);
-            let mean = self.state::<L>(0, column, n).mul(L::splat(beta1));
-            let mean = mean.add(grad.mul(L::splat(1.0 - beta1)));
-            let square = self.state::<L>(1, column, n).mul(L::splat(beta2));
-            let square = square.add(grad.mul(grad).mul(L::splat(1.0 - beta2)));
-            if KEEP {
-                self.set_state(0, column, n, mean);
-                self.set_state(1, column, n, square);
-            }
-            let root = square.sqrt().div(L::splat(correction2.sqrt())).add(L::splat(eps));
-            mean.div(L::splat(correction1)).div(root)
-        }
-    }
-    /// LAMB: the ratio of Adam's means, with decay, is the step's direction, which replaces the
-    /// gradient; its length is the row's. Returns the squares of the step and of the weights.
-    #[inline(always)]
-    unsafe fn lamb<L: Lanes, E: Stored, const KEEP: bool>(&self, constants: [f32; 3]) -> [f32; 2] {
-        // SAFETY: see above.
-        unsafe {
-            let mut weights = L::splat(0.0);
-            vectors!(self.dim(), |column, n| {
-                let old = self.weights::<L, E>(column, n);
-                weights = weights.add(old.mul(old));
-                let step = self.adam::<L, KEEP>(column, n, constants);
-                // Columns past the row have no gradient, and so no step.
-                self.set_grad(column, step);
-            });
-            [self.squares::<L>(), weights.sum()]
-        }
-    }
-}
-
-/// Changes one row by the gradient `sum`, which is overwritten.
-///
-/// # Safety
-///
-/// As for `Sorted`'s kernel.
-#[inline(always)]
-unsafe fn one_row<L: Lanes, E: Stored, const DIM: usize>(
-    job: &Update<'_>,
-    row: usize,
-    sum: *mut f32,
-) {
-    let rounding = job.rounding.map(|(key, first_row, first_column)| {
-        (of_row(key, first_row + job.name(row)), first_column)
-    });
-    let at: Row<'_, DIM> = Row {
-        job,
-        weights: job.rows.wrapping_add(row * job.stride),
-        state: job.state.map(|(state, numbers)| state.wrapping_add(row * numbers)),
-        grad: sum,
-        rounding,
-    };
-    let rate = job.optimizer.learning_rate;
-    // SAFETY: the caller's.
-    unsafe {
-        let whole = job.whole(row);
-        at.clip::<L>();
-        if let Some((Round::Clip, found)) = job.take {
-            let clip = at.squares::<L>();
-            found.borrow_mut().push(RowSums { row: job.name(row), clip, rule: [0.0; 2] });
-            return;
-        }
-        at.prepare::<L, E>(whole);
-        if let Some((Round::Rule, found)) = job.take {
-            let rule = match job.optimizer.rule {
-                Rule::Lamb { beta1, beta2, eps } => at.lamb::<L, E, false>([beta1, beta2, eps]),
-                _ => [at.squares::<L>(), 0.0],
-            };
-            let clip = whole.unwrap_or_default().clip;
-            found.borrow_mut().push(RowSums { row: job.name(row), clip, rule });
-            return;
-        }
-        match job.optimizer.rule {
-            Rule::Sgd => {
-                take!(at, L, E, |column, _| { at.grad::<L>(column).mul(L::splat(rate)) });
-            }
-            Rule::AdaGrad { eps } => {
-                take!(at, L, E, |column, n| {
-                    let grad = at.grad::<L>(column);
-                    let squares = at.state::<L>(0, column, n).add(grad.mul(grad));
-                    at.set_state(0, column, n, squares);
-                    grad.mul(L::splat(rate)).div(squares.sqrt().add(L::splat(eps)))
-                });
-            }
-            Rule::RowWiseAdaGrad { eps } => {
-                let mean = match whole {
-                    Some(sums) => sums.rule[0] / job.whole_dim as f32,
-                    None => at.squares::<L>() / at.dim() as f32,
-                };
-                let squares = *at.state[0] + mean;
-                *at.state[0] = squares;
-                let rate = L::splat(rate / (squares.sqrt() + eps));
-                take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });
-            }
-            Rule::Adam { beta1, beta2, eps } => {
-                take!(at, L, E, |column, n| {
-                    at.adam::<L, true>(column, n, [beta1, beta2, eps]).mul(L::splat(rate))
-                });
-            }
-            Rule::Lamb { beta1, beta2, eps } => {
-                let own = at.lamb::<L, E, true>([beta1, beta2, eps]);
-                let [step, weights] = match whole {
-                    Some(sums) => sums.rule,
-                    None => own,
-                };
-                let (weights, step) = (weights.sqrt(), step.sqrt());
-                let trust = if weights > 0.0 && step > 0.0 { weights / step } else { 1.0 };
-                let rate = L::splat(rate * trust);
-                take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });
-            }
-        }
-    }
-}
-
-/// The gradients of the weights of lookups of one bag: the product of each row with the bag's
-/// gradient.
-///
-/// # Safety
-///
-/// The machine has the instructions of `L`; `row` leads to a row and `grad` to `dim` numbers.
-#[inline(always)]
-pub unsafe fn product<L: Lanes>(
-    precision: Precision,
-    row: *const u8,
-    grad: *const f32,
-    dim: usize,
-) -> f32 {
-    /// # Safety
-    ///
-    /// As for `product`.
-    #[inline(always)]
-    unsafe fn of<L: Lanes, E: Stored>(row: *const u8, grad: *const f32, dim: usize) -> f32 {
-        // SAFETY: the caller's.
-        unsafe {
-            let mut sum = L::splat(0.0);
-            vectors!(dim, |column, n| {
-                let weights = load::<L, E>(row.add(column * E::BYTES), n);
-                sum = sum.add(weights.mul(load::<L, F32>(grad.add(column).cast(), n)));
-            });
-            sum.sum()
-        }
-    }
-    // SAFETY: the caller's.
-    unsafe {
-        match precision {
-            Precision::F32 => of::<L, F32>(row, grad, dim),
-            Precision::F16 => of::<L, F16>(row, grad, dim),
-            Precision::Bf16 => of::<L, Bf16>(row, grad, dim),
-            Precision::I8 => 0.0,
-        }
-    }
 }

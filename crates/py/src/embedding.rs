@@ -5,7 +5,7 @@ use embedding::{
     Caching, Engine, Expected, Feature, Folder, Level, Memory, Optimizer, Part, Policy, Pooling,
     Precision, Round, RowSums, Rule, Table,
 };
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,10 +19,10 @@ use crate::staged::StagedCache;
 
 /// Memory of the engine as a buffer of bytes that can be written.
 #[pyclass(module = "armillary._core", frozen)]
-pub struct TableMemory(Arc<Memory>);
+pub struct EngineMemory(Arc<Memory>);
 
 #[pymethods]
-impl TableMemory {
+impl EngineMemory {
     /// # Safety
     ///
     /// Python calls this with a `view` to fill in.
@@ -384,12 +384,19 @@ impl Embedding {
         Ok(report)
     }
 
+    /// Memory for `bytes` bytes of a result, which have any value. Dropped results leave theirs to
+    /// the next ones.
+    fn room(&self, bytes: usize) -> PyResult<EngineMemory> {
+        let none = |_| PyMemoryError::new_err(format!("no memory for a result of {bytes} bytes"));
+        self.0.results.take(bytes).map(EngineMemory).map_err(none)
+    }
+
     /// The memory of table `table`: of its rows, and of each part of the optimizer's state.
-    fn memory(&self, table: usize) -> PyResult<(TableMemory, Vec<TableMemory>)> {
+    fn memory(&self, table: usize) -> PyResult<(EngineMemory, Vec<EngineMemory>)> {
         let found = self.0.tables().get(table);
         let table = found.ok_or_else(|| bad(format!("no table {table}")))?;
-        let state = table.state().iter().map(Arc::clone).map(TableMemory).collect();
-        Ok((TableMemory(Arc::clone(table.weights())), state))
+        let state = table.state().iter().map(Arc::clone).map(EngineMemory).collect();
+        Ok((EngineMemory(Arc::clone(table.weights())), state))
     }
 
     #[getter]

@@ -32,7 +32,7 @@ mod _core {
     #[pymodule_export]
     use super::distribution::{PyBlocks, PyColumns, PyRouter};
     #[pymodule_export]
-    use super::embedding::{Embedding, PyRowSums, TableMemory, check_batch};
+    use super::embedding::{Embedding, EngineMemory, PyRowSums, check_batch};
     #[pymodule_export]
     use super::flits::flit_run;
     #[pymodule_export]

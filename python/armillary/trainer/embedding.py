@@ -294,8 +294,12 @@ class EmbeddingCollection(torch.nn.Module):
 
     def _empty(self, samples: int, arrays: _Arrays) -> Tensor:
         """Room for the result of a batch."""
-        rows = len(arrays[1]) if self._unpooled else samples
-        return torch.empty(rows, self._width, device=self.device)
+        shape = (len(arrays[1]) if self._unpooled else samples, self._width)
+        size = math.prod(shape)
+        if size == 0 or self.device.type != "cpu":
+            return torch.empty(shape, device=self.device)
+        room = np.frombuffer(self._engine.room(4 * size), np.float32, size)
+        return torch.from_numpy(room.reshape(shape))
 
     def _run_backward(
         self, samples: int, arrays: _Arrays, grad: Tensor, weights: Tensor | None
