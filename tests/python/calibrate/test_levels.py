@@ -117,6 +117,23 @@ def test_a_shared_departure_moves_all_of_its_parameters_by_one_factor() -> None:
     assert levels.value("call_overhead", chain) == pytest.approx(10.0)
 
 
+def test_a_source_that_is_left_out_does_not_vouch_for_itself() -> None:
+    sweeps = [made(f"m{at}", {"call_overhead": 10.0}) for at in range(4)]
+    slow = made("slow", {"call_overhead": 40.0})
+    levels = Levels([*sweeps, slow], PRIORS, SPREADS).fit()
+    variable = ("machine", "slow", "call_overhead")
+    assert levels.say(variable, slow.source) == 1.0
+    assert levels.say(("all", "all", "call_overhead"), slow.source) == pytest.approx(0.2)
+    moving = levels.touched(slow.source, 0.05)
+    assert variable in moving
+    begun = {
+        each: by for each, by in levels.departures.items() if levels.say(each, slow.source) < 1
+    }
+    rest = Levels(sweeps, PRIORS, SPREADS).begin(begun).search(near=True, moving=moving).divide()
+    assert variable not in rest.departures
+    assert off(rest, slow) > 50
+
+
 def test_the_search_ends_where_it_does_from_elsewhere() -> None:
     """Sums of absolute values have kinks, where moves of single departures end: here two parameters
     make up for one another in the middle of the sizes. Wherever the search begins, it finds what

@@ -119,7 +119,7 @@ def model(settings: dict[str, object] | None = None, **parallel: object) -> arm.
     known = load_model("llama-3-8b")
     small = replace(known, fields={**known.fields, "layers": 4})
     return arm.simulate(
-        arm.workload.build(small, seq=2048, sp=True, **parallel), target, detail=True
+        arm.workload.build(small, seq=4096, sp=True, **parallel), target, detail=True
     )
 
 
