@@ -298,8 +298,9 @@ class EmbeddingCollection(torch.nn.Module):
         size = math.prod(shape)
         if size == 0 or self.device.type != "cpu":
             return torch.empty(shape, device=self.device)
-        room = np.frombuffer(self._engine.room(4 * size), np.float32, size)
-        return torch.from_numpy(room.reshape(shape))
+        flat = torch.frombuffer(self._engine.room(4 * size), dtype=torch.float32, count=size)
+        # Not a view of `flat`, because torch refuses to change those in place.
+        return torch.from_numpy(flat.numpy().reshape(shape))
 
     def _run_backward(
         self, samples: int, arrays: _Arrays, grad: Tensor, weights: Tensor | None
