@@ -8,12 +8,12 @@ use crate::grads::{Grads, Sources};
 use crate::lanes::{Kernel, Lanes, call};
 use crate::optimizer::{Round, RowSums, Rule};
 use crate::random::{mix, named};
-use crate::row::product;
+use crate::row::{Update, product};
 use crate::scratch::{Scratch, Vector};
 use crate::sort::{Key, by_row};
 use crate::table::Table;
 use crate::tasks;
-use crate::update::{Sorted, Update};
+use crate::update::Sorted;
 use std::cell::RefCell;
 use std::ptr::null_mut;
 

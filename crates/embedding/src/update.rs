@@ -2,17 +2,13 @@
 //! the row once.
 #![allow(unsafe_code)] // Rows and their state are read and written through pointers.
 
-use crate::cache::Names;
 use crate::gradient::{Gradient, InMemory, InRegisters};
 use crate::grads::Sources;
 use crate::lanes::{Bf16, F16, F32, Kernel, Lanes, Stored, WIDTH, ask};
-use crate::optimizer::{Optimizer, Round, RowSums};
 use crate::precision::Precision;
-use crate::row::one_row;
+use crate::row::{Update, one_row};
 use crate::scratch::Vector;
 use crate::sort::Key;
-use std::cell::RefCell;
-use std::sync::atomic::Ordering;
 
 /// Rows ahead of the current one that are asked for, at least.
 const AHEAD: usize = 16;
@@ -24,49 +20,6 @@ const GROUP: usize = 8;
 
 /// Gradients of a row that are asked for, at most.
 const GRADIENTS: usize = 24;
-
-/// What a table's update needs to know.
-pub struct Update<'a> {
-    pub rows: *mut u8,
-    pub stride: usize,
-    pub dim: usize,
-    pub precision: Precision,
-    /// The optimizer's state: pointers, and numbers from row to row.
-    pub state: [(*mut f32, usize); 2],
-    pub optimizer: Optimizer,
-    /// Corrections of Adam's two means in this step.
-    pub corrections: (f32, f32),
-    /// Key, first row and first column of the rounding by chance.
-    pub rounding: Option<(u64, u64, u32)>,
-    pub sources: Sources<'a>,
-    /// For rows of which the table has some of the columns: sums over all of them. Empty where the
-    /// table has all columns.
-    pub sums: &'a [RowSums],
-    /// Columns of whole rows.
-    pub whole_dim: usize,
-    /// The row in each place of a cache.
-    pub names: Option<&'a Names>,
-    /// Takes rows with their sums of a round, and no row changes.
-    pub take: Option<(Round, &'a RefCell<Vec<RowSums>>)>,
-}
-
-impl Update<'_> {
-    /// The row of the table that is in a place of the memory.
-    #[inline(always)]
-    pub fn name(&self, place: usize) -> u64 {
-        self.names.map_or(place as u64, |names| names[place].load(Ordering::Relaxed))
-    }
-
-    /// Sums over a whole row, if the table has a part of it.
-    #[inline(always)]
-    pub fn whole(&self, place: usize) -> Option<RowSums> {
-        if self.sums.is_empty() {
-            return None;
-        }
-        let at = self.sums.binary_search_by_key(&self.name(place), |sums| sums.row).ok()?;
-        Some(self.sums[at])
-    }
-}
 
 /// Sorted lookups, whose rows are updated.
 pub struct Sorted<'a, K> {
