@@ -77,8 +77,7 @@ _ROUNDS, _REACH, _NEAR = 6, 0.5, 0.02
 _LITTLE = 0.2
 """Improvement by which a linear program must lower the sum."""
 _DROPPED, _MOVED = 0.25, 8
-"""Part of the departures that another search begins without, and the number of departures of which
-it moves one."""
+"""Another search begins without this part of the departures, and moves one of this number."""
 _SLOPE = 0.04
 """Change of a parameter's logarithm by which slopes are found."""
 _MOVE, _DEPENDS = 1.2, 0.02

@@ -54,7 +54,7 @@ class Slopes:
                     self._values.append(slope)
 
     def effects(self, count: int) -> list[float]:
-        """By how much each of so many parameters may lower the sum at most, for a change by 1."""
+        """The most by which each of `count` parameters may lower the sum, for a change by 1."""
         found = [0.0] * count
         for row, column, slope in zip(self._rows, self._columns, self._values, strict=True):
             found[column] += self.weights[row] * abs(slope)
