@@ -91,36 +91,19 @@ fn mapped(bytes: usize) -> Result<*mut u8, Error> {
     if bytes == 0 {
         return Ok(NonNull::dangling().as_ptr());
     }
-    // Begins at a huge page, so that the first megabytes have one.
-    let extra = if bytes < PAGE { 0 } else { PAGE };
-    let whole = bytes.checked_add(extra).ok_or(Error::from_raw_os_error(libc::ENOMEM))?;
     let (rights, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new anonymous mapping at an address of the system's choice touches no other.
-    let found = unsafe { libc::mmap(null_mut(), whole, rights, kind, -1, 0) };
-    if found == libc::MAP_FAILED {
+    let start = unsafe { libc::mmap(null_mut(), bytes, rights, kind, -1, 0) };
+    if start == libc::MAP_FAILED {
         return Err(Error::last_os_error());
-    }
-    let before = if extra == 0 { 0 } else { found.cast::<u8>().align_offset(PAGE) };
-    let start = found.cast::<u8>().wrapping_add(before);
-    // SAFETY: both ends are in the new mapping, and outside of what is used.
-    unsafe {
-        unmapped(found.cast(), before);
-        let used = bytes.next_multiple_of(small_page());
-        unmapped(start.wrapping_add(used), (whole - before).saturating_sub(used));
     }
     #[cfg(target_os = "linux")]
     // SAFETY: the range was mapped just now. The call is advice; its refusal changes nothing.
     unsafe {
-        libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
+        libc::madvise(start, bytes, libc::MADV_HUGEPAGE);
     }
-    Ok(start)
-}
-
-/// Bytes of a small page.
-fn small_page() -> usize {
-    // SAFETY: the call reads a constant of the system.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    Ok(start.cast())
 }
 
 /// Gives pages back.

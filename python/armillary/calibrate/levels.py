@@ -220,10 +220,6 @@ class Levels:
         """The departures of whose sweeps a source has at least a part."""
         return {each for each in self._users if self.say(each, source) >= least}
 
-    def fit(self) -> Levels:
-        """Finds the departures. Returns itself."""
-        return self.search().divide()
-
     def search(self, near: bool = False, moving: Collection[Variable] | None = None) -> Levels:
         """Finds the departures with the lowest sum (`least`), undivided; of those that `moving`
         has, if it is given. It may look only near those that it begins with. Returns itself."""

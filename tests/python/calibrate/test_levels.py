@@ -44,7 +44,7 @@ def off(levels: Levels, observed: Observed) -> float:
 def test_what_all_machines_share_needs_no_departure_of_its_own() -> None:
     truth = {"call_overhead": 20.0, "node.efficiency": 0.7}
     sweeps = [made(f"m{at}", truth) for at in range(4)]
-    levels = Levels(sweeps, PRIORS, SPREADS).fit()
+    levels = Levels(sweeps, PRIORS, SPREADS).search().divide()
     assert {level for level, _, _ in levels.departures} == {"all"}
     assert levels.value("call_overhead", sweeps[0].chains["call_overhead"]) == pytest.approx(
         20, rel=0.05
@@ -64,7 +64,7 @@ def test_what_all_machines_share_needs_no_departure_of_its_own() -> None:
 def test_one_machine_departs_where_its_measurements_insist() -> None:
     sweeps = [made(f"m{at}", {"call_overhead": 10.0}) for at in range(4)]
     slow = made("slow", {"call_overhead": 40.0})
-    levels = Levels([*sweeps, slow], PRIORS, SPREADS).fit()
+    levels = Levels([*sweeps, slow], PRIORS, SPREADS).search().divide()
     assert ("machine", "slow", "call_overhead") in levels.departures
     assert not any(member.startswith("m") for _, member, _ in levels.departures)
     assert off(levels, slow) < 5
@@ -74,14 +74,14 @@ def test_one_machine_departs_where_its_measurements_insist() -> None:
 def test_a_small_difference_is_no_departure() -> None:
     sweeps = [made(f"m{at}", {"call_overhead": 10.0}) for at in range(4)]
     near = made("near", {"call_overhead": 10.2})
-    levels = Levels([*sweeps, near], PRIORS, SPREADS).fit()
+    levels = Levels([*sweeps, near], PRIORS, SPREADS).search().divide()
     assert ("machine", "near", "call_overhead") not in levels.departures
 
 
 def test_a_host_takes_part_in_the_fit_and_not_in_predictions() -> None:
     sweeps = [made(f"m{at}", {"call_overhead": 10.0}) for at in range(4)]
     slow = made("slow", {"call_overhead": 40.0}, host=True)
-    levels = Levels([*sweeps, slow], PRIORS, SPREADS).fit()
+    levels = Levels([*sweeps, slow], PRIORS, SPREADS).search().divide()
     assert (HOST, "slow", "call_overhead") in levels.departures
     chain = slow.chains["call_overhead"]
     assert levels.value("call_overhead", chain, hosts=True) == pytest.approx(40, rel=0.1)
@@ -96,7 +96,7 @@ def test_values_stay_within_bounds_of_physics() -> None:
     sweep = Observed(
         Case(table, fast.case.platform), fast.source, fast.machine, fast.chains, fast.bands
     )
-    levels = Levels([sweep], PRIORS, SPREADS).fit()
+    levels = Levels([sweep], PRIORS, SPREADS).search().divide()
     found = levels.values(sweep)
     assert found["library.node.efficiency"] <= 0.98
     assert 1.0 <= found["library.call_overhead"] <= 400.0
@@ -120,7 +120,7 @@ def test_a_shared_departure_moves_all_of_its_parameters_by_one_factor() -> None:
 def test_a_source_that_is_left_out_does_not_vouch_for_itself() -> None:
     sweeps = [made(f"m{at}", {"call_overhead": 10.0}) for at in range(4)]
     slow = made("slow", {"call_overhead": 40.0})
-    levels = Levels([*sweeps, slow], PRIORS, SPREADS).fit()
+    levels = Levels([*sweeps, slow], PRIORS, SPREADS).search().divide()
     variable = ("machine", "slow", "call_overhead")
     assert levels.say(variable, slow.source) == 1.0
     assert levels.say(("all", "all", "call_overhead"), slow.source) == pytest.approx(0.2)
@@ -153,7 +153,7 @@ def test_a_departure_that_one_member_bears_out_is_divided() -> None:
     """All-reduces of machine a depend on the parameter, and b has none: the level and the machine
     share the departure in proportion to their prior densities."""
     steep = made("a", {"call_overhead": 40.0})
-    levels = Levels([steep], PRIORS, {"all": 1.0, "machine": 0.7}).fit()
+    levels = Levels([steep], PRIORS, {"all": 1.0, "machine": 0.7}).search().divide()
     above = levels.departures["all", "all", "call_overhead"]
     own = levels.departures["machine", "a", "call_overhead"]
     spread, near, far = 0.7, 1.0, 0.7
@@ -167,7 +167,7 @@ def test_a_departure_that_one_member_bears_out_is_divided() -> None:
 def test_only_points_that_depend_on_a_parameter_constrain_it() -> None:
     """A call's start takes 40 us. Of 1 GiB that is less than 1 %: the time hardly depends on it."""
     sweep = made("a", {"call_overhead": 40.0})
-    levels = Levels([sweep], PRIORS, SPREADS).fit()
+    levels = Levels([sweep], PRIORS, SPREADS).search().divide()
     variable = ("all", "all", "call_overhead")
     [(_, count)] = levels.constraining(variable).items()
     assert 0 < count < len(SIZES)
@@ -184,11 +184,11 @@ def test_what_is_stated_is_not_fitted_and_begins_a_chain() -> None:
         Observed(each.case, each.source, each.machine, {"call_overhead": chain}, each.bands)
         for each in sweeps
     ]
-    levels = Levels(known, PRIORS, SPREADS, given=stated).fit()
+    levels = Levels(known, PRIORS, SPREADS, given=stated).search().divide()
     assert not levels.departures
     assert levels.value("call_overhead", chain) == pytest.approx(40)
     # what is stated wrongly is corrected below it
     wrong = {("stated", "maker", "call_overhead"): math.log(120 / 10)}
-    levels = Levels(known, PRIORS, SPREADS, given=wrong).fit()
+    levels = Levels(known, PRIORS, SPREADS, given=wrong).search().divide()
     assert set(levels.departures) == {("machine", "m0", "call_overhead")}
     assert levels.value("call_overhead", chain) == pytest.approx(40, rel=0.05)

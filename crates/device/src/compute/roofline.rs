@@ -5,7 +5,8 @@
 //! efficiency))`, each part rounded up to the picosecond. Matrix multiplications have the peak
 //! and the efficiency of their elements' width, and where the NPU works in tiles the operations that
 //! these are worth (`tiles`). Each row of an embedding table that a kernel reads or writes costs
-//! `row` bytes more: rows are anywhere in memory, so that short ones leave more of it idle. Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
+//! `row` bytes more: rows are anywhere in memory, so that short ones leave more of it idle. Source:
+//! Williams, Waterman, Patterson, "Roofline", CACM 2009.
 
 use super::{Tiles, Work};
 use graph::{Gemm, Kernel};

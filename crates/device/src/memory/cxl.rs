@@ -62,14 +62,7 @@ impl Cxl {
 
     pub(super) fn access(&self) -> Result<Access, Fault> {
         let own = Pipeline::single(Stage::plain("CXL memory to NPU", self.latency, self.rate()?));
-        Ok(Access {
-            sharing: self.sharing,
-            own,
-            in_switch: None,
-            host: None,
-            disk: None,
-            capacity: None,
-        })
+        Ok(Access::new(self.sharing, own))
     }
 }
 

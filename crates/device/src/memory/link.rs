@@ -21,13 +21,6 @@ pub struct Link {
 impl Link {
     pub(super) fn access(&self) -> Access {
         let own = Pipeline::single(Stage::plain("memory to NPU", self.latency, self.bandwidth));
-        Access {
-            sharing: self.sharing,
-            own,
-            in_switch: None,
-            host: None,
-            disk: None,
-            capacity: None,
-        }
+        Access::new(self.sharing, own)
     }
 }

@@ -112,12 +112,19 @@ pub struct Access {
     /// A load that gathers (a store that scatters) the shards of all NPUs in the switches, where
     /// there are any.
     pub in_switch: Option<Pipeline>,
-    /// The same of a tensor that is in the host's memory, if that differs from `own`.
+    /// A load or store of a tensor in the host's memory, if that differs from `own`.
     pub host: Option<Pipeline>,
-    /// The same of a tensor that is on a disk behind the host's memory, if there is one.
+    /// A load or store of a tensor on a disk behind the host's memory, if there is one.
     pub disk: Option<Pipeline>,
     /// Bytes all NPUs together can keep there, if known.
     pub capacity: Option<u128>,
+}
+
+impl Access {
+    /// One memory without a bound on what it keeps.
+    pub(crate) fn new(sharing: Sharing, own: Pipeline) -> Self {
+        Access { sharing, own, in_switch: None, host: None, disk: None, capacity: None }
+    }
 }
 
 impl RemoteMemory {

@@ -39,14 +39,8 @@ impl Offload {
         let disk = self.nvme.as_ref().map(far);
         let home = self.nvme.as_ref().unwrap_or(&self.cpu);
         let capacity = home.capacity.map(|each| u128::from(each.0) * u128::from(npus));
-        Access {
-            sharing: Sharing::PerNpu,
-            own: disk.clone().unwrap_or_else(|| host.clone()),
-            in_switch: None,
-            host: Some(host),
-            disk,
-            capacity,
-        }
+        let own = disk.clone().unwrap_or_else(|| host.clone());
+        Access { host: Some(host), disk, capacity, ..Access::new(Sharing::PerNpu, own) }
     }
 }
 

@@ -126,14 +126,7 @@ pub(super) fn pool(
     }
     stages.push(stage("station to NPU", Load::ONE, npu, 1));
     let own = Pipeline { stages, chunk: Some(chunk) };
-    Access {
-        sharing: Sharing::PerNpu,
-        own,
-        in_switch: None,
-        host: None,
-        disk: None,
-        capacity: groups.total(),
-    }
+    Access { capacity: groups.total(), ..Access::new(Sharing::PerNpu, own) }
 }
 
 #[cfg(test)]

@@ -49,8 +49,8 @@ impl Switches {
         self.check(npus)?;
         let own = Pipeline { stages: self.stages(npus, false), chunk: Some(self.chunk) };
         let in_switch = Some(Pipeline { stages: self.stages(npus, true), chunk: Some(self.chunk) });
-        let (host, disk, capacity) = (None, None, self.groups.total());
-        Ok(Access { sharing: Sharing::PerNpu, own, in_switch, host, disk, capacity })
+        let capacity = self.groups.total();
+        Ok(Access { in_switch, capacity, ..Access::new(Sharing::PerNpu, own) })
     }
 
     fn check(&self, npus: u32) -> Result<(), Fault> {

@@ -48,7 +48,7 @@ impl<B: Backend> Executor<'_, B> {
                 *free = self.now.max(*free) + span;
                 *free
             }
-            _ => self.outside(rank, span),
+            Reach::Remote | Reach::InSwitch | Reach::Host | Reach::Disk => self.outside(rank, span),
         };
         self.finish_at(rank, node, done);
     }
