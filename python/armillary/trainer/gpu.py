@@ -13,9 +13,10 @@ A backward pass, without atomics and without a gradient of a table's size:
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -43,6 +44,12 @@ CHUNK = 1024
 """Gradients of a row that one program adds up in the order of the batch."""
 _BLOCK = 1024
 """Most columns of a row that one program looks up."""
+_LOOKUPS = 2048
+"""Elements of rows that one program looks up at a time."""
+_TILE = 512
+"""Elements of rows that one program changes at a time."""
+_SORTED = 512
+"""Sorted lookups that one program prepares."""
 _FILL = 4096
 """Initial weights that one program draws."""
 _KINDS = {"float32": 0, "float16": 1, "bfloat16": 2, "int8": 3}
@@ -62,21 +69,25 @@ class Group(NamedTuple):
     """Whether updates are rounded by chance."""
 
 
-class Lookups(NamedTuple):
+@dataclass
+class Lookups:
     """A batch that was checked, on the GPU. Without bags, it has no lookups."""
 
     starts: Tensor
     """Where each bag starts, and the end, int64 [bags + 1]."""
     indices: Tensor
     weights: Tensor | None
+    keys: Tensor
+    """Each lookup's table and row as one number, int32 or int64."""
     bags: Tensor
-    """The bag of each lookup, int64."""
-    features: Tensor
-    """The feature of each lookup, int64."""
+    """The bag of each lookup, int32."""
+
+    by_row: Sorted | None = None
+    """The lookups by row, once they are needed."""
 
 
 class Sorted(NamedTuple):
-    """Lookups by row, and the gradient."""
+    """Lookups by row; those of one row in their order."""
 
     keys: Tensor
     tables: Tensor
@@ -85,7 +96,6 @@ class Sorted(NamedTuple):
     """Where the gradient of each lookup starts, int64."""
     factors: Tensor | None
     """What it is multiplied with."""
-    grad: Tensor
 
 
 class GpuEmbeddingCollection(EmbeddingCollection):
@@ -128,6 +138,8 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         self._groups = list(dict.fromkeys(map(_group, self.tables)))
         self.first_rows = [table.rows for table in self.tables]
         """Rows of the tables before any `resize`."""
+        self._last: tuple[Any, Lookups] | None = None
+        """The batch that was checked last, and what is known of it."""
         self._sums: Tensor | None = None
         """Sums of the rows of the next backward pass, float32 [lookups, 3], by sorted lookup."""
         self._names = {
@@ -152,7 +164,6 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         """Notes where the tables are and how many rows they have."""
         self._first_keys = [0, *accumulate(table.rows for table in self.tables)]
         self._facts = self._put([self._facts_of(place) for place in range(len(self.tables))])
-        self._rows = self._put([self.tables[place].rows for place in self._places])
 
     def resize(self, rows: Sequence[int]) -> None:
         """Gives the tables other numbers of rows. New rows have any values.
@@ -217,6 +228,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             0,
             self._names[table.name].data_ptr() if self._names else 0,
             0,
+            table.rows,
         ]
 
     def _fill(self) -> None:
@@ -248,29 +260,56 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             None if part is None else part.to(self.device, non_blocking=True) for part in parts
         )
 
-    def _check(self, samples: int, parts: BatchParts) -> Lookups:
-        """A batch, ready to be looked up. Raises `InputError` as the native engine does."""
+    def _check(self, samples: int, parts: BatchParts, out: Tensor | None = None) -> Lookups:
+        """A batch, ready to be changed. With `out`, its rows are looked up too. Raises `InputError`
+        as the native engine does."""
+        known = None if out is not None else self._known(samples, parts)
+        if known is not None:
+            return known
         lengths, indices, weights = parts
-        lengths = lengths.reshape(-1).to(torch.int64)
+        lengths = lengths.reshape(-1)
         bags, count = len(lengths), len(indices)
         summed = all(each.pooling == "sum" for each in self.features)
         fits = bags == samples * len(self.features) and (bags > 0 or count == 0)
         fits &= weights is None or (summed and len(weights) == count)
-        starts = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-        numbers = torch.arange(count, device=self.device)
-        # Safe for any lengths, also those that are refused.
-        bag_of = torch.searchsorted(starts[1:].contiguous(), numbers, right=True)
-        bag_of = bag_of.clamp_(max=max(bags - 1, 0))
-        features = bag_of // max(samples, 1)
-        if fits:
-            inside = (lengths >= 0).all() & (lengths <= count).all() & (starts[-1] == count)
-            inside &= ((indices >= 0) & (indices < self._rows[features])).all()
-            if weights is not None:
-                inside &= weights.isfinite().all()
-            fits = bool(inside)
         if not fits:
             self._refuse(samples, parts)
-        return Lookups(starts, indices, weights, bag_of, features)
+        starts = torch.zeros(bags + 1, dtype=torch.int64, device=self.device)
+        torch.cumsum(lengths, 0, dtype=torch.int64, out=starts[1:])
+        narrow = self._first_keys[-1] < 2**31
+        keys_type = torch.int32 if narrow else torch.int64
+        keys = torch.empty(count, dtype=keys_type, device=self.device)
+        bags_of = torch.empty(count, dtype=torch.int32, device=self.device)
+        wrong = torch.zeros(1, dtype=torch.int32, device=self.device)
+        for number, group in enumerate(self._groups if bags else ()):
+            block = min(group.width, _BLOCK)
+            at_once = max(_LOOKUPS // block, 1)
+            unroll = min(1 << (count // bags).bit_length(), 4, at_once)
+            lanes = at_once // unroll
+            grid = -(-bags // lanes), 1 if out is None else group.width // block
+            self._launch(
+                kernels.look_up, grid,
+                self._facts, self._feature_facts, starts, indices, weights, out, keys, bags_of,
+                wrong, samples, bags, count, self._width, number,
+                BAGS=lanes, UNROLL=unroll, BLOCK=block, KIND=_KINDS[group.dtype],
+                POOLED=not self._unpooled, WEIGHTED=weights is not None, VALUES=out is not None,
+                ALIGN=self._align, num_warps=_warps(lanes * block * unroll // 2),
+            )  # fmt: skip
+        if bool(wrong):
+            self._refuse(samples, parts)
+        found = Lookups(starts, indices, weights, keys, bags_of)
+        self._last = (samples, parts, _versions(parts), self._first_keys), found
+        return found
+
+    def _known(self, samples: int, parts: BatchParts) -> Lookups | None:
+        """The batch, if it is the last one that was checked and has not changed."""
+        if self._last is None:
+            return None
+        (before, tensors, versions, first_keys), found = self._last
+        same = before == samples and all(map(operator.is_, tensors, parts))
+        same = same and versions is not None and versions == _versions(parts)
+        same = same and first_keys is self._first_keys
+        return found if same else None
 
     def _refuse(self, samples: int, parts: BatchParts) -> None:
         lengths, indices, weights = (None if part is None else part.cpu() for part in parts)
@@ -285,21 +324,9 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         raise AssertionError("a batch that is right was refused")
 
     def _run_forward(self, samples: int, arrays: Any) -> Tensor:  # noqa: ANN401
-        found = self._check(samples, arrays)
-        rows = len(found.indices) if self._unpooled else samples
+        rows = len(arrays[1]) if self._unpooled else samples
         out = torch.empty(rows, self._width, device=self.device)
-        bags = rows if self._unpooled else samples * len(self.features)
-        if not bags:
-            return out
-        for number, group in enumerate(self._groups):
-            block = min(group.width, _BLOCK)
-            self._launch(
-                kernels.look_up, (bags, group.width // block),
-                self._facts, self._feature_facts, found.starts, found.features, found.indices,
-                found.weights, out, samples, self._width, number,
-                BLOCK=block, KIND=_KINDS[group.dtype], POOLED=not self._unpooled,
-                WEIGHTED=found.weights is not None, ALIGN=self._align, num_warps=_warps(block),
-            )  # fmt: skip
+        self._check(samples, arrays, out)
         return out
 
     def _run_backward(
@@ -311,32 +338,22 @@ class GpuEmbeddingCollection(EmbeddingCollection):
     ) -> None:
         grad = grad.detach().to(self.device, torch.float32).contiguous()
         found = self._check(samples, arrays)
-        self._require_trainable(grad)
+        self._require_trainable()
+        not_finite = self._not_finite(grad)
         if self.watch is not None:
             self.watch(arrays)
         self._engine.step += 1
         sums, self._sums = self._sums, None
-        if not len(found.indices):
-            return
-        if weights is not None:
-            tables = self._feature_facts[found.features, 0]
-            sources = self._sources(samples, found)
-            self._weight_gradients(found, tables, sources, grad, weights)
-        use = kernels.NO_SUMS if sums is None else kernels.GIVEN_SUMS
-        self._change(self._sorted(samples, found, grad), use, sums)
-        if sums is not None:
-            self._facts[:, int(kernels.WHOLE)] = 0
-
-    def _sorted(self, samples: int, found: Lookups, grad: Tensor) -> Sorted:
-        """The lookups of a batch by row; those of one row in their order."""
-        tables = self._feature_facts[found.features, 0]
-        sources, factors = self._sources(samples, found), self._factors(found)
-        keys = self._facts[tables, int(kernels.FIRST_KEY)] + found.indices
-        if self._first_keys[-1] < 2**31:
-            keys = keys.to(torch.int32)
-        keys, order = torch.sort(keys, stable=True)
-        factors = None if factors is None else factors[order]
-        return Sorted(keys, tables[order].to(torch.int32), sources[order], factors, grad)
+        if len(found.indices):
+            if weights is not None:
+                self._weight_gradients(samples, found, grad, weights)
+            use = kernels.NO_SUMS if sums is None else kernels.GIVEN_SUMS
+            self._change(samples, found, grad, use, sums, not_finite)
+            if sums is not None:
+                self._facts[:, int(kernels.WHOLE)] = 0
+        if not_finite.found():
+            self._engine.step -= 1
+            self._refuse_gradient(grad)
 
     # Tables that have some columns of whole rows.
 
@@ -352,14 +369,15 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         clips = self.optimizer.clip_norm < np.inf
         clip = clips and number == 0
         grad = grad.detach().to(self.device, torch.float32).contiguous()
-        given = self._sorted(samples, self._check(samples, arrays), grad)
-        count = len(given.keys)
+        found = self._check(samples, arrays)
+        given, count = self._by_row(samples, found), len(found.keys)
         if self._sums is None:
             self._sums = torch.zeros(count, int(kernels.SUMS), device=self.device)
         # Those over whole rows, which an earlier round may have given, stay as they are.
         taken = self._sums.clone()
         if count:
-            self._change(given, kernels.TAKE_CLIP if clip else kernels.TAKE_RULE, taken)
+            use = kernels.TAKE_CLIP if clip else kernels.TAKE_RULE
+            self._change(samples, found, grad, use, taken, _Flag(self.device))
         mine = given.tables == place
         mine[1:] &= given.keys[1:] != given.keys[:-1]
         rows = mine.nonzero().view(-1)
@@ -378,14 +396,26 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             self._sums[places, part] = total.view(len(places), -1)[:, at]
         self._facts[table, int(kernels.WHOLE)] = columns
 
-    def _require_trainable(self, grad: Tensor) -> None:
+    def _require_trainable(self) -> None:
         for table in self.tables:
             if table.dtype == "int8":
                 said, allowed = "rows of 8 bits are read only", "float32, float16 or bfloat16"
                 place = f'table "{table.name}"'
                 raise InputError([Problem("", place, said, f"{allowed} for training")])
-        if not self._engine.refuse_not_finite or bool(grad.isfinite().all()):
-            return
+
+    def _not_finite(self, grad: Tensor) -> _Flag:
+        """Whether a gradient has numbers that are refused. The GPU knows it before it changes
+        rows, and the host learns it later."""
+        flag = _Flag(self.device)
+        if self._engine.refuse_not_finite and grad.numel():
+            grid = (-(-grad.numel() // _FILL),)
+            self._launch(
+                kernels.find_not_finite, grid, grad, grad.numel(), flag.on_gpu, BLOCK=_FILL
+            )
+        flag.send()
+        return flag
+
+    def _refuse_gradient(self, grad: Tensor) -> None:
         row, column = (~grad.isfinite()).nonzero()[0].tolist()
         place = f"lookup {row}"
         if not self._unpooled:
@@ -395,62 +425,97 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         said = f"{grad[row, column].item()} in the gradient"
         raise InputError([Problem("", f"gradient: {place}", said, "finite numbers")])
 
-    def _sources(self, samples: int, found: Lookups) -> Tensor:
-        """Where the gradient of each lookup starts."""
-        if self._unpooled:
-            return torch.arange(len(found.indices), device=self.device) * self._width
-        columns = self._feature_facts[found.features, 1]
-        return found.bags % samples * self._width + columns
+    def _factors(self, found: Lookups) -> Any:  # noqa: ANN401
+        """What the gradients of lookups are multiplied with."""
+        if found.weights is not None:
+            return kernels.WEIGHTS
+        means = any(each.pooling == "mean" for each in self.features)
+        return kernels.MEANS if means else kernels.NO_FACTORS
 
-    def _factors(self, found: Lookups) -> Tensor | None:
-        """What the gradient of each lookup is multiplied with; `None`: nothing."""
-        if found.weights is not None or self._unpooled:
-            return found.weights
-        if all(each.pooling == "sum" for each in self.features):
-            return None
-        rows = found.starts.diff()[found.bags].to(torch.float32)
-        mean = self._feature_facts[found.features, 2] != 0
-        return torch.where(mean, rows.reciprocal(), 1.0)
+    def _by_row(self, samples: int, found: Lookups) -> Sorted:
+        """The lookups of a batch by row."""
+        if found.by_row is not None:
+            return found.by_row
+        count = len(found.keys)
+        keys, order = torch.sort(found.keys, stable=True)
+        sources = torch.empty(count, dtype=torch.int64, device=self.device)
+        tables = torch.empty(count, dtype=torch.int32, device=self.device)
+        kind = self._factors(found)
+        factors = None if kind == kernels.NO_FACTORS else torch.empty(count, device=self.device)
+        self._launch(
+            kernels.prepare, (-(-count // _SORTED),),
+            self._feature_facts, found.starts, found.weights, order, found.bags, sources, tables,
+            factors, samples, count, self._width,
+            BLOCK=_SORTED, FACTORS=kind, POOLED=not self._unpooled,
+        )  # fmt: skip
+        found.by_row = Sorted(keys, tables, sources, factors)
+        return found.by_row
 
-    def _change(self, given: Sorted, use: Any, sums: Tensor | None) -> None:  # noqa: ANN401
-        """Changes the rows of sorted lookups with `sums`, or takes these (`kernels.TAKE_RULE`)."""
-        keys, tables, sources, factors, grad = given
+    def _change(
+        self,
+        samples: int,
+        found: Lookups,
+        grad: Tensor,
+        use: Any,  # noqa: ANN401
+        sums: Tensor | None,
+        not_finite: _Flag,
+    ) -> None:
+        """Changes the rows of a batch with `sums`, or takes these (`kernels.TAKE_RULE`)."""
+        keys, tables, sources, factors = self._by_row(samples, found)
         facts, chunk, count = self._facts, self._chunk, len(keys)
         if any(group.by_chance for group in self._groups):
             facts = facts.clone()
             facts[:, int(kernels.CHANCE)] = self._put([_signed(key) for key in self._chances()])
-        last_of = torch.searchsorted(keys, keys, right=True)
-        first_of = torch.searchsorted(keys, keys[::chunk].contiguous())
-        width = max(group.width for group in self._groups)
-        slots = len(first_of) if count > chunk else 0
-        partial = torch.empty(slots, width, device=self.device)
+        given = facts, keys, tables, sources, factors, grad
+        slots = keys[::chunk].contiguous() if count > chunk else keys[:0]
+        first_of = torch.searchsorted(keys, slots)
+        last_of = torch.searchsorted(keys, slots, right=True)
+        partial_width = max(group.width for group in self._groups)
+        partial = torch.empty(len(slots), partial_width, device=self.device)
         constants = self._constants(taking=use in (kernels.TAKE_CLIP, kernels.TAKE_RULE))
         for number, group in enumerate(self._groups):
             vectors = max(group.width // 64, 1)
             shape: dict[str, Any] = {
                 "CHUNK": chunk,
                 "VECTORS": vectors,
-                "FACTORS": factors is not None,
+                "FACTORS": self._factors(found),
                 "ALIGN": self._align,
-                "num_warps": _warps(group.width),
             }
-            if slots:
+            if len(slots):
                 self._launch(
-                    kernels.add_up_chunks, (slots,),
-                    facts, tables, sources, factors, grad, first_of, last_of, partial, width,
-                    number, **shape,
+                    kernels.add_up_chunks, (len(slots),),
+                    *given, first_of, last_of, not_finite.on_gpu, partial, partial_width, number,
+                    num_warps=_warps(group.width), **shape,
                 )  # fmt: skip
-            self._launch(
-                kernels.change_rows, (count,),
-                facts, keys, tables, last_of, sources, factors, grad, partial, width,
-                partial if sums is None else sums, number,
-                USE=use, KIND=_KINDS[group.dtype], BY_CHANCE=group.by_chance,
-                NAMED=bool(self._names), **constants, **shape,
+            given_rows = (
+                *given, not_finite.on_gpu, partial, partial if sums is None else sums, count,
+                partial_width, number,
             )  # fmt: skip
+            shape |= {
+                "USE": use,
+                "KIND": _KINDS[group.dtype],
+                "BY_CHANCE": group.by_chance,
+                "NAMED": bool(self._names),
+                **constants,
+            }
+            lanes = max(_TILE // (64 * vectors), 1)
+            self._launch(
+                kernels.change_rows, (-(-count // lanes),),
+                *given_rows, LANES=lanes, num_warps=_warps(lanes * 64 * vectors), **shape,
+            )  # fmt: skip
+            if count > kernels.SHORT:
+                self._launch(
+                    kernels.change_long_rows, (-(-count // int(kernels.SHORT)),),
+                    *given_rows, num_warps=_warps(group.width), **shape,
+                )  # fmt: skip
 
-    def _weight_gradients(
-        self, found: Lookups, tables: Tensor, sources: Tensor, grad: Tensor, out: Tensor
-    ) -> None:
+    def _weight_gradients(self, samples: int, found: Lookups, grad: Tensor, out: Tensor) -> None:
+        features = self._feature_facts[found.bags // samples]
+        tables, columns = features[:, 0].contiguous(), features[:, 1]
+        if self._unpooled:
+            sources = torch.arange(len(found.indices), device=self.device) * self._width
+        else:
+            sources = found.bags % samples * self._width + columns
         for number, group in enumerate(self._groups):
             self._launch(
                 kernels.weight_gradients, (len(out),),
@@ -495,6 +560,36 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             "DECAY": decays and not of.decoupled,
             "KEEP": decays and of.decoupled,
         }
+
+
+class _Flag:
+    """Whether kernels found something wrong. The host need not wait for all of the GPU's work."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.on_gpu = torch.zeros(1, dtype=torch.int32, device=device)
+        self._on_host = self.on_gpu
+
+    def send(self) -> None:
+        """Begins to bring the flag to the host, as it is after what was launched so far."""
+        if self.on_gpu.is_cuda:
+            self._on_host = torch.empty(1, dtype=torch.int32, pin_memory=True)
+            self._on_host.copy_(self.on_gpu, non_blocking=True)
+            self._sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._sent.record()
+
+    def found(self) -> bool:
+        """Whether it was set. Waits for what `send` began."""
+        if self.on_gpu.is_cuda:
+            self._sent.synchronize()
+        return bool(self._on_host)
+
+
+def _versions(parts: BatchParts) -> list[int] | None:
+    """Numbers that change with the contents of tensors; `None`: torch does not count."""
+    given = [part for part in parts if part is not None]
+    if any(part.is_inference() for part in given):
+        return None
+    return [part._version for part in given]
 
 
 def available() -> bool:

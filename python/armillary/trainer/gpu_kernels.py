@@ -40,7 +40,9 @@ NAMES = tl.constexpr(9)
 """Where the rows' numbers in the table are, if these rows are the slots of a cache."""
 WHOLE = tl.constexpr(10)
 """Columns of whole rows, if the table has some of them and sums over all; otherwise 0."""
-FACTS = tl.constexpr(11)
+ROWS = tl.constexpr(11)
+"""Rows of the table."""
+FACTS = tl.constexpr(12)
 """Numbers of a table."""
 
 FEATURE_TABLE = tl.constexpr(0)
@@ -67,8 +69,19 @@ It uses those over whole rows. It only adds up its own columns, for clipping or 
 SUMS = tl.constexpr(3)
 """Sums of a row: of squares of the gradient for clipping, and two for the rule."""
 
-UNROLL = tl.constexpr(4)
-"""Rows that are asked for at a time."""
+NO_FACTORS, WEIGHTS, MEANS = (tl.constexpr(factor) for factor in range(3))
+"""What gradients are multiplied with: nothing, the weights of lookups, or one by the lookups of a
+bag, where a feature is a mean."""
+
+UNROLL_SHORT = tl.constexpr(2)
+"""Gradients that are asked for at a time, for each of several rows."""
+UNROLL_LONG = tl.constexpr(16)
+"""Gradients that are asked for at a time, for one row."""
+SHORT = tl.constexpr(32)
+"""Most lookups of a row that is changed next to others. Rows with more have programs of their
+own."""
+LARGEST = tl.constexpr(3.4028234663852886e38)
+"""The largest float32."""
 
 # `ALIGN` is a number that the widths of all tables are multiples of: several elements are then read
 # at once.
@@ -108,21 +121,34 @@ def load_float(at):
 
 @triton.jit
 def floats(address):
-    """The float32 numbers at an address, which torch allocated."""
-    return tl.multiple_of(address.to(tl.pointer_type(tl.float32)), 16)
+    """The float32 numbers at an address."""
+    return address.to(tl.pointer_type(tl.float32))
 
 
 @triton.jit
-def load_row(address, row, dim, columns, mask, KIND: tl.constexpr):
-    """Elements of a row as float32; zeros where `mask` is not set."""
+def row_at(address, row, dim, TYPE: tl.constexpr, BYTES: tl.constexpr, ALIGN: tl.constexpr):
+    """Where rows of `dim` elements begin, in memory that torch allocated. Says how those of
+    [lanes, 1] are aligned, so that several elements are read at once."""
+    first = address.to(tl.pointer_type(TYPE)) + row * dim
+    if len(first.shape) == 2:
+        bytes_: tl.constexpr = min(ALIGN * BYTES, 16)
+        return tl.multiple_of(first, (bytes_, bytes_))
+    else:
+        return first
+
+
+@triton.jit
+def load_row(address, row, dim, columns, mask, KIND: tl.constexpr, ALIGN: tl.constexpr):
+    """Elements of rows as float32, [lanes, columns]; zeros where `mask` is not set."""
     if KIND == F32:
-        return tl.load(floats(address) + row * dim + columns, mask=mask, other=0.0)
+        first = row_at(address, row, dim, tl.float32, 4, ALIGN)
+        return tl.load(first + columns, mask=mask, other=0.0)
     elif KIND == F16:
-        rows = tl.multiple_of(address.to(tl.pointer_type(tl.float16)), 16)
-        return tl.load(rows + row * dim + columns, mask=mask, other=0.0).to(tl.float32)
+        first = row_at(address, row, dim, tl.float16, 2, ALIGN)
+        return tl.load(first + columns, mask=mask, other=0.0).to(tl.float32)
     elif KIND == BF16:
-        rows = tl.multiple_of(address.to(tl.pointer_type(tl.uint16)), 16)
-        bits = tl.load(rows + row * dim + columns, mask=mask, other=0).to(tl.uint32) << 16
+        first = row_at(address, row, dim, tl.uint16, 2, ALIGN)
+        bits = tl.load(first + columns, mask=mask, other=0).to(tl.uint32) << 16
         return bits.to(tl.float32, bitcast=True)
     else:
         stored = address.to(tl.pointer_type(tl.uint8)) + row * (dim + 8)
@@ -134,12 +160,11 @@ def load_row(address, row, dim, columns, mask, KIND: tl.constexpr):
 @triton.jit
 def store_row(
     address, row, dim, columns, mask, value, key, whole_row, first_column,
-    KIND: tl.constexpr, BY_CHANCE: tl.constexpr,
+    KIND: tl.constexpr, BY_CHANCE: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
-    """Writes elements of a row, rounded to nearest or by chance."""
-    at = row * dim + columns
+    """Writes elements of rows, rounded to nearest or by chance."""
     if KIND == F32:
-        tl.store(floats(address) + at, value, mask=mask)
+        tl.store(row_at(address, row, dim, tl.float32, 4, ALIGN) + columns, value, mask=mask)
     else:
         bits = value.to(tl.uint32, bitcast=True)
         if BY_CHANCE:
@@ -157,8 +182,7 @@ def store_row(
                 largest = ((bits >> 16) & 0x8000) | 0x7F7F
                 moved = tl.where(most, largest, (bits + (drawn >> 16)) >> 16).to(tl.uint16)
                 half = tl.where(finite, moved, half)
-        rows = tl.multiple_of(address.to(tl.pointer_type(tl.uint16)), 16)
-        tl.store(rows + at, half, mask=mask)
+        tl.store(row_at(address, row, dim, tl.uint16, 2, ALIGN) + columns, half, mask=mask)
 
 
 @triton.jit
@@ -175,139 +199,200 @@ def half_by_chance(bits, drawn):
     return (((bits >> 16) & 0x8000) | half).to(tl.uint16)
 
 
+# Sums over two numbers, or over one that is not zero, do not depend on their order.
+
+
 @triton.jit
-def of_vectors(tile, VECTORS: tl.constexpr, WIDTH: tl.constexpr):
-    """[VECTORS, WIDTH] -> [WIDTH], added up in the order of vectors."""
-    places = tl.arange(0, VECTORS)[:, None]
-    total = tl.zeros([WIDTH], tl.float32)
-    for vector in range(VECTORS):
-        # One number that is not zero for each lane, so that the order of this sum does not matter.
-        total += tl.sum(tl.where(places == vector, tile, 0.0), axis=0)
-    return total
+def of_vectors(tile, VECTORS: tl.constexpr):
+    """[lanes, VECTORS, width] -> [lanes, width], added up in the order of vectors from zero on."""
+    if VECTORS <= 2:
+        return tl.sum(tile + 0.0, axis=1)
+    else:
+        places = tl.arange(0, VECTORS)[None, :, None]
+        total = tl.zeros([tile.shape[0], tile.shape[2]], tl.float32)
+        for vector in range(VECTORS):
+            total += tl.sum(tl.where(places == vector, tile, 0.0), axis=1)
+        return total
 
 
 @triton.jit
 def folded(numbers, HALF: tl.constexpr):
-    """The upper half of a vector added to the lower one."""
-    low, high = tl.split(tl.permute(tl.reshape(numbers, [2, HALF]), (1, 0)))
-    return low + high
+    """The upper halves of vectors added to the lower ones."""
+    return tl.sum(tl.reshape(numbers, [numbers.shape[0], 2, HALF]), axis=1)
 
 
 @triton.jit
-def of_lanes(lanes):
-    """The sum of 16 lanes, halves added to halves."""
-    four = folded(folded(lanes, 8), 4)
-    low, high = tl.split(folded(four, 2))
-    return low + high
+def of_lanes(numbers):
+    """[lanes, 16] -> [lanes], halves added to halves."""
+    return tl.sum(folded(folded(folded(numbers, 8), 4), 2), axis=1)
 
 
 @triton.jit
 def of_squares(tile, VECTORS: tl.constexpr):
-    """The sum of the squares of [VECTORS, 64]: four vectors of 16 lanes in turn, then
+    """Sums of the squares of rows: four vectors of 16 lanes in turn, then
     (first + second) + (third + fourth)."""
-    lanes = tl.reshape(of_vectors(tile * tile, VECTORS, 64), [2, 2, 16])
-    even, odd = tl.split(tl.permute(lanes, (0, 2, 1)))
-    return of_lanes(folded(tl.reshape(even + odd, [32]), 16))
+    lanes: tl.constexpr = tile.shape[0]
+    squares = of_vectors(tl.reshape(tile * tile, [lanes, VECTORS, 64]), VECTORS)
+    pairs = tl.sum(tl.reshape(squares, [lanes, 2, 2, 16]), axis=2)
+    return of_lanes(tl.sum(pairs, axis=1))
 
 
 @triton.jit
 def look_up(
-    tables, features, starts, feature_of, indices, weights, out, samples, width, group,
-    BLOCK: tl.constexpr, KIND: tl.constexpr, POOLED: tl.constexpr, WEIGHTED: tl.constexpr,
-    ALIGN: tl.constexpr,
+    tables, features, starts, indices, weights, out, keys, bags_of, wrong, samples, bags, count,
+    width, group,
+    BAGS: tl.constexpr, UNROLL: tl.constexpr, BLOCK: tl.constexpr, KIND: tl.constexpr,
+    POOLED: tl.constexpr, WEIGHTED: tl.constexpr, VALUES: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
-    """One bag (without pooling, one lookup) and `BLOCK` of its columns."""
-    bag = tl.program_id(0)
-    if POOLED:
-        feature, at = bag // samples, bag % samples
-        first, last = tl.load(starts + bag), tl.load(starts + bag + 1)
-    else:
-        feature, at = tl.load(feature_of + bag), bag
-        first, last = bag, bag + 1
-    facts = features + feature * FEATURE_FACTS
-    table = tables + tl.load(facts + FEATURE_TABLE) * FACTS
-    if tl.load(table + GROUP) != group:
-        return
-    address = tl.multiple_of(tl.load(table + ADDRESS), 16)
-    dim = tl.multiple_of(tl.load(table + DIM), ALIGN)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    mask = columns < dim
-    total = tl.zeros([BLOCK], tl.float32)
-    for lookup in range(first, last, UNROLL):
+    """`BAGS` bags, `UNROLL` lookups of each at a time, and `BLOCK` of their columns. Checks
+    lengths, indices and weights: what is not right is not looked up, and sets `wrong`. Notes the
+    key and the bag of each lookup."""
+    bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)
+    mine = bag < bags
+    facts = features + (bag // samples) * FEATURE_FACTS
+    table = tables + tl.load(facts + FEATURE_TABLE, mask=mine, other=0) * FACTS
+    mine = mine & (tl.load(table + GROUP) == group)
+    first = tl.load(starts + bag, mask=mine, other=0)
+    last = tl.load(starts + bag + 1, mask=mine, other=0)
+    faulty = mine & ((last < first) | (last - first > count) | (tl.load(starts + bags) != count))
+    first = tl.minimum(tl.maximum(first, 0), count)
+    last = tl.minimum(tl.maximum(last, first), count)
+    address = tl.load(table + ADDRESS)[:, None]
+    dim = tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
+    rows, first_key = tl.load(table + ROWS), tl.load(table + FIRST_KEY)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    mask = (columns < dim) & mine[:, None]
+    total = tl.zeros([BAGS, BLOCK], tl.float32)
+    for place in range(0, tl.max(last - first), UNROLL):
         for ahead in tl.static_range(UNROLL):
-            inside = lookup + ahead < last
-            row = tl.load(indices + lookup + ahead, mask=inside, other=0).to(tl.int64)
-            value = load_row(address, row, dim, columns, mask & inside, KIND)
+            at = first + place + ahead
+            inside = at < last
+            row = tl.load(indices + at, mask=inside, other=0).to(tl.int64)
+            right = inside & (row >= 0) & (row < rows)
+            faulty = faulty | (inside & ~right)
             if WEIGHTED:
-                value = value * tl.load(weights + lookup + ahead, mask=inside, other=0.0)
-            total = total + value
-    if POOLED:
-        rows = last - first
-        divided = (tl.load(facts + FEATURE_MEAN) != 0) & (rows > 1)
-        share = tl.div_rn(1.0, tl.where(divided, rows, 1).to(tl.float32))
-        total = total * share
-        column = tl.load(facts + FEATURE_COLUMN)
-    else:
-        column = 0
-    place = tl.multiple_of(at.to(tl.int64) * width + column, ALIGN)
-    tl.store(out + place + columns, total, mask=mask)
+                weight = tl.load(weights + at, mask=inside, other=0.0)
+                faulty = faulty | ~(tl.abs(weight) <= LARGEST)
+            once = inside & (tl.program_id(1) == 0)
+            tl.store(keys + at, first_key + row, mask=once)
+            tl.store(bags_of + at, bag, mask=once)
+            if VALUES:
+                some = mask & right[:, None]
+                value = load_row(address, row[:, None], dim, columns, some, KIND, ALIGN)
+                if WEIGHTED:
+                    value = value * weight[:, None]
+                if POOLED:
+                    total = total + value
+                else:
+                    place_of = tl.multiple_of(at * width, ALIGN)[:, None]
+                    tl.store(out + place_of + columns, value, mask=some)
+    if VALUES and POOLED:
+        rows_of = last - first
+        divided = (tl.load(facts + FEATURE_MEAN, mask=mine, other=0) != 0) & (rows_of > 1)
+        share = tl.div_rn(1.0, tl.where(divided, rows_of, 1).to(tl.float32))
+        column = tl.load(facts + FEATURE_COLUMN, mask=mine, other=0)
+        place_of = (bag % samples).to(tl.int64) * width + column
+        place_of = tl.multiple_of(place_of, ALIGN)[:, None]
+        tl.store(out + place_of + columns, total * share[:, None], mask=mask)
+    tl.store(wrong + tl.zeros([BAGS], tl.int32), 1, mask=faulty)
 
 
 @triton.jit
-def gradient(
-    sources, factors, grad, first, last, columns, mask, FACTORS: tl.constexpr, ALIGN: tl.constexpr
+def find_not_finite(numbers, count, wrong, BLOCK: tl.constexpr):
+    """Sets `wrong` if one of `count` numbers is infinite or not a number."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    number = tl.load(numbers + at, mask=at < count, other=0.0)
+    tl.store(wrong + tl.zeros([BLOCK], tl.int32), 1, mask=~(tl.abs(number) <= LARGEST))
+
+
+@triton.jit
+def prepare(
+    features, starts, weights, order, bags_of, sources, table_of, factors, samples, count, width,
+    BLOCK: tl.constexpr, FACTORS: tl.constexpr, POOLED: tl.constexpr,
 ):  # fmt: skip
-    """The sum of the gradients of sorted lookups, in their order."""
+    """Where the gradients of sorted lookups begin, their tables, and what their gradients are
+    multiplied with."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < count
+    lookup = tl.load(order + at, mask=mask, other=0)
+    bag = tl.load(bags_of + lookup, mask=mask, other=0)
+    facts = features + (bag // samples) * FEATURE_FACTS
+    if POOLED:
+        source = (bag % samples).to(tl.int64) * width + tl.load(facts + FEATURE_COLUMN)
+    else:
+        source = lookup * width
+    tl.store(sources + at, source, mask=mask)
+    tl.store(table_of + at, tl.load(facts + FEATURE_TABLE), mask=mask)
+    if FACTORS == WEIGHTS:
+        tl.store(factors + at, tl.load(weights + lookup, mask=mask), mask=mask)
+    elif FACTORS == MEANS:
+        rows = tl.load(starts + bag + 1) - tl.load(starts + bag)
+        divided = mask & (tl.load(facts + FEATURE_MEAN) != 0)
+        factor = tl.div_rn(1.0, tl.where(divided, rows, 1).to(tl.float32))
+        tl.store(factors + at, factor, mask=mask)
+
+
+@triton.jit
+def of_lookups(
+    given, at, inside, columns, mask, FACTORS: tl.constexpr, ALIGN: tl.constexpr
+):  # fmt: skip
+    """Gradients of sorted lookups, [lanes, columns]; zeros where not `inside`."""
+    sources, factors, grad = given
+    source = tl.load(sources + at, mask=inside, other=0)
+    first = tl.multiple_of(source[:, None], (ALIGN, ALIGN))
+    value = tl.load(grad + first + columns, mask=mask & inside[:, None], other=0.0)
+    if FACTORS != NO_FACTORS:
+        value = value * tl.load(factors + at, mask=inside, other=0.0)[:, None]
+    return value
+
+
+@triton.jit
+def of_long_row(
+    given, first, last, columns, mask, FACTORS: tl.constexpr, ALIGN: tl.constexpr
+):  # fmt: skip
+    """The sum of the gradients of sorted lookups, in their order, [1, columns]."""
     total = tl.zeros(columns.shape, tl.float32)
-    for lookup in range(first, last, UNROLL):
-        for ahead in tl.static_range(UNROLL):
-            inside = lookup + ahead < last
-            source = tl.load(sources + lookup + ahead, mask=inside, other=0)
-            source = tl.multiple_of(source, ALIGN)
-            value = tl.load(grad + source + columns, mask=mask & inside, other=0.0)
-            if FACTORS:
-                value = value * tl.load(factors + lookup + ahead, mask=inside, other=0.0)
-            total = total + value
+    for place in range(first, last, UNROLL_LONG):
+        for ahead in tl.static_range(UNROLL_LONG):
+            at = place + ahead + tl.zeros([1], tl.int64)
+            total = total + of_lookups(given, at, at < last, columns, mask, FACTORS, ALIGN)
     return total
 
 
 @triton.jit
-def tile_columns(VECTORS: tl.constexpr, WIDTH: tl.constexpr):
-    """Columns of a row as [VECTORS, WIDTH]."""
-    return tl.arange(0, VECTORS)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
-
-
-@triton.jit
 def add_up_chunks(
-    tables, table_of, sources, factors, grad, first_of, last_of, partial, partial_width, group,
+    tables, keys, table_of, sources, factors, grad, first_of, last_of, wrong, partial,
+    partial_width, group,
     CHUNK: tl.constexpr, VECTORS: tl.constexpr, FACTORS: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
     """One chunk of a row with many lookups, but not its first one. At most one starts in each
     `CHUNK` of the sorted lookups."""
-    slot = tl.program_id(0)
+    slot = tl.program_id(0).to(tl.int64)
     place = slot * CHUNK
-    first, last = tl.load(first_of + slot), tl.load(last_of + place)
+    first, last = tl.load(first_of + slot), tl.load(last_of + slot)
     start = first + tl.cdiv(place - first, CHUNK) * CHUNK
-    if start == first or start >= last:
+    if start == first or start >= last or tl.load(wrong) != 0:
         return
-    table = tables + tl.load(table_of + place) * FACTS
-    if tl.load(table + GROUP) != group:
-        return
-    columns = tile_columns(VECTORS, 64)
-    mask = columns < tl.multiple_of(tl.load(table + DIM), ALIGN)
+    lane = start + tl.zeros([1], tl.int64)
+    table = tables + tl.load(table_of + lane) * FACTS
+    columns = tl.arange(0, VECTORS * 64)[None, :]
+    dim = tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
+    mask = (columns < dim) & (tl.load(table + GROUP) == group)[:, None]
+    given = (sources, factors, grad)
     end = tl.minimum(start + CHUNK, last)
-    total = gradient(sources, factors, grad, start, end, columns, mask, FACTORS, ALIGN)
-    tl.store(partial + slot.to(tl.int64) * partial_width + columns, total, mask=mask)
+    total = of_long_row(given, start, end, columns, mask, FACTORS, ALIGN)
+    tl.store(partial + slot * partial_width + columns, total, mask=mask)
 
 
 @triton.jit
 def moments(
-    state, at, mask, grad, mean_kept, mean_new, square_kept, square_new, correction,
-    root_correction, eps, STORE: tl.constexpr,
+    state, row, dim, columns, mask, grad, mean_kept, mean_new, square_kept, square_new, correction,
+    root_correction, eps, STORE: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
-    """Adam's means with this gradient: stores them, if it is to, and returns their ratio."""
-    mean_at = floats(tl.load(state)) + at
-    square_at = floats(tl.load(state + 1)) + at
+    """Adam's means with these gradients: stores them, if it is to, and returns their ratios."""
+    of_means, of_squares_ = tl.load(state)[:, None], tl.load(state + 1)[:, None]
+    mean_at = row_at(of_means, row, dim, tl.float32, 4, ALIGN) + columns
+    square_at = row_at(of_squares_, row, dim, tl.float32, 4, ALIGN) + columns
     mean = tl.load(mean_at, mask=mask, other=0.0) * mean_kept
     mean = mean + grad * mean_new
     square = tl.load(square_at, mask=mask, other=0.0) * square_kept
@@ -320,108 +405,201 @@ def moments(
 
 
 @triton.jit
-def change_rows(
-    tables, keys, table_of, last_of, sources, factors, grad, partial, partial_width, sums, group,
-    rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
-    correction, root_correction,
-    CHUNK: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr, RULE: tl.constexpr,
-    FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr,
-    DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr,
-    USE: tl.constexpr, ALIGN: tl.constexpr,
+def change(
+    table, place, row, mine, total, columns, sums, rule,
+    VECTORS: tl.constexpr, KIND: tl.constexpr, RULE: tl.constexpr, CLIP_VALUE: tl.constexpr,
+    CLIP_NORM: tl.constexpr, DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr,
+    NAMED: tl.constexpr, USE: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
-    """Changes a row once, by the sum of its gradients: the program of its first sorted lookup.
-    Or only takes its `sums`."""
-    place = tl.program_id(0)
-    key = tl.load(keys + place)
-    if tl.load(keys + place - 1, mask=place > 0, other=-1) == key:
-        return
-    table = tables + tl.load(table_of + place) * FACTS
-    if tl.load(table + GROUP) != group:
-        return
-    address = tl.multiple_of(tl.load(table + ADDRESS), 16)
-    dim = tl.multiple_of(tl.load(table + DIM), ALIGN)
-    row = key.to(tl.int64) - tl.load(table + FIRST_KEY)
-    last = tl.load(last_of + place)
-    columns = tile_columns(VECTORS, 64)
-    mask = columns < dim
-    end = tl.minimum(place + CHUNK, last)
-    total = gradient(sources, factors, grad, place, end, columns, mask, FACTORS, ALIGN)
-    for chunk in range(place + CHUNK, last, CHUNK):
-        slot = (chunk // CHUNK) * partial_width
-        total = total + tl.load(partial + slot + columns, mask=mask, other=0.0)
+    """Changes rows of tables by the `total` of their gradients, [lanes, columns], where `mine` is
+    set. Or only takes their `sums`."""
+    (
+        rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
+        correction, root_correction,
+    ) = rule  # fmt: skip
+    address = tl.load(table + ADDRESS)[:, None]
+    dims = tl.multiple_of(tl.load(table + DIM), ALIGN)
+    dim = dims[:, None]
+    mask = (columns < dim) & mine[:, None]
     if CLIP_VALUE:
         # Written so that what is not a number stays so.
         total = tl.where(clip_value < total, clip_value, total)
         total = tl.where(-clip_value > total, -clip_value, total)
-    mine = sums + place.to(tl.int64) * SUMS
-    whole = 0
+    of_row = sums + place * SUMS
+    whole = tl.zeros(row.shape, tl.int64)
     if USE != NO_SUMS:
         whole = tl.load(table + WHOLE)
     if USE == TAKE_CLIP:
-        tl.store(mine, of_squares(total, VECTORS))
+        tl.store(of_row, of_squares(total, VECTORS), mask=mine)
         return
     if CLIP_NORM:
         squares = of_squares(total, VECTORS)
         if USE != NO_SUMS:
-            squares = tl.where(whole > 0, tl.load(mine), squares)
+            squares = tl.where(whole > 0, tl.load(of_row, mask=mine, other=0.0), squares)
         norm = tl.sqrt_rn(squares)
-        total = total * tl.where(norm > clip_norm, tl.div_rn(clip_norm, norm), 1.0)
-    weights = load_row(address, row, dim, columns, mask, KIND)
+        clipped = norm > clip_norm
+        scale = tl.div_rn(clip_norm, tl.where(clipped, norm, 1.0))
+        total = total * tl.where(clipped, scale, 1.0)[:, None]
+    weights = load_row(address, row[:, None], dim, columns, mask, KIND, ALIGN)
     if DECAY:
         total = total + weights * decay
     state = table + STATE
-    at = row * dim + columns
     if RULE == SGD:
         step = total * rate
     elif RULE == ADAGRAD:
-        squares_at = floats(tl.load(state)) + at
+        of_state = tl.load(state)[:, None]
+        squares_at = row_at(of_state, row[:, None], dim, tl.float32, 4, ALIGN) + columns
         squares = tl.load(squares_at, mask=mask, other=1.0) + total * total
         tl.store(squares_at, squares, mask=mask)
         step = tl.div_rn(total * rate, tl.sqrt_rn(squares) + eps)
     elif RULE == ROW_WISE_ADAGRAD:
         sum_at = floats(tl.load(state)) + row
-        added, over = of_squares(total, VECTORS), dim
+        before = tl.load(sum_at, mask=mine, other=1.0)
+        added, over = of_squares(total, VECTORS), dims
         if USE == TAKE_RULE:
-            tl.store(mine + 1, added)
+            tl.store(of_row + 1, added, mask=mine)
             return
         if USE == GIVEN_SUMS:
-            added = tl.where(whole > 0, tl.load(mine + 1), added)
-            over = tl.where(whole > 0, whole, dim)
-        squares = tl.load(sum_at) + tl.div_rn(added, over.to(tl.float32))
-        tl.store(sum_at, squares)
-        step = total * tl.div_rn(rate, tl.sqrt_rn(squares) + eps)
+            added = tl.where(whole > 0, tl.load(of_row + 1, mask=mine, other=0.0), added)
+            over = tl.where(whole > 0, whole, dims)
+        squares = before + tl.div_rn(added, over.to(tl.float32))
+        tl.store(sum_at, squares, mask=mine)
+        step = total * tl.div_rn(rate, tl.sqrt_rn(squares) + eps)[:, None]
     else:
         ratio = moments(
-            state, at, mask, total, mean_kept, mean_new, square_kept, square_new, correction,
-            root_correction, eps, USE != TAKE_RULE,
+            state, row[:, None], dim, columns, mask, total, mean_kept, mean_new, square_kept,
+            square_new, correction, root_correction, eps, USE != TAKE_RULE, ALIGN,
         )  # fmt: skip
         ratio = tl.where(mask, ratio, 0.0)
         if RULE == LAMB:
-            squares = tl.reshape(weights * weights, [VECTORS * 4, 16])
-            lengths = of_lanes(of_vectors(squares, VECTORS * 4, 16))
+            squares = tl.reshape(weights * weights, [total.shape[0], VECTORS * 4, 16])
+            lengths = of_lanes(of_vectors(squares, VECTORS * 4))
             norms = of_squares(ratio, VECTORS)
             if USE == TAKE_RULE:
-                tl.store(mine + 1, norms)
-                tl.store(mine + 2, lengths)
+                tl.store(of_row + 1, norms, mask=mine)
+                tl.store(of_row + 2, lengths, mask=mine)
                 return
             if USE == GIVEN_SUMS:
-                norms = tl.where(whole > 0, tl.load(mine + 1), norms)
-                lengths = tl.where(whole > 0, tl.load(mine + 2), lengths)
+                norms = tl.where(whole > 0, tl.load(of_row + 1, mask=mine, other=0.0), norms)
+                lengths = tl.where(whole > 0, tl.load(of_row + 2, mask=mine, other=0.0), lengths)
             length, norm = tl.sqrt_rn(lengths), tl.sqrt_rn(norms)
             usable = (length > 0) & (norm > 0)
             trust = tl.where(usable, tl.div_rn(length, tl.where(usable, norm, 1.0)), 1.0)
-            step = ratio * (rate * trust)
+            step = ratio * (rate * trust)[:, None]
         else:
             step = ratio * rate
     if KEEP:
         weights = weights * keep
     name = row
     if NAMED:
-        name = tl.load(tl.load(table + NAMES).to(tl.pointer_type(tl.int64)) + row)
+        names = tl.load(table + NAMES).to(tl.pointer_type(tl.int64))
+        name = tl.load(names + row, mask=mine, other=0)
     store_row(
-        address, row, dim, columns, mask, weights - step,
-        tl.load(table + CHANCE).to(tl.uint64), tl.load(table + FIRST_ROW) + name,
-        tl.load(table + FIRST_COLUMN), KIND, BY_CHANCE,
+        address, row[:, None], dim, columns, mask, weights - step,
+        tl.load(table + CHANCE).to(tl.uint64)[:, None],
+        (tl.load(table + FIRST_ROW) + name)[:, None],
+        tl.load(table + FIRST_COLUMN)[:, None], KIND, BY_CHANCE, ALIGN,
+    )  # fmt: skip
+
+
+@triton.jit
+def change_rows(
+    tables, keys, table_of, sources, factors, grad, wrong, partial, sums, count, partial_width,
+    group,
+    rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
+    correction, root_correction,
+    LANES: tl.constexpr, CHUNK: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr,
+    RULE: tl.constexpr, FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr,
+    DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr,
+    USE: tl.constexpr, ALIGN: tl.constexpr,
+):  # fmt: skip
+    """Changes each row once, by the sum of its gradients: rows whose first sorted lookup is one of
+    `LANES`, and which have `SHORT` lookups at most."""
+    place = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
+    there = place < count
+    key = tl.load(keys + place, mask=there, other=-1).to(tl.int64)
+    before = tl.load(keys + place - 1, mask=there & (place > 0), other=-1)
+    after = tl.load(keys + place + SHORT, mask=place + SHORT < count, other=-1)
+    mine = there & (before != key) & (after != key)
+    table = tables + tl.load(table_of + place, mask=there, other=0) * FACTS
+    mine = mine & (tl.load(table + GROUP) == group) & (tl.load(wrong) == 0)
+    if tl.max(mine.to(tl.int32)) == 0:
+        return
+    columns = tl.arange(0, VECTORS * 64)[None, :]
+    mask = columns < tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
+    given = (sources, factors, grad)
+    total = 0.0 + of_lookups(given, place, mine, columns, mask, FACTORS, ALIGN)
+    next_place = place + 1
+    more = mine & (tl.load(keys + next_place, mask=next_place < count, other=-1) == key)
+    while tl.max(more.to(tl.int32)) != 0:
+        for ahead in tl.static_range(UNROLL_SHORT):
+            at = next_place + ahead
+            more = mine & (tl.load(keys + at, mask=at < count, other=-1) == key)
+            total = total + of_lookups(given, at, more, columns, mask, FACTORS, ALIGN)
+        next_place = next_place + UNROLL_SHORT
+    rule = (
+        rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
+        correction, root_correction,
+    )  # fmt: skip
+    row = tl.where(mine, key - tl.load(table + FIRST_KEY), 0)
+    change(
+        table, place, row, mine, total, columns, sums, rule, VECTORS, KIND, RULE, CLIP_VALUE,
+        CLIP_NORM, DECAY, KEEP, BY_CHANCE, NAMED, USE, ALIGN,
+    )  # fmt: skip
+
+
+@triton.jit
+def change_long_rows(
+    tables, keys, table_of, sources, factors, grad, wrong, partial, sums, count, partial_width,
+    group,
+    rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
+    correction, root_correction,
+    CHUNK: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr, RULE: tl.constexpr,
+    FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr, DECAY: tl.constexpr,
+    KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr, USE: tl.constexpr,
+    ALIGN: tl.constexpr,
+):  # fmt: skip
+    """As `change_rows`, a row with more than `SHORT` lookups. A multiple of `SHORT` is among its
+    first ones: its program changes the row."""
+    slot = tl.program_id(0).to(tl.int64) * SHORT
+    key = tl.load(keys + slot)
+    around = slot - tl.arange(0, SHORT)
+    same = tl.load(keys + around, mask=around >= 0, other=-1) == key
+    # Where all are the same, an earlier multiple is the first one, or the row begins here.
+    first = slot + 1 - tl.sum(same.to(tl.int64))
+    begins = tl.load(keys + first - 1, mask=first > 0, other=-1) != key
+    long = tl.load(keys + first + SHORT, mask=first + SHORT < count, other=-1) == key
+    if (begins & long) == 0:
+        return
+    lane = first + tl.zeros([1], tl.int64)
+    table = tables + tl.load(table_of + lane) * FACTS
+    mine = (tl.load(table + GROUP) == group) & (tl.load(wrong) == 0)
+    if tl.max(mine.to(tl.int32)) == 0:
+        return
+    # The first lookup of a higher key.
+    last, end = first + SHORT + 1, count + tl.zeros([], tl.int64)
+    while last < end:
+        middle = (last + end) // 2
+        if tl.load(keys + middle) == key:
+            last = middle + 1
+        else:
+            end = middle
+    columns = tl.arange(0, VECTORS * 64)[None, :]
+    mask = columns < tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
+    given = (sources, factors, grad)
+    end = tl.minimum(first + CHUNK, last)
+    total = of_long_row(given, first, end, columns, mask, FACTORS, ALIGN)
+    for chunk in range(first + CHUNK, last, CHUNK):
+        at = (chunk // CHUNK) * partial_width
+        total = total + tl.load(partial + at + columns, mask=mask, other=0.0)
+    rule = (
+        rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
+        correction, root_correction,
+    )  # fmt: skip
+    row = key.to(tl.int64) - tl.load(table + FIRST_KEY)
+    change(
+        table, lane, row, mine, total, columns, sums, rule, VECTORS, KIND, RULE, CLIP_VALUE,
+        CLIP_NORM, DECAY, KEEP, BY_CHANCE, NAMED, USE, ALIGN,
     )  # fmt: skip
 
 
@@ -431,19 +609,21 @@ def weight_gradients(
     VECTORS: tl.constexpr, KIND: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
     """The gradient of one lookup's weight: the product of its row with its bag's gradient."""
-    lookup = tl.program_id(0)
+    lookup = tl.program_id(0) + tl.zeros([1], tl.int64)
     table = tables + tl.load(table_of + lookup) * FACTS
-    if tl.load(table + GROUP) != group:
+    mine = tl.load(table + GROUP) == group
+    if tl.max(mine.to(tl.int32)) == 0:
         return
-    address = tl.multiple_of(tl.load(table + ADDRESS), 16)
-    dim = tl.multiple_of(tl.load(table + DIM), ALIGN)
-    columns = tile_columns(VECTORS, 16)
+    dim = tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
+    columns = tl.arange(0, VECTORS * 16)[None, :]
     mask = columns < dim
-    row = tl.load(indices + lookup).to(tl.int64)
-    weights = load_row(address, row, dim, columns, mask, KIND)
-    source = tl.multiple_of(tl.load(sources + lookup), ALIGN)
+    row = tl.load(indices + lookup).to(tl.int64)[:, None]
+    address = tl.load(table + ADDRESS)[:, None]
+    weights = load_row(address, row, dim, columns, mask, KIND, ALIGN)
+    source = tl.multiple_of(tl.load(sources + lookup)[:, None], (ALIGN, ALIGN))
     given = tl.load(grad + source + columns, mask=mask, other=0.0)
-    tl.store(out + lookup, of_lanes(of_vectors(weights * given, VECTORS, 16)))
+    products = tl.reshape(weights * given, [1, VECTORS, 16])
+    tl.store(out + lookup, of_lanes(of_vectors(products, VECTORS)))
 
 
 @triton.jit
@@ -466,4 +646,6 @@ def initial_weights(
         stored = address.to(tl.pointer_type(tl.uint8)) + row * (dim + 8) + column
         tl.store(stored, (unit * 127.0 + 128.5).to(tl.uint8), mask=mask)
     else:
-        store_row(address, row, dim, column, mask, unit * bound, key, whole_row, 0, KIND, False)
+        store_row(
+            address, row, dim, column, mask, unit * bound, key, whole_row, 0, KIND, False, 1
+        )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -24,9 +24,12 @@ from armillary.trainer.optimizers import (
 from armillary.trainer.tables import Feature, Table
 
 Array = NDArray[np.float64]
+Collection = TypeVar("Collection", bound=torch.nn.Module)
 
-KERNELS = os.environ.get("TRITON_INTERPRET") == "1"
-"""Whether tests run on the kernels of GPUs, in Triton's interpreter; see `test_gpu.py`."""
+KERNELS_ON = os.environ.get("KERNELS_ON", "")
+"""Where tests run the kernels of GPUs: `cpu`, in the interpreter, or `cuda`; see `test_gpu.py`.
+Otherwise they run the engine on processors."""
+KERNELS = bool(KERNELS_ON)
 
 
 def collection_of(
@@ -42,7 +45,15 @@ def collection_of(
         return EmbeddingCollection(tables, features, optimizer, threads=threads, **settings)
     from armillary.trainer.gpu import GpuEmbeddingCollection
 
-    return GpuEmbeddingCollection(tables, features, optimizer, device="cpu", **settings)
+    return to_host(
+        GpuEmbeddingCollection(tables, features, optimizer, device=KERNELS_ON, **settings)
+    )
+
+
+def to_host(collection: Collection) -> Collection:
+    """Makes results come to the host, where tests compare them."""
+    collection.register_forward_hook(lambda module, given, result: result.cpu())
+    return collection
 
 
 def levels() -> list[str]:

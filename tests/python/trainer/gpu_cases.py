@@ -1,5 +1,5 @@
 """Kernels of GPUs against the engine on processors. `test_gpu.py` runs this in a process of its
-own, in Triton's interpreter."""
+own: on a GPU, or in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from embedding_reference import Case, Reference
+from embedding_reference import KERNELS_ON, Case, Reference, to_host
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranks import ranks
@@ -40,15 +40,21 @@ from armillary.trainer.world import World
 DTYPES: list[DType] = ["float32", "float16", "bfloat16"]
 
 
+def kernels(*given: Any, **settings: Any) -> GpuEmbeddingCollection:  # noqa: ANN401
+    return to_host(GpuEmbeddingCollection(*given, device=KERNELS_ON, **settings))
+
+
+def cached_kernels(*given: Any, **settings: Any) -> CachedGpuEmbeddingCollection:  # noqa: ANN401
+    return to_host(CachedGpuEmbeddingCollection(*given, device=KERNELS_ON, **settings))
+
+
 def on_gpu(case: Case, seed: int = 0, chunk: int = 1024) -> GpuEmbeddingCollection:
-    return GpuEmbeddingCollection(
-        case.tables, case.features, case.optimizer, seed=seed, device="cpu", chunk=chunk
-    )
+    return kernels(case.tables, case.features, case.optimizer, seed=seed, chunk=chunk)
 
 
 def bits(collection: EmbeddingCollection) -> dict[str, bytes]:
     return {
-        name: part.reshape(-1).view(torch.uint8).numpy().tobytes()
+        name: part.reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
         for name, part in collection.state_dict().items()
     }
 
@@ -82,13 +88,13 @@ def test_gradients_of_weights_have_the_bits_of_the_engine(dim: int) -> None:
     indices = torch.randint(0, 9, (5,), generator=generator)
     tables, features = [Table("t", 9, dim)], [Feature("f", "t")]
     found = []
-    for make in (EmbeddingCollection, lambda *parts: GpuEmbeddingCollection(*parts, device="cpu")):
+    for make in (EmbeddingCollection, kernels):
         weights = torch.linspace(0.1, 1.7, 5).requires_grad_()
         collection = make(tables, features, RowWiseAdaGrad())
         result = collection(SparseBatch(lengths, indices, weights))
         result.backward(torch.linspace(-1, 3, 3 * dim).view(3, dim))
         assert weights.grad is not None
-        found.append((weights.grad, collection.weight("t")))
+        found.append((weights.grad, collection.weight("t").cpu()))
     assert torch.equal(found[0][0], found[1][0])
     assert torch.equal(found[0][1], found[1][1])
 
@@ -98,7 +104,7 @@ def test_parts_start_as_the_engines(dtype: DType) -> None:
     part = Part("whole", 50, first_row=12, first_column=7)
     tables, features = [Table("t", 20, 33, dtype, part=part)], [Feature("f", "t")]
     engine = EmbeddingCollection(tables, features, Sgd(), seed=3)
-    other = GpuEmbeddingCollection(tables, features, Sgd(), seed=3, device="cpu")
+    other = kernels(tables, features, Sgd(), seed=3)
     assert bits(engine) == bits(other)
     batch = SparseBatch(torch.tensor([[3, 0, 2]]), torch.tensor([19, 0, 7, 7, 1]))
     assert torch.equal(engine(batch).detach(), other(batch).detach())
@@ -136,9 +142,7 @@ def test_elements_beyond_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 2**27 + 3
     table = Table("t", rows, 16, "bfloat16")
     assert rows * 16 > 2**31
-    collection = GpuEmbeddingCollection(
-        [table], [Feature("f", "t")], Sgd(learning_rate=1), device="cpu"
-    )
+    collection = kernels([table], [Feature("f", "t")], Sgd(learning_rate=1))
     collection.weight("t")[[0, rows - 1]] = 0
     batch = SparseBatch(torch.tensor([[2, 1]]), torch.tensor([rows - 1, 0, rows - 1]))
     collection(batch).backward(torch.tensor([[1.0], [2.0]]).expand(2, 16))
@@ -151,7 +155,7 @@ def test_the_engine_continues_from_its_state(optimizer: AdaGrad | Adam) -> None:
     tables, features = [Table("t", 9, 5)], [Feature("f", "t", "mean")]
     batch = SparseBatch(torch.tensor([[3, 2]]), torch.tensor([1, 8, 1, 0, 7]))
     engine = EmbeddingCollection(tables, features, optimizer, seed=1)
-    other = GpuEmbeddingCollection(tables, features, optimizer, seed=2, device="cpu")
+    other = kernels(tables, features, optimizer, seed=2)
     other(batch).sum().backward()
     engine.load_state_dict(other.state_dict())
     for each in (engine, other):
@@ -166,14 +170,13 @@ def test_a_model_trains_to_the_bits_of_the_engine() -> None:
     run = Settings("dlrm-small", batch=12, threads=1)
     tables = [Table(each.name, each.rows, each.dim) for each in facts.tables]
     features = [Feature(each.name, each.name) for each in facts.tables]
-    on_kernels = GpuEmbeddingCollection(tables, features, RowWiseAdaGrad(), device="cpu")
+    on_kernels = kernels(tables, features, RowWiseAdaGrad())
     engine = EmbeddingCollection(tables, features, RowWiseAdaGrad())
-    behind = CachedGpuEmbeddingCollection(
+    behind = cached_kernels(
         [replace(table, tier="host") for table in tables],
         features,
         RowWiseAdaGrad(),
         caching=Caching(2**20),
-        device="cpu",
     )
     losses = []
     for collection, cache_memory in ((engine, None), (on_kernels, None), (behind, "1MiB")):
@@ -191,15 +194,15 @@ def test_a_model_trains_to_the_bits_of_the_engine() -> None:
 def test_cores_of_tensor_trains_have_the_bits_of_the_engine() -> None:
     shape = Shape("t", 23, 12, (3, 4, 2), (2, 3, 2), (3, 2))
     batch = SparseBatch(torch.tensor([[3, 2]]), torch.tensor([1, 8, 1, 0, 22]))
-    make = partial(GpuEmbeddingCollection, device="cpu")
+    make = partial(GpuEmbeddingCollection, device=KERNELS_ON)
     both = [
-        TensorTrainCollection([shape], [Feature("f", "t")], Adam(), make=each)
+        to_host(TensorTrainCollection([shape], [Feature("f", "t")], Adam(), make=each))
         for each in (EmbeddingCollection, make)
     ]
     for _ in range(2):
         for each in both:
             each(batch).backward(torch.linspace(-1, 1, 24).view(2, 12))
-    assert torch.equal(both[0].whole("t"), both[1].whole("t"))
+    assert torch.equal(both[0].whole("t"), both[1].whole("t").cpu())
 
 
 FEATURES = [Feature("fa", "a"), Feature("fb", "b", "mean"), Feature("fc", "a")]
@@ -267,7 +270,7 @@ def test_a_cache_on_a_gpu_is_one_in_memory(
     caching = Caching(memory, policy=policy, precision=precision)
     given = cached_tables(dtype), FEATURES, optimizer
     one = EmbeddingCollection(*given, seed=3, caching=caching)
-    other = CachedGpuEmbeddingCollection(*given, seed=3, caching=caching, device="cpu")
+    other = cached_kernels(*given, seed=3, caching=caching)
     results = [torch.cat(trained(each, 4, samples)) for each in (one, other)]
     assert torch.equal(*results)
     for each in (one, other):
@@ -288,7 +291,7 @@ def test_a_cache_on_a_gpu_over_a_disk_goes_on(tmp_path: Path) -> None:
     """Checkpoints, states of other collections, wrong indices and gradients of weights."""
     tables = [replace(table, tier="disk") for table in cached_tables("float32")]
     caching = Caching(2**21 + 2**18, str(tmp_path))
-    make = partial(CachedGpuEmbeddingCollection, tables, FEATURES, Adam(), device="cpu")
+    make = partial(cached_kernels, tables, FEATURES, Adam())
     first = make(caching=caching)
     trained(first, 3)
     first.checkpoint()
@@ -321,7 +324,7 @@ def test_gradients_of_weights_through_a_cache_on_a_gpu() -> None:
     found = []
     for make in (
         EmbeddingCollection,
-        partial(CachedGpuEmbeddingCollection, device="cpu"),
+        cached_kernels,
     ):
         collection = make(
             cached_tables("float32"), features, RowWiseAdaGrad(), caching=Caching(12_000)
@@ -347,9 +350,7 @@ def test_a_slower_tier_that_fails_while_the_next_batch_comes() -> None:
         def exchange(self, *_: object) -> int:
             raise InputError([Problem("table-0.rows", "", "no space left")])
 
-    collection = CachedGpuEmbeddingCollection(
-        cached_tables("float32"), FEATURES, Sgd(), caching=Caching(12_000), device="cpu"
-    )
+    collection = cached_kernels(cached_tables("float32"), FEATURES, Sgd(), caching=Caching(12_000))
     out = collection(cached_batch(0))
     caches: list[Any] = collection._staged
     caches[0] = Failing(caches[0])
@@ -370,6 +371,7 @@ def of_schemes(optimizer: str, *schemes: str) -> Spec:
     return {**spec, "tables": tables, "features": features, "gpu": True}
 
 
+@pytest.mark.skipif(KERNELS_ON == "cuda", reason="two ranks need two GPUs")
 def test_tables_on_the_gpus_of_ranks_are_those_of_one_process() -> None:
     """Arrays are exchanged by PyTorch, as they are between GPUs."""
     weighted = of_schemes("clipped_adagrad", "table", "column", "row", "table_row", "data")

@@ -108,12 +108,15 @@ def made(random: np.random.Generator, dtypes: list[DType], pooled: bool) -> Case
 
 def taken(collection: EmbeddingCollection, case: Case) -> dict[str, Array]:
     return {
-        table.name: collection.weight(table.name).to(torch.float64).numpy().copy()
+        table.name: collection.weight(table.name).to(torch.float64).cpu().numpy().copy()
         for table in case.tables
     }
 
 
 def close(found: Numbers, expected: Numbers, precision: float) -> None:
+    found, expected = (
+        each.cpu() if isinstance(each, torch.Tensor) else each for each in (found, expected)
+    )
     np.testing.assert_allclose(found, expected, rtol=precision, atol=4 * precision)
 
 
@@ -136,7 +139,7 @@ def test_steps_equal_numpy(seed: int, pooled: bool, dtype: DType) -> None:
             reference.update(case)
             for name, expected in reference.weights.items():
                 close(collection.weight(name).double(), expected, PRECISION[dtype])
-                reference.weights[name] = collection.weight(name).double().numpy().copy()
+                reference.weights[name] = collection.weight(name).double().cpu().numpy().copy()
             for table in case.tables:
                 for part, state in collection.state(table.name).items():
                     expected = reference.state.get(table.name, {}).get(part, np.zeros(()))
@@ -164,7 +167,7 @@ def test_bits_do_not_depend_on_threads_or_instructions(seed: int, dtype: DType) 
                 bits += result.detach().numpy().tobytes()
                 result.backward(case.grad)
             for part in collection.state_dict().values():
-                bits += part.reshape(-1).view(torch.uint8).numpy().tobytes()
+                bits += part.reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
             seen.add(bits)
     assert len(seen) == 1
 
@@ -342,7 +345,7 @@ def test_rows_of_eight_bits() -> None:
             [Table("t", 50, dim, "int8")], [Feature("f", "t")], batch, torch.zeros(9, dim), Sgd()
         )
         collection = case.collection()
-        stored = collection.weight("t").numpy()
+        stored = collection.weight("t").cpu().numpy()
         values = stored[:, :dim].astype(np.float64)
         scale, offset = stored[:, dim:].copy().view(np.float32).astype(np.float64).T
         weights = {"t": values * scale[:, None] + offset[:, None]}

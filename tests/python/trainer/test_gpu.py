@@ -25,17 +25,23 @@ from armillary.trainer.tables import Feature, Table
 HERE = Path(__file__).parent
 
 
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("test_embedding.py", 12), ("test_embedding_module.py", 30), ("gpu_cases.py", 20)],
+    [("test_embedding.py", 12), ("test_embedding_module.py", 30), ("gpu_cases.py", 19)],
 )
-def test_kernels_in_the_interpreter(name: str, least: int) -> None:
-    """The tests of the engine on processors, and those that compare the two."""
+def test_kernels(name: str, least: int, device: str) -> None:
+    """The tests of the engine on processors, and those that compare the two. On a processor, the
+    kernels are in Triton's interpreter."""
+    interpreter = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / name)],
         capture_output=True,
         text=True,
-        env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "KERNELS_ON": device, **(interpreter if device == "cpu" else {})},
         timeout=600,
         check=False,
     )
@@ -60,35 +66,52 @@ def test_a_run_without_a_gpu(armillary: Armillary) -> None:
 
 
 TYPES = {
-    "i64": "tables features starts keys last_of first_of sources indices rows",
-    "i32": "table_of samples width group partial_width",
+    "i64": "tables features starts order last_of first_of sources indices rows",
+    "i32": "keys bags_of wrong table_of samples bags count width group partial_width",
     "fp32": "rate decay keep clip_value clip_norm eps mean_kept mean_new square_kept square_new "
-    "correction root_correction weights out factors grad partial sums",
+    "correction root_correction weights out factors grad partial sums numbers",
 }
-NUMBERS = "samples width group partial_width rows rate decay keep clip_value clip_norm eps "
+NUMBERS = "samples bags count width group partial_width rate decay keep clip_value clip_norm eps "
 NUMBERS += "mean_kept mean_new square_kept square_new correction root_correction"
 
-FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "FACTORS", "NAMED"]
+FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "NAMED"]
+SUM = {"CHUNK": 1024, "VECTORS": 2, "FACTORS": 0}
 COMPILED: list[tuple[str, dict[str, Any]]] = [
     *(
-        ("look_up", {"BLOCK": 128, "KIND": kind, "POOLED": kind > 0, "WEIGHTED": kind == 1})
+        (
+            "look_up",
+            {
+                "BAGS": 4,
+                "UNROLL": 4,
+                "BLOCK": 128,
+                "KIND": kind,
+                "POOLED": kind > 0,
+                "WEIGHTED": kind == 1,
+                "VALUES": True,
+            },
+        )
         for kind in range(4)
     ),
-    ("add_up_chunks", {"CHUNK": 1024, "VECTORS": 2, "FACTORS": True}),
+    ("find_not_finite", {"BLOCK": 4096}),
+    *(("prepare", {"BLOCK": 512, "FACTORS": kind, "POOLED": kind > 0}) for kind in range(3)),
+    ("add_up_chunks", SUM),
     *(
         (
-            "change_rows",
+            name,
             {
-                "CHUNK": 1024,
-                "VECTORS": 2,
+                **SUM,
                 "KIND": rule % 3,
                 "RULE": rule,
                 "USE": use,
                 **{flag: (rule + place) % 2 == 0 for place, flag in enumerate(FLAGS)},
+                "FACTORS": rule % 3,
+                **({"LANES": 4} if name == "change_rows" else {}),
             },
         )
         # Sums over rows, where tables have some of their columns: without, given, and taken.
         for rule, use in [*((rule, 0) for rule in range(5)), (2, 1), (2, 2), (2, 3), (4, 1), (4, 3)]
+        for name in ("change_rows", "change_long_rows")
+        if name == "change_rows" or use == 0
     ),
     ("weight_gradients", {"VECTORS": 8, "KIND": 0}),
 ]
@@ -108,7 +131,8 @@ def test_kernels_compile_for_a_gpu(
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     kernel = getattr(gpu_kernels, name)
-    constants = {**constants, "ALIGN": 16}
+    aligned = {"ALIGN": 16} if "ALIGN" in kernel.arg_names else {}
+    constants = {**constants, **aligned}
     of = {each: kind for kind, names in TYPES.items() for each in names.split()}
     numbers = set(NUMBERS.split())
     signature = {
