@@ -48,6 +48,10 @@ _LOOKUPS = 2048
 """Elements of rows that one program looks up at a time."""
 _TILE = 512
 """Elements of rows that one program changes at a time."""
+_UNROLL = 2
+"""Gradients that are asked for at a time, for each of several rows."""
+_CHECKED = 1024
+"""Lookups that one program checks at a time."""
 _SORTED = 512
 """Sorted lookups that one program prepares."""
 _FILL = 4096
@@ -73,8 +77,10 @@ class Group(NamedTuple):
 class Lookups:
     """A batch that was checked, on the GPU. Without bags, it has no lookups."""
 
-    starts: Tensor
-    """Where each bag starts, and the end, int64 [bags + 1]."""
+    lengths: Tensor
+    """Lookups of each bag."""
+    ends: Tensor
+    """Where each bag ends, int64."""
     indices: Tensor
     weights: Tensor | None
     keys: Tensor
@@ -140,6 +146,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         """Rows of the tables before any `resize`."""
         self._last: tuple[Any, Lookups] | None = None
         """The batch that was checked last, and what is known of it."""
+        self._wrong, self._not_finite = _Flag(device), _Flag(device)
         self._sums: Tensor | None = None
         """Sums of the rows of the next backward pass, float32 [lookups, 3], by sorted lookup."""
         self._names = {
@@ -260,10 +267,10 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             None if part is None else part.to(self.device, non_blocking=True) for part in parts
         )
 
-    def _check(self, samples: int, parts: BatchParts, out: Tensor | None = None) -> Lookups:
-        """A batch, ready to be changed. With `out`, its rows are looked up too. Raises `InputError`
-        as the native engine does."""
-        known = None if out is not None else self._known(samples, parts)
+    def _check(self, samples: int, parts: BatchParts) -> Lookups:
+        """A batch, ready to be looked up. The GPU knows whether it is right, and the host learns it
+        by `_require_right`."""
+        known = self._known(samples, parts)
         if known is not None:
             return known
         lengths, indices, weights = parts
@@ -271,35 +278,32 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         bags, count = len(lengths), len(indices)
         summed = all(each.pooling == "sum" for each in self.features)
         fits = bags == samples * len(self.features) and (bags > 0 or count == 0)
-        fits &= weights is None or (summed and len(weights) == count)
-        if not fits:
+        if not fits or not (weights is None or (summed and len(weights) == count)):
             self._refuse(samples, parts)
-        starts = torch.zeros(bags + 1, dtype=torch.int64, device=self.device)
-        torch.cumsum(lengths, 0, dtype=torch.int64, out=starts[1:])
+        ends = torch.cumsum(lengths, 0, dtype=torch.int64)
         narrow = self._first_keys[-1] < 2**31
         keys_type = torch.int32 if narrow else torch.int64
         keys = torch.empty(count, dtype=keys_type, device=self.device)
         bags_of = torch.empty(count, dtype=torch.int32, device=self.device)
-        wrong = torch.zeros(1, dtype=torch.int32, device=self.device)
-        for number, group in enumerate(self._groups if bags else ()):
-            block = min(group.width, _BLOCK)
-            at_once = max(_LOOKUPS // block, 1)
-            unroll = min(1 << (count // bags).bit_length(), 4, at_once)
-            lanes = at_once // unroll
-            grid = -(-bags // lanes), 1 if out is None else group.width // block
+        if bags:
+            lookups = min(1 << (count // bags).bit_length(), 32)
+            at_once = _CHECKED // lookups
             self._launch(
-                kernels.look_up, grid,
-                self._facts, self._feature_facts, starts, indices, weights, out, keys, bags_of,
-                wrong, samples, bags, count, self._width, number,
-                BAGS=lanes, UNROLL=unroll, BLOCK=block, KIND=_KINDS[group.dtype],
-                POOLED=not self._unpooled, WEIGHTED=weights is not None, VALUES=out is not None,
-                ALIGN=self._align, num_warps=_warps(lanes * block * unroll // 2),
+                kernels.check_bags, (-(-bags // at_once),),
+                self._facts, self._feature_facts, lengths, ends, indices, weights, keys, bags_of,
+                self._wrong.on_gpu, samples, bags, count,
+                BAGS=at_once, LOOKUPS=lookups, WEIGHTED=weights is not None,
             )  # fmt: skip
-        if bool(wrong):
-            self._refuse(samples, parts)
-        found = Lookups(starts, indices, weights, keys, bags_of)
+        self._wrong.send()
+        found = Lookups(lengths, ends, indices, weights, keys, bags_of)
         self._last = (samples, parts, _versions(parts), self._first_keys), found
         return found
+
+    def _require_right(self, samples: int, parts: BatchParts) -> None:
+        """Raises `InputError` as the native engine does."""
+        if self._wrong.found():
+            self._last = None
+            self._refuse(samples, parts)
 
     def _known(self, samples: int, parts: BatchParts) -> Lookups | None:
         """The batch, if it is the last one that was checked and has not changed."""
@@ -324,9 +328,25 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         raise AssertionError("a batch that is right was refused")
 
     def _run_forward(self, samples: int, arrays: Any) -> Tensor:  # noqa: ANN401
-        rows = len(arrays[1]) if self._unpooled else samples
+        found = self._check(samples, arrays)
+        bags, count = len(found.lengths), len(found.indices)
+        rows = count if self._unpooled else samples
         out = torch.empty(rows, self._width, device=self.device)
-        self._check(samples, arrays, out)
+        for number, group in enumerate(self._groups if bags else ()):
+            block = min(group.width, _BLOCK)
+            at_once = max(_LOOKUPS // block, 1)
+            unroll = min(1 << (count // bags).bit_length(), 4, at_once)
+            lanes = at_once // unroll
+            self._launch(
+                kernels.look_up, (-(-bags // lanes), group.width // block),
+                self._facts, self._feature_facts, found.lengths, found.ends, found.indices,
+                found.weights, out, samples, bags, count, self._width, number,
+                BAGS=lanes, UNROLL=unroll, BLOCK=block, KIND=_KINDS[group.dtype],
+                POOLED=not self._unpooled, WEIGHTED=found.weights is not None, ALIGN=self._align,
+                num_warps=_warps(lanes * block * unroll // 2),
+            )  # fmt: skip
+        # The GPU is at work meanwhile.
+        self._require_right(samples, arrays)
         return out
 
     def _run_backward(
@@ -338,8 +358,9 @@ class GpuEmbeddingCollection(EmbeddingCollection):
     ) -> None:
         grad = grad.detach().to(self.device, torch.float32).contiguous()
         found = self._check(samples, arrays)
+        self._require_right(samples, arrays)
         self._require_trainable()
-        not_finite = self._not_finite(grad)
+        self._find_not_finite(grad)
         if self.watch is not None:
             self.watch(arrays)
         self._engine.step += 1
@@ -348,10 +369,10 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             if weights is not None:
                 self._weight_gradients(samples, found, grad, weights)
             use = kernels.NO_SUMS if sums is None else kernels.GIVEN_SUMS
-            self._change(samples, found, grad, use, sums, not_finite)
+            self._change(samples, found, grad, use, sums)
             if sums is not None:
                 self._facts[:, int(kernels.WHOLE)] = 0
-        if not_finite.found():
+        if self._not_finite.found():
             self._engine.step -= 1
             self._refuse_gradient(grad)
 
@@ -370,6 +391,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         clip = clips and number == 0
         grad = grad.detach().to(self.device, torch.float32).contiguous()
         found = self._check(samples, arrays)
+        self._require_right(samples, arrays)
         given, count = self._by_row(samples, found), len(found.keys)
         if self._sums is None:
             self._sums = torch.zeros(count, int(kernels.SUMS), device=self.device)
@@ -377,7 +399,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         taken = self._sums.clone()
         if count:
             use = kernels.TAKE_CLIP if clip else kernels.TAKE_RULE
-            self._change(samples, found, grad, use, taken, _Flag(self.device))
+            self._change(samples, found, grad, use, taken)
         mine = given.tables == place
         mine[1:] &= given.keys[1:] != given.keys[:-1]
         rows = mine.nonzero().view(-1)
@@ -403,17 +425,14 @@ class GpuEmbeddingCollection(EmbeddingCollection):
                 place = f'table "{table.name}"'
                 raise InputError([Problem("", place, said, f"{allowed} for training")])
 
-    def _not_finite(self, grad: Tensor) -> _Flag:
+    def _find_not_finite(self, grad: Tensor) -> None:
         """Whether a gradient has numbers that are refused. The GPU knows it before it changes
         rows, and the host learns it later."""
-        flag = _Flag(self.device)
         if self._engine.refuse_not_finite and grad.numel():
             grid = (-(-grad.numel() // _FILL),)
-            self._launch(
-                kernels.find_not_finite, grid, grad, grad.numel(), flag.on_gpu, BLOCK=_FILL
-            )
-        flag.send()
-        return flag
+            flag = self._not_finite.on_gpu
+            self._launch(kernels.find_not_finite, grid, grad, grad.numel(), flag, BLOCK=_FILL)
+        self._not_finite.send()
 
     def _refuse_gradient(self, grad: Tensor) -> None:
         row, column = (~grad.isfinite()).nonzero()[0].tolist()
@@ -444,7 +463,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         factors = None if kind == kernels.NO_FACTORS else torch.empty(count, device=self.device)
         self._launch(
             kernels.prepare, (-(-count // _SORTED),),
-            self._feature_facts, found.starts, found.weights, order, found.bags, sources, tables,
+            self._feature_facts, found.lengths, found.weights, order, found.bags, sources, tables,
             factors, samples, count, self._width,
             BLOCK=_SORTED, FACTORS=kind, POOLED=not self._unpooled,
         )  # fmt: skip
@@ -458,7 +477,6 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         grad: Tensor,
         use: Any,  # noqa: ANN401
         sums: Tensor | None,
-        not_finite: _Flag,
     ) -> None:
         """Changes the rows of a batch with `sums`, or takes these (`kernels.TAKE_RULE`)."""
         keys, tables, sources, factors = self._by_row(samples, found)
@@ -467,11 +485,10 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             facts = facts.clone()
             facts[:, int(kernels.CHANCE)] = self._put([_signed(key) for key in self._chances()])
         given = facts, keys, tables, sources, factors, grad
-        slots = keys[::chunk].contiguous() if count > chunk else keys[:0]
-        first_of = torch.searchsorted(keys, slots)
-        last_of = torch.searchsorted(keys, slots, right=True)
+        slots = -(-count // chunk) if count > chunk else 0
         partial_width = max(group.width for group in self._groups)
-        partial = torch.empty(len(slots), partial_width, device=self.device)
+        partial = torch.empty(slots, partial_width, device=self.device)
+        wrong = self._not_finite.on_gpu
         constants = self._constants(taking=use in (kernels.TAKE_CLIP, kernels.TAKE_RULE))
         for number, group in enumerate(self._groups):
             vectors = max(group.width // 64, 1)
@@ -481,15 +498,15 @@ class GpuEmbeddingCollection(EmbeddingCollection):
                 "FACTORS": self._factors(found),
                 "ALIGN": self._align,
             }
-            if len(slots):
+            if slots:
                 self._launch(
-                    kernels.add_up_chunks, (len(slots),),
-                    *given, first_of, last_of, not_finite.on_gpu, partial, partial_width, number,
+                    kernels.add_up_chunks, (slots,),
+                    *given, wrong, partial, count, partial_width, number,
                     num_warps=_warps(group.width), **shape,
                 )  # fmt: skip
             given_rows = (
-                *given, not_finite.on_gpu, partial, partial if sums is None else sums, count,
-                partial_width, number,
+                *given, wrong, partial, partial if sums is None else sums, count, partial_width,
+                number,
             )  # fmt: skip
             shape |= {
                 "USE": use,
@@ -501,7 +518,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             lanes = max(_TILE // (64 * vectors), 1)
             self._launch(
                 kernels.change_rows, (-(-count // lanes),),
-                *given_rows, LANES=lanes, num_warps=_warps(lanes * 64 * vectors), **shape,
+                *given_rows, LANES=lanes, UNROLL=_UNROLL, num_warps=_warps(lanes * 64 * vectors), **shape,
             )  # fmt: skip
             if count > kernels.SHORT:
                 self._launch(
@@ -563,25 +580,30 @@ class GpuEmbeddingCollection(EmbeddingCollection):
 
 
 class _Flag:
-    """Whether kernels found something wrong. The host need not wait for all of the GPU's work."""
+    """Whether kernels found something wrong. The host learns it while the GPU goes on."""
 
     def __init__(self, device: torch.device) -> None:
         self.on_gpu = torch.zeros(1, dtype=torch.int32, device=device)
         self._on_host = self.on_gpu
+        if self.on_gpu.is_cuda:
+            self._on_host = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+            self._sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
 
     def send(self) -> None:
         """Begins to bring the flag to the host, as it is after what was launched so far."""
         if self.on_gpu.is_cuda:
-            self._on_host = torch.empty(1, dtype=torch.int32, pin_memory=True)
             self._on_host.copy_(self.on_gpu, non_blocking=True)
-            self._sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._sent.record()
+            self._sent.record(torch.cuda.current_stream(self.on_gpu.device))
 
     def found(self) -> bool:
-        """Whether it was set. Waits for what `send` began."""
+        """Whether it was set. Waits for what `send` began. It is not set then."""
         if self.on_gpu.is_cuda:
             self._sent.synchronize()
-        return bool(self._on_host)
+        found = bool(self._on_host)
+        if found:
+            self.on_gpu.zero_()
+            self._on_host.zero_()
+        return found
 
 
 def _versions(parts: BatchParts) -> list[int] | None:

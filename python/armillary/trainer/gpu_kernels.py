@@ -73,8 +73,6 @@ NO_FACTORS, WEIGHTS, MEANS = (tl.constexpr(factor) for factor in range(3))
 """What gradients are multiplied with: nothing, the weights of lookups, or one by the lookups of a
 bag, where a feature is a mean."""
 
-UNROLL_SHORT = tl.constexpr(2)
-"""Gradients that are asked for at a time, for each of several rows."""
 UNROLL_LONG = tl.constexpr(16)
 """Gradients that are asked for at a time, for one row."""
 SHORT = tl.constexpr(32)
@@ -238,28 +236,63 @@ def of_squares(tile, VECTORS: tl.constexpr):
 
 
 @triton.jit
-def look_up(
-    tables, features, starts, indices, weights, out, keys, bags_of, wrong, samples, bags, count,
-    width, group,
-    BAGS: tl.constexpr, UNROLL: tl.constexpr, BLOCK: tl.constexpr, KIND: tl.constexpr,
-    POOLED: tl.constexpr, WEIGHTED: tl.constexpr, VALUES: tl.constexpr, ALIGN: tl.constexpr,
-):  # fmt: skip
-    """`BAGS` bags, `UNROLL` lookups of each at a time, and `BLOCK` of their columns. Checks
-    lengths, indices and weights: what is not right is not looked up, and sets `wrong`. Notes the
-    key and the bag of each lookup."""
-    bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)
+def bags_at(tables, features, lengths, ends, bag, samples, bags, count, group):
+    """Bags of features whose tables are in a group: whether they are, where their lookups begin
+    and end, their features and their tables. What is wrong is cut off."""
     mine = bag < bags
     facts = features + (bag // samples) * FEATURE_FACTS
     table = tables + tl.load(facts + FEATURE_TABLE, mask=mine, other=0) * FACTS
     mine = mine & (tl.load(table + GROUP) == group)
-    first = tl.load(starts + bag, mask=mine, other=0)
-    last = tl.load(starts + bag + 1, mask=mine, other=0)
-    faulty = mine & ((last < first) | (last - first > count) | (tl.load(starts + bags) != count))
+    last = tl.load(ends + bag, mask=mine, other=0)
+    first = last - tl.load(lengths + bag, mask=mine, other=0).to(tl.int64)
     first = tl.minimum(tl.maximum(first, 0), count)
-    last = tl.minimum(tl.maximum(last, first), count)
-    address = tl.load(table + ADDRESS)[:, None]
+    return mine, first, tl.minimum(tl.maximum(last, first), count), facts, table
+
+
+@triton.jit
+def check_bags(
+    tables, features, lengths, ends, indices, weights, keys, bags_of, wrong, samples, bags, count,
+    BAGS: tl.constexpr, LOOKUPS: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    """Checks lengths, indices and weights of `BAGS` bags, and sets `wrong`. Notes the key and the
+    bag of each lookup."""
+    bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)
+    length = tl.load(lengths + bag, mask=bag < bags, other=0).to(tl.int64)
+    faulty = (length < 0) | (length > count) | (tl.load(ends + bags - 1) != count)
+    tl.store(wrong + tl.zeros([BAGS], tl.int32), 1, mask=faulty)
+    facts = features + (bag // samples) * FEATURE_FACTS
+    table = tables + tl.load(facts + FEATURE_TABLE, mask=bag < bags, other=0) * FACTS
+    rows, first_key = tl.load(table + ROWS)[:, None], tl.load(table + FIRST_KEY)[:, None]
+    last = tl.load(ends + bag, mask=bag < bags, other=0)
+    first = tl.minimum(tl.maximum(last - length, 0), count)
+    last = tl.minimum(tl.maximum(last, first), count)[:, None]
+    for place in range(0, tl.max(last - first[:, None]), LOOKUPS):
+        at = first[:, None] + place + tl.arange(0, LOOKUPS)[None, :]
+        inside = at < last
+        row = tl.load(indices + at, mask=inside, other=0).to(tl.int64)
+        right = (row >= 0) & (row < rows)
+        if WEIGHTED:
+            weight = tl.load(weights + at, mask=inside, other=0.0)
+            right = right & (tl.abs(weight) <= LARGEST)
+        tl.store(wrong + tl.zeros([BAGS, LOOKUPS], tl.int32), 1, mask=inside & ~right)
+        tl.store(keys + at, first_key + row, mask=inside)
+        tl.store(bags_of + at, tl.zeros([BAGS, LOOKUPS], tl.int32) + bag[:, None], mask=inside)
+
+
+@triton.jit
+def look_up(
+    tables, features, lengths, ends, indices, weights, out, samples, bags, count, width, group,
+    BAGS: tl.constexpr, UNROLL: tl.constexpr, BLOCK: tl.constexpr, KIND: tl.constexpr,
+    POOLED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
+):  # fmt: skip
+    """`BAGS` bags, `UNROLL` lookups of each at a time, and `BLOCK` of their columns. It may begin
+    before the host knows that the batch is right, so it does not look up what is wrong."""
+    bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)
+    mine, first, last, facts, table = bags_at(
+        tables, features, lengths, ends, bag, samples, bags, count, group
+    )
+    address, rows = tl.load(table + ADDRESS)[:, None], tl.load(table + ROWS)
     dim = tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
-    rows, first_key = tl.load(table + ROWS), tl.load(table + FIRST_KEY)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     mask = (columns < dim) & mine[:, None]
     total = tl.zeros([BAGS, BLOCK], tl.float32)
@@ -268,25 +301,16 @@ def look_up(
             at = first + place + ahead
             inside = at < last
             row = tl.load(indices + at, mask=inside, other=0).to(tl.int64)
-            right = inside & (row >= 0) & (row < rows)
-            faulty = faulty | (inside & ~right)
+            some = mask & (inside & (row >= 0) & (row < rows))[:, None]
+            value = load_row(address, row[:, None], dim, columns, some, KIND, ALIGN)
             if WEIGHTED:
-                weight = tl.load(weights + at, mask=inside, other=0.0)
-                faulty = faulty | ~(tl.abs(weight) <= LARGEST)
-            once = inside & (tl.program_id(1) == 0)
-            tl.store(keys + at, first_key + row, mask=once)
-            tl.store(bags_of + at, bag, mask=once)
-            if VALUES:
-                some = mask & right[:, None]
-                value = load_row(address, row[:, None], dim, columns, some, KIND, ALIGN)
-                if WEIGHTED:
-                    value = value * weight[:, None]
-                if POOLED:
-                    total = total + value
-                else:
-                    place_of = tl.multiple_of(at * width, ALIGN)[:, None]
-                    tl.store(out + place_of + columns, value, mask=some)
-    if VALUES and POOLED:
+                value = value * tl.load(weights + at, mask=inside, other=0.0)[:, None]
+            if POOLED:
+                total = total + value
+            else:
+                place_of = tl.multiple_of(at * width, ALIGN)[:, None]
+                tl.store(out + place_of + columns, value, mask=some)
+    if POOLED:
         rows_of = last - first
         divided = (tl.load(facts + FEATURE_MEAN, mask=mine, other=0) != 0) & (rows_of > 1)
         share = tl.div_rn(1.0, tl.where(divided, rows_of, 1).to(tl.float32))
@@ -294,7 +318,6 @@ def look_up(
         place_of = (bag % samples).to(tl.int64) * width + column
         place_of = tl.multiple_of(place_of, ALIGN)[:, None]
         tl.store(out + place_of + columns, total * share[:, None], mask=mask)
-    tl.store(wrong + tl.zeros([BAGS], tl.int32), 1, mask=faulty)
 
 
 @triton.jit
@@ -307,7 +330,7 @@ def find_not_finite(numbers, count, wrong, BLOCK: tl.constexpr):
 
 @triton.jit
 def prepare(
-    features, starts, weights, order, bags_of, sources, table_of, factors, samples, count, width,
+    features, lengths, weights, order, bags_of, sources, table_of, factors, samples, count, width,
     BLOCK: tl.constexpr, FACTORS: tl.constexpr, POOLED: tl.constexpr,
 ):  # fmt: skip
     """Where the gradients of sorted lookups begin, their tables, and what their gradients are
@@ -326,7 +349,7 @@ def prepare(
     if FACTORS == WEIGHTS:
         tl.store(factors + at, tl.load(weights + lookup, mask=mask), mask=mask)
     elif FACTORS == MEANS:
-        rows = tl.load(starts + bag + 1) - tl.load(starts + bag)
+        rows = tl.load(lengths + bag)
         divided = mask & (tl.load(facts + FEATURE_MEAN) != 0)
         factor = tl.div_rn(1.0, tl.where(divided, rows, 1).to(tl.float32))
         tl.store(factors + at, factor, mask=mask)
@@ -360,21 +383,46 @@ def of_long_row(
 
 
 @triton.jit
+def end_of_key(keys, key, first, last):
+    """The first place from `first` to `last` of a higher key."""
+    while first < last:
+        middle = (first + last) // 2
+        if tl.load(keys + middle) == key:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@triton.jit
 def add_up_chunks(
-    tables, keys, table_of, sources, factors, grad, first_of, last_of, wrong, partial,
-    partial_width, group,
+    tables, keys, table_of, sources, factors, grad, wrong, partial, count, partial_width, group,
     CHUNK: tl.constexpr, VECTORS: tl.constexpr, FACTORS: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
     """One chunk of a row with many lookups, but not its first one. At most one starts in each
     `CHUNK` of the sorted lookups."""
     slot = tl.program_id(0).to(tl.int64)
     place = slot * CHUNK
-    first, last = tl.load(first_of + slot), tl.load(last_of + slot)
-    start = first + tl.cdiv(place - first, CHUNK) * CHUNK
-    if start == first or start >= last or tl.load(wrong) != 0:
-        return
-    lane = start + tl.zeros([1], tl.int64)
+    key = tl.load(keys + place)
+    lane = place + tl.zeros([1], tl.int64)
     table = tables + tl.load(table_of + lane) * FACTS
+    # More than `CHUNK` of a key reach half of that before the place, or behind it.
+    near, far = place - CHUNK // 2, place + CHUNK // 2
+    many = tl.load(keys + near, mask=near >= 0, other=-1) == key
+    many = many | (tl.load(keys + far, mask=far < count, other=-1) == key)
+    if (many & (tl.load(wrong) == 0)) == 0:
+        return
+    first, low = place, place - place
+    while low < first:
+        middle = (low + first) // 2
+        if tl.load(keys + middle) == key:
+            first = middle
+        else:
+            low = middle + 1
+    last = end_of_key(keys, key, place, count + place - place)
+    start = first + tl.cdiv(place - first, CHUNK) * CHUNK
+    if start == first or start >= last:
+        return
     columns = tl.arange(0, VECTORS * 64)[None, :]
     dim = tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
     mask = (columns < dim) & (tl.load(table + GROUP) == group)[:, None]
@@ -508,8 +556,8 @@ def change_rows(
     group,
     rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
     correction, root_correction,
-    LANES: tl.constexpr, CHUNK: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr,
-    RULE: tl.constexpr, FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr,
+    LANES: tl.constexpr, UNROLL: tl.constexpr, CHUNK: tl.constexpr, VECTORS: tl.constexpr,
+    KIND: tl.constexpr, RULE: tl.constexpr, FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr,
     DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr,
     USE: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
@@ -532,11 +580,11 @@ def change_rows(
     next_place = place + 1
     more = mine & (tl.load(keys + next_place, mask=next_place < count, other=-1) == key)
     while tl.max(more.to(tl.int32)) != 0:
-        for ahead in tl.static_range(UNROLL_SHORT):
+        for ahead in tl.static_range(UNROLL):
             at = next_place + ahead
             more = mine & (tl.load(keys + at, mask=at < count, other=-1) == key)
             total = total + of_lookups(given, at, more, columns, mask, FACTORS, ALIGN)
-        next_place = next_place + UNROLL_SHORT
+        next_place = next_place + UNROLL
     rule = (
         rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
         correction, root_correction,
@@ -576,14 +624,7 @@ def change_long_rows(
     mine = (tl.load(table + GROUP) == group) & (tl.load(wrong) == 0)
     if tl.max(mine.to(tl.int32)) == 0:
         return
-    # The first lookup of a higher key.
-    last, end = first + SHORT + 1, count + tl.zeros([], tl.int64)
-    while last < end:
-        middle = (last + end) // 2
-        if tl.load(keys + middle) == key:
-            last = middle + 1
-        else:
-            end = middle
+    last = end_of_key(keys, key, first + SHORT + 1, count + first - first)
     columns = tl.arange(0, VECTORS * 64)[None, :]
     mask = columns < tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
     given = (sources, factors, grad)

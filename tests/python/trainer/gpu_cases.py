@@ -192,6 +192,7 @@ def test_a_model_trains_to_the_bits_of_the_engine() -> None:
 
 
 def test_cores_of_tensor_trains_have_the_bits_of_the_engine() -> None:
+    """Not on a GPU, where PyTorch multiplies matrices in another order."""
     shape = Shape("t", 23, 12, (3, 4, 2), (2, 3, 2), (3, 2))
     batch = SparseBatch(torch.tensor([[3, 2]]), torch.tensor([1, 8, 1, 0, 22]))
     make = partial(GpuEmbeddingCollection, device=KERNELS_ON)
@@ -202,7 +203,9 @@ def test_cores_of_tensor_trains_have_the_bits_of_the_engine() -> None:
     for _ in range(2):
         for each in both:
             each(batch).backward(torch.linspace(-1, 1, 24).view(2, 12))
-    assert torch.equal(both[0].whole("t"), both[1].whole("t").cpu())
+    close(both[0].whole("t"), both[1].whole("t"), 1e-5)
+    if KERNELS_ON == "cpu":
+        assert torch.equal(both[0].whole("t"), both[1].whole("t"))
 
 
 FEATURES = [Feature("fa", "a"), Feature("fb", "b", "mean"), Feature("fc", "a")]
@@ -371,9 +374,8 @@ def of_schemes(optimizer: str, *schemes: str) -> Spec:
     return {**spec, "tables": tables, "features": features, "gpu": True}
 
 
-@pytest.mark.skipif(KERNELS_ON == "cuda", reason="two ranks need two GPUs")
 def test_tables_on_the_gpus_of_ranks_are_those_of_one_process() -> None:
-    """Arrays are exchanged by PyTorch, as they are between GPUs."""
+    """Arrays are exchanged by PyTorch, as they are between GPUs: by NCCL, where there is one."""
     weighted = of_schemes("clipped_adagrad", "table", "column", "row", "table_row", "data")
     summed = [[*each[:2], "sum"] for each in weighted["features"]]
     weighted |= {"features": summed, "weighted": True, "gradients": True}

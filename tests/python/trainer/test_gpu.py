@@ -66,7 +66,7 @@ def test_a_run_without_a_gpu(armillary: Armillary) -> None:
 
 
 TYPES = {
-    "i64": "tables features starts order last_of first_of sources indices rows",
+    "i64": "tables features lengths ends order sources indices rows",
     "i32": "keys bags_of wrong table_of samples bags count width group partial_width",
     "fp32": "rate decay keep clip_value clip_norm eps mean_kept mean_new square_kept square_new "
     "correction root_correction weights out factors grad partial sums numbers",
@@ -87,11 +87,11 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
                 "KIND": kind,
                 "POOLED": kind > 0,
                 "WEIGHTED": kind == 1,
-                "VALUES": True,
             },
         )
         for kind in range(4)
     ),
+    ("check_bags", {"BAGS": 32, "LOOKUPS": 32, "WEIGHTED": True}),
     ("find_not_finite", {"BLOCK": 4096}),
     *(("prepare", {"BLOCK": 512, "FACTORS": kind, "POOLED": kind > 0}) for kind in range(3)),
     ("add_up_chunks", SUM),
@@ -105,7 +105,7 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
                 "USE": use,
                 **{flag: (rule + place) % 2 == 0 for place, flag in enumerate(FLAGS)},
                 "FACTORS": rule % 3,
-                **({"LANES": 4} if name == "change_rows" else {}),
+                **({"LANES": 4, "UNROLL": 2} if name == "change_rows" else {}),
             },
         )
         # Sums over rows, where tables have some of their columns: without, given, and taken.
