@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -44,12 +44,12 @@ CHUNK = 1024
 """Gradients of a row that one program adds up in the order of the batch."""
 _BLOCK = 1024
 """Most columns of a row that one program looks up."""
-_LOOKUPS = 2048
+_LOOKUPS = 1024
 """Elements of rows that one program looks up at a time."""
 _TILE = 512
 """Elements of rows that one program changes at a time."""
-_UNROLL = 2
-"""Gradients that are asked for at a time, for each of several rows."""
+_PROGRAMS = 2048
+"""Most programs that share out the rows with many lookups."""
 _CHECKED = 1024
 """Lookups that one program checks at a time."""
 _SORTED = 512
@@ -102,6 +102,10 @@ class Sorted(NamedTuple):
     """Where the gradient of each lookup starts, int64."""
     factors: Tensor | None
     """What it is multiplied with."""
+    long_rows: Tensor
+    """Where rows with more than `SHORT` lookups begin, int64 [blocks, rows]."""
+    long_counts: Tensor
+    """The number of them, int32 [blocks]."""
 
 
 class GpuEmbeddingCollection(EmbeddingCollection):
@@ -132,6 +136,9 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         device = torch.device(device)
         _require(device)
         self._room = device
+        self._index: int | None = None
+        if device.type == "cuda":
+            self._index = torch.cuda.current_device() if device.index is None else device.index
         super().__init__(
             tables, features, optimizer, seed=seed, refuse_not_finite=refuse_not_finite
         )
@@ -147,6 +154,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         self._last: tuple[Any, Lookups] | None = None
         """The batch that was checked last, and what is known of it."""
         self._wrong, self._not_finite = _Flag(device), _Flag(device)
+        self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._sums: Tensor | None = None
         """Sums of the rows of the next backward pass, float32 [lookups, 3], by sorted lookup."""
         self._names = {
@@ -256,8 +264,8 @@ class GpuEmbeddingCollection(EmbeddingCollection):
 
     def _launch(self, kernel: Any, grid: tuple[int, ...], *given: Any, **options: Any) -> None:  # noqa: ANN401
         """Runs a kernel on the collection's GPU."""
-        here = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
-        with here:
+        elsewhere = self._index is not None and self._index != torch.cuda.current_device()
+        with torch.cuda.device(self._index) if elsewhere else nullcontext():
             kernel[grid](*given, **options, **_EXACT)
 
     # A batch.
@@ -368,7 +376,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         if len(found.indices):
             if weights is not None:
                 self._weight_gradients(samples, found, grad, weights)
-            use = kernels.NO_SUMS if sums is None else kernels.GIVEN_SUMS
+            use = int(kernels.NO_SUMS if sums is None else kernels.GIVEN_SUMS)
             self._change(samples, found, grad, use, sums)
             if sums is not None:
                 self._facts[:, int(kernels.WHOLE)] = 0
@@ -398,7 +406,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         # Those over whole rows, which an earlier round may have given, stay as they are.
         taken = self._sums.clone()
         if count:
-            use = kernels.TAKE_CLIP if clip else kernels.TAKE_RULE
+            use = int(kernels.TAKE_CLIP if clip else kernels.TAKE_RULE)
             self._change(samples, found, grad, use, taken)
         mine = given.tables == place
         mine[1:] &= given.keys[1:] != given.keys[:-1]
@@ -444,12 +452,12 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         said = f"{grad[row, column].item()} in the gradient"
         raise InputError([Problem("", f"gradient: {place}", said, "finite numbers")])
 
-    def _factors(self, found: Lookups) -> Any:  # noqa: ANN401
+    def _factors(self, found: Lookups) -> int:
         """What the gradients of lookups are multiplied with."""
         if found.weights is not None:
-            return kernels.WEIGHTS
+            return int(kernels.WEIGHTS)
         means = any(each.pooling == "mean" for each in self.features)
-        return kernels.MEANS if means else kernels.NO_FACTORS
+        return int(kernels.MEANS if means else kernels.NO_FACTORS)
 
     def _by_row(self, samples: int, found: Lookups) -> Sorted:
         """The lookups of a batch by row."""
@@ -459,15 +467,21 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         keys, order = torch.sort(found.keys, stable=True)
         sources = torch.empty(count, dtype=torch.int64, device=self.device)
         tables = torch.empty(count, dtype=torch.int32, device=self.device)
+        blocks = -(-count // _SORTED)
+        most = _SORTED // int(kernels.SHORT)
+        long_rows = torch.empty(blocks, most, dtype=torch.int64, device=self.device)
+        long_counts = torch.empty(blocks, dtype=torch.int32, device=self.device)
         kind = self._factors(found)
-        factors = None if kind == kernels.NO_FACTORS else torch.empty(count, device=self.device)
+        factors = (
+            None if kind == int(kernels.NO_FACTORS) else torch.empty(count, device=self.device)
+        )
         self._launch(
-            kernels.prepare, (-(-count // _SORTED),),
-            self._feature_facts, found.lengths, found.weights, order, found.bags, sources, tables,
-            factors, samples, count, self._width,
+            kernels.prepare, (blocks,),
+            self._feature_facts, found.lengths, found.weights, keys, order, found.bags, sources,
+            tables, factors, long_rows, long_counts, samples, count, self._width,
             BLOCK=_SORTED, FACTORS=kind, POOLED=not self._unpooled,
         )  # fmt: skip
-        found.by_row = Sorted(keys, tables, sources, factors)
+        found.by_row = Sorted(keys, tables, sources, factors, long_rows, long_counts)
         return found.by_row
 
     def _change(
@@ -475,56 +489,70 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         samples: int,
         found: Lookups,
         grad: Tensor,
-        use: Any,  # noqa: ANN401
+        use: int,
         sums: Tensor | None,
     ) -> None:
         """Changes the rows of a batch with `sums`, or takes these (`kernels.TAKE_RULE`)."""
-        keys, tables, sources, factors = self._by_row(samples, found)
+        keys, tables, sources, factors, long_rows, long_counts = self._by_row(samples, found)
         facts, chunk, count = self._facts, self._chunk, len(keys)
         if any(group.by_chance for group in self._groups):
             facts = facts.clone()
             facts[:, int(kernels.CHANCE)] = self._put([_signed(key) for key in self._chances()])
-        given = facts, keys, tables, sources, factors, grad
-        slots = -(-count // chunk) if count > chunk else 0
-        partial_width = max(group.width for group in self._groups)
-        partial = torch.empty(slots, partial_width, device=self.device)
         wrong = self._not_finite.on_gpu
-        constants = self._constants(taking=use in (kernels.TAKE_CLIP, kernels.TAKE_RULE))
+        given = facts, keys, tables, sources, factors, grad, wrong
+        slots = -(-count // chunk) if count > chunk else 0
+        width = max(group.width for group in self._groups)
+        partial = torch.empty(slots, width, device=self.device)
+        taking = use in (int(kernels.TAKE_CLIP), int(kernels.TAKE_RULE))
+        numbers, choices = self._constants(taking=taking)
         for number, group in enumerate(self._groups):
-            vectors = max(group.width // 64, 1)
-            shape: dict[str, Any] = {
-                "CHUNK": chunk,
-                "VECTORS": vectors,
+            columns = max(group.width, 64)
+            shape = {
+                "VECTORS": columns // 64,
                 "FACTORS": self._factors(found),
                 "ALIGN": self._align,
             }
-            if slots:
-                self._launch(
-                    kernels.add_up_chunks, (slots,),
-                    *given, wrong, partial, count, partial_width, number,
-                    num_warps=_warps(group.width), **shape,
-                )  # fmt: skip
-            given_rows = (
-                *given, wrong, partial, partial if sums is None else sums, count, partial_width,
-                number,
-            )  # fmt: skip
-            shape |= {
+            choices |= {
                 "USE": use,
                 "KIND": _KINDS[group.dtype],
                 "BY_CHANCE": group.by_chance,
                 "NAMED": bool(self._names),
-                **constants,
             }
-            lanes = max(_TILE // (64 * vectors), 1)
+            rows = (*given, given[-1] if sums is None else sums, count, number, *numbers)
+            with self._aside():
+                if slots:
+                    self._launch(
+                        kernels.add_up_chunks, (slots,),
+                        *given, partial, count, width, number,
+                        CHUNK=chunk, num_warps=_warps(columns), **shape,
+                    )  # fmt: skip
+                if count > int(kernels.SHORT):
+                    self._launch(
+                        kernels.change_long_rows, (min(len(long_counts), _PROGRAMS),),
+                        *rows, long_rows, long_counts, partial, width,
+                        BLOCK=_SORTED, CHUNK=chunk, num_warps=_warps(columns), **shape, **choices,
+                    )  # fmt: skip
+            lanes = max(_TILE // columns, 1)
             self._launch(
                 kernels.change_rows, (-(-count // lanes),),
-                *given_rows, LANES=lanes, UNROLL=_UNROLL, num_warps=_warps(lanes * 64 * vectors), **shape,
+                *rows, LANES=lanes, num_warps=_warps(lanes * columns), **shape, **choices,
             )  # fmt: skip
-            if count > kernels.SHORT:
-                self._launch(
-                    kernels.change_long_rows, (-(-count // int(kernels.SHORT)),),
-                    *given_rows, num_warps=_warps(group.width), **shape,
-                )  # fmt: skip
+        self._join()
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Launches next to what follows, until `_join`: few programs that take long."""
+        if self._side is None:
+            yield
+            return
+        self._side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._side):
+            yield
+
+    def _join(self) -> None:
+        """Makes the GPU wait for what is `_aside`."""
+        if self._side is not None:
+            torch.cuda.current_stream(self.device).wait_stream(self._side)
 
     def _weight_gradients(self, samples: int, found: Lookups, grad: Tensor, out: Tensor) -> None:
         features = self._feature_facts[found.bags // samples]
@@ -546,31 +574,30 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         step = _mixed(self._engine.step)
         return [_mixed(_named(self._seed, table.whole.table) ^ step) for table in self.tables]
 
-    def _constants(self, *, taking: bool) -> dict[str, Any]:
-        """The optimizer's numbers in this step, rounded to float32 as in `crates/embedding`.
-        `taking`: the step has not begun, and its sums are taken."""
+    def _constants(self, *, taking: bool) -> tuple[list[float], dict[str, Any]]:
+        """The optimizer's numbers in this step, rounded to float32 as in `crates/embedding`, and
+        its choices. `taking`: the step has not begun, and its sums are taken."""
         of, one = self.optimizer, np.float32(1)
         rate, decay = np.float32(self._engine.learning_rate), np.float32(of.weight_decay)
         beta1, beta2 = np.float32(getattr(of, "beta1", 0)), np.float32(getattr(of, "beta2", 0))
         step = min(self._engine.step + taking, 1 << 30)
         corrections = [np.float32(1 - _power(float(beta), step)) for beta in (beta1, beta2)]
-        numbers = {
-            "rate": rate,
-            "decay": decay,
-            "keep": one - rate * decay,
-            "clip_value": of.clip_value,
-            "clip_norm": of.clip_norm,
-            "eps": np.float32(getattr(of, "eps", 0)),
-            "mean_kept": beta1,
-            "mean_new": one - beta1,
-            "square_kept": beta2,
-            "square_new": one - beta2,
-            "correction": corrections[0],
-            "root_correction": np.sqrt(corrections[1]),
-        }
+        numbers = [
+            rate,
+            decay,
+            one - rate * decay,
+            of.clip_value,
+            of.clip_norm,
+            np.float32(getattr(of, "eps", 0)),
+            beta1,
+            one - beta1,
+            beta2,
+            one - beta2,
+            corrections[0],
+            np.sqrt(corrections[1]),
+        ]
         decays = of.weight_decay != 0
-        return {
-            **{name: float(number) for name, number in numbers.items()},
+        return [float(number) for number in numbers], {
             "RULE": _RULES[type(of)],
             "CLIP_VALUE": of.clip_value < np.inf,
             "CLIP_NORM": of.clip_norm < np.inf,

@@ -75,9 +75,8 @@ bag, where a feature is a mean."""
 
 UNROLL_LONG = tl.constexpr(16)
 """Gradients that are asked for at a time, for one row."""
-SHORT = tl.constexpr(32)
-"""Most lookups of a row that is changed next to others. Rows with more have programs of their
-own."""
+SHORT = tl.constexpr(8)
+"""Most lookups of a row that is changed next to others. Longer ones are changed one by one."""
 LARGEST = tl.constexpr(3.4028234663852886e38)
 """The largest float32."""
 
@@ -330,13 +329,22 @@ def find_not_finite(numbers, count, wrong, BLOCK: tl.constexpr):
 
 @triton.jit
 def prepare(
-    features, lengths, weights, order, bags_of, sources, table_of, factors, samples, count, width,
+    features, lengths, weights, keys, order, bags_of, sources, table_of, factors, long_rows,
+    long_counts, samples, count, width,
     BLOCK: tl.constexpr, FACTORS: tl.constexpr, POOLED: tl.constexpr,
 ):  # fmt: skip
     """Where the gradients of sorted lookups begin, their tables, and what their gradients are
-    multiplied with."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    multiplied with. Lists the rows with more than `SHORT` lookups."""
+    block = tl.program_id(0).to(tl.int64)
+    at = block * BLOCK + tl.arange(0, BLOCK)
     mask = at < count
+    key = tl.load(keys + at, mask=mask, other=-1)
+    long = tl.load(keys + at - 1, mask=mask & (at > 0), other=-1) != key
+    after = tl.load(keys + at + SHORT, mask=at + SHORT < count, other=-1)
+    long = (long & mask & (after == key)).to(tl.int32)
+    place = block * (BLOCK // SHORT) + tl.cumsum(long, axis=0) - 1
+    tl.store(long_rows + place, at, mask=long != 0)
+    tl.store(long_counts + block, tl.sum(long, axis=0))
     lookup = tl.load(order + at, mask=mask, other=0)
     bag = tl.load(bags_of + lookup, mask=mask, other=0)
     facts = features + (bag // samples) * FEATURE_FACTS
@@ -384,7 +392,14 @@ def of_long_row(
 
 @triton.jit
 def end_of_key(keys, key, first, last):
-    """The first place from `first` to `last` of a higher key."""
+    """The first place from `first` to `last` of a higher key. Most are near."""
+    step = first - first + 8
+    while first + step < last:
+        if tl.load(keys + first + step) == key:
+            first = first + step
+            step = step * 2
+        else:
+            last = first + step
     while first < last:
         middle = (first + last) // 2
         if tl.load(keys + middle) == key:
@@ -552,14 +567,13 @@ def change(
 
 @triton.jit
 def change_rows(
-    tables, keys, table_of, sources, factors, grad, wrong, partial, sums, count, partial_width,
-    group,
+    tables, keys, table_of, sources, factors, grad, wrong, sums, count, group,
     rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
     correction, root_correction,
-    LANES: tl.constexpr, UNROLL: tl.constexpr, CHUNK: tl.constexpr, VECTORS: tl.constexpr,
-    KIND: tl.constexpr, RULE: tl.constexpr, FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr,
-    DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr,
-    USE: tl.constexpr, ALIGN: tl.constexpr,
+    LANES: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr, RULE: tl.constexpr,
+    FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr, DECAY: tl.constexpr,
+    KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr, USE: tl.constexpr,
+    ALIGN: tl.constexpr,
 ):  # fmt: skip
     """Changes each row once, by the sum of its gradients: rows whose first sorted lookup is one of
     `LANES`, and which have `SHORT` lookups at most."""
@@ -577,14 +591,12 @@ def change_rows(
     mask = columns < tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
     given = (sources, factors, grad)
     total = 0.0 + of_lookups(given, place, mine, columns, mask, FACTORS, ALIGN)
-    next_place = place + 1
-    more = mine & (tl.load(keys + next_place, mask=next_place < count, other=-1) == key)
+    at = place + 1
+    more = mine & (tl.load(keys + at, mask=at < count, other=-1) == key)
     while tl.max(more.to(tl.int32)) != 0:
-        for ahead in tl.static_range(UNROLL):
-            at = next_place + ahead
-            more = mine & (tl.load(keys + at, mask=at < count, other=-1) == key)
-            total = total + of_lookups(given, at, more, columns, mask, FACTORS, ALIGN)
-        next_place = next_place + UNROLL
+        total = total + of_lookups(given, at, more, columns, mask, FACTORS, ALIGN)
+        at = at + 1
+        more = more & (tl.load(keys + at, mask=at < count, other=-1) == key)
     rule = (
         rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
         correction, root_correction,
@@ -598,50 +610,44 @@ def change_rows(
 
 @triton.jit
 def change_long_rows(
-    tables, keys, table_of, sources, factors, grad, wrong, partial, sums, count, partial_width,
-    group,
+    tables, keys, table_of, sources, factors, grad, wrong, sums, count, group,
     rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
-    correction, root_correction,
-    CHUNK: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr, RULE: tl.constexpr,
-    FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr, DECAY: tl.constexpr,
-    KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr, USE: tl.constexpr,
-    ALIGN: tl.constexpr,
+    correction, root_correction, long_rows, long_counts, partial, partial_width,
+    BLOCK: tl.constexpr, CHUNK: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr,
+    RULE: tl.constexpr, FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr,
+    DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr,
+    USE: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
-    """As `change_rows`, a row with more than `SHORT` lookups. A multiple of `SHORT` is among its
-    first ones: its program changes the row."""
-    slot = tl.program_id(0).to(tl.int64) * SHORT
-    key = tl.load(keys + slot)
-    around = slot - tl.arange(0, SHORT)
-    same = tl.load(keys + around, mask=around >= 0, other=-1) == key
-    # Where all are the same, an earlier multiple is the first one, or the row begins here.
-    first = slot + 1 - tl.sum(same.to(tl.int64))
-    begins = tl.load(keys + first - 1, mask=first > 0, other=-1) != key
-    long = tl.load(keys + first + SHORT, mask=first + SHORT < count, other=-1) == key
-    if (begins & long) == 0:
+    """As `change_rows`, rows with more than `SHORT` lookups, whose first lookup is in one of the
+    blocks of `prepare` that are this program's."""
+    if tl.load(wrong) != 0:
         return
-    lane = first + tl.zeros([1], tl.int64)
-    table = tables + tl.load(table_of + lane) * FACTS
-    mine = (tl.load(table + GROUP) == group) & (tl.load(wrong) == 0)
-    if tl.max(mine.to(tl.int32)) == 0:
-        return
-    last = end_of_key(keys, key, first + SHORT + 1, count + first - first)
     columns = tl.arange(0, VECTORS * 64)[None, :]
-    mask = columns < tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
     given = (sources, factors, grad)
-    end = tl.minimum(first + CHUNK, last)
-    total = of_long_row(given, first, end, columns, mask, FACTORS, ALIGN)
-    for chunk in range(first + CHUNK, last, CHUNK):
-        at = (chunk // CHUNK) * partial_width
-        total = total + tl.load(partial + at + columns, mask=mask, other=0.0)
     rule = (
         rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
         correction, root_correction,
     )  # fmt: skip
-    row = key.to(tl.int64) - tl.load(table + FIRST_KEY)
-    change(
-        table, lane, row, mine, total, columns, sums, rule, VECTORS, KIND, RULE, CLIP_VALUE,
-        CLIP_NORM, DECAY, KEEP, BY_CHANCE, NAMED, USE, ALIGN,
-    )  # fmt: skip
+    for block in range(tl.program_id(0), tl.cdiv(count, BLOCK), tl.num_programs(0)):
+        for number in range(tl.load(long_counts + block)):
+            first = tl.load(long_rows + block * (BLOCK // SHORT) + number)
+            key = tl.load(keys + first)
+            lane = first + tl.zeros([1], tl.int64)
+            table = tables + tl.load(table_of + lane) * FACTS
+            mine = tl.load(table + GROUP) == group
+            if tl.max(mine.to(tl.int32)) != 0:
+                last = end_of_key(keys, key, first + SHORT + 1, count + first - first)
+                mask = columns < tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
+                end = tl.minimum(first + CHUNK, last)
+                total = of_long_row(given, first, end, columns, mask, FACTORS, ALIGN)
+                for chunk in range(first + CHUNK, last, CHUNK):
+                    at = (chunk // CHUNK) * partial_width
+                    total = total + tl.load(partial + at + columns, mask=mask, other=0.0)
+                row = key.to(tl.int64) - tl.load(table + FIRST_KEY)
+                change(
+                    table, lane, row, mine, total, columns, sums, rule, VECTORS, KIND, RULE,
+                    CLIP_VALUE, CLIP_NORM, DECAY, KEEP, BY_CHANCE, NAMED, USE, ALIGN,
+                )  # fmt: skip
 
 
 @triton.jit

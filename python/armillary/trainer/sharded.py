@@ -518,6 +518,7 @@ class _Context(Protocol):
 
     collection: ShardedEmbeddingCollection
     batch: Distributed
+    home: torch.device | None
     needs_input_grad: tuple[bool, ...]
 
 
@@ -534,10 +535,11 @@ class _Lookup(torch.autograd.Function):
         batch: Distributed,
     ) -> Tensor:
         ctx.collection, ctx.batch = collection, batch
+        ctx.home = None if weights is None else weights.device
         return collection._run_forward(batch)
 
     @staticmethod
     def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         of_weights = ctx.needs_input_grad[1]
         found = ctx.collection._run_backward(ctx.batch, gradients[0], of_weights=of_weights)
-        return None, found, None, None
+        return None, None if found is None else found.to(ctx.home), None, None

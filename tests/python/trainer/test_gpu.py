@@ -66,8 +66,8 @@ def test_a_run_without_a_gpu(armillary: Armillary) -> None:
 
 
 TYPES = {
-    "i64": "tables features lengths ends order sources indices rows",
-    "i32": "keys bags_of wrong table_of samples bags count width group partial_width",
+    "i64": "tables features lengths ends order sources indices rows long_rows",
+    "i32": "long_counts keys bags_of wrong table_of samples bags count width group partial_width",
     "fp32": "rate decay keep clip_value clip_norm eps mean_kept mean_new square_kept square_new "
     "correction root_correction weights out factors grad partial sums numbers",
 }
@@ -75,7 +75,8 @@ NUMBERS = "samples bags count width group partial_width rate decay keep clip_val
 NUMBERS += "mean_kept mean_new square_kept square_new correction root_correction"
 
 FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "NAMED"]
-SUM = {"CHUNK": 1024, "VECTORS": 2, "FACTORS": 0}
+SUM = {"VECTORS": 2, "FACTORS": 0}
+OF = {"change_rows": {"LANES": 4}, "change_long_rows": {"BLOCK": 512, "CHUNK": 1024}}
 COMPILED: list[tuple[str, dict[str, Any]]] = [
     *(
         (
@@ -94,7 +95,7 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
     ("check_bags", {"BAGS": 32, "LOOKUPS": 32, "WEIGHTED": True}),
     ("find_not_finite", {"BLOCK": 4096}),
     *(("prepare", {"BLOCK": 512, "FACTORS": kind, "POOLED": kind > 0}) for kind in range(3)),
-    ("add_up_chunks", SUM),
+    ("add_up_chunks", {**SUM, "CHUNK": 1024}),
     *(
         (
             name,
@@ -105,7 +106,7 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
                 "USE": use,
                 **{flag: (rule + place) % 2 == 0 for place, flag in enumerate(FLAGS)},
                 "FACTORS": rule % 3,
-                **({"LANES": 4, "UNROLL": 2} if name == "change_rows" else {}),
+                **OF[name],
             },
         )
         # Sums over rows, where tables have some of their columns: without, given, and taken.
