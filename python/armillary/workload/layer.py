@@ -445,6 +445,7 @@ def head(at: Setting) -> Scripts:
         *multiplications(at, matrix),
         KernelStep("loss", "elementwise", 0, scores * (wide + there)),
         *sums,
+        *_metrics(at, scores),
     )
     again = tuple(Start(*step) for step in gather(at, "head.gather_again"))
     waits = tuple(Wait(step.name) for step in again)
@@ -454,3 +455,17 @@ def head(at: Setting) -> Scripts:
     backward = (loss, *again, *_last(at, matrix, reduction, waits), after)
     inputs = (loss, *_inputs(at, matrix), *reduction, after)
     return Scripts(forward, backward, inputs, (*again, *waits, *_weights(at, matrix)))
+
+
+def _metrics(at: Setting, scores: int) -> Script:
+    """Each metric converts the logits to 4 bytes and takes the logarithm of their softmax. Nothing
+    waits for the results, so their time is the same before the backward pass as after it."""
+    wide = at.par.bytes.activation
+    return tuple(
+        step
+        for i in range(at.par.loss_metrics)
+        for step in (
+            KernelStep(f"metric{i}.convert", "elementwise", 0, scores * (wide + 4)),
+            KernelStep(f"metric{i}.loss", "elementwise", 0, scores * 8),
+        )
+    )

@@ -204,6 +204,14 @@ def head_activations(at: Setting) -> int:
     return 2 * at.cut + (8 if at.eager else 4) * at.tokens * vocabulary_rows(at.model, at.par.tp)
 
 
+def metric_logits(at: Setting) -> int:
+    """What metrics of training hold after a backward pass: the logits, the same in 4 bytes, and the
+    logarithms of their softmax."""
+    if not at.par.loss_metrics:
+        return 0
+    return at.tokens * vocabulary_rows(at.model, at.par.tp) * (at.par.bytes.activation + 8)
+
+
 def gathered(par: Parallelism, largest: Weights) -> int:
     """ZeRO 3: bytes of two layers' weights, the one at work and the next."""
     return 2 * largest.total * par.bytes.weight if par.shards == 3 else 0

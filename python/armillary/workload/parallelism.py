@@ -207,6 +207,9 @@ class Software(Numbers):
     separate_bias: bool = False
     """Biases of experts' second matrices are weighted and added expert by expert in 4 bytes, after
     the multiplication, as Megatron-Core's `TEGroupedMLP` does. Off: within the multiplication."""
+    loss_metrics: int = 0
+    """Metrics of training that each compute the loss again from the logits of a micro-batch, in 4
+    bytes, as Composer's cross entropy and perplexity do."""
     early_stop: bool = False
     """Full recomputation ends when all that is needed exists: before a dense layer's last matrix
     and its reduction, as PyTorch's checkpoints do. Megatron's repeat the whole layer."""

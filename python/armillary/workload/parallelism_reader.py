@@ -94,7 +94,7 @@ _RANGES: dict[str, tuple[float, float, str]] = {
 
 _WORDS = {str: ("a text nor a list", "values and commas"), bool: ("on nor off", "true or false")}
 """What is said of other values than these types', and what is allowed."""
-_LEAST = {"mtp": 0}
+_LEAST = {"mtp": 0, "loss_metrics": 0}
 """Least value of counts that may be 0."""
 
 

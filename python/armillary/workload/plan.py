@@ -31,6 +31,7 @@ from .memory import (
     gathered,
     head_activations,
     layer_activations,
+    metric_logits,
     projection_activations,
     states,
     temporary,
@@ -236,6 +237,8 @@ class StagePlan:
         units = {unit.name: unit.weights for chunk in chunks for unit in chunk.units}
         largest = max(units.values(), key=lambda weights: weights.total)
         kept = held(list(passes), [chunk.activations for chunk in chunks])
+        if "head" in units:
+            kept = max(kept, metric_logits(self.at))
         # 8-bit copies of weights: as they are and transposed.
         narrow = 2 * sum(unit.narrow for chunk in chunks for unit in chunk.units)
         extra = gathered(self.at.par, largest) + narrow

@@ -103,6 +103,21 @@ def test_loss(kernels: str, precision: str, forward: int, backward: int, tp: int
     )
 
 
+@pytest.mark.parametrize("tp", [1, 2])
+@pytest.mark.parametrize("metrics", [0, 1, 2])
+def test_metrics_of_training(metrics: int, tp: int) -> None:
+    """A conversion (2 bytes read, 4 written) and a logarithm of the softmax (4 and 4) for each
+    logit and metric, in the forward pass alone."""
+    at = setting(GPT, tp=tp, loss_metrics=metrics)
+    logits = TOKENS * VOCABULARY // tp
+    scripts, plain = head(at), head(setting(GPT, tp=tp))
+    for i in range(metrics):
+        assert moved(scripts.forward, f"metric{i}.convert") == (2 + 4) * logits
+        assert moved(scripts.forward, f"metric{i}.loss") == (4 + 4) * logits
+    assert len(scripts.forward) == len(plain.forward) + 2 * metrics
+    assert (scripts.backward, scripts.weights) == (plain.backward, plain.weights)
+
+
 @pytest.mark.parametrize(
     ("model", "tp", "heads", "width"),
     [

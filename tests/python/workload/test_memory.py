@@ -150,6 +150,19 @@ def test_what_eager_kernels_keep(kernels: str, queries: int, inner: int, logit: 
     assert head_activations(at) == tokens * (4 * h + logit * 131072)
 
 
+@pytest.mark.parametrize(("tp", "recompute"), [(1, "full"), (2, "full"), (1, "none")])
+def test_metrics_hold_logits(tp: int, recompute: str) -> None:
+    """By hand: after the backward pass 2 bytes of logits, 4 of the same converted, 4 of logarithms.
+    Activations count where they are more (without recomputation they are)."""
+    kept = {}
+    for metrics in (0, 2):
+        given = {"tp": tp, "recompute": recompute, "loss_metrics": metrics}
+        kept[metrics] = footprints("llama-3-8b", **given)[-1].activations
+    logits = 8192 * 128256 // tp * (2 + 4 + 4)
+    assert kept[2] == max(kept[0], logits)
+    assert (kept[2] > kept[0]) is (recompute == "full")
+
+
 def held_between(model: Decoder = LLAMA, **options: object) -> int:
     """Temporary buffers of a rank with 3,500 parameters: an embedding, a layer that is dense and
     one of experts, a head."""

@@ -102,6 +102,7 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
         ),
         "early_stop": draw(st.booleans()),
         "merged": draw(st.booleans()),
+        "loss_metrics": draw(st.sampled_from([0, 2])),
         "fp8_recipe": draw(st.sampled_from(["delayed", "tensorwise", "rowwise"])),
         "fp8_param_gather": draw(st.booleans()),
         "precision": draw(st.sampled_from(["bf16", "fp8"])),
