@@ -123,6 +123,12 @@ def read_plan(path: str | os.PathLike[str]) -> ShardingPlan:
     return reader.plan(document.value)
 
 
+def checked(plan: ShardingPlan) -> ShardingPlan:
+    """A plan that was made in memory, held to what a file may say. Raises `InputError` listing
+    every problem."""
+    return _Reader("", {}).plan(json.loads(as_json(plan)))
+
+
 class _Reader:
     """One file and the problems found in it."""
 

@@ -24,14 +24,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..api import simulate
 from ..model.dlrm import EmbeddingTable, parse
 from ..model.files import load_model
 from ..model.sharding_plan import ShardingPlan, TablePlan
-from ..model.sharding_plan_file import write_plan
 from ..platform import Platform
 from ..study import StudyRow, measured, unreferenced
 from ..units import NS_PER_S
@@ -197,10 +194,7 @@ def _recommendation(run: Vision) -> Workload:
     if run.framework == "PyTorch":
         return dlrm(name, sharding="table", bottom="first" if run.gpus > 4 else "shared", **options)
     plan = memory_balanced(parse(load_model(name)).tables, run.gpus)
-    with TemporaryDirectory() as folder:
-        file = Path(folder, "plan.yml")
-        write_plan(plan, file)
-        return dlrm(name, plan=str(file), **options)
+    return dlrm(name, plan=plan, **options)
 
 
 def memory_balanced(tables: Sequence[EmbeddingTable], ranks: int) -> ShardingPlan:

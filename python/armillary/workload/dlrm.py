@@ -45,7 +45,7 @@ from ..model.sharding import (
     require_room,
 )
 from ..model.sharding_plan import ShardingPlan
-from ..model.sharding_plan_file import read_plan
+from ..model.sharding_plan_file import checked, read_plan
 from ..units import counted
 from .dlrm_bench import read_parts
 from .dlrm_cache import cached
@@ -89,11 +89,14 @@ def resolved(model: str | os.PathLike[str] | Model, given: Mapping[str, object])
 
 
 def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement:
-    """Where the tables are: as the plan file says, or sharded here."""
+    """Where the tables are: as the plan says, or sharded here."""
     first = int(chosen.bottom == "first")
     if chosen.plan is not None:
-        plan = read_plan(chosen.plan)
-        problems = misfits(plan, model.tables, chosen.dp, chosen.plan, first)
+        if isinstance(chosen.plan, ShardingPlan):
+            plan, file = checked(chosen.plan), ""
+        else:
+            plan, file = read_plan(chosen.plan), chosen.plan
+        problems = misfits(plan, model.tables, chosen.dp, file, first)
         if problems:
             raise InputError(problems)
         found = cached(placement_of(plan.ordered(model.tables), model.tables), model, chosen, sizes)

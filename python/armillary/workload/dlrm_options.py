@@ -13,6 +13,7 @@ from ..model.dlrm import Dlrm
 from ..model.fields import LARGEST, check_counts
 from ..model.messages import WIDTHS, Messages, Width
 from ..model.sharding import Optimizer, Scheme
+from ..model.sharding_plan import ShardingPlan
 from ..units import counted
 from .options import read
 
@@ -50,9 +51,9 @@ class Options:
     (data)."""
     column_shards: int | None = None
     """Pieces of a table that is split by column. Default: the fewest that give every NPU one."""
-    plan: str | None = None
-    """A sharding plan file, which says where each shard of each table is, instead of sharding and
-    column-shards."""
+    plan: str | ShardingPlan | None = None
+    """A sharding plan, or the file of one, which says where each shard of each table is, instead of
+    sharding and column-shards."""
     npus_per_node: int = 8
     """NPUs of a node, which share the rows of a table with table_row."""
     capacity: int | None = None

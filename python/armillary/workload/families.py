@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
+from ..model.sharding_plan import ShardingPlan
 from .options import groups, meanings, near
 from .workload import Workload
 
@@ -62,11 +63,13 @@ def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
     tp=16, dp=64)`.
 
     The options are those of the model's family (`transformer`, `moe`, `dlrm`, `cnn`).
+    Reports say how to repeat the run, unless a model or a sharding plan was made in memory.
     Raises `InputError` listing every problem.
     """
     found = _known(model, chosen)
     made = builder(found.family)(found, **chosen)
-    return made if isinstance(model, Model) else made.made_of(os.fspath(model), chosen)
+    in_memory = any(isinstance(each, ShardingPlan) for each in chosen.values())
+    return made if isinstance(model, Model) or in_memory else made.made_of(os.fspath(model), chosen)
 
 
 def needed_memory(model: str | os.PathLike[str] | Model, **chosen: object) -> int | None:

@@ -204,11 +204,13 @@ def test_a_planned_step_takes_as_long_as_one_sharded_in_memory(
 def test_the_order_of_tables_in_a_plan_does_not_matter(tmp_path: Path) -> None:
     plan = sharding_plan("dlrm-mlperf", dp=16)
     path = tmp_path / "plan.yml"
-    write_plan(replace(plan, tables=plan.tables[::-1]), path)
-    ours, planned = (
-        arm.workload.build("dlrm-mlperf", dp=16, **some) for some in ({}, {"plan": str(path)})
+    turned = replace(plan, tables=plan.tables[::-1])
+    write_plan(turned, path)
+    ours, planned, made = (
+        arm.workload.build("dlrm-mlperf", dp=16, **some)
+        for some in ({}, {"plan": str(path)}, {"plan": turned})
     )
-    assert planned.summary == ours.summary
+    assert made.summary == planned.summary == ours.summary
 
 
 @pytest.mark.parametrize(
@@ -234,9 +236,20 @@ def test_a_plan_must_fit_its_model(tmp_path: Path, change: dict[str, object], sa
     }
     (tmp_path / "m.yml").write_text(json.dumps(fields))
     planned = replace(TablePlan("a", 50, 4, "row", (0, 1, 2, 3)), **change)  # type: ignore[arg-type]
-    write_plan(ShardingPlan("m", 4, 2, (planned,)), tmp_path / "plan.yml")
-    with pytest.raises(InputError, match=said):
-        arm.workload.build(tmp_path / "m.yml", dp=4, plan=str(tmp_path / "plan.yml"))
+    plan = ShardingPlan("m", 4, 2, (planned,))
+    write_plan(plan, tmp_path / "plan.yml")
+    for given_plan in (str(tmp_path / "plan.yml"), plan):
+        with pytest.raises(InputError, match=said):
+            arm.workload.build(tmp_path / "m.yml", dp=4, plan=given_plan)
+
+
+def test_a_plan_made_in_memory_is_held_to_what_files_may_say() -> None:
+    plan = sharding_plan("dlrm-mlperf", dp=16)
+    first = replace(plan.tables[0], scheme="table", ranks=(0, 99), sizes=None)
+    with pytest.raises(InputError, match="99"):
+        arm.workload.build(
+            "dlrm-mlperf", dp=16, plan=replace(plan, tables=(first, *plan.tables[1:]))
+        )
 
 
 def test_uneven_columns_ask_more_of_some_npus() -> None:
