@@ -120,6 +120,7 @@ ALLOWED: dict[str, set[str]] = {
         "_core",
         "api",
         "calibrate",
+        "documents",
         "errors",
         "model",
         "platform",

@@ -337,16 +337,66 @@ def test_a_file_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ("content", "message"),
     [
         ("{", "is not JSON"),
+        ("", "is not JSON"),
+        (b"\xff\xfe", "byte 0: is not UTF-8 text"),
+        ("[" * 5000, "is nested too deeply"),
+        ('{"training": [NaN]}', "training[0]: is nan"),
         ("[]", "has no measurements"),
+        ("{}", "has no measurements"),
+        ('{"collectives": [], "training": []}', "has no measurements"),
+        ('{"collectives": [3]}', "collectives[0]: is a number (allowed: an object)"),
+        ('{"collectives": {}}', "collectives: is an object (allowed: a list of objects)"),
+        ('{"training": null}', "training: is null"),
         ('{"training": [{"id": "a"}]}', "training[0]: has no 'group'"),
-        ('{"collectives": [3]}', "collectives[0]: is int"),
-        ('{"collectives": {}}', "collectives: is dict"),
+        ({"training": [{**STEP, "id": 3}]}, "training[0].id: is a number (allowed: text)"),
+        ({"training": [{**STEP, "batch": []}]}, "training[0].batch: is a list"),
+        (
+            {"training": [{**STEP, "metric": {"iter_time_s": "1 s"}}]},
+            "training[0].metric.iter_time_s: is text (allowed: a number",
+        ),
+        ({"collectives": [{**SWEEP, "points": [[8, 13.0]]}]}, "points[0]: is a list"),
+        (
+            {"collectives": [{**SWEEP, "points": [{"bytes": -8, "ip_us": 1.0}]}]},
+            "collectives[0].points[0].bytes: is -8",
+        ),
+        (
+            {"collectives": [{**SWEEP, "hardware": {**NODE, "gpus": True}}]},
+            "collectives[0].hardware.gpus: is true or false",
+        ),
+        ({"mlperf": [{**SUBMISSION, "config": "none"}]}, "mlperf[0].config: is text"),
     ],
 )
 def test_wrong_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str | bytes | dict[str, Any],
+    message: str,
 ) -> None:
     path = tmp_path / "rows.json"
-    path.write_text(content)
+    text = json.dumps(content) if isinstance(content, dict) else content
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     assert main([str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing file, a folder, a file larger than 64 MiB, and no rows of the kind asked for."""
+    large, kernels = tmp_path / "large.json", tmp_path / "kernels.json"
+    with large.open("wb") as stream:
+        stream.truncate(64 * 2**20 + 1)
+    kernels.write_text('{"compute": [{"kind": "gemm"}]}')
+    for arguments, message in (
+        ([tmp_path / "none.json"], "No such file"),
+        ([tmp_path], "Is a directory"),
+        ([large], "is larger than 64 MiB"),
+        ([kernels, "--only", "training", "--only", "mlperf"], "has no rows of training or mlperf"),
+    ):
+        assert main(list(map(str, arguments))) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_counts_that_no_run_has_are_not_stated() -> None:
+    """Text, fractions, and numbers that no formula can hold."""
+    for gpus in ("many", 4.5, 0, 10**30):
+        left = steps.training({**STEP, "hardware": {"gpu": "A100", "gpus": gpus}})
+        assert left == machines.Left("gpus is not stated")

@@ -42,6 +42,9 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 2
     kinds = given.only or file.KINDS
+    if not any(getattr(rows, kind) for kind in kinds):
+        sys.stderr.write(f"error: {given.file}: has no rows of {' or '.join(kinds)}\n")
+        return 2
     report: Report = {}
     if "collectives" in kinds and rows.collectives:
         report["collectives"] = _collectives(rows.collectives)

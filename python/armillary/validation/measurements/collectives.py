@@ -17,7 +17,7 @@ from .machines import Left, Machine, of_sweep
 OPERATIONS = {"alltoall": "all_to_all", "sendrecv": SEND}
 """Names of operations that differ from ours."""
 
-_TIMES = ("ip_us", "ip_us_derived", "oop_us", "oop_us_derived")
+_TIMES = ("ip_us", "oop_us")
 """In place where it was measured, else out of place."""
 
 
@@ -109,7 +109,7 @@ def _times(row: Row) -> Iterator[tuple[int, float]]:
     follows from it."""
     for point in row["points"]:
         size = point.get("bytes")
-        if not isinstance(size, int | float) or size < 1:
+        if not size or size < 1:
             continue
         us = next((point[key] for key in _TIMES if point.get(key)), None)
         if us is None:

@@ -1,31 +1,78 @@
 """Files of published measurements.
 
 A file has up to four lists of rows: `collectives`, `training`, `mlperf` and `compute`. Every row
-has an `id` (rows of `compute` may lack it) and a `source`. Here: reading a file and the checks that
-hold for all rows. Not here: what rows mean."""
+has an `id` (rows of `compute` may lack it) and a `source`. Here: reading a file, and the fields
+that rows of a kind have. Not here: what rows mean."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from ...documents import parse_json, read_text
 from ...errors import InputError, Problem
 
 Row = Mapping[str, Any]
 """A measurement as its file has it."""
 
 KINDS = ("collectives", "training", "mlperf", "compute")
-_REQUIRED: Mapping[str, tuple[str, ...]] = {
-    "collectives": ("id", "op", "hardware", "points"),
-    "training": ("id", "group", "model", "hardware", "metric"),
-    "mlperf": ("id", "benchmark", "accelerator"),
-    "compute": ("kind",),
-}
+_ALLOWED = f"JSON: an object with lists {', '.join(KINDS)}, one of them with rows"
 _MOST = 20
 """Problems of a file that are listed."""
+
+_Kinds = tuple[type, ...]
+_TEXT: _Kinds = (str,)
+_OBJECT: _Kinds = (dict,)
+_NUMBER: _Kinds = (int, float)
+_WORDS: Mapping[type, str] = {
+    str: "text",
+    dict: "an object",
+    list: "a list",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+_REQUIRED: Mapping[str, Mapping[str, _Kinds]] = {
+    "collectives": {"id": _TEXT, "op": _TEXT, "hardware": _OBJECT, "points": (list,)},
+    "training": {
+        "id": _TEXT,
+        "group": _TEXT,
+        "model": _OBJECT,
+        "hardware": _OBJECT,
+        "parallel": _OBJECT,
+        "batch": _OBJECT,
+        "metric": _OBJECT,
+    },
+    "mlperf": {"id": _TEXT, "benchmark": _TEXT, "accelerator": _TEXT},
+    "compute": {"kind": _TEXT},
+}
+_OPTIONAL: Mapping[str, Mapping[str, _Kinds]] = {
+    "collectives": {"software": _OBJECT, "source": (dict, str)},
+    "training": {"source": (dict, str)},
+    "mlperf": {"config": _OBJECT, "tracked_stats_median": _OBJECT, "source": (dict, str)},
+    "compute": {},
+}
+"""Fields that a row may lack, or have as null."""
+_NUMBERS: Mapping[str, tuple[str, ...]] = {
+    "hardware": ("gpus", "nodes", "gpus_per_node", "nics_per_node", "nic_Gbps"),
+    "metric": (
+        "iter_time_s",
+        "iter_time_s_derived",
+        "step_time_s",
+        "tokens_per_s",
+        "tokens_per_s_per_gpu",
+        "aggregate_pflops_digitised",
+        "gpu_memory_GB",
+        "real_alloc_gib",
+    ),
+    "tracked_stats_median": ("train_step_time", "train_step_timing", "throughput"),
+    "points": ("bytes", "ip_us", "oop_us", "ip_algbw", "oop_algbw", "ip_busbw", "oop_busbw"),
+}
+"""Numbers in objects, or in lists of objects, that are positive where they are given (0: not
+measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +86,14 @@ class Measurements:
 
 
 def read(path: str) -> Measurements:
-    """The rows of a file. Raises `InputError` if it can't be read, or a row lacks what all rows of
-    its kind have."""
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError([Problem(path, "", error.strerror or str(error))]) from None
-    except ValueError as error:
-        raise InputError([Problem(path, "", f"is not JSON: {error}")]) from None
-    if not isinstance(found, dict) or not any(kind in found for kind in KINDS):
-        allowed = f"an object with one of {', '.join(KINDS)}"
-        raise InputError([Problem(path, "", "has no measurements", allowed)])
+    """The rows of a file. Raises `InputError` if it can't be read or has no rows, or if a field of
+    a row is missing or not what rows of its kind have there."""
+    found = parse_json(read_text(path, _ALLOWED), path, _ALLOWED)
+    if not isinstance(found, dict):
+        raise InputError([Problem(path, "", "has no measurements", _ALLOWED)])
     problems = [each for kind in KINDS for each in _problems(path, kind, found.get(kind, []))]
+    if not problems and not any(found.get(kind) for kind in KINDS):
+        problems = [Problem(path, "", "has no measurements", _ALLOWED)]
     if problems:
         raise InputError(problems[:_MOST])
     return Measurements(**{kind: tuple(found.get(kind, ())) for kind in KINDS})
@@ -58,26 +101,48 @@ def read(path: str) -> Measurements:
 
 def _problems(path: str, kind: str, rows: object) -> Iterator[Problem]:
     if not isinstance(rows, list):
-        yield Problem(path, kind, f"is {type(rows).__name__}", "a list of objects")
+        yield Problem(path, kind, f"is {_WORDS[type(rows)]}", "a list of objects")
         return
     for index, row in enumerate(rows):
         place = f"{kind}[{index}]"
         if not isinstance(row, dict):
-            yield Problem(path, place, f"is {type(row).__name__}", "an object")
+            yield Problem(path, place, f"is {_WORDS[type(row)]}", "an object")
             continue
-        for key in _REQUIRED[kind]:
+        for key, kinds in _REQUIRED[kind].items():
             if key not in row:
                 yield Problem(path, place, f"has no {key!r}", ", ".join(_REQUIRED[kind]))
-        for key in ("hardware", "model", "metric"):
-            if key in _REQUIRED[kind] and not isinstance(row.get(key, {}), dict):
-                yield Problem(path, f"{place}.{key}", "is not an object", "an object")
-        if kind == "collectives":
-            yield from _points(path, place, row.get("points", []))
+            else:
+                yield from _field(path, f"{place}.{key}", key, row[key], kinds)
+        for key, kinds in _OPTIONAL[kind].items():
+            if row.get(key) is not None:
+                yield from _field(path, f"{place}.{key}", key, row[key], kinds)
 
 
-def _points(path: str, place: str, points: object) -> Iterator[Problem]:
-    if not isinstance(points, list) or not all(isinstance(each, dict) for each in points):
-        yield Problem(path, f"{place}.points", "is not a list of objects", "objects with `bytes`")
+def _field(path: str, place: str, key: str, value: object, kinds: _Kinds) -> Iterator[Problem]:
+    """What is wrong with a field, and with the numbers in it."""
+    if type(value) not in kinds:
+        allowed = " or ".join(_WORDS[kind] for kind in kinds)
+        yield Problem(path, place, f"is {_WORDS[type(value)]}", allowed)
+        return
+    if not isinstance(value, list):
+        yield from _numbers(path, place, key, value)
+        return
+    for index, each in enumerate(value):
+        if isinstance(each, dict):
+            yield from _numbers(path, f"{place}[{index}]", key, each)
+        else:
+            yield Problem(path, f"{place}[{index}]", f"is {_WORDS[type(each)]}", "an object")
+
+
+def _numbers(path: str, place: str, key: str, value: object) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        return
+    for name in _NUMBERS.get(key, ()):
+        number = value.get(name)
+        if number is None or (type(number) in _NUMBER and number >= 0):
+            continue
+        said = f"is {number}" if type(number) in _NUMBER else f"is {_WORDS[type(number)]}"
+        yield Problem(path, f"{place}.{name}", said, "a number that is not negative, or null")
 
 
 def source(row: Row) -> str:

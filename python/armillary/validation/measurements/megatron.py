@@ -40,7 +40,9 @@ def _table_1(row: Row) -> Run:
         raise Missing(f"the micro-batch of {model.get('name')} is not stated")
     micro, chunks = _TABLE_1[size]
     hidden = count(model, "hidden")
-    heads = {**_HEADS, **_HEADS_LARGE}[hidden]
+    heads = {**_HEADS, **_HEADS_LARGE}.get(hidden)
+    if heads is None:
+        raise Missing(f"the heads of a model of width {hidden} are not known")
     sizes = (count(model, "layers"), hidden, heads, count(model, "seq"), count(model, "vocab"))
     return Run(
         gpt(*sizes),

@@ -47,7 +47,7 @@ def _internevo(row: Row) -> Run:
     parallel, batch = row["parallel"], row["batch"]
     tp, micro = count(parallel, "tp"), count(batch, "micro_bsz")
     extra: dict[str, str] = {}
-    group = int(parallel.get("zero1") or 0)
+    group = count(parallel, "zero1", 0)
     if 0 < group < gpus // tp:
         extra["zero_group"] = str(group)
     if "activation_ckpt" in parallel:
@@ -139,9 +139,9 @@ def _nanotron(row: Row) -> Run:
         tp=count(parallel, "tp"),
         pp=count(parallel, "pp"),
         dp=count(parallel, "dp"),
-        zero=int(parallel.get("zero") or 0),
+        zero=count(parallel, "zero", 0),
         extra={"sp": "1"},
-        gib=row["metric"].get("gpu_memory_GB"),
+        gib=row["metric"].get("gpu_memory_GB") or None,
     )
 
 
@@ -213,7 +213,7 @@ def _simumax(row: Row) -> Run:
         ep=count(parallel, "ep", 1),
         dp=dp,
         extra={"sp": "1"},
-        gib=row["metric"].get("real_alloc_gib"),
+        gib=row["metric"].get("real_alloc_gib") or None,
     )
 
 

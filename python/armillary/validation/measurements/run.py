@@ -43,12 +43,16 @@ class Run:
     gib: float | None = None
 
 
+_MOST = 10**12
+"""The largest count that a run of ours can have; larger ones count as not stated."""
+
+
 def count(values: Mapping[str, Any], key: str, default: int | None = None) -> int:
     """A count of a row, which may be text; words such as `n/a` count as missing."""
     value = values.get(key)
     if isinstance(value, str) and re.fullmatch(r"\d+", value.strip()):
         value = int(value)
-    if isinstance(value, int | float) and value == int(value) and value > 0:
+    if isinstance(value, int | float) and value == int(value) and 0 < value <= _MOST:
         return int(value)
     if default is None:
         raise Missing(f"{key.replace('_', ' ')} is not stated")
