@@ -10,12 +10,11 @@ that the other sources give."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 
 from ..study import StudyRow, limit
-from ..uncertainty import LEVEL, Residual, of
-from . import floor
+from ..uncertainty import Residual, of
+from . import coverage, floor
 from .sweeps import BANDS, SEND, percent, sweeps
 
 REDUCED = (25.0, 20.0, 8.0)
@@ -114,27 +113,10 @@ def _row(setup: str, chosen: Sequence[Residual], most: float | None) -> Iterator
 
 
 def _coverages() -> Iterator[StudyRow]:
-    table = of("collectives")
-    by: tuple[tuple[str, Callable[[Residual], str]], ...] = (
-        ("all", lambda _: "all"),
-        ("", lambda each: each.labels["operation"]),
-        ("", lambda each: each.labels["GPU"]),
-        ("", lambda each: each.labels["size"]),
-        ("", lambda each: f"{each.labels['network']}"),
+    keys: tuple[Callable[[Residual], str], ...] = (
+        lambda each: each.labels["operation"],
+        lambda each: each.labels["GPU"],
+        lambda each: each.labels["size"],
+        lambda each: each.labels["network"],
     )
-    widths: list[float] = [each.width for _, each in table.left_out() if math.isfinite(each.high)]
-    middle = math.exp(sorted(widths)[len(widths) // 2] / 2) if widths else math.nan
-    for _, key in by:
-        for each in table.coverage(key):
-            small = "; few measurements" if each.measurements < _SURE else ""
-            why = f"{each.sources} sources{small}"
-            if each.name == "all":
-                why += f"; half of the intervals within a factor of {middle:.2f}"
-            yield StudyRow(
-                f"within {100 * LEVEL:.0f} % intervals: {each.name} ({each.measurements})",
-                "analytical",
-                limit(None, "="),
-                100 * each.part,
-                "%",
-                why,
-            )
+    return coverage.rows(of("collectives"), "", keys, _SURE)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -21,10 +21,10 @@ from ..api import simulate
 from ..errors import InputError
 from ..platform import Platform
 from ..study import Study, StudyRow, analytical, limit
-from ..uncertainty import of
+from ..uncertainty import Residual, of
 from ..units import NS_PER_S
 from ..workload import build
-from . import nanotron, peak_memory, vision
+from . import coverage, nanotron, peak_memory, vision
 from .measurements import machines
 from .scatter import scatter
 from .training import FRAMEWORKS, Training, trainings
@@ -89,6 +89,17 @@ PRESETS = {
 NETWORKS = {"vtrain_multi": "12.5 GB/s", "internevo": "6.25 GB/s"}
 """What a GPU has between nodes where a source says other than the preset: 800 and 400 Gb/s a
 node."""
+
+FORMATS = {"bf16": "16 bits", "fp8": "8 bits", "nvfp4": "4 bits"}
+INTERVALS: tuple[Callable[[Residual], str], ...] = (
+    lambda each: each.labels["gpu"],
+    lambda each: FORMATS[each.labels["format"]],
+    lambda each: "models with experts" if each.labels["family"] == "experts" else "dense models",
+    lambda each: each.labels["scale"],
+)
+"""Groups of left-out runs whose intervals are counted."""
+_SURE = 30
+"""Fewest runs of a group whose coverage says much."""
 
 OFF = 2.0
 """Runs off by this factor: nanotron's hosts were in the other state than we say (`nanotron.py`)."""
@@ -271,7 +282,7 @@ def _kind(run: Training) -> str:
 
 def _left_out(backend: str) -> Iterator[StudyRow]:
     """Errors for sources that a fit has not seen (`left_out_steps.py`): all, by source and by
-    GPU."""
+    GPU; then how many lie in the intervals of steps."""
     if backend != "analytical":
         return
     groups: dict[str, list[float]] = {}
@@ -285,6 +296,7 @@ def _left_out(backend: str) -> Iterator[StudyRow]:
         for what, log in (("median error", statistics.median(logs)), ("90th percentile", ninth)):
             label = f"{name} ({len(logs)}): {what}"
             yield StudyRow(label, backend, limit(None, "<"), percent(log), "%", why)
+    yield from coverage.rows(of("steps"), " of steps", INTERVALS, _SURE)
 
 
 def _unblocked(found: Sequence[TimePrediction], backend: str) -> list[TimePrediction]:
