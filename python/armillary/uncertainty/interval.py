@@ -16,9 +16,10 @@ A source counts by the square root of its measurements, because those of one mac
 amounts. Few sources make the tails smaller, hence the interval wider, as conformal prediction does
 for finite samples. `stretch` is found by leaving out one source after another, so that `level` of
 the left-out measurements lie within (`calibrated`): of all, and, by the factors, of each value of
-each label as far as sources allow. A factor is what its group needs to the power `1 - 1/n^2` with
-`n` sources, and a group of a single source has none. Factors of several labels are found in turns,
-as in iterative proportional fitting.
+each label as far as sources allow. What n measurements need is the conformal quantile, the
+`ceil(level (n + 1))`-th smallest of their stretches. A factor is what its group needs to the power
+`1 - 1/n^2` with `n` sources, and a group of a single source has none. Factors of several labels are
+found in turns, as in iterative proportional fitting.
 
 A label whose value no residual has (a number format, a network without measurements) is an
 extrapolation. It is named, and each one widens the logarithm of the interval by `FURTHER`.
@@ -271,9 +272,10 @@ def _needs(left: Residual, interval: Interval) -> Iterator[_Need]:
 def _common(
     needs: Sequence[_Need], factors: Mapping[str, Mapping[str, float]], level: float
 ) -> float:
-    """The smallest stretch with `level` of these measurements within."""
+    """The smallest stretch with `level` of one more measurement than these within: the quantile of
+    conformal prediction, which holds a new measurement with probability `level`."""
     ordered = sorted(each.stretch / _factor(factors, each.labels) for each in needs)
-    return ordered[min(math.ceil(level * len(ordered)), len(ordered)) - 1]
+    return ordered[min(math.ceil(level * (len(ordered) + 1)), len(ordered)) - 1]
 
 
 def _factor(factors: Mapping[str, Mapping[str, float]], labels: Mapping[str, str]) -> float:

@@ -106,6 +106,21 @@ def test_calibrated_intervals_hold_the_level_of_new_sources(seed: int) -> None:
     assert within == pytest.approx(0.8, abs=0.1)
 
 
+@pytest.mark.parametrize(("sources", "within"), [(9, 8), (10, 9), (14, 12), (35, 29)])
+def test_calibration_takes_the_conformal_quantile(sources: int, within: int) -> None:
+    """Of n measurements, `ceil(0.8 (n + 1))` lie within, so that one more does so in 80 % of all
+    cases."""
+    labels = {"operation": "all_reduce"}
+    drawn_ = random.Random(9)
+    found = [
+        Residual(f"run{at}", f"source{at}", labels, (drawn_.gauss(0, 0.3),))
+        for at in range(sources)
+    ]
+    known = calibrated(found, {})
+    nearly = replace(known, stretch=known.stretch * (1 + 1e-9))
+    assert [each.within for each in nearly.coverage()] == [within]
+
+
 def test_each_group_gets_intervals_of_its_own_width() -> None:
     """Residuals that differ in scatter, and labels that the weights take for equal."""
     sharp = drawn(11, 40, between=0.05, within=0.02, labels={"gpu": "H100"})
