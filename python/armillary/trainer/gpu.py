@@ -48,15 +48,17 @@ _LOOKUPS = 1024
 """Elements of rows that one program looks up at a time."""
 _TILE = 512
 """Elements of rows that one program changes at a time."""
-_PROGRAMS = 2048
+_PROGRAMS = 4096
 """Most programs that share out the rows with many lookups."""
 _CHECKED = 1024
 """Lookups that one program checks at a time."""
-_SORTED = 512
-"""Sorted lookups that one program prepares."""
+_SORTED = 256
+"""Sorted lookups of a block, which one program prepares."""
 _FILL = 4096
 """Initial weights that one program draws."""
 _KINDS = {"float32": 0, "float16": 1, "bfloat16": 2, "int8": 3}
+_LONG = _SORTED // int(kernels.SHORT) if kernels is not None else 0
+"""Most rows with many lookups that begin in a block."""
 _RULES: dict[type[Optimizer], int] = {Sgd: 0, AdaGrad: 1, RowWiseAdaGrad: 2, Adam: 3, Lamb: 4}
 _WORD = 2**64 - 1
 _EXACT: dict[str, Any] = {"enable_fp_fusion": False}
@@ -102,10 +104,10 @@ class Sorted(NamedTuple):
     """Where the gradient of each lookup starts, int64."""
     factors: Tensor | None
     """What it is multiplied with."""
-    long_rows: Tensor
-    """Where rows with more than `SHORT` lookups begin, int64 [blocks, rows]."""
-    long_counts: Tensor
-    """The number of them, int32 [blocks]."""
+    rows: tuple[Tensor, Tensor]
+    """Where rows begin in each block, int32 [blocks, rows], and how many do, int32 [blocks]."""
+    long_rows: tuple[Tensor, Tensor]
+    """Likewise rows with more than `SHORT` lookups, which `rows` leaves out."""
 
 
 class GpuEmbeddingCollection(EmbeddingCollection):
@@ -136,9 +138,9 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         device = torch.device(device)
         _require(device)
         self._room = device
-        self._index: int | None = None
+        self._number: int | None = None
         if device.type == "cuda":
-            self._index = torch.cuda.current_device() if device.index is None else device.index
+            self._number = torch.cuda.current_device() if device.index is None else device.index
         super().__init__(
             tables, features, optimizer, seed=seed, refuse_not_finite=refuse_not_finite
         )
@@ -264,8 +266,8 @@ class GpuEmbeddingCollection(EmbeddingCollection):
 
     def _launch(self, kernel: Any, grid: tuple[int, ...], *given: Any, **options: Any) -> None:  # noqa: ANN401
         """Runs a kernel on the collection's GPU."""
-        elsewhere = self._index is not None and self._index != torch.cuda.current_device()
-        with torch.cuda.device(self._index) if elsewhere else nullcontext():
+        elsewhere = self._number is not None and self._number != torch.cuda.current_device()
+        with torch.cuda.device(self._number) if elsewhere else nullcontext():
             kernel[grid](*given, **options, **_EXACT)
 
     # A batch.
@@ -468,9 +470,9 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         sources = torch.empty(count, dtype=torch.int64, device=self.device)
         tables = torch.empty(count, dtype=torch.int32, device=self.device)
         blocks = -(-count // _SORTED)
-        most = _SORTED // int(kernels.SHORT)
-        long_rows = torch.empty(blocks, most, dtype=torch.int64, device=self.device)
-        long_counts = torch.empty(blocks, dtype=torch.int32, device=self.device)
+        whole = torch.empty(blocks, _SORTED + _LONG + 2, dtype=torch.int32, device=self.device)
+        parts = torch.split(whole.view(-1), [blocks * each for each in (_SORTED, _LONG, 1, 1)])
+        rows, long_rows = (parts[0], parts[2]), (parts[1], parts[3])
         kind = self._factors(found)
         factors = (
             None if kind == int(kernels.NO_FACTORS) else torch.empty(count, device=self.device)
@@ -478,10 +480,10 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         self._launch(
             kernels.prepare, (blocks,),
             self._feature_facts, found.lengths, found.weights, keys, order, found.bags, sources,
-            tables, factors, long_rows, long_counts, samples, count, self._width,
+            tables, factors, *rows, *long_rows, samples, count, self._width,
             BLOCK=_SORTED, FACTORS=kind, POOLED=not self._unpooled,
         )  # fmt: skip
-        found.by_row = Sorted(keys, tables, sources, factors, long_rows, long_counts)
+        found.by_row = Sorted(keys, tables, sources, factors, rows, long_rows)
         return found.by_row
 
     def _change(
@@ -493,14 +495,14 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         sums: Tensor | None,
     ) -> None:
         """Changes the rows of a batch with `sums`, or takes these (`kernels.TAKE_RULE`)."""
-        keys, tables, sources, factors, long_rows, long_counts = self._by_row(samples, found)
+        keys, tables, sources, factors, rows, long_rows = self._by_row(samples, found)
         facts, chunk, count = self._facts, self._chunk, len(keys)
         if any(group.by_chance for group in self._groups):
             facts = facts.clone()
             facts[:, int(kernels.CHANCE)] = self._put([_signed(key) for key in self._chances()])
         wrong = self._not_finite.on_gpu
         given = facts, keys, tables, sources, factors, grad, wrong
-        slots = -(-count // chunk) if count > chunk else 0
+        slots, blocks = -(-count // chunk) if count > chunk else 0, len(rows[1])
         width = max(group.width for group in self._groups)
         partial = torch.empty(slots, width, device=self.device)
         taking = use in (int(kernels.TAKE_CLIP), int(kernels.TAKE_RULE))
@@ -518,7 +520,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
                 "BY_CHANCE": group.by_chance,
                 "NAMED": bool(self._names),
             }
-            rows = (*given, given[-1] if sums is None else sums, count, number, *numbers)
+            every = (*given, given[-1] if sums is None else sums, count, number, *numbers)
             with self._aside():
                 if slots:
                     self._launch(
@@ -528,14 +530,15 @@ class GpuEmbeddingCollection(EmbeddingCollection):
                     )  # fmt: skip
                 if count > int(kernels.SHORT):
                     self._launch(
-                        kernels.change_long_rows, (min(len(long_counts), _PROGRAMS),),
-                        *rows, long_rows, long_counts, partial, width,
+                        kernels.change_long_rows, (min(blocks, _PROGRAMS),),
+                        *every, *long_rows, partial, width,
                         BLOCK=_SORTED, CHUNK=chunk, num_warps=_warps(columns), **shape, **choices,
                     )  # fmt: skip
             lanes = max(_TILE // columns, 1)
             self._launch(
-                kernels.change_rows, (-(-count // lanes),),
-                *rows, LANES=lanes, num_warps=_warps(lanes * columns), **shape, **choices,
+                kernels.change_rows, (blocks,),
+                *every, *rows,
+                BLOCK=_SORTED, LANES=lanes, num_warps=_warps(lanes * columns), **shape, **choices,
             )  # fmt: skip
         self._join()
 

@@ -75,7 +75,7 @@ bag, where a feature is a mean."""
 
 UNROLL_LONG = tl.constexpr(16)
 """Gradients that are asked for at a time, for one row."""
-SHORT = tl.constexpr(8)
+SHORT = tl.constexpr(32)
 """Most lookups of a row that is changed next to others. Longer ones are changed one by one."""
 LARGEST = tl.constexpr(3.4028234663852886e38)
 """The largest float32."""
@@ -329,21 +329,27 @@ def find_not_finite(numbers, count, wrong, BLOCK: tl.constexpr):
 
 @triton.jit
 def prepare(
-    features, lengths, weights, keys, order, bags_of, sources, table_of, factors, long_rows,
-    long_counts, samples, count, width,
+    features, lengths, weights, keys, order, bags_of, sources, table_of, factors, rows,
+    row_counts, long_rows, long_counts, samples, count, width,
     BLOCK: tl.constexpr, FACTORS: tl.constexpr, POOLED: tl.constexpr,
 ):  # fmt: skip
     """Where the gradients of sorted lookups begin, their tables, and what their gradients are
-    multiplied with. Lists the rows with more than `SHORT` lookups."""
+    multiplied with. Lists where rows begin in each block, and those with more than `SHORT`
+    lookups."""
     block = tl.program_id(0).to(tl.int64)
-    at = block * BLOCK + tl.arange(0, BLOCK)
+    places = tl.arange(0, BLOCK)
+    at = block * BLOCK + places
     mask = at < count
     key = tl.load(keys + at, mask=mask, other=-1)
-    long = tl.load(keys + at - 1, mask=mask & (at > 0), other=-1) != key
+    first = mask & (tl.load(keys + at - 1, mask=mask & (at > 0), other=-1) != key)
     after = tl.load(keys + at + SHORT, mask=at + SHORT < count, other=-1)
-    long = (long & mask & (after == key)).to(tl.int32)
-    place = block * (BLOCK // SHORT) + tl.cumsum(long, axis=0) - 1
-    tl.store(long_rows + place, at, mask=long != 0)
+    long = (first & (after == key)).to(tl.int32)
+    short = first.to(tl.int32) - long
+    begin = block * BLOCK - 1
+    tl.store(rows + begin + tl.cumsum(short, axis=0), places, mask=short != 0)
+    tl.store(row_counts + block, tl.sum(short, axis=0))
+    begin = block * (BLOCK // SHORT) - 1
+    tl.store(long_rows + begin + tl.cumsum(long, axis=0), places, mask=long != 0)
     tl.store(long_counts + block, tl.sum(long, axis=0))
     lookup = tl.load(order + at, mask=mask, other=0)
     bag = tl.load(bags_of + lookup, mask=mask, other=0)
@@ -357,9 +363,9 @@ def prepare(
     if FACTORS == WEIGHTS:
         tl.store(factors + at, tl.load(weights + lookup, mask=mask), mask=mask)
     elif FACTORS == MEANS:
-        rows = tl.load(lengths + bag)
         divided = mask & (tl.load(facts + FEATURE_MEAN) != 0)
-        factor = tl.div_rn(1.0, tl.where(divided, rows, 1).to(tl.float32))
+        lookups = tl.where(divided, tl.load(lengths + bag), 1)
+        factor = tl.div_rn(1.0, lookups.to(tl.float32))
         tl.store(factors + at, factor, mask=mask)
 
 
@@ -569,43 +575,44 @@ def change(
 def change_rows(
     tables, keys, table_of, sources, factors, grad, wrong, sums, count, group,
     rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
-    correction, root_correction,
-    LANES: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr, RULE: tl.constexpr,
-    FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr, DECAY: tl.constexpr,
-    KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr, USE: tl.constexpr,
-    ALIGN: tl.constexpr,
+    correction, root_correction, rows, row_counts,
+    BLOCK: tl.constexpr, LANES: tl.constexpr, VECTORS: tl.constexpr, KIND: tl.constexpr,
+    RULE: tl.constexpr, FACTORS: tl.constexpr, CLIP_VALUE: tl.constexpr, CLIP_NORM: tl.constexpr,
+    DECAY: tl.constexpr, KEEP: tl.constexpr, BY_CHANCE: tl.constexpr, NAMED: tl.constexpr,
+    USE: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
-    """Changes each row once, by the sum of its gradients: rows whose first sorted lookup is one of
-    `LANES`, and which have `SHORT` lookups at most."""
-    place = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
-    there = place < count
-    key = tl.load(keys + place, mask=there, other=-1).to(tl.int64)
-    before = tl.load(keys + place - 1, mask=there & (place > 0), other=-1)
-    after = tl.load(keys + place + SHORT, mask=place + SHORT < count, other=-1)
-    mine = there & (before != key) & (after != key)
-    table = tables + tl.load(table_of + place, mask=there, other=0) * FACTS
-    mine = mine & (tl.load(table + GROUP) == group) & (tl.load(wrong) == 0)
-    if tl.max(mine.to(tl.int32)) == 0:
+    """Changes each row once, by the sum of its gradients: those with at most `SHORT` lookups that
+    begin in a block of `prepare`, `LANES` at a time."""
+    if tl.load(wrong) != 0:
         return
+    block = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, VECTORS * 64)[None, :]
-    mask = columns < tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
     given = (sources, factors, grad)
-    total = 0.0 + of_lookups(given, place, mine, columns, mask, FACTORS, ALIGN)
-    at = place + 1
-    more = mine & (tl.load(keys + at, mask=at < count, other=-1) == key)
-    while tl.max(more.to(tl.int32)) != 0:
-        total = total + of_lookups(given, at, more, columns, mask, FACTORS, ALIGN)
-        at = at + 1
-        more = more & (tl.load(keys + at, mask=at < count, other=-1) == key)
     rule = (
         rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
         correction, root_correction,
     )  # fmt: skip
-    row = tl.where(mine, key - tl.load(table + FIRST_KEY), 0)
-    change(
-        table, place, row, mine, total, columns, sums, rule, VECTORS, KIND, RULE, CLIP_VALUE,
-        CLIP_NORM, DECAY, KEEP, BY_CHANCE, NAMED, USE, ALIGN,
-    )  # fmt: skip
+    found = tl.load(row_counts + block)
+    for number in range(0, found, LANES):
+        lanes = number + tl.arange(0, LANES)
+        there = lanes < found
+        place = block * BLOCK + tl.load(rows + block * BLOCK + lanes, mask=there, other=0)
+        key = tl.load(keys + place, mask=there, other=-1).to(tl.int64)
+        table = tables + tl.load(table_of + place, mask=there, other=0) * FACTS
+        mine = there & (tl.load(table + GROUP) == group)
+        mask = columns < tl.multiple_of(tl.load(table + DIM), ALIGN)[:, None]
+        total = 0.0 + of_lookups(given, place, mine, columns, mask, FACTORS, ALIGN)
+        at = place + 1
+        more = mine & (tl.load(keys + at, mask=at < count, other=-1) == key)
+        while tl.max(more.to(tl.int32)) != 0:
+            total = total + of_lookups(given, at, more, columns, mask, FACTORS, ALIGN)
+            at = at + 1
+            more = more & (tl.load(keys + at, mask=at < count, other=-1) == key)
+        row = tl.where(mine, key - tl.load(table + FIRST_KEY), 0)
+        change(
+            table, place, row, mine, total, columns, sums, rule, VECTORS, KIND, RULE, CLIP_VALUE,
+            CLIP_NORM, DECAY, KEEP, BY_CHANCE, NAMED, USE, ALIGN,
+        )  # fmt: skip
 
 
 @triton.jit
@@ -628,9 +635,11 @@ def change_long_rows(
         rate, decay, keep, clip_value, clip_norm, eps, mean_kept, mean_new, square_kept, square_new,
         correction, root_correction,
     )  # fmt: skip
-    for block in range(tl.program_id(0), tl.cdiv(count, BLOCK), tl.num_programs(0)):
+    program = tl.program_id(0).to(tl.int64)
+    for block in range(program, tl.cdiv(count, BLOCK), tl.num_programs(0)):
         for number in range(tl.load(long_counts + block)):
-            first = tl.load(long_rows + block * (BLOCK // SHORT) + number)
+            first = tl.load(long_rows + block * (BLOCK // SHORT) + number).to(tl.int64)
+            first = block * BLOCK + first
             key = tl.load(keys + first)
             lane = first + tl.zeros([1], tl.int64)
             table = tables + tl.load(table_of + lane) * FACTS

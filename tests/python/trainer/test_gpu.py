@@ -66,8 +66,9 @@ def test_a_run_without_a_gpu(armillary: Armillary) -> None:
 
 
 TYPES = {
-    "i64": "tables features lengths ends order sources indices rows long_rows",
-    "i32": "long_counts keys bags_of wrong table_of samples bags count width group partial_width",
+    "i64": "tables features lengths ends order sources indices",
+    "i32": "rows row_counts long_rows long_counts keys bags_of wrong table_of samples bags count "
+    "width group partial_width",
     "fp32": "rate decay keep clip_value clip_norm eps mean_kept mean_new square_kept square_new "
     "correction root_correction weights out factors grad partial sums numbers",
 }
@@ -76,7 +77,7 @@ NUMBERS += "mean_kept mean_new square_kept square_new correction root_correction
 
 FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "NAMED"]
 SUM = {"VECTORS": 2, "FACTORS": 0}
-OF = {"change_rows": {"LANES": 4}, "change_long_rows": {"BLOCK": 512, "CHUNK": 1024}}
+OF = {"change_rows": {"BLOCK": 256, "LANES": 4}, "change_long_rows": {"BLOCK": 256, "CHUNK": 1024}}
 COMPILED: list[tuple[str, dict[str, Any]]] = [
     *(
         (
