@@ -80,16 +80,20 @@ def fbgemm(shape: Shape) -> Forward:
 def drawn(shape: Shape, zipf: bool, count: int) -> list[torch.Tensor]:
     """Indices of `count` batches, table by table; Zipf's law with exponent 1.05, or uniform."""
     random = torch.Generator("cuda").manual_seed(1)
-    each = shape.samples * shape.pooling
-    options = {"generator": random, "device": "cuda"}
+    each, device = shape.samples * shape.pooling, "cuda"
     if not zipf:
         size = (shape.tables * each,)
-        return [torch.randint(0, shape.rows, size, **options) for _ in range(count)]
-    law = torch.arange(1, shape.rows + 1, device="cuda", dtype=torch.float64).pow(-1.05).cumsum(0)
-    places = [torch.randperm(shape.rows, **options) for _ in range(shape.tables)]
+        return [
+            torch.randint(0, shape.rows, size, generator=random, device=device)
+            for _ in range(count)
+        ]
+    law = torch.arange(1, shape.rows + 1, device=device, dtype=torch.float64).pow(-1.05).cumsum(0)
+    places = [
+        torch.randperm(shape.rows, generator=random, device=device) for _ in range(shape.tables)
+    ]
 
     def one(place: torch.Tensor) -> torch.Tensor:
-        at = torch.rand(each, dtype=torch.float64, **options) * law[-1]
+        at = torch.rand(each, dtype=torch.float64, generator=random, device=device) * law[-1]
         return place[torch.searchsorted(law, at).clamp_(max=shape.rows - 1)]
 
     return [torch.cat([one(place) for place in places]) for _ in range(count)]

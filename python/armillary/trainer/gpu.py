@@ -16,7 +16,7 @@ import math
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from torch import Tensor
 from .. import _core
 from ..errors import InputError, Problem
 from .embedding import TYPES, BatchParts, EmbeddingCollection
+from .gpu_lookups import Flag, Lookups, Sorted, versions
 from .optimizers import AdaGrad, Adam, Lamb, Optimizer, RowWiseAdaGrad, Sgd
 from .tables import Feature, Table
 
@@ -48,11 +49,11 @@ _LOOKUPS = 1024
 """Elements of rows that one program looks up at a time."""
 _TILE = 512
 """Elements of rows that one program changes at a time."""
-_PROGRAMS = 4096
+_PROGRAMS = 8192
 """Most programs that share out the rows with many lookups."""
 _CHECKED = 1024
 """Lookups that one program checks at a time."""
-_SORTED = 256
+_SORTED = 128
 """Sorted lookups of a block, which one program prepares."""
 _FILL = 4096
 """Initial weights that one program draws."""
@@ -73,41 +74,6 @@ class Group(NamedTuple):
     """Columns, rounded up to a power of two."""
     by_chance: bool
     """Whether updates are rounded by chance."""
-
-
-@dataclass
-class Lookups:
-    """A batch that was checked, on the GPU. Without bags, it has no lookups."""
-
-    lengths: Tensor
-    """Lookups of each bag."""
-    ends: Tensor
-    """Where each bag ends, int64."""
-    indices: Tensor
-    weights: Tensor | None
-    keys: Tensor
-    """Each lookup's table and row as one number, int32 or int64."""
-    bags: Tensor
-    """The bag of each lookup, int32."""
-
-    by_row: Sorted | None = None
-    """The lookups by row, once they are needed."""
-
-
-class Sorted(NamedTuple):
-    """Lookups by row; those of one row in their order."""
-
-    keys: Tensor
-    tables: Tensor
-    """The table of each lookup, int32."""
-    sources: Tensor
-    """Where the gradient of each lookup starts, int64."""
-    factors: Tensor | None
-    """What it is multiplied with."""
-    rows: tuple[Tensor, Tensor]
-    """Where rows begin in each block, int32 [blocks, rows], and how many do, int32 [blocks]."""
-    long_rows: tuple[Tensor, Tensor]
-    """Likewise rows with more than `SHORT` lookups, which `rows` leaves out."""
 
 
 class GpuEmbeddingCollection(EmbeddingCollection):
@@ -155,7 +121,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         """Rows of the tables before any `resize`."""
         self._last: tuple[Any, Lookups] | None = None
         """The batch that was checked last, and what is known of it."""
-        self._wrong, self._not_finite = _Flag(device), _Flag(device)
+        self._wrong, self._not_finite = Flag(device), Flag(device)
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._sums: Tensor | None = None
         """Sums of the rows of the next backward pass, float32 [lookups, 3], by sorted lookup."""
@@ -306,7 +272,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             )  # fmt: skip
         self._wrong.send()
         found = Lookups(lengths, ends, indices, weights, keys, bags_of)
-        self._last = (samples, parts, _versions(parts), self._first_keys), found
+        self._last = (samples, parts, versions(parts), self._first_keys), found
         return found
 
     def _require_right(self, samples: int, parts: BatchParts) -> None:
@@ -319,9 +285,9 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         """The batch, if it is the last one that was checked and has not changed."""
         if self._last is None:
             return None
-        (before, tensors, versions, first_keys), found = self._last
+        (before, tensors, counted, first_keys), found = self._last
         same = before == samples and all(map(operator.is_, tensors, parts))
-        same = same and versions is not None and versions == _versions(parts)
+        same = same and counted is not None and counted == versions(parts)
         same = same and first_keys is self._first_keys
         return found if same else None
 
@@ -607,41 +573,6 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             "DECAY": decays and not of.decoupled,
             "KEEP": decays and of.decoupled,
         }
-
-
-class _Flag:
-    """Whether kernels found something wrong. The host learns it while the GPU goes on."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.on_gpu = torch.zeros(1, dtype=torch.int32, device=device)
-        self._on_host = self.on_gpu
-        if self.on_gpu.is_cuda:
-            self._on_host = torch.zeros(1, dtype=torch.int32, pin_memory=True)
-            self._sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
-
-    def send(self) -> None:
-        """Begins to bring the flag to the host, as it is after what was launched so far."""
-        if self.on_gpu.is_cuda:
-            self._on_host.copy_(self.on_gpu, non_blocking=True)
-            self._sent.record(torch.cuda.current_stream(self.on_gpu.device))
-
-    def found(self) -> bool:
-        """Whether it was set. Waits for what `send` began. It is not set then."""
-        if self.on_gpu.is_cuda:
-            self._sent.synchronize()
-        found = bool(self._on_host)
-        if found:
-            self.on_gpu.zero_()
-            self._on_host.zero_()
-        return found
-
-
-def _versions(parts: BatchParts) -> list[int] | None:
-    """Numbers that change with the contents of tensors; `None`: torch does not count."""
-    given = [part for part in parts if part is not None]
-    if any(part.is_inference() for part in given):
-        return None
-    return [part._version for part in given]
 
 
 def available() -> bool:

@@ -77,7 +77,7 @@ NUMBERS += "mean_kept mean_new square_kept square_new correction root_correction
 
 FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "NAMED"]
 SUM = {"VECTORS": 2, "FACTORS": 0}
-OF = {"change_rows": {"BLOCK": 256, "LANES": 4}, "change_long_rows": {"BLOCK": 256, "CHUNK": 1024}}
+OF = {"change_rows": {"BLOCK": 128, "LANES": 4}, "change_long_rows": {"BLOCK": 128, "CHUNK": 1024}}
 COMPILED: list[tuple[str, dict[str, Any]]] = [
     *(
         (
@@ -95,7 +95,7 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
     ),
     ("check_bags", {"BAGS": 32, "LOOKUPS": 32, "WEIGHTED": True}),
     ("find_not_finite", {"BLOCK": 4096}),
-    *(("prepare", {"BLOCK": 512, "FACTORS": kind, "POOLED": kind > 0}) for kind in range(3)),
+    *(("prepare", {"BLOCK": 128, "FACTORS": kind, "POOLED": kind > 0}) for kind in range(3)),
     ("add_up_chunks", {**SUM, "CHUNK": 1024}),
     *(
         (
