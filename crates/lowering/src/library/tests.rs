@@ -305,6 +305,29 @@ fn many_nodes_slow_rings() {
     assert!((us(&found) / expected - 1.0).abs() < 1e-3, "{found:?} {expected}");
 }
 
+/// An all-gather of 4 bytes over 8 nodes of 4: its ring has 31 steps, 7 of them between nodes, and
+/// a link between nodes takes 31 messages. At 100 us each, 3100 us are all there is to see; at 10 ns
+/// each, the 7 steps of 5 us are.
+#[test]
+fn messages_of_a_ring_take_turns_at_a_card() {
+    let network = |interval: &str| {
+        let between =
+            "efficiency: 0.9, step_latency: [5 us, 5 us, 5 us], ll_efficiency: [0.5, 0.9]";
+        format!("  network: {{{between}, step_interval: {interval}}}\n")
+    };
+    for (interval, waits) in [("100 us", 3100.0), ("10 ns", 35.0)] {
+        let eight = platform("Switch(4)_Switch(8)", &network(interval));
+        let found = ask(&eight, CollectiveKind::AllGather, 4);
+        let expected = 10.0 + 24.0 + waits;
+        assert!((us(&found) / expected - 1.0).abs() < 1e-3, "{found:?} {expected}");
+    }
+    // Nothing of it within a node.
+    let one = platform("Switch(4)", "");
+    let alone = platform("Switch(4)", &network("100 us"));
+    let ask = |platform| us(&ask(platform, CollectiveKind::AllGather, 4));
+    assert!((ask(&one) - ask(&alone)).abs() < 1e-9);
+}
+
 /// Every preset with a library, printed and read again, is the same platform.
 #[test]
 fn presets_read_back() {

@@ -5,16 +5,18 @@
 //!
 //! ```text
 //! ring       start + (steps - network steps) step
-//!            + overlapped(network steps * network step, S w / min(ring, g network))
+//!            + overlapped(overlapped(network steps * network step, steps * interval),
+//!                         S w / min(ring, g network))
 //! tree       start + 2 ((g - 1) step + ceil(log2 N) level)
 //!            + S / min(ring tree / 2, min(g network, most) (N = 2: 1, else 1/2))
 //! NVLS       start + latency + ramp sqrt(S / MiB) + S (1 + 1/g) / link
 //! overlapped (a, b) = (a^4 + b^4)^(1/4): two at the same time take little more than the longer one
 //! ```
 //!
-//! In a ring, `network` is divided by `1 + scale_loss (ceil(log2 N) - 1)`. Without a ring of direct
-//! links, a tree over these links has half of its narrowest link, as NCCL counts (a chain carries
-//! the buffer up and down).
+//! A ring's link between two nodes carries a message in each step. It takes them one `interval`
+//! (`step_interval`) after the other, as in NCCL's model (`getNetOverhead`). In a ring, `network` is
+//! divided by `1 + scale_loss (ceil(log2 N) - 1)`. Without a ring of direct links, a tree over these
+//! links has half of its narrowest link, as NCCL counts (a chain carries the buffer up and down).
 //!
 //! All-to-all, gather, scatter and single sends are in `pairwise.rs`. A collective of no bytes is a
 //! call: `call_overhead` (NCCL drops it before it gets that far).
@@ -248,10 +250,12 @@ impl Call<'_> {
         let (steps, outside) = (rounds * (n - 1.0), rounds * (nodes - 1.0));
         let step = |b: &Between| of(&b.step_latency, protocol) + self.place.step_extra();
         let network_step = self.library.network.as_ref().map_or(0.0, step);
-        let (inside, far) = (
-            (steps - outside) * of(&self.library.node.step_latency, protocol),
-            outside * network_step,
-        );
+        let inside = (steps - outside) * of(&self.library.node.step_latency, protocol);
+        let interval = match &self.library.network {
+            Some(network) if nodes > 1.0 => network.step_interval.as_us(),
+            _ => 0.0,
+        };
+        let far = overlapped(outside * network_step, steps * interval);
         let mut bandwidth = self.ring_bandwidth(protocol);
         if nodes > 1.0 {
             let slower = self.library.network.as_ref().map_or(1.0, |b| self.scale_loss(b));

@@ -157,6 +157,8 @@ section! {
         pub step_latency: [Span; 3], required STEPS, was ["step"];
         /// Time of one level of a tree, for LL, LL128 and Simple.
         pub tree_level_latency: [Span; 3], like step_latency, was ["level"];
+        /// Shortest time between two steps of a ring: what the network takes for a message.
+        pub step_interval: Span, default Span::ZERO;
         /// Part of that bandwidth that LL and LL128 reach.
         pub ll_efficiency: [Ratio; 2], required PARTS, was ["share"];
         /// Part of that bandwidth that trees over more than two nodes reach.
