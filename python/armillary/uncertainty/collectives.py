@@ -35,7 +35,7 @@ _GENERATIONS = (
 RDMA = "RDMA"
 WITHIN = "within a node"
 _NETWORKS = (
-    (r"^(?:alps|kestrel|polaris)", "Slingshot"),
+    (r"^(?:alps|kestrel|perlmutter|polaris)", "Slingshot"),
     (r"^p[45]d?-", "EFA"),
     (r"^a3", "TCP"),
     (r"^mi3", "RDMA, RCCL"),

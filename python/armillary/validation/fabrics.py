@@ -70,7 +70,7 @@ KINDS: dict[str, Callable[[MeasuredSweep], bool]] = {
     "rails between nodes": _between("dgx-", "hgx-", "coreweave-"),
     "rails between racks": _between("gb200-nvl72-8r", "gb300-nvl72-8r"),
     "leaves and spines": _between("p4d-", "p5-", "a3", "dgx2h-", "mi3"),
-    "dragonfly (Slingshot)": _between("polaris-", "alps-", "kestrel-"),
+    "dragonfly (Slingshot)": _between("polaris-", "alps-", "kestrel-", "perlmutter-"),
 }
 """Kinds of fabrics and the sweeps on them."""
 

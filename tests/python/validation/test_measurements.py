@@ -65,6 +65,11 @@ def of(**hardware: object) -> machines.Machine | machines.Left:
             {"npus": 64},
         ),
         (
+            {"gpu": "A100", "gpus": 8, "nodes": 2, "gpus_per_node": 4, "system": "Perlmutter"},
+            "perlmutter-1536n",
+            {"npus": 8},
+        ),
+        (
             {"gpu": "GB200", "gpus": 192, "nodes": 48, "gpus_per_node": 4},
             "gb200-nvl72-8r",
             {"npus": 192, "topology": "Switch(64)_Switch(3)"},

@@ -73,6 +73,7 @@ _GPUS = re.compile(r"GB300|GB200|GH200|B300|B200|H200|H100|A100|V100|MI3[025]+[0
 
 _SITES: tuple[tuple[str, str, str | None, str | None], ...] = (
     # system or fabric, GPU, preset of one node, preset of several
+    (r"Perlmutter", "A100", None, "perlmutter-1536n"),
     (r"Polaris|Sirius|HPE Slingshot", "A100", "polaris-a100", "polaris-a100-540n"),
     (r"CoreWeave", "A100", None, "coreweave-a100-16n"),
     (r"\bEFA|p4de?\b", "A100", None, "p4d-16n"),
@@ -217,7 +218,7 @@ def _of_site(gpu: str, family: _Family, system: str, software: Mapping[str, Any]
     if family.many == "polaris-a100-540n":
         name = _polaris(software)
         return replace(family, many=name, per_node=4, node="FullyConnected", most=4)
-    if family.many == "kestrel-132n":
+    if family.many in ("kestrel-132n", "perlmutter-1536n"):
         return replace(family, per_node=4, node="FullyConnected")
     return family
 
