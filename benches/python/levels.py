@@ -92,6 +92,7 @@ CLUSTERS = [
         ("cloud", "coreweave-a100-16n", "A100", None),
         ("sites", "alps-16n", "GH200", None),
         ("sites", "kestrel-132n", "H100", None),
+        ("sites", "perlmutter-1536n", "A100", None),
         ("sites", "polaris-a100-540n", "A100", None),
         ("sites", "polaris-a100-540n-nccl2.18", "A100", POLARIS),
         ("sites", "polaris-a100-540n-env5", "A100", POLARIS),
@@ -169,8 +170,7 @@ def values(full: Levels, machine: Machine, rooms: tuple[str, ...]) -> dict[str, 
         if "inline" in key and machine.network != "Slingshot":
             continue
         value = f"{full.value(key, machine.chain(key)):.3g}"
-        unit = " us" if "latency" in key or "overhead" in key else ""
-        found[key] = value + unit
+        found[key] = f"{value} {levels.unit(key)}".strip()
     return found
 
 
@@ -180,8 +180,7 @@ def kind(full: Levels, machine: Machine) -> dict[str, str]:
     for key in PRIORS:
         if key.startswith("network") and not ("inline" in key and machine.network != "Slingshot"):
             chain = [each for each in machine.chain(key) if each[0] in KIND_LEVELS]
-            unit = " us" if "latency" in key else ""
-            found[key] = f"{full.value(key, chain):.3g}{unit}"
+            found[key] = f"{full.value(key, chain):.3g} {levels.unit(key)}".strip()
     return found
 
 

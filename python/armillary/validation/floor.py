@@ -9,7 +9,7 @@ fits make of the same sizes (`held_out`)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from .sweeps import Error, MeasuredSweep, by_band
@@ -72,19 +72,38 @@ def other_sources(sweeps: Sequence[MeasuredSweep]) -> list[Error]:
     """A sweep from what other sources measured on the same machine: the same collective, GPUs and
     preset. At each size that is within theirs, the mean of the logarithms of their times. No model
     that knows a machine from others can be expected to do better."""
-    same: dict[tuple[object, ...], list[MeasuredSweep]] = {}
+    return _from_each(
+        sweeps,
+        lambda sweep: (sweep.collective, sweep.preset, sweep.settings),
+        lambda sweep: sweep.repository,
+    )
+
+
+def other_setups(sweeps: Sequence[MeasuredSweep]) -> list[Error]:
+    """A sweep from what its source measured on the same machine with other settings or versions,
+    which have presets of their own. No model that does not know the settings can be expected to do
+    better."""
+    return _from_each(
+        sweeps,
+        lambda sweep: (sweep.repository, sweep.collective, sweep.gpu, sweep.gpus, sweep.nodes),
+        lambda sweep: sweep.preset,
+    )
+
+
+Part = Callable[[MeasuredSweep], object]
+
+
+def _from_each(sweeps: Sequence[MeasuredSweep], alike: Part, apart: Part) -> list[Error]:
+    """Each sweep from those that are alike in one thing and differ in another."""
+    same: dict[object, list[MeasuredSweep]] = {}
     for sweep in sweeps:
-        same.setdefault((sweep.collective, sweep.preset, sweep.settings), []).append(sweep)
+        same.setdefault(alike(sweep), []).append(sweep)
     return [
         error
         for group in same.values()
         for sweep in group
-        for error in _from_others(sweep, [each for each in group if _other(each, sweep)])
+        for error in _from_others(sweep, [each for each in group if apart(each) != apart(sweep)])
     ]
-
-
-def _other(one: MeasuredSweep, other: MeasuredSweep) -> bool:
-    return one.repository != other.repository
 
 
 def _from_others(sweep: MeasuredSweep, others: Sequence[MeasuredSweep]) -> list[Error]:

@@ -18,6 +18,7 @@ from ..calibrate import Case, Fit, MeasuredTable, fit
 from ..calibrate.case import parameters
 from ..platform import Platform
 from ..study import StudyRow, limit
+from ..uncertainty.collectives import network
 from . import floor
 from .sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
 
@@ -57,6 +58,7 @@ BEGIN = {
     "network.tree_level_latency[0]": 5.0,
     "network.tree_level_latency[1]": 8.5,
     "network.tree_level_latency[2]": 14.0,
+    "network.step_interval": 1.5,
     "network.ll_efficiency[0]": 0.05,
     "network.ll_efficiency[1]": 0.92,
     "network.tree_efficiency": 0.9,
@@ -245,9 +247,8 @@ def _rows() -> Iterator[StudyRow]:
 def _steady(sweep: MeasuredSweep) -> bool:
     """Whether sizes can be predicted from their neighbours: not over Slingshot, nor where a
     profiler counted the waiting."""
-    return not sweep.preset.startswith(("polaris", "alps")) and not sweep.source.startswith(
-        "microsoft/vidur"
-    )
+    slingshot = network(sweep.preset) == "Slingshot"
+    return not slingshot and not sweep.source.startswith("microsoft/vidur")
 
 
 def _scale_rows(most: int, found: Sequence[Error]) -> Iterator[StudyRow]:

@@ -3,10 +3,10 @@
 Every source (a repository or page that published sweeps) is left out once, all libraries are fitted
 to the others level by level, and its sweeps are predicted (`levels`). The residuals ship with the
 package (`uncertainty/data/collectives.json`), because intervals are made of them; these rows are
-read off them. Next to them: how well a source is predicted by the times that other sources measured
-on the same machine, without a model (`floor`). An error is the mean `|ln(ours / measured)|` of a
-sweep in a size band, as everywhere. A coverage is the part of the measured points within intervals
-that the other sources give."""
+read off them. Next to them: how well a sweep is predicted by the times that other sources measured
+on the same machine, or its own source with other settings, without a model (`floor`). An error is
+the mean `|ln(ours / measured)|` of a sweep in a size band, as everywhere. A coverage is the part of
+the measured points within intervals that the other sources give."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..study import StudyRow, limit
 from ..uncertainty import Residual, of
 from . import coverage, floor
-from .sweeps import BANDS, SEND, percent, sweeps
+from .sweeps import BANDS, SEND, Error, percent, sweeps
 
 REDUCED = (25.0, 20.0, 8.0)
 """What an all-reduce of a source that was left out may be off by in each band, percent."""
@@ -54,10 +54,17 @@ def _by_band(found: Sequence[Residual], words: str) -> Iterator[StudyRow]:
 
 
 def _floors() -> Iterator[StudyRow]:
-    """The same where another source measured the same machine, predicted from its measurements."""
-    found = floor.other_sources(
-        [each for each in sweeps() if each.fair and each.collective != SEND]
-    )
+    """The same where another source measured the same machine, predicted from its measurements, and
+    where the same source measured it with other settings."""
+    fair = [each for each in sweeps() if each.fair and each.collective != SEND]
+    for words, found in (
+        ("from other sources' times on the same machine", floor.other_sources(fair)),
+        ("from times with other settings on the same machine", floor.other_setups(fair)),
+    ):
+        yield from _floor(words, found)
+
+
+def _floor(words: str, found: Sequence[Error]) -> Iterator[StudyRow]:
     for reduced, kind in ((True, "all_reduce"), (False, "other collectives")):
         for at, size in enumerate(BANDS):
             chosen = [
@@ -68,15 +75,15 @@ def _floors() -> Iterator[StudyRow]:
             if chosen:
                 mean = percent(sum(each.log for each in chosen) / len(chosen))
                 ordered = sorted(each.log for each in chosen)
-                sources = len({each.sweep.repository for each in chosen})
+                count = len({each.sweep.repository for each in chosen})
+                said = f"{count} sources" if count > 1 else chosen[0].sweep.repository
                 yield StudyRow(
-                    f"from other sources' times on the same machine: {kind}, {size}"
-                    f" ({len(chosen)})",
+                    f"{words}: {kind}, {size} ({len(chosen)})",
                     "analytical",
                     limit(None, "<"),
                     mean,
                     "%",
-                    f"no model; {sources} sources; half of them up to "
+                    f"no model; {said}; half of them up to "
                     f"{percent(ordered[(len(ordered) - 1) // 2]):.0f} %",
                 )
 

@@ -8,6 +8,8 @@ number of measurements that constrain each. Presets hold the result
 | --- | --- |
 | within a node | all, library, GPU generation, kind of node |
 | between nodes | all, kind of network, cluster, its setup |
+| efficiency between nodes | all, kind of network, path to the GPU, cluster, its setup |
+| trees between two nodes | all, GPU generation, cluster, its setup |
 | a call's start | all, library, GPU generation, kind of network, cluster, its setup, host |
 
 A host's part of a call's start can't be known for another host. It takes part in fits and never in
@@ -52,6 +54,7 @@ PRIORS: Mapping[str, Prior] = {
     "network.tree_level_latency[0]": Prior(5.0, 0.5, 2.5, 40.0),
     "network.tree_level_latency[1]": Prior(8.5, 0.5, 4.25, 100.0),
     "network.tree_level_latency[2]": Prior(14.0, 0.5, 7.0, 150.0),
+    "network.step_interval": Prior(1.5, 0.6, 0.1, 30.0),
     "network.ll_efficiency[0]": Prior(0.06, 0.5, 0.01, 0.5),
     "network.ll_efficiency[1]": Prior(0.8, 0.3, 0.1, 0.9375),
     "network.tree_efficiency": Prior(0.9, 0.1, 0.3, 1.0),
@@ -64,7 +67,8 @@ PRIORS: Mapping[str, Prior] = {
 """Centres of steps and levels are NCCL's own constants (NVIDIA/nccl@5067397c src/graph/tuning.cc
 line 149), rounded up between nodes. Half of what LL sends is flags, and a sixteenth of LL128:
 bounds of their parts. Lower bounds of steps between nodes are half of NCCL's constants, upper
-bounds about ten times them."""
+bounds about ten times them. `step_interval` begins between NCCL's overheads of a post on Intel and
+on AMD (`getNetOverhead` there: 1 and 2 us). A peer takes a message each way."""
 
 SPREADS: Mapping[str, float] = {
     "all": 1.0,
@@ -72,11 +76,19 @@ SPREADS: Mapping[str, float] = {
     "generation": 1.0,
     "node": 0.7,
     "network": 1.0,
+    "path": 0.7,
     "cluster": 0.7,
     "setup": 0.7,
     HOST: 1.0,
 }
 
+_RATES = ("network.efficiency", "network.all_to_all_efficiency")
+"""What depends on the path from a GPU to its card, which a generation of GPUs and a kind of network
+have in common."""
+_TREE_OF_TWO = "network.two_node_tree_efficiency"
+"""What depends on the generation of GPUs, and not on the network: a channel of NCCL's trees between
+two nodes carries at most 23.6 GB/s on Ampere and 41.4 on Hopper, half of it each way
+(NVIDIA/nccl@5067397c src/graph/tuning.cc, `perChMaxTreeBws`)."""
 _LATENCIES = tuple(
     f"network.{kind}_latency[{at}]" for kind in ("step", "tree_level") for at in range(3)
 )
@@ -107,6 +119,8 @@ _SHAKES = 4
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "network latencies": _LATENCIES,
     "network latencies of LL128 and Simple": tuple(k for k in _LATENCIES if "[0]" not in k),
+    "network rates": _RATES,
+    "network messages": ("network.peer_latency", "network.step_interval"),
     "node latencies": tuple(f"node.step_latency[{at}]" for at in range(3)),
 }
 """Departures that several parameters share: all are slower by one factor."""
@@ -117,6 +131,7 @@ OPTIONAL = (
     "network.scale_loss",
     "network.tree_efficiency",
     "network.two_node_tree_efficiency",
+    "network.step_interval",
 )
 """Parameters that a preset may lack."""
 
@@ -155,6 +170,11 @@ class Machine:
     def chain(self, key: str) -> tuple[Member, ...]:
         """The levels of a parameter."""
         found = tuple(self._chain(key.partition(".")[0]))
+        gpus = generation(self.gpu)
+        if key in _RATES:
+            return (*found[:2], ("path", f"{self.network}, {gpus}"), *found[2:])
+        if key == _TREE_OF_TWO:
+            return (found[0], ("generation", gpus), *found[2:])
         known = [each for each in (self.preset, self.network) if each in STATED_LATENCY]
         if known and key in _LATENCIES:
             return ((_STATED, known[0]), *found[1:])
@@ -201,13 +221,18 @@ def keys(platform: Platform) -> list[str]:
     return [key for key in PRIORS if key in found | optional]
 
 
+def unit(key: str) -> str:
+    """The unit of a parameter: us, or nothing for a part."""
+    return "us" if any(word in key for word in ("latency", "interval", "overhead")) else ""
+
+
 def observed(sweep: MeasuredSweep) -> Observed:
     """A sweep with its levels. The values of its preset take no part."""
     where, platform = machine(sweep), sweep.platform
     wanted = keys(platform)
     had = parameters(platform)
     missing = {
-        f"library.{key}": f"{PRIORS[key].centre} {'us' if 'latency' in key else ''}".strip()
+        f"library.{key}": f"{PRIORS[key].centre} {unit(key)}".strip()
         for key in wanted
         if f"library.{key}" not in had
     }
