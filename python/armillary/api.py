@@ -17,14 +17,13 @@ from .repeat import Again, Unrepeatable
 from .result import Result, columns
 from .schema import Report
 from .units import NS_PER_US, counted
-from .workload import Workload, build, is_model, load
-from .workload.frameworks import settings_of
 
 if TYPE_CHECKING:
     import polars as pl
 
     from .explain import Comparison, Ladder
     from .uncertainty import Interval
+    from .workload import Workload
 
 Progress = Callable[[float, float], None]
 
@@ -103,6 +102,9 @@ def _named(
     options: Mapping[str, object],
 ) -> tuple[Workload, Platform]:
     """Workload and platform, read where they are named."""
+    from .workload import Workload, is_model, load
+    from .workload.frameworks import settings_of
+
     decided = settings_of(options)
     target = platform if isinstance(platform, Platform) else Platform.load(platform, decided)
     if isinstance(workload, Workload):
@@ -245,6 +247,8 @@ def _report(result: Result | Report | str | os.PathLike[str]) -> Report:
 def rerun(report: Report) -> Again | Unrepeatable:
     """A function that simulates a report's run again with some keys of the platform set, or why
     there is none."""
+    from .workload import build, load
+
     config, workload = report["config"], report["config"]["workload"]
     if config.get("platform_file") is None:
         return Unrepeatable("it used the ASTRA-sim profile, or an older version wrote its report")

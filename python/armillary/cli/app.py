@@ -1,50 +1,55 @@
-"""The command line: one verb one file."""
+"""The command line: one verb one file.
+
+The file of a verb is loaded when the verb is used; that of every verb, when the help lists them."""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterator, Sequence
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from .. import __version__
 from ..errors import Problem
-from . import (
-    bench,
-    calibrate,
-    check,
-    checkpoint,
-    collective,
-    compare,
-    convert,
-    design,
-    explain,
-    groups,
-    import_,
-    ingest,
-    models,
-    output,
-    plan,
-    platform,
-    report,
-    run,
-    study,
-    sweep,
-    traffic,
-    train,
-    workload,
-)
+from . import groups, output
 
-app = typer.Typer(
-    name="armillary",
-    cls=groups.GroupedVerbs,
-    help="Predicts how long a distributed training step takes, where the time goes, and why.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_FILES = {"import": "import_"}
+"""Verbs whose file has another name."""
+
+_TAKE_MODELS = {"check", "compare", "convert", "explain", "run"}
+"""Verbs that take a model where workloads can stand."""
+
+# A family's options are known when the model is: they, and --help, are parsed then.
+_HOW: dict[str, dict[str, Any]] = {
+    "workload": {
+        "add_help_option": False,
+        "context_settings": {
+            "ignore_unknown_options": True,
+            "allow_extra_args": True,
+            "help_option_names": [],
+        },
+    }
+}
+"""How typer reads a verb, where that differs."""
+
+
+def application(verbs: Sequence[str] = groups.VERBS) -> typer.Typer:
+    """The command line with these verbs alone."""
+    app = typer.Typer(
+        name="armillary",
+        cls=groups.GroupedVerbs,
+        help="Predicts how long a distributed training step takes, where the time goes, and why.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for verb in verbs:
+        _add(app, verb)
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -53,7 +58,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -62,34 +66,27 @@ def _options(
     """Predicts how long a distributed training step takes, where the time goes, and why."""
 
 
+# Handled before typer is loaded (see `main` of the package); here so that the help lists it.
 def _astra_sim() -> None:
     """Run with ASTRA-sim's own flags and files."""
 
 
-app.command("run")(models.takes_models(run.run))
-app.command("collective")(collective.collective)
-app.command("traffic")(traffic.traffic)
-# Handled before typer is loaded (see `main`); named here so that the help lists it.
-app.command("astra-sim")(_astra_sim)
-app.command("workload", context_settings=workload.SETTINGS, add_help_option=False)(
-    workload.workload
-)
-app.command("convert")(models.takes_models(convert.convert))
-app.command("study")(study.study)
-app.command("sweep")(sweep.sweep)
-app.command("design")(design.design)
-app.command("plan")(plan.plan)
-app.command("ingest")(ingest.ingest)
-app.command("train")(train.train)
-app.command("report")(report.report)
-app.command("explain")(models.takes_models(explain.explain))
-app.command("compare")(models.takes_models(compare.compare))
-app.command("bench")(bench.bench)
-app.command("calibrate")(calibrate.calibrate)
-app.command("check")(models.takes_models(check.check))
-app.command("import")(import_.import_)
-app.add_typer(platform.app, name="platform")
-app.add_typer(checkpoint.app, name="checkpoint")
+def _add(app: typer.Typer, verb: str) -> None:
+    """Loads the file of `verb` and adds its function or, where it has several, its commands."""
+    if verb == "astra-sim":
+        app.command(verb)(_astra_sim)
+        return
+    name = _FILES.get(verb, verb)
+    file = importlib.import_module(f".{name}", __package__)
+    if hasattr(file, "app"):
+        app.add_typer(file.app, name=verb)
+        return
+    called = getattr(file, name)
+    if verb in _TAKE_MODELS:
+        from .models import takes_models
+
+        called = takes_models(called)
+    app.command(verb, **_HOW.get(verb, {}))(called)
 
 
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
@@ -118,6 +115,8 @@ def _current(arguments: Sequence[str]) -> Iterator[str]:
 def main(arguments: Sequence[str]) -> int:
     """Runs the verb that `arguments` name and returns its exit code. What the verb raises is its
     own guard's."""
+    first = arguments[:1]
+    app = application(first if first and first[0] in groups.VERBS else groups.VERBS)
     try:
         code = app(args=list(_current(arguments)), prog_name="armillary", standalone_mode=False)
     except _UsageError as error:

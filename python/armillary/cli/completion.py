@@ -6,17 +6,19 @@ import re
 
 from .. import _core, nccl
 from .. import backends as network
-from ..platform import presets
-from ..workload import models
 
 
 def platforms(incomplete: str) -> list[str]:
     """Presets of platforms with this beginning."""
+    from ..platform import presets
+
     return _beginning(incomplete, presets())
 
 
 def workloads(incomplete: str) -> list[str]:
     """Presets of models with this beginning."""
+    from ..workload import models
+
     return _beginning(incomplete, models())
 
 

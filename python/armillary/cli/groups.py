@@ -15,6 +15,7 @@ GROUPS = {
     "Validate": ("study", "astra-sim"),
 }
 """Every verb once."""
+VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 _NAME, _LINE = 12, 64
 
 

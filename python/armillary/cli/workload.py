@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from ..platform import Platform
     from ..workload import Workload
 
-SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-"""A family's options are known when the model is: they, and --help, are parsed then."""
-
 Out = Annotated[
     str | None, typer.Option("--output", "-o", metavar="OUT", help="Write the workload here.")
 ]

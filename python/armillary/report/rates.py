@@ -8,9 +8,12 @@ al. 2022 (arXiv:2204.02311), appendix B."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..units import S_PER_NS
-from ..workload import Summary
+
+if TYPE_CHECKING:
+    from ..workload import Summary
 
 OPTIMISTIC = 0.65
 """Highest utilisation of a published training run."""

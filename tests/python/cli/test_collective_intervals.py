@@ -18,11 +18,11 @@ def test_a_measured_machine_has_intervals_by_size(
 ) -> None:
     from typer.testing import CliRunner
 
-    from armillary.cli.app import app
+    from armillary.cli.app import application
 
     target = tmp_path / "out.json"
     command = "collective all_reduce -b 8K -e 1G -f 131072 -p dgx-h100 --json"
-    result = CliRunner().invoke(app, [*command.split(), str(target)])
+    result = CliRunner().invoke(application(), [*command.split(), str(target)])
     assert result.exit_code == 0, result.output
     found = json.loads(target.read_text())
     assert list(found["intervals"]) == ["up to 64 KiB", "16 MiB and above"]

@@ -9,12 +9,13 @@ from pathlib import Path
 from conftest import Armillary
 
 from armillary.cli import parsing
-from armillary.cli.app import app
+from armillary.cli.app import application
 from armillary.cli.groups import GROUPS
 from armillary.workload import families
 
 
 def test_every_verb_is_in_one_group() -> None:
+    app = application()
     verbs = [command.name for command in app.registered_commands]
     verbs += [group.name for group in app.registered_groups]
     listed = Counter(verb for group in GROUPS.values() for verb in group)
