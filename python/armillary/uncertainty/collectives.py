@@ -92,8 +92,7 @@ class Place:
 
     def interval(self, operation: str, size: int, without: str = "") -> Interval:
         """The interval around the predicted time, if need be without the residuals of a source."""
-        table = _without(without) if without else of("collectives")
-        return table.interval(self.labels(operation, size))
+        return _interval(without, *self.labels(operation, size).items())
 
 
 def place(described: Mapping[str, object]) -> Place:
@@ -110,6 +109,13 @@ def place(described: Mapping[str, object]) -> Place:
     seen = {each.labels.get("GPU") for each in of("collectives").residuals}
     known = MACHINE if measured else KIND if generation(gpu) in seen else NEITHER
     return Place(gpu, preset, nodes, known)
+
+
+@cache
+def _interval(without: str, *labels: tuple[str, str]) -> Interval:
+    """The same for every size of a band."""
+    table = _without(without) if without else of("collectives")
+    return table.interval(dict(labels))
 
 
 @cache
