@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import os
 import types
 import typing
@@ -131,13 +132,19 @@ def _model(stem: str, values: dict[str, Any], file: str, lines: dict[str, int]) 
     return model
 
 
+@functools.cache
+def _types(shape: type) -> Mapping[str, Any]:
+    """The type of each field."""
+    return types.MappingProxyType(typing.get_type_hints(shape))
+
+
 def parse(model: Model, shape: type[T]) -> T:
     """The model's fields as the dataclass `shape`, which says what fields there are, their types
     and defaults.
 
     Types may be `int`, `float`, `str`, `bool`, `X | None` and tuples of these (`tuple[int, ...]`,
     lists in the file). Raises `InputError` listing every unknown, missing or mistyped field."""
-    hints = typing.get_type_hints(shape)
+    hints = _types(typing.cast(type, shape))
     known = {item.name: item for item in dataclasses.fields(shape) if item.init}  # type: ignore[arg-type]
     problems = [
         model.problem(key, "unknown field", _near(key, known))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args, get_type_hints
+from typing import Literal, NamedTuple, get_args
 
 from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm
@@ -15,7 +15,7 @@ from ..model.messages import WIDTHS, Messages, Width
 from ..model.sharding import Optimizer, Scheme
 from ..model.sharding_plan import ShardingPlan
 from ..units import counted
-from .options import read
+from .options import read, types
 
 Flow = Literal["hoti", "neo"]
 DenseOptimizer = Literal["sgd", "momentum", "adagrad", "adam"]
@@ -194,7 +194,7 @@ def _or(value: int | None, default: int) -> int:
 
 def _check_words(chosen: Options) -> list[Problem]:
     problems = []
-    hints = get_type_hints(Options)
+    hints = types(Options)
     for key in ("flow", "dense_optimizer", "bottom", "tier"):
         allowed = [
             word

@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 import dataclasses
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, TypeVar, get_type_hints
+from types import MappingProxyType
+from typing import Any, TypeVar, cast, get_type_hints
 
 from ..errors import InputError, Problem
 
@@ -21,10 +23,17 @@ F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 
-def parameters(declared: type) -> list[inspect.Parameter]:
+@functools.cache
+def types(declared: type) -> Mapping[str, Any]:
+    """The type of each option."""
+    return MappingProxyType(get_type_hints(declared))
+
+
+@functools.cache
+def parameters(declared: type) -> tuple[inspect.Parameter, ...]:
     """The options as parameters of a function; those without a default are required."""
-    hints = get_type_hints(declared)
-    return [
+    hints = types(declared)
+    return tuple(
         inspect.Parameter(
             each.name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -34,7 +43,7 @@ def parameters(declared: type) -> list[inspect.Parameter]:
             annotation=hints[each.name],
         )
         for each in dataclasses.fields(declared)
-    ]
+    )
 
 
 def meanings(declared: type) -> Mapping[str, str]:
@@ -90,7 +99,7 @@ def takes_options(declared: type, *without: str, model: str | None = None) -> Ca
 
 def read(declared: type[T], place: str, given: Mapping[str, Any]) -> T:
     """The options `given`. Raises `InputError` listing every unknown and every missing one."""
-    known = {each.name: each for each in parameters(declared)}
+    known = {each.name: each for each in parameters(cast(type, declared))}
     problems = [
         Problem(place, key, "unknown option", near(key, list(known)))
         for key in given

@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import get_args, get_type_hints
+from typing import get_args
 
 from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from .checks import Fault, misfits
 from .frameworks import load_framework
-from .options import read
+from .options import read, types
 from .parallelism import ContextExchange, Parallelism
 
 
@@ -101,8 +101,7 @@ _LEAST = {"mtp": 0, "loss_metrics": 0}
 def _kinds(given: Parallelism) -> list[Fault]:
     """Values that are out of range whatever the model."""
     found = (
-        (key, _unfit(key, hint, getattr(given, key)))
-        for key, hint in get_type_hints(Parallelism).items()
+        (key, _unfit(key, hint, getattr(given, key))) for key, hint in types(Parallelism).items()
     )
     return [(key, *fault) for key, fault in found if fault]
 
