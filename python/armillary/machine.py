@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import re
 import resource
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +38,8 @@ _PACE = 3_000_000
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Options of mallopt(3): the free bytes at the heap's end from which it shrinks, and the size of
 blocks from which each has pages of its own. glibc before 2.35 allows 32 MiB for the second."""
+_FRESH = 0.05
+"""Seconds for which what is found holds. A process fills some 100 MB in that time."""
 _HELP = "an amount such as 64 GiB, or unlimited"
 
 
@@ -45,6 +49,13 @@ def available() -> int | None:
     wanted = os.environ.get(VARIABLE, "")
     if wanted:
         return _wanted(wanted)
+    return _left(int(time.monotonic() / _FRESH))
+
+
+@functools.lru_cache(maxsize=1)
+def _left(_tick: int) -> int | None:
+    """What the limits leave, read once in each tick: a small simulation takes less time than
+    reading them."""
     return min((max(0, bound) for bound in _bounds()), default=None)
 
 
