@@ -29,7 +29,7 @@ from armillary.sweep.columns import PARTS
 from armillary.workload import build
 
 MANY = {
-    "x": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "40 GB/s", "steps": 3000}
+    "x": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "40 GB/s", "steps": 1200}
 }
 
 
@@ -228,9 +228,9 @@ def test_a_killed_worker_costs_one_point(tmp_path: Path) -> None:
     os.kill(children(process.pid)[0], signal.SIGKILL)
     _, said = process.communicate()
     assert process.returncode == 1
-    assert "1 of 3,000 points failed" in said
+    assert "1 of 1,200 points failed" in said
     table = pl.read_parquet(tmp_path / "r/table.parquet")
-    assert table["index"].to_list() == list(range(3000))
+    assert table["index"].to_list() == list(range(1200))
     assert table["error"].drop_nulls().to_list() == ["the worker process ended with signal 9"]
 
 
