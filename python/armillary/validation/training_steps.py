@@ -281,15 +281,19 @@ def _kind(run: Training) -> str:
 
 
 def _left_out(backend: str) -> Iterator[StudyRow]:
-    """Errors for sources that a fit has not seen (`left_out_steps.py`): all, by source and by
-    GPU; then how many lie in the intervals of steps."""
+    """Errors for sources that a fit has not seen (`left_out_steps.py`): all, by GPU, by source, and
+    by both where a source has several; then how many lie in the intervals of steps."""
     if backend != "analytical":
         return
     groups: dict[str, list[float]] = {}
-    for each in of("steps").residuals:
-        for name in ("sources left out", f"{each.source} left out", f"{each.labels['gpu']}"):
-            shown = name if "left out" in name else f"sources left out, {name}"
-            groups.setdefault(shown, []).extend(map(abs, each.logs))
+    found = of("steps").residuals
+    for each in found:
+        gpu, source = each.labels["gpu"], each.source
+        names = ["sources left out", f"sources left out, {gpu}", f"{source} left out"]
+        if any(other.source == source and other.labels["gpu"] != gpu for other in found):
+            names.append(f"{source} left out, {gpu}")
+        for name in names:
+            groups.setdefault(name, []).extend(map(abs, each.logs))
     for name, logs in sorted(groups.items(), key=lambda group: "sources" not in group[0]):
         ninth = sorted(logs)[math.ceil(0.9 * len(logs)) - 1]
         why = "fitted without the source"
