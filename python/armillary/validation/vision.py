@@ -11,7 +11,7 @@ data-parallel.
 
 Efficiencies of multiplications, convolutions and lookups are the presets'. Those of the A100's
 multiplications were fitted to language models, the others to these runs. So were `MEMORY` and the
-start of a kernel in each framework. Fitted without a source, its runs are missed by 2 to 13 % on
+start of a kernel in each framework. Fitted without a source, its runs are missed by 5 to 13 % on
 average. The error is 22 % if that leaves a framework without any run, which then gets the start of
 another (`benches/python/vision.py`)."""
 
