@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 from armillary.validation import training_steps
+from armillary.validation.measurements import __main__ as command_line
 from armillary.validation.measurements import collectives, machines, scores, steps
 from armillary.validation.measurements.__main__ import main
 from armillary.validation.sweeps import sweeps
@@ -398,6 +402,26 @@ def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture
     ):
         assert main(list(map(str, arguments))) == 2
         assert message in capsys.readouterr().err
+
+
+def test_closed_output_and_interrupts_end_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kernels.json"
+    path.write_text('{"compute": [{"kind": "gemm"}]}')
+    command = [sys.executable, "-m", "armillary.validation.measurements", str(path)]
+    read, write = os.pipe()
+    os.close(read)
+    closed = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (closed.returncode, closed.stderr) == (141, "")
+
+    def interrupt(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command_line, "main", interrupt)
+    assert command_line._run() == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_counts_that_no_run_has_are_not_stated() -> None:
