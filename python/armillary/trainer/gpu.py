@@ -28,7 +28,8 @@ from .. import _core
 from ..errors import InputError, Problem
 from .embedding import TYPES, BatchParts, EmbeddingCollection
 from .gpu_lookups import Flag, Lookups, Sorted, versions
-from .optimizers import AdaGrad, Adam, Lamb, Optimizer, RowWiseAdaGrad, Sgd
+from .gpu_numbers import constants, mixed, named, signed
+from .optimizers import Lamb, Optimizer
 from .tables import Feature, Table
 
 kernels: Any
@@ -60,8 +61,6 @@ _FILL = 4096
 _KINDS = {"float32": 0, "float16": 1, "bfloat16": 2, "int8": 3}
 _LONG = _SORTED // int(kernels.SHORT) if kernels is not None else 0
 """Most rows with many lookups that begin in a block."""
-_RULES: dict[type[Optimizer], int] = {Sgd: 0, AdaGrad: 1, RowWiseAdaGrad: 2, Adam: 3, Lamb: 4}
-_WORD = 2**64 - 1
 _EXACT: dict[str, Any] = {"enable_fp_fusion": False}
 """Options of a launch: multiplies and adds are rounded each."""
 
@@ -216,7 +215,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
 
     def _fill(self) -> None:
         """Initial weights, as in `crates/embedding/src/fill.rs`."""
-        keys = self._put([_signed(_named(self._seed, table.whole.table)) for table in self.tables])
+        keys = self._put([signed(named(self._seed, table.whole.table)) for table in self.tables])
         for place, table in enumerate(self.tables):
             bound = np.float32(1 / math.sqrt(table.whole.rows))
             grid = (-(-table.rows * table.dim // _FILL),)
@@ -465,14 +464,15 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         facts, chunk, count = self._facts, self._chunk, len(keys)
         if any(group.by_chance for group in self._groups):
             facts = facts.clone()
-            facts[:, int(kernels.CHANCE)] = self._put([_signed(key) for key in self._chances()])
+            facts[:, int(kernels.CHANCE)] = self._put([signed(key) for key in self._chances()])
         wrong = self._not_finite.on_gpu
         given = facts, keys, tables, sources, factors, grad, wrong
         slots, blocks = -(-count // chunk) if count > chunk else 0, len(rows[1])
         width = max(group.width for group in self._groups)
         partial = torch.empty(slots, width, device=self.device)
         taking = use in (int(kernels.TAKE_CLIP), int(kernels.TAKE_RULE))
-        numbers, choices = self._constants(taking=taking)
+        step = self._engine.step + taking
+        numbers, choices = constants(self.optimizer, self._engine.learning_rate, step)
         for number, group in enumerate(self._groups):
             columns = max(group.width, 64)
             shape = {
@@ -540,39 +540,8 @@ class GpuEmbeddingCollection(EmbeddingCollection):
 
     def _chances(self) -> list[int]:
         """The keys of rounding by chance in this step (`crates/embedding/src/backward.rs`)."""
-        step = _mixed(self._engine.step)
-        return [_mixed(_named(self._seed, table.whole.table) ^ step) for table in self.tables]
-
-    def _constants(self, *, taking: bool) -> tuple[list[float], dict[str, Any]]:
-        """The optimizer's numbers in this step, rounded to float32 as in `crates/embedding`, and
-        its choices. `taking`: the step has not begun, and its sums are taken."""
-        of, one = self.optimizer, np.float32(1)
-        rate, decay = np.float32(self._engine.learning_rate), np.float32(of.weight_decay)
-        beta1, beta2 = np.float32(getattr(of, "beta1", 0)), np.float32(getattr(of, "beta2", 0))
-        step = min(self._engine.step + taking, 1 << 30)
-        corrections = [np.float32(1 - _power(float(beta), step)) for beta in (beta1, beta2)]
-        numbers = [
-            rate,
-            decay,
-            one - rate * decay,
-            of.clip_value,
-            of.clip_norm,
-            np.float32(getattr(of, "eps", 0)),
-            beta1,
-            one - beta1,
-            beta2,
-            one - beta2,
-            corrections[0],
-            np.sqrt(corrections[1]),
-        ]
-        decays = of.weight_decay != 0
-        return [float(number) for number in numbers], {
-            "RULE": _RULES[type(of)],
-            "CLIP_VALUE": of.clip_value < np.inf,
-            "CLIP_NORM": of.clip_norm < np.inf,
-            "DECAY": decays and not of.decoupled,
-            "KEEP": decays and of.decoupled,
-        }
+        step = mixed(self._engine.step)
+        return [mixed(named(self._seed, table.whole.table) ^ step) for table in self.tables]
 
 
 def available() -> bool:
@@ -609,35 +578,3 @@ def _group(table: Table) -> Group:
 
 def _warps(columns: int) -> int:
     return min(max(columns // 256, 1), 16)
-
-
-def _mixed(word: int) -> int:
-    """`mix` of `crates/embedding/src/random.rs`."""
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EB & _WORD
-    return word ^ (word >> 31)
-
-
-def _named(seed: int, name: str) -> int:
-    """`named` of `crates/embedding/src/random.rs`."""
-    word = _mixed(seed ^ 0x9E3779B97F4A7C15)
-    for byte in name.encode():
-        word = _mixed(word ^ byte)
-    return word
-
-
-def _signed(word: int) -> int:
-    """A 64-bit word as the int64 with its bits."""
-    return word - 2**64 if word >> 63 else word
-
-
-def _power(base: float, exponent: int) -> float:
-    """`f64::powi`: squares, in the order of the exponent's bits."""
-    found = 1.0
-    while True:
-        if exponent & 1:
-            found *= base
-        exponent >>= 1
-        if not exponent:
-            return found
-        base *= base
