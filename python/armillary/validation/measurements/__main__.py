@@ -199,7 +199,7 @@ def _plain(value: object) -> object:
 
 
 def _run() -> int:
-    """Exit code of the command: also 130 after Ctrl-C, and 141 once nobody reads its output."""
+    """Exit code of the command: also 130 after Ctrl-C, and 141 once its output is closed."""
     try:
         code = main(sys.argv[1:])
         sys.stdout.flush()
