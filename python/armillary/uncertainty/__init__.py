@@ -7,9 +7,10 @@ package, and how to write them). Not here: predictions, and what each fit left o
 
 from .interval import LEVEL, Coverage, Factors, Interval, Intervals, calibrated, indistinct
 from .residuals import Residual
-from .tables import of, write
+from .tables import DIGITS, of, write
 
 __all__ = [
+    "DIGITS",
     "LEVEL",
     "Coverage",
     "Factors",

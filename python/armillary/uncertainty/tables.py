@@ -12,8 +12,10 @@ from pathlib import Path
 from .interval import Intervals
 from .residuals import Residual
 
-_DIGITS = 3
-"""Decimals of a residual: 0.1 %."""
+DIGITS = 3
+"""Decimals of a residual: 0.1 %. Intervals are calibrated with residuals that are rounded to them,
+since an interval ends at single measurements."""
+_FACTOR_DIGITS = 6
 
 
 @cache
@@ -38,16 +40,16 @@ def write(intervals: Intervals, path: Path) -> None:
             "name": each.name,
             "source": each.source,
             "labels": dict(each.labels),
-            "logs": [round(log, _DIGITS) for log in each.logs],
+            "logs": [round(log, DIGITS) for log in each.logs],
         }
         for each in intervals.residuals
     )
     lines = ",\n".join(json.dumps(row) for row in rows)
     head = json.dumps(
         {
-            "stretch": round(intervals.stretch, _DIGITS),
+            "stretch": round(intervals.stretch, _FACTOR_DIGITS),
             "factors": {
-                name: {value: round(factor, _DIGITS) for value, factor in values.items()}
+                name: {value: round(factor, _FACTOR_DIGITS) for value, factor in values.items()}
                 for name, values in intervals.factors.items()
             },
             "likeness": dict(intervals.likeness),

@@ -29,7 +29,7 @@ from typing import Any
 from ..api import simulate
 from ..errors import InputError
 from ..platform import Platform
-from ..uncertainty import Intervals, Residual, calibrated
+from ..uncertainty import DIGITS, Intervals, Residual, calibrated
 from ..uncertainty.steps import LIKENESS, labels
 from ..units import NS_PER_S
 from ..workload import build
@@ -223,7 +223,7 @@ def residuals() -> list[Residual]:
         for each, log in left_out(generation):
             run = each.run
             kind = labels(run.gpu, run.precision, run.model.family, run.gpus)
-            found.setdefault((run.group, tuple(kind.items())), []).append(log)
+            found.setdefault((run.group, tuple(kind.items())), []).append(round(log, DIGITS))
     return [
         Residual(f"{source} {' '.join(dict(kind).values())}", source, dict(kind), tuple(logs))
         for (source, kind), logs in found.items()

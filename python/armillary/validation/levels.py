@@ -25,7 +25,7 @@ from ..calibrate import Case, MeasuredTable
 from ..calibrate.case import parameters
 from ..calibrate.levels import HOST, Levels, Member, Observed, Prior, Variable
 from ..platform import Platform
-from ..uncertainty import Residual
+from ..uncertainty import DIGITS, Residual
 from ..uncertainty.collectives import KIND, MACHINE, NEITHER, Place, generation, network
 from .sweeps import LARGE, SEND, SMALL, MeasuredSweep, band, sweeps
 
@@ -314,7 +314,8 @@ def residuals(full: Levels, left: str) -> list[Residual]:
             logs.setdefault(size_of_band(size), []).append(log)
         for size, each in logs.items():
             names = where.place(sweep, known(where, others)).labels(sweep.collective, size)
-            found.append(Residual(sweep.name, left, names, tuple(each)))
+            rounded = tuple(round(log, DIGITS) for log in each)
+            found.append(Residual(sweep.name, left, names, rounded))
     return found
 
 
