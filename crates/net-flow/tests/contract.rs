@@ -1,9 +1,7 @@
 //! The backend keeps the contract of `network` on random traffic over random shapes, and alone a
 //! flow takes `sum of latencies + bytes / bandwidth` of its slowest link.
 
-mod common;
-
-use common::{Random, dims, graph, stack, traffic, tree};
+use crate::common::{Random, dims, graph, stack, traffic, tree};
 use net_flow::{FairFlows, Limits, Weights};
 use network::{Transfer, conformance};
 use topology::{Fabric, LinkGraph, Routing};

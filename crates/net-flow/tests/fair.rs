@@ -1,9 +1,7 @@
 //! Rates are max-min fair: checked on every one of 10,000 random problems by the definition, and on
 //! textbook cases by hand.
 
-mod common;
-
-use common::Random;
+use crate::common::Random;
 use net_flow::fair::{Solver, Use};
 
 /// Links by capacity, and flows: limit, links with the demand for each unit of level.

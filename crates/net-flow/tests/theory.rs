@@ -1,9 +1,7 @@
 //! All-to-alls reach the optimum that a cut or a count of links proves, and shares of a link are
 //! what arithmetic says.
 
-mod common;
-
-use common::{graph, stack};
+use crate::common::{graph, stack};
 use net_flow::{FairFlows, Limits, Weights};
 use network::{Transfer, conformance};
 use topology::generate::{Values, Wire, generate, generator};

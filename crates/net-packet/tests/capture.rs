@@ -1,8 +1,6 @@
 //! A capture is a pcap file whose packets parse as what was sent.
 
-mod common;
-
-use common::{flat, transfers};
+use crate::common::{flat, transfers};
 use etherparse::{IpNumber, TransportSlice};
 use net_packet::{Buffer, Rdma, Settings, Switch, Tcp, Transport};
 use pcap_file::pcap::PcapReader;

@@ -1,9 +1,7 @@
 //! The backend keeps the contract of `network` on random traffic over random shapes.
 
-mod common;
-
-use common::check::{self, Watch};
-use common::{Random, dims, graph, stack, traffic, tree};
+use crate::common::check::{self, Watch};
+use crate::common::{Random, dims, graph, stack, traffic, tree};
 use net_packet::{Buffer, Control, Marking, Packets, Settings, Switch, Tcp, Transport};
 use network::{Backend, Transfer, conformance};
 use topology::{Fabric, LinkGraph, Routing};

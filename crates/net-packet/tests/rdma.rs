@@ -1,8 +1,6 @@
 //! RDMA and what switches do for it: pauses, marks, priorities, shared buffers.
 
-mod common;
-
-use common::{flat, graph, link, transfers};
+use crate::common::{flat, graph, link, transfers};
 use net_packet::{
     Buffer, Dcqcn, Marking, Packets, Pause, Rdma, Recovery, Settings, Spraying, Switch, Tcp,
     Transport,
@@ -200,7 +198,7 @@ fn a_circle_of_pauses_is_named() {
     let mut network: Packets = graph(&fabric, Routing::Lowest, settings);
     for src in 0..3 {
         let dst = (src + 2) % 3;
-        network.start(Time::ZERO, common::transfer(src, dst, 4_000_000, u64::from(src)));
+        network.start(Time::ZERO, crate::common::transfer(src, dst, 4_000_000, u64::from(src)));
     }
     let mut finished = Vec::new();
     while let Some(next) = network.next_event().filter(|&next| next.0 < 1_000_000_000_000) {

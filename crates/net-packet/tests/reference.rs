@@ -1,9 +1,7 @@
 //! The runs of ns-3 again (`data/ns3.csv`): direct and double-binary-tree all-reduces of 128 hosts.
 //! `--nocapture` prints the tables.
 
-mod common;
-
-use common::{Order, all_reduce, star, trees};
+use crate::common::{Order, all_reduce, star, trees};
 use net_packet::{Buffer, Control, Settings, Switch, Tcp, Totals, Transport};
 use units::{Bytes, Span};
 

@@ -1,9 +1,7 @@
 //! Steady-state skipping changes times by less than its tolerance, and saves packets.
 
-mod common;
-
-use common::check::Watch;
-use common::{flat, transfers};
+use crate::common::check::Watch;
+use crate::common::{flat, transfers};
 use net_packet::{Buffer, Control, Marking, Rdma, Settings, Switch, Tcp, Transport};
 use units::{Bytes, Ratio, Span, Time};
 

@@ -1,9 +1,7 @@
 //! TCP against theory, as tables that `--nocapture` prints. Event by event, and with losses that a
 //! test names: `src/tcp/scenario.rs`.
 
-mod common;
-
-use common::{graph, link, transfer};
+use crate::common::{graph, link, transfer};
 use net_packet::{Buffer, Control, Marking, Packets, Settings, Switch, Tcp, Totals, Transport};
 use network::Backend;
 use topology::{GraphFabric, GraphLink, GraphNode, Routing};

@@ -1,8 +1,6 @@
 //! What reports say of queues and round trips, against numbers found by hand.
 
-mod common;
-
-use common::{flat, transfers};
+use crate::common::{flat, transfers};
 use net_packet::{Settings, Tcp, Transport};
 use network::{Backend, PacketUsage};
 use units::{Bytes, Span};

@@ -1,24 +1,13 @@
 //! Wrong files of ASTRA-sim: each gets one problem that names file, place, value and what is
 //! allowed; none panics, hangs or passes.
 
-#[path = "common/astra_sim_files.rs"]
-mod astra_sim_files;
-#[path = "common/built.rs"]
-mod built;
-#[path = "common/refusals.rs"]
-mod refusals;
-#[path = "common/scratch.rs"]
-mod scratch;
-#[path = "common/wire.rs"]
-mod wire;
-
-use astra_sim_files::{Files, NETWORK, SYSTEM, all_reduce, compute};
-use built::collective;
+use crate::common::astra_sim_files::{Files, NETWORK, SYSTEM, all_reduce, compute};
+use crate::common::built::collective;
+use crate::common::refusals::{everywhere, one_problem, run_and_check, told};
+use crate::common::scratch::Scratch;
+use crate::common::wire::{COLLECTIVE, COMPUTE, SEND, node, trace};
 use graph::CollectiveKind;
-use refusals::{everywhere, one_problem, run_and_check, told};
-use scratch::Scratch;
 use sim::{Config, Error, Source};
-use wire::{COLLECTIVE, COMPUTE, SEND, node, trace};
 
 type Spoil = fn(&mut Files);
 

@@ -1,15 +1,10 @@
 //! Wrong platforms and workloads: each gets one problem that names file, place, value and what is
 //! allowed; none panics, hangs or passes.
 
-#[path = "common/built.rs"]
-mod built;
-#[path = "common/refusals.rs"]
-mod refusals;
-
-use built::{WORK, collective, config, recv, send, workload};
+use crate::common::built::{WORK, collective, config, recv, send, workload};
+use crate::common::refusals::{everywhere, one_problem, run_and_check, told};
 use graph::{CollectiveKind, Op, Workload};
 use platform::config::native;
-use refusals::{everywhere, one_problem, run_and_check, told};
 use sim::{BackendKind, Error, Outcome};
 use units::Bytes;
 

@@ -1,11 +1,8 @@
 //! No step is shorter than the bounds of its network.
 
-#[path = "common/random.rs"]
-mod random;
-
+use crate::common::random::{platform, steps, workload};
 use platform::config::native;
 use proptest::prelude::*;
-use random::{platform, steps, workload};
 use sim::{BackendKind, Config, Source, Watch, run};
 
 proptest! {

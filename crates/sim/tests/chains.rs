@@ -1,20 +1,13 @@
 //! What collectives take their time for: the terms sum to what the run took, are the same folded or
 //! not, and are those of the formulas.
 
-#[path = "common/built.rs"]
-mod built;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/watched.rs"]
-mod watched;
-
-use built::{WORK, collective, send};
+use crate::common::built::{self, WORK, collective, send};
+use crate::common::random::{platform, steps};
+use crate::common::watched::{ROUNDING, close, random_report};
 use graph::{CollectiveKind, Op};
 use proptest::prelude::*;
-use random::{platform, steps};
 use sim::{BackendKind, Watch, run};
 use stats::{Collective, CollectiveTerms, Report};
-use watched::{ROUNDING, close, random_report};
 
 fn rows(report: &Report) -> &[Collective] {
     &report.detail.as_ref().expect("it was asked for").collectives

@@ -1,10 +1,7 @@
 //! `auto` never takes an algorithm far slower than another one that it knows, on graphs, logical
 //! dimensions and parts of dimensions.
 
-#[path = "common/built.rs"]
-mod built;
-
-use built::{WORK, collective, config, workload};
+use crate::common::built::{WORK, collective, config, workload};
 use graph::CollectiveKind;
 use sim::{BackendKind, run};
 

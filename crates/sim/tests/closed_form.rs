@@ -4,15 +4,12 @@
 //! The random platforms run under ASTRA-sim's semantics, where all ranks of a line must enter a
 //! phase together, and under ours, where one simulated rank must stand for them.
 
-#[path = "common/random.rs"]
-mod random;
-
+use crate::common::random::{RandomPlatform, Step, platform, steps, workload};
 use graph::CollectiveKind;
 use platform::Profile;
 use platform::config::native;
 use platform::{Algorithm, AstraSimParameters, Choice, Launch, Platform, Scheduler};
 use proptest::prelude::*;
-use random::{RandomPlatform, Step, platform, steps, workload};
 use sim::Error;
 use sim::{BackendKind, Config, Source, Watch, run_with};
 use topology::{Block, Fabric};

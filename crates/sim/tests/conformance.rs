@@ -4,13 +4,8 @@
 //! Not here: native semantics (`cross_fidelity.rs`, `paper_targets.rs`), wrong inputs
 //! (`bad_input.rs`).
 
-#[path = "common/cases.rs"]
-mod cases;
-#[path = "common/scratch.rs"]
-mod scratch;
-
-use cases::{Case, Stretch, backend, difference, read_folder, times};
-use scratch::Scratch;
+use crate::common::cases::{self, Case, Stretch, backend, difference, read_folder, times};
+use crate::common::scratch::Scratch;
 use sim::Error;
 use sim::{BackendKind, Config, Watch, run};
 use std::collections::BTreeSet;

@@ -1,12 +1,9 @@
 //! The same bytes out: twice, folded and not, on one thread and on two.
 
-#[path = "common/random.rs"]
-mod random;
-
+use crate::common::random::{RandomPlatform, Step, platform, steps, workload};
 use graph::CollectiveKind;
 use platform::config::native;
 use proptest::prelude::*;
-use random::{RandomPlatform, Step, platform, steps, workload};
 use sim::{BackendKind, Config, Source, Watch, run};
 
 const BACKENDS: [BackendKind; 5] = BackendKind::ALL;

@@ -1,9 +1,6 @@
 //! Hosts that launch one kernel after the other, and kernels beside communication.
 
-#[path = "common/built.rs"]
-mod built;
-
-use built::{WORK, collective, config, recv, send};
+use crate::common::built::{WORK, collective, config, recv, send};
 use graph::{CollectiveKind, Node, Op, Program, ProgramBuilder, Workload};
 use sim::{BackendKind, run};
 use stats::Part;

@@ -1,10 +1,7 @@
 //! Memory in whole runs: the pool of the paper's worked example, overlap, turns, and what is
 //! refused.
 
-#[path = "common/built.rs"]
-mod built;
-
-use built::{WORK, collective, config};
+use crate::common::built::{WORK, collective, config};
 use graph::{CollectiveKind, Footprint, Held, Kernel, Node, Op, ProgramBuilder, Reach, Workload};
 use sim::{BackendKind, run};
 use stats::{Class, Part, Report};

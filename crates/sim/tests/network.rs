@@ -1,10 +1,7 @@
 //! What a backend observes reaches the report: flows and links over time, by hand on small
 //! networks, and the same folded or not.
 
-#[path = "common/built.rs"]
-mod built;
-
-use built::{WORK, collective, config, recv, send, workload};
+use crate::common::built::{WORK, collective, config, recv, send, workload};
 use graph::{CollectiveKind, Members, Op};
 use sim::{BackendKind, Config, run};
 use stats::{Network, Report};

@@ -1,20 +1,13 @@
 //! What is told of a watched run: it sums to what every run reports, and cases small enough to work
 //! out by hand.
 
-#[path = "common/built.rs"]
-mod built;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/watched.rs"]
-mod watched;
-
-use built::{WORK, collective, recv, send};
+use crate::common::built::{self, WORK, collective, recv, send};
+use crate::common::random::{platform, steps};
+use crate::common::watched::{close, random_report};
 use graph::{CollectiveKind, Op};
 use proptest::prelude::*;
-use random::{platform, steps};
 use sim::{BackendKind, Watch, run};
 use stats::{Detail, Part, Report};
-use watched::{close, random_report};
 
 fn detail_of(report: &Report) -> &Detail {
     report.detail.as_ref().expect("it was asked for")

@@ -6,9 +6,7 @@
 //! together send at least `2 (n - 1) m` (Patarasuk and Yuan, JPDC 2009). Fabrics are random: graphs
 //! of NPUs and switches with links of all speeds, generated ones, stacks of all blocks.
 
-#[path = "common/built.rs"]
-mod built;
-
+use crate::common::built;
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use platform::config::native;
 use sim::{BackendKind, Config, Source, Watch, run};

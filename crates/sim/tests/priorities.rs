@@ -1,9 +1,6 @@
 //! Which of several waiting collectives a dimension serves first.
 
-#[path = "common/built.rs"]
-mod built;
-
-use built::{collective, config, workload};
+use crate::common::built::{collective, config, workload};
 use graph::{CollectiveKind, Kernel, Op};
 use sim::{BackendKind, run};
 use units::Bytes;

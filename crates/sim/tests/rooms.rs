@@ -322,3 +322,22 @@ fn only_its_own_file_and_the_table_name_a_block() {
         assert!(root().join(&file).is_file(), "{block:?} has no file {file}");
     }
 }
+
+/// Cargo builds `tests/main.rs` alone where a crate has one; a file that it doesn't name never runs.
+#[test]
+fn programs_of_tests_have_every_file() {
+    let mut programs = 0;
+    for (name, folder) in crates() {
+        let Ok(main) = read_to_string(folder.join("tests/main.rs")) else { continue };
+        programs += 1;
+        let named = |line: &str| Some(line.strip_prefix("mod ")?.strip_suffix(';')?.to_string());
+        let mut named: BTreeSet<_> = main.lines().filter_map(named).collect();
+        named.insert("main".to_string());
+        for entry in read_dir(folder.join("tests")).unwrap().map(|entry| entry.unwrap().path()) {
+            let stem = entry.file_stem().unwrap().to_string_lossy().into_owned();
+            let is_test = entry.extension().is_some_and(|extension| extension == "rs");
+            assert!(!is_test || named.contains(&stem), "{name}: tests/main.rs lacks `mod {stem};`");
+        }
+    }
+    assert!(programs > 4);
+}

@@ -1,10 +1,7 @@
 //! Standstills: a run that cannot go on ends at once and says who waits for whom; and what looks
 //! like one but is none goes on.
 
-#[path = "common/built.rs"]
-mod built;
-
-use built::{WORK, collective, config, recv, send, workload};
+use crate::common::built::{WORK, collective, config, recv, send, workload};
 use collective::custom::Custom;
 use graph::{CollectiveKind, Node, Op, Program, ProgramBuilder, Workload};
 use platform::CustomAlgorithm;

@@ -4,11 +4,8 @@
 //! (p-1) (m / (p bandwidth) + latency)` (docs/models/collectives.md); the loops add up as
 //! docs/reference/text-workloads.md says.
 
-#[path = "common/scratch.rs"]
-mod scratch;
-
+use crate::common::scratch::Scratch;
 use platform::config::native;
-use scratch::Scratch;
 use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 use trace::chakra::ReadOptions;
 use trace::text::{Layers, parse, recover};

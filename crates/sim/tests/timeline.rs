@@ -1,23 +1,14 @@
 //! A timeline shows the run that its report tells of: its busy intervals are the report's sums, on
 //! random workloads.
 
-#[path = "common/built.rs"]
-mod built;
-#[path = "common/perfetto.rs"]
-mod perfetto;
-#[path = "common/random.rs"]
-mod random;
-#[allow(dead_code)] // shared with other tests; not all of it is used here
-#[path = "common/scratch.rs"]
-mod scratch;
-
-use built::{WORK, collective, recv, send};
+use crate::common::built::{WORK, collective, recv, send};
+use crate::common::perfetto::{Slice, Timeline, sum, union};
+use crate::common::random::{RandomPlatform, Step, platform, steps};
+use crate::common::scratch::Scratch;
+use crate::common::{built, perfetto, random};
 use executor::observe::TimelineRequest;
 use graph::{CollectiveKind, Op, Workload};
-use perfetto::{Slice, Timeline, sum, union};
 use proptest::prelude::*;
-use random::{RandomPlatform, Step, platform, steps};
-use scratch::Scratch;
 use sim::Error;
 use sim::{BackendKind, Config, Outcome, Watch, run};
 use stats::{Class, Part, Report};

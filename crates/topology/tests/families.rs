@@ -1,8 +1,6 @@
 //! Families of fabrics against what their papers and data sheets say of them.
 
-mod common;
-
-use common::{distances, draw, make, nested};
+use crate::common::{distances, draw, make, nested};
 use topology::generate::{Part, generate, generator};
 use topology::{Fabric, GraphFabric, LinkGraph};
 
@@ -193,7 +191,7 @@ fn nested_fabrics_that_do_not_fit_are_refused() {
         refused(nested(domain, spines, 6, 1)),
         ["outer: 6 cards of each node do not fill whole dimensions"]
     );
-    let odd = Part { generator: "fat_tree", values: common::read(&[("radix", &[5])]) };
+    let odd = Part { generator: "fat_tree", values: crate::common::read(&[("radix", &[5])]) };
     let mut values = nested(domain, spines, 2, 1);
     values.set_part("outer", odd);
     assert_eq!(refused(values), ["outer.radix: a fat tree of switches with 5 ports"]);

@@ -1,8 +1,6 @@
 //! Generated fabrics against the formulas of their sources, and against a search that knows none.
 
-mod common;
-
-use common::{distances, draw, make, nested, read, with_latency};
+use crate::common::{distances, draw, make, nested, read, with_latency};
 use topology::generate::{Fault, Generator, Values, generate, generator};
 use topology::{Fabric, GraphFabric, LinkGraph, Routing, Symmetry, coordinates, rank};
 use units::{Bandwidth, Span};

@@ -1,8 +1,6 @@
 //! Trees find routes by formula, and turn onto themselves.
 
-mod common;
-
-use common::{draw, make};
+use crate::common::{draw, make};
 use topology::generate::Values;
 use topology::{Fabric, GraphFabric, LinkGraph, Routing, Splitter};
 

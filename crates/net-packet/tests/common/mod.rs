@@ -1,5 +1,4 @@
 //! What the tests of the backend share.
-#![allow(dead_code, reason = "each test uses a part")]
 
 pub mod check;
 

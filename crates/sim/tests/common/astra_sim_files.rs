@@ -1,8 +1,8 @@
 //! Sound files of ASTRA-sim, to be spoiled.
 
-use crate::refusals::run_and_check;
-use crate::scratch::Scratch;
-use crate::wire::{COLLECTIVE, COMPUTE, node, trace};
+use super::refusals::run_and_check;
+use super::scratch::Scratch;
+use super::wire::{COLLECTIVE, COMPUTE, node, trace};
 use platform::config::astra_sim::{self, AstraSimArgs};
 use sim::{BackendKind, Config, Error, Outcome, Source, Watch};
 

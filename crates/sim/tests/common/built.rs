@@ -1,5 +1,4 @@
 //! Workloads built node by node.
-#![allow(dead_code)]
 
 use graph::{
     CollectiveKind, Group, Kernel, Members, Node, Op, ProgramBuilder, RankBinding, Workload,

@@ -4,7 +4,7 @@
 //! A case becomes the files a user of ASTRA-sim has (traces, system, network, memory, groups) and
 //! is read back from them.
 
-use crate::scratch::Scratch;
+use super::scratch::Scratch;
 use graph::{
     CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding, Reach,
     Workload,

@@ -1,5 +1,4 @@
 //! Runs that must be refused, and what is said of them.
-#![allow(dead_code)]
 
 use graph::{Node, Op, ProgramBuilder, Workload};
 use sim::{Config, Error, Outcome, check, read, run};

@@ -1,12 +1,11 @@
 //! Watched runs of random workloads, and how close sums of their times are.
 
-use crate::random::{self, RandomPlatform, Step};
+use super::random::{self, RandomPlatform, Step};
 use platform::config::native;
 use sim::{BackendKind, Config, Source, Watch, run};
 use stats::Report;
 
 /// Times are exact to the picosecond, sums of them in floating point to this share.
-#[allow(dead_code)] // not every test that includes this reads it
 pub const ROUNDING: f64 = 1e-9;
 
 pub fn close(a: f64, b: f64) -> bool {

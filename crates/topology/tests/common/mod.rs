@@ -1,6 +1,6 @@
 //! Fabrics and searches that tests of generators share.
 
-#![allow(dead_code, missing_docs)]
+#![allow(missing_docs)]
 
 use std::collections::VecDeque;
 use topology::GraphFabric;

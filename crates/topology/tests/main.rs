@@ -1,0 +1,9 @@
+//! All tests of the crate as one program, which is linked once. `crates/sim/tests/rooms.rs` checks
+//! that it has every file.
+
+mod common;
+mod families;
+mod generators;
+mod routes;
+mod sketch;
+mod trees;
