@@ -79,7 +79,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keeps tests that share a fixture of their module on one worker of `pytest -n 2`, so that the
-    fixture is made once."""
+    fixture is made once. Trainings, which take longest, come first: a long test at the end would
+    leave the other worker without work."""
+    items.sort(key=lambda item: "trainer" not in item.path.parts)
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
