@@ -2,6 +2,12 @@
 //! with them.
 
 use crate::fault::Fault;
+use crate::tasks;
+
+/// Numbers that one task looks through.
+const FINITE: usize = 1 << 18;
+/// Fewest indices that threads share.
+const SHARED: usize = 1 << 17;
 
 /// Integers of 32 or 64 bits.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +102,11 @@ fn out_of_range<I: Index>(indices: &[I], rows: u64) -> Option<usize> {
 /// The first fault of the batch: a number of lengths or weights that does not fit, a negative
 /// length, lengths that do not add up, an index out of range, a weight that is not finite or that
 /// the feature does not take.
-pub fn check(batch: &Batch<'_>, features: &[Expected<'_>]) -> Result<Vec<usize>, Fault> {
+pub fn check(
+    batch: &Batch<'_>,
+    features: &[Expected<'_>],
+    threads: usize,
+) -> Result<Vec<usize>, Fault> {
     let (samples, count) = (batch.samples, features.len());
     if Some(batch.lengths.len()) != samples.checked_mul(count) {
         let message = format!("{} lengths", batch.lengths.len());
@@ -120,24 +130,33 @@ pub fn check(batch: &Batch<'_>, features: &[Expected<'_>]) -> Result<Vec<usize>,
         let message = format!("lengths sum to {sum}, but there are {indices} indices");
         return Err(Fault::new("batch", message));
     }
-    for (at, feature) in features.iter().enumerate() {
+    let sharing = if indices < SHARED { 1 } else { threads };
+    let wrong = tasks::least(count, sharing, |at| {
         let (first, last) = (offsets[at * samples], offsets[(at + 1) * samples]);
-        let wrong = match batch.indices {
-            Integers::I32(all) => out_of_range(&all[first..last], feature.rows),
-            Integers::I64(all) => out_of_range(&all[first..last], feature.rows),
+        let found = match batch.indices {
+            Integers::I32(all) => out_of_range(&all[first..last], features[at].rows),
+            Integers::I64(all) => out_of_range(&all[first..last], features[at].rows),
         };
-        if let Some(found) = wrong {
-            let place = place(&offsets, samples, features, first + found);
-            let message = format!("index {}", batch.indices.get(first + found));
-            return Err(Fault::new(place, message).allowed(format!("0 to {}", feature.rows - 1)));
-        }
+        found.map(|found| first + found)
+    });
+    if let Some(wrong) = wrong {
+        let bag = offsets.partition_point(|&start| start <= wrong) - 1;
+        let message = format!("index {}", batch.indices.get(wrong));
+        let allowed = format!("0 to {}", features[bag / samples].rows - 1);
+        let place = place(&offsets, samples, features, wrong);
+        return Err(Fault::new(place, message).allowed(allowed));
     }
-    weights(batch, features, &offsets)?;
+    weights(batch, features, &offsets, threads)?;
     Ok(offsets)
 }
 
 /// Checks the weights of a batch.
-fn weights(batch: &Batch<'_>, features: &[Expected<'_>], offsets: &[usize]) -> Result<(), Fault> {
+fn weights(
+    batch: &Batch<'_>,
+    features: &[Expected<'_>],
+    offsets: &[usize],
+    threads: usize,
+) -> Result<(), Fault> {
     let Some(weights) = batch.weights else { return Ok(()) };
     if weights.len() != batch.indices.len() {
         let message = format!("{} weights for {} indices", weights.len(), batch.indices.len());
@@ -148,7 +167,7 @@ fn weights(batch: &Batch<'_>, features: &[Expected<'_>], offsets: &[usize]) -> R
         let message = "a batch with weights, but the rows of this feature are not summed";
         return Err(Fault::new(place, message).allowed("weights with pooling \"sum\" only"));
     }
-    if let Some(at) = first_not_finite(weights) {
+    if let Some(at) = first_not_finite(weights, threads) {
         let message = format!("the weight of a lookup is {}", weights[at]);
         return Err(Fault::new(place(offsets, batch.samples, features, at), message));
     }
@@ -156,11 +175,16 @@ fn weights(batch: &Batch<'_>, features: &[Expected<'_>], offsets: &[usize]) -> R
 }
 
 /// The first of `numbers` that is infinite or not a number.
-pub fn first_not_finite(numbers: &[f32]) -> Option<usize> {
+pub fn first_not_finite(numbers: &[f32], threads: usize) -> Option<usize> {
     let all_finite = |block: &[f32]| block.iter().fold(true, |all, x| all & x.is_finite());
-    let mut blocks = numbers.chunks(1024).enumerate();
-    let (block, numbers) = blocks.find(|(_, block)| !all_finite(block))?;
-    numbers.iter().position(|number| !number.is_finite()).map(|at| block * 1024 + at)
+    tasks::least(numbers.len().div_ceil(FINITE), threads, |task| {
+        let first = task * FINITE;
+        let part = &numbers[first..numbers.len().min(first + FINITE)];
+        let (block, numbers) =
+            part.chunks(1024).enumerate().find(|(_, block)| !all_finite(block))?;
+        let at = numbers.iter().position(|number| !number.is_finite())?;
+        Some(first + block * 1024 + at)
+    })
 }
 
 /// Sums of the lengths before each bag, and the first bag with a negative length or a sum that is

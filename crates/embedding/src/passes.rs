@@ -27,7 +27,7 @@ impl Engine {
                 weighted: feature.pooling == Pooling::Sum,
             })
             .collect();
-        check(batch, &features)
+        check(batch, &features, self.threads)
     }
 
     /// Looks up all bags of `batch`. `out` has the rows and columns of `shape`: features side by
@@ -90,7 +90,7 @@ impl Engine {
             return Err(Fault::new("batch", "gradients of weights that it does not have"));
         }
         if self.refuse_not_finite
-            && let Some(at) = first_not_finite(grad)
+            && let Some(at) = first_not_finite(grad, self.threads)
         {
             return Err(self.not_finite(batch, at, grad[at]));
         }

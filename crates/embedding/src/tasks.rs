@@ -31,9 +31,30 @@ pub fn run<S>(
     });
 }
 
+/// The least number that `find` returns for a task, on up to `threads` threads. The numbers of later
+/// tasks are higher.
+pub fn least(
+    tasks: usize,
+    threads: usize,
+    find: impl Fn(usize) -> Option<usize> + Sync,
+) -> Option<usize> {
+    let least = AtomicUsize::new(usize::MAX);
+    let first = AtomicUsize::new(usize::MAX);
+    let look = |task, (): &mut ()| {
+        if task < first.load(Ordering::Relaxed)
+            && let Some(found) = find(task)
+        {
+            first.fetch_min(task, Ordering::Relaxed);
+            least.fetch_min(found, Ordering::Relaxed);
+        }
+    };
+    run(tasks, threads, || (), |()| (), look);
+    Some(least.into_inner()).filter(|&found| found < usize::MAX)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::run;
+    use super::{least, run};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
@@ -50,6 +71,14 @@ mod tests {
                 },
             );
             assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+        }
+    }
+    #[test]
+    fn the_least_is_found() {
+        for threads in [1, 3] {
+            let find = |task: usize| [7, 40, 99].contains(&task).then_some(10 * task + 3);
+            assert_eq!(least(100, threads, find), Some(73));
+            assert_eq!(least(7, threads, find), None);
         }
     }
 }

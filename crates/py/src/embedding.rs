@@ -470,6 +470,6 @@ pub fn check_batch(
             weighted: *weighted,
         })
         .collect();
-    let done = embedding::check(&arrays.batch(), &expected);
+    let done = embedding::check(&arrays.batch(), &expected, 1);
     done.map(|_| ()).map_err(|found| fault(py, &found))
 }
