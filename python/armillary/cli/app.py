@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, cast
 
 import typer
@@ -35,8 +35,11 @@ _HOW: dict[str, dict[str, Any]] = {
 """How typer reads a verb, where that differs."""
 
 
-def application(verbs: Sequence[str] = groups.VERBS) -> typer.Typer:
-    """The command line with these verbs alone."""
+def application(
+    verbs: Sequence[str] = groups.VERBS, words: Collection[str] | None = None
+) -> typer.Typer:
+    """The command line with these verbs alone, and of the options of models only those among
+    `words`."""
     app = typer.Typer(
         name="armillary",
         cls=groups.GroupedVerbs,
@@ -48,7 +51,7 @@ def application(verbs: Sequence[str] = groups.VERBS) -> typer.Typer:
     )
     app.callback()(_options)
     for verb in verbs:
-        _add(app, verb)
+        _add(app, verb, words)
     return app
 
 
@@ -71,7 +74,7 @@ def _astra_sim() -> None:
     """Run with ASTRA-sim's own flags and files."""
 
 
-def _add(app: typer.Typer, verb: str) -> None:
+def _add(app: typer.Typer, verb: str, words: Collection[str] | None) -> None:
     """Loads the file of `verb` and adds its function or, where it has several, its commands."""
     if verb == "astra-sim":
         app.command(verb)(_astra_sim)
@@ -85,7 +88,7 @@ def _add(app: typer.Typer, verb: str) -> None:
     if verb in _TAKE_MODELS:
         from .models import takes_models
 
-        called = takes_models(called)
+        called = takes_models(called, words)
     app.command(verb, **_HOW.get(verb, {}))(called)
 
 
@@ -115,8 +118,10 @@ def _current(arguments: Sequence[str]) -> Iterator[str]:
 def main(arguments: Sequence[str]) -> int:
     """Runs the verb that `arguments` name and returns its exit code. What the verb raises is its
     own guard's."""
-    first = arguments[:1]
-    app = application(first if first and first[0] in groups.VERBS else groups.VERBS)
+    if arguments and arguments[0] in groups.VERBS:
+        app = application(arguments[:1], {word.partition("=")[0] for word in arguments})
+    else:
+        app = application()
     try:
         code = app(args=list(_current(arguments)), prog_name="armillary", standalone_mode=False)
     except _UsageError as error:
@@ -134,9 +139,11 @@ def _refuse(error: typer.BadParameter) -> int:
     if error.ctx is None or wrong is None or not wrong.startswith("-"):
         error.show()
         return output.WRONG
-    options = [
-        param for param in error.ctx.command.get_params(error.ctx) if param.opts[0].startswith("-")
-    ]
+    command = error.ctx.command
+    if command.name in _TAKE_MODELS:  # `main` left out the options of models that were not given.
+        whole = cast(groups.GroupedVerbs, typer.main.get_command(application([command.name])))
+        command = whole.commands[command.name]
+    options = [param for param in command.get_params(error.ctx) if param.opts[0].startswith("-")]
     near = difflib.get_close_matches(wrong, [name for param in options for name in param.opts], n=3)
     known = [param.opts[0] for param in options if not getattr(param, "hidden", False)]
     if len(known) < len(options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -23,15 +23,21 @@ Options = Mapping[str, str | bool]
 """The given options of models, as text; flags as `bool`."""
 
 
-def takes_models(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb with every option of every family; those given are its parameter `options`.
+def takes_models(
+    verb: Callable[..., None], words: Collection[str] | None = None
+) -> Callable[..., None]:
+    """The verb with the options of every family, with `words` only those among them (typer takes a
+    tenth of a second for all); those given are its parameter `options`.
 
     Which family's they must be is known when the model is. They don't stand in `--help`, which
     would be long: `armillary workload MODEL --help` explains those of a model. Names that the verb
     has itself keep its meaning."""
     own = inspect.signature(verb, eval_str=True)
     extra = {
-        name: parameter for name, parameter in _parameters().items() if name not in own.parameters
+        name: parameter
+        for name, parameter in _parameters().items()
+        if name not in own.parameters
+        and (words is None or parsing.flag(name) in words or parsing.flag(f"no_{name}") in words)
     }
 
     @functools.wraps(verb)
