@@ -189,7 +189,7 @@ fn an_all_to_all_on_a_leaf_spine_is_near_its_bound() {
 fn collectives_run_on_every_fabric_by_every_policy() {
     for (fabric, routing) in FABRICS.iter().flat_map(|f| ROUTINGS.map(|r| (*f, r))) {
         for kind in [CollectiveKind::AllReduce, CollectiveKind::AllToAll] {
-            let bytes = 1 << 20;
+            let bytes = 1 << 18;
             let once = |backend, fold| {
                 let outcome = start(fabric, routing, collective(kind, bytes), backend, fold);
                 serde_json::to_string(&outcome.report).expect("a report is JSON")
@@ -242,7 +242,7 @@ fn fabrics_with_failures_fold_to_the_same_report() {
     for (fabric, routing) in FAILED.iter().flat_map(|f| ROUTINGS.map(|r| (*f, r))) {
         for kind in [CollectiveKind::AllReduce, CollectiveKind::AllToAll] {
             let once = |backend, fold| {
-                let outcome = start(fabric, routing, collective(kind, 1 << 20), backend, fold);
+                let outcome = start(fabric, routing, collective(kind, 1 << 18), backend, fold);
                 serde_json::to_string(&outcome.report).expect("a report is JSON")
             };
             for backend in BackendKind::ALL {
@@ -374,7 +374,7 @@ fn collectives_over_a_shared_card_fold() {
         .flat_map(|kind| BackendKind::ALL.map(|backend| (kind, backend)))
     {
         let took = |nic, nics, fold| {
-            shared_card(nic, nics, collective(kind, 1 << 26)(16), backend.clone(), fold).report
+            shared_card(nic, nics, collective(kind, 1 << 22)(16), backend.clone(), fold).report
         };
         let (own, shared) = (took("", "", true), took(", nic: a", nics, true));
         assert!(shared.step_time_ns >= own.step_time_ns, "{backend}");
