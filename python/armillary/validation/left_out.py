@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..study import StudyRow, limit
 from ..uncertainty import Residual, of
+from ..units import counted
 from . import coverage, floor
 from .sweeps import BANDS, SEND, Error, percent, sweeps
 
@@ -114,7 +115,8 @@ def _row(setup: str, chosen: Sequence[Residual], most: float | None) -> Iterator
     if len(parts) > 1:
         source, part = max(parts.items(), key=lambda item: item[1])
         count = sum(each.source == source for each in chosen)
-        why += f"; {100 * part / sum(ordered):.0f} % of the error is in {count} sweeps of {source}"
+        those = f"{counted(count, 'sweep')} of {source}"
+        why += f"; {100 * part / sum(ordered):.0f} % of the error is in {those}"
     mean = percent(sum(ordered) / len(ordered))
     yield StudyRow(f"{setup} ({len(chosen)})", "analytical", limit(most, "<"), mean, "%", why)
 
