@@ -136,6 +136,28 @@ def test_rows_of_many_lookups_are_added_up_in_chunks(seed: int, chunk: int) -> N
         close(collection.weight(name).double(), expected, 2e-6)
 
 
+@pytest.mark.parametrize("chunk", [20, 40, 1024])
+def test_rows_of_more_lookups_than_are_changed_together(chunk: int) -> None:
+    """Numbers of lookups around `SHORT` and beyond it, in tables of two widths. Gradients are
+    eighths, whose sums are exact in any order, unless all are added up in one order."""
+    random = np.random.default_rng(chunk)
+    counts, samples = (31, 32, 33, 1, 64, 95), 32
+    tables = [Table("narrow", len(counts), 5), Table("wide", len(counts), 70, "float16")]
+    features = [Feature("a", "narrow", "mean"), Feature("b", "wide")]
+    rows = np.repeat(np.arange(len(counts)), counts)
+    lengths = torch.full((2, samples), len(rows) // samples)
+    indices = torch.from_numpy(np.concatenate([random.permutation(rows) for _ in features]))
+    grad = random.integers(-16, 17, (samples, 75)) / 8
+    if chunk > max(counts):
+        grad += random.standard_normal(grad.shape)
+    batch = SparseBatch(lengths, indices)
+    case = Case(tables, features, batch, torch.from_numpy(grad).float(), RowWiseAdaGrad())
+    engine, other = EmbeddingCollection(tables, features, case.optimizer), on_gpu(case, chunk=chunk)
+    for each in (engine, other):
+        each(batch).backward(case.grad)
+    assert bits(engine) == bits(other)
+
+
 def test_elements_beyond_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only rows that are used take memory."""
     monkeypatch.setattr(GpuEmbeddingCollection, "_fill", lambda self: None)
