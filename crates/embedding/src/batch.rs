@@ -131,7 +131,7 @@ pub fn check(
         return Err(Fault::new("batch", message));
     }
     let sharing = if indices < SHARED { 1 } else { threads };
-    let wrong = tasks::least(count, sharing, |at| {
+    let wrong = tasks::first(count, sharing, |at| {
         let (first, last) = (offsets[at * samples], offsets[(at + 1) * samples]);
         let found = match batch.indices {
             Integers::I32(all) => out_of_range(&all[first..last], features[at].rows),
@@ -177,7 +177,7 @@ fn weights(
 /// The first of `numbers` that is infinite or not a number.
 pub fn first_not_finite(numbers: &[f32], threads: usize) -> Option<usize> {
     let all_finite = |block: &[f32]| block.iter().fold(true, |all, x| all & x.is_finite());
-    tasks::least(numbers.len().div_ceil(FINITE), threads, |task| {
+    tasks::first(numbers.len().div_ceil(FINITE), threads, |task| {
         let first = task * FINITE;
         let part = &numbers[first..numbers.len().min(first + FINITE)];
         let (block, numbers) =

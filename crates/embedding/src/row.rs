@@ -25,7 +25,7 @@ pub struct Update<'a> {
     /// Key, first row and first column of the rounding by chance.
     pub rounding: Option<(u64, u64, u32)>,
     pub sources: Sources<'a>,
-    /// For rows of which the table has some of the columns: sums over all of them. Empty where the
+    /// For tables that have some columns of whole rows: sums over all columns. Empty where the
     /// table has all columns.
     pub sums: &'a [RowSums],
     /// Columns of whole rows.

@@ -31,30 +31,26 @@ pub fn run<S>(
     });
 }
 
-/// The least number that `find` returns for a task, on up to `threads` threads. The numbers of later
-/// tasks are higher.
-pub fn least(
+/// What `find` returns for the first task for which it finds something, on up to `threads` threads.
+pub fn first<T>(
     tasks: usize,
     threads: usize,
-    find: impl Fn(usize) -> Option<usize> + Sync,
-) -> Option<usize> {
-    let least = AtomicUsize::new(usize::MAX);
+    find: impl Fn(usize) -> Option<T> + Sync,
+) -> Option<T> {
     let first = AtomicUsize::new(usize::MAX);
     let look = |task, (): &mut ()| {
-        if task < first.load(Ordering::Relaxed)
-            && let Some(found) = find(task)
-        {
+        if task < first.load(Ordering::Relaxed) && find(task).is_some() {
             first.fetch_min(task, Ordering::Relaxed);
-            least.fetch_min(found, Ordering::Relaxed);
         }
     };
     run(tasks, threads, || (), |()| (), look);
-    Some(least.into_inner()).filter(|&found| found < usize::MAX)
+    let first = first.into_inner();
+    if first < tasks { find(first) } else { None }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{least, run};
+    use super::{first, run};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
@@ -74,11 +70,11 @@ mod tests {
         }
     }
     #[test]
-    fn the_least_is_found() {
+    fn the_first_is_found() {
         for threads in [1, 3] {
-            let find = |task: usize| [7, 40, 99].contains(&task).then_some(10 * task + 3);
-            assert_eq!(least(100, threads, find), Some(73));
-            assert_eq!(least(7, threads, find), None);
+            let find = |task: usize| [7, 40, 99].contains(&task).then_some(1000 - task);
+            assert_eq!(first(100, threads, find), Some(993));
+            assert_eq!(first(7, threads, find), None);
         }
     }
 }

@@ -57,7 +57,7 @@ _CHECKED = 1024
 _SORTED = 128
 """Sorted lookups of a block, which one program prepares."""
 _FILL = 4096
-"""Initial weights that one program draws."""
+"""Initial weights that one program draws, or gradients that it checks."""
 _KINDS = {"float32": 0, "float16": 1, "bfloat16": 2, "int8": 3}
 _LONG = _SORTED // int(kernels.SHORT) if kernels is not None else 0
 """Most rows with many lookups that begin in a block."""
@@ -486,7 +486,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
                 "BY_CHANCE": group.by_chance,
                 "NAMED": bool(self._names),
             }
-            every = (*given, given[-1] if sums is None else sums, count, number, *numbers)
+            every = (*given, wrong if sums is None else sums, count, number, *numbers)
             with self._aside():
                 if slots:
                     self._launch(

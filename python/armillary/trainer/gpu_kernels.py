@@ -90,7 +90,7 @@ LARGEST = tl.constexpr(3.4028234663852886e38)
 """The largest float32."""
 
 # `ALIGN` is a number that the widths of all tables are multiples of: several elements are then read
-# at once.
+# at once. What loops change has 64 bits from the start: `place - place` is such a zero.
 
 
 @triton.jit

@@ -13,8 +13,8 @@ from ..uncertainty import LEVEL, Intervals, Residual
 def rows(
     table: Intervals, what: str, keys: Sequence[Callable[[Residual], str]], sure: int
 ) -> Iterator[StudyRow]:
-    """A row of all measurements, then one of each group that one of `keys` makes. `what`: of what
-    the intervals are, if anything is said; `sure`: fewest measurements of a group that say much."""
+    """A row of all measurements, then one of each group that one of `keys` makes. `what`: words
+    after "intervals", or none; `sure`: fewest measurements of a group that say much."""
     widths = [each.width for _, each in table.left_out() if math.isfinite(each.high)]
     middle = math.exp(sorted(widths)[len(widths) // 2] / 2) if widths else math.nan
     for key in (lambda _: "all", *keys):

@@ -14,6 +14,9 @@ from itertools import combinations
 
 from .sweeps import Error, MeasuredSweep, by_band
 
+Part = Callable[[MeasuredSweep], object]
+"""What sweeps are compared in."""
+
 Points = Sequence[tuple[int, float]]
 
 
@@ -88,9 +91,6 @@ def other_setups(sweeps: Sequence[MeasuredSweep]) -> list[Error]:
         lambda sweep: (sweep.repository, sweep.collective, sweep.gpu, sweep.gpus, sweep.nodes),
         lambda sweep: sweep.preset,
     )
-
-
-Part = Callable[[MeasuredSweep], object]
 
 
 def _from_each(sweeps: Sequence[MeasuredSweep], alike: Part, apart: Part) -> list[Error]:

@@ -26,6 +26,7 @@ HERE = Path(__file__).parent
 
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+"""The interpreter runs the same tests everywhere; a GPU shows what it can't, such as streams."""
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
