@@ -5,13 +5,18 @@ the caches (`crates/embedding/src/cache`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import InputError, Problem
+from ..units import counted
 from .tables import WIDTHS, Table
+
+CHECKPOINT = "checkpoint.json"
+"""The file that makes tables in a folder a checkpoint (`crates/embedding/src/cache/folder.rs`)."""
 
 Policy = Literal["lru", "lfu"]
 """Which row leaves a full set: the least recently used, or the least frequently used."""
@@ -84,6 +89,32 @@ class Caching:
         """Caches of some of the tables, in a folder in this one."""
         folder = None if self.folder is None else str(Path(self.folder) / name)
         return replace(self, memory=memory, folder=folder)
+
+
+def folder_of(rank: int, ranks: int) -> str:
+    """The folder of a rank's tables, in the folder of all."""
+    return f"rank-{rank}-of-{ranks}"
+
+
+def checkpoints_in(folder: str) -> Iterator[tuple[int | None, Path]]:
+    """The checkpoints of tables in a folder, and the number of ranks of each; `None` for those of
+    one process without a plan."""
+    if (Path(folder) / CHECKPOINT).exists():
+        yield None, Path(folder) / CHECKPOINT
+    for path in sorted(Path(folder).glob(f"rank-*-of-*/*/{CHECKPOINT}")):
+        found = re.fullmatch(r"rank-[0-9]+-of-([0-9]+)", path.parent.parent.name)
+        if found is not None:
+            yield int(found[1]), path
+
+
+def require_ranks(folder: str, ranks: int | None) -> None:
+    """Raises `InputError` if a folder has a checkpoint of another number of `ranks`, whose tables
+    would not be found."""
+    for others, _ in checkpoints_in(folder):
+        if others != ranks:
+            of = "one process without a plan" if others is None else counted(others, "rank")
+            said = f"the folder has a checkpoint of {of}"
+            raise InputError([Problem(folder, "", said, f"another folder, or a run of {of}")])
 
 
 def _whole(table: Table, width: int, numbers: int) -> int:

@@ -17,7 +17,7 @@ from armillary import _core, machine
 from armillary.errors import InputError, Problem
 from armillary.trainer import ranges
 from armillary.trainer.batch import SparseBatch
-from armillary.trainer.caching import Caching
+from armillary.trainer.caching import Caching, require_ranks
 from armillary.trainer.optimizers import Optimizer
 from armillary.trainer.tables import Feature, Table
 
@@ -75,6 +75,8 @@ class EmbeddingCollection(torch.nn.Module):
         self._cached = {each.name for each in self.tables if each.tier != "device"}
         caches = self._caches(caching)
         on_disk = caching is not None and any(each.tier == "disk" for each in self.tables)
+        if caching is not None and caching.folder is not None:
+            require_ranks(caching.folder, None)
         self._engine = _core.Embedding(
             [
                 {**self._settings(table), **cache}

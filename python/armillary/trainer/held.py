@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from ..errors import InputError, Problem
-from .caching import Caching
+from .caching import Caching, folder_of, require_ranks
 from .embedding import EmbeddingCollection, numbers_of
 from .exchange import Exchange
 from .optimizers import Optimizer
@@ -94,5 +94,7 @@ def _caches(
     tables = [table for part, _ in parts for table in part]
     shares = iter(caching.shares(tables, [numbers_of(optimizer, table) for table in tables]))
     sums = [sum(next(shares) for _ in part) for part, _ in parts]
-    place = f"rank-{exchange.rank}-of-{exchange.size}"
+    if caching.folder is not None:
+        require_ranks(caching.folder, exchange.size)
+    place = folder_of(exchange.rank, exchange.size)
     return [caching.of_part(f"{place}/{at}", memory) for at, memory in enumerate(sums)]

@@ -115,6 +115,25 @@ def test_another_sharding_has_the_same_bits(started: Runs, tmp_path: Path) -> No
     assert (outcome["steps"], outcome["checkpoints"]["resumed"]) == (14, 12)
 
 
+def test_tables_on_disk_of_another_number_of_ranks(started: Runs, tmp_path: Path) -> None:
+    """They are refused, unless a checkpoint of the run has the rows; then their files are gone."""
+    folder = tmp_path / "tables"
+    disk = {"cache_memory": "16 MiB", "table_dir": str(folder), "checkpoint": str(tmp_path / "a")}
+    settings = {**BASE, **disk, "decay": "none", "steps": 2}
+    started.good(2, settings=settings)
+    for size in (1, 3):
+        for said in started.run(size, settings={**settings, "checkpoint": None}):
+            assert said["error"] == "InputError", said
+            assert said["problems"][0]["message"] == "the folder has a checkpoint of 2 ranks"
+            assert str(folder) in said["problems"][0]["file"]
+    for size, steps in ((3, 4), (1, 6), (2, 8)):
+        outcome = started.good(size, settings={**settings, "resume": True, "steps": steps})
+        assert outcome["checkpoints"]["resumed"] == steps - 2
+        held = [each.parent.relative_to(folder) for each in folder.rglob("table-0.rows")]
+        place = [Path()] if size == 1 else [Path(f"rank-{at}-of-{size}/0") for at in range(size)]
+        assert sorted(held) == place
+
+
 def test_what_does_not_fit_is_refused(started: Runs, tmp_path: Path) -> None:
     folder = str(tmp_path / "a")
     settings = {**BASE, "checkpoint": folder, "steps": 3}

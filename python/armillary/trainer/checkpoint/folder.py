@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from ...errors import InputError, Problem
+from ..caching import checkpoints_in, folder_of
 from ..settings import Settings
 from .manifest import MANIFEST, Manifest, parse
 
@@ -173,13 +174,16 @@ def resumed_step(path: str | None, resume: bool) -> int | None:
 
 
 def forget_tables(settings: Settings, rank: int, ranks: int) -> None:
-    """Lets a run that goes on from a checkpoint use its folder of tables again: they come out of
-    the checkpoint, whatever the folder has."""
+    """Lets a run that goes on from a checkpoint use its folder of tables again, on any number of
+    ranks: they come out of the checkpoint, whatever the folder has."""
     if settings.table_dir is None or resumed_step(settings.checkpoint, settings.resume) is None:
         return
-    place = Path(settings.table_dir)
-    for path in (
-        place / "checkpoint.json",
-        *place.glob(f"rank-{rank}-of-{ranks}/*/checkpoint.json"),
-    ):
+    mine = None if ranks == 1 and settings.plan is None else ranks
+    own = Path(settings.table_dir) / folder_of(rank, ranks)
+    for others, path in list(checkpoints_in(settings.table_dir)):
+        if others != mine:  # Of no use to any rank.
+            for log in path.parent.glob("table-*"):
+                log.unlink(missing_ok=True)
+        elif mine is not None and own not in path.parents:
+            continue  # Another rank may be at work there.
         path.unlink(missing_ok=True)
