@@ -151,5 +151,8 @@ def test_files_that_cant_be_read(tmp_path: Path) -> None:
     (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="to its end"):
         open_files(tmp_path / "cut.gz", ROWS, 1)
+    (tmp_path / "spoiled.gz").write_bytes(whole[:20] + b"\xff" * 20 + whole[40:])
+    with pytest.raises(InputError, match="to its end"):
+        open_files(tmp_path / "spoiled.gz", ROWS, 1)
     with pytest.raises(InputError, match="26: the categories"):
         Criteo((), (1, 2))

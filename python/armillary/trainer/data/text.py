@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import queue
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -31,7 +32,7 @@ def read_blocks(path: Path, size: int | None = None) -> Iterator[tuple[bytes, in
         while True:
             try:
                 block = stream.read(size)
-            except (OSError, EOFError) as error:
+            except (OSError, EOFError, zlib.error) as error:
                 said = f"can't be read to its end: {error}"
                 raise InputError([Problem(str(path), "", said, "a whole file")]) from None
             if not block:
