@@ -553,13 +553,13 @@ def _require(device: torch.device) -> None:
     """Raises `InputError` unless kernels run on a device."""
     if kernels is None:
         said = "tables on a GPU need Triton, which is not installed"
-        raise InputError([Problem("", "device", said, "cpu; Triton comes with PyTorch on Linux")])
+        raise InputError([Problem("", "--device", said, "cpu; Triton comes with PyTorch on Linux")])
     if device.type == "cpu" and not kernels.INTERPRETED:
         said = "the kernels of tables on a GPU do not run on a processor"
-        raise InputError([Problem("", "device", said, "cuda, or cpu with TRITON_INTERPRET=1")])
+        raise InputError([Problem("", "--device", said, "cuda, or cpu with TRITON_INTERPRET=1")])
     if device.type != "cpu" and not torch.cuda.is_available():
         said = f"{device}: this machine has no GPU that PyTorch can use"
-        raise InputError([Problem("", "device", said, "cpu")])
+        raise InputError([Problem("", "--device", said, "cpu")])
 
 
 def _resized(part: Tensor, rows: int) -> Tensor:

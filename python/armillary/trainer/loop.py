@@ -63,6 +63,8 @@ _REPORTS = 200
 _REPORT_STEPS = 100
 """Steps between reports of another one."""
 
+_SMALLER_STEPS = "a lower --lr or --dense-lr, or --warmup"
+
 _SHOWN = ("hit_rate", "evictions", "stall_seconds")
 """What is written about caches at each report."""
 
@@ -251,9 +253,8 @@ class Trainer:
             return
         count = len(part.samples)
         said = f"the loss is {loss} at sample {part.first:,} or one of the {count} behind it"
-        help_ = "a lower --lr or --dense-lr, or --warmup"
         place = f"rank {self.world.rank}" if self.world.size > 1 else ""
-        raise TrainingError([Problem("", place, said, help_)])
+        raise TrainingError([Problem("", place, said, _SMALLER_STEPS)])
 
     @torch.no_grad()
     def logits(self, samples: Samples) -> NDArray[np.float32]:
@@ -305,7 +306,8 @@ def _course(
     every = _REPORT_STEPS if whole is None else max(1, whole // _REPORTS)
     begin = time.monotonic()
     parts = batches(source, settings, world, length, outcome)
-    for part, following in recording.steps(windows(parts, trainer.ahead), settings, world, outcome):
+    ahead = windows(parts, trainer.ahead)
+    for part, following in recording.steps(ahead, settings, world, outcome, whole):
         scale = factor(length.done(outcome), whole, settings.warmup, settings.decay)
         trainer.step(part, scale, following)
         outcome.steps += 1
@@ -368,9 +370,11 @@ def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | 
     whole = _Held(world, exact=limit is not None and limit <= EXACT)
     best = _Held(world, exact=whole.exact) if outcome.bound is None else None
     done = 0
-    for part in source.parts(settings.batch, world.rank, world.size):
+    for batch in source.parts(settings.batch, world.rank, world.size):
         if limit is not None and done >= limit:
             break
+        left = batch.whole if limit is None else limit - done
+        part = batch.cut(left, world.rank, world.size)
         whole.add(trainer.logits(part.samples), part.samples.labels)
         bound = None if best is None else source.bound(part.first, len(part.samples))
         if best is not None and bound is not None:
@@ -384,6 +388,9 @@ def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | 
     if not scores.samples:
         said = "there are no samples to evaluate on"
         raise InputError([Problem(settings.data, "", said, "at least one held-out line")])
+    if not math.isfinite(scores.loss):
+        said = f"the loss of the evaluation after step {outcome.steps:,} is {scores.loss}"
+        raise TrainingError([Problem("", "", said, _SMALLER_STEPS)])
     values = scores.as_dict()
     outcome.evaluations.append({"step": outcome.steps, "trained": outcome.samples, **values})
     if write is not None:

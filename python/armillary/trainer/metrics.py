@@ -74,7 +74,7 @@ class Streaming:
         self.state[1] += np.count_nonzero(clicked)
         self.state[2] += losses(given, clicked).sum()
         self.state[3] += _sigmoid(given).sum()
-        scaled = (np.clip(given, -RANGE, RANGE) + RANGE) * (BINS / (2 * RANGE))
+        scaled = (np.clip(np.nan_to_num(given), -RANGE, RANGE) + RANGE) * (BINS / (2 * RANGE))
         place = np.minimum(scaled.astype(np.int64), BINS - 1) + BINS * clicked
         self.state[4:] += np.bincount(place, minlength=2 * BINS)
 
@@ -123,8 +123,10 @@ def auc_exact(scores: ArrayLike, labels: ArrayLike) -> float:
 
 
 def losses(logits: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Binary cross-entropy of each sample in nats, float64 [n]; never overflows."""
-    return np.maximum(logits, 0) - logits * labels + np.log1p(np.exp(-np.abs(logits)))
+    """Binary cross-entropy of each sample in nats, float64 [n]; never overflows. Logits that are
+    infinite or not a number have losses that are not a number."""
+    with np.errstate(invalid="ignore"):
+        return np.maximum(logits, 0) - logits * labels + np.log1p(np.exp(-np.abs(logits)))
 
 
 def entropy(rate: float) -> float:

@@ -26,6 +26,7 @@ from typing import Protocol
 import torch
 
 from ..errors import InputError, Problem
+from ..units import counted
 from . import ranges
 from .data import Part
 from .settings import Settings
@@ -42,16 +43,25 @@ class Course(Protocol):
 
 
 def steps(
-    windows: Iterator[Window], settings: Settings, world: World, course: Course
+    windows: Iterator[Window], settings: Settings, world: World, course: Course, whole: int | None
 ) -> Iterator[Window]:
     """The same windows; a step is from the request for its window to that for the next one. Those
-    of `settings.trace_steps` are recorded. Raises `InputError` when a file can't be written."""
+    of `settings.trace_steps` are recorded. `whole`: steps of the run, where they are known.
+
+    Raises `InputError`: a file can't be written; the run does not have these steps, which it says
+    before the first step if it can."""
     if settings.trace is None:
         yield from windows
         return
     folder, chosen = Path(settings.trace), settings.traced
     _make(folder)
     phases, end = _phases(folder, chosen, settings, world.rank)
+    if course.steps >= chosen.start:
+        said = f"the run goes on from step {course.steps}"
+        help_ = f"A:B with A from {course.steps + 1} on"
+        raise InputError([Problem("", "--trace-steps", said, help_)])
+    if whole is not None and whole < end:
+        raise _too_few(whole, chosen, end)
     times: dict[int, float] = {}
     with ExitStack() as stack:
         while True:
@@ -70,10 +80,16 @@ def steps(
             if number == end:
                 stack.close()
     if end not in times:
-        said = f"the run ends with step {course.steps}"
-        help_ = f"A:B with B up to {course.steps - (end - chosen.stop + 1)}"
-        raise InputError([Problem("", "--trace-steps", said, help_)])
+        raise _too_few(course.steps, chosen, end)
     course.trace = _times(times, chosen, end)
+
+
+def _too_few(count: int, chosen: range, end: int) -> InputError:
+    """Refuses a run of `count` steps, which needs `end` steps to record the `chosen` ones."""
+    said, last = f"the run has {counted(count, 'step')}", count - (end - chosen.stop + 1)
+    more = f"at least {end} steps"
+    help_ = f"{more}, or A:B with B up to {last}" if last > 0 else more
+    return InputError([Problem("", "--trace-steps", said, help_)])
 
 
 Phases = dict[int, AbstractContextManager[None]]

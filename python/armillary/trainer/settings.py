@@ -60,6 +60,14 @@ _COUNTS = {
 """Largest value of settings that are counts from 1."""
 
 
+_OPTIONS = {
+    "learning_rate": "--lr",
+    "dense_learning_rate": "--dense-lr",
+    "eval_every": "--eval",
+}
+"""Options that are not named like their setting."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that a run depends on. The same settings on any number of processes train on the
@@ -190,7 +198,7 @@ class Settings:
             yield Problem("", "--steps, --samples", "both are given", "one of them")
         yield from self._tables_problems()
         yield from self._files_problems()
-        if self.batch < self.nproc:
+        if 0 < self.batch < self.nproc:
             said = f"a batch of {counted(self.batch, 'sample')} for {self.nproc} processes"
             yield Problem("", "--batch", said, "at least one sample for each process")
 
@@ -226,8 +234,12 @@ class Settings:
             except InputError as error:
                 yield from error.problems
         if self.cache_memory is None:
-            for name in ("table_dir", "cache_precision"):
-                if getattr(self, name) is not None:
+            for name, alone in (
+                ("table_dir", None),
+                ("cache_precision", None),
+                ("cache_policy", "lru"),
+            ):
+                if getattr(self, name) != alone:
                     yield Problem(
                         "", option(name), "is for tables with caches", "--cache-memory SIZE"
                     )
@@ -237,7 +249,8 @@ class Settings:
             yield Problem("", "--cache-memory", said, "a size such as 2 GiB")
         if self.cache_precision not in (None, "fp32", self.table_precision):
             said = f"{self.cache_precision} over tables of {self.table_precision}"
-            yield Problem("", "--cache-precision", said, f"fp32, {self.table_precision}")
+            allowed = ", ".join(sorted({"fp32", self.table_precision}))
+            yield Problem("", "--cache-precision", said, allowed)
         if self.tensor_train is not None:
             place = "--cache-memory, --tensor-train"
             yield Problem("", place, "both are given", "one of them")
@@ -259,9 +272,7 @@ class Settings:
 
 def option(name: str) -> str:
     """The command-line option of a setting."""
-    return {"learning_rate": "--lr", "dense_learning_rate": "--dense-lr"}.get(
-        name, "--" + name.replace("_", "-")
-    )
+    return _OPTIONS.get(name, "--" + name.replace("_", "-"))
 
 
 def factor(step: float, steps: int | None, warmup: int, decay: Decay) -> float:

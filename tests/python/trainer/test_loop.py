@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 else:
     torch = pytest.importorskip("torch")
 
-from armillary.trainer import loop
+from armillary.trainer import loop, recording
 from armillary.trainer.data import open_data
 from armillary.trainer.world import World
 
@@ -148,6 +148,15 @@ def test_a_loss_that_is_not_a_number_ends_the_run() -> None:
         run(replace(SMALL, dense_optimizer="sgd", dense_learning_rate=1e30))
 
 
+def test_an_evaluation_that_is_not_a_number_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss of the only step is that of the initial weights."""
+    given = replace(SMALL, steps=1, dense_optimizer="sgd", dense_learning_rate=1e38)
+    for most in (loop.EXACT, 10):
+        monkeypatch.setattr(loop, "EXACT", most)
+        with pytest.raises(TrainingError, match=r"evaluation after step 1 is (nan|inf)"):
+            run(replace(given, eval_samples=600))
+
+
 def test_logs_are_read_to_their_end_or_over_and_over(tmp_path: Path) -> None:
     facts = parse(load_model("dlrm-criteo-kaggle"))
     tables = tuple(replace(table, rows=50) for table in facts.tables)
@@ -165,6 +174,8 @@ def test_logs_are_read_to_their_end_or_over_and_over(tmp_path: Path) -> None:
     once = loop.train(settings, small, World())
     assert (once.steps, once.samples, once.evaluations[0]["samples"]) == (4, 60, 10)
     assert once.bound is None
+    few = loop.train(replace(settings, batch=8, eval_samples=9), small, World())
+    assert few.evaluations[0]["samples"] == 9
     twice = loop.train(replace(settings, steps=7), small, World())
     assert (twice.steps, twice.samples) == (7, 60 + 48)
 
@@ -181,6 +192,8 @@ def test_logs_are_read_to_their_end_or_over_and_over(tmp_path: Path) -> None:
         ({"seed": -1}, "--seed"),
         ({"positive_rate": 1.0}, "--positive-rate"),
         ({"positive_rate": 0.5, "data": "x"}, "labels of their own"),
+        ({"eval_every": 0}, "--eval: 0 is out of range"),
+        ({"cache_policy": "lfu"}, "--cache-policy: is for tables with caches"),
         ({"nproc": 4, "batch": 3}, "at least one sample for each process"),
     ],
 )
@@ -210,6 +223,19 @@ def test_data_must_fit_the_model(tmp_path: Path) -> None:
     large = replace(FACTS, tables=(replace(FACTS.tables[0], rows=2**40),))
     with pytest.raises(InputError, match="too large for synthetic data"):
         open_data(SMALL, large)
+
+
+def test_steps_that_cannot_be_recorded_are_refused_before_the_first(tmp_path: Path) -> None:
+    """The recorded steps are followed by two more, with operators and with shapes."""
+    given = replace(SMALL, trace=str(tmp_path), trace_steps="3:5", eval_samples=100)
+    trained = loop.Outcome()
+    more = "at least 7 steps"
+    for steps, help_ in ((6, rf"\(allowed: {more}, or A:B with B up to 4\)"), (2, rf"{more}\)")):
+        with pytest.raises(InputError, match=help_):
+            run(replace(given, steps=steps), progress=lambda *_: pytest.fail("a step"))
+    trained.steps = 4
+    with pytest.raises(InputError, match=r"goes on from step 4 .*A from 5 on"):
+        next(recording.steps(iter(()), given, World(), trained, None))
 
 
 def test_tables_that_dont_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,8 @@ FREE = frozenset(
         "model", "nproc", "steps", "samples", "device", "accumulate", "cache_memory", "table_dir",
         "cache_policy", "eval_every", "eval_samples", "threads", "plan", "pipeline", "timeout",
         "readers", "readers_on",
-        "checkpoint", "checkpoint_every", "checkpoint_precision", "keep", "resume",
+        "checkpoint", "checkpoint_every", "checkpoint_precision", "keep", "resume", "trace",
+        "trace_steps",
     }
 )  # fmt: skip
 """Settings that may differ between a checkpoint and the run that goes on from it. Of the model,
