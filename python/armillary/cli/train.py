@@ -365,7 +365,7 @@ def train(
         if platform is not None and (not worker or os.environ["RANK"] == "0"):
             bound = _roofline(settings, platform)
         launch.quiet_threads()
-        launch.quiet_profiler()
+        launch.quiet_logs()
         if restarts and checkpoint is None:
             said = f"{restarts} restarts, but no checkpoints"
             raise InputError([Problem("", "--restarts", said, "--checkpoint DIR")])

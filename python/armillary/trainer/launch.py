@@ -61,11 +61,12 @@ def quiet_threads() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
-def quiet_profiler() -> None:
-    """Keeps what PyTorch's profiler says about itself off the terminal, for this process and those
-    it starts. It works before PyTorch is loaded only."""
+def quiet_logs() -> None:
+    """Keeps what PyTorch's profiler and its network say themselves off the terminal, for this
+    process and those it starts. Errors say why they are raised. It works before PyTorch is loaded
+    only."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 
 
 def spawn(

@@ -86,8 +86,9 @@ def joined(timeout: float, *, gpus: bool = False) -> Iterator[World]:
     """The processes that the environment names (that of torchrun), connected; or this one alone.
     With `gpus`, each has one of its machine's, and NCCL connects these.
 
-    Raises `InputError` when a machine has fewer GPUs than processes, `TrainingError` when they
-    can't be reached within `timeout` seconds, and `LostContactError` when one is lost later."""
+    Raises `InputError` when the environment is wrong or a machine has fewer GPUs than processes,
+    `TrainingError` when they can't be reached within `timeout` seconds, and `LostContactError` when
+    one is lost later."""
     size = _number("WORLD_SIZE", 1)
     rank = _number("RANK", 0)
     if not 0 <= rank < size:
@@ -99,7 +100,10 @@ def joined(timeout: float, *, gpus: bool = False) -> Iterator[World]:
     if gpus:
         _take_gpu(rank)
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29500")
+    port = _number("MASTER_PORT", 29500)
+    if not 1 <= port <= 65535:
+        raise InputError([Problem("", "MASTER_PORT", f"MASTER_PORT is {port}", "1 to 65535")])
+    os.environ.setdefault("MASTER_PORT", str(port))
     try:
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if gpus else "gloo",

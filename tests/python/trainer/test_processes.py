@@ -166,8 +166,9 @@ def by_torchrun(options: Sequence[Sequence[str]], folders: Sequence[Path]) -> li
     return said
 
 
-def test_a_rank_that_never_comes() -> None:
-    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_never_comes(rank: int) -> None:
+    environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     environment["MASTER_PORT"] = str(launch._free_port())
     run = subprocess.run(
         [*TRAIN, *SMALL, "--timeout", "2"],
@@ -178,7 +179,8 @@ def test_a_rank_that_never_comes() -> None:
         check=False,
     )
     assert run.returncode == 1, run.stderr
-    assert "not all of 2 processes could be reached within 2 s" in run.stderr
+    assert run.stderr.startswith("error: not all of 2 processes could be reached within 2 s")
+    assert len(run.stderr.splitlines()) == 2
 
 
 def test_reasons_are_those_of_the_first_rank(tmp_path: Path) -> None:
