@@ -137,6 +137,8 @@ def _said(extra: Mapping[str, str]) -> dict[str, object]:
         key: int(extra[key]) for key in ("etp", "ep_node", "mtp") if key in extra
     }
     found |= {key: extra[key] for key in ("layers_per_stage", "recompute_modules") if key in extra}
+    if "bucket_mb" in extra:
+        found["bucket_mb"] = float(extra["bucket_mb"])
     if "overlap_passes" in extra:
         found["overlap_passes"] = True
     if "fused_experts" in extra:

@@ -223,8 +223,9 @@ class Software(Numbers):
     after the optimizer."""
     bucket_mb: float | None = None
     """Gradients are reduced in buckets of at most this many MB (PyTorch's DDP: 25 MiB of
-    parameters). When not given, a layer's gradients are one bucket, or all gradients where they
-    wait for the end."""
+    parameters). With ZeRO 0 and 1, layers share a bucket that has room for them, and parameters are
+    gathered in the same buckets. When not given, a layer's gradients are one bucket, or all
+    gradients where they wait for the end."""
     unflatten_us: float = 0.0
     """Microseconds in which a host copies one rank's piece of one tensor out of what ZeRO 1 or 2
     gathered after the optimizer, for every tensor and rank. 0: parameters are flat and nothing is

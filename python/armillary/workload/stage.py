@@ -15,6 +15,8 @@ parameters, the optimizer. Not here: which units a stage has (`plan.py`), what a
 - Shards of groups of ranks (`zero_group`) are all-reduced over their replicas after the last
   micro-batch. Whole tensors are all-reduced, and broadcast by their owners.
 - Collectives of one data-parallel group follow each other, as on one stream.
+- With `bucket_mb`, the next layers' gradients join a bucket as long as it has room (ZeRO 0 and 1).
+  Parameters are gathered in the same buckets.
 
 Sources: Li et al. 2020 (arXiv:2006.15704); Rajbhandari et al. 2020 (arXiv:1910.02054); Zhao et al.
 2023 (arXiv:2304.11277); Zhang et al. 2022 (arXiv:2205.00119)."""
@@ -65,13 +67,16 @@ class Builder:
         """What the stream waited for as each pass began."""
         self.later = put_off(passes)
         """Backward passes whose weight gradients are passes of their own."""
+        self.buckets = [self._buckets(chunk.units) for chunk in self.chunks]
+        """Of each chunk, by the unit whose gradients come last, units that are reduced together."""
 
     def build(self) -> Program:
         """The whole step."""
         if self.par.shards in (1, 2) and self.par.overlap_param_gather:
-            for chunk in self.chunks:
-                for unit in chunk.units:
-                    self.parameters[unit.name] = self._renew(unit.name, [unit], [])
+            for buckets in self.buckets:
+                for name, units in reversed(buckets.items()):
+                    gathered = self._renew(name, units, [])
+                    self.parameters |= {unit.name: gathered for unit in units}
         passes = iter(self.passes)
         for each in passes:
             self.starts.append(self.stream.after)
@@ -82,6 +87,18 @@ class Builder:
                     pass
         self._update()
         return self.program
+
+    def _buckets(self, units: Sequence[Unit]) -> dict[str, list[Unit]]:
+        """Units in the order of their gradients; one alone where it fills a bucket or where shards
+        leave no whole gradients."""
+        par, found = self.par, dict[str, list[Unit]]()
+        most = par.bucket_mb * MB if par.bucket_mb and par.shards < 2 else 0
+        held: list[Unit] = []
+        for unit in reversed(units):
+            if held and _total([*held, unit]).total * par.gradient_bytes > most:
+                found[held[-1].name], held = held, []
+            held = [*held, unit]
+        return {**found, held[-1].name: held} if held else found
 
     def _pass(self, each: Pass, stream: KernelStream) -> Iterator[None]:
         """Adds a pass to a stream, unit by unit."""
@@ -274,9 +291,10 @@ class Builder:
         """Reduces a unit's gradients once they are complete, or in every micro-batch where none are
         kept whole."""
         last = each.micro_batch == self.par.last_micro_batch
-        if self.par.shards >= 2 or (last and self.par.overlap_grad_reduce):
+        complete = self.buckets[each.chunk].get(unit.name)
+        if complete and (self.par.shards >= 2 or (last and self.par.overlap_grad_reduce)):
             with self.program.layer(unit.name):
-                self._reduction(f"{each.micro_batch}.{unit.name}", unit.weights, last)
+                self._reduction(f"{each.micro_batch}.{unit.name}", _total(complete), last)
 
     def _load(self, name: str, part: zero.OwnedPart, after: Sequence[int]) -> int:
         """Brings a unit's parameters from memory outside: a shard, gathered in its switches or by

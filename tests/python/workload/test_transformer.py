@@ -243,7 +243,7 @@ def test_data_parallel_volume(zero: int, overlap: bool) -> None:
 @pytest.mark.parametrize("zero", [0, 1, 3])
 @pytest.mark.parametrize("overlap", [True, False])
 def test_buckets_hold_all_gradients(zero: int, overlap: bool) -> None:
-    """As many as it takes, and the same bytes; a layer's are never in one bucket with another's."""
+    """As many as it takes, and the same bytes; layers share a bucket that has room for them."""
 
     def reduced(bucket: float | None) -> tuple[int, int]:
         workload = transformer(
@@ -256,6 +256,21 @@ def test_buckets_hold_all_gradients(zero: int, overlap: bool) -> None:
     assert size == same == 2 * (32 * layer + 2 * vocabulary + norm)
     units = [layer] * 32 + [vocabulary, vocabulary + norm] if overlap or zero == 3 else [size // 2]
     assert (whole, parts) == (len(units), sum(-(-2 * unit // 50_000_000) for unit in units))
+    # Backward: the head alone, 16 pairs of layers, the embedding alone.
+    (shared, same) = reduced(1100)
+    alone = {(1, True): 18, (0, True): 18, (3, True): 34, (3, False): 34}
+    assert (shared, same) == (alone.get((zero, overlap), -(-size // 1_100_000_000)), size)
+
+
+def test_parameters_are_gathered_in_the_buckets_of_their_gradients() -> None:
+    """17 of 2 layers or a vocabulary each; without overlap all at once."""
+
+    def gathered(**options: bool) -> tuple[int, int]:
+        workload = transformer("llama-3-8b", dp=8, zero=1, bucket_mb=1100, **options)
+        return volumes(workload, 0)["dp", "all_gather"]
+
+    (buckets, size), (whole, same) = gathered(), gathered(overlap_param_gather=False)
+    assert (buckets, whole, size) == (18, 1, same)
 
 
 @pytest.mark.parametrize("bucket", [0.0, -1.0, float("nan"), True])

@@ -7,7 +7,9 @@ with gathers of 8-bit parameters. Scales are those of earlier steps (assumed), a
 round 5.1 (`FP8_RECIPE` in its config_common.sh). In that round, NVIDIA's own runs of Llama 3.1
 405B, and those of 8B on 8 GPUs, have 4 bits: their READMEs name configurations that end in `fp4`,
 those of other runs don't, except Dell's on one node of B200, whose configuration includes
-config_common_fp4.sh (mlcommons/training_results_v5.1@4da2d1cd)."""
+config_common_fp4.sh (mlcommons/training_results_v5.1@4da2d1cd). Configurations of 8B with both
+tensor and context parallelism (config_GB300_128x4x1xtp2pp1cp4_8b.sh) have buckets of 768 million
+gradients (`BUCKET_SIZE`); others state none."""
 
 from __future__ import annotations
 
@@ -53,6 +55,7 @@ def run(row: Row) -> Run:
     name, seq = MODELS[benchmark]
     gpus, batch = count(row, "accelerators"), count(row, "global_batch_size")
     tp, pp = count(config, "TENSOR_MODEL_PARALLEL"), count(config, "PIPELINE_MODEL_PARALLEL")
+    cp = count(config, "CONTEXT_PARALLEL", 1)
     if pp > 1 and "INTERLEAVED_PIPELINE" not in config:
         raise Missing("the number of virtual pipeline stages is not stated")
     return Run(
@@ -64,18 +67,22 @@ def run(row: Row) -> Run:
         count(config, "MICRO_BATCH_SIZE"),
         tp=tp,
         pp=pp,
-        cp=count(config, "CONTEXT_PARALLEL", 1),
+        cp=cp,
         virtual_stages=count(config, "INTERLEAVED_PIPELINE", 1),
         precision="nvfp4" if _has_four_bits(row) else "fp8",
         extra={
             "sp": str(int(tp > 1)),
             "fp8": "tensorwise" if re.match(r"mlperf_v5\.1_", str(row["id"])) else "delayed",
             "tp_overlap": str(config.get("TP_COMM_OVERLAP", "True")).lower(),
+            **(_BUCKET if benchmark == "llama31_8b" and tp > 1 and cp > 1 else {}),
             "assumed": "sp+recompute+fp8_recipe",
         },
         seconds=_seconds(row, batch, seq if benchmark == "gpt3" else 1),
     )
 
+
+_BUCKET = {"bucket_mb": "1536"}
+"""768 million gradients of 2 bytes."""
 
 _FOUR_BITS = re.compile(
     r"mlperf_v5\.1_(NVIDIA_.*(llama31_405b|_ngpu8_.*llama31_8b)|Dell_1xXE9680L.*llama31_8b)$"
