@@ -83,6 +83,10 @@ class Decoder:
     norms: int = 2
     """Norms of a layer: 1 for attention and perceptron side by side, 4 for norms before and after
     both."""
+    clamped: bool = False
+    """Inputs of gated functions are clamped (gpt-oss)."""
+    rotary_scaled: bool = False
+    """Rotary embeddings multiply by a factor, too (YaRN's attention factor)."""
     sinks: bool = False
     """A learned score for each head that attends to nothing (gpt-oss)."""
     qk_norm_whole: bool = False

@@ -361,7 +361,8 @@ def _llama4(reader: _Reader) -> dict[str, Any]:
 
 
 def _gpt_oss(reader: _Reader) -> dict[str, Any]:
-    """Biases everywhere, sinks, a window in every second layer."""
+    """Biases everywhere, sinks, a window in every second layer; clamped inputs of SwiGLU and YaRN
+    with an attention factor, as in all its configurations."""
     return {
         "experts": reader.field("experts"),
         "top_k": reader.field("top_k", 4),
@@ -370,6 +371,8 @@ def _gpt_oss(reader: _Reader) -> dict[str, Any]:
         "bias": True,
         "qkv_bias": reader.flag("attention_bias", True),
         "out_bias": reader.flag("attention_bias", True),
+        "clamped": True,
+        "rotary_scaled": True,
         "sinks": True,
         **_window(reader, 2, 128),
     }

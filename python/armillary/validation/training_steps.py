@@ -142,7 +142,7 @@ def _said(extra: Mapping[str, str]) -> dict[str, object]:
     if "overlap_passes" in extra:
         found["overlap_passes"] = True
     if "fused_experts" in extra:
-        found["separate_bias"] = False
+        found |= {"separate_bias": False, "separate_clamp": False}
     return found
 
 

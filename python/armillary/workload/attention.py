@@ -42,7 +42,10 @@ def core(at: Setting) -> Inner:
     """Scores, softmax and weighted sum of one rank's heads, its tokens against the whole
     sequence."""
     turned = (*rotary(at), *_joined(at))
-    back = tuple(work._replace(name=f"{work.name}.grad") for work in turned)
+    back = tuple(
+        work._replace(name=f"{work.name}.grad")
+        for work in (*rotary(at, backward=True), *_joined(at))
+    )
     forward, backward = _spread(at)
     return Inner((*turned, *forward), (*backward, *back), turned)
 
@@ -70,16 +73,23 @@ def sizes(at: Setting) -> AttentionSizes:
     return AttentionSizes(*(at.tokens * each * width for each in elements))
 
 
-def rotary(at: Setting) -> tuple[KernelStep, ...]:
-    """Queries and keys turned by their positions, read and written; learned positions need none."""
+def rotary(at: Setting, backward: bool = False) -> tuple[KernelStep, ...]:
+    """Queries and keys turned by their positions, read and written; learned positions need none.
+
+    With a kernel for each operation: a product with the cosine (read and written), halves that
+    change places (one is negated, both are written as one tensor), their product with the sine, the
+    sum, and the part without position next to it. Backward, the same without the last, and sums
+    over what each operation took from one tensor."""
     model, tp = at.model, at.par.tp
     if model.positions:
         return ()
     width = model.rope_dim or model.key_width
     heads = model.heads // tp + (1 if model.kv_rank else local_kv(model, tp))
+    apart = model.rotary_scaled and at.par.separate_rotary
+    moved = (17 if backward else 12) if apart else 2
     return (
         KernelStep(
-            "rotary", "elementwise", 0, 2 * at.tokens * heads * width * at.par.bytes.activation
+            "rotary", "elementwise", 0, moved * at.tokens * heads * width * at.par.bytes.activation
         ),
     )
 

@@ -368,9 +368,23 @@ def activation(at: Setting, width: int, tokens: int, name: str = "activation") -
     # Function and product a kernel each: the function's result is written and read once more, and
     # its gradient.
     more = 2 if at.model.gated and at.eager else 0
-    forward = KernelStep(name, "elementwise", 0, (read + 1 + more) * one)
+    clamp = _clamped(at, width, tokens, name)
+    forward = (*clamp.forward, KernelStep(name, "elementwise", 0, (read + 1 + more) * one))
     backward = KernelStep(f"{name}.grad", "elementwise", 0, (2 * read + 1 + more) * one)
-    return Inner((forward,), (backward,), (forward,))
+    return Inner(forward, (backward, *clamp.backward), forward)
+
+
+def _clamped(at: Setting, width: int, tokens: int, name: str) -> Inner:
+    """Clamps of both inputs by themselves: each is read and written, and both once more as one
+    tensor. Backward a comparison with each of three bounds, what two of them say together, both
+    gradients where they say so, and one tensor of both; what a comparison says is a byte."""
+    if not (at.model.clamped and at.model.gated and at.par.separate_clamp):
+        return Inner((), ())
+    one, wide = tokens * width, at.par.bytes.activation
+    return Inner(
+        (KernelStep(f"{name}.clamp", "elementwise", 0, 8 * wide * one),),
+        (KernelStep(f"{name}.clamp.grad", "elementwise", 0, (11 * wide + 8) * one),),
+    )
 
 
 def join(first: Scripts, second: Scripts) -> Scripts:

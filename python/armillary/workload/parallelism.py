@@ -207,6 +207,12 @@ class Software(Numbers):
     separate_bias: bool = False
     """Biases of experts' second matrices are weighted and added expert by expert in 4 bytes, after
     the multiplication, as Megatron-Core's `TEGroupedMLP` does. Off: within the multiplication."""
+    separate_clamp: bool = False
+    """Inputs of gated functions are clamped by kernels of their own, as Megatron-Core does before
+    its fused function. Off: within the function."""
+    separate_rotary: bool = False
+    """Rotary embeddings that scale are a kernel for each operation, as in Megatron-Core, whose
+    fused kernel doesn't scale. Off: one kernel."""
     loss_metrics: int = 0
     """Metrics of training that each compute the loss again from the logits of a micro-batch, in 4
     bytes, as Composer's cross entropy and perplexity do."""

@@ -316,3 +316,21 @@ def test_rings_fold(cp: int, pp: int, dp: int, tp: int) -> None:
     folded, whole = (arm.simulate(workload, target, fold=fold) for fold in (True, False))
     assert folded.step_time_ns == whole.step_time_ns
     assert max(row["peak_memory_bytes"] for row in folded.breakdown().to_dicts()) > 0
+
+
+@pytest.mark.parametrize(
+    ("scaled", "separate", "moved"),
+    [(True, True, (12, 17)), (True, False, (2, 2)), (False, True, (2, 2))],
+)
+def test_rotary_embeddings_that_scale(scaled: bool, separate: bool, moved: tuple[int, int]) -> None:
+    """Product (2), halves in turn (1 and 2), product (2), sum (3), one tensor (2). Backward: two
+    products (4), halves (1 and 2), the sum of three gradients (3, 3), two slices (3, 1)."""
+    fields = {**EXPERTS.fields, "rotary_scaled": scaled, "positions": 0}
+    found = core(setting(Model("scaled", "moe", fields), separate_rotary=separate))
+    heads = EXPERTS.fields["heads"] + EXPERTS.fields["kv_heads"]
+    one = 64 * heads * (EXPERTS.fields["hidden"] // EXPERTS.fields["heads"]) * 2
+    for steps, name, tensors in zip(
+        (found.forward, found.backward), ("rotary", "rotary.grad"), moved, strict=True
+    ):
+        bytes_ = [s.bytes for s in steps if isinstance(s, KernelStep) and s.name == name]
+        assert bytes_ == [tensors * one]

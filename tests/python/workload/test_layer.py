@@ -469,3 +469,20 @@ def test_endless_compute_leaves_collectives(overlap: bool) -> None:
     """One reduction of the embedding, four a layer, the head's, the loss's, one after the other."""
     found = ps(build(GPT, tp=2, overlap_tp=overlap), platform("62.5 GB/s", peak="1000000 TFLOPS"))
     assert found == pytest.approx(131_072 * (2 + 4 * LAYERS + SUMS / FULL), rel=1e-3)
+
+
+@pytest.mark.parametrize("clamped", [True, False])
+@pytest.mark.parametrize("separate", [True, False])
+def test_separate_clamps_of_gated_functions(clamped: bool, separate: bool) -> None:
+    """Two clamps (read, write 2 bytes) and one tensor of both (4, 4): 16 bytes a value. Backward:
+    comparisons (2, 1) with three bounds, two of them joined (2, 1), two selections (1 and 2, 2),
+    one tensor of both (4, 4): 30."""
+    model = Model("clamped", "moe", {**EXPERTS.fields, "clamped": clamped, "gated": True})
+    scripts = experts(setting(model, separate_clamp=separate))
+    there, values = clamped and separate, 64 * 2 * model.fields["expert_ffn"]
+    for steps, name, each in (
+        (scripts.forward, "experts.activation.clamp", 16),
+        (scripts.backward, "experts.activation.clamp.grad", 30),
+    ):
+        found = [s.bytes for s in steps if isinstance(s, KernelStep) and s.name == name]
+        assert found == ([each * values] if there else [])
