@@ -192,6 +192,18 @@ def test_formats_of_submissions(name: str, benchmark: str, precision: str, recip
 
 
 @pytest.mark.parametrize(
+    ("benchmark", "tp", "bucket"),
+    [("llama31_8b", 2, 1536), ("llama31_8b", 1, None), ("gpt3", 2, None)],
+)
+def test_buckets_of_submissions(benchmark: str, tp: int, bucket: float | None) -> None:
+    """config_GB300_128x4x1xtp2pp1cp4_8b.sh: 768 million gradients of 2 bytes."""
+    config = SUBMISSION["config"] | {"TENSOR_MODEL_PARALLEL": str(tp)}
+    run = steps.submission(SUBMISSION | {"benchmark": benchmark, "config": config})
+    assert isinstance(run, Training)
+    assert training_steps.options(run).get("bucket_mb") == bucket
+
+
+@pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"benchmark": "llama2_70b_lora"}, "LoRA"),
