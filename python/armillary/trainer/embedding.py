@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, Protocol, get_args
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from armillary.trainer import ranges
 from armillary.trainer.batch import SparseBatch
 from armillary.trainer.caching import Caching, require_ranks
 from armillary.trainer.optimizers import Optimizer
-from armillary.trainer.tables import Feature, Table
+from armillary.trainer.tables import WIDTHS, Feature, Pooling, Table
 
 TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 """Types of tables that are trained."""
@@ -62,8 +64,9 @@ class EmbeddingCollection(torch.nn.Module):
 
         Raises:
             InputError: two tables have one name, or a feature names an unknown table; features with
-                and without pooling; a table without rows or columns, or too large for the memory;
-                too little memory for a cache; a folder that can't be used.
+                and without pooling; a table without rows or columns, of an unknown type, or too
+                large for the memory; a seed out of range; too little memory for a cache; a folder
+                that can't be used.
         """
         super().__init__()
         self.tables = tuple(tables)
@@ -71,6 +74,8 @@ class EmbeddingCollection(torch.nn.Module):
         self.optimizer = optimizer
         places = {table.name: place for place, table in enumerate(self.tables)}
         _check(self.tables, self.features)
+        if not 0 <= seed < 2**64:
+            raise InputError([Problem("", "seed", f"{seed} is out of range", "0 to 2^64 - 1")])
         self._index = places
         self._cached = {each.name for each in self.tables if each.tier != "device"}
         caches = self._caches(caching)
@@ -258,8 +263,9 @@ class EmbeddingCollection(torch.nn.Module):
         return self._engine.cache_report() if self._cached else {}
 
     def set_learning_rate(self, rate: float) -> None:
-        """Sets the learning rate of the steps to come."""
-        self._engine.learning_rate = rate
+        """Sets the learning rate of the steps to come. Raises `InputError`: not a finite number
+        from 0."""
+        self._engine.learning_rate = replace(self.optimizer, learning_rate=rate).learning_rate
 
     def set_threads(self, threads: int) -> None:
         """Sets the number of threads. It changes no result."""
@@ -400,8 +406,27 @@ def _check(tables: Sequence[Table], features: Sequence[Feature]) -> None:
     ]
     if not features:
         problems.append(Problem("", "features", "a collection without features"))
+    problems += [problem for table in tables for problem in _table_problems(table)]
+    kinds = get_args(Pooling)
+    problems += [
+        Problem("", f"feature {each.name!r}", f"unknown pooling {each.pooling!r}", ", ".join(kinds))
+        for each in features
+        if each.pooling not in kinds
+    ]
     if problems:
         raise InputError(problems)
+
+
+def _table_problems(table: Table) -> Iterator[Problem]:
+    place = f"table {table.name!r}"
+    for value, said, bits in (
+        (table.rows, f"{table.rows} rows", 48),
+        (table.dim, f"rows of {table.dim} elements", 16),
+    ):
+        if not isinstance(value, Integral) or not 1 <= value <= 2**bits:
+            yield Problem("", place, said, f"1 to 2^{bits}")
+    if table.dtype not in WIDTHS:
+        yield Problem("", place, f"unknown type {table.dtype!r}", ", ".join(WIDTHS))
 
 
 def _lookup(collection: EmbeddingCollection, sparse: SparseBatch) -> Tensor:

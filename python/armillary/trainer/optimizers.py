@@ -7,6 +7,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from ..errors import InputError, Problem
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimizer:
@@ -29,9 +31,29 @@ class Optimizer:
     clip_norm: float = math.inf
     """Largest Euclidean length of a row's gradient."""
 
+    def __post_init__(self) -> None:
+        """Raises `InputError` naming each number that is out of range."""
+        problems = [
+            Problem("", f"{type(self).__name__}: {name}", f"{value} is out of range", allowed)
+            for name, value in asdict(self).items()
+            for (fits, allowed) in [_range(name, value)]
+            if not fits
+        ]
+        if problems:
+            raise InputError(problems)
+
     def settings(self) -> dict[str, Any]:
         """The settings as the native engine reads them."""
         return {"rule": self.rule, **asdict(self)}
+
+
+def _range(name: str, value: float) -> tuple[bool, str]:
+    """Whether a number fits, and what is allowed."""
+    if name.startswith("beta"):
+        return 0 <= value < 1, "a number from 0 to below 1"
+    if name.startswith("clip"):
+        return value > 0, "a number above 0"
+    return 0 <= value < math.inf, "a finite number from 0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,6 +119,10 @@ def test_tables_of_eight_bits_are_not_trained() -> None:
         ([Table("t", 1, 1)], [], "without features"),
         ([Table("t", 0, 1)], [Feature("f", "t")], "0 rows"),
         ([Table("t", 1, 0)], [Feature("f", "t")], "rows of 0 elements"),
+        ([Table("t", -3, 1)], [Feature("f", "t")], r"table 't': -3 rows \(allowed: 1 to 2\^48\)"),
+        ([Table("t", 2.5, 1)], [Feature("f", "t")], r"2.5 rows"),  # type: ignore[arg-type]
+        ([Table("t", 1, 1, "float64")], [Feature("f", "t")], "unknown type 'float64'"),  # type: ignore[arg-type]
+        ([Table("t", 1, 1)], [Feature("f", "t", "max")], "unknown pooling 'max'"),  # type: ignore[arg-type]
         ([Table("t", 1 << 45, 64)], [Feature("f", "t")], "no memory for 8388608.0 GiB"),
         (
             [Table("t", 1, 1)],
@@ -137,6 +141,31 @@ def test_faulty_tables_are_named(
 ) -> None:
     with pytest.raises(InputError, match=message):
         collection_of(tables, features, Sgd())
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: Sgd(learning_rate=float("nan")), "Sgd: learning_rate: nan is out of range"),
+        (lambda: RowWiseAdaGrad(learning_rate=-1), "learning_rate: -1 is out of range"),
+        (lambda: RowWiseAdaGrad(eps=float("inf")), "eps: inf is out of range"),
+        (lambda: Sgd(weight_decay=-0.1), "weight_decay: -0.1"),
+        (lambda: Sgd(clip_norm=0.0), "clip_norm: 0.0"),
+        (lambda: Sgd(clip_value=float("nan")), "clip_value: nan"),
+        (lambda: Adam(beta1=1.0), r"Adam: beta1: 1.0 .*0 to below 1"),
+    ],
+)
+def test_faulty_optimizers_are_named(made: Callable[[], Optimizer], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        made()
+
+
+def test_faulty_learning_rates_and_seeds_are_named() -> None:
+    collection = two()
+    with pytest.raises(InputError, match="learning_rate: nan is out of range"):
+        collection.set_learning_rate(float("nan"))
+    with pytest.raises(InputError, match="seed: -1 is out of range"):
+        collection_of([Table("t", 1, 1)], [Feature("f", "t")], Sgd(), seed=-1)
 
 
 def test_weights_need_sums() -> None:
