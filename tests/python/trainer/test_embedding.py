@@ -16,6 +16,7 @@ from embedding_reference import (
     Array,
     Case,
     Reference,
+    collection_of,
     forward,
     levels,
     of_weights,
@@ -25,6 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from armillary.trainer.batch import SparseBatch
+from armillary.trainer.eight_bits import eight_bits
 from armillary.trainer.embedding import EmbeddingCollection
 from armillary.trainer.optimizers import (
     AdaGrad,
@@ -353,3 +355,21 @@ def test_rows_of_eight_bits() -> None:
         for level in levels():
             use_level(collection, level)
             close(collection(batch).detach(), forward(case, weights), 2e-6)
+
+
+def test_trained_rows_become_rows_of_eight_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a step is the largest error; a step is the row's range by 255."""
+    monkeypatch.setattr("armillary.trainer.eight_bits._ELEMENTS", 64)
+    draw = torch.Generator().manual_seed(4)
+    weight = torch.randn(11, 20, generator=draw) * torch.logspace(-6, 3, 11)[:, None]
+    weight[3] = 0.75
+    collection = collection_of([Table("t", 11, 20, "int8")], [Feature("f", "t", "none")], Sgd())
+    for dtype in (torch.float32, torch.bfloat16):
+        rows = weight.to(dtype)
+        collection.weight("t").copy_(eight_bits(rows))
+        found = collection(SparseBatch(torch.full((1, 11), 1), torch.arange(11))).double()
+        wide = rows.double()
+        step = (wide.max(1).values - wide.min(1).values) / 255
+        rounding = wide.abs().max(1).values * 2.0**-22
+        assert ((found - wide).abs() <= (step / 2 + rounding)[:, None]).all()
+        assert (found[3] == 0.75).all()
