@@ -8,6 +8,7 @@ so small that no library is needed for them."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -32,6 +33,7 @@ class Logs:
     def __init__(self, folder: str | os.PathLike[str], resumed: int | None = None) -> None:
         """Begins anew, or goes on behind the records up to the step `resumed`. Raises
         `InputError`."""
+        self._folder = os.fspath(folder)
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
             kept = [] if resumed is None else _kept(Path(folder) / LINES, resumed)
@@ -41,15 +43,27 @@ class Logs:
             self._events = (Path(folder) / name).open("wb")
             self._record(_double(1, time.time()) + _bytes(3, b"brain.Event:2"))
         except OSError as error:
-            said = f"can't be written: {error.strerror or error}"
-            raise InputError([Problem(os.fspath(folder), "--log-dir", said, "a folder")]) from None
+            raise self._failed(error, "a folder") from None
 
     def write(self, kind: str, step: int, values: Mapping[str, float | int | None]) -> None:
-        """Writes `values` of `step` as a line, and as one curve each, named `kind/name`."""
+        """Writes `values` of `step` as a line, and as one curve each, named `kind/name`. Raises
+        `InputError`."""
         now = time.time()
         line = {"kind": kind, "step": step, "time": now, **values}
-        self._lines.write(json.dumps(line, allow_nan=False) + "\n")
-        self._lines.flush()
+        try:
+            self._lines.write(json.dumps(line, allow_nan=False) + "\n")
+            self._lines.flush()
+            self._write_event(now, kind, step, values)
+        except OSError as error:
+            raise self._failed(error, "a folder on a disk with space") from None
+
+    def _failed(self, error: OSError, allowed: str) -> InputError:
+        said = f"can't be written: {error.strerror or error}"
+        return InputError([Problem(self._folder, "--log-dir", said, allowed)])
+
+    def _write_event(
+        self, now: float, kind: str, step: int, values: Mapping[str, float | int | None]
+    ) -> None:
         curves = b"".join(
             _bytes(1, _bytes(1, f"{kind}/{name}".encode()) + _float(2, value))
             for name, value in values.items()
@@ -71,8 +85,9 @@ class Logs:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._lines.close()
-        self._events.close()
+        for stream in (self._lines, self._events):
+            with contextlib.suppress(OSError):  # All that could be written is on the disk.
+                stream.close()
 
 
 def _kept(path: Path, step: int) -> list[str]:

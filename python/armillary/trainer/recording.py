@@ -13,6 +13,7 @@ chosen steps have operators, and the step behind them shapes."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import statistics
@@ -126,9 +127,17 @@ def _timed(path: Path, stamps: Sequence[ranges.Stamp] = ()) -> Iterator[None]:
     with ranges.recorded():
         yield
     profile.stop()
-    profile.export_chrome_trace(str(path))
-    if stamps:
-        _add(path, stamps)
+    try:
+        path.unlink(missing_ok=True)
+        profile.export_chrome_trace(str(path))
+        if not path.exists():  # PyTorch raises nothing if a disk is full.
+            raise OSError(errno.EIO, "PyTorch wrote no file")
+        if stamps:
+            _add(path, stamps)
+    except OSError as error:
+        said = f"the profile can't be written: {error.strerror}"
+        allowed = "a folder on a disk with space"
+        raise InputError([Problem(str(path), "--trace", said, allowed)]) from None
 
 
 def _add(path: Path, stamps: Sequence[ranges.Stamp]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +95,27 @@ def test_events_are_those_of_tensorboard(tmp_path: Path) -> None:
     assert crc32c(b"123456789") == 0xE3069283  # the check value of CRC-32C (RFC 3720, B.4)
     content = path.read_bytes()
     assert content[8:12] == masked(content[:8])
+
+
+@pytest.mark.parametrize("name", ["_lines", "_events"])
+def test_a_full_disk_under_logs_is_named(name: str, tmp_path: Path) -> None:
+    said = f"{tmp_path}: --log-dir: .*No space left"
+    with pytest.raises(InputError, match=said), Logs(tmp_path) as logs:
+        full = os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, getattr(logs, name).fileno())
+        os.close(full)
+        logs.write("train", 1, {"loss": 0.5})
+
+
+def test_a_profile_that_is_not_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.profiler.profile.export_chrome_trace", lambda *_: None)
+    path = tmp_path / "kineto-rank0.json"
+    path.write_text("{}")
+    said = f"{path}: --trace: .*PyTorch wrote no file"
+    with pytest.raises(InputError, match=said), recording._timed(path):
+        pass
 
 
 def crc32c(content: bytes) -> int:
