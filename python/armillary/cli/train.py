@@ -369,13 +369,31 @@ def train(
         if restarts and checkpoint is None:
             said = f"{restarts} restarts, but no checkpoints"
             raise InputError([Problem("", "--restarts", said, "--checkpoint DIR")])
-        if (nproc > 1 or restarts) and not worker:
-            cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-            each = threads or max(1, cores // nproc)
-            launch.spawn(nproc, sys.argv[1:], each, restarts=restarts, say=output.log)
-            return
-        with launch.worker():
-            _run(settings, facts, bound, log_dir, json)
+        try:
+            if (nproc > 1 or restarts) and not worker:
+                each = threads or max(1, _cores() // nproc)
+                launch.spawn(nproc, sys.argv[1:], each, restarts=restarts, say=output.log)
+                return
+            with launch.worker():
+                _run(settings, facts, bound, log_dir, json)
+        except KeyboardInterrupt as stop:
+            output.interrupted(stop, _kept(settings, log_dir))
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _kept(settings: Settings, log_dir: str | None) -> str:
+    """What a run leaves behind that was stopped."""
+    from ..trainer.checkpoint.folder import resumed_step
+
+    if settings.checkpoint is not None:
+        step = resumed_step(settings.checkpoint, True)
+        if step is not None:
+            return f"; --resume goes on from step {step:,} in {settings.checkpoint}"
+    return "" if log_dir or settings.table_dir or settings.trace else "; no file was written"
 
 
 _ROOFLINE_OPTIMIZERS = {

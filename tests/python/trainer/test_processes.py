@@ -68,18 +68,23 @@ def test_a_lost_process_ends_the_others(number: signal.Signals) -> None:
     assert not alive(victim)
 
 
-def test_ctrl_c_ends_all() -> None:
+def test_ctrl_c_ends_all(tmp_path: Path) -> None:
+    saved = ["--checkpoint", str(tmp_path), "--checkpoint-every", "1", "--decay", "none"]
     run = subprocess.Popen(
-        [*TRAIN, *SMALL, "--nproc", "2", "--steps", "1000000"],
+        [*TRAIN, *SMALL, "--nproc", "2", "--steps", "1000000", *saved],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     workers = [waiting_worker(run.pid, rank) for rank in (0, 1)]
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("step-*/manifest.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=30)
     assert run.returncode == 130
-    assert said.strip() == "interrupted; no file was written"
+    step = max(int(each.parent.name[5:]) for each in tmp_path.glob("step-*/manifest.json"))
+    assert said.strip() == f"interrupted; --resume goes on from step {step:,} in {tmp_path}"
     assert not any(map(alive, workers))
 
 
