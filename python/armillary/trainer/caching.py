@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..errors import InputError, Problem
 from ..units import counted
@@ -45,7 +45,7 @@ class Caching:
         are those of each table's state, for a row.
 
         Raises:
-            InputError: tables on disk, but no folder.
+            InputError: tables on disk, but no folder; as `shares`.
         """
         for table in tables:
             if table.tier == "disk" and self.folder is None:
@@ -73,16 +73,24 @@ class Caching:
 
     def shares(self, tables: Sequence[Table], numbers: Sequence[int]) -> list[int]:
         """Bytes for the cache of each table. Small tables get all that they need; the others share
-        the rest equally, because all features look up about the same number of rows."""
-        needs = {
-            place: _whole(table, WIDTHS[self.dtype(table)], count)
+        the rest equally, because all features look up about the same number of rows.
+
+        Raises `InputError`: too little memory for one set of each cache."""
+        cached = [
+            (place, _Sizes.of(table, WIDTHS[self.dtype(table)], count))
             for place, (table, count) in enumerate(zip(tables, numbers, strict=True))
             if table.tier != "device"
-        }
-        shares, left = [0] * len(tables), self.memory
-        for done, place in enumerate(sorted(needs, key=lambda place: (needs[place], place))):
-            shares[place] = min(needs[place], left // (len(needs) - done))
-            left -= shares[place]
+        ]
+        cached.sort(key=lambda each: (each[1].whole, each[0]))
+        sizes = [each for _, each in cached]
+        found = _shared(self.memory, sizes)
+        if any(share < size.least for share, size in zip(found, sizes, strict=True)):
+            said = f"{self.memory:,} bytes for the caches of {counted(len(sizes), 'table')}"
+            allowed = f"at least {_least(sizes):,} bytes, or fewer tables with caches"
+            raise InputError([Problem("", "--cache-memory", said, allowed)])
+        shares = [0] * len(tables)
+        for (place, _), share in zip(cached, found, strict=True):
+            shares[place] = share
         return shares
 
     def of_part(self, name: str, memory: int) -> Caching:
@@ -117,9 +125,43 @@ def require_ranks(folder: str, ranks: int | None) -> None:
             raise InputError([Problem(folder, "", said, f"another folder, or a run of {of}")])
 
 
-def _whole(table: Table, width: int, numbers: int) -> int:
-    """Bytes of a cache that all rows of a table fit into: rows, their state, the directory's 18
-    bytes, 5 bytes of index, and a segment of the file."""
-    row = table.dim * width + (8 if table.dtype == "int8" else 0) + 4 * numbers + 18
-    whole = -(-table.rows // 32) * 32 * row
-    return whole + (5 * table.rows + 2**20 + row if table.tier == "disk" else 0)
+class _Sizes(NamedTuple):
+    """Bytes of a table's cache."""
+
+    whole: int
+    """With room for all rows."""
+    least: int
+    """With room for one set."""
+
+    @classmethod
+    def of(cls, table: Table, width: int, numbers: int) -> _Sizes:
+        """Rows, their state, and the directory's 18 bytes; for a file 5 bytes of index for each
+        row, and a segment."""
+        scales = 8 if table.dtype == "int8" else 0
+        state = scales + 4 * numbers
+        each = 32 * (table.dim * width + state + 18)
+        record = table.dim * WIDTHS[table.dtype] + state + 8
+        fixed = 5 * table.rows + max(2**20, record) if table.tier == "disk" else 0
+        return cls(fixed + -(-table.rows // 32) * each, fixed + each)
+
+
+def _shared(memory: int, sizes: Sequence[_Sizes]) -> list[int]:
+    """Memory shared out to caches, the smallest table first."""
+    found = []
+    for done, size in enumerate(sizes):
+        found.append(min(size.whole, memory // (len(sizes) - done)))
+        memory -= found[-1]
+    return found
+
+
+def _least(sizes: Sequence[_Sizes]) -> int:
+    """The least memory of which all caches get what they need."""
+    low, high = 0, sum(size.whole for size in sizes)
+    while low < high:
+        middle = (low + high) // 2
+        shares = _shared(middle, sizes)
+        if all(share >= size.least for share, size in zip(shares, sizes, strict=True)):
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -145,8 +145,13 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
 
 
 def test_what_caches_cannot_be_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a cache of \d+ bytes.*at least"):
-        cached(tmp_path, memory=1000)
+    for folder in (tmp_path, None):
+        with pytest.raises(InputError, match=r"--cache-memory: 1,000 bytes for.* 2 tables") as said:
+            cached(folder, memory=1000)
+        least = int(said.value.problems[0].help.split()[2].replace(",", ""))
+        with pytest.raises(InputError, match=f"{least:,} bytes"):
+            cached(folder, memory=least - 1)
+        train(cached(folder, memory=least), range(1))
     with pytest.raises(InputError, match="--cache-memory"):
         EmbeddingCollection(tables(tier="host"), FEATURES, RowWiseAdaGrad())
     with pytest.raises(InputError, match="--table-dir"):
