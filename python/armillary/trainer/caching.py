@@ -155,7 +155,7 @@ def _shared(memory: int, sizes: Sequence[_Sizes]) -> list[int]:
 
 
 def _least(sizes: Sequence[_Sizes]) -> int:
-    """The least memory of which all caches get what they need."""
+    """The least memory with which every cache has room for a set."""
     low, high = 0, sum(size.whole for size in sizes)
     while low < high:
         middle = (low + high) // 2
