@@ -73,9 +73,7 @@ class EmbeddingCollection(torch.nn.Module):
         self.features = tuple(features)
         self.optimizer = optimizer
         places = {table.name: place for place, table in enumerate(self.tables)}
-        _check(self.tables, self.features)
-        if not 0 <= seed < 2**64:
-            raise InputError([Problem("", "seed", f"{seed} is out of range", "0 to 2^64 - 1")])
+        require_valid(self.tables, self.features, seed)
         self._index = places
         self._cached = {each.name for each in self.tables if each.tier != "device"}
         caches = self._caches(caching)
@@ -389,8 +387,11 @@ def _require_memory(table: Table, record: int) -> None:
         raise InputError([Problem("", f"table {table.name!r}", said, allowed)])
 
 
-def _check(tables: Sequence[Table], features: Sequence[Feature]) -> None:
+def require_valid(tables: Sequence[Table], features: Sequence[Feature], seed: int) -> None:
+    """Raises `InputError` listing what tables, features and a seed can't be."""
     problems = []
+    if not 0 <= seed < 2**64:
+        problems.append(Problem("", "seed", f"{seed} is out of range", "0 to 2^64 - 1"))
     for kind, all_of in (("table", tables), ("feature", features)):
         counts = Counter(each.name for each in all_of)
         problems += [

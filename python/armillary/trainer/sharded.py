@@ -37,7 +37,7 @@ from .caching import Caching
 from .columns import Columns
 from .course import Course, Steps, finished
 from .distribution import Bags, Distributed, Distribution
-from .embedding import EmbeddingCollection
+from .embedding import EmbeddingCollection, require_valid
 from .exchange import Exchange, Pending
 from .held import made_collections
 from .message_rows import Block, Segment, Way
@@ -72,9 +72,10 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         there (`GpuEmbeddingCollection`), and batches in the host's memory all the same.
 
         Raises:
-            InputError: the plan does not fit the tables or the number of processes; the tables
-                can't be cached like this; the ranks' checkpoints are of different steps; no such
-                GPU, or a plan that is not for GPUs.
+            InputError: tables or features that `EmbeddingCollection` refuses; a plan that
+                contradicts itself, or does not fit the tables or the number of processes; the
+                tables can't be cached like this; the ranks' checkpoints are of different steps; no
+                such GPU, or a plan that is not for GPUs.
         """
         super().__init__()
         self.device = torch.device("cpu" if gpu is None else gpu)
@@ -83,6 +84,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         self.tables, self.features = tuple(tables), tuple(features)
         self.optimizer = optimizer
         self._finite_only = refuse_not_finite
+        require_valid(self.tables, self.features, seed)
         rank = self.exchange.rank
         self.placement = Placement.of(plan, tables, features, self.exchange.size)
         groups = self.placement.groups(rank)
@@ -221,6 +223,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
     ) -> Steps[Tensor | None]:
         """Updates all tables by the gradient of this rank's results. Returns the gradient of the
         lookups' weights, if asked. Pauses before it waits for the gradients of other ranks."""
+        self._require_trainable()
         gradient = gradient.detach().to(self.device, torch.float32).contiguous()
         if self.placement.unpooled:
             self._backward_lookups(batch, gradient)
@@ -258,6 +261,14 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             found += [self._update_one(each, of_weights=of_weights) for each in last]
         self._spare.append(room)
         return self._of_weights(batch, found) if of_weights else None
+
+    def _require_trainable(self) -> None:
+        """Raises `InputError` on all ranks if a table is read only."""
+        for table in self.tables:
+            if table.dtype == "int8":
+                said = "rows of 8 bits are read only"
+                allowed = "float32, float16 or bfloat16 for training"
+                raise InputError([Problem("", f'table "{table.name}"', said, allowed)])
 
     def _backward_lookups(self, batch: Distributed, gradient: Tensor) -> None:
         """Updates all tables by the gradient of this rank's rows of lookups."""

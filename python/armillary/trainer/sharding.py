@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from ..errors import InputError, Problem
 from ..model.sharding_plan import Shard, ShardingPlan, TablePlan, Tier
+from ..model.sharding_plan_file import checked
 from ..units import counted
 from .tables import Feature, Part, Pooling, Table
 
@@ -65,9 +66,10 @@ class Placement:
         """The placement of `tables` on `ranks` ranks by `plan`.
 
         Raises:
-            InputError: the plan is for other tables or another number of ranks, or can't be
-                trained with; features with and without pooling.
+            InputError: the plan contradicts itself, is for other tables or another number of
+                ranks, or can't be trained with; features with and without pooling.
         """
+        plan = checked(plan)
         problems = [*misfits(plan, tables, ranks), *_mixed(tables, features)]
         if problems:
             raise InputError(problems)

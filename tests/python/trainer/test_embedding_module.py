@@ -168,6 +168,42 @@ def test_faulty_learning_rates_and_seeds_are_named() -> None:
         collection_of([Table("t", 1, 1)], [Feature("f", "t")], Sgd(), seed=-1)
 
 
+@pytest.mark.parametrize(
+    ("planned", "message"),
+    [
+        ({"ranks": (1,)}, r"tables\[0\].ranks: "),
+        ({"scheme": "diagonal"}, r"tables\[0\].scheme: .*table, column, row, table_row, data"),
+        ({"scheme": "row", "ranks": ()}, r"tables\[0\].ranks: "),
+        ({"ranks": (0, 0)}, "a whole table on 2 ranks"),
+        ({"scheme": "column", "ranks": (0, 0), "sizes": (3, 3)}, "add up to 4"),
+        ({"name": "u"}, "'u': is in the sharding plan, but not in the model"),
+    ],
+)
+def test_faulty_plans_are_named(planned: dict[str, Any], message: str) -> None:
+    plan = {"name": "t", "rows": 9, "columns": 4, "scheme": "table", "ranks": (0,), **planned}
+    tables, features = [Table("t", 9, 4)], [Feature("f", "t")]
+    with pytest.raises(InputError, match=message):
+        ShardedEmbeddingCollection(
+            tables, features, Sgd(), ShardingPlan("m", 1, 1, (TablePlan(**plan),))
+        )
+
+
+def test_shards_are_refused_as_whole_tables_are() -> None:
+    plan = ShardingPlan("m", 1, 1, (TablePlan("t", 9, 4, "row", (0,)),))
+    tables = [Table("t", 9, 4, "int8")]
+    for features, message in (
+        ([Feature("f", "u")], "unknown table 'u'"),
+        ([], "without features"),
+        ([Feature("f", "t")] * 2, "2 features have this name"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ShardedEmbeddingCollection(tables, features, Sgd(), plan)
+    shards = ShardedEmbeddingCollection(tables, [Feature("f", "t")], Sgd(), plan)
+    result = shards(SparseBatch(torch.tensor([[1]]), torch.tensor([3])))
+    with pytest.raises(InputError, match='table "t": rows of 8 bits are read only'):
+        result.backward(torch.ones(1, 4))
+
+
 def test_weights_need_sums() -> None:
     collection = collection_of([Table("t", 4, 3)], [Feature("f", "t", "mean")], Sgd())
     batch = SparseBatch(torch.tensor([[1]]), torch.tensor([1]), torch.ones(1))
