@@ -107,6 +107,14 @@ def test_the_mean_of_labels_is_the_positive_rate(rate: float) -> None:
     assert source.samples(0, 100_000).labels.mean() == pytest.approx(rate, rel=0.04)
 
 
+def test_tables_of_one_row_tell_nothing() -> None:
+    """The logits are those of the counts, whose spread is the teacher's."""
+    source = Synthetic([1, 1], [1, 2])
+    logits = source.bound(0, 20_000)
+    assert logits.std() == pytest.approx(source.teacher.dense_spread, rel=0.05)
+    assert source.samples(0, 20_000).labels.mean() == pytest.approx(0.2562, abs=0.015)
+
+
 def test_no_prediction_beats_the_bound() -> None:
     """The teacher's probabilities are right, so that they score better than those that are bent."""
     logits, labels = SOURCE.bound(0, 40_000), SOURCE.samples(0, 40_000).labels

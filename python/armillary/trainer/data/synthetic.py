@@ -56,6 +56,8 @@ EVALUATION_FIRST = 2**40
 
 _HEAD = 4096
 """Ranks with exact probabilities; behind them the sum is an integral, whose error is below 1e-8."""
+_SAME = 1e-9
+"""A standard deviation of numbers that are all the same is below, because of rounding."""
 _REFERENCE = 2**50
 """Index of the first of the samples that set the mean of the labels."""
 _REFERENCE_COUNT = 2**17
@@ -159,7 +161,8 @@ class Synthetic:
         spreads = [float(part.std()) for part in parts]
         wanted = (size.spread, size.pair_spread, size.dense_spread)
         self._scales = [
-            want / spread if spread else 0.0 for want, spread in zip(wanted, spreads, strict=True)
+            want / spread if spread > _SAME else 0.0
+            for want, spread in zip(wanted, spreads, strict=True)
         ]
         scaled = (part * scale for part, scale in zip(parts, self._scales, strict=True))
         return np.asarray(sum(scaled))
