@@ -42,7 +42,9 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield Text(_checkpoints(found["checkpoints"]))
     trains = found["tensor_trains"]
     if trains:
-        each = ", ".join(f"{name} {ratio:,.0f} times" for name, ratio in trains.items())
+        each = ", ".join(
+            f"{name} {ratio:,.{1 if ratio < 2 else 0}f} times" for name, ratio in trains.items()
+        )
         yield Text(f"tables made smaller: {each}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("After samples", justify="right", no_wrap=True)
@@ -68,7 +70,7 @@ def _cache(found: Mapping[str, Any]) -> str:
 def _checkpoints(found: Mapping[str, Any]) -> str:
     resumed = "" if found["resumed"] is None else f"resumed from step {found['resumed']:,}; "
     return (
-        f"{resumed}{found['count']:,} checkpoints, {found['whole']:,} with all rows, "
+        f"{resumed}{counted(found['count'], 'checkpoint')}, {found['whole']:,} with all rows, "
         f"{found['bytes'] / 10**6:,.1f} MB, {found['stall_seconds']:.2f} s waited"
     )
 
