@@ -104,13 +104,12 @@ def folder_of(rank: int, ranks: int) -> str:
     return f"rank-{rank}-of-{ranks}"
 
 
-def checkpoints_in(folder: str) -> Iterator[tuple[int | None, Path]]:
-    """The checkpoints of tables in a folder, and the number of ranks of each; `None` for those of
-    one process without a plan."""
-    if (Path(folder) / CHECKPOINT).exists():
-        yield None, Path(folder) / CHECKPOINT
-    for path in sorted(Path(folder).glob(f"rank-*-of-*/*/{CHECKPOINT}")):
-        found = re.fullmatch(r"rank-[0-9]+-of-([0-9]+)", path.parent.parent.name)
+def folders_in(folder: str) -> Iterator[tuple[int | None, Path]]:
+    """The folders with tables in a folder, and the number of ranks of each; `None` for that of one
+    process without a plan."""
+    yield None, Path(folder)
+    for path in sorted(Path(folder).glob("rank-*-of-*/*")):
+        found = re.fullmatch(r"rank-[0-9]+-of-([0-9]+)", path.parent.name)
         if found is not None:
             yield int(found[1]), path
 
@@ -118,8 +117,8 @@ def checkpoints_in(folder: str) -> Iterator[tuple[int | None, Path]]:
 def require_ranks(folder: str, ranks: int | None) -> None:
     """Raises `InputError` if a folder has a checkpoint of another number of `ranks`, whose tables
     would not be found."""
-    for others, _ in checkpoints_in(folder):
-        if others != ranks:
+    for others, path in folders_in(folder):
+        if others != ranks and (path / CHECKPOINT).exists():
             of = "one process without a plan" if others is None else counted(others, "rank")
             said = f"the folder has a checkpoint of {of}"
             raise InputError([Problem(folder, "", said, f"another folder, or a run of {of}")])

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from ...errors import InputError, Problem
-from ..caching import checkpoints_in, folder_of
+from ..caching import CHECKPOINT, folder_of, folders_in
 from ..settings import Settings
 from .manifest import MANIFEST, Manifest, parse
 
@@ -180,10 +180,9 @@ def forget_tables(settings: Settings, rank: int, ranks: int) -> None:
         return
     mine = None if ranks == 1 and settings.plan is None else ranks
     own = Path(settings.table_dir) / folder_of(rank, ranks)
-    for others, path in list(checkpoints_in(settings.table_dir)):
-        if others != mine:  # Of no use to any rank.
-            for log in path.parent.glob("table-*"):
-                log.unlink(missing_ok=True)
-        elif mine is not None and own not in path.parents:
+    for others, path in list(folders_in(settings.table_dir)):
+        if others == mine and mine is not None and path.parent != own:
             continue  # Another rank may be at work there.
-        path.unlink(missing_ok=True)
+        (path / CHECKPOINT).unlink(missing_ok=True)
+        for log in path.glob("table-*") if others != mine else ():
+            log.unlink(missing_ok=True)
