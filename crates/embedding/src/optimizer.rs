@@ -1,4 +1,4 @@
-//! Settings of the optimizers. Their arithmetic is in `update.rs`.
+//! Settings of the optimizers. Their arithmetic is in `row.rs`.
 
 /// How a gradient changes a row. The formulas are those of `torch.optim` where it has them.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -296,10 +296,13 @@ def test_state_is_the_memory_of_the_engine() -> None:
 
 
 def sharded_two() -> ShardedEmbeddingCollection:
-    """The tables of `two`, cut by rows and by columns, in one process."""
+    """The tables of `two`, cut by columns, in one process."""
     tables = [Table("first", 4, 3), Table("second", 2, 2)]
     features = [Feature("a", "first"), Feature("b", "second")]
-    planned = TablePlan("first", 4, 3, "row", (0, 0)), TablePlan("second", 2, 2, "column", (0, 0))
+    planned = (
+        TablePlan("first", 4, 3, "column", (0, 0)),
+        TablePlan("second", 2, 2, "column", (0, 0)),
+    )
     plan = ShardingPlan("test", 1, 1, planned)
     return ShardedEmbeddingCollection(tables, features, Sgd(learning_rate=1), plan)
 
