@@ -17,6 +17,7 @@ from torch import Tensor
 
 from armillary import _core, machine
 from armillary.errors import InputError, Problem
+from armillary.model.sharding_plan import TIERS
 from armillary.trainer import ranges
 from armillary.trainer.batch import SparseBatch
 from armillary.trainer.caching import Caching, require_ranks
@@ -179,7 +180,12 @@ class EmbeddingCollection(torch.nn.Module):
 
     def read_rows(self, table: str, rows: range) -> dict[str, Tensor]:
         """Copies of rows that follow each other: `weight` and the parts of the optimizer's state.
-        Of a table with a cache, these are the rows as they are in the slower tier."""
+        Of a table with a cache, these are the rows as they are in the slower tier.
+
+        Raises:
+            InputError: the table does not have these rows; a disk fails.
+        """
+        self._require_rows(table, rows)
         if table not in self._cached:
             parts = {"weight": self._weights[table], **self._state[table]}
             return {name: part[rows.start : rows.stop].clone() for name, part in parts.items()}
@@ -193,7 +199,13 @@ class EmbeddingCollection(torch.nn.Module):
         return parts
 
     def write_rows(self, table: str, first: int, parts: Mapping[str, Tensor]) -> None:
-        """Gives rows from `first` on the values that `read_rows` gives."""
+        """Gives rows from `first` on the values that `read_rows` gives.
+
+        Raises:
+            InputError: the table does not have these rows; parts that are missing or have another
+                shape; a disk fails.
+        """
+        self._require_parts(table, first, parts)
         if table not in self._cached:
             count = len(parts["weight"])
             for name, part in {"weight": self._weights[table], **self._state[table]}.items():
@@ -209,6 +221,22 @@ class EmbeddingCollection(torch.nn.Module):
                 values = part.to(self._type(found, name)).contiguous().view(len(part), -1)
                 records[name] = values.view(torch.uint8).numpy()
             self._engine.write_rows(self._index[table], first + start, records.view(np.uint8))
+
+    def _require_rows(self, table: str, rows: range) -> None:
+        most = self.tables[self._index[table]].rows
+        if rows.step != 1 or not 0 <= rows.start <= rows.stop <= most:
+            allowed = f"rows that follow each other, of 0 to {most - 1:,}"
+            raise InputError([Problem("", f"table {table!r}", f"no such rows: {rows}", allowed)])
+
+    def _require_parts(self, table: str, first: int, parts: Mapping[str, Tensor]) -> None:
+        count = len(parts["weight"]) if "weight" in parts else 0
+        self._require_rows(table, range(first, first + count))
+        shapes = self._shapes(self.tables[self._index[table]])
+        expected = {name: [count, *shape[1:]] for name, shape in shapes.items()}
+        found = {name: list(part.shape) for name, part in parts.items()}
+        if found != expected:
+            said = f"parts of the shapes {found}"
+            raise InputError([Problem("", f"table {table!r}", said, f"{expected}")])
 
     def _record(self, table: Table) -> np.dtype[Any]:
         """A row's weights and state, as bytes."""
@@ -426,6 +454,8 @@ def _table_problems(table: Table) -> Iterator[Problem]:
     ):
         if not isinstance(value, Integral) or not 1 <= value <= 2**bits:
             yield Problem("", place, said, f"1 to 2^{bits}")
+    if table.tier not in TIERS:
+        yield Problem("", place, f"unknown tier {table.tier!r}", ", ".join(TIERS))
     if table.dtype not in WIDTHS:
         yield Problem("", place, f"unknown type {table.dtype!r}", ", ".join(WIDTHS))
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,6 +119,30 @@ def test_state_moves_between_tables_with_and_without_caches(tmp_path: Path) -> N
     assert_equal(one, third)
     rows = other.read_rows("a", range(7, 11))
     assert torch.equal(rows["weight"], one.weight("a")[7:11])
+
+
+@pytest.mark.parametrize("make", [plain, cached])
+def test_rows_that_cannot_be_read_or_written_are_named(
+    make: Callable[[], EmbeddingCollection],
+) -> None:
+    collection = make()
+    for rows in (range(89, 91), range(-1, 2), range(0, 4, 2)):
+        with pytest.raises(InputError, match=r"table 'b': no such rows: .*0 to 89"):
+            collection.read_rows("b", rows)
+    before = collection.read_rows("b", range(90))
+    good = collection.read_rows("b", range(3))
+    faulty = (
+        (88, good, "no such rows"),
+        (0, {"weight": good["weight"]}, "parts of the shapes"),
+        (0, good | {"weight": torch.zeros(3, 9)}, "parts of the shapes"),
+        (0, good | {"sum": torch.zeros(2)}, "parts of the shapes"),
+        (0, {"sum": good["sum"]}, "parts of the shapes"),
+    )
+    for first, parts, message in faulty:
+        with pytest.raises(InputError, match=f"table 'b': {message}"):
+            collection.write_rows("b", first, parts)
+    after = collection.read_rows("b", range(90))
+    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_a_state_that_memory_has_no_room_for_is_refused(

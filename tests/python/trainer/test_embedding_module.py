@@ -123,6 +123,7 @@ def test_tables_of_eight_bits_are_not_trained() -> None:
         ([Table("t", 2.5, 1)], [Feature("f", "t")], r"2.5 rows"),  # type: ignore[arg-type]
         ([Table("t", 1, 1, "float64")], [Feature("f", "t")], "unknown type 'float64'"),  # type: ignore[arg-type]
         ([Table("t", 1, 1)], [Feature("f", "t", "max")], "unknown pooling 'max'"),  # type: ignore[arg-type]
+        ([Table("t", 1, 1, tier="moon")], [Feature("f", "t")], "unknown tier 'moon'"),  # type: ignore[arg-type]
         ([Table("t", 1 << 45, 64)], [Feature("f", "t")], "no memory for 8388608.0 GiB"),
         (
             [Table("t", 1, 1)],
