@@ -31,6 +31,7 @@ mod sort;
 mod table;
 mod tasks;
 mod update;
+mod workers;
 
 pub use batch::{Batch, Expected, Integers, check};
 pub use cache::{Cache, Caching, Counts, Folder, Policy, Staging};

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::workers;
+
 /// Runs `work` for each task below `tasks`, on up to `threads` threads. Each thread has a state of
 /// its own, made by `state` and given to `done` in the end.
 pub fn run<S>(
@@ -23,12 +25,7 @@ pub fn run<S>(
         }
         done(own);
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(tasks) {
-            scope.spawn(take);
-        }
-        take();
-    });
+    workers::run(threads.min(tasks).saturating_sub(1), &take);
 }
 
 /// What `find` returns for the first task for which it finds something, on up to `threads` threads.

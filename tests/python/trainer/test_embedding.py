@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import time
 from typing import Any
 
 import numpy as np
@@ -191,6 +194,32 @@ def test_bits_do_not_depend_on_threads_in_large_batches() -> None:
         weights = collection.weight("shared").numpy().tobytes()
         seen.add(result.detach().numpy().tobytes() + weights)
     assert len(seen) == 1
+
+
+@pytest.mark.skipif(KERNELS, reason="kernels have no threads")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    random = np.random.default_rng(5)
+    batch = SparseBatch(
+        torch.full((2, 400), 100), torch.from_numpy(random.integers(0, 5_000, 80_000))
+    )
+    tables = [Table("one", 5_000, 20), Table("other", 5_000, 20)]
+    features = [Feature(each.name, each.name) for each in tables]
+    collection = EmbeddingCollection(tables, features, Sgd(), threads=3)
+    with torch.no_grad():
+        wanted = collection(batch).clone()
+        child = os.fork()
+        if not child:
+            os._exit(3 - 3 * torch.equal(collection(batch), wanted))
+        deadline = time.monotonic() + 60
+        ended, status = os.waitpid(child, os.WNOHANG)
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.01)
+            ended, status = os.waitpid(child, os.WNOHANG)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        assert ended, "the child waits for threads that it does not have"
+        assert os.waitstatus_to_exitcode(status) == 0
 
 
 @settings(max_examples=40 // SHARE, deadline=None)
