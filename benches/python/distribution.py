@@ -131,7 +131,7 @@ def columns(random: np.random.Generator) -> None:
     blocks = random.normal(size=SAMPLES * FEATURES * width).astype("f4")
     batch = np.empty_like(blocks)
     works = {
-        "collect": lambda: moved.collect(SAMPLES, blocks, batch),
+        "collect": lambda: moved.collect(SAMPLES, np.split(blocks, 2), batch),
         "spread": lambda: moved.spread(SAMPLES, batch, blocks),
     }
     for name, each in times(works).items():

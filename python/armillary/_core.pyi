@@ -312,10 +312,11 @@ class Columns:
         Raises:
             InputError: a run leaves its block.
         """
-    def collect(self, rows: int, blocks: NDArray[Any], batch: NDArray[Any]) -> None:
+    def collect(self, rows: int, blocks: Sequence[NDArray[Any]], batch: NDArray[Any]) -> None:
         """Rows of the batch from those of the blocks, added up in the order of the runs."""
     def spread(self, rows: int, batch: NDArray[Any], blocks: NDArray[Any]) -> bool:
-        """Rows of the blocks from those of the batch. Returns whether all numbers are finite."""
+        """Rows of the blocks, which lie one behind the other, from those of the batch. Returns
+        whether all numbers are finite."""
 
 def flit_run(case: dict[str, int | float | str]) -> dict[str, Any]:
     """A reference run of Garnet or BookSim2. Keys: `armillary.validation.flits` and

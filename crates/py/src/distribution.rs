@@ -194,13 +194,17 @@ impl PyColumns {
         &self,
         py: Python<'_>,
         rows: usize,
-        blocks: &Bound<'_, PyAny>,
+        blocks: Vec<Bound<'_, PyAny>>,
         batch: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (blocks, mut batch) = (Array::of(blocks, "blocks")?, Array::of(batch, "batch")?);
-        let (blocks, batch) = (blocks.numbers(), batch.numbers_mut()?);
-        self.fits(rows, blocks, batch)?;
-        py.detach(|| self.0.collect(rows, blocks, batch));
+        let blocks = blocks.iter().map(|each| Array::of(each, "blocks"));
+        let blocks = blocks.collect::<PyResult<Vec<Array<f32>>>>()?;
+        let blocks: Vec<&[f32]> = blocks.iter().map(Array::numbers).collect();
+        let mut batch = Array::of(batch, "batch")?;
+        let batch = batch.numbers_mut()?;
+        fits(blocks.iter().map(|each| each.len()), self.0.extents(rows))?;
+        fits([batch.len()], [self.0.extent(rows)])?;
+        py.detach(|| self.0.collect(rows, &blocks, batch));
         Ok(())
     }
 
@@ -214,18 +218,16 @@ impl PyColumns {
     ) -> PyResult<bool> {
         let (batch, mut blocks) = (Array::of(batch, "batch")?, Array::of(blocks, "blocks")?);
         let (batch, blocks) = (batch.numbers(), blocks.numbers_mut()?);
-        self.fits(rows, blocks, batch)?;
+        fits([blocks.len(), batch.len()], [self.0.extents(rows).sum(), self.0.extent(rows)])?;
         Ok(py.detach(|| self.0.spread(rows, batch, blocks)))
     }
 }
 
-impl PyColumns {
-    fn fits(&self, rows: usize, blocks: &[f32], batch: &[f32]) -> PyResult<()> {
-        let (found, sizes) = ((blocks.len(), batch.len()), self.0.extent(rows));
-        if found == sizes {
-            Ok(())
-        } else {
-            Err(bad(format!("arrays of {found:?}, not {sizes:?}")))
-        }
-    }
+/// Fails if arrays have not the `sizes` that they are to have.
+fn fits(
+    found: impl IntoIterator<Item = usize>,
+    sizes: impl IntoIterator<Item = usize>,
+) -> PyResult<()> {
+    let (found, sizes) = (Vec::from_iter(found), Vec::from_iter(sizes));
+    if found == sizes { Ok(()) } else { Err(bad(format!("arrays of {found:?}, not {sizes:?}"))) }
 }

@@ -26,10 +26,10 @@ class Columns:
         self._native = _core.Columns(width, widths, runs)
         self._on_gpu = on_gpu
 
-    def collect(self, rows: int, blocks: Tensor, batch: Tensor) -> None:
+    def collect(self, rows: int, blocks: Sequence[Tensor], batch: Tensor) -> None:
         """Rows of the batch from those of the blocks, added up in the order of the runs."""
         if not self._on_gpu:
-            self._native.collect(rows, blocks.numpy(), batch.numpy())
+            self._native.collect(rows, [block.numpy() for block in blocks], batch.numpy())
             return
         for run, there, here in self._pairs(rows, blocks, batch):
             if run.add:
@@ -38,18 +38,19 @@ class Columns:
                 here.copy_(there)
 
     def spread(self, rows: int, batch: Tensor, blocks: Tensor) -> bool:
-        """Rows of the blocks from those of the batch. Returns whether all numbers are finite."""
+        """Rows of the blocks, which lie one behind the other, from those of the batch. Returns
+        whether all numbers are finite."""
         if not self._on_gpu:
             return self._native.spread(rows, batch.numpy(), blocks.numpy())
-        for _, there, here in self._pairs(rows, blocks, batch):
+        parts = torch.split(blocks, [rows * width for width in self.widths])
+        for _, there, here in self._pairs(rows, parts, batch):
             there.copy_(here)
         return bool(batch.isfinite().all())
 
     def _pairs(
-        self, rows: int, blocks: Tensor, batch: Tensor
+        self, rows: int, parts: Sequence[Tensor], batch: Tensor
     ) -> Iterator[tuple[Run, Tensor, Tensor]]:
         """Each run's columns in its block and in the batch."""
-        parts = torch.split(blocks, [rows * width for width in self.widths])
         whole = batch.view(rows, self.width)
         for run in self.runs:
             there = parts[run.block].view(rows, self.widths[run.block])

@@ -302,8 +302,8 @@ class EmbeddingCollection(torch.nn.Module):
         lengths, indices, weights = parts
         return lengths.numpy(), indices.numpy(), None if weights is None else weights.numpy()
 
-    def _run_forward(self, samples: int, arrays: _Arrays) -> Tensor:
-        out = self._empty(samples, arrays)
+    def _run_forward(self, samples: int, arrays: _Arrays, into: Tensor | None = None) -> Tensor:
+        out = self._empty(samples, arrays) if into is None else into
         with ranges.part("embedding.forward"):
             self._engine.forward(samples, arrays, out.numpy())
         return out

@@ -15,7 +15,8 @@ bytes, and an all-reduce is that and an all-gather.
 Arrays on GPUs are exchanged by NCCL, those in the host's memory by gloo. Processes on one machine
 read the latter out of each other's memory (`outbox.py`), because gloo's sockets take longer. Then
 an exchange sends only where they are (`mail.py`). A rank writes into an outbox again once every
-rank has begun an exchange after reading it."""
+rank has begun an exchange after reading it. What is computed into an outbox (`room`) is not copied
+before it is sent, and what is only added up is not copied after it (`wait_parts`)."""
 
 from __future__ import annotations
 
@@ -97,9 +98,12 @@ class Pending:
     kind: Kind
     sent: Tensor
     """What is not to change before the end."""
-    received: Tensor
+    own: Tensor
+    """The part that this rank sends to itself."""
     take: Sequence[int]
     """Numbers from each rank."""
+    received: Tensor | None = None
+    """Where what is received goes, if that was given or PyTorch carries the array."""
     number: int = 0
     """How many exchanges began before, where PyTorch carries the array."""
     work: Any = None
@@ -107,11 +111,11 @@ class Pending:
     letter: Letter | None = None
     """Where each rank's numbers are in its outbox."""
     outbox: Outbox | None = None
-    """This rank's outbox."""
+    """This rank's outbox, if it is free after the end."""
     into: Tensor | None = None
     """Where numbers go that are sent in another format."""
-    blocks: Sequence[Block] = ()
-    """What is received in another format."""
+    blocks: Sequence[Sequence[Block]] = ()
+    """What is received in another format from each rank."""
 
 
 class Exchange:
@@ -136,10 +140,13 @@ class Exchange:
         self._failed: ArmillaryError | None = None
         """What failed on this rank since the last meeting."""
         self._begun = 0
+        self._outboxes = 0
         self._free: list[Outbox] = []
         self._read: list[tuple[int, Outbox]] = []
         """Outboxes that this rank has read, and the exchanges that had begun by then."""
         self._inboxes: dict[tuple[int, int], Inbox] = {}
+        self._rooms: dict[int, Outbox] = {}
+        """Outboxes whose memory was given away by `room`, by its address."""
         self._mail: Mail | None = None
         self._timeout = 0.0
         self._shares = self._can_share()
@@ -254,6 +261,28 @@ class Exchange:
                 input_faults.append(bool(said[0]))
         return (InputError if all(input_faults) else TrainingError)(problems)
 
+    def room(self, count: int, device: torch.device | str = "cpu") -> Tensor:
+        """Memory for `count` float32 numbers, all or parts of which are to be sent to other ranks.
+        It is not filled. Give it back by `release`."""
+        if not self._shares or torch.device(device).type != "cpu":
+            return torch.empty(count, device=device)
+        outbox = self._outbox()
+        found = outbox.room(4 * count).view(torch.float32)
+        self._rooms[found.untyped_storage().data_ptr()] = outbox
+        return found
+
+    def release(self, room: Tensor) -> None:
+        """Takes memory of `room` back, after the end of all exchanges that send parts of it."""
+        outbox = self._rooms.pop(room.untyped_storage().data_ptr(), None)
+        if outbox is not None:
+            self._read.append((self._begun, outbox))
+
+    def _outbox(self) -> Outbox:
+        if self._free:
+            return self._free.pop()
+        self._outboxes += 1
+        return Outbox(self._outboxes)
+
     def swap(
         self,
         kind: Kind,
@@ -278,18 +307,19 @@ class Exchange:
         if self.size == 1:
             if into is not None:
                 into.copy_(sent)
-            return Pending(kind, sent, sent if into is None else into, take)
+            return Pending(kind, sent, sent, take, sent if into is None else into)
         starts = list(accumulate(give[:-1], initial=0))
         return self._start(kind, sent, (give, starts), take, into)
 
-    def start_all(self, kind: Kind, sent: Tensor, take: Sequence[int]) -> Pending:
-        """Begins to send the same numbers to all ranks, which `wait` ends: an all-gather."""
-        if self.size == 1:
-            return Pending(kind, sent, sent, take)
+    def start_all(
+        self, kind: Kind, sent: Tensor, take: Sequence[int], into: Tensor | None = None
+    ) -> Pending:
+        """Begins to send the same numbers to all ranks, which `wait` ends: an all-gather. `sent`
+        may be this rank's part of `into`, if given."""
         count = sent.numel()
-        if not self._reads(sent):
-            return self.start(kind, sent.repeat(self.size), [count] * self.size, take)
-        return self._start(kind, sent, ([count] * self.size, [0] * self.size), take, None)
+        if self.size == 1 or not self._reads(sent):
+            return self.start(kind, sent.repeat(self.size), [count] * self.size, take, into)
+        return self._start(kind, sent, ([count] * self.size, [0] * self.size), take, into)
 
     def _start(
         self,
@@ -303,56 +333,84 @@ class Exchange:
         begin, (counts, starts) = time.perf_counter(), give
         each = sent.element_size()
         self.bytes[kind] += each * (sum(counts) - counts[self.rank])
-        pending = Pending(kind, sent, sent.new_empty(sum(take)) if into is None else into, take)
+        own = sent[starts[self.rank] : starts[self.rank] + counts[self.rank]]
+        pending = Pending(kind, sent, own, take, into)
         if not self._reads(sent):
             self._begun += 1
             pending.number = self._begun
+            pending.received = received = sent.new_empty(sum(take)) if into is None else into
             with ranges.begins(kind, self._begun, each * sum(counts)):
-                pending.work = self._begin(pending.received, sent, list(take), list(counts))
+                pending.work = self._begin(received, sent, list(take), list(counts))
             self.waited[kind] += time.perf_counter() - begin
             return pending
-        pending.outbox = self._free.pop() if self._free else Outbox(self._begun)
-        with ranges.part("exchange.write"):
-            pending.outbox.write(sent)
-        place = [os.getpid(), *pending.outbox.place]
+        outbox, first = self._rooms.get(sent.untyped_storage().data_ptr()), 0
+        if outbox is not None:
+            first = each * int(sent.storage_offset())
+        else:
+            outbox = pending.outbox = self._outbox()
+            others = [
+                part for to, part in enumerate(zip(starts, counts, strict=True)) if to != self.rank
+            ]
+            with ranges.part("exchange.write"):
+                room = outbox.room(each * sent.numel()).view(sent.dtype)
+                for start, count in dict.fromkeys(others):
+                    room[start : start + count] = sent[start : start + count]
         self.waited[kind] += time.perf_counter() - begin
-        rows = [[*place, start * each] for start in starts]
+        place = [os.getpid(), *outbox.place]
+        rows = [[*place, first + start * each] for start in starts]
         pending.letter = self._post(kind, rows, each * sum(counts))
         return pending
 
     def wait(self, pending: Pending) -> Tensor:
         """What was received, once it is there."""
-        letter, outbox = pending.letter, pending.outbox
-        heads = self._opened(letter) if letter is not None else None
+        parts = self.wait_parts(pending)
+        if pending.letter is None and pending.received is not None:
+            return pending.received
         begin = time.perf_counter()
-        if heads is None:
-            if pending.work is not None:
-                with ranges.waits(pending.number):
-                    self._end(pending.work)
-        elif outbox is not None:
-            with ranges.part("exchange.read"):
-                self._fetch(heads, pending)
-            self._read.append((self._begun, outbox))
+        found = pending.received
+        if found is None:
+            found = pending.sent.new_empty(sum(pending.take))
+        with ranges.part("exchange.read"):
+            for into, part in zip(torch.split(found, list(pending.take)), parts, strict=True):
+                if into.data_ptr() != part.data_ptr():
+                    into.copy_(part)
         self.waited[pending.kind] += time.perf_counter() - begin
-        return pending.received
+        return found
+
+    def wait_parts(self, pending: Pending) -> list[Tensor]:
+        """What was received from each rank, once it is there. It is there until this rank begins
+        another exchange, and is not to be changed."""
+        if pending.letter is not None:
+            heads = self._opened(pending.letter)
+            parts = [pending.own] * self.size
+            for rank, (head, count) in enumerate(zip(heads, pending.take, strict=True)):
+                if rank != self.rank:
+                    parts[rank] = self._seen(rank, head, count, pending.sent.dtype)
+            if pending.outbox is not None:
+                self._read.append((self._begun, pending.outbox))
+            return parts
+        begin = time.perf_counter()
+        if pending.work is not None:
+            with ranges.waits(pending.number):
+                self._end(pending.work)
+        self.waited[pending.kind] += time.perf_counter() - begin
+        assert pending.received is not None
+        return list(torch.split(pending.received, list(pending.take)))
 
     def _reads(self, sent: Tensor) -> bool:
         """Whether ranks read such an array out of each other's memory."""
         return self._shares and sent.device.type == "cpu"
 
-    def _fetch(self, heads: Sequence[Sequence[int]], pending: Pending) -> None:
-        blocks = torch.split(pending.received, list(pending.take))
-        for rank, (head, block) in enumerate(zip(heads, blocks, strict=True)):
-            inbox = self._inboxes.setdefault((rank, head[1]), Inbox())
-            if block.numel():
-                self._receive(inbox, head, block)
-
-    def _receive(self, inbox: Inbox, head: Sequence[int], into: Tensor) -> None:
-        process, _, *place = head
+    def _seen(self, rank: int, head: Sequence[int], count: int, type_: torch.dtype) -> Tensor:
+        """Numbers in the outbox of another rank: its process and `Outbox.place`, and their first
+        byte."""
+        process, number, *place, first = head
+        inbox = self._inboxes.setdefault((rank, number), Inbox())
         try:
-            inbox.read([process, *place], into)
+            found = inbox.open(process, *place)
         except OSError as error:
             raise self._lost(error) from None
+        return found[first : first + count * type_.itemsize].view(type_)
 
     def _can_share(self) -> bool:
         """Whether all ranks can read each other's memory: they are on one machine. Opens the pipes
@@ -362,19 +420,19 @@ class Exchange:
         able, sign = possible(), int.from_bytes(os.urandom(7), "big")
         outbox, mail = Outbox(0), Mail(self.rank, self.size)
         if able:
-            outbox.write(torch.tensor([sign]))
+            outbox.room(8).view(torch.int64).fill_(sign)
         head = [able, sign, os.getpid(), *outbox.place, *mail.places]
         rows = self._gather(head)
         for rank, (others_able, others_sign, process, *place) in enumerate(rows):
-            found = torch.zeros(1, dtype=torch.int64)
+            found = 0
             try:
                 if able and others_able:
-                    Inbox().read([process, *place[1:4], 0], found)
+                    found = int(Inbox().open(process, *place[1:4])[:8].view(torch.int64))
                     if rank != self.rank:
                         mail.open(rank, process, place[4 + self.rank])
             except (OSError, ValueError):
                 able = False
-            able = able and found.item() == others_sign
+            able = able and found == others_sign
         shares = all(row[0] for row in self._gather([int(able)]))
         outbox.close()
         mail.connected()
@@ -433,17 +491,27 @@ class Exchange:
             [sum(block.bytes for block in part) for part in way] for way in (give, take)
         ]
         pending = self.start(kind, encode(sent, list(chain(*give))), given, taken)
-        pending.blocks = list(chain(*take))
-        count = sum(block.elements for block in pending.blocks)
-        pending.into = sent.new_empty(count) if into is None else into
+        pending.blocks, pending.into = take, into
         return pending
 
     def wait_rows(self, pending: Pending) -> Tensor:
         """What was received, in float32."""
-        received = self.wait(pending)
-        if pending.into is None:
+        received, blocks = self.wait(pending), list(chain(*pending.blocks))
+        if not blocks:
             return received
-        return decode(received, pending.blocks, pending.into)
+        into = pending.into
+        if into is None:
+            into = torch.empty(sum(block.elements for block in blocks), device=received.device)
+        return decode(received, blocks, into)
+
+    def wait_row_parts(self, pending: Pending) -> list[Tensor]:
+        """What was received from each rank, in float32, as `wait_parts` gives it."""
+        parts = self.wait_parts(pending)
+        if not pending.blocks:
+            return parts
+        counts = [sum(block.elements for block in part) for part in pending.blocks]
+        rooms = [torch.empty(count, device=pending.sent.device) for count in counts]
+        return list(map(decode, parts, pending.blocks, rooms))
 
     def swap_rows(
         self,
@@ -461,36 +529,38 @@ class Exchange:
             return self.start_all("gradients", sent, [block.elements for block in take])
         data = encode(sent, [own])
         pending = self.start_all("gradients", data, [block.bytes for block in take])
-        pending.blocks = take
-        pending.into = sent.new_empty(sum(block.elements for block in take))
+        pending.blocks = [[block] for block in take]
         return pending
 
-    def adding_up(self, mine: Tensor) -> Steps[Tensor]:
-        """The sum of `mine` [numbers] over all ranks, added up in their order. Each rank adds up a
-        part and sends it to all, in the format of all-reduces both times. Pauses before it
+    def adding_up(self, mine: Tensor) -> Steps[None]:
+        """Makes `mine` [numbers] its sum over all ranks, added up in their order. Each rank adds up
+        a part and sends it to all, in the format of all-reduces both times. Pauses before it
         waits."""
-        parts = [len(part) for part in torch.tensor_split(mine, self.size)]
-        own, plain = parts[self.rank], self.messages.all_reduce == "fp32" or self.size == 1
+        split = torch.tensor_split(mine, self.size)
+        parts, total = [len(part) for part in split], split[self.rank]
+        plain = self.messages.all_reduce == "fp32" or self.size == 1
         blocks = [self._gradient_blocks(part) for part in parts]
         sizes = parts if plain else [sum(block.bytes for block in part) for part in blocks]
         every = list(chain(*blocks))
         sent = mine if plain else encode(mine, every)
         under_way = self.start("mlp_gradients", sent, sizes, [sizes[self.rank]] * self.size)
         yield
+        found = self.wait_parts(under_way)
+        if not plain:
+            found = [decode(each, blocks[self.rank], torch.empty_like(total)) for each in found]
+        # In place at last, because this rank's numbers may be the last ones that are added.
+        partial = found[0]
+        for each in found[1:-1]:
+            partial = partial + each
+        if len(found) > 1:
+            torch.add(partial, found[-1], out=total)
+        sent = total if plain else encode(total, blocks[self.rank])
+        under_way = self.start_all("mlp_gradients", sent, sizes, mine if plain else None)
+        yield
+        # No rank reads `mine` any more, except for the sums in it.
         received = self.wait(under_way)
         if not plain:
-            received = decode(
-                received, blocks[self.rank] * self.size, mine.new_empty(own * self.size)
-            )
-        found = received.view(self.size, own)
-        total = found[0].clone()
-        for block in found[1:]:
-            total += block
-        sent = total if plain else encode(total, blocks[self.rank])
-        under_way = self.start_all("mlp_gradients", sent, sizes)
-        yield
-        received = self.wait(under_way)
-        return received if plain else decode(received, every, torch.empty_like(mine))
+            decode(received, every, mine)
 
     def _gradient_blocks(self, count: int) -> list[Block]:
         """Gradients of MLPs as rows."""

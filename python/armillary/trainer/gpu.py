@@ -302,11 +302,16 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         _core.check_batch(samples, arrays, expected)
         raise AssertionError("a batch that is right was refused")
 
-    def _run_forward(self, samples: int, arrays: Any) -> Tensor:  # noqa: ANN401
+    def _run_forward(
+        self,
+        samples: int,
+        arrays: Any,  # noqa: ANN401
+        into: Tensor | None = None,
+    ) -> Tensor:
         found = self._check(samples, arrays)
         bags, count = len(found.lengths), len(found.indices)
         rows = count if self._unpooled else samples
-        out = torch.empty(rows, self._width, device=self.device)
+        out = torch.empty(rows, self._width, device=self.device) if into is None else into
         for number, group in enumerate(self._groups if bags else ()):
             block = min(group.width, _BLOCK)
             at_once = max(_LOOKUPS // block, 1)

@@ -369,9 +369,14 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
         given = None if weights is None else torch.from_numpy(weights).to(self.device)
         return torch.from_numpy(lengths).to(self.device), self._slots, given
 
-    def _run_forward(self, samples: int, arrays: Any) -> Tensor:  # noqa: ANN401
+    def _run_forward(
+        self,
+        samples: int,
+        arrays: Any,  # noqa: ANN401
+        into: Tensor | None = None,
+    ) -> Tensor:
         self._hold(samples, arrays)
-        return self._gpus[0]._run_forward(samples, self._on_gpu(arrays))
+        return self._gpus[0]._run_forward(samples, self._on_gpu(arrays), into)
 
     def _run_backward(
         self,

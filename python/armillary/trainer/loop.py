@@ -200,6 +200,7 @@ class Trainer:
         sums.finish()
         with ranges.part("optimizer"):
             self.optimizer.step()
+        sums.clear()
         return loss
 
     def _dense(self, now: Coming, sums: Sums) -> float:
@@ -233,7 +234,7 @@ class Trainer:
             last = first + size >= count
             if last and pipelined:
                 sums.start(top)
-                now.send_gradient(torch.cat(gradients))
+                now.send_gradient(_joined(gradients))
             if count:
                 torch.autograd.backward(low, cut.grad)
         if logits:
@@ -245,7 +246,7 @@ class Trainer:
         else:
             sums.start(top)
             sums.start(list(parts.bottom.parameters()))
-            now.send_gradient(torch.cat(gradients))
+            now.send_gradient(_joined(gradients))
         return loss / now.part.whole
 
     def _require_finite(self, loss: float, part: Part) -> None:
@@ -265,6 +266,10 @@ class Trainer:
         dense = torch.from_numpy(samples.dense).to(self.settings.device)
         found: Tensor = self.model.parts(dense, rows)
         return found.cpu().numpy()
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def train(

@@ -43,7 +43,7 @@ class Nodes:
         yield
         got = self.exchange.wait_rows(under_way)
         sums = got.new_empty(rows * self.node)
-        self.columns.collect(rows, got, sums)
+        self.columns.collect(rows, torch.split(got, [rows * each for each in self.widths]), sums)
         under_way = self.exchange.start_rows("rows", sums, *self._across(samples, "rows"), into)
         yield
         self.exchange.wait_rows(under_way)

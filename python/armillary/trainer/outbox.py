@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -33,13 +32,11 @@ class Outbox:
         self.descriptor = -1
         self._bytes = torch.empty(0, dtype=torch.uint8)
 
-    def write(self, sent: Tensor) -> None:
-        """Puts a contiguous tensor into the outbox."""
-        count = sent.numel() * sent.element_size()
+    def room(self, count: int) -> Tensor:
+        """Memory for `count` bytes, uint8. It may move and lose what is in it."""
         if count > self.size or not self.size:
             self._grow(max(_LEAST, count + count // 4))
-        if count:
-            self._bytes[:count].copy_(sent.view(-1).view(torch.uint8))
+        return self._bytes[:count]
 
     @property
     def place(self) -> tuple[int, int, int, int]:
@@ -67,11 +64,9 @@ class Inbox:
         self.version = 0
         self._bytes = torch.empty(0, dtype=torch.uint8)
 
-    def read(self, place: Sequence[int], into: Tensor) -> None:
-        """Fills a contiguous tensor from `place`: the process, the version of its outbox, its
-        descriptor and size, and the first byte. Raises `OSError` when the other process's memory
-        can't be opened from here."""
-        process, version, descriptor, size, first = place
+    def open(self, process: int, version: int, descriptor: int, size: int) -> Tensor:
+        """Its bytes, uint8. `Outbox.place` says where they are. Raises `OSError` when the other
+        process's memory can't be opened from here."""
         if version != self.version:
             opened = os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -79,5 +74,4 @@ class Inbox:
             finally:
                 os.close(opened)
             self.version = version
-        count = into.numel() * into.element_size()
-        into.view(-1).view(torch.uint8).copy_(self._bytes[first : first + count])
+        return self._bytes

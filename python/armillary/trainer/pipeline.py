@@ -128,34 +128,42 @@ class Sums:
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
-        self._under_way: list[tuple[list[Tensor], Course[Tensor]]] = []
+        self._under_way: list[tuple[list[Tensor], Tensor, Course[None]]] = []
+        """Parameters, and their gradients in one piece, which become the sums."""
 
     def start(self, parameters: Sequence[Tensor]) -> None:
         """Begins to add up those of some parameters."""
         if self.exchange.size == 1 or not parameters:
             return
-        flat = torch.cat(
-            [
-                (torch.zeros_like(each) if each.grad is None else each.grad).view(-1)
-                for each in parameters
-            ]
-        )
+        flat = self.exchange.room(sum(each.numel() for each in parameters), parameters[0].device)
+        gradients = [
+            (torch.zeros_like(each) if each.grad is None else each.grad).view(-1)
+            for each in parameters
+        ]
+        torch.cat(gradients, out=flat)
         course = Course(self.exchange.adding_up(flat))
         course.go_on()
-        self._under_way.append((list(parameters), course))
+        self._under_way.append((list(parameters), flat, course))
 
     def go_on(self) -> None:
         """Sends on what has arrived, waiting for it."""
-        for _, course in self._under_way:
+        for *_, course in self._under_way:
             course.go_on()
 
     def finish(self) -> None:
-        """Gives the parameters the sums."""
-        for parameters, course in self._under_way:
-            flat, place = course.finish(), 0
+        """Gives the parameters the sums, up to `clear`."""
+        for parameters, flat, course in self._under_way:
+            course.finish()
+            sizes = [each.numel() for each in parameters]
+            for each, found in zip(parameters, torch.split(flat, sizes), strict=True):
+                each.grad = found.view_as(each)
+
+    def clear(self) -> None:
+        """Takes the sums away from the parameters."""
+        for parameters, flat, _ in self._under_way:
             for each in parameters:
-                each.grad = flat[place : place + each.numel()].view_as(each)
-                place += each.numel()
+                each.grad = None
+            self.exchange.release(flat)
         self._under_way.clear()
 
 

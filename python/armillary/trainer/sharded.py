@@ -102,6 +102,9 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         )
         self._held, self._copies = made[: len(groups)], made[len(groups) :]
         self._near = self.placement.widths[rank]
+        self._width = sum(each._width for each in self._held)
+        """Columns of pooled rows of this rank's shards. The first `_near` go to other ranks as they
+        are."""
         self._distribution = Distribution(self.placement, self.exchange, self.device)
         on_gpu = gpu is not None
         self._columns = Columns(
@@ -112,7 +115,6 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         self._sums = RowSums(self.placement, self.exchange, optimizer, self._held, self.device)
         self._nodes = Nodes(self.placement, self.exchange, on_gpu=on_gpu) if hierarchical else None
         self._rows: dict[tuple[Messages, Way], list[tuple[Segment, ...]]] = {}
-        self._spare: list[Tensor] = []
         # All ranks meet, because making these may fail on one of them.
         self._steps = self._resumed() if caching is not None or gpu is not None else 0
 
@@ -167,27 +169,30 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             return self._forward_lookups(batch)
         placement, exchange = self.placement, self.exchange
         mine = batch.samples[exchange.rank]
-        room, blocks = self._room(mine)
-        direct, node, data = self._parts(blocks, mine)
-        pooled = torch.empty(batch.whole, 0, device=self.device)
+        sizes = [mine * each for each in placement.widths[exchange.size :]]
+        rest = torch.empty(sum(sizes), device=self.device)
+        *nodes, data = torch.split(rest, sizes)
+        room = exchange.room(batch.whole * self._width, self.device)
+        pooled = room.view(batch.whole, self._width)
         for collection, bags in zip(self._held, batch.held, strict=True):
-            pooled = self._look_up(collection, bags)
+            self._look_up(collection, bags, pooled)
         give, take = self._row_blocks(batch.samples, "rows")
-        near = exchange.start_rows("rows", pooled[:, : self._near].reshape(-1), give, take, direct)
+        near = exchange.start_rows("rows", pooled[:, : self._near].reshape(-1), give, take)
         far = None
         if self._nodes is not None:
-            far = Course(self._nodes.forward(pooled[:, self._near :], batch.samples, node))
+            into = rest[: len(rest) - len(data)]
+            far = Course(self._nodes.forward(pooled[:, self._near :], batch.samples, into))
             far.go_on()
         for collection in self._copies:
-            data.copy_(self._look_up(collection, batch.own).view(-1))
+            self._look_up(collection, batch.own, data.view(mine, collection._width))
         out = torch.empty(mine, placement.firsts[-1], device=self.device)
         yield
-        exchange.wait_rows(near)
         if far is not None:
             far.finish()
+        direct = exchange.wait_row_parts(near)
         with ranges.part("embedding.collect"):
-            self._columns.collect(mine, blocks, out)
-        self._spare.append(room)
+            self._columns.collect(mine, [*direct, *nodes, data], out)
+        exchange.release(room)
         for feature, share in batch.shares:
             out[:, placement.firsts[feature] : placement.firsts[feature + 1]] *= share
         return out
@@ -234,7 +239,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             gradient = gradient.clone()
         for feature, share in batch.shares:
             gradient[:, placement.firsts[feature] : placement.firsts[feature + 1]] *= share
-        room, blocks = self._room(mine)
+        blocks = exchange.room(mine * sum(placement.widths), self.device)
         finite = self._columns.spread(mine, gradient, blocks)
         fault = None if finite or not self._finite_only else self._not_finite(gradient)
         meeting = exchange.call("update", [], fault)
@@ -259,7 +264,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             every = exchange.wait_rows(copied)
             last = [Work(collection, batch.copied, every) for collection in self._copies]
             found += [self._update_one(each, of_weights=of_weights) for each in last]
-        self._spare.append(room)
+        exchange.release(blocks)
         return self._of_weights(batch, found) if of_weights else None
 
     def _require_trainable(self) -> None:
@@ -308,15 +313,18 @@ class ShardedEmbeddingCollection(torch.nn.Module):
                 values[lookups.place(stream)] = block
         return values
 
-    def _look_up(self, collection: EmbeddingCollection, bags: Bags) -> Tensor:
-        """Rows of a collection. Where a disk fails, all ranks hear of it when they meet next, so
-        that none waits for these."""
+    def _look_up(
+        self, collection: EmbeddingCollection, bags: Bags, into: Tensor | None = None
+    ) -> Tensor:
+        """Rows of a collection, in `into` if given. Where a disk fails, all ranks hear of it when
+        they meet next, so that none waits for these."""
         arrays = collection._arrays(bags.parts)
         try:
-            return collection._run_forward(bags.samples, arrays)
+            return collection._run_forward(bags.samples, arrays, into)
         except InputError as error:
             self.exchange.fail(error)
-            return collection._empty(bags.samples, arrays).zero_()
+            found = collection._empty(bags.samples, arrays) if into is None else into
+            return found.zero_()
 
     def _update_one(self, work: Work, *, of_weights: bool) -> Tensor:
         """Updates tables. Returns the gradients of the lookups' weights, if asked. Failures as in
@@ -345,14 +353,6 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         if self.placement.unpooled:
             place = f"gradient: lookup {sample}"
         return TrainingError([Problem("", place, f"{value} in the gradient", "finite numbers")])
-
-    def _room(self, samples: int) -> tuple[Tensor, Tensor]:
-        """Memory, to be put into `_spare` when it is free, and its part for what a rank receives
-        for its samples: the blocks of `Placement.widths`."""
-        count = samples * sum(self.placement.widths)
-        room = self._spare.pop() if self._spare else torch.empty(0, device=self.device)
-        room = room if room.numel() >= count else torch.empty(count, device=self.device)
-        return room, room[:count]
 
     def _parts(self, blocks: Tensor, samples: int) -> tuple[Tensor, Tensor, Tensor]:
         """The blocks of ranks, of nodes, and of copied tables."""

@@ -26,6 +26,7 @@ from armillary.model.sharding_plan import ShardingPlan, TablePlan
 from armillary.trainer import optimizers
 from armillary.trainer.batch import SparseBatch
 from armillary.trainer.caching import Caching
+from armillary.trainer.course import finished
 from armillary.trainer.data import Source, open_data
 from armillary.trainer.data.synthetic import Synthetic
 from armillary.trainer.embedding import EmbeddingCollection
@@ -238,6 +239,36 @@ def swaps(spec: Spec, exchange: Exchange) -> bool:
     return right
 
 
+def rooms(spec: Spec, exchange: Exchange) -> bool:
+    """Whether all arrays arrive that are sent from memory of the exchange, several from the same
+    one, and whether sums over ranks are those in their order."""
+    random = np.random.default_rng(spec["seed"])
+    rank, size = exchange.rank, exchange.size
+    right = True
+    for _ in range(30):
+        given, under_way = [random.integers(0, 30000, (size, size)) for _ in range(2)], []
+        room = exchange.room(sum(int(counts[rank].sum()) for counts in given))
+        parts = torch.split(room, [int(counts[rank].sum()) for counts in given])
+        for number, (counts, part) in enumerate(zip(given, parts, strict=True)):
+            torch.cat(
+                [torch.arange(counts[rank, to]) + number + 10.0 * rank + to for to in range(size)],
+                out=part,
+            )
+            give, take = counts[rank].tolist(), counts[:, rank].tolist()
+            under_way.append(exchange.start("other", part, give, take))
+        for number, (counts, pending) in enumerate(zip(given, under_way, strict=True)):
+            for of, found in enumerate(exchange.wait_parts(pending)):
+                wanted = torch.arange(counts[of, rank]) + number + 10.0 * of + rank
+                right = right and torch.equal(found, wanted)
+        exchange.release(room)
+        every = [torch.from_numpy(random.normal(size=1001).astype("f4")) for _ in range(size)]
+        for mine in (every[rank].clone(), exchange.room(1001).copy_(every[rank])):
+            finished(exchange.adding_up(mine))
+            right = right and torch.equal(mine, sum(every[1:], every[0]))
+            exchange.release(mine)
+    return right
+
+
 def digest(spec: Spec, exchange: Exchange, steps: int) -> str:
     """The bits of results and of tables after some steps."""
     job = Job(spec, exchange)
@@ -431,6 +462,7 @@ CASES: dict[str, Callable[..., Any]] = {
         compare,
         sockets,
         swaps,
+        rooms,
         digest,
         spoiled,
         uneven,

@@ -126,7 +126,7 @@ def test_columns_are_collected_and_spread(
         wanted[:, to : to + count] += part[:, start : start + count]
     columns = _core.Columns(width, widths, runs)
     found = batch.copy()
-    columns.collect(rows, blocks, found)
+    columns.collect(rows, [part.ravel() for part in parts], found)
     np.testing.assert_array_equal(found, wanted)
     spread = np.zeros_like(blocks)
     assert columns.spread(rows, batch, spread)
@@ -161,5 +161,7 @@ def test_what_does_not_fit_is_refused() -> None:
         _core.Columns(3, [2], [(0, 1, 0, 2, False)])
     columns = _core.Columns(3, [2], [(0, 0, 0, 2, False)])
     with pytest.raises(ValueError, match="arrays of"):
-        columns.collect(1, np.zeros(3, "f4"), np.zeros(3, "f4"))
+        columns.collect(1, [np.zeros(3, "f4")], np.zeros(3, "f4"))
+    with pytest.raises(ValueError, match="arrays of"):
+        columns.collect(1, [np.zeros(2, "f4"), np.zeros(0, "f4")], np.zeros(3, "f4"))
     assert not columns.spread(1, np.array([1, np.inf, 0], "f4"), np.zeros(2, "f4"))

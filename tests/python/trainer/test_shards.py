@@ -192,6 +192,11 @@ def test_several_exchanges_are_under_way_at_once(group: Ranks, size: int) -> Non
     assert group.same("swaps", size, spec=mixed("sgd", size))
 
 
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_numbers_are_sent_from_where_they_were_computed(group: Ranks, size: int) -> None:
+    assert group.same("rooms", size, spec=mixed("sgd", size))
+
+
 @pytest.mark.parametrize(
     ("given", "shares"),
     [

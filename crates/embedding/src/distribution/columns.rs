@@ -19,8 +19,7 @@ pub struct Run {
 /// For each run, where its first row begins and how far apart its rows are.
 type Starts = Vec<(usize, usize)>;
 
-/// Rows of a batch, `[rows, width]`, against blocks `[rows, widths[i]]` that lie one behind the
-/// other.
+/// Rows of a batch, `[rows, width]`, against blocks `[rows, widths[i]]`.
 #[derive(Clone, Debug)]
 pub struct Columns {
     width: usize,
@@ -40,31 +39,36 @@ impl Columns {
         Ok(Self { width, widths, runs })
     }
 
-    /// Numbers of `rows` rows in all blocks, and in the batch.
+    /// Numbers of `rows` rows in each block.
+    pub fn extents(&self, rows: usize) -> impl Iterator<Item = usize> + '_ {
+        self.widths.iter().map(move |width| rows * width)
+    }
+
+    /// Numbers of `rows` rows in the batch.
     #[must_use]
-    pub fn extent(&self, rows: usize) -> (usize, usize) {
-        (rows * self.widths.iter().sum::<usize>(), rows * self.width)
+    pub fn extent(&self, rows: usize) -> usize {
+        rows * self.width
     }
 
     /// Rows of the batch from those of the blocks. Sums are made in the order of the runs. Columns
     /// without a run stay as they are.
     ///
     /// # Panics
-    /// When `blocks` or `batch` is shorter than its rows.
-    pub fn collect(&self, rows: usize, blocks: &[f32], batch: &mut [f32]) {
-        let starts = self.starts(rows);
+    /// When a block or `batch` is shorter than its rows.
+    pub fn collect(&self, rows: usize, blocks: &[&[f32]], batch: &mut [f32]) {
         wide(
             #[inline(always)]
-            || self.collect_rows(rows, &starts, blocks, batch),
+            || self.collect_rows(rows, blocks, batch),
         );
     }
 
     #[inline(always)]
-    fn collect_rows(&self, rows: usize, starts: &Starts, blocks: &[f32], batch: &mut [f32]) {
+    fn collect_rows(&self, rows: usize, blocks: &[&[f32]], batch: &mut [f32]) {
         for row in 0..rows {
             let out = &mut batch[row * self.width..(row + 1) * self.width];
-            for (run, (start, stride)) in self.runs.iter().zip(starts) {
-                let part = &blocks[start + row * stride..][..run.width];
+            for run in &self.runs {
+                let first = row * self.widths[run.block] + run.from;
+                let part = &blocks[run.block][first..][..run.width];
                 let out = &mut out[run.to..run.to + run.width];
                 if run.add {
                     out.iter_mut().zip(part).for_each(|(sum, &each)| *sum += each);
@@ -75,11 +79,11 @@ impl Columns {
         }
     }
 
-    /// Rows of the blocks from those of the batch: what [`collect`](Self::collect) does for
-    /// gradients. Returns whether every number is finite.
+    /// Rows of the blocks, which lie one behind the other, from those of the batch: what
+    /// [`collect`](Self::collect) does for gradients. Returns whether every number is finite.
     ///
     /// # Panics
-    /// As [`collect`](Self::collect).
+    /// When `blocks` or `batch` is shorter than its rows.
     pub fn spread(&self, rows: usize, batch: &[f32], blocks: &mut [f32]) -> bool {
         let starts = self.starts(rows);
         wide(
@@ -133,9 +137,9 @@ mod tests {
 
     #[test]
     fn rows_are_collected_and_summed() {
-        let blocks = [1., 2., 3., 4., 10., 20., 30., 40., 50., 60.];
+        let (first, second) = ([1., 2., 3., 4.], [10., 20., 30., 40., 50., 60.]);
         let mut batch = [0.; 6];
-        columns().collect(2, &blocks, &mut batch);
+        columns().collect(2, &[&first, &second], &mut batch);
         assert_eq!(batch, [10., 21., 32., 40., 53., 64.]);
     }
 

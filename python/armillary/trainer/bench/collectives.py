@@ -74,7 +74,7 @@ def _own(exchange: Exchange, kind: str, size: int, device: torch.device) -> Call
     ranks, count = exchange.size, size // _WIDTH
     each = max(1, count // ranks)
     if kind == "all_to_all":
-        sent = torch.ones(each * ranks, device=device)
+        sent = exchange.room(each * ranks, device).zero_()
         return lambda: exchange.swap("rows", sent, [each] * ranks, [each] * ranks)
     if kind == "all_gather":
         mine = torch.ones(each, device=device)
@@ -87,7 +87,7 @@ def _own(exchange: Exchange, kind: str, size: int, device: torch.device) -> Call
             return found.view(ranks, each).sum(0)
 
         return scatter
-    summed = torch.ones(count, device=device)
+    summed = exchange.room(count, device).zero_()
     return lambda: finished(exchange.adding_up(summed))
 
 
