@@ -291,7 +291,9 @@ class EmbeddingCollection(torch.nn.Module):
     def set_learning_rate(self, rate: float) -> None:
         """Sets the learning rate of the steps to come. Raises `InputError`: not a finite number
         from 0."""
-        self._engine.learning_rate = replace(self.optimizer, learning_rate=rate).learning_rate
+        if not 0 <= rate < math.inf:
+            replace(self.optimizer, learning_rate=rate)  # Says what is wrong.
+        self._engine.learning_rate = rate
 
     def set_threads(self, threads: int) -> None:
         """Sets the number of threads. It changes no result."""
