@@ -27,6 +27,10 @@ _UNLIKE = ("all_reduce", "all_gather", "broadcast", "all_to_all")
 _LARGE = 2**24
 _PARTS = 3
 """Parts of the sizes, each left out once: of three, both neighbours of a size stay."""
+LONGEST_STEPS = (5.0, 10.0, 15.0)
+"""Longest step within a node with LL, LL128 and Simple, us: about five times NCCL's constants for
+NVLink (NVIDIA/nccl@5067397c src/graph/tuning.cc line 149). All-reduces alone do not say whether
+steps of a ring are slow within a node or between nodes."""
 _POOR = 30.0
 """Percent by which large messages may be off before a note asks whether the platform is the right
 one."""
@@ -220,7 +224,8 @@ def fit(
     given = dict(begin) if begin is not None else {key: value for key, (value, _) in start.items()}
     kept = _others(measured, given) if begin is None else []
     stay = STAY_OF_A_PLATFORM if begin is None else STAY
-    search = ParameterSearch(measured, given, kept=kept, stay=stay)
+    limits = _limits(given)
+    search = ParameterSearch(measured, given, limits, kept, stay)
     moving = [key for key in given if search.matters(key)]
     best = search.explore(moving)
     moved, best = search.settle(moving, best) if begin is None else (moving, best)
@@ -242,7 +247,7 @@ def fit(
         for key, (value, unit) in start.items()
     )
     apart = [
-        ParameterSearch(_without(measured, part, parts), given, kept=kept, stay=stay).descend(moved)
+        ParameterSearch(_without(measured, part, parts), given, limits, kept, stay).descend(moved)
         for part in range(parts)
     ]
     residuals = _residuals(measured, best, apart)
@@ -252,6 +257,16 @@ def fit(
     }
     unlike = tuple(sorted(each for each in placed if each[1] != each[2]))
     return Fit(name, made, residuals, _corrections(measured, residuals), nodes, unlike)
+
+
+def _limits(given: Mapping[str, float]) -> dict[str, float]:
+    """The largest values of steps within a node; a platform that has more keeps it."""
+    keys = (f"library.node.step_latency[{at}]" for at in range(len(LONGEST_STEPS)))
+    return {
+        key: max(most, given[key])
+        for key, most in zip(keys, LONGEST_STEPS, strict=True)
+        if key in given
+    }
 
 
 def _others(measured: Sequence[Case], given: Mapping[str, float]) -> list[Case]:
