@@ -9,6 +9,7 @@ number of measurements that constrain each. Presets hold the result
 | within a node | all, library, GPU generation, kind of node |
 | between nodes | all, kind of network, cluster, its setup |
 | efficiency between nodes | all, kind of network, path to the GPU, cluster, its setup |
+| interval between messages | kind of network, cluster, its setup |
 | trees between two nodes | all, GPU generation, cluster, its setup |
 | a call's start | all, library, GPU generation, kind of network, cluster, its setup, host |
 
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 
 from ..calibrate import Case, MeasuredTable
 from ..calibrate.case import parameters
+from ..calibrate.fit import LONGEST_STEPS
 from ..calibrate.levels import HOST, Levels, Member, Observed, Prior, Variable
 from ..platform import Platform
 from ..uncertainty import DIGITS, Residual
@@ -35,9 +37,9 @@ PRIORS: Mapping[str, Prior] = {
     "call_overhead": Prior(12.0, 0.7, 1.0, 400.0),
     "node.efficiency": Prior(0.8, 0.1, 0.4, 0.98),
     "node.ramp_up": Prior(0.15, 0.5, 0.01, 1.0),
-    "node.step_latency[0]": Prior(0.6, 0.5, 0.25, 5.0),
-    "node.step_latency[1]": Prior(1.9, 0.5, 0.25, 10.0),
-    "node.step_latency[2]": Prior(3.4, 0.5, 0.25, 15.0),
+    "node.step_latency[0]": Prior(0.6, 0.5, 0.25, LONGEST_STEPS[0]),
+    "node.step_latency[1]": Prior(1.9, 0.5, 0.25, LONGEST_STEPS[1]),
+    "node.step_latency[2]": Prior(3.4, 0.5, 0.25, LONGEST_STEPS[2]),
     "node.simple_overhead": Prior(10.0, 0.5, 1.0, 60.0),
     "node.ll_efficiency[0]": Prior(0.25, 0.4, 0.05, 0.5),
     "node.ll_efficiency[1]": Prior(0.88, 0.1, 0.5, 0.9375),
@@ -89,6 +91,9 @@ _TREE_OF_TWO = "network.two_node_tree_efficiency"
 """What depends on the generation of GPUs, and not on the network: a channel of NCCL's trees between
 two nodes carries at most 23.6 GB/s on Ampere and 41.4 on Hopper, half of it each way
 (NVIDIA/nccl@5067397c src/graph/tuning.cc, `perChMaxTreeBws`)."""
+_INTERVAL = "network.step_interval"
+"""What depends on the network's software, so no kind of network informs another: 1 to 2 us in
+NCCL's model, about 8 us on Slingshot."""
 _LATENCIES = tuple(
     f"network.{kind}_latency[{at}]" for kind in ("step", "tree_level") for at in range(3)
 )
@@ -175,6 +180,8 @@ class Machine:
             return (*found[:2], ("path", f"{self.network}, {gpus}"), *found[2:])
         if key == _TREE_OF_TWO:
             return (found[0], ("generation", gpus), *found[2:])
+        if key == _INTERVAL:
+            return found[1:]
         known = [each for each in (self.preset, self.network) if each in STATED_LATENCY]
         if known and key in _LATENCIES:
             return ((_STATED, known[0]), *found[1:])

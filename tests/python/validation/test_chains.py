@@ -35,6 +35,12 @@ def test_trees_between_two_nodes_belong_to_a_generation() -> None:
     assert shared(POLARIS, KESTREL, key) == {"all"}
 
 
+def test_no_kind_of_network_informs_the_interval_between_messages_of_another() -> None:
+    key = "network.step_interval"
+    assert shared(POLARIS, KESTREL, key) == {"network"}
+    assert shared(POLARIS, SOPHIA, key) == set()
+
+
 @pytest.mark.parametrize("key", [key for key in PRIORS if key.startswith("network")])
 def test_chains_end_at_the_machine(key: str) -> None:
     assert POLARIS.chain(key)[-1] == ("setup", "polaris-a100-540n")
