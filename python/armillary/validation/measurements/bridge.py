@@ -34,7 +34,7 @@ _RULES: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
         r"26\.04\.01|26\.0[6-9]",
         _again("mla_up_proj,mlp") | _ONCE | _OVERLAPPED,
     ),
-    (r"deepseek.*mxfp8", "GB300", r"26\.0[6-9]", _ONCE | _OVERLAPPED),
+    (r"deepseek.*mxfp8", "GB300", r"26\.0[6-9]", _ONCE | _OVERLAPPED | _FUSED),
     (r"deepseek", "GB300|B300", r"2[56]", _again("mla_up_proj") | _ONCE),
     (r"deepseek", "B200", r"26", _again("mla_up_proj") | _ONCE),
     (r"deepseek", "B200", r"25", _again("mla_up_proj")),
