@@ -262,8 +262,8 @@ class Exchange:
         return (InputError if all(input_faults) else TrainingError)(problems)
 
     def room(self, count: int, device: torch.device | str = "cpu") -> Tensor:
-        """Memory for `count` float32 numbers, all or parts of which are to be sent to other ranks.
-        It is not filled. Give it back by `release`."""
+        """Memory for `count` float32 numbers, which are sent to other ranks whole or in parts. It
+        is not filled. Give it back by `release`."""
         if not self._shares or torch.device(device).type != "cpu":
             return torch.empty(count, device=device)
         outbox = self._outbox()
