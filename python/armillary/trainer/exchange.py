@@ -145,6 +145,8 @@ class Exchange:
         self._read: list[tuple[int, Outbox]] = []
         """Outboxes that this rank has read, and the exchanges that had begun by then."""
         self._inboxes: dict[tuple[int, int], Inbox] = {}
+        self._lent: dict[int, Outbox] = {}
+        """Outboxes that others are to read, by their numbers."""
         self._rooms: dict[int, Outbox] = {}
         """Outboxes whose memory was given away by `room`, by its address."""
         self._mail: Mail | None = None
@@ -186,6 +188,10 @@ class Exchange:
             return [list(meeting.letter.own[2:])]
         found = self._opened(meeting.letter)
         if any(row[1] for row in found):
+            # No rank reads what was sent before.
+            for outbox in list(self._lent.values()):
+                self._take_back(outbox)
+            self._rooms.clear()
             raise self._faults(meeting.fault)
         deeds = [_DEEDS[_ORDER[row[0]]] for row in found]
         if len(set(deeds)) > 1:
@@ -275,13 +281,20 @@ class Exchange:
         """Takes memory of `room` back, after the end of all exchanges that send parts of it."""
         outbox = self._rooms.pop(room.untyped_storage().data_ptr(), None)
         if outbox is not None:
-            self._read.append((self._begun, outbox))
+            self._take_back(outbox)
 
     def _outbox(self) -> Outbox:
-        if self._free:
-            return self._free.pop()
-        self._outboxes += 1
-        return Outbox(self._outboxes)
+        if not self._free:
+            self._outboxes += 1
+            self._free.append(Outbox(self._outboxes))
+        found = self._free.pop()
+        self._lent[found.number] = found
+        return found
+
+    def _take_back(self, outbox: Outbox) -> None:
+        """Makes an outbox free once every rank has begun another exchange."""
+        if self._lent.pop(outbox.number, None) is not None:
+            self._read.append((self._begun, outbox))
 
     def swap(
         self,
@@ -387,7 +400,7 @@ class Exchange:
                 if rank != self.rank:
                     parts[rank] = self._seen(rank, head, count, pending.sent.dtype)
             if pending.outbox is not None:
-                self._read.append((self._begun, pending.outbox))
+                self._take_back(pending.outbox)
             return parts
         begin = time.perf_counter()
         if pending.work is not None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import torch.distributed as dist
 from embedding_reference import KERNELS_ON, to_host
 from torch import Tensor
 
-from armillary.errors import ArmillaryError
+from armillary.errors import ArmillaryError, TrainingError
 from armillary.model import load_model
 from armillary.model.dlrm import parse
 from armillary.model.messages import Messages
@@ -318,6 +319,21 @@ def spoiled(spec: Spec, exchange: Exchange, kind: str, rank: int) -> None:
     (out * factor).sum().backward()
 
 
+def refused(spec: Spec, exchange: Exchange) -> bool:
+    """Whether training goes on after many gradients that are refused, without more open files."""
+    job = Job(spec, exchange)
+    sharded, counts = job.sharded(), []
+    for step in range(12):
+        parts, *_ = job.batch(step)
+        out = sharded(parts[exchange.rank + 1])
+        try:
+            (out * torch.nan).sum().backward()
+        except TrainingError:
+            counts.append(len(list(Path("/proc/self/fd").iterdir())))
+    job.train(sharded, range(2), whole=False)
+    return len(counts) == 12 and counts[-1] == counts[4]
+
+
 def uneven(spec: Spec, exchange: Exchange, rank: int) -> None:
     """`rank` has one batch less than the others."""
     job = Job(spec, exchange)
@@ -465,6 +481,7 @@ CASES: dict[str, Callable[..., Any]] = {
         rooms,
         digest,
         spoiled,
+        refused,
         uneven,
         full,
         modes,

@@ -262,6 +262,10 @@ def test_a_fault_on_one_rank_is_an_error_on_all(group: Ranks, kind: str, said: s
     assert said in answers[0][1]
 
 
+def test_gradients_that_are_refused_leave_nothing_behind(group: Ranks) -> None:
+    assert group.same("refused", size=2, spec=mixed("sgd", 2))
+
+
 def test_ranks_with_and_without_gradients_of_weights_say_so(group: Ranks) -> None:
     spec = mixed("sgd", 2)
     spec["features"] = [[name, table, "sum"] for name, table, _ in spec["features"]]
