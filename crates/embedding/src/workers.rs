@@ -2,8 +2,8 @@
 //! takes up to 100 us.
 //!
 //! A thread that has done its work looks for more for a short while, because the passes of a step
-//! follow each other, and then sleeps. There are no more threads than were at work at one time. A
-//! process that was forked has none of its parent's, and starts its own.
+//! follow each other, and then sleeps. A process keeps the most threads that were at work at one
+//! time. A forked process has none of its parent's threads, and starts its own.
 #![allow(unsafe_code)] // Work is borrowed from the caller, who waits for its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

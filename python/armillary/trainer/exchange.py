@@ -284,10 +284,11 @@ class Exchange:
             self._take_back(outbox)
 
     def _outbox(self) -> Outbox:
-        if not self._free:
+        if self._free:
+            found = self._free.pop()
+        else:
             self._outboxes += 1
-            self._free.append(Outbox(self._outboxes))
-        found = self._free.pop()
+            found = Outbox(self._outboxes)
         self._lent[found.number] = found
         return found
 

@@ -243,7 +243,7 @@ def test_data_parallel_volume(zero: int, overlap: bool) -> None:
 @pytest.mark.parametrize("zero", [0, 1, 3])
 @pytest.mark.parametrize("overlap", [True, False])
 def test_buckets_hold_all_gradients(zero: int, overlap: bool) -> None:
-    """As many as it takes, and the same bytes; layers share a bucket that has room for them."""
+    """The buckets have the same bytes in sum, and layers share one that has room for them."""
 
     def reduced(bucket: float | None) -> tuple[int, int]:
         workload = transformer(
