@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo train ns3 test rust-test python-test generate bench fuzz rust-fuzz python-fuzz
+.PHONY: help prerequisites setup demo train ns3 test rust-build rust-test python-test generate bench fuzz rust-fuzz python-fuzz
 .PHONY: packages lint rust-lint python-lint hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
@@ -17,6 +17,7 @@ PROFILE ?= release
 JOBS ?= 2
 BIN := .venv/bin
 CARGO_PROFILE := $(if $(filter-out release,$(PROFILE)),--profile $(PROFILE))
+CARGO_TEST := PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo test --workspace --exclude micro --locked --quiet $(CARGO_PROFILE)
 DEVELOP := $(BIN)/maturin develop --profile $(PROFILE) --quiet
 # Whatever environment is active, only .venv is written to.
 export VIRTUAL_ENV := $(CURDIR)/.venv
@@ -77,8 +78,11 @@ ns3: ## Build the adapter of ns-3 (needs Debian's libns3-dev): target/adapters/a
 test: setup packages ## Run every test
 	$(MAKE) --no-print-directory rust-test python-test
 
+rust-build: prerequisites
+	$(CARGO_TEST) --no-run
+
 rust-test: prerequisites
-	PROPTEST_RNG_SEED=$(SEED) PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo test --workspace --exclude micro --locked --quiet $(CARGO_PROFILE)
+	PROPTEST_RNG_SEED=$(SEED) $(CARGO_TEST)
 
 python-test:
 	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup
