@@ -23,6 +23,7 @@ from ..model.sharding_plan_file import read_plan
 from ..units import counted
 from . import optimizers
 from .caching import Caching
+from .compiler import uncompiled
 from .embedding import EmbeddingCollection
 from .exchange import Exchange
 from .settings import Device, Precision, Settings
@@ -42,10 +43,10 @@ _OPTIMIZERS: dict[str, type[optimizers.Optimizer]] = {
 }
 _TYPES: dict[str, DType] = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _DENSE_OPTIMIZERS: dict[str, Any] = {
-    "sgd": torch.optim.SGD,
-    "adagrad": torch.optim.Adagrad,
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
+    "sgd": uncompiled(torch.optim.SGD),
+    "adagrad": uncompiled(torch.optim.Adagrad),
+    "adam": uncompiled(torch.optim.Adam),
+    "adamw": uncompiled(torch.optim.AdamW),
 }
 
 

@@ -21,6 +21,7 @@ from armillary.model.sharding_plan import TIERS
 from armillary.trainer import ranges
 from armillary.trainer.batch import SparseBatch
 from armillary.trainer.caching import Caching, require_ranks
+from armillary.trainer.compiler import opaque
 from armillary.trainer.optimizers import Optimizer
 from armillary.trainer.tables import WIDTHS, Feature, Pooling, Table
 
@@ -154,7 +155,7 @@ class EmbeddingCollection(torch.nn.Module):
             InputError: a negative length, lengths that do not add up, an index out of range, a
                 weight that is not finite. It names table, feature and sample.
         """
-        return _opaque_lookup(self, sparse)
+        return _lookup(self, sparse)
 
     def weight(self, table: str) -> Tensor:
         """The rows of a table [rows, dim]; a view of the engine's memory, or a copy if the table
@@ -462,6 +463,7 @@ def _table_problems(table: Table) -> Iterator[Problem]:
         yield Problem("", place, f"unknown type {table.dtype!r}", ", ".join(WIDTHS))
 
 
+@opaque
 def _lookup(collection: EmbeddingCollection, sparse: SparseBatch) -> Tensor:
     """Looks up a batch; with gradients, if torch records them."""
     arrays = collection._arrays(batch_parts(sparse))
@@ -471,11 +473,6 @@ def _lookup(collection: EmbeddingCollection, sparse: SparseBatch) -> Tensor:
     result = _Lookup.apply(anchor, sparse.weights, collection, sparse.samples, arrays)
     assert isinstance(result, Tensor)
     return result
-
-
-_opaque_lookup: Callable[[EmbeddingCollection, SparseBatch], Tensor]
-_opaque_lookup = torch.compiler.disable(_lookup)  # type: ignore[no-untyped-call]
-"""`_lookup`, which `torch.compile` calls and does not look into."""
 
 
 def batch_parts(sparse: SparseBatch) -> BatchParts:

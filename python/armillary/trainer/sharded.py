@@ -35,6 +35,7 @@ from . import message_rows, ranges
 from .batch import SparseBatch
 from .caching import Caching
 from .columns import Columns
+from .compiler import opaque
 from .course import Course, Steps, finished
 from .distribution import Bags, Distributed, Distribution
 from .embedding import EmbeddingCollection, require_valid
@@ -128,7 +129,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
                 feature and the sample.
             TrainingError: ranks have different numbers of batches, or a rank was lost.
         """
-        return _opaque_lookup(self, sparse)
+        return _lookup(self, sparse)
 
     def finish(self) -> None:
         """Says that this rank has no more batches. Raises `TrainingError` on all ranks if another
@@ -507,6 +508,7 @@ def _rectangles(table: Table, parts: Mapping[str, Tensor]) -> Iterator[Rectangle
         yield Rectangle(whole.table, name, rows, columns, values)
 
 
+@opaque
 def _lookup(collection: ShardedEmbeddingCollection, given: SparseBatch | Distributed) -> Tensor:
     """Looks up a batch; with gradients, if torch records them."""
     batch = given if isinstance(given, Distributed) else collection.distribute(given)
@@ -517,11 +519,6 @@ def _lookup(collection: ShardedEmbeddingCollection, given: SparseBatch | Distrib
     result = _Lookup.apply(anchor, weights, collection, batch)
     assert isinstance(result, Tensor)
     return result
-
-
-_opaque_lookup: Callable[[ShardedEmbeddingCollection, SparseBatch | Distributed], Tensor]
-_opaque_lookup = torch.compiler.disable(_lookup)  # type: ignore[no-untyped-call]
-"""`_lookup`, which `torch.compile` calls and does not look into."""
 
 
 class _Context(Protocol):

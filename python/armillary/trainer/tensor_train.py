@@ -28,6 +28,7 @@ from torch import Tensor
 from .. import _core
 from ..errors import InputError, Problem
 from .batch import SparseBatch
+from .compiler import opaque
 from .embedding import EmbeddingCollection, batch_parts
 from .optimizers import Optimizer
 from .tables import Feature, Table
@@ -103,7 +104,7 @@ class TensorTrainCollection(torch.nn.Module):
     def forward(self, sparse: SparseBatch) -> Tensor:
         """The pooled rows of all features side by side, float32 [samples, sum of dims]; without
         pooling the rows of all lookups, float32 [lookups, dim]. Raises as `EmbeddingCollection`."""
-        return _opaque_lookup(self, sparse)
+        return _lookup(self, sparse)
 
     def whole(self, table: str) -> Tensor:
         """All rows of a table, float32 [rows, dim]."""
@@ -302,6 +303,7 @@ def _fill(shape: Shape, cores: Sequence[Tensor], seed: int) -> None:
         core.copy_(values.view(core.shape))
 
 
+@opaque
 def _lookup(collection: TensorTrainCollection, sparse: SparseBatch) -> Tensor:
     """Looks up a batch; with gradients, if torch records them."""
     collection._check(sparse)
@@ -313,11 +315,6 @@ def _lookup(collection: TensorTrainCollection, sparse: SparseBatch) -> Tensor:
     result = _Lookup.apply(anchor, sparse.weights, collection, sparse)
     assert isinstance(result, Tensor)
     return result
-
-
-_opaque_lookup: Callable[[TensorTrainCollection, SparseBatch], Tensor]
-_opaque_lookup = torch.compiler.disable(_lookup)  # type: ignore[no-untyped-call]
-"""`_lookup`, which `torch.compile` calls and does not look into."""
 
 
 class _Context(Protocol):

@@ -98,9 +98,10 @@ def digest(folder: str | Path) -> dict[str, str]:
 
 
 def _serve() -> None:
+    # Loaded once, before copies are made. The second one is what a backward pass loads.
     import torch
+    from torch.fx.experimental import symbolic_shapes  # noqa: F401
 
-    # Loaded once, before copies are made.
     from armillary.model import load_model
     from armillary.model.dlrm import parse
     from armillary.trainer import loop, world  # noqa: F401
