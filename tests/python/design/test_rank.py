@@ -101,7 +101,7 @@ SPEC: dict[str, Any] = {
     "npus": 64,
     "npu": {"peak": "989 TFLOPS"},
     "workloads": [{"model": "mixtral-8x7b", "tp": 1, "ep": 8}],
-    "topologies": {"dimensions": [2], "largest": {"Ring": 16, "FullyConnected": 8}},
+    "topologies": {"dimensions": [2], "largest": {"Ring": 8, "FullyConnected": 8}},
     "bandwidth": "200 GB/s",
     "cost": "multidim",
 }
