@@ -1,9 +1,10 @@
 """Measured collectives as typed rows: `measured/sweeps.csv` (what was run, on which preset, from
-which source) and `points.csv`.
+which source, and why it is not predicted) and `points.csv`.
 
-A point is the in-place time where it was measured, else out of place. Not here: what we predict
-(`collectives`), or how well parameters that were fitted to some of them carry over to others
-(`held_out`).
+A point is the in-place time where it was measured, else out of place. All-to-alls are out of place:
+no library does them in place (ROCm/rccl@5c09f32e test/AllToAllTests.cpp; NCCL's user guide, "In-
+place operations"). Not here: what we predict (`collectives`), or how well parameters that were
+fitted to some of them carry over to others (`held_out`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "MeasuredSweep",
     "band",
     "by_band",
+    "not_predicted",
     "percent",
     "sweeps",
 ]
@@ -103,11 +105,18 @@ def by_band(sweep: MeasuredSweep, found: Iterator[tuple[int, float]]) -> list[Er
 
 @cache
 def sweeps() -> tuple[MeasuredSweep, ...]:
-    """All sweeps, in the order of their file."""
+    """All sweeps that can be predicted, in the order of their file."""
     points: dict[str, list[tuple[int, float]]] = {}
     for row in _table("points.csv"):
         points.setdefault(row["sweep"], []).append((int(row["bytes"]), float(row["time_us"])))
-    return tuple(_sweep(row, points[row["sweep"]]) for row in _table("sweeps.csv"))
+    rows = (row for row in _table("sweeps.csv") if not row["not_predicted"])
+    return tuple(_sweep(row, points[row["sweep"]]) for row in rows)
+
+
+def not_predicted() -> dict[str, str]:
+    """The other sweeps, and why each is not predicted: what its source says of it, or leaves
+    out."""
+    return {r["sweep"]: r["not_predicted"] for r in _table("sweeps.csv") if r["not_predicted"]}
 
 
 def _table(name: str) -> Iterator[dict[str, str]]:

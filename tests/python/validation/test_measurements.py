@@ -109,9 +109,27 @@ def test_a_process_starts_the_calls_of_its_gpus_in_turn(tests: str, gap: str | N
 
 
 @pytest.mark.parametrize(
+    ("software", "call"),
+    [
+        ({"tests": "all_reduce_perf -b 8 -e 16G -f 2 -g 1"}, None),
+        ({"tests": "rccl-tests -f 2 -g 1 -G 1 (HIP graph launch)"}, "6.6 us"),
+        ({"nccl": "PyTorch NCCL, kernel time from the profiler (excludes launch)"}, "6.6 us"),
+        ({"tests": "best of N (MINIMUM), barrier-aligned, hipEvent"}, "34 us"),
+    ],
+)
+def test_how_calls_are_started_sets_what_they_take(
+    software: dict[str, str], call: str | None
+) -> None:
+    found = machines.of_sweep({**SWEEP, "software": software})
+    assert isinstance(found, machines.Machine)
+    assert found.settings.get("library.call_overhead") == call
+
+
+@pytest.mark.parametrize(
     ("hardware", "reason"),
     [
         ({"gpu": "H100 PCIe 80GB"}, "GPUs on PCIe"),
+        ({"gpus": 16, "nodes": 2, "nic": "unknown"}, "the kind nor the rate of its network"),
         ({"gpu": "MetaX C550"}, "no preset for MetaX C550"),
         ({"gpus": None}, "the number of GPUs or nodes is not stated"),
         ({"gpus": 12, "nodes": 2}, "GPUs are not spread evenly"),
@@ -124,6 +142,32 @@ def test_what_has_no_model_is_left_out_with_the_reason(
     found = of(**hardware)
     assert isinstance(found, machines.Left)
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("software", "reason"),
+    [
+        ({"plugin": "aws-ofi-nccl v1.7.3-aws"}, "an older version of Amazon's plugin"),
+        ({"nccl": "buffers in symmetric memory"}, "kernels for symmetric memory"),
+    ],
+)
+def test_software_without_a_model_is_left_out_with_the_reason(
+    software: dict[str, str], reason: str
+) -> None:
+    found = machines.of_sweep({**SWEEP, "software": software})
+    assert isinstance(found, machines.Left)
+    assert reason in found.reason
+    newer = machines.of_sweep({**SWEEP, "software": {"plugin": "aws-ofi-nccl v1.16.3"}})
+    assert isinstance(newer, machines.Machine)
+
+
+def test_all_to_alls_are_out_of_place() -> None:
+    """No library does them in place."""
+    point = {"bytes": 2**24, "ip_us": 200.0, "oop_us": 100.0}
+    for operation, measured in (("alltoall", 100.0), ("all_reduce", 200.0)):
+        found = collectives.predict({**SWEEP, "op": operation, "points": [point]})
+        assert isinstance(found, collectives.Sweep)
+        assert [each.measured for each in found.points] == [measured]
 
 
 def test_times_come_from_any_column() -> None:

@@ -18,7 +18,6 @@ SOME = (
     "h100x64_issue309_allreduce",
     "gb200x192_oci_alltoall_large",
     "a100x16_p4de_allreduce",
-    "vidur_h100_dgx_send_recv_n2_ppn1",
     "alcf_polaris_n8g4_alltoall_env4_nccl2.21_240429",
 )
 """A sweep or two of each kind of fabric."""

@@ -91,11 +91,6 @@ _INFERRED: tuple[tuple[str, str, Settings], ...] = (
     # starts one process for 8 GPUs (Azure/AI-benchmarking-guide@547b3e73 NCCLBandwidth.py)
     (r"Azure ND", "H100", {"library.min_call_interval": "32 us"}),
     (r"Azure ND", "H200", {"library.min_call_interval": "32 us"}),
-    (
-        r"Vidur profile \"a100_dgx\"",
-        "A100",
-        {"links[1].bandwidth": "50 Gb/s", "library.network.two_node_tree_efficiency": 0.4},
-    ),
 )
 
 _UNMODELLED: tuple[tuple[str, str], ...] = (
@@ -110,6 +105,8 @@ _UNMODELLED: tuple[tuple[str, str], ...] = (
     (r"NCCL_ALGO=(Tree|NVLSTree|CollNet)", "an algorithm that a preset can't be forced to use"),
     (r"negative control|_slow\b", "a negative control of its source"),
     (r"different PCIe? roots?", "GPU and network card on different PCI roots"),
+    (r"NCCL custom all-reduce|symmetric memory", "NCCL's kernels for symmetric memory"),
+    (r"aws-ofi-nccl v1\.[0-7]\b", "an older version of Amazon's plugin than any preset describes"),
 )
 
 
@@ -136,11 +133,8 @@ def of_sweep(row: Row) -> Machine | Left:
             *_said_in_notes(str(row.get("notes"))),
         )
     )
-    for pattern, reason in _UNMODELLED:
-        if re.search(pattern, said):
-            return Left(reason)
-    if _below_its_bar(row):
-        return Left("far below the bandwidth that its own source asks for")
+    if reason := _reason(row, said):
+        return Left(reason)
     gpu = gpu_of(str(hardware.get("gpu")))
     if gpu is None:
         return Left(f"no preset for {hardware.get('gpu')}")
@@ -151,6 +145,18 @@ def of_sweep(row: Row) -> Machine | Left:
     if isinstance(found, Left):
         return found
     return Machine(found.gpu, found.preset, found.settings | _library(found.gpu, said))
+
+
+def _reason(row: Row, said: str) -> str | None:
+    """Why a sweep can't be predicted on any preset."""
+    for pattern, reason in _UNMODELLED:
+        if re.search(pattern, said):
+            return reason
+    if _below_its_bar(row):
+        return "far below the bandwidth that its own source asks for"
+    if _of_any_network(row["hardware"]):
+        return "neither the kind nor the rate of its network is stated"
+    return None
 
 
 def _said_in_notes(notes: str) -> list[str]:
@@ -170,6 +176,13 @@ def _below_its_bar(row: Row) -> bool:
         return False
     rates = [point.get(key) or 0.0 for point in row["points"] for key in ("ip_busbw", "oop_busbw")]
     return max(rates, default=0.0) < _BAR * float(bar[1])
+
+
+def _of_any_network(hardware: Mapping[str, Any]) -> bool:
+    """Whether the network between the nodes may be any."""
+    nodes, said = hardware.get("nodes"), str(hardware.get("nic"))
+    several = isinstance(nodes, int) and nodes > 1
+    return several and not hardware.get("nic_Gbps") and said in ("unknown", "not stated")
 
 
 def machine(
@@ -267,6 +280,14 @@ LAUNCH_US = 4
 """What a process takes to start a call on each of its GPUs, us: small collectives of one process
 with 8 GPUs take 26 to 43 us on A100, H100, H200, B300, MI350X and MI355X, by five sources, and 32
 at the median. One process for each GPU takes half of that and less."""
+KERNEL_US = 6.6
+"""What a call takes without its host, us: by a graph, or in times of kernels. It is the latency
+that NCCL counts for a ring with LL before its steps (NVIDIA/nccl@5067397c src/graph/tuning.cc,
+`baseLat`)."""
+SINGLE_US = 34
+"""What a single call takes after a barrier, with its start in full, us: the least that the kernels
+of the same page take (meta-pytorch/torchcomms@731898b5 comms/rcclx/develop/meta/relay/perf_data/
+bench_sharded_relay_single_group_bf16_sweep_results.txt, column "Relay")."""
 _ONE_PROCESS = re.compile(r"-g ([2-9]|1[0-9])\b|\bone process|single-process")
 
 
@@ -289,6 +310,8 @@ def _library(gpu: str, said: str) -> Settings:
     has_nvls = gpu in ("H100", "H200", "B200", "B300", "GB200", "GB300")
     if has_nvls and re.search(r"NVLS_ENABLE=0|Ring \(forced\)|NCCL_ALGO=Ring|NVLS off", said):
         found["library.nvls"] = None
-    if re.search(r"graph launch|-G 1\b", said):
-        found["library.min_call_interval"] = "0 us"
+    if re.search(r"graph launch|-G 1\b|excludes launch", said):
+        found |= {"library.min_call_interval": "0 us", "library.call_overhead": f"{KERNEL_US} us"}
+    if re.search(r"barrier-aligned", said):
+        found["library.call_overhead"] = f"{SINGLE_US} us"
     return found
