@@ -10,7 +10,7 @@ number of measurements that constrain each. Presets hold the result
 | between nodes | all, kind of network, cluster, its setup |
 | efficiency between nodes | all, kind of network, path to the GPU, cluster, its setup |
 | interval between messages | kind of network, cluster, its setup |
-| trees between two nodes | all, GPU generation, cluster, its setup |
+| trees between two nodes | stated by GPU generation, all, GPU generation, cluster, its setup |
 | a call's start | all, library, GPU generation, kind of network, cluster, its setup, host |
 
 A host's part of a call's start can't be known for another host. It takes part in fits and never in
@@ -88,9 +88,7 @@ _RATES = ("network.efficiency", "network.all_to_all_efficiency")
 """What depends on the path from a GPU to its card, which a generation of GPUs and a kind of network
 have in common."""
 _TREE_OF_TWO = "network.two_node_tree_efficiency"
-"""What depends on the generation of GPUs, and not on the network: a channel of NCCL's trees between
-two nodes carries at most 23.6 GB/s on Ampere and 41.4 on Hopper, half of it each way
-(NVIDIA/nccl@5067397c src/graph/tuning.cc, `perChMaxTreeBws`)."""
+"""What depends on the generation of GPUs (`STATED_TREES`), and not on the network."""
 _INTERVAL = "network.step_interval"
 """What depends on the network's software, so no kind of network informs another: 1 to 2 us in
 NCCL's model, about 8 us on Slingshot."""
@@ -104,18 +102,23 @@ ours (aws/aws-ofi-nccl@39397b33 src/tuner/nccl_ofi_model.cpp). p4d: the latency 
 reports to NCCL (@01666ece src/platform-aws.cpp)."""
 _COMPLETION = 3.0
 """What a step takes longer with Simple there, us."""
+STATED_TREES: Mapping[str, float] = {"Volta": 18.5 / 41.4, "Ampere": 23.6 / 41.4}
+"""What a channel of NCCL's trees between two nodes carries, by GPU generation, as a part of what it
+does on Hopper (NVIDIA/nccl@5067397c src/graph/tuning.cc, `perChMaxTreeBws`)."""
 _STATED = "stated"
-"""The level of what is stated. Chains that begin with it depart from nothing above it."""
+"""The level of what is stated, which chains begin with."""
 
 
 def stated() -> Mapping[Variable, float]:
     """What is stated, as departures from the centres of priors."""
-    return {
+    latencies = {
         (_STATED, member, key): math.log(us + (_COMPLETION if "[2]" in key else 0.0))
         - math.log(PRIORS[key].centre)
         for member, us in STATED_LATENCY.items()
         for key in _LATENCIES
     }
+    trees = {(_STATED, gpus, _TREE_OF_TWO): math.log(part) for gpus, part in STATED_TREES.items()}
+    return latencies | trees
 
 
 _SHAKES = 4
@@ -179,7 +182,8 @@ class Machine:
         if key in _RATES:
             return (*found[:2], ("path", f"{self.network}, {gpus}"), *found[2:])
         if key == _TREE_OF_TWO:
-            return (found[0], ("generation", gpus), *found[2:])
+            said = ((_STATED, gpus),) if gpus in STATED_TREES else ()
+            return (*said, found[0], ("generation", gpus), *found[2:])
         if key == _INTERVAL:
             return found[1:]
         known = [each for each in (self.preset, self.network) if each in STATED_LATENCY]
@@ -234,9 +238,11 @@ def unit(key: str) -> str:
 
 
 def observed(sweep: MeasuredSweep) -> Observed:
-    """A sweep with its levels. The values of its preset take no part."""
+    """A sweep with its levels. The values of its preset take no part; what is stated of the sweep
+    itself is not fitted."""
     where, platform = machine(sweep), sweep.platform
-    wanted = keys(platform)
+    own = {key for key, _ in sweep.settings}
+    wanted = [key for key in keys(platform) if f"library.{key}" not in own]
     had = parameters(platform)
     missing = {
         f"library.{key}": f"{PRIORS[key].centre} {unit(key)}".strip()
@@ -256,11 +262,15 @@ def observed(sweep: MeasuredSweep) -> Observed:
 def fitted(chosen: Iterable[Observed]) -> Levels:
     """A fit to these sweeps: the best of several searches."""
     every = tuple(chosen)
-    best = _levels(every).search()
+    return _shaken(every, _levels(every).search()).divide()
+
+
+def _shaken(every: Sequence[Observed], best: Levels) -> Levels:
+    """The best of a search and of several that begin near the best one so far."""
     for at in range(_SHAKES):
         other = _levels(every).begin(best.shaken(at)).search(near=True)
         best = min(best, other, key=lambda each: each.least)
-    return best.divide()
+    return best
 
 
 def _levels(chosen: Sequence[Observed]) -> Levels:
@@ -282,7 +292,7 @@ _MOVING = 0.05
 def without(full: Levels, left: str) -> Levels:
     """The fit to all sweeps but those of a source. It begins at the fit to all, without every
     departure that the source had a fifth of a say in, and moves all that it had a twentieth of a
-    say in. If the source has a fifth of all sweeps, a second search begins with nothing."""
+    say in. If the source has a fifth of all sweeps, the others are searched as all are."""
     kept = [each for each in full.observed if each.source != left]
     begin = {
         variable: value
@@ -292,6 +302,7 @@ def without(full: Levels, left: str) -> Levels:
     best = _levels(kept).begin(begin).search(near=True, moving=full.touched(left, _MOVING))
     if len(full.observed) - len(kept) > _SAY * len(full.observed):
         best = min(best, _levels(kept).search(), key=lambda each: each.least)
+        best = _shaken(kept, best)
     return best.divide()
 
 

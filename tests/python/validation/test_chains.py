@@ -7,8 +7,9 @@ import math
 import pytest
 
 from armillary.validation import floor
-from armillary.validation.levels import PRIORS, Machine
-from armillary.validation.sweeps import sweeps
+from armillary.validation.levels import PRIORS, Machine, observed
+from armillary.validation.measurements.machines import KERNEL_US, SINGLE_US
+from armillary.validation.sweeps import not_predicted, sweeps
 
 POLARIS = Machine("A100", "polaris-a100-540n", True)
 PERLMUTTER = Machine("A100", "perlmutter-1536n", True)
@@ -31,7 +32,7 @@ def test_a_path_to_the_card_belongs_to_a_network_and_a_generation() -> None:
 
 def test_trees_between_two_nodes_belong_to_a_generation() -> None:
     key = "network.two_node_tree_efficiency"
-    assert shared(POLARIS, SOPHIA, key) == {"all", "generation"}
+    assert shared(POLARIS, SOPHIA, key) == {"stated", "all", "generation"}
     assert shared(POLARIS, KESTREL, key) == {"all"}
 
 
@@ -39,6 +40,22 @@ def test_no_kind_of_network_informs_the_interval_between_messages_of_another() -
     key = "network.step_interval"
     assert shared(POLARIS, KESTREL, key) == {"network"}
     assert shared(POLARIS, SOPHIA, key) == set()
+
+
+def test_what_is_stated_of_a_sweep_is_not_fitted() -> None:
+    """How its calls are started."""
+    calls = {"library.call_overhead": (f"{KERNEL_US} us", f"{SINGLE_US} us")}
+    for sweep in sweeps():
+        said = dict(sweep.settings)
+        chains = observed(sweep).chains
+        for key, values in calls.items():
+            assert (key.removeprefix("library.") in chains) is (key not in said)
+            assert said.get(key, values[0]) in values
+
+
+def test_sweeps_that_are_not_predicted_take_no_part() -> None:
+    assert not_predicted().keys().isdisjoint(sweep.name for sweep in sweeps())
+    assert all(len(why.split()) > 4 for why in not_predicted().values())
 
 
 @pytest.mark.parametrize("key", [key for key in PRIORS if key.startswith("network")])
