@@ -217,9 +217,19 @@ fn collect<K: Key, I: Index>(
         let keyed = numbered.map(|(at, index)| K::new(index.row(), source + step * at as u64));
         if all {
             keys.extend(keyed);
-        } else {
-            keys.extend(keyed.filter(|key| key.row().wrapping_sub(first) <= count));
+            return;
         }
+        // All are written, and the next one goes over one of another range: the processor would guess
+        // too many branches wrong.
+        keys.reserve(indices.len());
+        let room = &mut keys.spare_capacity_mut()[..indices.len()];
+        let mut taken = 0;
+        for key in keyed {
+            room[taken].write(key);
+            taken += usize::from(key.row().wrapping_sub(first) <= count);
+        }
+        // SAFETY: so many were written.
+        unsafe { keys.set_len(keys.len() + taken) };
     };
     if grads.unpooled || batch.weights.is_some() {
         let before = rows.features[..place].iter().map(|&feature| grads.lookups(feature).len());

@@ -187,19 +187,30 @@ pub fn first_not_finite(numbers: &[f32], threads: usize) -> Option<usize> {
     })
 }
 
-/// Sums of the lengths before each bag, and the first bag with a negative length or a sum that is
-/// too large.
+/// Sums of the lengths before each bag, and the first bag with a negative length. A sum that is too
+/// large for any batch stays so.
 fn offsets<T: Copy>(lengths: &[T], number: impl Fn(T) -> i64) -> (Vec<usize>, Option<usize>) {
     let mut offsets = Vec::with_capacity(lengths.len() + 1);
     let mut sum = 0usize;
     offsets.push(sum);
-    for (bag, &length) in lengths.iter().enumerate() {
-        let length = number(length);
-        if length < 0 {
-            return (offsets, Some(bag));
+    for (block, lengths) in lengths.chunks(1024).enumerate() {
+        // Without a way out, which the compiler vectorizes.
+        let bits = lengths.iter().fold(0, |bits, &length| bits | number(length));
+        if bits < 0 {
+            let at = lengths.iter().position(|&length| number(length) < 0);
+            return (offsets, at.map(|at| block * 1024 + at));
         }
-        sum = sum.saturating_add(length as usize);
-        offsets.push(sum);
+        if bits >> 32 == 0 && sum >> 62 == 0 {
+            offsets.extend(lengths.iter().map(|&length| {
+                sum += number(length) as usize;
+                sum
+            }));
+        } else {
+            offsets.extend(lengths.iter().map(|&length| {
+                sum = sum.saturating_add(number(length) as usize);
+                sum
+            }));
+        }
     }
     (offsets, None)
 }

@@ -10,8 +10,11 @@ use crate::tasks;
 /// Lookups ahead of the current one whose rows are asked for.
 const AHEAD: usize = 32;
 
-/// Lookups of one task.
-const LOOKUPS: usize = 8192;
+/// Most and fewest lookups of one task, where features have as many.
+const LOOKUPS: (usize, usize) = (8192, 512);
+
+/// Tasks of one thread, so that threads end at about the same time.
+const TASKS: usize = 32;
 
 /// Bags of one feature, of consecutive samples.
 #[derive(Clone, Copy)]
@@ -41,11 +44,13 @@ pub fn run(engine: &Engine, batch: &Batch<'_>, offsets: &[usize], out: &mut [f32
     let (_, width) = engine.shape(samples, batch.indices.len());
     let columns = engine.columns();
     let mut jobs = Vec::new();
+    let share = batch.indices.len() / (TASKS * engine.threads.max(1));
+    let share = share.clamp(LOOKUPS.1, LOOKUPS.0);
     for (at, feature) in engine.features().iter().enumerate() {
         let table = &engine.tables()[feature.table];
         let bags = &offsets[at * samples..=(at + 1) * samples];
         let lookups = bags[samples] - bags[0];
-        let parts = (lookups.max(samples) / LOOKUPS).clamp(1, samples.max(1));
+        let parts = (lookups.max(samples) / share).clamp(1, samples.max(1));
         for part in 0..parts {
             let (first, last) = (samples * part / parts, samples * (part + 1) / parts);
             let unpooled = feature.pooling == Pooling::None;
