@@ -299,6 +299,36 @@ class Blocks:
     def permute_lookups(self, order: Sequence[int], source: NDArray[Any], to: NDArray[Any]) -> None:
         """Copies the blocks `order` of an array with a number for each lookup."""
 
+def pairs(
+    samples: int,
+    features: tuple[NDArray[Any], NDArray[Any]],
+    out: NDArray[Any],
+    threads: int,
+) -> None:
+    """Writes the interaction of a DLRM to `out` [samples, D + F (F - 1) / 2], float32: the first
+    feature of each sample, then the products of features i and j < i at D + i (i - 1) / 2 + j.
+    `features` are the first ones [samples, D] and the others [samples, (F - 1) D], float32.
+
+    Raises:
+        InputError: arrays of other sizes.
+        ValueError: no samples, or arrays that are not contiguous.
+    """
+
+def pairs_gradient(
+    samples: int,
+    features: tuple[NDArray[Any], NDArray[Any]],
+    grad: NDArray[Any],
+    to: tuple[NDArray[Any], NDArray[Any]],
+    threads: int,
+) -> None:
+    """Writes the gradients of `features` to the arrays `to` of their shapes, by the gradient of
+    the result of `pairs`.
+
+    Raises:
+        InputError: arrays of other sizes.
+        ValueError: no samples, or arrays that are not contiguous.
+    """
+
 @final
 class Columns:
     """Columns of pooled rows, between the rows of a batch and blocks of rows."""

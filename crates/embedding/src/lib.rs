@@ -1,5 +1,6 @@
 //! Embedding tables and what a training step does with them: lookups of all tables in one call, and
-//! gradients that meet the optimizer row by row. Knows no Python and no torch.
+//! gradients that meet the optimizer row by row. Also the products of pairs of features. Knows no
+//! Python and no torch.
 //!
 //! A batch is *features* by *samples*. Each pair of them is a *bag*: the rows of the feature's table
 //! that the sample looks up. Results have the same bits for any number of threads and any
@@ -21,6 +22,7 @@ mod initial;
 mod lanes;
 mod memory;
 mod optimizer;
+pub mod pairs;
 mod part;
 mod passes;
 mod precision;

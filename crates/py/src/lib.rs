@@ -14,6 +14,7 @@ mod flits;
 mod ingest;
 mod kinds;
 mod packets;
+mod pairs;
 mod platform;
 mod program;
 mod signals;
@@ -39,6 +40,8 @@ mod _core {
     use super::ingest::{TextColumn, TextRecipe};
     #[pymodule_export]
     use super::packets::packet_run;
+    #[pymodule_export]
+    use super::pairs::{pairs, pairs_gradient};
     #[pymodule_export]
     use super::platform::{Platform, blocks, platform_keys};
     #[pymodule_export]

@@ -6,7 +6,8 @@ Here: what PyTorch computes more slowly in its general form. Not here: the layer
 
 On CPUs matrices are multiplied by oneDNN, with ReLU fused. PyTorch's `addmm` calls MKL, which
 doesn't use AVX-512 on every processor: on AMD's Zen 5 it reaches 91 GFLOP/s on one core, oneDNN
-203. Both compute in float32, or in bfloat16 when the values are."""
+203. Both compute in float32, or in bfloat16 when the values are. Products of pairs are the engine's
+there, in float32 in both cases."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import _core
 from . import ranges
 
 
@@ -30,10 +32,18 @@ def linear(
 
 def pairs(low: Tensor, pooled: Tensor, lower: Tensor, whole: Tensor) -> Tensor:
     """Dot products of all pairs of the features `low` [B, D] and `pooled` [B, T * D], behind `low`:
-    [B, D + F (F - 1) / 2] with `F = T + 1`. Pair (i, j) with i > j is at `i (i - 1) / 2 + j`.
+    [B, D + F (F - 1) / 2] with `F = T + 1`, in the type of `low`. Pair (i, j) with i > j is at
+    `i (i - 1) / 2 + j`.
 
     `lower` and `whole` are the `places` of F features."""
-    out: Tensor = _Pairs.apply(low, pooled, lower, whole)
+    types = (low.dtype, pooled.dtype)
+    usual = types in ((torch.float32, torch.float32), (torch.bfloat16, torch.float32))
+    on_engine = usual and low.device.type == "cpu" and low.numel() > 0
+    out: Tensor
+    if on_engine and not torch.compiler.is_compiling():
+        out = _EnginePairs.apply(low, pooled)
+    else:
+        out = _Pairs.apply(low, pooled.to(low.dtype), lower, whole)
     return out
 
 
@@ -101,6 +111,32 @@ def product(
         return product
     out = torch.nn.functional.linear(left, right, shift)
     return out.relu_() if rectified else out
+
+
+class _EnginePairs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, low: Tensor, pooled: Tensor) -> Tensor:  # noqa: ANN401
+        batch, dim = low.shape
+        features = pooled.shape[1] // dim + 1
+        with ranges.part("interaction.forward"):
+            first, others = low.float().contiguous(), pooled.contiguous()
+            out = torch.empty(batch, dim + features * (features - 1) // 2)
+            given = (first.numpy(), others.numpy())
+            _core.pairs(batch, given, out.numpy(), torch.get_num_threads())
+            ctx.save_for_backward(first, others)
+            ctx.type = low.dtype
+            return out.to(low.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        first, others = ctx.saved_tensors
+        with ranges.part("interaction.input_gradient"):
+            low, pooled = torch.empty_like(first), torch.empty_like(others)
+            given = (first.numpy(), others.numpy())
+            gradient = gradients[0].float().contiguous().numpy()
+            to = (low.numpy(), pooled.numpy())
+            _core.pairs_gradient(len(first), given, gradient, to, torch.get_num_threads())
+            return low.to(ctx.type), pooled
 
 
 class _Pairs(torch.autograd.Function):

@@ -113,11 +113,10 @@ class DenseParts(nn.Module):
 
     def above(self, low: Tensor, pooled: Tensor) -> Tensor:
         """Interaction and top MLP: `below`'s result and pooled rows -> logits [B], float32."""
-        pooled = pooled.to(self.compute)
         if self.kind == "dot":
             met = pairs(low, pooled, self.lower, self.whole)
         else:
-            met = torch.cat((low, pooled), 1)
+            met = torch.cat((low, pooled.to(self.compute)), 1)
             met = met if self.cross is None else self.cross(met)
         logits: Tensor = self.top(met)
         return logits.squeeze(1).float()
