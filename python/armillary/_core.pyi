@@ -36,6 +36,8 @@ __all__ = [
     "flit_run",
     "is_backend",
     "packet_run",
+    "pairs",
+    "pairs_gradient",
     "platform_keys",
     "simulate",
     "version",
