@@ -107,7 +107,7 @@ pub fn backward(
     Ok(())
 }
 
-/// A result, of which each task writes its own samples.
+/// A result. Each task writes its own samples of it.
 struct Place(*mut f32);
 
 // SAFETY: tasks write disjoint samples.
