@@ -68,7 +68,7 @@ class MeasuredSweep:
     @property
     def repository(self) -> str:
         """The repository or page that published it."""
-        return self.source.split("@")[0].split(" ")[0]
+        return repository(self.source)
 
     @property
     def fair(self) -> bool:
@@ -88,6 +88,11 @@ class Error:
     def percent(self) -> float:
         """As a percentage."""
         return percent(self.log)
+
+
+def repository(source: str) -> str:
+    """The repository or page of a source, which may name a commit and a file after it."""
+    return source.partition("@")[0].partition(" ")[0]
 
 
 def percent(log: float) -> float:

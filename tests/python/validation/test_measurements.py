@@ -14,9 +14,9 @@ import pytest
 
 from armillary.validation import training_steps
 from armillary.validation.measurements import __main__ as command_line
-from armillary.validation.measurements import collectives, machines, scores, steps
+from armillary.validation.measurements import collectives, file, machines, scores, steps
 from armillary.validation.measurements.__main__ import main
-from armillary.validation.sweeps import sweeps
+from armillary.validation.sweeps import repository, sweeps
 from armillary.validation.training import Training, trainings
 
 NODE: dict[str, Any] = {
@@ -83,8 +83,35 @@ def of(**hardware: object) -> machines.Machine | machines.Left:
             "gb200-nvl72",
             {"npus": 72},
         ),
+        ({"gpu": "GB300 NVL72"}, "gb300-nvl72", {"npus": 8}),
+        (
+            {"gpu": "GH200", "gpus": 4, "gpus_per_node": 4},
+            "alps-16n",
+            {"npus": 4, "topology": "FullyConnected(4)_Switch(1)"},
+        ),
+        (
+            {"gpu": "A100", "gpus": 8, "nodes": 2, "gpus_per_node": 4, "fabric": "Slingshot 11"},
+            "polaris-a100-540n",
+            {"npus": 8},
+        ),
+        ({"gpus": 16, "nodes": 2, "fabric": "GPUDirect-TCPXO"}, "a3mega-16n", {"npus": 16}),
+        ({"gpus": 16, "nodes": 2, "system": "a3-edgegpu-8g"}, "a3high-16n", {"npus": 16}),
+        ({"gpu": "B200", "system": "AWS p6-b200"}, "p6-b200", {"npus": 8}),
+        (
+            {"gpu": "B300", "gpus": 16, "nodes": 2, "nics_per_node": 16, "nic_Gbps": 400,
+             "fabric": "AWS EFA v4"},
+            "p6-b200-16n",
+            {"npus": 16, "links[1].bandwidth": "800 Gb/s"},
+        ),
+        (
+            {"gpu": "GB200", "gpus": 8, "nodes": 2, "gpus_per_node": 4, "nic": "unknown"},
+            "gb200-nvl72",
+            {"npus": 8},
+        ),
+        ({"intra_node": "NVLink4; PCIe to the host"}, "dgx-h100", {"npus": 8}),
+        ({"gpus": 16, "nodes": 2, "nic": "", "system": "AWS p5 x2"}, "p5-16n", {"npus": 16}),
     ],
-)
+)  # fmt: skip
 def test_a_machine_is_a_preset(
     hardware: dict[str, object], preset: str, settings: dict[str, object]
 ) -> None:
@@ -129,6 +156,13 @@ def test_how_calls_are_started_sets_what_they_take(
     ("hardware", "reason"),
     [
         ({"gpu": "H100 PCIe 80GB"}, "GPUs on PCIe"),
+        ({"gpu": "A100-PCIE-40GB"}, "GPUs on PCIe"),
+        ({"gpu": "H200 NVL 141GB"}, "GPUs on PCIe"),
+        ({"gpu": "NVIDIA L40S"}, "GPUs on PCIe"),
+        ({"gpu": "A100 80GB", "intra_node": "PCIe (no NVLink)"}, "GPUs on PCIe"),
+        ({"gpu": None}, "the GPU is not stated"),
+        ({"gpus": 1, "gpus_per_node": 1}, "one GPU: it sends nothing"),
+        ({"gpus": 16, "nodes": 2, "nic": "", "system": "x"}, "the kind nor the rate"),
         ({"gpus": 16, "nodes": 2, "nic": "unknown"}, "the kind nor the rate of its network"),
         ({"gpu": "MetaX C550"}, "no preset for MetaX C550"),
         ({"gpus": None}, "the number of GPUs or nodes is not stated"),
@@ -168,6 +202,42 @@ def test_all_to_alls_are_out_of_place() -> None:
         found = collectives.predict({**SWEEP, "op": operation, "points": [point]})
         assert isinstance(found, collectives.Sweep)
         assert [each.measured for each in found.points] == [measured]
+
+
+@pytest.mark.parametrize("name", ["allreduce", "AllReduce", "all-reduce", "all_reduce"])
+def test_operations_have_many_spellings(name: str) -> None:
+    found = collectives.predict({**SWEEP, "op": name})
+    assert isinstance(found, collectives.Sweep)
+    assert found.operation == "all_reduce"
+    left = collectives.predict({**SWEEP, "op": f"{name} of rows"})
+    assert isinstance(left, machines.Left)
+    assert "is not a collective" in left.reason
+
+
+def test_errors_of_a_platform_name_what_they_are_about() -> None:
+    left = collectives.predict({**SWEEP, "hardware": {**NODE, "gpus": 10**12}})
+    assert isinstance(left, machines.Left)
+    assert left.reason.startswith("not predicted: npus: ")
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ({"repo": "NVIDIA/nccl", "path": "README.md"}, "NVIDIA/nccl"),
+        ({"thread": "https://github.com/NVIDIA/nccl/issues/309"}, "NVIDIA/nccl/issues/309"),
+        ({"index_id": "2737886338"}, "indexed file 2737886338"),
+        ("a page", "a page"),
+        (None, "not stated"),
+    ],
+)  # fmt: skip
+def test_sources_are_named_as_the_presets_name_them(source: object, name: str) -> None:
+    assert file.source({**SWEEP, "source": source}) == name
+
+
+def test_names_of_sources_are_those_of_residuals() -> None:
+    """Their own residuals take no part in an interval."""
+    known = {sweep.repository for sweep in sweeps()}
+    assert {"NVIDIA/nccl-tests/issues/309", repository("indexed file 2737886338")} <= known
 
 
 def test_times_come_from_any_column() -> None:
@@ -417,12 +487,28 @@ def test_a_file_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ({"training": [{**STEP, "batch": []}]}, "training[0].batch: is a list"),
         (
             {"training": [{**STEP, "metric": {"iter_time_s": "1 s"}}]},
-            "training[0].metric.iter_time_s: is text (allowed: a number",
+            "training[0].metric.iter_time_s: is text (allowed: 0, a number from 1e-12 to 1e+15",
         ),
         ({"collectives": [{**SWEEP, "points": [[8, 13.0]]}]}, "points[0]: is a list"),
         (
             {"collectives": [{**SWEEP, "points": [{"bytes": -8, "ip_us": 1.0}]}]},
             "collectives[0].points[0].bytes: is -8",
+        ),
+        (
+            {"collectives": [{**SWEEP, "points": [{"bytes": 10**30, "ip_us": 1.0}]}]},
+            "collectives[0].points[0].bytes: is 1e+30",
+        ),
+        (
+            {"training": [{**STEP, "metric": {"iter_time_s": 1e308}}]},
+            "training[0].metric.iter_time_s: is 1e+308",
+        ),
+        (
+            {"training": [{**STEP, "metric": {"iter_time_s": 1e-320}}]},
+            "training[0].metric.iter_time_s: is 9.99989e-321",
+        ),
+        (
+            {"collectives": [{**SWEEP, "hardware": {**NODE, "gpu": 100}}]},
+            "collectives[0].hardware.gpu: is a number (allowed: text, or null)",
         ),
         (
             {"collectives": [{**SWEEP, "hardware": {**NODE, "gpus": True}}]},

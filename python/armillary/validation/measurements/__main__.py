@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -16,13 +16,16 @@ from .. import peak_memory
 from ..peak_memory import MemoryPrediction
 from ..training import Training
 from ..training_steps import TimePrediction, predict
-from . import collectives, file, scores, steps
+from . import collectives, file, kernels, scores, steps
 from .file import Row
 from .machines import Left
 from .scores import Held, Ranking, Score
 
 Report = dict[str, Any]
 T = TypeVar("T")
+_NAME = 46
+"""Columns of a name."""
+_WITHIN = f"measurements within their {100 * LEVEL:.0f} % intervals"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -55,8 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     if "mlperf" in kinds and rows.mlperf:
         report["mlperf"] = _training(rows.mlperf, steps.submission)
     if "compute" in kinds and rows.compute:
-        left = [Left("single kernels: scored by `armillary calibrate`")] * len(rows.compute)
-        report["compute"] = {"predicted": 0, "left_out": scores.reasons(left)}
+        report["compute"] = _kernels(rows.compute)
     if given.json:
         sys.stdout.write(json.dumps(report, indent=1, default=_plain) + "\n")
     else:
@@ -96,6 +98,15 @@ def _memory(rows: Sequence[Row]) -> Report:
     }
 
 
+def _kernels(rows: Sequence[Row]) -> Report:
+    found, left = _each(rows, "kernels", kernels.predict)
+    return {
+        "predicted": len(found),
+        "left_out": scores.reasons(left),
+        "scores": scores.of_kernels(found),
+    }
+
+
 def _peak(run: Training | Left) -> MemoryPrediction | Left:
     if isinstance(run, Left):
         return run
@@ -113,7 +124,7 @@ def _step(run: Training | Left) -> TimePrediction | Left:
     try:
         found = predict(run)
     except ArmillaryError as error:
-        return Left(f"not predicted: {error.problems[0].message}")
+        return Left(f"not predicted: {file.problem(error)}")
     return found or Left("the layout can't be built: a dimension does not divide")
 
 
@@ -151,43 +162,50 @@ def _lines(report: Report) -> list[str]:
     return lines[1:]
 
 
+def _width(names: Iterable[str]) -> int:
+    """Columns of the longest name."""
+    return max([_NAME, *map(len, names)])
+
+
 def _scores(found: Sequence[Score]) -> list[str]:
-    if not found:
-        return []
-    head = f"  {'':<46} {'n':>5} {'mean':>7} {'median':>7} {'90 %':>7} {'ratio':>6}  worst"
+    names = [f"{each.name}, {each.band}" if each.band else each.name for each in found]
+    width = _width(names)
+    head = f"  {'':<{width}} {'n':>5} {'mean':>7} {'median':>7} {'90 %':>7} {'ratio':>6}  worst"
     lines, kind = [], None
-    for each in found:
+    for name, each in zip(names, found, strict=True):
         if each.kind != kind:
-            lines += [f"by {each.kind}, errors in %", head]
+            lines += [f"by {each.kind}, errors in %" if each.kind != "all" else "errors in %", head]
             kind = each.kind
-        name = f"{each.name}, {each.band}" if each.band else each.name
         lines.append(
-            f"  {name:<46} {each.count:>5} {each.mean:>7.1f} {each.median:>7.1f} "
+            f"  {name:<{width}} {each.count:>5} {each.mean:>7.1f} {each.median:>7.1f} "
             f"{each.ninth:>7.1f} {each.ratio:>6.2f}  {each.worst}"
         )
     return lines
 
 
 def _intervals(found: Sequence[Held]) -> list[str]:
-    lines = ["within the interval of 80 %"] if found else []
-    return lines + [f"  {each.name:<46} {each.count:>5} {each.part:>7.0%}" for each in found]
+    lines = [_WITHIN] if found else []
+    return lines + [
+        f"  {each.name:<{_NAME}} {each.count:>5} {100 * each.part:>7.1f} %" for each in found
+    ]
 
 
 def _coverage(found: Sequence[Coverage]) -> list[str]:
-    lines = [f"measurements within their {100 * LEVEL:.0f} % intervals"] if found else []
+    lines = [_WITHIN] if found else []
     for each in found:
+        sources = "1 source" if each.sources == 1 else f"{each.sources} sources"
         lines.append(
-            f"  {each.name:<46} {each.measurements:>5} {100 * each.part:>7.1f} % "
-            f"of {each.sources} sources"
+            f"  {each.name:<{_NAME}} {each.measurements:>5} {100 * each.part:>7.1f} % of {sources}"
         )
     return lines
 
 
 def _rankings(found: Sequence[Ranking]) -> list[str]:
     lines = ["rank correlation, and median loss by our best choice"] if found else []
-    for each in found:
-        what = f"{each.source} ({each.choices} choices of {each.runs} runs)"
-        lines.append(f"  {what:<52} {each.correlation:>6.2f} {each.lost:>7.1f} %")
+    texts = [f"{each.source} ({each.runs} runs in {each.choices} choices)" for each in found]
+    width = _width(texts)
+    for text, each in zip(texts, found, strict=True):
+        lines.append(f"  {text:<{width}} {each.correlation:>6.2f} {each.lost:>7.1f} %")
     return lines
 
 

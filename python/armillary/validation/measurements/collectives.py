@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,12 +11,18 @@ from ...api import collective_us
 from ...errors import ArmillaryError
 from ...platform import Platform
 from ...uncertainty.collectives import Place, place
-from ..sweeps import SEND, band
-from .file import Row, source
+from ..sweeps import SEND, band, repository
+from .file import Row, problem, source
 from .machines import Left, Machine, of_sweep
 
-OPERATIONS = {"alltoall": "all_to_all", "sendrecv": SEND}
-"""Names of operations that differ from ours."""
+OPERATIONS = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "alltoall": "all_to_all",
+    "reducescatter": "reduce_scatter",
+    "sendrecv": SEND,
+}
+"""Our names of operations, by their letters."""
 
 _TIMES = ("ip_us", "oop_us")
 """In place where it was measured, else out of place; all-to-alls the other way round, since no
@@ -60,7 +67,8 @@ class Sweep:
 
 def predict(row: Row) -> Sweep | Left:
     """Our times of a sweep, or why there are none."""
-    operation = OPERATIONS.get(str(row["op"]), str(row["op"]))
+    letters = re.sub(r"[^a-z]", "", row["op"].lower())
+    operation = OPERATIONS.get(letters, letters)
     if row.get("grade") == "C":
         return Left("read off a figure or a slide (grade C)")
     times = list(_times(row, _TIMES[::-1] if operation == "all_to_all" else _TIMES))
@@ -75,7 +83,7 @@ def predict(row: Row) -> Sweep | Left:
         where = place(platform.describe())
         points = [_point(operation, size, us, platform, where, source(row)) for size, us in times]
     except ArmillaryError as error:
-        return Left(f"not predicted: {error.problems[0].message}")
+        return Left(f"not predicted: {problem(error)}")
     return Sweep(
         str(row["id"]),
         operation,
@@ -93,7 +101,7 @@ def _point(
     operation: str, size: int, us: float, platform: Platform, where: Place, left: str
 ) -> Point:
     ours = _time(operation, size, platform)
-    interval = where.interval(operation, size, without=left)
+    interval = where.interval(operation, size, without=repository(left))
     return Point(size, us, ours, interval.holds(us / ours))
 
 

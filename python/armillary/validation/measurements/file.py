@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...documents import parse_json, read_text
-from ...errors import InputError, Problem
+from ...errors import ArmillaryError, InputError, Problem
 
 Row = Mapping[str, Any]
 """A measurement as its file has it."""
@@ -73,6 +73,10 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
 }
 """Numbers in objects, or in lists of objects, that are positive where they are given (0: not
 measured)."""
+_LEAST, _LARGEST = 1e-12, 1e15
+"""Between these are all numbers that a measurement can have: a petabyte, 30 years in us."""
+_WORDS_IN: Mapping[str, tuple[str, ...]] = {"hardware": ("gpu",)}
+"""Texts in objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +143,39 @@ def _numbers(path: str, place: str, key: str, value: object) -> Iterator[Problem
         return
     for name in _NUMBERS.get(key, ()):
         number = value.get(name)
-        if number is None or (type(number) in _NUMBER and number >= 0):
+        if number is None or (type(number) in _NUMBER and _can_be(number)):
             continue
-        said = f"is {number}" if type(number) in _NUMBER else f"is {_WORDS[type(number)]}"
-        yield Problem(path, f"{place}.{name}", said, "a number that is not negative, or null")
+        said = f"is {number:g}" if type(number) in _NUMBER else f"is {_WORDS[type(number)]}"
+        allowed = f"0, a number from {_LEAST:g} to {_LARGEST:g}, or null"
+        yield Problem(path, f"{place}.{name}", said, allowed)
+    for name in _WORDS_IN.get(key, ()):
+        word = value.get(name)
+        if word is not None and not isinstance(word, str):
+            yield Problem(path, f"{place}.{name}", f"is {_WORDS[type(word)]}", "text, or null")
+
+
+def _can_be(number: float) -> bool:
+    """Whether a measurement can have a number. NaN is none."""
+    return number == 0 or _LEAST <= number <= _LARGEST
 
 
 def source(row: Row) -> str:
-    """Who published a row: a repository, or the number of an indexed page."""
+    """Who published a row, as `sweeps.csv` names it: a repository, a thread of one, or an indexed
+    page."""
     found = row.get("source") or {}
     if isinstance(found, str):
         return found
-    for key in ("repo", "index_id", "url"):
-        if found.get(key):
-            return str(found[key])
-    return "not stated"
+    if found.get("repo"):
+        return str(found["repo"])
+    if found.get("thread"):
+        return str(found["thread"]).removeprefix("https://github.com/")
+    if found.get("index_id"):
+        return f"indexed file {found['index_id']}"
+    return str(found.get("url") or "not stated")
+
+
+def problem(error: ArmillaryError) -> str:
+    """The first problem of an error: what it is about, and what is wrong."""
+    first = error.problems[0]
+    about = first.place.removeprefix("--set ")
+    return f"{about}: {first.message}" if about else first.message

@@ -56,7 +56,7 @@ _FAMILIES: Mapping[str, _Family] = {
     "A100": _Family("dgx-a100", "dgx-a100-16n"),
     "H100": _Family("dgx-h100", "dgx-h100-16n"),
     "H200": _Family("hgx-h200", "hgx-h200-16n"),
-    "GH200": _Family(None, "alps-16n", per_node=4, node="FullyConnected", most=4),
+    "GH200": _Family("alps-16n", "alps-16n", per_node=4, node="FullyConnected", most=4),
     "B200": _Family("dgx-b200", "dgx-b200-16n"),
     "B300": _Family("dgx-b200", "dgx-b200-16n"),
     "GB200": _Family("gb200-nvl72", "gb200-nvl72-8r", per_node=72, most=72, rack=72),
@@ -66,23 +66,25 @@ _FAMILIES: Mapping[str, _Family] = {
     "MI350X": _Family("mi355x-8", "mi355x-16n", node="FullyConnected"),
     "MI355X": _Family("mi355x-8", "mi355x-16n", node="FullyConnected"),
 }
-"""B300, MI325X and MI350X take the preset of another generation with the same links. H20 and H800
-are not here: how their kernels differ is not published."""
+"""B300, MI325X and MI350X take the preset of another generation with the same links. One node of
+GH200 is the first of several. H20 and H800 are not here: how their kernels differ is not published.
+"""
 
 _GPUS = re.compile(r"GB300|GB200|GH200|B300|B200|H200|H100|A100|V100|MI3[025]+[0-9]?X", re.I)
 
 _SITES: tuple[tuple[str, str, str | None, str | None], ...] = (
     # system or fabric, GPU, preset of one node, preset of several
     (r"Perlmutter", "A100", None, "perlmutter-1536n"),
-    (r"Polaris|Sirius|HPE Slingshot", "A100", "polaris-a100", "polaris-a100-540n"),
+    (r"Polaris|Sirius|Slingshot", "A100", "polaris-a100", "polaris-a100-540n"),
     (r"CoreWeave", "A100", None, "coreweave-a100-16n"),
     (r"\bEFA|p4de?\b", "A100", None, "p4d-16n"),
     (r"Kestrel|Slingshot", "H100", None, "kestrel-132n"),
-    (r"a3-?mega|FasTrak|A3 Mega", "H100", None, "a3mega-16n"),
-    (r"a3-?high|TCPX|A3 High", "H100", None, "a3high-16n"),
+    (r"a3-?mega|A3 Mega|TCPXO|FasTrak", "H100", None, "a3mega-16n"),
+    (r"a3-?(high|edge)|A3 (High|Edge)|TCPX", "H100", None, "a3high-16n"),
     (r"\bEFA|p5\b", "H100", None, "p5-16n"),
     (r"Azure ND", "H100", "nd-h100-v5", None),
-    (r"p6-b200", "B200", "p6-b200", None),
+    (r"p6-b200", "B200", "p6-b200", "p6-b200-16n"),
+    (r"\bEFA|p6-b300", "B[23]00", None, "p6-b200-16n"),
     (r"\bEFA|p5en", "H200", None, "p5-16n"),
 )
 
@@ -94,7 +96,6 @@ _INFERRED: tuple[tuple[str, str, Settings], ...] = (
 )
 
 _UNMODELLED: tuple[tuple[str, str], ...] = (
-    (r"PCIe|RTX|\bL20\b|\bL40", "GPUs on PCIe: there is no model of its host bridges"),
     (
         r"COLLNET_ENABLE=1 \(SHARP|\+ SHARP|rdma-sharp",
         "reductions in the switches of the network (SHARP)",
@@ -110,11 +111,31 @@ _UNMODELLED: tuple[tuple[str, str], ...] = (
 )
 
 
+_CARDS = re.compile(r"PCI|RTX|\bNVL\b|\bL(4|20|40S?)\b", re.I)
+"""GPUs on cards, also the NVL models with their bridges. `NVL72` is a rack."""
+
+
 def gpu_of(text: str) -> str | None:
     """GPU generation of a description; `None` for one without a preset."""
     found = _GPUS.search(text)
-    name = found[0].upper() if found else None
+    name = found[0].upper() if found and not _CARDS.search(text) else None
     return name if name in _FAMILIES else None
+
+
+def one_node(gpu: str) -> str:
+    """The preset of one node of a generation."""
+    one = _FAMILIES[gpu].one
+    assert one is not None
+    return one
+
+
+def no_preset(text: str | None) -> str:
+    """Why a GPU has none."""
+    if not text:
+        return "the GPU is not stated"
+    if _CARDS.search(text):
+        return "GPUs on PCIe: there is no model of its host bridges"
+    return f"no preset for {text}"
 
 
 def of_sweep(row: Row) -> Machine | Left:
@@ -136,15 +157,29 @@ def of_sweep(row: Row) -> Machine | Left:
     if reason := _reason(row, said):
         return Left(reason)
     gpu = gpu_of(str(hardware.get("gpu")))
-    if gpu is None:
-        return Left(f"no preset for {hardware.get('gpu')}")
     counts = (hardware.get("gpus"), hardware.get("nodes"), hardware.get("gpus_per_node"))
-    if not all(isinstance(each, int) and each > 0 for each in counts):
-        return Left("the number of GPUs or nodes is not stated")
+    if reason := _lacks(gpu, counts, hardware):
+        return Left(reason)
+    assert gpu is not None
     found = machine(gpu, *counts, hardware=hardware, software=software)
     if isinstance(found, Left):
         return found
     return Machine(found.gpu, found.preset, found.settings | _library(found.gpu, said))
+
+
+def _lacks(gpu: str | None, counts: tuple[Any, ...], hardware: Mapping[str, Any]) -> str | None:
+    """What a machine lacks to be a preset: its GPU, its size, or its network."""
+    if re.match(r"PCI", str(hardware.get("intra_node"))):
+        return no_preset("PCIe")
+    if gpu is None:
+        return no_preset(hardware.get("gpu"))
+    if not all(isinstance(each, int) and each > 0 for each in counts):
+        return "the number of GPUs or nodes is not stated"
+    if counts[0] == 1:
+        return "one GPU: it sends nothing"
+    if counts[0] > _FAMILIES[gpu].rack and _of_any_network(hardware):
+        return "neither the kind nor the rate of its network is stated"
+    return None
 
 
 def _reason(row: Row, said: str) -> str | None:
@@ -154,8 +189,6 @@ def _reason(row: Row, said: str) -> str | None:
             return reason
     if _below_its_bar(row):
         return "far below the bandwidth that its own source asks for"
-    if _of_any_network(row["hardware"]):
-        return "neither the kind nor the rate of its network is stated"
     return None
 
 
@@ -178,11 +211,17 @@ def _below_its_bar(row: Row) -> bool:
     return max(rates, default=0.0) < _BAR * float(bar[1])
 
 
+_SAYS_NOTHING = ("", "unknown", "not stated", "not printed", "n/a")
+
+
 def _of_any_network(hardware: Mapping[str, Any]) -> bool:
     """Whether the network between the nodes may be any."""
-    nodes, said = hardware.get("nodes"), str(hardware.get("nic"))
-    several = isinstance(nodes, int) and nodes > 1
-    return several and not hardware.get("nic_Gbps") and said in ("unknown", "not stated")
+    nodes, system = hardware.get("nodes"), str(hardware.get("system"))
+    if not isinstance(nodes, int) or nodes == 1 or hardware.get("nic_Gbps"):
+        return False
+    said = [str(hardware.get(key) or "").lower() for key in ("nic", "fabric")]
+    known = any(re.search(pattern, system) for pattern, *_ in _SITES)
+    return not known and all(each in _SAYS_NOTHING for each in said)
 
 
 def machine(
@@ -214,10 +253,10 @@ def machine(
     preset = family.one if nodes == 1 else family.many
     if preset is None:
         return Left(f"no preset for {'one node' if nodes == 1 else 'several nodes'} of {name}")
-    if nodes == 1:
+    if nodes == 1 and preset != family.many:
         return Machine(name, preset, {"npus": gpus} | _inside(more))
     found: Settings = {"npus": gpus}
-    if per_node != family.per_node:
+    if per_node != family.per_node or nodes == 1:
         found["topology"] = f"{family.node}({per_node})_Switch({nodes})"
     return Machine(name, preset, found | _cards(hardware, per_node) | more)
 
@@ -225,7 +264,7 @@ def machine(
 def _of_site(gpu: str, family: _Family, system: str, software: Mapping[str, Any]) -> _Family:
     """The presets of a generation at the site that a system is at."""
     for pattern, which, single, several in _SITES:
-        if which == gpu and re.search(pattern, system):
+        if re.fullmatch(which, gpu) and re.search(pattern, system):
             family = replace(family, one=single or family.one, many=several or family.many)
             break
     if family.many == "polaris-a100-540n":

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...model.files import Model
 from .file import Row
-from .machines import gpu_of
+from .machines import gpu_of, no_preset
 
 
 class Missing(Exception):
@@ -62,9 +62,8 @@ def count(values: Mapping[str, Any], key: str, default: int | None = None) -> in
 def hardware(row: Row) -> tuple[str, int, int]:
     """GPU generation, GPUs and nodes."""
     found = row["hardware"]
-    name = str(found.get("gpu"))
-    gpu = gpu_of(name)
-    if gpu is None or re.search(r"PCI", name):
-        raise Missing(f"no preset for {name}")
+    gpu = gpu_of(str(found.get("gpu")))
+    if gpu is None:
+        raise Missing(no_preset(found.get("gpu")))
     gpus = count(found, "gpus")
     return gpu, gpus, count(found, "nodes", -(-gpus // (4 if gpu.startswith("GB") else 8)))

@@ -18,6 +18,7 @@ from ..peak_memory import MemoryPrediction
 from ..sweeps import BANDS, percent
 from ..training_steps import TimePrediction, choices, lost, spearman
 from .collectives import Point, Sweep
+from .kernels import KernelTime
 from .machines import Left
 
 
@@ -188,6 +189,22 @@ def of_memory(found: Sequence[MemoryPrediction]) -> list[Score]:
         for each in found:
             error = _error(each.run.name, math.log(each.ratio))
             groups.setdefault(key(each), []).append(error)
+        scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
+    return scores
+
+
+def of_kernels(found: Sequence[KernelTime]) -> list[Score]:
+    """Errors of single kernels, by kind, GPU and source."""
+    by: tuple[tuple[str, Callable[[KernelTime], str]], ...] = (
+        ("kind", lambda each: each.kind),
+        ("gpu", lambda each: each.gpu),
+        ("source", lambda each: each.source),
+    )
+    scores = []
+    for kind, key in by:
+        groups: dict[str, list[_Error]] = {}
+        for each in found:
+            groups.setdefault(key(each), []).append(_error(each.name, each.log))
         scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
     return scores
 

@@ -1,0 +1,103 @@
+"""Single kernels: predicted times against measured ones.
+
+Presets state the rates of training, where GPUs get hot and throttle. A kernel by itself is faster,
+so ours over measured is above 1 (docs/models/compute.md). `armillary calibrate` fits a platform to
+kernels of its own."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from ... import _core
+from ...calibrate.alone import alone, times
+from ...errors import ArmillaryError
+from ...platform import Platform
+from .file import Row, problem, source
+from .machines import Left, gpu_of, no_preset, one_node
+from .run import Missing, count
+
+_WIDTHS = {"fp4": 0, "fp8": 1, "f8": 1, "fp16": 2, "bf16": 2, "f16": 2}
+"""Bytes of an element, as kernels state it; 4 bits are 0."""
+_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
+_PRODUCTS = ("gemm", "max_achievable_matmul")
+_STREAM_BYTES = 2**30
+"""Bytes of a stream whose size is not stated."""
+_REASONS = {
+    "attention": "attention: heads and widths are not stated",
+    "grouped_gemm": "a layer of experts in one kernel: its shapes are not stated",
+    "nvbandwidth": "copies between host and GPU",
+    "rdma_put": "puts from within a kernel: not a collective",
+    "rdma_latency": "one network card: not a GPU",
+    "rdma_bandwidth": "one network card: not a GPU",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """A kernel's measured time and ours, us."""
+
+    name: str
+    kind: str
+    gpu: str
+    source: str
+    measured: float
+    ours: float
+
+    @property
+    def log(self) -> float:
+        """ln(ours / measured)."""
+        return math.log(self.ours / self.measured)
+
+
+def predict(row: Row) -> KernelTime | Left:
+    """Our time of a kernel, or why there is none."""
+    kind = str(row["kind"])
+    if kind not in (*_PRODUCTS, "hbm_stream"):
+        return Left(_REASONS.get(kind, f"no model for kernels of the kind {kind!r}"))
+    text = row.get("gpu")
+    gpu = gpu_of(str(text))
+    if gpu is None:
+        return Left(no_preset(text))
+    preset = one_node(gpu)
+    program = _core.Program()
+    try:
+        platform = Platform.load(preset, {"npu.launch": "0 ns"})
+        if kind in _PRODUCTS:
+            what, measured = _product(row, program)
+        else:
+            what, measured = _stream(row, program)
+        (ours,) = times([alone("kernel", program, platform.npus)], platform._core)
+    except Missing as missing:
+        return Left(str(missing))
+    except ArmillaryError as error:
+        return Left(f"not predicted: {problem(error)}")
+    words = "products" if kind in _PRODUCTS else "streams"
+    return KernelTime(f"{gpu} {what}", words, gpu, source(row), measured, ours)
+
+
+def _product(row: Row, program: _core.Program) -> tuple[str, float]:
+    """Adds a multiplication; its name, and its measured time in us."""
+    kind = str(row.get("dtype"))
+    if kind not in _WIDTHS:
+        raise Missing(f"numbers of the type {kind}" if kind != "None" else "dtype is not stated")
+    shape = _SHAPE.fullmatch(str(row.get("shape")))
+    m, n, k = map(int, shape.groups()) if shape else (count(row, key) for key in "mnk")
+    program.gemm("kernel", [], m=m, n=n, k=k, batch=1, width=_WIDTHS[kind])
+    rate = _positive(row, "tflops")
+    return f"{kind} {m} x {n} x {k}", 2 * m * n * k / rate / 1e6
+
+
+def _stream(row: Row, program: _core.Program) -> tuple[str, float]:
+    """Adds a stream of bytes; its name, and its measured time in us."""
+    size = count(row, "bytes", _STREAM_BYTES)
+    program.compute("kernel", [], operations=0, bytes=size, kernel="other")
+    return str(row.get("op")), size / _positive(row, "TBps") / 1e6
+
+
+def _positive(row: Row, key: str) -> float:
+    value = row.get(key)
+    if not isinstance(value, int | float) or not value > 0:
+        raise Missing(f"{key} is not stated")
+    return float(value)
