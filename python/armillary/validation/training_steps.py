@@ -115,8 +115,11 @@ def options(run: Training) -> dict[str, object]:
     if run.group == "torchtitan":
         found |= _torchtitan(run)
     elif "fp8" in run.extra:
-        # NeMo's recipes gather parameters in 8 bits (fp8_param_gather).
-        found |= {"fp8_recipe": run.extra["fp8"], "fp8_param_gather": run.precision == "fp8"}
+        # NeMo's recipes gather parameters in 8 bits (fp8_param_gather). Those of MXFP8 are gathered
+        # in 16 and cast after (Megatron-LM, core/distributed/param_and_grad_buffer.py).
+        recipe = run.extra["fp8"]
+        narrow = run.precision == "fp8" and recipe != "blockwise"
+        found |= {"fp8_recipe": recipe, "fp8_param_gather": narrow}
     if run.group == "megatron_core_h100" and run.pp > 1:
         # Its pipelines overlap messages, which only interleaved ones do; the number of chunks is an
         # assumption.

@@ -350,6 +350,10 @@ def test_layers_that_do_not_fill_a_pipeline_leave_the_last_part_short() -> None:
     assert run.extra["layers_per_stage"] == "4*15,1"
     assert run.extra["mtp"] == "1"
     assert (run.precision, run.extra["fp8"]) == ("fp8", "blockwise")
+    assert training_steps.options(run)["fp8_param_gather"] is False
+    tensor = steps.training(BRIDGE | {"precision": "FP8-CS", "id": "tensor"})
+    assert isinstance(tensor, Training)
+    assert training_steps.options(tensor)["fp8_param_gather"] is True
     four = steps.training(BRIDGE | {"precision": "NVFP4", "id": "four"})
     assert isinstance(four, Training)
     assert (four.precision, four.extra["fp8"]) == ("nvfp4", "tensorwise")
