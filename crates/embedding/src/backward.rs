@@ -1,36 +1,24 @@
-//! Gradients to rows: each task takes a range of a table's rows, sorts the lookups of these rows and
-//! updates every row once.
+//! Gradients to rows: each thread takes a range of a table's rows, sorts the lookups of these rows and
+//! updates every row once. In the end threads share the ranges that are left.
 #![allow(unsafe_code)] // Tasks write disjoint rows of tables through pointers.
 
-use crate::batch::{Batch, Index, Integers};
+use crate::batch::Batch;
 use crate::engine::Engine;
-use crate::grads::{Grads, Sources};
+use crate::grads::Grads;
 use crate::lanes::{Kernel, Lanes, call};
-use crate::optimizer::{Round, RowSums, Rule};
-use crate::random::{mix, named};
-use crate::row::{Update, product};
+use crate::optimizer::{Round, RowSums};
+use crate::prepared::{Pass, Prepared, Rows};
+use crate::row::product;
 use crate::scratch::{Scratch, Vector};
-use crate::sort::{Key, by_row};
 use crate::table::Table;
-use crate::tasks;
-use crate::update::Sorted;
-use std::cell::RefCell;
-use std::ptr::null_mut;
+use crate::tasks::{self, Shares};
+use crate::workers;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::thread;
 
-/// Fewest lookups of one task, where threads share the work.
-const LOOKUPS: usize = 16384;
-
-/// Tasks of one thread, so that threads end at about the same time.
-const TASKS: usize = 4;
-
-/// Rows of a table that one task updates.
-struct Range<'a> {
-    table: &'a Table,
-    /// The features that look into the table.
-    features: Vec<usize>,
-    first: u64,
-    last: u64,
-}
+/// Fewest lookups for which a thread is at work.
+const LOOKUPS: usize = 512;
 
 /// Changes the tables by the gradient `grad`. The batch was checked and `grad` has the engine's
 /// shape; `weights` takes the gradients of the lookups' weights.
@@ -45,31 +33,66 @@ pub fn run(
     if let Some(weights) = weights {
         of_weights(engine, batch, &grads, weights);
     }
-    let mut rows: Vec<(usize, Range<'_>)> = Vec::new();
-    for (at, table) in engine.tables().iter().enumerate() {
-        let looks = |&feature: &usize| engine.features()[feature].table == at;
-        let features: Vec<usize> = (0..engine.features().len()).filter(looks).collect();
-        rows.extend(ranges(engine, batch, &grads, table, &features));
+    let pass = Pass { engine, batch, grads: &grads };
+    let threads = engine.threads.clamp(1, batch.indices.len().div_ceil(LOOKUPS).max(1));
+    let mut rows: Vec<(usize, Rows<'_>)> = Vec::new();
+    for at in 0..engine.tables().len() {
+        rows.extend(ranges(pass, rows_of(pass, at), threads));
     }
-    // Large tasks first, so that no thread starts one when the others are done.
-    rows.sort_by_key(|(lookups, _)| std::cmp::Reverse(*lookups));
-    let spare = engine.spare();
-    let take = || spare.lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
-    let give = |scratch| {
-        if let Ok(mut spare) = spare.lock() {
-            spare.push(scratch);
+    let slots: Vec<Slot<'_>> = (0..threads).map(|_| RwLock::new(None)).collect();
+    let shares = Shares::new(rows.iter().map(|(lookups, _)| *lookups), threads);
+    let sorted = AtomicUsize::new(0);
+    workers::run(threads - 1, &|thread| {
+        let slot = &slots[thread];
+        let mut sum = Vec::new();
+        while let Some(range) = shares.take(thread) {
+            let counted = Counted(&sorted);
+            let mut place = slot.write().unwrap_or_else(PoisonError::into_inner);
+            let scratch = match place.take() {
+                Some(before) => before.into_scratch(),
+                None => engine.take_scratch(),
+            };
+            *place = Some(Prepared::new(pass, &rows[range].1, scratch));
+            drop((place, counted));
+            update(slot, pass, threads, &mut sum);
         }
-    };
-    tasks::run(rows.len(), engine.threads, take, give, |task, scratch| {
-        let rows = &rows[task].1;
-        let Scratch { packed, wide, grads: copied, factors, sum } = scratch;
-        let sources = batch.indices.len().max(batch.lengths.len());
-        if rows.table.held() <= 1 << 32 && sources <= 1 << 32 {
-            of_rows(engine, batch, &grads, rows, packed, (copied, factors, sum), None);
-        } else {
-            of_rows(engine, batch, &grads, rows, wide, (copied, factors, sum), None);
+        // Helps the others with theirs.
+        loop {
+            let last = sorted.load(Ordering::Acquire) == rows.len();
+            for other in &slots {
+                update(other, pass, threads, &mut sum);
+            }
+            if last {
+                return;
+            }
+            thread::yield_now();
         }
     });
+    for slot in slots {
+        let place = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+        place.into_iter().for_each(|prepared| engine.give_scratch(prepared.into_scratch()));
+    }
+}
+
+/// Where a thread keeps the range that it has begun.
+type Slot<'a> = RwLock<Option<Prepared<'a>>>;
+
+/// Updates what is left of a thread's range, unless it begins another one at the moment.
+fn update(slot: &Slot<'_>, pass: Pass<'_>, threads: usize, sum: &mut Vec<Vector>) {
+    if let Ok(place) = slot.try_read()
+        && let Some(prepared) = &*place
+    {
+        prepared.update(pass, threads, sum);
+    }
+}
+
+/// Counts a range when it is dropped, also in a panic, so that no thread waits for it in vain.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
 }
 
 /// Rows of the table `at` that are looked up, ascending, with the sums of a round. The batch was
@@ -81,165 +104,47 @@ pub fn row_sums(
     grad: &[f32],
     (at, round): (usize, Round),
 ) -> Vec<RowSums> {
-    let grads = Grads::new(engine, batch, offsets, grad);
-    let table = &engine.tables()[at];
-    let looks = |&feature: &usize| engine.features()[feature].table == at;
-    let features: Vec<usize> = (0..engine.features().len()).filter(looks).collect();
-    let rows = Range { table, features, first: 0, last: table.held() - 1 };
-    let mut scratch = Scratch::default();
-    let Scratch { wide, grads: copied, factors, sum, .. } = &mut scratch;
-    let found = RefCell::new(Vec::new());
-    let take = Some((round, &found));
-    of_rows(engine, batch, &grads, &rows, wide, (copied, factors, sum), take);
-    let mut found = found.into_inner();
-    if table.cache.is_some() {
+    let pass = Pass { engine, batch, grads: &Grads::new(engine, batch, offsets, grad) };
+    let rows = rows_of(pass, at);
+    let mut found = Prepared::new(pass, &rows, Scratch::default()).row_sums(pass, round);
+    if rows.table.cache.is_some() {
         found.sort_unstable_by_key(|sums| sums.row);
     }
     found
 }
 
-/// The rows of a table in ranges with about the same number of lookups, which comes first.
-fn ranges<'a>(
-    engine: &Engine,
-    batch: &Batch<'_>,
-    grads: &Grads<'_>,
-    table: &'a Table,
-    features: &[usize],
-) -> Vec<(usize, Range<'a>)> {
-    let lookups: usize = features.iter().map(|&feature| grads.lookups(feature).len()).sum();
-    let least = LOOKUPS.max(batch.indices.len() / (TASKS * engine.threads));
-    let parts = if engine.threads > 1 { lookups.div_ceil(least) } else { 1 };
+/// All rows of the table `at`.
+fn rows_of(pass: Pass<'_>, at: usize) -> Rows<'_> {
+    let table = &pass.engine.tables()[at];
+    let looks = |&feature: &usize| pass.engine.features()[feature].table == at;
+    let features = (0..pass.engine.features().len()).filter(looks).collect();
+    Rows { table, features, first: 0, last: table.held() - 1 }
+}
+
+/// `rows` in ranges with about the same number of lookups, which comes first. A range has no more
+/// than a thread's share of all lookups, because one thread sorts it.
+fn ranges<'a>(pass: Pass<'a>, rows: Rows<'a>, threads: usize) -> Vec<(usize, Rows<'a>)> {
+    let Pass { batch, grads, .. } = pass;
+    let lookups: usize = rows.features.iter().map(|&feature| grads.lookups(feature).len()).sum();
     if lookups == 0 {
         return Vec::new();
     }
+    let parts = lookups.div_ceil(batch.indices.len().div_ceil(threads));
+    if parts == 1 {
+        return vec![(lookups, rows)];
+    }
+    let Rows { table, features, first, last } = rows;
     // Every 64th lookup stands for all; its row is where a range may start.
-    let mut starts = vec![0];
-    if parts > 1 {
-        let sampled = features.iter().flat_map(|&feature| grads.lookups(feature).step_by(64));
-        let mut sampled: Vec<u64> = sampled.map(|at| batch.indices.get(at) as u64).collect();
-        sampled.sort_unstable();
-        starts.extend((1..parts).map(|part| sampled[sampled.len() * part / parts]));
-        starts.dedup();
-    }
-    let lasts = starts.iter().skip(1).map(|start| start - 1).chain([table.held() - 1]);
+    let sampled = features.iter().flat_map(|&feature| grads.lookups(feature).step_by(64));
+    let mut sampled: Vec<u64> = sampled.map(|at| batch.indices.get(at) as u64).collect();
+    sampled.sort_unstable();
+    let mut starts = vec![first];
+    starts.extend((1..parts).map(|part| sampled[sampled.len() * part / parts]));
+    starts.dedup();
+    let lasts = starts.iter().skip(1).map(|start| start - 1).chain([last]);
     let share = lookups / starts.len();
-    let range = |(&first, last)| (share, Range { table, features: features.to_vec(), first, last });
+    let range = |(&first, last)| (share, Rows { table, features: features.clone(), first, last });
     starts.iter().zip(lasts).map(range).collect()
-}
-
-/// Room for gradients, for factors and bags of lookups with weights, and for the gradient of a row.
-type Room<'a> = (&'a mut Vec<Vector>, &'a mut (Vec<f32>, Vec<u32>), &'a mut Vec<Vector>);
-
-/// Sorts the lookups of `rows` and updates each row, or takes its sums.
-fn of_rows<K: Key>(
-    engine: &Engine,
-    batch: &Batch<'_>,
-    grads: &Grads<'_>,
-    rows: &Range<'_>,
-    [keys, spare]: &mut [Vec<K>; 2],
-    (copied, factors, sum): Room<'_>,
-    take: Option<(Round, &RefCell<Vec<RowSums>>)>,
-) {
-    let table = rows.table;
-    let pooling = |feature: usize| engine.features()[feature].pooling;
-    let sources = grads.sources(&rows.features, pooling, table.dim, copied);
-    keys.clear();
-    factors.0.clear();
-    factors.1.clear();
-    for place in 0..rows.features.len() {
-        match batch.indices {
-            Integers::I32(indices) => collect(batch, grads, rows, place, indices, keys),
-            Integers::I64(indices) => collect(batch, grads, rows, place, indices, keys),
-        }
-        if let Some(weights) = batch.weights {
-            let feature = rows.features[place];
-            factors.0.extend(&weights[grads.lookups(feature)]);
-            for sample in 0..batch.samples {
-                let bag = (place * batch.samples + sample) as u32;
-                factors.1.resize(factors.1.len() + grads.bag(feature, sample).len(), bag);
-            }
-        }
-    }
-    by_row(keys, spare, rows.first, rows.last);
-    let mut state = [(null_mut(), 0); 2];
-    let numbers = engine.optimizer.rule.state(table.dim);
-    for (at, (memory, numbers)) in table.state().iter().zip(numbers).enumerate() {
-        state[at] = (memory.start().cast(), numbers);
-    }
-    let corrections = match engine.optimizer.rule {
-        Rule::Adam { beta1, beta2, .. } | Rule::Lamb { beta1, beta2, .. } => {
-            // Sums are taken before the step begins.
-            let step = engine.step + u64::from(take.is_some());
-            let correction = |beta: f32| 1.0 - f64::from(beta).powi(step.min(1 << 30) as i32);
-            (correction(beta1) as f32, correction(beta2) as f32)
-        }
-        _ => (1.0, 1.0),
-    };
-    let rounding = table.stochastic.then(|| {
-        let key = mix(named(engine.seed, &table.part.whole) ^ mix(engine.step));
-        (key, table.part.first_row, table.part.first_column)
-    });
-    let job = Update {
-        rows: table.weights().start(),
-        stride: table.stride(),
-        dim: table.dim,
-        precision: table.precision,
-        state,
-        optimizer: engine.optimizer,
-        corrections,
-        rounding,
-        sources: Sources { factors: batch.weights.map(|_| (&*factors.0, &*factors.1)), ..sources },
-        sums: &table.sums,
-        whole_dim: table.whole_dim,
-        take,
-        names: table.cache.as_ref().map(|cache| cache.names()),
-    };
-    // SAFETY: the batch was checked, so that lookups are rows of the table; ranges of rows are
-    // disjoint; the machine has the engine's instructions.
-    unsafe { call(engine.level, Sorted { job: &job, lookups: keys, sum }) }
-}
-
-/// Adds the lookups of a feature that are in `rows` to `keys`. The source of a lookup is its bag's
-/// number among those of the table; with weights or without pooling, its own number.
-fn collect<K: Key, I: Index>(
-    batch: &Batch<'_>,
-    grads: &Grads<'_>,
-    rows: &Range<'_>,
-    place: usize,
-    indices: &[I],
-    keys: &mut Vec<K>,
-) {
-    let all = rows.first == 0 && rows.last == rows.table.held() - 1;
-    let (first, count) = (rows.first, rows.last - rows.first);
-    let feature = rows.features[place];
-    let mut add = |indices: &[I], source: u64, step: u64| {
-        let numbered = indices.iter().enumerate();
-        let keyed = numbered.map(|(at, index)| K::new(index.row(), source + step * at as u64));
-        if all {
-            keys.extend(keyed);
-            return;
-        }
-        // All are written, and the next one goes over one of another range: the processor would guess
-        // too many branches wrong.
-        keys.reserve(indices.len());
-        let room = &mut keys.spare_capacity_mut()[..indices.len()];
-        let mut taken = 0;
-        for key in keyed {
-            room[taken].write(key);
-            taken += usize::from(key.row().wrapping_sub(first) <= count);
-        }
-        // SAFETY: so many were written.
-        unsafe { keys.set_len(keys.len() + taken) };
-    };
-    if grads.unpooled || batch.weights.is_some() {
-        let before = rows.features[..place].iter().map(|&feature| grads.lookups(feature).len());
-        add(&indices[grads.lookups(feature)], before.sum::<usize>() as u64, 1);
-        return;
-    }
-    for sample in 0..batch.samples {
-        let bag = place * batch.samples + sample;
-        add(&indices[grads.bag(feature, sample)], bag as u64, 0);
-    }
 }
 
 /// Bags of one feature and a range of samples, whose lookups' weights get gradients.

@@ -7,9 +7,9 @@ use crate::fill;
 use crate::lanes::Level;
 use crate::memory::Pool;
 use crate::optimizer::Optimizer;
-use crate::scratch::Spare;
+use crate::scratch::{Scratch, Spare};
 use crate::table::Table;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// What becomes of the rows of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,8 +234,13 @@ impl Engine {
     }
 
     /// Scratch that no thread uses.
-    pub(crate) fn spare(&self) -> &Spare {
-        &self.spare
+    pub(crate) fn take_scratch(&self) -> Scratch {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Keeps scratch for the next pass.
+    pub(crate) fn give_scratch(&self, scratch: Scratch) {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
     }
 
     /// Whether results are rows of lookups instead of bags.

@@ -55,7 +55,7 @@ impl<'a> Grads<'a> {
         pooling: impl Fn(usize) -> Pooling,
         dim: usize,
         to: &mut Vec<Vector>,
-    ) -> Sources<'a> {
+    ) -> Sources<'static> {
         to.clear();
         if let [feature] = *features
             && dim.is_multiple_of(16)

@@ -26,6 +26,7 @@ pub mod pairs;
 mod part;
 mod passes;
 mod precision;
+mod prepared;
 mod random;
 mod row;
 mod scratch;

@@ -52,12 +52,12 @@ impl Features<'_> {
         Err(Fault::new("features", found).allowed("samples x features of one width"))
     }
 
-    /// The columns of a feature of a sample.
+    /// The columns of a feature of a sample, which has `count` features.
     #[inline(always)]
-    fn feature(&self, sample: usize, feature: usize) -> &[f32] {
+    fn feature(&self, sample: usize, feature: usize, count: usize) -> &[f32] {
         let (of, at) = match feature {
             0 => (self.low, sample),
-            _ => (self.pooled, sample * self.tables() + feature - 1),
+            _ => (self.pooled, sample * (count - 1) + feature - 1),
         };
         &of[at * self.dim..(at + 1) * self.dim]
     }
@@ -146,7 +146,7 @@ impl Kernel for Forward<'_> {
             // SAFETY: each feature has `dim` columns, and there is room for `across` of them.
             unsafe {
                 for feature in 0..count {
-                    let from = of.feature(sample, feature).as_ptr();
+                    let from = of.feature(sample, feature, count).as_ptr();
                     let to = columns.as_mut_ptr().add(feature);
                     for column in 0..dim {
                         *to.add(column * across) = *from.add(column);
@@ -155,8 +155,8 @@ impl Kernel for Forward<'_> {
             }
             for row in (1..count).step_by(ROWS) {
                 let rows = ROWS.min(count - row);
-                let values: [*const f32; ROWS] =
-                    std::array::from_fn(|at| of.feature(sample, row + at.min(rows - 1)).as_ptr());
+                let value = |at: usize| of.feature(sample, row + at.min(rows - 1), count).as_ptr();
+                let values: [*const f32; ROWS] = std::array::from_fn(value);
                 // The last vector of a row may cover the start of the next row, which comes later.
                 for from in (0..row + rows - 1).step_by(2 * WIDTH).rev() {
                     let block = Block { columns, across, dim, values, rows: (row, rows), from };
@@ -174,7 +174,7 @@ impl Kernel for Forward<'_> {
             // SAFETY: the result has a row for each sample, and tasks have samples of their own.
             let out =
                 unsafe { std::slice::from_raw_parts_mut(self.out.0.add(sample * width), width) };
-            out[..dim].copy_from_slice(of.feature(sample, 0));
+            out[..dim].copy_from_slice(of.feature(sample, 0, count));
             out[dim..].copy_from_slice(&products[..width - dim]);
         }
     }
@@ -254,7 +254,7 @@ impl Kernel for Backward<'_> {
         for sample in self.first..self.last {
             let given = &self.grad[sample * width..(sample + 1) * width];
             for feature in 0..count {
-                rows[feature * room..][..dim].copy_from_slice(of.feature(sample, feature));
+                rows[feature * room..][..dim].copy_from_slice(of.feature(sample, feature, count));
             }
             grads.fill(0.0);
             grads[..dim].copy_from_slice(&given[..dim]);
@@ -332,7 +332,9 @@ mod tests {
         let (count, width, dim) = (of.count(), of.width(), of.dim);
         let (mut out, mut low, mut pooled) = (Vec::new(), Vec::new(), Vec::new());
         for sample in 0..of.samples {
-            let row = |at: usize| of.feature(sample, at).iter().map(|&value| f64::from(value));
+            let row = |at: usize| {
+                of.feature(sample, at, of.count()).iter().map(|&value| f64::from(value))
+            };
             let given = &grad[sample * width..][..width];
             out.extend(row(0));
             let mut grads = vec![vec![0.0; dim]; count];

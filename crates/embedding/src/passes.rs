@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::forward;
 use crate::optimizer::{Round, RowSums};
 use crate::precision::Precision;
+use crate::workers;
 use std::sync::Arc;
 
 impl Engine {
@@ -38,6 +39,7 @@ impl Engine {
     /// A fault of the batch. `out` is unchanged then.
     pub fn forward(&self, batch: &Batch<'_>, out: &mut [f32]) -> Result<(), Fault> {
         self.fits("result", batch, out.len())?;
+        workers::wake(self.threads.saturating_sub(1));
         let offsets = self.offsets(batch)?;
         match self.caches() {
             None => forward::run(self, batch, &offsets, out),
@@ -78,6 +80,7 @@ impl Engine {
         weights: Option<&mut [f32]>,
     ) -> Result<(), Fault> {
         self.fits("gradient", batch, grad.len())?;
+        workers::wake(self.threads.saturating_sub(1));
         let offsets = self.offsets(batch)?;
         if let Some(table) = self.tables().iter().find(|table| table.precision == Precision::I8) {
             let message = "rows of 8 bits are read only";

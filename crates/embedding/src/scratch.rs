@@ -8,7 +8,7 @@ use std::sync::Mutex;
 #[repr(align(64))]
 pub struct Vector(pub [f32; 16]);
 
-/// What a thread keeps from task to task, and from step to step.
+/// What a thread keeps from range to range, and from step to step.
 #[derive(Default)]
 pub struct Scratch {
     /// Lookups and room to sort them.
@@ -19,8 +19,6 @@ pub struct Scratch {
     pub grads: Vec<Vector>,
     /// Factors and bags of lookups with weights.
     pub factors: (Vec<f32>, Vec<u32>),
-    /// Room for the gradient of a row.
-    pub sum: Vec<Vector>,
 }
 
 /// Scratch that no thread uses at the moment.
