@@ -21,9 +21,9 @@ measured in one or two sweeps keeps its parent's values except where the sweeps 
 within bounds of physics.
 
 A departure of a level that only one of its members bears out, because no sweep of another member
-depends on the parameter, may as well be that member's own. It is divided between the two in
-proportion to the prior densities of either: the member's sweeps can't tell them apart, and the
-level's other members get the mean over both cases.
+depends on the parameter, may as well be that member's own. Whichever of the two the search chose,
+it is divided between them in proportion to the prior densities of either: the member's sweeps can't
+tell them apart, and the level's other members get the mean over both cases.
 
 The sweeps of one source on one machine are not independent: together they count by the square root
 of their number. What differs between hosts and can't be known of another one is a level too
@@ -240,7 +240,11 @@ class Levels:
         return [variable for variable in self._users if variable[:2] not in known]
 
     def divide(self) -> Levels:
-        """Gives departures that one member of a level bears out partly to it. Returns itself."""
+        """Gives departures that one member of a level bears out partly to it, and partly to the
+        level, whichever of the two the search chose. Returns itself."""
+        for level in reversed(list(self.spreads)):
+            for variable in [each for each in self._users if each[0] == level]:
+                self._hoist(variable)
         for level in self.spreads:
             for variable in [each for each in self._users if each[0] == level]:
                 if variable in self.departures:
@@ -332,13 +336,23 @@ class Levels:
                     found.depend(first, slopes, mine)
         return found
 
+    def _hoist(self, variable: Variable) -> None:
+        """Takes a departure from the member that alone bears it out to the level above."""
+        below = [each for each in self._children.get(variable, []) if each in self.departures]
+        if any(each[0] != HOST for each in below) and (own := self._alone(variable)):
+            moved = (*own, variable[2])
+            both = self._departure(variable) + self._departure(moved)
+            self._set({variable: both, moved: 0.0})
+
+    def _alone(self, variable: Variable) -> Member | None:
+        """The member of the next level that alone bears out a departure, if there is one."""
+        below = {self._below(at, variable) for at in self.constraining(variable)}
+        return below.pop() if len(below) == 1 else None
+
     def _divide(self, variable: Variable) -> None:
         """Gives a departure that one member of its level bears out partly to this member."""
         level, _, name = variable
-        if level == HOST:
-            return
-        below = {self._below(at, variable) for at in self.constraining(variable)}
-        own = below.pop() if len(below) == 1 else None
+        own = None if level == HOST else self._alone(variable)
         if own is None:
             return
         departure = self.departures[variable]

@@ -164,6 +164,19 @@ def test_a_departure_that_one_member_bears_out_is_divided() -> None:
     assert levels.parts["machine", "a", "call_overhead"] == ("all", "all", "call_overhead")
 
 
+def test_a_division_does_not_depend_on_the_level_that_the_search_chose() -> None:
+    """The level and its only member fit alike, so a search may end with either."""
+    steep, spreads = made("a", {"call_overhead": 40.0}), {"all": 1.0, "machine": 0.7}
+    above, own = ((*member, "call_overhead") for member in (("all", "all"), ("machine", "a")))
+    first, *others = (
+        Levels([steep], PRIORS, spreads).begin(begin).divide().departures
+        for begin in ({above: math.log(4)}, {own: math.log(4)}, {above: 1.0, own: 0.386294})
+    )
+    assert set(first) == {above, own}
+    for found in others:
+        assert found == pytest.approx(first, rel=1e-5)
+
+
 def test_only_points_that_depend_on_a_parameter_constrain_it() -> None:
     """A call's start takes 40 us. Of 1 GiB that is less than 1 %: the time hardly depends on it."""
     sweep = made("a", {"call_overhead": 40.0})
