@@ -338,15 +338,15 @@ class Levels:
 
     def _hoist(self, variable: Variable) -> None:
         """Takes a departure from the member that alone bears it out to the level above."""
-        below = [each for each in self._children.get(variable, []) if each in self.departures]
-        if any(each[0] != HOST for each in below) and (own := self._alone(variable)):
-            moved = (*own, variable[2])
-            both = self._departure(variable) + self._departure(moved)
-            self._set({variable: both, moved: 0.0})
+        for own in [each for each in self._children.get(variable, []) if each[0] != HOST]:
+            moved = self.departures.get(own)
+            if moved and self._alone(variable, moved) == own[:2]:
+                self._set({variable: self._departure(variable) + moved, own: 0.0})
 
-    def _alone(self, variable: Variable) -> Member | None:
-        """The member of the next level that alone bears out a departure, if there is one."""
-        below = {self._below(at, variable) for at in self.constraining(variable)}
+    def _alone(self, variable: Variable, more: float = 0.0) -> Member | None:
+        """The member of the next level that alone bears out a departure, if there is one; and that
+        would if the departure had `more`."""
+        below = {self._below(at, variable) for at in self.constraining(variable, more)}
         return below.pop() if len(below) == 1 else None
 
     def _divide(self, variable: Variable) -> None:
@@ -382,23 +382,24 @@ class Levels:
         first = self.groups[name][0] if name in self.groups else name
         return self.priors[first].spread * self.spreads[level]
 
-    def constraining(self, variable: Variable) -> dict[int, int]:
+    def constraining(self, variable: Variable, more: float = 0.0) -> dict[int, int]:
         """The sweeps whose times depend on a departure, and how many of their points do."""
         found = {}
         for at in self._users[variable]:
-            if count := sum(self._depends(at, variable)):
+            if count := sum(self._depends(at, variable, more)):
                 found[at] = count
         return found
 
-    def _depends(self, at: int, variable: Variable) -> list[bool]:
+    def _depends(self, at: int, variable: Variable, more: float = 0.0) -> list[bool]:
         """Whether each point of a sweep depends on a departure: its time changes by a fiftieth or
-        more when the parameter does by a fifth, or without the departure."""
+        more when the parameter does by a fifth, without the departure, or with `more` of it."""
         each, name = self.observed[at], variable[2]
         values = self._values(at)
         keys = [f"library.{key}" for key in each.chains if name in self._names(key)]
         made = each.case.times(values)
         moved = [False] * len(made)
-        for by in (1 / _MOVE, _MOVE, math.exp(-self.departures.get(variable, 0.0))):
+        without = -self.departures.get(variable, 0.0)
+        for by in (1 / _MOVE, _MOVE, math.exp(without), math.exp(more)):
             times = each.case.times(values | {key: values[key] * by for key in keys})
             moved = [
                 seen or abs(new / old - 1) >= _DEPENDS

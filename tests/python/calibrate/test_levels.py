@@ -6,6 +6,7 @@ Measurements are made by the library's model from known parameters, so that the 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -22,15 +23,17 @@ PRIORS = {
 SPREADS = {"all": 1.5, "machine": 0.7, HOST: 1.0}
 
 
-def made(name: str, truth: dict[str, float], *, host: bool = False) -> Observed:
+def made(
+    name: str, truth: dict[str, float], *, host: bool = False, sizes: Sequence[int] = SIZES
+) -> Observed:
     """A sweep that the model itself made, with these parameters."""
     platform = Platform.load("dgx-h100", {"npus": 8, "library.nvls": None})
-    empty = Case(MeasuredTable(name, "all_reduce", 8, tuple((s, 1.0) for s in SIZES)), platform)
+    empty = Case(MeasuredTable(name, "all_reduce", 8, tuple((s, 1.0) for s in sizes)), platform)
     times = empty.times({f"library.{key}": value for key, value in truth.items()})
-    points = tuple(zip(SIZES, times, strict=True))
+    points = tuple(zip(sizes, times, strict=True))
     own: tuple[Member, ...] = ((HOST if host else "machine", name),)
     chains = dict.fromkeys(PRIORS, (("all", "all"), *own))
-    bands = tuple(band(size) for size in SIZES)
+    bands = tuple(band(size) for size in sizes)
     case = Case(MeasuredTable(name, "all_reduce", 8, points), platform)
     return Observed(case, f"source of {name}", name, chains, bands)
 
@@ -175,6 +178,17 @@ def test_a_division_does_not_depend_on_the_level_that_the_search_chose() -> None
     assert set(first) == {above, own}
     for found in others:
         assert found == pytest.approx(first, rel=1e-5)
+
+
+def test_a_departure_that_would_change_others_is_not_divided() -> None:
+    """64 MiB on b hardly depend on a fifth of a call's 10 us. They would depend on the 30 us by
+    which calls on a take longer."""
+    steep = made("a", {"call_overhead": 40.0})
+    large = made("b", {"call_overhead": 10.0}, sizes=[2**26])
+    own = ("machine", "a", "call_overhead")
+    levels = Levels([steep, large], PRIORS, SPREADS).begin({own: math.log(4)})
+    assert set(levels.constraining(("all", "all", "call_overhead"))) == {0}
+    assert levels.divide().departures == {own: math.log(4)}
 
 
 def test_only_points_that_depend_on_a_parameter_constrain_it() -> None:
