@@ -24,7 +24,7 @@ from armillary.calibrate.levels import HOST, Levels
 from armillary.uncertainty import calibrated, write
 from armillary.uncertainty.collectives import LIKENESS
 from armillary.validation import levels
-from armillary.validation.levels import PRIORS, Machine
+from armillary.validation.levels import LIKE, PRIORS, RACKS, Machine
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEMS = ROOT / "systems"
@@ -169,6 +169,8 @@ def values(full: Levels, machine: Machine, rooms: tuple[str, ...]) -> dict[str, 
             continue
         if "inline" in key and machine.network != "Slingshot":
             continue
+        if key in LIKE and machine.gpu not in RACKS:
+            continue
         value = f"{full.value(key, machine.chain(key)):.3g}"
         found[key] = f"{value} {levels.unit(key)}".strip()
     return found
@@ -223,6 +225,9 @@ def _differing(ours: Mapping[str, str], inherited: Mapping[str, str]) -> dict[st
 
 
 _FITTED = {key.partition("[")[0] for key in PRIORS}
+_NESTED = ("inline", "hosts")
+TRAY = 4
+"""GPUs of a host of a rack."""
 _KEEP = ("name", "p2p_overhead", "min_call_interval")
 
 
@@ -250,7 +255,7 @@ def _room(room: str, found: Mapping[str, str], given: object) -> Iterator[str]:
     lists: dict[str, list[str]] = {}
     for key, value in found.items():
         name, bracket, _ = key.removeprefix(f"{room}.").partition("[")
-        if not key.startswith(f"{room}.") or name.startswith("inline"):
+        if not key.startswith(f"{room}.") or name.partition(".")[0] in _NESTED:
             continue
         if bracket:
             lists.setdefault(name, []).append(value)
@@ -259,11 +264,15 @@ def _room(room: str, found: Mapping[str, str], given: object) -> Iterator[str]:
     for name, entries in lists.items():
         is_list = f"{room}.{name}[0]" in PRIORS
         yield f"    {name}: {'[' + ', '.join(entries) + ']' if is_list else entries[0]}"
+    rings = [value for key, value in found.items() if key in LIKE and room == "node"]
+    if rings:
+        steps = ", ".join(rings[1:])
+        yield f"    hosts: {{ranks: {TRAY}, efficiency: {rings[0]}, step_latency: [{steps}]}}"
     if inline := found.get(f"{room}.inline.peer_latency"):
         yield f"    inline: {{threshold: 192 B, peer_latency: {inline}}}     # of the card"
     assert isinstance(given, dict)
     for name, value in given.items():
-        if f"{room}.{name}" not in _FITTED and name != "inline":
+        if f"{room}.{name}" not in _FITTED and name not in _NESTED:
             said = f"     # {COMMENTS[name]}" if name in COMMENTS and value is not None else ""
             shown = f"[{', '.join(value)}]" if isinstance(value, list) else value
             yield f"    {name}: {'null' if value is None else shown}{said}"

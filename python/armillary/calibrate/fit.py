@@ -261,12 +261,12 @@ def fit(
 
 def _limits(given: Mapping[str, float]) -> dict[str, float]:
     """The largest values of steps within a node; a platform that has more keeps it."""
-    keys = (f"library.node.step_latency[{at}]" for at in range(len(LONGEST_STEPS)))
-    return {
-        key: max(most, given[key])
-        for key, most in zip(keys, LONGEST_STEPS, strict=True)
-        if key in given
+    steps = {
+        f"library.node.{where}step_latency[{at}]": most
+        for where in ("", "hosts.")
+        for at, most in enumerate(LONGEST_STEPS)
     }
+    return {key: max(most, given[key]) for key, most in steps.items() if key in given}
 
 
 def _others(measured: Sequence[Case], given: Mapping[str, float]) -> list[Case]:

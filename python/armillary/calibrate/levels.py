@@ -130,6 +130,8 @@ class Levels:
     """Factor of each level on the spread of its departures."""
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Departures that several parameters share, such as all latencies of a network."""
+    like: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that have the departures of another one, and perhaps more levels."""
     given: Mapping[Variable, float] = field(default_factory=dict)
     """Departures that are known and not fitted: what makers state. A chain may begin with one."""
     departures: dict[Variable, float] = field(default_factory=dict)
@@ -175,8 +177,9 @@ class Levels:
         self._costs = [self._cost(at) for at in range(len(self.observed))]
 
     def _names(self, key: str) -> list[str]:
-        """The parameter, and the groups that it is in."""
-        return [key, *(name for name, keys in self.groups.items() if key in keys)]
+        """The parameter, or the one that it is like, and the groups that it is in."""
+        own = self.like.get(key, key)
+        return [own, *(name for name, keys in self.groups.items() if own in keys)]
 
     def value(self, key: str, chain: Iterable[Member], hosts: bool = False) -> float:
         """A parameter of a machine with these levels: us, or a part."""
@@ -367,8 +370,11 @@ class Levels:
     def _below(self, at: int, variable: Variable) -> Member | None:
         """The member of the next level in the chain of a sweep; `None` at its end."""
         level, member, name = variable
-        key = self.groups[name][0] if name in self.groups else name
-        chain = [each for each in self.observed[at].chains[key] if each[0] != HOST]
+        chain = next(
+            [each for each in chain if each[0] != HOST]
+            for key, chain in self.observed[at].chains.items()
+            if name in self._names(key) and (level, member) in chain
+        )
         place = chain.index((level, member)) + 1
         return chain[place] if place < len(chain) else None
 

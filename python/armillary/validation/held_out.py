@@ -6,7 +6,7 @@ were fitted to all of these. These are held out: every second size of a sweep; o
 than all-reduce of a machine; each of several sweeps on the same hardware, and all sweeps of a
 source, in the bands that the others have; and larger numbers of nodes than two or eight. The rest
 is fitted. Hardware is the same where the GPUs are of a generation within a node, and where the
-preset is the same between nodes."""
+preset is the same between nodes. Several hosts of a rack are not the same as one."""
 
 from __future__ import annotations
 
@@ -49,6 +49,10 @@ BEGIN = {
     "node.tree_efficiency": 0.8,
     "node.peer_latency": 2.0,
     "node.all_to_all_efficiency": 0.75,
+    "node.hosts.efficiency": 0.8,
+    "node.hosts.step_latency[0]": 0.6,
+    "node.hosts.step_latency[1]": 1.9,
+    "node.hosts.step_latency[2]": 3.4,
     "nvls.efficiency": 0.65,
     "nvls.latency": 60.0,
     "network.efficiency": 0.85,
@@ -165,7 +169,9 @@ def _hardware(sweep: MeasuredSweep) -> tuple[str, tuple[str, ...]]:
     node."""
     if _nodes(sweep) > 1:
         return sweep.preset, ("call_overhead", "network", "nvls")
-    return FAMILY.get(sweep.gpu, sweep.gpu), ("call_overhead", "node", "nvls")
+    gpus = FAMILY.get(sweep.gpu, sweep.gpu)
+    hosts = "library.node.hosts.efficiency" in _keys(sweep.preset) and sweep.nodes > 1
+    return f"{gpus}, hosts" if hosts else gpus, ("call_overhead", "node", "nvls")
 
 
 def _without(part: Callable[[MeasuredSweep], object]) -> list[Error]:

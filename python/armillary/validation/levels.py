@@ -13,6 +13,9 @@ number of measurements that constrain each. Presets hold the result
 | trees between two nodes | stated by GPU generation, all, GPU generation, cluster, its setup |
 | a call's start | all, library, GPU generation, kind of network, cluster, its setup, host |
 
+A tray of a rack is as other nodes of its GPUs. Rings over several trays, and NVLS, have departures
+of the kind of node NVL72 in addition (`LIKE`).
+
 A host's part of a call's start can't be known for another host. It takes part in fits and never in
 predictions."""
 
@@ -32,8 +35,15 @@ from ..uncertainty.collectives import KIND, MACHINE, NEITHER, Place, generation,
 from .sweeps import LARGE, SEND, SMALL, MeasuredSweep, band, sweeps
 
 RACKS = frozenset({"GB200", "GB300"})
+"""GPUs of several hosts that share a switch."""
 
-PRIORS: Mapping[str, Prior] = {
+LIKE: Mapping[str, str] = {
+    f"node.hosts.{key}": f"node.{key}"
+    for key in ("efficiency", "step_latency[0]", "step_latency[1]", "step_latency[2]")
+}
+"""What rings over several hosts of a rack have in place of a parameter, and begin with."""
+
+_IN_ONE: dict[str, Prior] = {
     "call_overhead": Prior(12.0, 0.7, 1.0, 400.0),
     "node.efficiency": Prior(0.8, 0.1, 0.4, 0.98),
     "node.ramp_up": Prior(0.15, 0.5, 0.01, 1.0),
@@ -66,6 +76,7 @@ PRIORS: Mapping[str, Prior] = {
     "network.all_to_all_efficiency": Prior(0.85, 0.15, 0.2, 0.98),
     "network.inline.peer_latency": Prior(5.0, 0.5, 1.0, 30.0),
 }
+PRIORS: Mapping[str, Prior] = _IN_ONE | {key: _IN_ONE[one] for key, one in LIKE.items()}
 """Centres of steps and levels are NCCL's own constants (NVIDIA/nccl@5067397c src/graph/tuning.cc
 line 149), rounded up between nodes. Half of what LL sends is flags, and a sixteenth of LL128:
 bounds of their parts. Lower bounds of steps between nodes are half of NCCL's constants, upper
@@ -177,7 +188,7 @@ class Machine:
 
     def chain(self, key: str) -> tuple[Member, ...]:
         """The levels of a parameter."""
-        found = tuple(self._chain(key.partition(".")[0]))
+        found = tuple(self._chain(key))
         gpus = generation(self.gpu)
         if key in _RATES:
             return (*found[:2], ("path", f"{self.network}, {gpus}"), *found[2:])
@@ -191,14 +202,15 @@ class Machine:
             return ((_STATED, known[0]), *found[1:])
         return found
 
-    def _chain(self, room: str) -> Iterator[Member]:
+    def _chain(self, key: str) -> Iterator[Member]:
         yield "all", "all"
+        room = key.partition(".")[0]
         polaris = self.preset.startswith("polaris")
         if room != "network":
             yield "library", self.library
             yield "generation", generation(self.gpu)
         if room in ("node", "nvls"):
-            if self.gpu in RACKS:
+            if self.gpu in RACKS and (room == "nvls" or key in LIKE):
                 yield "node", "NVL72"
             if polaris:
                 yield "node", "Polaris"
@@ -242,8 +254,9 @@ def observed(sweep: MeasuredSweep) -> Observed:
     itself is not fitted."""
     where, platform = machine(sweep), sweep.platform
     own = {key for key, _ in sweep.settings}
-    wanted = [key for key in keys(platform) if f"library.{key}" not in own]
     had = parameters(platform)
+    rest = LIKE.values() if sweep.gpus > _host(platform) else LIKE
+    wanted = [key for key in keys(platform) if f"library.{key}" not in own and key not in rest]
     missing = {
         f"library.{key}": f"{PRIORS[key].centre} {unit(key)}".strip()
         for key in wanted
@@ -257,6 +270,12 @@ def observed(sweep: MeasuredSweep) -> Observed:
         {key: where.chain(key) for key in wanted if where.several or "network" not in key},
         tuple(band(size) for size, _ in sweep.points),
     )
+
+
+def _host(platform: Platform) -> float:
+    """The GPUs of a host, if several hosts share a switch."""
+    hosts = platform.describe()["library"]["node"]["hosts"]
+    return float(hosts["ranks"]) if hosts else math.inf
 
 
 def fitted(chosen: Iterable[Observed]) -> Levels:
@@ -274,7 +293,7 @@ def _shaken(every: Sequence[Observed], best: Levels) -> Levels:
 
 
 def _levels(chosen: Sequence[Observed]) -> Levels:
-    return Levels(chosen, PRIORS, SPREADS, GROUPS, stated())
+    return Levels(chosen, PRIORS, SPREADS, GROUPS, LIKE, stated())
 
 
 def chosen() -> Sequence[MeasuredSweep]:

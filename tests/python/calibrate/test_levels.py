@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -200,6 +201,29 @@ def test_only_points_that_depend_on_a_parameter_constrain_it() -> None:
     assert 0 < count < len(SIZES)
     assert levels.measurements(variable) == count
     assert levels.measurements(("all", "all", "node.efficiency")) < len(SIZES)
+
+
+def test_a_parameter_may_have_the_departures_of_another_and_more() -> None:
+    """Rings over two hosts reach 0.75 of what those within a host reach. Both are slower than the
+    centre by one departure, which within a host is known from b alone."""
+    settings = {"npus": 8, "library.nvls": None}
+    hosts = "{ranks: 4, efficiency: 0.8, step_latency: [1 us, 1 us, 1 us]}"
+    rack = Platform.load("dgx-h100", {**settings, "library.node.hosts": hosts})
+    table = MeasuredTable("a", "all_reduce", 8, ((2**30, 1.0), (2**32, 1.0)))
+    [*times] = Case(table, rack).times({"library.node.hosts.efficiency": 0.45})
+    case = Case(replace(table, points=tuple(zip((2**30, 2**32), times, strict=True))), rack)
+    key = "node.hosts.efficiency"
+    both = Observed(case, "source", "a", {key: (("all", "all"), ("kind", "rack"))}, (2, 2))
+    one = made("b", {"node.efficiency": 0.6}, sizes=[2**30, 2**32])
+    levels = Levels(
+        [both, one],
+        PRIORS | {key: PRIORS["node.efficiency"]},
+        SPREADS | {"kind": 1.0},
+        like={key: "node.efficiency"},
+    ).search()
+    assert set(levels.constraining(("all", "all", "node.efficiency"))) == {0, 1}
+    assert levels.value(key, both.chains[key]) == pytest.approx(0.45, rel=0.05)
+    assert levels.value(key, (("all", "all"),)) == pytest.approx(0.6, rel=0.05)
 
 
 def test_what_is_stated_is_not_fitted_and_begins_a_chain() -> None:

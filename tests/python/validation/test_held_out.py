@@ -86,7 +86,8 @@ def test_left_out_sweeps_are_tried_in_bands_that_the_others_have() -> None:
 
 def test_hardware_is_a_generation_within_a_node_and_a_preset_between_nodes() -> None:
     assert held_out._hardware(NAMED["h200x8_azure_allreduce_busbw"])[0] == "H100"
-    assert held_out._hardware(NAMED["gb200x72_coreweave_allreduce_1rack"])[0] == "B200"
+    assert held_out._hardware(NAMED["gb200x4_oci_all_reduce_large"])[0] == "B200"
+    assert held_out._hardware(NAMED["gb200x72_coreweave_allreduce_1rack"])[0] == "B200, hosts"
     preset, rooms = held_out._hardware(NAMED[SOPHIA])
     assert preset == "dgx-a100-16n" and "network" in rooms and "node" not in rooms
 

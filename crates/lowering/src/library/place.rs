@@ -15,6 +15,8 @@ use topology::{Fabric, Paths};
 pub struct Placement {
     /// Members in a node.
     pub inside: u32,
+    /// NPUs of a node from its first member to its last.
+    pub(super) span: u32,
     /// Nodes.
     pub between: u32,
     /// What a member's links to others in the node carry one way, GB/s; with rings, what all of
@@ -57,12 +59,13 @@ impl Placement {
         let node = node_dims(fabric) as u32;
         let sizes = |near: bool| lines.iter().filter(move |l| (l.dim < node) == near);
         let inside: u32 = sizes(true).map(|l| l.size).product();
+        let span = 1 + sizes(true).map(|l| (l.size - 1) * l.stride).sum::<u32>();
         let between: u32 = sizes(false).map(|l| l.size).product();
         let tiers = tiers(fabric, sizes(false).filter(|l| l.size > 1), between);
         let network = rate(fabric, &tiers, |tier| tier.ring);
         let network_pairs = rate(fabric, &tiers, |tier| tier.pairs);
         let (link, mesh, rings) = in_node(fabric, inside, &lines, node);
-        Placement { inside, between, link, network, network_pairs, mesh, rings, tiers }
+        Placement { inside, span, between, link, network, network_pairs, mesh, rings, tiers }
     }
 
     /// Members.

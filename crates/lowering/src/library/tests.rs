@@ -273,6 +273,36 @@ fn five_of_a_cube_mesh_build_a_tree() {
     assert!(us(&gathered) > 0.8 * bytes as f64 / host / 1e3);
 }
 
+/// A rack of hosts of 4: rings of 4 neighbours have the values of a node. Rings of 8, or of 4 that
+/// are 4 apart, have those of several hosts, half of the rate and twice the steps.
+#[test]
+fn rings_over_several_hosts_have_values_of_their_own() {
+    let hosts = "hosts: {ranks: 4, efficiency: 0.4, step_latency: [2 us, 4 us, 8 us]}, efficiency";
+    let rack = from_yaml(
+        &format!(
+            "topology: Switch(16)\nlinks: {{bandwidth: 100 GB/s, per: npu, latency: 500 ns}}\nlibrary:\n{}",
+            NODE.replacen("{efficiency", &format!("{{{hosts}"), 1)
+        ),
+        "test.yml",
+        &[],
+    )
+    .unwrap_or_else(|problems| panic!("{problems:?}"));
+    let library = rack.library.as_ref().expect("has one");
+    let took = |size: u32, stride: u32| {
+        let shape = Shape::Lines(vec![crate::shape::Line { dim: 0, stride, size }]);
+        let place = Placement::of(&rack.fabric, &shape, |_| true);
+        let found =
+            predict(library, &place, CollectiveKind::AllGather, (1 << 30) / u64::from(size));
+        us(&found.expect("a way"))
+    };
+    let by_hand = |n: f64, step: f64, rate: f64| {
+        30.0 + (n - 1.0) * step + (n - 1.0) / n * (1u64 << 30) as f64 / rate / 1e3
+    };
+    assert!((took(4, 1) - by_hand(4.0, 4.0, 80.0)).abs() < 0.01);
+    assert!((took(4, 4) - by_hand(4.0, 8.0, 40.0)).abs() < 0.01);
+    assert!((took(8, 1) - by_hand(8.0, 8.0, 40.0)).abs() < 0.01);
+}
+
 /// Trees of a node that reach 8 GB/s of 4 * 100 GB/s: half of it over three nodes and more, all of it
 /// over two.
 #[test]

@@ -27,7 +27,7 @@
 use super::correction;
 use super::place::Placement;
 use graph::CollectiveKind;
-use platform::library::{Algorithm, Between, Library, Protocol};
+use platform::library::{Algorithm, Between, Hosts, Library, Protocol};
 use units::{Ratio, Span};
 
 /// Bytes a barrier's all-reduce moves.
@@ -183,6 +183,17 @@ impl Call<'_> {
         self.library.call_overhead.as_us() + simple
     }
 
+    /// What rings reach here, if the members of a node have several hosts.
+    fn hosts(&self) -> Option<&Hosts> {
+        self.library.node.hosts.as_ref().filter(|hosts| self.place.span > hosts.ranks)
+    }
+
+    /// Microseconds of a step within a node.
+    fn step(&self, protocol: Protocol) -> f64 {
+        let node = &self.library.node;
+        of(self.hosts().map_or(&node.step_latency, |hosts| &hosts.step_latency), protocol)
+    }
+
     /// GB/s of the rings within a node, per member.
     pub(super) fn ring_bandwidth(&self, protocol: Protocol) -> f64 {
         let (node, place) = (&self.library.node, self.place);
@@ -190,7 +201,8 @@ impl Call<'_> {
         if place.inside == 1 {
             return f64::INFINITY;
         }
-        let reached = node.efficiency.as_f64() * share(&node.ll_efficiency, protocol);
+        let efficiency = self.hosts().map_or(node.efficiency, |hosts| hosts.efficiency);
+        let reached = efficiency.as_f64() * share(&node.ll_efficiency, protocol);
         if place.rings.is_some() {
             let direct = place.link * reached;
             return if direct > 0.0 {
@@ -250,7 +262,7 @@ impl Call<'_> {
         let (steps, outside) = (rounds * (n - 1.0), rounds * (nodes - 1.0));
         let step = |b: &Between| of(&b.step_latency, protocol) + self.place.step_extra();
         let network_step = self.library.network.as_ref().map_or(0.0, step);
-        let inside = (steps - outside) * of(&self.library.node.step_latency, protocol);
+        let inside = (steps - outside) * self.step(protocol);
         let interval = match &self.library.network {
             Some(network) if nodes > 1.0 => network.step_interval.as_us(),
             _ => 0.0,
@@ -309,8 +321,7 @@ impl Call<'_> {
             bandwidth = bandwidth.min(self.trees(protocol));
         }
         let level = self.library.network.as_ref().map_or(0.0, |b| self.level(b, protocol));
-        let waits = 2.0
-            * ((g - 1.0) * of(&self.library.node.step_latency, protocol) + self.levels() * level);
+        let waits = 2.0 * ((g - 1.0) * self.step(protocol) + self.levels() * level);
         let us = self.start(protocol) + waits + Call::carry(self.size, bandwidth);
         let inside = 2.0 * self.size * (g - 1.0) / g;
         Way { algorithm: Algorithm::Tree, protocol, us, inside, between: self.sent_in_trees() }

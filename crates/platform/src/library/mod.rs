@@ -141,6 +141,21 @@ section! {
         pub all_to_all_efficiency: Ratio, default Ratio::ONE, was ["pairs"];
         /// One-way bandwidth of a GPU through the host, for rings where direct links make none.
         pub host_bandwidth: Option<Bandwidth>, default None, was ["host"];
+        /// Rings over several hosts whose GPUs share a switch, such as the trays of a rack.
+        pub hosts: Option<Hosts>, default None;
+    }
+}
+
+section! {
+    /// Rings over several hosts whose GPUs share a switch. They replace values of the node.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Hosts {
+        /// NPUs of a host.
+        pub ranks: u32 as from_two, required "NPUs of a host, such as 4";
+        /// Part of the link bandwidth that rings over several hosts reach with Simple.
+        pub efficiency: Ratio, required "a part of the link bandwidth, such as 0.6";
+        /// Time of one of their steps, for LL, LL128 and Simple.
+        pub step_latency: [Span; 3], required STEPS;
     }
 }
 
