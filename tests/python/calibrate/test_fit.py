@@ -134,7 +134,7 @@ def test_what_all_collectives_share_moves_all_of_them(tmp_path: Path) -> None:
     """A host that takes two fifths of the platform's time for each call does so for calls that were
     not measured too."""
     given = arm.Platform.load("dgx-a100").describe()["library"]["call_overhead_ps"]
-    host = {"library.call_overhead": f"{0.4 * given:.0f} ps"}
+    host: dict[str, object] = {"library.call_overhead": f"{0.4 * given:.0f} ps"}
     path = tmp_path / "all_reduce.log"
     path.write_text(log(library(host)))
     tables = read(str(path)).tables
