@@ -1,6 +1,6 @@
 //! Gradients to rows: each thread takes a range of a table's rows, sorts the lookups of these rows and
 //! updates every row once. In the end threads share the ranges that are left.
-#![allow(unsafe_code)] // Tasks write disjoint rows of tables through pointers.
+#![allow(unsafe_code)] // Tasks write disjoint gradients of weights, and read rows by pointers.
 
 use crate::batch::Batch;
 use crate::engine::Engine;
