@@ -10,7 +10,7 @@ ranks begin them in the same order.
 
 Sums over ranks are made by the receiver, in the order of ranks: gloo and NCCL add in orders of
 their own. So a reduce-scatter is an all-to-all with sums behind it, which moves the same number of
-bytes, and an all-reduce is that and an all-gather.
+bytes (an all-reduce: `all_reduce.py`).
 
 Arrays on GPUs are exchanged by NCCL, those in the host's memory by gloo. Processes on one machine
 read the latter out of each other's memory (`outbox.py`), because gloo's sockets take longer. Then
@@ -35,11 +35,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..errors import ArmillaryError, InputError, LostContactError, Problem, TrainingError
-from ..model.messages import GRADIENT_ROW, Messages
+from ..model.messages import Messages
 from . import ranges
-from .course import Steps
 from .mail import Mail
-from .message_rows import Block, Way, row
+from .message_rows import Block, Way
 from .outbox import Inbox, Outbox, possible
 from .wire import decode, encode
 
@@ -331,7 +330,7 @@ class Exchange:
         """Begins to send the same numbers to all ranks, which `wait` ends: an all-gather. `sent`
         may be this rank's part of `into`, if given."""
         count = sent.numel()
-        if self.size == 1 or not self._reads(sent):
+        if self.size == 1 or not self.reads(sent):
             return self.start(kind, sent.repeat(self.size), [count] * self.size, take, into)
         return self._start(kind, sent, ([count] * self.size, [0] * self.size), take, into)
 
@@ -349,7 +348,7 @@ class Exchange:
         self.bytes[kind] += each * (sum(counts) - counts[self.rank])
         own = sent[starts[self.rank] : starts[self.rank] + counts[self.rank]]
         pending = Pending(kind, sent, own, take, into)
-        if not self._reads(sent):
+        if not self.reads(sent):
             self._begun += 1
             pending.number = self._begun
             pending.received = received = sent.new_empty(sum(take)) if into is None else into
@@ -411,7 +410,7 @@ class Exchange:
         assert pending.received is not None
         return list(torch.split(pending.received, list(pending.take)))
 
-    def _reads(self, sent: Tensor) -> bool:
+    def reads(self, sent: Tensor) -> bool:
         """Whether ranks read such an array out of each other's memory."""
         return self._shares and sent.device.type == "cpu"
 
@@ -419,7 +418,9 @@ class Exchange:
         """Numbers in the outbox of another rank: its process and `Outbox.place`, and their first
         byte."""
         process, number, *place, first = head
-        inbox = self._inboxes.setdefault((rank, number), Inbox())
+        inbox = self._inboxes.get((rank, number))
+        if inbox is None:
+            inbox = self._inboxes[rank, number] = Inbox()
         try:
             found = inbox.open(process, *place)
         except OSError as error:
@@ -545,42 +546,6 @@ class Exchange:
         pending = self.start_all("gradients", data, [block.bytes for block in take])
         pending.blocks = [[block] for block in take]
         return pending
-
-    def adding_up(self, mine: Tensor) -> Steps[None]:
-        """Makes `mine` [numbers] its sum over all ranks, added up in their order. Each rank adds up
-        a part and sends it to all, in the format of all-reduces both times. Pauses before it
-        waits."""
-        split = torch.tensor_split(mine, self.size)
-        parts, total = [len(part) for part in split], split[self.rank]
-        plain = self.messages.all_reduce == "fp32" or self.size == 1
-        blocks = [self._gradient_blocks(part) for part in parts]
-        sizes = parts if plain else [sum(block.bytes for block in part) for part in blocks]
-        every = list(chain(*blocks))
-        sent = mine if plain else encode(mine, every)
-        under_way = self.start("mlp_gradients", sent, sizes, [sizes[self.rank]] * self.size)
-        yield
-        found = self.wait_parts(under_way)
-        if not plain:
-            found = [decode(each, blocks[self.rank], torch.empty_like(total)) for each in found]
-        # In place at last, because this rank's numbers may be the last ones that are added.
-        partial = found[0]
-        for each in found[1:-1]:
-            partial = partial + each
-        if len(found) > 1:
-            torch.add(partial, found[-1], out=total)
-        sent = total if plain else encode(total, blocks[self.rank])
-        under_way = self.start_all("mlp_gradients", sent, sizes, mine if plain else None)
-        yield
-        # No rank reads `mine` any more, except for the sums in it.
-        received = self.wait(under_way)
-        if not plain:
-            decode(received, every, mine)
-
-    def _gradient_blocks(self, count: int) -> list[Block]:
-        """Gradients of MLPs as rows."""
-        format_ = self.messages.all_reduce
-        rows, rest = divmod(count, GRADIENT_ROW)
-        return [Block(rows, row([(GRADIENT_ROW, format_)])), Block(1, row([(rest, format_)]))]
 
     def _lost(self, error: Exception) -> LostContactError:
         lines = str(error).strip().splitlines() or [type(error).__name__]

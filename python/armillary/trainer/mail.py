@@ -31,6 +31,11 @@ class Mail:
         self.rank, self.size = rank, size
         self._ends = [os.pipe() if other != rank else (-1, -1) for other in range(size)]
         self._to = [-1] * size
+        self._polls = [select.poll() for _ in range(size)]
+        for poll, (read, _) in zip(self._polls, self._ends, strict=True):
+            if read >= 0:
+                os.set_blocking(read, False)
+                poll.register(read, select.POLLIN)
         self._unread = [bytearray() for _ in range(size)]
         self._early: list[dict[int, tuple[int, ...]]] = [{} for _ in range(size)]
         """Messages of each rank that came before they were asked for, by number."""
@@ -70,13 +75,14 @@ class Mail:
         Raises `OSError` when the rank is gone, or says nothing for `timeout` seconds."""
         early, deadline = self._early[of], 0.0
         while number not in early:
-            poll = select.poll()
-            poll.register(self._ends[of][0], select.POLLIN)
-            now = time.monotonic()
-            deadline = deadline or now + timeout
-            if not poll.poll(max(0.0, deadline - now) * 1e3):
-                raise TimeoutError(f"rank {of} said nothing for {timeout:g} s")
-            found = os.read(self._ends[of][0], _ROOM)
+            try:
+                found = os.read(self._ends[of][0], _ROOM)
+            except BlockingIOError:
+                now = time.monotonic()
+                deadline = deadline or now + timeout
+                if not self._polls[of].poll(max(0.0, deadline - now) * 1e3):
+                    raise TimeoutError(f"rank {of} said nothing for {timeout:g} s") from None
+                continue
             if not found:
                 raise ConnectionError(f"rank {of} has ended")
             self._sort(of, found)

@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 from . import ranges
+from .all_reduce import adding_up
 from .batch import SparseBatch
 from .build import Embeddings
 from .course import Course
@@ -128,8 +129,8 @@ class Sums:
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
-        self._under_way: list[tuple[list[Tensor], Tensor, Course[None]]] = []
-        """Parameters, and their gradients in one piece, which become the sums."""
+        self._under_way: list[tuple[list[Tensor], Tensor, Course[Tensor]]] = []
+        """Parameters, their gradients in one piece, and the way to the sums of these."""
 
     def start(self, parameters: Sequence[Tensor]) -> None:
         """Begins to add up those of some parameters."""
@@ -141,7 +142,7 @@ class Sums:
             for each in parameters
         ]
         torch.cat(gradients, out=flat)
-        course = Course(self.exchange.adding_up(flat))
+        course = Course(adding_up(self.exchange, flat))
         course.go_on()
         self._under_way.append((list(parameters), flat, course))
 
@@ -152,10 +153,9 @@ class Sums:
 
     def finish(self) -> None:
         """Gives the parameters the sums, up to `clear`."""
-        for parameters, flat, course in self._under_way:
-            course.finish()
+        for parameters, _, course in self._under_way:
             sizes = [each.numel() for each in parameters]
-            for each, found in zip(parameters, torch.split(flat, sizes), strict=True):
+            for each, found in zip(parameters, torch.split(course.finish(), sizes), strict=True):
                 each.grad = found.view_as(each)
 
     def clear(self) -> None:

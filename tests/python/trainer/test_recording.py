@@ -39,7 +39,7 @@ def test_a_recorded_run_is_imported_part_by_part(tmp_path: Path) -> None:
     assert said["step_seconds"] > 0 and said["recorded_step_seconds"] > 0
     found = import_traces([trace], step=5)
     assert found.workload.ranks == 2
-    assert [(row.collectives, row.sized) for row in found.ranks] == [(11, 11)] * 2
+    assert [(row.collectives, row.sized) for row in found.ranks] == [(9, 9)] * 2
     platform = arm.Platform(
         "Switch(2)", bandwidth="1 GB/s", latency="1 us", settings={"scheduler.replay_only": True}
     )

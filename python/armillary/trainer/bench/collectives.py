@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from ... import nccl
+from ..all_reduce import adding_up
 from ..course import finished
 from ..exchange import Exchange
 from ..world import World
@@ -88,7 +89,7 @@ def _own(exchange: Exchange, kind: str, size: int, device: torch.device) -> Call
 
         return scatter
     summed = exchange.room(count, device).zero_()
-    return lambda: finished(exchange.adding_up(summed))
+    return lambda: finished(adding_up(exchange, summed))
 
 
 def _torch(kind: str, size: int, device: torch.device) -> Callable[[], object] | None:
