@@ -129,6 +129,12 @@ def _exit(code: int) -> NoReturn:
         sys.stdout.flush()
     except (OSError, ValueError):
         _discard(sys.stdout)
+    if "RANK" in os.environ and "torch" in sys.modules:
+        # One rank of a training. Threads of PyTorch's network may call Python while it ends, and
+        # abort the process.
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 
