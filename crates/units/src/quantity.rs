@@ -186,6 +186,11 @@ impl Ratio {
         self.0 as f64 / Ratio::ONE.0 as f64
     }
 
+    /// The product, rounded down but not to nothing.
+    pub fn times(self, other: Ratio) -> Ratio {
+        Ratio(other.of(self.0).max(1))
+    }
+
     /// `value` times the ratio, rounded down.
     fn of(self, value: u64) -> u64 {
         let exact = u128::from(value) * u128::from(self.0) / u128::from(Ratio::ONE.0);

@@ -6,11 +6,16 @@ search (`search.py`)."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from .. import _core
 from ..units import PS_PER_US
 from .fit import FittedParameter
 from .search import WIDE
+
+ALONE: Mapping[str, object] = {"npu.launch": "0 ns", "npu.compute.sustained": 1}
+"""Settings of a platform for kernels that are timed by themselves: the next one waits for no host,
+and multiplications have the rate that they do not keep in training."""
 
 
 def alone(name: str, program: _core.Program, npus: int) -> _core.Workload:

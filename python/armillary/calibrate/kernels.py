@@ -20,7 +20,7 @@ from .. import _core
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..units import PPM, PS_PER_US
-from .alone import alone, fitted, times
+from .alone import ALONE, alone, fitted, times
 from .fit import FittedParameter
 from .kernel_tables import Kernel
 from .search import ParameterSearch, outliers
@@ -104,7 +104,7 @@ class Bench:
 
     def times(self, values: Mapping[str, float]) -> list[float]:
         """us of each kernel alone, with parameters set to `values`."""
-        core = self.platform.changed({**self.settings(values), "npu.launch": "0 ns"})._core
+        core = self.platform.changed({**self.settings(values), **ALONE})._core
         return times(self._workloads, core)
 
     @cached_property

@@ -101,13 +101,15 @@ def _npu(platform: Platform, width: int) -> _Npu:
     by_type = settings.get("peak_by_type_flops", {})
     peak = by_type.get({1: "fp8", 4: "fp32"}.get(width, "")) or peak
     reached, moved = (settings.get(key, {}) for key in ("efficiency_ppm", "memory_efficiency_ppm"))
-    scale = settings.get("speedup_ppm", 10**6) / 10**6
+    sustained, scale = (
+        settings.get(key, 10**6) / 10**6 for key in ("sustained_ppm", "speedup_ppm")
+    )
 
     def bytes_of(kernel: str) -> float:
         return float(bandwidth * moved.get(kernel, 10**6) / 10**6 * scale)
 
     return _Npu(
-        peak * reached.get("gemm", 10**6) / 10**6 * scale,
+        peak * reached.get("gemm", 10**6) / 10**6 * sustained * scale,
         bytes_of("gemm"),
         bytes_of("embedding"),
         bytes_of("embedding_update"),

@@ -151,6 +151,17 @@ def test_too_few_shapes_leave_what_the_platform_has() -> None:
     assert any("no memory bandwidth was measured" in note for note in fit.open)
 
 
+def test_what_training_keeps_of_a_rate_is_not_fitted() -> None:
+    """Kernels were timed by themselves, so that a platform's `sustained` changes no fit, and stays
+    as it was."""
+    truth: dict[str, object] = {"npu.compute.efficiency.gemm": 0.7}
+    kernels = made({**truth, "npu.compute.sustained": 1}, KERNELS[5:7])
+    half: dict[str, object] = {**BARE, "npu.compute.sustained": 0.5}
+    fit = calibrate_kernels("dgx-a100", kernels, half)
+    assert fit.parameters[0].fitted == pytest.approx(0.7, rel=0.01)
+    assert "npu.compute.sustained" not in fit.settings
+
+
 def test_what_kernels_do_not_need_stays_as_it_was() -> None:
     """Large multiplications tell one efficiency; where they end and how they load is not in
     them."""

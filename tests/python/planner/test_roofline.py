@@ -50,6 +50,9 @@ def test_parts_on_one_npu_by_hand() -> None:
     updated = pooled * 4 + lookups * 8 + 2 * lookups * 64 * 4 + 2 * lookups * 4
     assert parts.update == pytest.approx(updated / 0.8e12)
     assert parts.all_to_all_forward == parts.top_all_reduce == 0
+    slower = arm.Platform.parse(ONE.replace("{model: roofline", "{model: roofline, sustained: 0.5"))
+    kept = roofline(MODEL, slower, dp=1, local_batch=BATCH, sharding="table")
+    assert kept.bottom_forward == pytest.approx(2 * parts.bottom_forward)
 
 
 @pytest.mark.parametrize(

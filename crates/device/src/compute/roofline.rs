@@ -3,8 +3,8 @@
 //!
 //! Model: `time = start + max(operations / (peak * efficiency), bytes / (bandwidth * memory
 //! efficiency))`, each part rounded up to the picosecond. Matrix multiplications have the peak
-//! and the efficiency of their elements' width, and where the NPU works in tiles the operations that
-//! these are worth (`tiles`). Each row of an embedding table that a kernel reads or writes costs
+//! and the efficiency of their elements' width, of which they keep the part `sustained`, and where
+//! the NPU works in tiles the operations that these are worth (`tiles`). Each row of an embedding table that a kernel reads or writes costs
 //! `row` bytes more: rows are anywhere in memory, so that short ones leave more of it idle. Source:
 //! Williams, Waterman, Patterson, "Roofline", CACM 2009.
 
@@ -23,6 +23,8 @@ pub struct Efficiency {
     /// reach, in the order of `Roofline::widths`; `None`: as `rate` says. Those of experts reach as
     /// much less as with 2 bytes.
     pub widths: [Option<Ratio>; 3],
+    /// Part of those that matrix multiplications keep in a long run.
+    pub sustained: Ratio,
 }
 
 /// Peak rate, memory bandwidth, and what of them is reached.
@@ -85,6 +87,11 @@ impl Roofline {
 
     /// Part of the peak that a multiplication reaches whose kind reaches `kind` with 2 bytes.
     fn reached(&self, gemm: &Gemm, kind: Ratio) -> Ratio {
+        self.alone(gemm, kind).times(self.efficiency.sustained)
+    }
+
+    /// The same of a multiplication by itself.
+    fn alone(&self, gemm: &Gemm, kind: Ratio) -> Ratio {
         let Some(of_width) = place(gemm).and_then(|at| self.efficiency.widths[at]) else {
             return kind;
         };
@@ -135,6 +142,20 @@ mod tests {
         let roofline = Roofline::ideal(Flops(1_000_000_000_000), Bandwidth(1_000_000_000_000));
         assert_eq!(roofline.span(&work(3000, 1000, Kernel::Other)), Span(3000));
         assert_eq!(roofline.span(&work(1000, 3000, Kernel::Other)), Span(3000));
+    }
+
+    #[test]
+    fn multiplications_keep_a_part_in_a_long_run() {
+        let mut roofline = Roofline::ideal(Flops(1_000_000_000_000), Bandwidth(u64::MAX));
+        roofline.efficiency.rate[Kernel::Gemm as usize] = Ratio(800_000);
+        roofline.efficiency.widths[1] = Some(Ratio(500_000));
+        roofline.efficiency.sustained = Ratio(750_000);
+        let time = |width| {
+            let gemm = Gemm { batch: 1, m: 10, n: 10, k: 15, width };
+            roofline.span(&Work { gemm: Some(gemm), ..work(3000, 0, Kernel::Gemm) })
+        };
+        assert_eq!([time(2), time(1)], [Span(5000), Span(8000)]);
+        assert_eq!(roofline.span(&work(3000, 0, Kernel::Other)), Span(3000));
     }
 
     /// Neo and ZionEX, ISCA 2022, appendix A: GEMM at 70.5 % of an A100's peak, memory at 1300 of

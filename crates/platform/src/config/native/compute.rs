@@ -78,6 +78,10 @@ section! {
         /// Part of their peak that matrix multiplications of other element types reach.
         pub efficiency_by_type: Option<Reached>, default None, says "`efficiency.gemm`",
             with [Model::Roofline, Model::Measured];
+        /// Part of these efficiencies that matrix multiplications keep in training
+        /// ([sustained](../models/compute.md#sustained-rates)).
+        pub sustained: Option<Ratio> as given_part, default None, says "1",
+            with [Model::Roofline, Model::Measured];
         /// Tiles of matrix multiplications ([tiles](../models/compute.md#tiles)).
         pub tiles: Option<Tiles>, default None, says "no tiles",
             with [Model::Roofline, Model::Measured];
@@ -269,6 +273,7 @@ fn of_model(
         rate: parts(&keys.efficiency),
         memory: parts(&keys.memory_efficiency),
         widths: reached.map_or([None; 3], |r| [r.fp4, r.fp8, r.fp32]),
+        sustained: keys.sustained.unwrap_or_default(),
     };
     let rates = keys.peak_by_type.as_ref();
     let tiles = keys.tiles.as_ref();
@@ -406,6 +411,7 @@ pub(super) fn keys(npu: &platform::Npu) -> Compute {
         let [fp4, fp8, fp32] = roofline.efficiency.widths;
         keys.efficiency_by_type =
             [fp4, fp8, fp32].iter().any(Option::is_some).then_some(Reached { fp4, fp8, fp32 });
+        keys.sustained = Some(roofline.efficiency.sustained).filter(|&part| part != Ratio::ONE);
         keys.tiles = roofline.tiles.map(|t| Tiles {
             multiprocessors: t.units,
             fill_depth: t.fill,
@@ -456,6 +462,7 @@ pub(super) fn json(npu: &platform::Npu) -> serde_json::Value {
         out["peak_by_type_flops"] = json!({ "fp4": fp4, "fp8": fp8, "fp32": fp32 });
         let [fp4, fp8, fp32] = roofline.efficiency.widths.map(|part| part.map(|r| r.0));
         out["efficiency_by_type_ppm"] = json!({ "fp4": fp4, "fp8": fp8, "fp32": fp32 });
+        out["sustained_ppm"] = roofline.efficiency.sustained.0.into();
         let tiles = roofline.tiles.map(
             |t| json!({ "multiprocessors": t.units, "fill_depth": t.fill, "load_cost": t.load }),
         );

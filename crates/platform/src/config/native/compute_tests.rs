@@ -130,7 +130,7 @@ fn every_fault_is_named() {
         ),
         (
             "{modell: roofline}",
-            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, speedup, comm_overlap_slowdown, efficiency, memory_efficiency, kernel_overhead, row_access, peak_by_type, efficiency_by_type, tiles, kernel_per_expert, rows, columns, dataflow, clock, sram, table)",
+            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, speedup, comm_overlap_slowdown, efficiency, memory_efficiency, kernel_overhead, row_access, peak_by_type, efficiency_by_type, sustained, tiles, kernel_per_expert, rows, columns, dataflow, clock, sram, table)",
         ),
         (
             "{model: fast}",
@@ -221,8 +221,10 @@ fn rooflines() -> impl Strategy<Value = Roofline> {
         fill,
         load,
     });
-    let parts = (ratios(1_000_000), ratios(1_000_000), reached)
-        .prop_map(|(rate, memory, widths)| Efficiency { rate, memory, widths });
+    let sustained = (1u64..=1_000_000).prop_map(Ratio);
+    let parts = (ratios(1_000_000), ratios(1_000_000), reached, sustained).prop_map(
+        |(rate, memory, widths, sustained)| Efficiency { rate, memory, widths, sustained },
+    );
     let costs = (0u64..1_000_000_000_000, any::<u64>(), any::<bool>());
     (parts, costs, rates, prop::option::of(tiles)).prop_map(
         |(efficiency, (start, row, apart), widths, tiles)| Roofline {
@@ -276,7 +278,11 @@ fn arrays() -> impl Strategy<Value = Systolic> {
                 widths: [None; 3],
                 tiles: None,
                 apart: false,
-                efficiency: Efficiency { widths: [None; 3], ..rest.efficiency },
+                efficiency: Efficiency {
+                    widths: [None; 3],
+                    sustained: Ratio::ONE,
+                    ..rest.efficiency
+                },
                 ..rest
             },
         },
