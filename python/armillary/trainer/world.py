@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
 from ..errors import InputError, LostContactError, Problem, TrainingError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from torch._C._distributed_c10d import Store
 
 _LOST = re.compile(r"gloo|[Cc]onnection|[Tt]imed? ?out|peer|NCCL|store", re.S)
 """What errors of communication say."""
+_READ = timedelta(seconds=5)
+"""How long rank 0 lets others read what they disagree about, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +90,9 @@ def joined(timeout: float, *, gpus: bool = False) -> Iterator[World]:
     """The processes that the environment names (that of torchrun), connected; or this one alone.
     With `gpus`, each has one of its machine's, and NCCL connects these.
 
-    Raises `InputError` when the environment is wrong or a machine has fewer GPUs than processes,
-    `TrainingError` when they can't be reached within `timeout` seconds, and `LostContactError` when
-    one is lost later."""
+    Raises `InputError` when the environment is wrong, when ranks disagree about their number, or
+    when a machine has fewer GPUs than processes. Raises `TrainingError` when they can't be reached
+    within `timeout` seconds, and `LostContactError` when one is lost later."""
     size = _number("WORLD_SIZE", 1)
     rank = _number("RANK", 0)
     if not 0 <= rank < size:
@@ -104,13 +108,17 @@ def joined(timeout: float, *, gpus: bool = False) -> Iterator[World]:
     if not 1 <= port <= 65535:
         raise InputError([Problem("", "MASTER_PORT", f"MASTER_PORT is {port}", "1 to 65535")])
     os.environ.setdefault("MASTER_PORT", str(port))
+    wait = timedelta(seconds=timeout)
     try:
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if gpus else "gloo",
+            store=_meeting(rank, size, wait),
             rank=rank,
             world_size=size,
-            timeout=timedelta(seconds=timeout),
+            timeout=wait,
         )
+    except InputError:
+        raise
     except (RuntimeError, ValueError) as error:
         said = f"not all of {size} processes could be reached within {timeout:g} s: {_short(error)}"
         raise TrainingError([Problem("", f"rank {rank}", said)]) from None
@@ -122,6 +130,26 @@ def joined(timeout: float, *, gpus: bool = False) -> Iterator[World]:
         said = f"contact with another process was lost: {_short(error)}"
         raise LostContactError([Problem("", f"rank {rank}", said)]) from None
     dist.destroy_process_group()
+
+
+def _meeting(rank: int, size: int, wait: timedelta) -> Store:
+    """The store through which ranks find each other. Raises `InputError` on every rank if they
+    disagree about their number."""
+    # Its world is rank 0 alone, which would wait for others otherwise, and say too late why.
+    store: Store = next(rendezvous("env://", rank, 1, timeout=wait))[0]
+    store.set(f"armillary/rank {rank}", str(size))
+    for other in range(size):
+        found = int(store.get(f"armillary/rank {other}"))
+        if found == size:
+            continue
+        store.set(f"armillary/read/{rank}", "")
+        if rank == 0:  # Its end is that of the store.
+            others = [f"armillary/read/{each}" for each in range(1, max(size, found))]
+            with contextlib.suppress(RuntimeError):
+                store.wait(others, min(wait, _READ))
+        said = f"WORLD_SIZE is {size} on rank {rank}, and {found} on rank {other}"
+        raise InputError([Problem("", "WORLD_SIZE", said, "the same on all ranks")])
+    return store
 
 
 def has_gpus() -> bool:

@@ -198,6 +198,29 @@ def test_a_rank_that_never_comes(rank: int) -> None:
     assert len(run.stderr.splitlines()) == 2
 
 
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 2)])
+def test_ranks_that_disagree_about_their_number(sizes: tuple[int, int]) -> None:
+    """Each machine may have been started with another number."""
+    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launch._free_port())}
+    begin = time.monotonic()
+    runs = [
+        subprocess.Popen(
+            [*TRAIN, *SMALL],
+            env={**shared, "RANK": str(rank), "WORLD_SIZE": str(size)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, size in enumerate(sizes)
+    ]
+    for rank, run in enumerate(runs):
+        said = run.communicate(timeout=30)[1]
+        assert run.returncode == 2, said
+        here, there = sizes[rank], sizes[1 - rank]
+        expected = f"WORLD_SIZE is {here} on rank {rank}, and {there} on rank {1 - rank}"
+        assert said.startswith(f"error: {expected}")
+    assert time.monotonic() - begin < 20
+
+
 def test_reasons_are_those_of_the_first_rank(tmp_path: Path) -> None:
     """What a rank says for want of another one is not the reason."""
     reports = [
