@@ -144,6 +144,8 @@ class Levels:
     """By sweep: its parameters, and the departures that add up to each."""
     _children: dict[Variable, list[Variable]] = field(default_factory=dict)
     _costs: list[float] = field(default_factory=list)
+    _behind: dict[Variable, list[int]] = field(default_factory=dict)
+    """The sweeps behind departures, as far as they were asked for with these departures."""
     _weights: list[list[float]] = field(default_factory=list)
     """By sweep: the weight of each point."""
     _logs: list[list[float]] = field(default_factory=list)
@@ -215,8 +217,12 @@ class Levels:
         return self
 
     def say(self, variable: Variable, source: str) -> float:
-        """The part of the sweeps behind a departure that a source has."""
-        users = self._users[variable]
+        """The part of the sweeps behind a departure that a source has: of those that depend on it.
+        Where there is no departure, of those that have the parameter."""
+        if variable not in self._behind:
+            depending = self.constraining(variable) if variable in self.departures else ()
+            self._behind[variable] = list(depending) or self._users[variable]
+        users = self._behind[variable]
         return sum(self.observed[at].source == source for at in users) / len(users)
 
     def touched(self, source: str, least: float) -> set[Variable]:
@@ -459,6 +465,7 @@ class Levels:
         return 0.0
 
     def _set(self, changes: Mapping[Variable, float]) -> None:
+        self._behind.clear()
         for variable, value in changes.items():
             if value:
                 self.departures[variable] = value

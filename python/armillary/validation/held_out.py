@@ -118,11 +118,6 @@ def _try(
     return by_band(sweep, ((size, abs(math.log(ours / us))) for (size, us), ours in made))
 
 
-def _source(sweep: MeasuredSweep) -> str:
-    """The repository it was published in."""
-    return sweep.source.split("@")[0].split(" ")[0]
-
-
 def _fair() -> list[MeasuredSweep]:
     return [sweep for sweep in sweeps() if sweep.fair and sweep.collective != SEND]
 
@@ -151,7 +146,7 @@ def other_collectives() -> list[Error]:
     """Collectives of a machine from its all-reduces."""
     machines: dict[tuple[object, ...], list[MeasuredSweep]] = {}
     for sweep in _fair():
-        machines.setdefault((_source(sweep), sweep.preset, sweep.settings), []).append(sweep)
+        machines.setdefault((sweep.repository, sweep.preset, sweep.settings), []).append(sweep)
     return [error for machine in machines.values() for error in _from_reduced(machine)]
 
 
@@ -203,7 +198,7 @@ def other_sweeps() -> list[Error]:
 
 def other_sources() -> list[Error]:
     """All sweeps of a source (a repository) from those of others on the same hardware."""
-    return _without(_source)
+    return _without(lambda sweep: sweep.repository)
 
 
 def other_scales(most: int) -> list[Error]:

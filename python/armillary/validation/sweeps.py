@@ -91,7 +91,10 @@ class Error:
 
 
 def repository(source: str) -> str:
-    """The repository or page of a source, which may name a commit and a file after it."""
+    """The repository or page of a source, which may name a commit and a file after it. An indexed
+    page differs from others by its number alone."""
+    if source.startswith("indexed "):
+        return source
     return source.partition("@")[0].partition(" ")[0]
 
 

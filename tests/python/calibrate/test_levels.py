@@ -138,6 +138,19 @@ def test_a_source_that_is_left_out_does_not_vouch_for_itself() -> None:
     assert off(rest, slow) > 50
 
 
+def test_a_source_has_a_say_in_what_its_times_depend_on() -> None:
+    """All sweeps have a rate, but those of small messages alone do not tell it."""
+    truth = {"call_overhead": 10.0, "node.efficiency": 0.5}
+    small = [made(f"small{at}", truth, sizes=SIZES[:3]) for at in range(4)]
+    large = made("large", truth, sizes=SIZES[-3:])
+    levels = Levels([*small, large], PRIORS, SPREADS)
+    rate = ("all", "all", "node.efficiency")
+    assert levels.say(rate, large.source) == pytest.approx(0.2)
+    levels.begin({rate: math.log(0.5 / 0.8)})
+    assert levels.say(rate, large.source) == 1.0
+    assert levels.say(rate, small[0].source) == 0.0
+
+
 def test_the_search_ends_where_it_does_from_elsewhere() -> None:
     """Sums of absolute values have kinks, where moves of single departures end: here two parameters
     make up for one another in the middle of the sizes. Wherever the search begins, it finds what
