@@ -15,11 +15,13 @@ time within   predicted exp(low) .. predicted exp(high), and the prediction itse
 A source counts by the square root of its measurements, because those of one machine miss by similar
 amounts. Few sources make the tails smaller, hence the interval wider, as conformal prediction does
 for finite samples. `stretch` is found by leaving out one source after another, so that `level` of
-the left-out measurements lie within (`calibrated`): of all, and, by the factors, of each value of
-each label as far as sources allow. What n measurements need is the conformal quantile, the
-`ceil(level (n + 1))`-th smallest of their stretches. A factor is what its group needs to the power
-`1 - 1/n^2` with `n` sources, and a group of a single source has none. Factors of several labels are
-found in turns, as in iterative proportional fitting.
+the left-out measurements lie within (`calibrated`). The common stretch sees to that for all of
+them, and then factors for each value of each label. What n measurements need is the conformal
+quantile, the `ceil(level (n + 1))`-th smallest of their stretches. A factor is what its group
+needs, if that is wider. If it is narrower, it is that to the power `1 - 1/n` with `n` sources,
+since intervals that are too narrow are the worse mistake. A group of a single source has no factor.
+Factors are found in turns, as in iterative proportional fitting, until none moves by a thousandth.
+So groups that overlap all hold `level`, as far as they are of several sources.
 
 A label whose value no residual has (a number format, a network without measurements) is an
 extrapolation. It is named, and each one widens the logarithm of the interval by `FURTHER`.
@@ -27,15 +29,18 @@ extrapolation. It is named, and each one widens the logarithm of the interval by
 Source: V. Vovk and others, "Algorithmic Learning in a Random World" (2005), chapter 2; weights:
 R. J. Tibshirani and others, "Conformal Prediction Under Covariate Shift" (NeurIPS 2019), section 2.
 Sources as groups: R. F. Barber and others, "Conformal Prediction Beyond Exchangeability" (Annals of
-Statistics 51, 2023). The square root and the likenesses are choices; `stretch` makes up for them.
+Statistics 51, 2023). Groups that overlap: C. Jung and others, "Batch Multivalid Conformal
+Prediction" (ICLR 2023). The square root and the likenesses are choices; `stretch` makes up for
+them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from .coverage import Coverage, counted
 from .residuals import Residual
 
 LEVEL = 0.8
@@ -46,7 +51,9 @@ variance doubles, as if what is unknown weighed as much as everything that is kn
 _LIKE = 0.5
 """Likeness across a label that a table gives no likeness for."""
 _WIDEST = 8.0
-_TURNS = 12
+_TURNS, _STILL = 100, 1e-3
+"""Turns in which factors are found at most, and the change of their logarithms below which they
+are."""
 _THINNEST = 1e-6
 """Half width of an interval between equal residuals."""
 _FACTOR = 4.0
@@ -110,21 +117,6 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """How many left-out measurements lay within their intervals."""
-
-    name: str
-    measurements: int
-    within: int
-    sources: int
-
-    @property
-    def part(self) -> float:
-        """Part of the measurements within."""
-        return self.within / self.measurements
-
-
-@dataclass(frozen=True, slots=True)
 class Intervals:
     """Intervals from residuals."""
 
@@ -138,18 +130,16 @@ class Intervals:
     def interval(self, labels: Mapping[str, str], level: float = LEVEL) -> Interval:
         """The interval of a prediction with these labels, which holds the prediction. Without any
         residuals it is unbounded."""
-        found = self._interval(self.residuals, labels, level)
-        return replace(found, low=min(found.low, 1.0), high=max(found.high, 1.0))
+        return _with_prediction(self._interval(labels, level))
 
-    def _interval(
-        self, residuals: Sequence[Residual], labels: Mapping[str, str], level: float
-    ) -> Interval:
+    def _interval(self, labels: Mapping[str, str], level: float) -> Interval:
+        """The same, which need not hold the prediction."""
         outside = tuple(
             f"{name} {value}"
             for name, value in labels.items()
-            if all(each.labels.get(name) != value for each in residuals)
+            if all(each.labels.get(name) != value for each in self.residuals)
         )
-        weighted, effective = self._weights(residuals, labels)
+        weighted, effective = self._weights(labels)
         if not weighted:
             return Interval(0.0, math.inf, level, 0.0, dict(labels), outside)
         tail = (1 - level) / 2 * effective / (effective + 1)
@@ -158,19 +148,17 @@ class Intervals:
         stretch = self.stretch * _factor(self.factors, labels)
         return _stretched(plain, stretch * FURTHER ** len(outside))
 
-    def _weights(
-        self, residuals: Sequence[Residual], labels: Mapping[str, str]
-    ) -> tuple[list[tuple[float, float]], float]:
+    def _weights(self, labels: Mapping[str, str]) -> tuple[list[tuple[float, float]], float]:
         """(log, weight) of every measurement in ascending order, and the effective number of
         sources."""
-        alike = [self._likeness(each.labels, labels) for each in residuals]
+        alike = [self._likeness(each.labels, labels) for each in self.residuals]
         totals: dict[tuple[str, float], int] = {}
-        for each, like in zip(residuals, alike, strict=True):
+        for each, like in zip(self.residuals, alike, strict=True):
             key = (each.source, like)
             totals[key] = totals.get(key, 0) + len(each.logs)
         found = [
             (log, like / math.sqrt(totals[each.source, like]))
-            for each, like in zip(residuals, alike, strict=True)
+            for each, like in zip(self.residuals, alike, strict=True)
             for log in each.logs
         ]
         of_source: dict[str, float] = {}
@@ -194,31 +182,43 @@ class Intervals:
 
     def left_out(self, level: float = LEVEL) -> Iterator[tuple[Residual, Interval]]:
         """Every residual with the interval that the other sources give."""
-        others = {source: self.without(source) for source in sources(self.residuals)}
-        known: dict[tuple[object, ...], Interval] = {}
-        for each in self.residuals:
-            key = (each.source, *sorted(each.labels.items()))
-            if key not in known:
-                known[key] = others[each.source].interval(each.labels, level)
-            yield each, known[key]
+        for each, interval in _left_out(self.residuals, self.without, level):
+            yield each, _with_prediction(interval)
 
-    def coverage(
-        self, by: Callable[[Residual], str] = lambda _: "all", level: float = LEVEL
-    ) -> list[Coverage]:
-        """How many measurements of each group lie in the intervals that other sources give."""
-        counts: dict[str, list[tuple[Residual, int]]] = {}
-        for each, interval in self.left_out(level):
-            within = sum(interval.holds(math.exp(log)) for log in each.logs)
-            counts.setdefault(by(each), []).append((each, within))
-        return [
-            Coverage(
-                name,
-                sum(len(each.logs) for each, _ in found),
-                sum(within for _, within in found),
-                len(sources([each for each, _ in found])),
-            )
-            for name, found in sorted(counts.items())
-        ]
+    def new_sources(self, level: float = LEVEL) -> Iterator[tuple[Residual, Interval]]:
+        """Every residual with the interval that the other sources give, whose stretch and factors
+        are found without its source."""
+
+        def of_others(source: str) -> Intervals:
+            return calibrated(self.without(source).residuals, self.likeness, level)
+
+        for each, interval in _left_out(self.residuals, of_others, level):
+            yield each, _with_prediction(interval)
+
+
+def coverage(
+    found: Iterable[tuple[Residual, Interval]], by: Callable[[Residual], str] = lambda _: "all"
+) -> list[Coverage]:
+    """How many measurements of each group lie in their intervals."""
+    groups: dict[str, list[tuple[str, bool]]] = {}
+    for each, interval in found:
+        group = groups.setdefault(by(each), [])
+        group += [(each.source, interval.holds(math.exp(log))) for log in each.logs]
+    return counted(groups)
+
+
+def _left_out(
+    residuals: Sequence[Residual], others: Callable[[str], Intervals], level: float
+) -> Iterator[tuple[Residual, Interval]]:
+    """Every residual with the interval of `others` than its source, which need not hold the
+    prediction."""
+    tables = {source: others(source) for source in sources(residuals)}
+    known: dict[tuple[object, ...], Interval] = {}
+    for each in residuals:
+        key = (each.source, *sorted(each.labels.items()))
+        if key not in known:
+            known[key] = tables[each.source]._interval(each.labels, level)
+        yield each, known[key]
 
 
 def sources(residuals: Sequence[Residual]) -> list[str]:
@@ -232,22 +232,28 @@ def calibrated(
     """Intervals whose `stretch` and `factors` put `level` of the measurements of left-out sources
     within. A single source has no other to be compared with: `stretch` stays 1."""
     plain = Intervals(tuple(residuals), dict(likeness))
-    needs = [need for each, other in plain.left_out(level) for need in _needs(each, other)]
+    others = _left_out(plain.residuals, plain.without, level)
+    needs = [need for each, interval in others for need in _needs(each, interval)]
     if not needs:
         return plain
+    common = _conformal([each.stretch for each in needs], level)
+    common = min(max(common, 1 / _WIDEST), _WIDEST)
     factors: dict[str, dict[str, float]] = {name: {} for name in likeness}
+    left = [each.stretch for each in needs]
+    groups = list(_groups(needs, likeness))
     for _ in range(_TURNS):
-        common = _common(needs, factors, level)
-        for name in likeness:
-            for value in sorted({each.labels[name] for each in needs if name in each.labels}):
-                group = [each for each in needs if each.labels.get(name) == value]
-                count = len({each.source for each in group})
-                if count > 1:
-                    factors[name].pop(value, None)
-                    wanted = _common(group, factors, level) / common
-                    shrunk = wanted ** (1 - 1 / count**2)
-                    factors[name][value] = min(max(shrunk, 1 / _FACTOR), _FACTOR)
-    common = min(max(_common(needs, factors, level), 1 / _WIDEST), _WIDEST)
+        moved = 0.0
+        for name, value, members, count in groups:
+            had = factors[name].get(value, 1.0)
+            wanted = _conformal([left[at] * had for at in members], level) / common
+            if wanted < 1:
+                wanted **= 1 - 1 / count
+            factors[name][value] = found = min(max(wanted, 1 / _FACTOR), _FACTOR)
+            for at in members:
+                left[at] *= had / found
+            moved = max(moved, abs(math.log(found / had)))
+        if moved < _STILL:
+            break
     return replace(plain, stretch=common, factors=factors)
 
 
@@ -264,24 +270,39 @@ def _needs(left: Residual, interval: Interval) -> Iterator[_Need]:
     if not interval.sources:
         return
     low, high = math.log(interval.low), math.log(interval.high)
-    half = max((high - low) / 2, _THINNEST)
+    middle, half = (low + high) / 2, max((high - low) / 2, _THINNEST)
     for log in left.logs:
-        yield _Need(left.labels, left.source, abs(log - (low + high) / 2) / half)
+        between = min(middle, 0.0) <= log <= max(middle, 0.0)
+        yield _Need(left.labels, left.source, 0.0 if between else abs(log - middle) / half)
 
 
-def _common(
-    needs: Sequence[_Need], factors: Mapping[str, Mapping[str, float]], level: float
-) -> float:
+def _groups(
+    needs: Sequence[_Need], names: Iterable[str]
+) -> Iterator[tuple[str, str, list[int], int]]:
+    """The values of labels that several sources have: label, value, which needs, and how many
+    sources."""
+    for name in names:
+        for value in sorted({each.labels[name] for each in needs if name in each.labels}):
+            members = [at for at, each in enumerate(needs) if each.labels.get(name) == value]
+            count = len({needs[at].source for at in members})
+            if count > 1:
+                yield name, value, members, count
+
+
+def _conformal(stretches: Sequence[float], level: float) -> float:
     """The smallest stretch with `level` of one more measurement than these within: the quantile of
     conformal prediction, which holds a new measurement with probability `level`."""
-    ordered = sorted(each.stretch / _factor(factors, each.labels) for each in needs)
-    return ordered[min(math.ceil(level * (len(ordered) + 1)), len(ordered)) - 1]
+    return sorted(stretches)[min(math.ceil(level * (len(stretches) + 1)), len(stretches)) - 1]
 
 
 def _factor(factors: Mapping[str, Mapping[str, float]], labels: Mapping[str, str]) -> float:
     return math.prod(
         values[labels[name]] for name, values in factors.items() if labels.get(name) in values
     )
+
+
+def _with_prediction(interval: Interval) -> Interval:
+    return replace(interval, low=min(interval.low, 1.0), high=max(interval.high, 1.0))
 
 
 def _stretched(interval: Interval, by: float) -> Interval:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -47,9 +48,9 @@ def write(intervals: Intervals, path: Path) -> None:
     lines = ",\n".join(json.dumps(row) for row in rows)
     head = json.dumps(
         {
-            "stretch": round(intervals.stretch, _FACTOR_DIGITS),
+            "stretch": _up(intervals.stretch),
             "factors": {
-                name: {value: round(factor, _FACTOR_DIGITS) for value, factor in values.items()}
+                name: {value: _up(factor) for value, factor in values.items()}
                 for name, values in intervals.factors.items()
             },
             "likeness": dict(intervals.likeness),
@@ -57,3 +58,9 @@ def write(intervals: Intervals, path: Path) -> None:
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'{head[:-1]}, "residuals": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
+def _up(factor: float) -> float:
+    """Rounded up, as an interval ends at a measurement that it should hold."""
+    parts: int = 10**_FACTOR_DIGITS
+    return math.ceil(factor * parts) / parts

@@ -7,27 +7,40 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from ..study import StudyRow, limit
-from ..uncertainty import LEVEL, Intervals, Residual
+from ..uncertainty import GOAL, LEVEL, Coverage, Intervals, Residual, coverage
+from ..units import counted
+
+WITHIN = f"within {100 * LEVEL:.0f} % intervals"
 
 
 def rows(
-    table: Intervals, what: str, keys: Sequence[Callable[[Residual], str]], sure: int
+    table: Intervals, what: str, keys: Sequence[Callable[[Residual], str]]
 ) -> Iterator[StudyRow]:
-    """A row of all measurements, then one of each group that one of `keys` makes. `what`: words
-    after "intervals", or none; `sure`: fewest measurements of a group that say much."""
-    widths = [each.width for _, each in table.left_out() if math.isfinite(each.high)]
-    middle = math.exp(sorted(widths)[len(widths) // 2] / 2) if widths else math.nan
-    for key in (lambda _: "all", *keys):
-        for each in table.coverage(key):
-            small = "; few measurements" if each.measurements < sure else ""
-            why = f"{each.sources} sources{small}"
-            if each.name == "all":
-                why += f"; half of the intervals within a factor of {middle:.2f}"
-            yield StudyRow(
-                f"within {100 * LEVEL:.0f} % intervals{what}: {each.name} ({each.measurements})",
-                "analytical",
-                limit(None, "="),
-                100 * each.part,
-                "%",
-                why,
-            )
+    """A row of all measurements, one with all factors found without the source, then one of each
+    group that one of `keys` makes. `what`: words after "intervals", or none."""
+    left_out = list(table.left_out())
+    widths = sorted(each.width for _, each in left_out if math.isfinite(each.high))
+    middle = math.exp(widths[len(widths) // 2] / 2) if widths else math.nan
+    for every in coverage(left_out):
+        why = f"{said(every)}; half of the intervals within a factor of {middle:.2f}"
+        yield _row(f"{WITHIN}{what}: all", every, why)
+    for every in coverage(table.new_sources()):
+        yield _row(f"{WITHIN}{what} that no factor of the source took part in", every, said(every))
+    for key in keys:
+        for each in coverage(left_out, key):
+            yield _row(f"{WITHIN}{what}: {each.name}", each, said(each))
+
+
+def said(of: Coverage) -> str:
+    """Sources, and the range that so few of them leave the part, as a phrase. It says if the part
+    is not what it should be, and whether the range holds a part that is."""
+    found = f"{counted(of.sources, 'source')}; {100 * of.low:.0f} to {100 * of.high:.0f} %"
+    if of.met:
+        return found
+    band = f"{100 * GOAL[0]:.0f} to {100 * GOAL[1]:.0f}"
+    return f"{found}; not {band}, {'nor is the range' if of.apart else 'but the range may be'}"
+
+
+def _row(setup: str, of: Coverage, why: str) -> StudyRow:
+    name = f"{setup} ({of.measurements})"
+    return StudyRow(name, "analytical", limit(None, "="), 100 * of.part, "%", why)

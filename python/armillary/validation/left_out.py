@@ -22,8 +22,13 @@ REDUCED = (25.0, 20.0, 8.0)
 """What an all-reduce of a source that was left out may be off by in each band, percent."""
 OTHERS = (40.0, 30.0, 12.0)
 """The same of other collectives."""
-_SURE = 100
-"""Fewest measurements of a group whose coverage is shown on its own."""
+_NODES = {
+    "1": "one node",
+    "2": "two nodes",
+    "to 16": "3 to 16 nodes",
+    "to 128": "17 to 128 nodes",
+    "more": "more than 128 nodes",
+}
 
 
 def rows() -> list[StudyRow]:
@@ -127,5 +132,6 @@ def _coverages() -> Iterator[StudyRow]:
         lambda each: each.labels["GPU"],
         lambda each: each.labels["size"],
         lambda each: each.labels["network"],
+        lambda each: _NODES[each.labels["nodes"]],
     )
-    return coverage.rows(of("collectives"), "", keys, _SURE)
+    return coverage.rows(of("collectives"), "", keys)

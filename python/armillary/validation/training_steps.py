@@ -97,8 +97,6 @@ INTERVALS: tuple[Callable[[Residual], str], ...] = (
     lambda each: each.labels["scale"],
 )
 """Groups of left-out runs whose intervals are counted."""
-_SURE = 30
-"""Fewest runs of a group whose coverage says much."""
 
 OFF = 2.0
 """Runs off by this factor: nanotron's hosts were in the other state than we say (`nanotron.py`)."""
@@ -304,7 +302,7 @@ def _left_out(backend: str) -> Iterator[StudyRow]:
         for what, log in (("median error", statistics.median(logs)), ("90th percentile", ninth)):
             label = f"{name} ({len(logs)}): {what}"
             yield StudyRow(label, backend, limit(None, "<"), percent(log), "%", why)
-    yield from coverage.rows(of("steps"), " of steps", INTERVALS, _SURE)
+    yield from coverage.rows(of("steps"), " of steps", INTERVALS)
 
 
 def _unblocked(found: Sequence[TimePrediction], backend: str) -> list[TimePrediction]:

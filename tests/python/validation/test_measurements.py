@@ -240,6 +240,12 @@ def test_names_of_sources_are_those_of_residuals() -> None:
     assert {"NVIDIA/nccl-tests/issues/309", repository("indexed file 2737886338")} <= known
 
 
+def test_indexed_pages_are_sources_of_their_own() -> None:
+    pages = {sweep.repository for sweep in sweeps() if sweep.source.startswith("indexed")}
+    assert pages == {"indexed file 2737886338", "indexed file 59674030456"}
+    assert repository("NVIDIA/nccl-tests@1292b25 README.md") == "NVIDIA/nccl-tests"
+
+
 def test_times_come_from_any_column() -> None:
     found = collectives.predict(SWEEP)
     assert isinstance(found, collectives.Sweep)
@@ -467,9 +473,15 @@ def test_a_file_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     (whole,) = (each for each in found["training"]["scores"] if each["kind"] == "all")
     assert whole["count"] == 1
     assert whole["median"] < 30
-    held = {each["name"]: each for each in found["training"]["intervals"]}
-    assert held["A100"] == {"name": "A100", "count": 1, "part": held["all runs"]["part"]}
-    assert held["A100"]["part"] in (0, 1)
+    every, of_gpu = found["training"]["coverage"]
+    assert (every["name"], of_gpu["name"]) == ("all", "gpu: A100")
+    assert {**of_gpu, "name": "all"} == every
+    assert (every["measurements"], every["sources"]) == (1, 1)
+    # One measurement says little: Wilson's range of 0 or 1 of 1
+    least, most = (0.0, 0.7935) if every["within"] == 0 else (0.2065, 1.0)
+    assert every["low"] == pytest.approx(least, abs=1e-4)
+    assert every["high"] == pytest.approx(most, abs=1e-4)
+    assert "1 source; " in printed
 
 
 @pytest.mark.parametrize(

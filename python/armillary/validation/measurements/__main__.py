@@ -11,21 +11,22 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ...errors import ArmillaryError, InputError
-from ...uncertainty import LEVEL, Coverage
+from ...uncertainty import Coverage
 from .. import peak_memory
+from ..coverage import WITHIN, said
 from ..peak_memory import MemoryPrediction
 from ..training import Training
 from ..training_steps import TimePrediction, predict
 from . import collectives, file, kernels, scores, steps
 from .file import Row
 from .machines import Left
-from .scores import Held, Ranking, Score
+from .scores import Ranking, Score
 
 Report = dict[str, Any]
 T = TypeVar("T")
 _NAME = 46
 """Columns of a name."""
-_WITHIN = f"measurements within their {100 * LEVEL:.0f} % intervals"
+_WITHIN = f"measurements {WITHIN}, and the range that few sources leave"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -83,7 +84,7 @@ def _training(rows: Sequence[Row], read: Callable[[Row], Training | Left]) -> Re
         "predicted": len(found),
         "left_out": scores.reasons(left),
         "scores": scores.of_steps(found),
-        "intervals": scores.held(found),
+        "coverage": scores.step_coverage(found),
         "rankings": scores.rankings(found),
     }
 
@@ -154,7 +155,6 @@ def _lines(report: Report) -> list[str]:
         left = sum(count for _, count in found["left_out"])
         lines += ["", f"{kind}: {found['predicted']} predicted, {left} left out"]
         lines += _scores(found.get("scores", []))
-        lines += _intervals(found.get("intervals", []))
         lines += _coverage(found.get("coverage", []))
         lines += _rankings(found.get("rankings", []))
         for reason, count in found["left_out"]:
@@ -183,19 +183,12 @@ def _scores(found: Sequence[Score]) -> list[str]:
     return lines
 
 
-def _intervals(found: Sequence[Held]) -> list[str]:
-    lines = [_WITHIN] if found else []
-    return lines + [
-        f"  {each.name:<{_NAME}} {each.count:>5} {100 * each.part:>7.1f} %" for each in found
-    ]
-
-
 def _coverage(found: Sequence[Coverage]) -> list[str]:
     lines = [_WITHIN] if found else []
+    width = _width(each.name for each in found)
     for each in found:
-        sources = "1 source" if each.sources == 1 else f"{each.sources} sources"
         lines.append(
-            f"  {each.name:<{_NAME}} {each.measurements:>5} {100 * each.part:>7.1f} % of {sources}"
+            f"  {each.name:<{width}} {each.measurements:>5} {100 * each.part:>7.1f} %  {said(each)}"
         )
     return lines
 
@@ -211,7 +204,7 @@ def _rankings(found: Sequence[Ranking]) -> list[str]:
 
 def _plain(value: object) -> object:
     """Scores as JSON has them."""
-    if isinstance(value, Score | Ranking | Held | Coverage):
+    if isinstance(value, Score | Ranking | Coverage):
         return asdict(value)
     raise TypeError(type(value))
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...uncertainty import Coverage, of
+from ...uncertainty import Coverage, counted, of
 from ...uncertainty.steps import labels
 from ..peak_memory import MemoryPrediction
 from ..sweeps import BANDS, percent
@@ -108,16 +108,10 @@ def coverage(found: Sequence[Sweep]) -> list[Coverage]:
         groups: dict[str, list[tuple[str, bool]]] = {}
         for sweep in found:
             for point in sweep.points:
-                groups.setdefault(key(sweep, point), []).append((sweep.source, point.within))
-        covered += [
-            Coverage(
-                f"{kind}: {name}" if kind != "all" else name,
-                len(points),
-                sum(within for _, within in points),
-                len({source for source, _ in points}),
-            )
-            for name, points in sorted(groups.items())
-        ]
+                name = key(sweep, point)
+                group = groups.setdefault(name if kind == "all" else f"{kind}: {name}", [])
+                group.append((sweep.source, point.within))
+        covered += counted(groups)
     return covered
 
 
@@ -209,26 +203,17 @@ def of_kernels(found: Sequence[KernelTime]) -> list[Score]:
     return scores
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """How many steps lay within their intervals."""
-
-    name: str
-    count: int
-    part: float
-    """Part of them within."""
-
-
-def held(found: Sequence[TimePrediction]) -> list[Held]:
-    """Of all steps, and by GPU: the part within the interval of its prediction."""
-    groups: dict[str, list[bool]] = {}
+def step_coverage(found: Sequence[TimePrediction]) -> list[Coverage]:
+    """How many steps lie in their intervals: all, and by GPU."""
+    every: list[tuple[str, bool]] = []
+    by_gpu: dict[str, list[tuple[str, bool]]] = {}
     for each in found:
         run = each.run
         kind = labels(run.gpu, run.precision, run.model.family, run.gpus)
-        inside = of("steps").interval(kind).holds(math.exp(-each.log))
-        for name in ("all runs", run.gpu):
-            groups.setdefault(name, []).append(inside)
-    return [Held(name, len(all_), sum(all_) / len(all_)) for name, all_ in sorted(groups.items())]
+        one = run.group, of("steps").interval(kind).holds(math.exp(-each.log))
+        every.append(one)
+        by_gpu.setdefault(f"gpu: {run.gpu}", []).append(one)
+    return [*counted({"all": every} if every else {}), *counted(by_gpu)]
 
 
 def rankings(found: Sequence[TimePrediction]) -> list[Ranking]:
