@@ -1,10 +1,10 @@
 """Fits the efficiency model of a GPU generation to measured training steps.
 
-`python benches/python/efficiency.py A100`: the mean of |ln(ours / measured)| over all
-sources alike is lowered a parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one node,
-or several that share no network, of each source at most `MOST`, drawn once. Minutes to an hour. The
-presets hold rounded values of such fits. Not here: fits without one source, which take a linear
-model (`armillary.validation.left_out_steps`)."""
+`python benches/python/efficiency.py A100`: the mean of |ln(ours / measured)| over all sources alike
+is lowered a parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one node, or several
+that share no network, of each source at most `MOST`, drawn once. Minutes to an hour. The presets
+hold rounded values of such fits, those of multiplications as `efficiency * sustained`. Not here:
+fits without one source, which take a linear model (`armillary.validation.left_out_steps`)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def error(some: Sequence[Training], values: Mapping[str, float]) -> float:
 
 def overrides(values: Mapping[str, float]) -> dict[str, object]:
     """The values as keys of a platform."""
-    shown: dict[str, object] = {}
+    shown: dict[str, object] = {f"{COMPUTE}sustained": 1}
     for key, value in values.items():
         if key == "memory_efficiency":
             shown |= {f"{COMPUTE}{key}.{kind}": f"{value:.6f}" for kind in STREAMS}

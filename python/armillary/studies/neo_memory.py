@@ -24,6 +24,7 @@ ZION = {
     "npu.peak": "125 TFLOPS",
     "npu.compute.peak_by_type.fp32": "15.7 TFLOPS",
     "npu.compute.efficiency.gemm": "0.786",
+    "npu.compute.sustained": 1,
     "npu.memory.bandwidth": "900 GB/s",
     "npu.compute.memory_efficiency.embedding": "0.944",
     "npu.memory.capacity": "32 GB",

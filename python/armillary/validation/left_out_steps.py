@@ -70,7 +70,7 @@ class Simulated:
     time: float
     changed: Mapping[str, float]
     efficiency: Mapping[str, float]
-    """The platform's, by parameter."""
+    """The platform's, by parameter; of multiplications with what training keeps."""
 
     def with_(self, ratios: Mapping[str, float]) -> float:
         """The time with efficiencies that are `ratios` times the platform's."""
@@ -138,6 +138,7 @@ def _used(run: Training) -> list[str]:
 def _efficiencies(platform: Platform) -> dict[str, float]:
     compute: Mapping[str, Any] = platform.describe()["npu"]["compute_settings"]
     rate, by_type = compute["efficiency_ppm"], compute["efficiency_by_type_ppm"]
+    sustained = compute["sustained_ppm"] / _PPM
     found = {
         "gemm": rate["gemm"],
         "fp8": by_type["fp8"] or rate["gemm"],
@@ -145,19 +146,22 @@ def _efficiencies(platform: Platform) -> dict[str, float]:
         "attention": rate["attention"],
         "streams": compute["memory_efficiency_ppm"]["elementwise"],
     }
-    return {name: value / _PPM for name, value in found.items()}
+    return {
+        name: value / _PPM * (sustained if name in _FAST else 1) for name, value in found.items()
+    }
 
 
 def _changes(name: str, efficiency: Mapping[str, float], run: Training) -> dict[str, object]:
-    """One parameter changed, others of narrow multiplications kept."""
-    value = efficiency[name] * _step(efficiency[name])
-    made: dict[str, object] = {_COMPUTE + PARAMETERS[name][0]: f"{value:.6f}"}
+    """One parameter changed, others kept; those of multiplications with what training keeps."""
+    values = {**efficiency, name: efficiency[name] * _step(efficiency[name])}
+    kinds = [each for each in _used(run) if each in _FAST] if name in _FAST else [name]
+    made: dict[str, object] = {
+        _COMPUTE + PARAMETERS[kind][0]: f"{values[kind]:.6f}" for kind in kinds
+    }
     if name == "streams":
-        made[f"{_COMPUTE}memory_efficiency.normalization"] = f"{value:.6f}"
-    if name == "gemm" and run.precision == "fp8":
-        made[f"{_COMPUTE}efficiency_by_type.fp8"] = f"{efficiency['fp8']:.6f}"
-    if name == "gemm" and run.precision == "nvfp4":
-        made[f"{_COMPUTE}efficiency_by_type.fp4"] = f"{efficiency['fp4']:.6f}"
+        made[f"{_COMPUTE}memory_efficiency.normalization"] = f"{values[name]:.6f}"
+    if name in _FAST:
+        made[f"{_COMPUTE}sustained"] = 1
     return made
 
 

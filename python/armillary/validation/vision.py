@@ -54,6 +54,7 @@ small or eager."""
 
 WITHOUT_TENSOR_CORES: Mapping[str, object] = {
     "npu.compute.efficiency.gemm": 0.95,
+    "npu.compute.sustained": 1,
     "npu.compute.efficiency.convolution": 0.85,
     "npu.compute.tiles.fill_depth": 16,
     "npu.compute.tiles.load_cost": 4,

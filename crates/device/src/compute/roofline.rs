@@ -65,16 +65,20 @@ impl Roofline {
     /// Time for `work`.
     pub fn span(&self, work: &Work) -> Span {
         let kind = self.efficiency.rate[work.kernel as usize];
-        let (peak, reached, operations) = match &work.gemm {
+        let (peak, alone, operations) = match &work.gemm {
             Some(gemm) => {
                 let peak = self.peak_of(gemm);
                 let tiles = self.tiles.map(|tiles| tiles.at(peak, self.peak));
                 let apart = self.apart && work.kernel == Kernel::Grouped;
                 let operations =
                     tiles.map_or(work.operations, |tiles| tiles.operations(gemm, apart));
-                (peak, self.reached(gemm, kind), operations)
+                (peak, self.alone(gemm, kind), operations)
             }
             None => (self.peak, kind, work.operations),
+        };
+        let reached = match work.kernel {
+            Kernel::Gemm | Kernel::Grouped => alone.times(self.efficiency.sustained),
+            _ => alone,
         };
         let rate = peak.times(reached);
         let moved = work.bytes.0.saturating_add(work.rows.saturating_mul(self.row.0));
@@ -85,12 +89,8 @@ impl Roofline {
         place(gemm).and_then(|at| self.widths[at]).unwrap_or(self.peak)
     }
 
-    /// Part of the peak that a multiplication reaches whose kind reaches `kind` with 2 bytes.
-    fn reached(&self, gemm: &Gemm, kind: Ratio) -> Ratio {
-        self.alone(gemm, kind).times(self.efficiency.sustained)
-    }
-
-    /// The same of a multiplication by itself.
+    /// Part of the peak that a multiplication by itself reaches, whose kind reaches `kind` with 2
+    /// bytes.
     fn alone(&self, gemm: &Gemm, kind: Ratio) -> Ratio {
         let Some(of_width) = place(gemm).and_then(|at| self.efficiency.widths[at]) else {
             return kind;
@@ -150,11 +150,14 @@ mod tests {
         roofline.efficiency.rate[Kernel::Gemm as usize] = Ratio(800_000);
         roofline.efficiency.widths[1] = Some(Ratio(500_000));
         roofline.efficiency.sustained = Ratio(750_000);
-        let time = |width| {
+        let time = |width, kernel| {
             let gemm = Gemm { batch: 1, m: 10, n: 10, k: 15, width };
-            roofline.span(&Work { gemm: Some(gemm), ..work(3000, 0, Kernel::Gemm) })
+            roofline.span(&Work { gemm: Some(gemm), ..work(3000, 0, kernel) })
         };
-        assert_eq!([time(2), time(1)], [Span(5000), Span(8000)]);
+        assert_eq!([time(2, Kernel::Gemm), time(1, Kernel::Gemm)], [Span(5000), Span(8000)]);
+        assert_eq!(time(2, Kernel::Grouped), Span(4000));
+        assert_eq!(time(2, Kernel::Convolution), Span(3000));
+        assert_eq!(roofline.span(&work(3000, 0, Kernel::Gemm)), Span(5000));
         assert_eq!(roofline.span(&work(3000, 0, Kernel::Other)), Span(3000));
     }
 
