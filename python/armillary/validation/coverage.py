@@ -38,7 +38,7 @@ def said(of: Coverage) -> str:
     if of.met:
         return found
     band = f"{100 * GOAL[0]:.0f} to {100 * GOAL[1]:.0f}"
-    return f"{found}; not {band}, {'nor is the range' if of.apart else 'but the range may be'}"
+    return f"{found}; the range {'does not reach' if of.apart else 'reaches'} {band} %"
 
 
 def _row(setup: str, of: Coverage, why: str) -> StudyRow:
