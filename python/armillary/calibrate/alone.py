@@ -15,7 +15,7 @@ from .search import WIDE
 
 ALONE: Mapping[str, object] = {"npu.launch": "0 ns", "npu.compute.sustained": 1}
 """Settings of a platform for kernels that are timed by themselves: the next one waits for no host,
-and multiplications have the rate that they do not keep in training."""
+and multiplications keep all of their rate."""
 
 
 def alone(name: str, program: _core.Program, npus: int) -> _core.Workload:

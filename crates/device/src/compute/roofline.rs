@@ -2,11 +2,11 @@
 //! kernels of its kind reach.
 //!
 //! Model: `time = start + max(operations / (peak * efficiency), bytes / (bandwidth * memory
-//! efficiency))`, each part rounded up to the picosecond. Matrix multiplications have the peak
-//! and the efficiency of their elements' width, of which they keep the part `sustained`, and where
-//! the NPU works in tiles the operations that these are worth (`tiles`). Each row of an embedding table that a kernel reads or writes costs
-//! `row` bytes more: rows are anywhere in memory, so that short ones leave more of it idle. Source:
-//! Williams, Waterman, Patterson, "Roofline", CACM 2009.
+//! efficiency))`, each part rounded up to the picosecond. Matrix multiplications have the peak and
+//! the efficiency of their elements' width. They keep the part `sustained` of it. Where the NPU
+//! works in tiles, they have the operations that these are worth (`tiles`). Each row of an embedding
+//! table that a kernel reads or writes costs `row` bytes more: rows are anywhere in memory, so that
+//! short ones leave more of it idle. Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
 
 use super::{Tiles, Work};
 use graph::{Gemm, Kernel};
@@ -23,7 +23,7 @@ pub struct Efficiency {
     /// reach, in the order of `Roofline::widths`; `None`: as `rate` says. Those of experts reach as
     /// much less as with 2 bytes.
     pub widths: [Option<Ratio>; 3],
-    /// Part of those that matrix multiplications keep in a long run.
+    /// Part of these rates that matrix multiplications keep in training.
     pub sustained: Ratio,
 }
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn multiplications_keep_a_part_in_a_long_run() {
+    fn multiplications_keep_a_part_in_training() {
         let mut roofline = Roofline::ideal(Flops(1_000_000_000_000), Bandwidth(u64::MAX));
         roofline.efficiency.rate[Kernel::Gemm as usize] = Ratio(800_000);
         roofline.efficiency.widths[1] = Some(Ratio(500_000));
