@@ -194,11 +194,15 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         sums = Sums(self.exchange)
         loss = self._dense(now, sums)
+        if self.world.size == 1:
+            self._require_finite_gradients()
         now.update()
         sums.go_on()
         self._enter(self._coming)
         sums.finish()
         with ranges.part("optimizer"):
+            if self.world.size > 1:
+                self._require_finite_gradients()
             self.optimizer.step()
         sums.clear()
         return loss
@@ -254,8 +258,19 @@ class Trainer:
             return
         count = len(part.samples)
         said = f"the loss is {loss} at sample {part.first:,} or one of the {count} behind it"
-        place = f"rank {self.world.rank}" if self.world.size > 1 else ""
-        raise TrainingError([Problem("", place, said, _SMALLER_STEPS)])
+        error = TrainingError([Problem("", "", said, _SMALLER_STEPS)])
+        if self.world.size == 1:
+            raise error
+        # The ranks meet before they update their tables. Until then they wait for this one.
+        self.exchange.fail(error)
+
+    def _require_finite_gradients(self) -> None:
+        """Raises `TrainingError` if a gradient of the MLPs is not finite. The loss may be finite
+        then: the ReLU of oneDNN makes 0 of a value that is not a number."""
+        given = [each.grad for each in self.parameters if each.grad is not None]
+        if given and not math.isfinite(float(torch.stack([each.sum() for each in given]).sum())):
+            said = "a gradient of the MLPs is not finite"
+            raise TrainingError([Problem("", "", said, _SMALLER_STEPS)])
 
     @torch.no_grad()
     def logits(self, samples: Samples) -> NDArray[np.float32]:

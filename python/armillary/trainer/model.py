@@ -44,7 +44,11 @@ class Layer(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """[B, inputs] -> [B, outputs]."""
-        return linear(values, self.weight, self.bias, self.rectified, self.name)
+        if torch.is_grad_enabled():
+            return linear(values, self.weight, self.bias, self.rectified, self.name)
+        # The ReLU of oneDNN makes 0 of NaN. Gradients show that; an evaluation has none.
+        out = linear(values, self.weight, self.bias, False, self.name)
+        return out.relu_() if self.rectified else out
 
 
 class Mlp(nn.Module):

@@ -22,6 +22,7 @@ from armillary.trainer.logs import LINES, Logs
 from armillary.trainer.settings import (
     DenseOptimizerName,
     OptimizerName,
+    Precision,
     Settings,
     TablePrecision,
     factor,
@@ -177,6 +178,18 @@ def test_an_evaluation_that_is_not_a_number_ends_the_run(monkeypatch: pytest.Mon
         monkeypatch.setattr(loop, "EXACT", most)
         with pytest.raises(TrainingError, match=r"evaluation after step 1 is (nan|inf)"):
             run(replace(given, eval_samples=600))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_rows_that_overflow_end_the_run(precision: Precision) -> None:
+    """A product of two rows is not finite, and the ReLU of the MLP behind it hides that."""
+    if precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("this processor has no arithmetic in bfloat16")
+    given = replace(SMALL, precision=precision, learning_rate=1e30, eval_samples=600)
+    with pytest.raises(TrainingError, match="a gradient of the MLPs is not finite"):
+        run(replace(given, steps=5))
+    with pytest.raises(TrainingError, match=r"evaluation after step 1 is nan"):
+        run(replace(given, steps=1))
 
 
 def test_logs_are_read_to_their_end_or_over_and_over(tmp_path: Path) -> None:

@@ -133,7 +133,20 @@ def test_a_fault_of_all_ranks_is_one_message() -> None:
 def test_a_loss_that_is_not_a_number_is_one_message() -> None:
     given = ["--dense-optimizer", "sgd", "--dense-lr", "1e30", "--nproc", "2", "--steps", "50"]
     said = trained(*SMALL, *given, code=1).stderr
-    assert said.count("error: the loss is") == 1 and "rank" in said
+    # One for each rank that has such a loss.
+    assert said.count("error:") == said.count("error: the loss is") == 2
+    assert said.count("in: rank 0\n") == said.count("in: rank 1\n") == 1
+
+
+def test_a_loss_that_is_not_a_number_is_named_on_every_rank(tmp_path: Path) -> None:
+    """The last batch has one sample, so that rank 1 has none."""
+    folders = [tmp_path / "0", tmp_path / "1"]
+    for each in folders:
+        each.mkdir()
+    given = ["dlrm-small", "--batch", "2", "--samples", "3", "--threads", "1", "--decay", "none"]
+    given += ["--dense-optimizer", "sgd", "--dense-lr", "1e30"]
+    said = by_torchrun([given, given], folders)
+    assert all("the loss is" in each and "in: rank 0" in each for each in said), said
 
 
 def test_files_that_differ_between_ranks(tmp_path: Path) -> None:
