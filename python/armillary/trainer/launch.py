@@ -129,10 +129,13 @@ def worker() -> Iterator[None]:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         yield
+        sys.stdout.flush()
     except ArmillaryError as error:
         _leave(Path(folder), type(error).__name__, error.problems)
     except KeyboardInterrupt:
         os._exit(130)
+    except BrokenPipeError as error:
+        _leave(Path(folder), type(error).__name__, [])
     except OSError as error:
         what = error.filename or "this process"
         _leave(Path(folder), "InputError", [Problem(str(what), "", error.strerror or str(error))])
@@ -208,6 +211,8 @@ def _reason(processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> Excep
             return InputError(problems)
         if kind == TrainingError.__name__:
             return TrainingError(problems)
+        if kind == BrokenPipeError.__name__:
+            return BrokenPipeError()
         if not kind:
             return RuntimeError(f"rank {rank}: {problems[0].message}")
     for rank, process in enumerate(processes):

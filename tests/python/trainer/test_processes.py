@@ -125,6 +125,20 @@ def alive(process: int) -> bool:
     return state != "Z"
 
 
+@pytest.mark.parametrize("count", ["1", "2"])
+@pytest.mark.parametrize("options", [[], ["--json", "-"]])
+def test_a_closed_pipe_ends_the_run_silently(count: str, options: list[str]) -> None:
+    """As that of other commands: `armillary train ... | head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*TRAIN, *SMALL, "--steps", "1", "--nproc", count, *options]
+    run = subprocess.run(
+        command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    os.close(writing)
+    assert (run.returncode, run.stderr) == (141, "")
+
+
 def test_a_fault_of_all_ranks_is_one_message() -> None:
     said = trained(*SMALL, "--nproc", "2", "--data", "/none", code=2).stderr
     assert said.count("error:") == 1 and "/none" in said
