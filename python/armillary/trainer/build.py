@@ -272,6 +272,11 @@ def _held(plan: ShardingPlan, world: World) -> list[int]:
     ]
 
 
+_SLOT, _FILE = 23, 2**20
+"""Bytes of a cache for each row besides its weights and state, and for each table, at most:
+docs/models/embedding-cache.md."""
+
+
 def _require_memory(
     model: str,
     tables: Sequence[Table],
@@ -283,14 +288,19 @@ def _require_memory(
     each table on this rank."""
     width = 4 if settings.table_precision == "fp32" else 2
     by_row = settings.optimizer == "row-wise-adagrad"
-    whole = settings.cache_bytes if settings.device == "cpu" else 0
+    whole = cached = 0
     for table, count in zip(tables, elements, strict=True):
-        if table.tier == "disk":
-            continue
-        state = len(optimizer.state) * (count // table.dim if by_row else count)
-        whole += count * width + 4 * state
+        rows = count // table.dim
+        state = 4 * len(optimizer.state) * (rows if by_row else count)
+        if table.tier != "device":  # Its cache grows up to the whole table.
+            cached += 4 * count + state + _SLOT * rows + _FILE
+        if table.tier != "disk":
+            whole += count * width + state
+    if settings.device == "cpu":
+        whole += min(settings.cache_bytes, cached)
     free = machine.available()
     if free is not None and whole > free:
-        said = f"its tables and their optimizer need {whole / 2**30:,.1f} GiB"
+        what = ", their optimizer and their caches" if cached else " and their optimizer"
+        said = f"its tables{what} need {whole / 2**30:,.1f} GiB"
         allowed = f"at most {free / 2**30:,.1f} GiB, which is available"
         raise InputError([Problem(model, "tables", said, allowed)])

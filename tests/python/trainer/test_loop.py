@@ -279,6 +279,15 @@ def test_tables_that_dont_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> No
         run(SMALL)
 
 
+def test_a_cache_takes_no_more_than_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMILLARY_MEMORY", "1 MB")
+    given = replace(SMALL, steps=1, eval_samples=100, cache_memory="100 TiB")
+    with pytest.raises(InputError, match="their optimizer and their caches need"):
+        run(given)
+    monkeypatch.setenv("ARMILLARY_MEMORY", "20 MB")
+    run(given)
+
+
 def test_precisions_need_their_hardware() -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine may have tf32")
