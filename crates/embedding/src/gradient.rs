@@ -2,7 +2,8 @@
 #![allow(unsafe_code)] // Gradients are read through pointers.
 
 use crate::grads::Sources;
-use crate::lanes::{Lanes, WIDTH};
+use crate::lanes::{Kernel, Lanes, WIDTH};
+use crate::scratch::Vector;
 use crate::sort::Key;
 
 /// The gradient of a row in whole vectors. Elements past the row are zero.
@@ -23,6 +24,47 @@ pub trait Gradient<L: Lanes>: Copy {
         sources: Sources<'_>,
         lookups: &[K],
     );
+    /// The sum of its squares.
+    #[inline(always)]
+    unsafe fn squares(&self, dim: usize) -> f32 {
+        let vectors = dim.div_ceil(WIDTH);
+        // SAFETY: the caller's.
+        unsafe {
+            // Four sums, because each addition of one waits for the one before.
+            let mut sums = [L::splat(0.0); 4];
+            let mut first = 0;
+            while first < vectors {
+                for (vector, sum) in (first..vectors).zip(&mut sums) {
+                    let values = self.get(vector);
+                    *sum = sum.add(values.mul(values));
+                }
+                first += 4;
+            }
+            sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum()
+        }
+    }
+}
+
+/// Gradients next to each other, each in whole vectors, whose squares are added up.
+pub struct Squares<'a> {
+    pub grads: &'a [Vector],
+    /// Elements of a gradient.
+    pub dim: usize,
+    /// Takes a sum for each gradient.
+    pub to: &'a mut Vec<f32>,
+}
+
+impl Kernel for Squares<'_> {
+    /// Adds them up.
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Squares { grads, dim, to } = self;
+        for grad in grads.chunks_exact(dim.div_ceil(WIDTH)) {
+            let grad = InMemory(grad.as_ptr().cast_mut().cast());
+            // SAFETY: the machine has the instructions of `L`; the gradient is only read.
+            to.push(unsafe { Gradient::<L>::squares(&grad, dim) });
+        }
+    }
 }
 
 /// `N` vectors, whose loops are unrolled.

@@ -63,7 +63,7 @@ impl<'a> Grads<'a> {
             let lookups = self.lookups(feature);
             let there = |start: usize, stride| {
                 let grads = self.grad.as_ptr().wrapping_add(start);
-                Sources { grads, stride, far: true, factors: None }
+                Sources { grads, stride, far: true, factors: None, squares: None }
             };
             match pooling(feature) {
                 Pooling::None => return there(lookups.start * dim, dim),
@@ -77,7 +77,7 @@ impl<'a> Grads<'a> {
             self.copy(feature, pooling(feature), dim, to);
         }
         let (grads, stride) = (to.as_ptr().cast(), dim.next_multiple_of(16));
-        Sources { grads, stride, far: false, factors: None }
+        Sources { grads, stride, far: false, factors: None, squares: None }
     }
 
     /// Adds the gradients of a feature to `to`, each in whole vectors: one for each bag, of which
@@ -130,6 +130,8 @@ pub struct Sources<'a> {
     pub far: bool,
     /// Numbers, and bag of each lookup, if lookups have factors.
     pub factors: Option<(&'a [f32], &'a [u32])>,
+    /// The sum of the squares of each gradient, if it is known.
+    pub squares: Option<&'a [f32]>,
 }
 
 impl Sources<'_> {

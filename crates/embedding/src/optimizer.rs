@@ -89,6 +89,11 @@ pub struct Optimizer {
 }
 
 impl Optimizer {
+    /// Whether gradients meet the rule as they are, and weights change by it alone.
+    pub fn is_plain(&self) -> bool {
+        self.clip_value.min(self.clip_norm) == f32::INFINITY && self.weight_decay == 0.0
+    }
+
     /// The rounds that a table with some columns of rows needs, in their order.
     pub fn rounds(&self) -> Vec<Round> {
         let mut rounds = Vec::new();

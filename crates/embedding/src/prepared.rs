@@ -4,6 +4,7 @@
 
 use crate::batch::{Batch, Index, Integers};
 use crate::engine::Engine;
+use crate::gradient::Squares;
 use crate::grads::{Grads, Sources};
 use crate::lanes::call;
 use crate::optimizer::{Round, RowSums, Rule};
@@ -61,6 +62,14 @@ impl<'a> Prepared<'a> {
         let Pass { engine, batch, grads } = pass;
         let pooling = |feature: usize| engine.features()[feature].pooling;
         let sources = grads.sources(&rows.features, pooling, rows.table.dim, &mut scratch.grads);
+        scratch.squares.clear();
+        let optimizer = &engine.optimizer;
+        let row_wise = matches!(optimizer.rule, Rule::RowWiseAdaGrad { .. });
+        if row_wise && optimizer.is_plain() && !sources.far && batch.weights.is_none() {
+            let (grads, dim, to) = (&scratch.grads, rows.table.dim, &mut scratch.squares);
+            // SAFETY: the machine has the engine's instructions.
+            unsafe { call(engine.level, Squares { grads, dim, to }) }
+        }
         let (factors, bags) = &mut scratch.factors;
         factors.clear();
         bags.clear();
@@ -151,6 +160,7 @@ impl<'a> Prepared<'a> {
             (key, table.part.first_row, table.part.first_column)
         });
         let (factors, bags) = &self.scratch.factors;
+        let squares = &*self.scratch.squares;
         Update {
             rows: table.weights().start(),
             stride: table.stride(),
@@ -162,6 +172,7 @@ impl<'a> Prepared<'a> {
             rounding,
             sources: Sources {
                 factors: pass.batch.weights.map(|_| (&**factors, &**bags)),
+                squares: (!squares.is_empty()).then_some(squares),
                 ..self.sources
             },
             sums: &table.sums,

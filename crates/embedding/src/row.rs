@@ -37,6 +37,15 @@ pub struct Update<'a> {
 }
 
 impl Update<'_> {
+    /// Whether SGD or row-wise AdaGrad changes whole rows, and nothing else is asked for.
+    pub fn is_simple(&self) -> bool {
+        matches!(self.optimizer.rule, Rule::Sgd | Rule::RowWiseAdaGrad { .. })
+            && self.optimizer.is_plain()
+            && self.rounding.is_none()
+            && self.sums.is_empty()
+            && self.take.is_none()
+    }
+
     /// The row of the table that is in a place of the memory.
     #[inline(always)]
     pub fn name(&self, place: usize) -> u64 {
@@ -54,8 +63,8 @@ impl Update<'_> {
     }
 }
 
-/// A row under way: pointers to it and to its state, and its gradient.
-struct Row<'a, G, const DIM: usize> {
+/// A row under way: pointers to it and to its state, and its gradient. If `SIMPLE`, the job is.
+struct Row<'a, G, const DIM: usize, const SIMPLE: bool> {
     job: &'a Update<'a>,
     weights: *mut u8,
     state: [*mut f32; 2],
@@ -123,7 +132,7 @@ unsafe fn store<L: Lanes, E: Stored>(value: L, to: *mut u8, n: usize, bits: Opti
 
 // SAFETY of the methods: columns are below the table's, so that all pointers are inside of the row
 // or its state, which this thread alone uses; the machine has the instructions of `L`.
-impl<G, const DIM: usize> Row<'_, G, DIM> {
+impl<G, const DIM: usize, const SIMPLE: bool> Row<'_, G, DIM, SIMPLE> {
     /// Elements of the row.
     #[inline(always)]
     fn dim(&self) -> usize {
@@ -179,16 +188,7 @@ impl<G, const DIM: usize> Row<'_, G, DIM> {
         G: Gradient<L>,
     {
         // SAFETY: see above.
-        unsafe {
-            // Four sums, because each addition of one waits for the one before.
-            let mut sums = [L::splat(0.0); 4];
-            vectors!(self.dim(), |column, _| {
-                let grad = self.grad::<L>(column);
-                let sum = &mut sums[column / WIDTH % 4];
-                *sum = sum.add(grad.mul(grad));
-            });
-            sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum()
-        }
+        unsafe { self.grad.squares(self.dim()) }
     }
     /// Clips the gradient's elements.
     #[inline(always)]
@@ -199,7 +199,7 @@ impl<G, const DIM: usize> Row<'_, G, DIM> {
         let optimizer = &self.job.optimizer;
         // SAFETY: see above.
         unsafe {
-            if optimizer.clip_value < f32::INFINITY {
+            if !SIMPLE && optimizer.clip_value < f32::INFINITY {
                 let most = optimizer.clip_value;
                 vectors!(self.dim(), |column, _| {
                     // The limits come first, so that what is not a number stays so.
@@ -219,7 +219,7 @@ impl<G, const DIM: usize> Row<'_, G, DIM> {
         let dim = self.dim();
         // SAFETY: see above.
         unsafe {
-            if optimizer.clip_norm < f32::INFINITY {
+            if !SIMPLE && optimizer.clip_norm < f32::INFINITY {
                 let squares = match whole {
                     Some(sums) => sums.clip,
                     None => self.squares::<L>(),
@@ -233,7 +233,7 @@ impl<G, const DIM: usize> Row<'_, G, DIM> {
                     });
                 }
             }
-            if optimizer.weight_decay != 0.0 && !optimizer.decoupled {
+            if !SIMPLE && optimizer.weight_decay != 0.0 && !optimizer.decoupled {
                 let decay = L::splat(optimizer.weight_decay);
                 vectors!(dim, |column, n| {
                     let weights = self.weights::<L, E>(column, n);
@@ -247,7 +247,7 @@ impl<G, const DIM: usize> Row<'_, G, DIM> {
     #[inline(always)]
     fn decay(&self) -> (bool, f32) {
         let Optimizer { learning_rate, weight_decay, decoupled, .. } = self.job.optimizer;
-        (decoupled && weight_decay != 0.0, 1.0 - learning_rate * weight_decay)
+        (!SIMPLE && decoupled && weight_decay != 0.0, 1.0 - learning_rate * weight_decay)
     }
     /// The ratio of Adam's means, which it updates if `KEEP`.
     #[inline(always)]
@@ -301,21 +301,25 @@ impl<G, const DIM: usize> Row<'_, G, DIM> {
     }
 }
 
-/// Changes one row by the gradient `sum`. Returns its room for the next row.
+/// Changes one row by the gradient `sum`, the sum of whose squares is `squares` if that is known.
+/// Returns its room for the next row.
 ///
 /// # Safety
 ///
-/// As for `Sorted`'s kernel.
+/// As for `Sorted`'s kernel. If `SIMPLE`, the job is.
 #[inline(always)]
-pub unsafe fn one_row<L: Lanes, E: Stored, G: Gradient<L>, const DIM: usize>(
+pub unsafe fn one_row<L: Lanes, E: Stored, G: Gradient<L>, const DIM: usize, const SIMPLE: bool>(
     job: &Update<'_>,
     row: usize,
-    sum: G,
+    (sum, squares): (G, Option<f32>),
 ) -> G {
-    let rounding = job.rounding.map(|(key, first_row, first_column)| {
-        (of_row(key, first_row + job.name(row)), first_column)
-    });
-    let mut at: Row<'_, G, DIM> = Row {
+    let rounding = match job.rounding {
+        Some((key, first_row, first_column)) if !SIMPLE => {
+            Some((of_row(key, first_row + job.name(row)), first_column))
+        }
+        _ => None,
+    };
+    let mut at: Row<'_, G, DIM, SIMPLE> = Row {
         job,
         weights: job.rows.wrapping_add(row * job.stride),
         state: job.state.map(|(state, numbers)| state.wrapping_add(row * numbers)),
@@ -325,15 +329,16 @@ pub unsafe fn one_row<L: Lanes, E: Stored, G: Gradient<L>, const DIM: usize>(
     let rate = job.optimizer.learning_rate;
     // SAFETY: the caller's.
     unsafe {
-        let whole = job.whole(row);
+        let whole = if SIMPLE { None } else { job.whole(row) };
+        let asked = if SIMPLE { None } else { job.take };
         at.clip::<L>();
-        if let Some((Round::Clip, found)) = job.take {
+        if let Some((Round::Clip, found)) = asked {
             let clip = at.squares::<L>();
             found.borrow_mut().push(RowSums { row: job.name(row), clip, rule: [0.0; 2] });
             return at.grad;
         }
         at.prepare::<L, E>(whole);
-        if let Some((Round::Rule, found)) = job.take {
+        if let Some((Round::Rule, found)) = asked {
             let rule = match job.optimizer.rule {
                 Rule::Lamb { beta1, beta2, eps } => at.lamb::<L, E, false>([beta1, beta2, eps]),
                 _ => [at.squares::<L>(), 0.0],
@@ -343,9 +348,21 @@ pub unsafe fn one_row<L: Lanes, E: Stored, G: Gradient<L>, const DIM: usize>(
             return at.grad;
         }
         match job.optimizer.rule {
+            Rule::RowWiseAdaGrad { eps } => {
+                let mean = match (whole, squares) {
+                    (Some(sums), _) => sums.rule[0] / job.whole_dim as f32,
+                    (None, Some(squares)) => squares / at.dim() as f32,
+                    (None, None) => at.squares::<L>() / at.dim() as f32,
+                };
+                let squares = *at.state[0] + mean;
+                *at.state[0] = squares;
+                let rate = L::splat(rate / (squares.sqrt() + eps));
+                take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });
+            }
             Rule::Sgd => {
                 take!(at, L, E, |column, _| { at.grad::<L>(column).mul(L::splat(rate)) });
             }
+            _ if SIMPLE => {}
             Rule::AdaGrad { eps } => {
                 take!(at, L, E, |column, n| {
                     let grad = at.grad::<L>(column);
@@ -353,16 +370,6 @@ pub unsafe fn one_row<L: Lanes, E: Stored, G: Gradient<L>, const DIM: usize>(
                     at.set_state(0, column, n, squares);
                     grad.mul(L::splat(rate)).div(squares.sqrt().add(L::splat(eps)))
                 });
-            }
-            Rule::RowWiseAdaGrad { eps } => {
-                let mean = match whole {
-                    Some(sums) => sums.rule[0] / job.whole_dim as f32,
-                    None => at.squares::<L>() / at.dim() as f32,
-                };
-                let squares = *at.state[0] + mean;
-                *at.state[0] = squares;
-                let rate = L::splat(rate / (squares.sqrt() + eps));
-                take!(at, L, E, |column, _| { at.grad::<L>(column).mul(rate) });
             }
             Rule::Adam { beta1, beta2, eps } => {
                 take!(at, L, E, |column, n| {

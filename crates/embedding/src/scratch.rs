@@ -17,6 +17,8 @@ pub struct Scratch {
     pub wide: [Vec<Lookup>; 2],
     /// Gradients of bags.
     pub grads: Vec<Vector>,
+    /// The sums of their squares.
+    pub squares: Vec<f32>,
     /// Factors and bags of lookups with weights.
     pub factors: (Vec<f32>, Vec<u32>),
 }

@@ -37,11 +37,29 @@ impl<K: Key> Kernel for Sorted<'_, K> {
         // SAFETY: the caller's.
         unsafe {
             match self.job.precision {
-                Precision::F32 => of_dim::<L, F32, K>(self),
-                Precision::F16 => of_dim::<L, F16, K>(self),
-                Precision::Bf16 => of_dim::<L, Bf16, K>(self),
+                Precision::F32 => of_optimizer::<L, F32, K>(self),
+                Precision::F16 => of_optimizer::<L, F16, K>(self),
+                Precision::Bf16 => of_optimizer::<L, Bf16, K>(self),
                 Precision::I8 => {}
             }
+        }
+    }
+}
+
+/// The usual optimizers have code of their own: in code for all of them, the compiler keeps gradients
+/// in memory.
+///
+/// # Safety
+///
+/// As for `Sorted`'s kernel; the table's elements are of type `E`.
+#[inline(always)]
+unsafe fn of_optimizer<L: Lanes, E: Stored, K: Key>(sorted: Sorted<'_, K>) {
+    // SAFETY: the caller's.
+    unsafe {
+        if sorted.job.is_simple() {
+            of_dim::<L, E, K, true>(sorted);
+        } else {
+            of_dim::<L, E, K, false>(sorted);
         }
     }
 }
@@ -51,23 +69,30 @@ impl<K: Key> Kernel for Sorted<'_, K> {
 ///
 /// # Safety
 ///
-/// As for `Sorted`'s kernel; the table's elements are of type `E`.
+/// As for `of_optimizer`; if `SIMPLE`, the job is.
 #[inline(always)]
-unsafe fn of_dim<L: Lanes, E: Stored, K: Key>(sorted: Sorted<'_, K>) {
+unsafe fn of_dim<L: Lanes, E: Stored, K: Key, const SIMPLE: bool>(sorted: Sorted<'_, K>) {
     let Sorted { job, lookups, sum } = sorted;
     // SAFETY: the caller's.
     unsafe {
         match job.dim {
-            16 if L::UNROLLED => rows::<L, E, K, _, 16>(job, lookups, InRegisters::<L, 1>::zero()),
-            32 if L::UNROLLED => rows::<L, E, K, _, 32>(job, lookups, InRegisters::<L, 2>::zero()),
-            64 if L::UNROLLED => rows::<L, E, K, _, 64>(job, lookups, InRegisters::<L, 4>::zero()),
+            16 if L::UNROLLED => {
+                rows::<L, E, K, _, 16, SIMPLE>(job, lookups, InRegisters::<L, 1>::zero());
+            }
+            32 if L::UNROLLED => {
+                rows::<L, E, K, _, 32, SIMPLE>(job, lookups, InRegisters::<L, 2>::zero());
+            }
+            64 if L::UNROLLED => {
+                rows::<L, E, K, _, 64, SIMPLE>(job, lookups, InRegisters::<L, 4>::zero());
+            }
             128 if L::UNROLLED => {
-                rows::<L, E, K, _, 128>(job, lookups, InRegisters::<L, 8>::zero());
+                rows::<L, E, K, _, 128, SIMPLE>(job, lookups, InRegisters::<L, 8>::zero());
             }
             _ => {
                 sum.clear();
                 sum.resize(job.dim.div_ceil(WIDTH), Vector::default());
-                rows::<L, E, K, _, 0>(job, lookups, InMemory(sum.as_mut_ptr().cast()));
+                let sum = InMemory(sum.as_mut_ptr().cast());
+                rows::<L, E, K, _, 0, SIMPLE>(job, lookups, sum);
             }
         }
     }
@@ -88,7 +113,14 @@ fn end_of_row<K: Key>(lookups: &[K], first: usize) -> usize {
 ///
 /// As for `of_dim`; `sum` has room for a row of `DIM` elements, or of any number if that is 0.
 #[inline(always)]
-unsafe fn rows<L: Lanes, E: Stored, K: Key, G: Gradient<L>, const DIM: usize>(
+unsafe fn rows<
+    L: Lanes,
+    E: Stored,
+    K: Key,
+    G: Gradient<L>,
+    const DIM: usize,
+    const SIMPLE: bool,
+>(
     job: &Update<'_>,
     lookups: &[K],
     mut sum: G,
@@ -115,7 +147,11 @@ unsafe fn rows<L: Lanes, E: Stored, K: Key, G: Gradient<L>, const DIM: usize>(
             } else {
                 sum.add_up::<K, false>(job.dim, sources, &lookups[first..last]);
             }
-            sum = one_row::<L, E, G, DIM>(job, lookups[first].row() as usize, sum);
+            // The gradient of a row with one lookup is that of its bag.
+            let known = sources.squares.filter(|_| last == first + 1);
+            let squares = known.map(|squares| squares[lookups[first].source()]);
+            sum =
+                one_row::<L, E, G, DIM, SIMPLE>(job, lookups[first].row() as usize, (sum, squares));
             first = last;
         }
     }
