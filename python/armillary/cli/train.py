@@ -359,6 +359,8 @@ def train(
         if worker:
             settings = launch.of_world(settings)
         settings.check()
+        if log_dir == "":
+            raise InputError([Problem("", "--log-dir", "no path", "the path of a folder")])
         if not worker or os.environ["RANK"] == "0":
             output.claim({"--json": json})
         bound = None

@@ -203,6 +203,9 @@ class Settings:
             yield Problem("", "--batch", said, "at least one sample for each process")
 
     def _files_problems(self) -> Iterator[Problem]:
+        for name in ("checkpoint", "table_dir", "trace"):
+            if getattr(self, name) == "":
+                yield Problem("", option(name), "no path", "the path of a file or folder")
         if self.readers_on != "local" and self.readers is None:
             yield Problem("", "--readers-on", "is for runs with readers", "--readers N")
         allowed = get_args(CheckpointPrecision)

@@ -326,3 +326,12 @@ def test_a_plan_may_have_another_order(tmp_path: Path) -> None:
     write_plan(ShardingPlan("small", 1, 1, tables), path)
     few = replace(SMALL, steps=2, eval_samples=500)
     assert run(replace(few, plan=str(path))).evaluations == run(few).evaluations
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "table_dir", "trace"])
+def test_a_path_without_a_name_is_refused(name: str) -> None:
+    """As a shell passes it for a variable that is not set: not the current folder."""
+    given: dict[str, Any] = {name: ""}
+    settings = Settings("dlrm-small", cache_memory="1 GiB", **given)
+    with pytest.raises(InputError, match=f"--{name.replace('_', '-')}: no path"):
+        settings.check()
