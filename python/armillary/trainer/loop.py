@@ -194,6 +194,8 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         sums = Sums(self.exchange)
         loss = self._dense(now, sums)
+        # Ranks have the same gradients after they were added up, so that all end together. One rank
+        # ends before its tables refuse the gradient as a wrong input.
         if self.world.size == 1:
             self._require_finite_gradients()
         now.update()

@@ -139,15 +139,18 @@ def test_a_closed_pipe_ends_the_run_silently(count: str, options: list[str]) -> 
     assert (run.returncode, run.stderr) == (141, "")
 
 
+def test_an_empty_folder_for_logs_is_refused() -> None:
+    assert "in: --log-dir" in trained(*SMALL, "--log-dir", "", code=2).stderr
+
+
 def test_a_fault_of_all_ranks_is_one_message() -> None:
     said = trained(*SMALL, "--nproc", "2", "--data", "/none", code=2).stderr
     assert said.count("error:") == 1 and "/none" in said
 
 
-def test_a_loss_that_is_not_a_number_is_one_message() -> None:
+def test_a_loss_that_is_not_a_number_is_one_message_of_each_rank() -> None:
     given = ["--dense-optimizer", "sgd", "--dense-lr", "1e30", "--nproc", "2", "--steps", "50"]
     said = trained(*SMALL, *given, code=1).stderr
-    # One for each rank that has such a loss.
     assert said.count("error:") == said.count("error: the loss is") == 2
     assert said.count("in: rank 0\n") == said.count("in: rank 1\n") == 1
 
