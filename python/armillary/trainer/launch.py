@@ -105,6 +105,7 @@ def _run(count: int, arguments: Sequence[str], threads: int) -> None:
             "LOCAL_WORLD_SIZE": str(count),
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(_free_port()),
+            **_loopback_only(),
             "OMP_NUM_THREADS": str(threads),
             "POLARS_MAX_THREADS": str(threads),
             _FAULTS: folder,
@@ -277,6 +278,13 @@ def _leave(folder: Path, kind: str, problems: Sequence[Problem]) -> None:
         scratch.write_text(json.dumps(content), encoding="utf-8")
         scratch.replace(folder / f"fault-{rank}.json")
     os._exit(1)
+
+
+def _loopback_only() -> dict[str, str]:
+    """Environment that keeps the ports of gloo and NCCL off the machine's outer addresses. They
+    have no password, and all processes are on this machine."""
+    found = {name for _, name in socket.if_nameindex()} & {"lo", "lo0"}
+    return {each: name for name in found for each in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")}
 
 
 def _free_port() -> int:

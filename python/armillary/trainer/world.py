@@ -6,8 +6,10 @@ embeddings (`exchange.py`)."""
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 from torch.distributed.rendezvous import rendezvous
 
 from ..errors import InputError, LostContactError, Problem, TrainingError
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 _LOST = re.compile(r"gloo|[Cc]onnection|[Tt]imed? ?out|peer|NCCL|store", re.S)
 """What errors of communication say."""
+_BACKLOG = 2048
+"""Processes that may wait at the store until it takes them in, as PyTorch's own."""
 _READ = timedelta(seconds=5)
 """How long rank 0 lets others read what they disagree about, at most."""
 
@@ -136,7 +141,9 @@ def _meeting(rank: int, size: int, wait: timedelta) -> Store:
     """The store through which ranks find each other. Raises `InputError` on every rank if they
     disagree about their number."""
     # Its world is rank 0 alone, which would wait for others otherwise, and say too late why.
-    store: Store = next(rendezvous("env://", rank, 1, timeout=wait))[0]
+    store: Store = (_hosted(wait) if rank == 0 else None) or next(
+        rendezvous("env://", rank, 1, timeout=wait)
+    )[0]
     store.set(f"armillary/rank {rank}", str(size))
     for other in range(size):
         found = int(store.get(f"armillary/rank {other}"))
@@ -150,6 +157,33 @@ def _meeting(rank: int, size: int, wait: timedelta) -> Store:
         said = f"WORLD_SIZE is {size} on rank {rank}, and {found} on rank {other}"
         raise InputError([Problem("", "WORLD_SIZE", said, "the same on all ranks")])
     return store
+
+
+def _hosted(wait: timedelta) -> Store | None:
+    """The store of a run whose processes meet at a loopback address, which listens there only.
+    PyTorch's would listen on all addresses of the machine, without a password. `None` where they
+    meet elsewhere, or where torchrun has the store."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    name, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    try:
+        family, *_, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
+    except OSError:
+        return None  # PyTorch says what is wrong with the name.
+    if not ipaddress.ip_address(address[0]).is_loopback:
+        return None
+    try:
+        server = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise RuntimeError(f"{name}:{port}: {error.strerror}") from None
+    return TCPStore(
+        name,
+        port,
+        is_master=True,
+        timeout=wait,
+        wait_for_workers=False,
+        master_listen_fd=server.detach(),
+    )
 
 
 def has_gpus() -> bool:

@@ -68,7 +68,7 @@ class RayReaders(Wrapped):
     def _rows(self, count: int, job: tuple[Any, ...]) -> Iterator[bytes]:
         ray, data = self._ray, self._data
         if not ray.is_initialized():
-            ray.init(log_to_driver=False, logging_level="ERROR")
+            ray.init(log_to_driver=False, include_dashboard=False, logging_level="ERROR")
         context = data.DataContext.get_current()
         context.enable_progress_bars = False
         context.execution_options.preserve_order = True
