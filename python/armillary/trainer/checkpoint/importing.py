@@ -16,10 +16,8 @@ the columns of the first layer behind them move."""
 
 from __future__ import annotations
 
-import pickle
 import re
 import secrets
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,20 +25,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ... import documents
 from ...errors import InputError, Problem
 from ...model.dlrm import Dlrm
 from ..data.samples import START
+from .distributed import read_distributed
 from .folder import Folder
 from .manifest import Entry, Manifest, Stored
+from .plain_pickle import RefusedError
+from .saved import Saved, is_tensor, size_of
 from .shards import array_of
 from .tensors import Spec, Writer
 
-_DLRM = re.compile(r"(emb_l|bot_l|top_l)\.(\d+)\.(weight|bias)")
+_HELP = "a file of torch.save, or a folder of torch.distributed.checkpoint"
+_DEEPEST = 8
+"""Levels of `state_dict` in one another."""
+_LONGEST = 1000
+"""Characters of a parameter's name."""
+_DLRM = re.compile(r"(emb_l|bot_l|top_l)\.([0-9]{1,9})\.(weight|bias)")
 _TABLE = re.compile(r"(?:.*\.)?embedding_bags\.(.+)\.weight")
 _ARCH = re.compile(
-    r"(?:.*\.)?(?:(dense_arch\.model|over_arch\.model\.0)\._mlp\.(\d+)\._linear\.(weight|bias)"
+    r"(?:.*\.)?(?:(dense_arch\.model|over_arch\.model\.0)\._mlp\.([0-9]{1,9})\._linear\.(weight|bias)"
     r"|over_arch\.model\.1\.(weight|bias)"
-    r"|inter_arch\.crossnet\.(V_kernels|W_kernels|bias)\.(\d+))"
+    r"|inter_arch\.crossnet\.(V_kernels|W_kernels|bias)\.([0-9]{1,9}))"
 )
 
 
@@ -70,42 +77,40 @@ def import_(source: str, facts: Dlrm, output: str) -> list[str]:
 
 
 def _read(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file of `torch.save`, or of a folder of `torch.distributed.checkpoint`."""
+    """The tensors of a file of `torch.save`, or of a folder of `torch.distributed.checkpoint`.
+    Those that are not parameters are empty."""
+    if documents.is_folder(path):
+        return read_distributed(path, _is_parameter)
     try:
-        if path.is_dir():
-            return _read_distributed(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        said = f"can't be read: {getattr(error, 'strerror', None) or str(error).splitlines()[0]}"
-        help_ = "a file of torch.save, or a folder of torch.distributed.checkpoint"
-        raise InputError([Problem(str(path), "", said[:300], help_)]) from None
-    while isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
+        if not documents.is_file(path):
+            path.stat()
+            raise RefusedError("is not a file")
+        with path.open("rb") as stream:
+            return _state(Saved(stream), path.stat().st_size)
+    except RefusedError as error:
+        raise InputError([Problem(str(path), "", f"can't be read: it {error}", _HELP)]) from None
+    except (OSError, ValueError) as error:
+        said = f"can't be read: {getattr(error, 'strerror', None) or error}"
+        raise InputError([Problem(str(path), "", said, _HELP)]) from None
+
+
+def _state(saved: Saved, size: int) -> dict[str, Tensor]:
+    """The tensors of a file of `size` bytes."""
+    content = saved.value
+    for _ in range(_DEEPEST):
+        if not isinstance(content, dict) or not isinstance(content.get("state_dict"), dict):
+            break
         content = content["state_dict"]
-    if not isinstance(content, Mapping):
-        said = f"has a {type(content).__name__}"
-        raise InputError([Problem(str(path), "", said, "parameters by name")])
-    return {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
-
-
-def _read_distributed(path: Path) -> dict[str, Tensor]:
-    from torch.distributed.checkpoint.filesystem import FileSystemReader
-    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-    from torch.distributed.checkpoint.state_dict_loader import load
-
-    reader = FileSystemReader(path)
-    if not (path / ".metadata").is_file():
-        raise ValueError("there is no .metadata")
-    metadata = reader.read_metadata().state_dict_metadata
-    found: dict[str, Any] = {
-        key: torch.empty(each.size, dtype=each.properties.dtype)
-        for key, each in metadata.items()
-        if isinstance(each, TensorStorageMetadata) and _is_parameter(key)
+    if not isinstance(content, dict):
+        raise RefusedError("has no parameters by name")
+    found = {str(key)[:_LONGEST]: value for key, value in content.items() if is_tensor(value)}
+    wanted = {key: value for key, value in found.items() if _is_parameter(key)}
+    if sum(map(size_of, wanted.values())) > size:
+        raise RefusedError(f"has larger tensors than its {size:,} bytes")
+    return {
+        key: saved.tensor(value) if key in wanted else torch.empty(0)
+        for key, value in found.items()
     }
-    if found:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # It says that there is one process.
-            load(found, storage_reader=reader, no_dist=True)
-    return found
 
 
 def _is_parameter(key: str) -> bool:
@@ -124,6 +129,9 @@ def _named(
     for key, value in state.items():
         table = _table(key)
         name = _of_dlrm(key) or _of_torchrec(key, last)
+        if table in given or name in dense:
+            said = f"is the parameter of another name: {key!r}"
+            raise InputError([Problem(source, table or name or "", said, "each parameter once")])
         if table is not None:
             given[table] = value
         elif name is not None:
@@ -179,7 +187,7 @@ def _tables(given: Mapping[str, Tensor], facts: Dlrm) -> dict[str, Tensor]:
     for known in (given, {key.removeprefix("t_"): value for key, value in given.items()}):
         if set(names) <= set(known):
             return {name: known[name] for name in names}
-    ordered = sorted(given, key=lambda key: [*map(int, re.findall(r"\d+", key))] or [0])
+    ordered = sorted(given, key=lambda key: [*map(int, re.findall(r"[0-9]{1,18}", key))] or [0])
     return {
         names[place] if place < len(names) else key: given[key] for place, key in enumerate(ordered)
     }
