@@ -267,6 +267,8 @@ def _only_system(
 
 
 def _show_import(imported: wiring.Imported, out: str, json: str | None) -> None:
+    for warning in imported.warnings:
+        output.log(f"warning: {warning}")
     for remark in imported.remarks:
         output.log(f"note: {remark}")
     for name, value, source in imported.assumed:
@@ -279,6 +281,7 @@ def _show_import(imported: wiring.Imported, out: str, json: str | None) -> None:
         "format": imported.format,
         "npus": imported.npus,
         "links": imported.links,
+        "warnings": list(imported.warnings),
         "remarks": list(imported.remarks),
         "assumed": assumed,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ FORMATS = {
 }
 """Formats by name, with what each is."""
 MOST_NODES = 4096
+_ROCM = re.compile(r"ROCm System Management|AMDSMI|(Weight|Hops|Link Type) between two GPUs|XGMI")
+_RCCL = "the file that RCCL writes to NCCL_TOPO_DUMP_FILE; it has the xGMI links and PCIe"
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Imported:
     links: int
     remarks: Sequence[str]
     assumed: Sequence[tuple[str, str, str]]
+    warnings: Sequence[str] = ()
 
 
 def import_file(
@@ -68,9 +72,8 @@ def import_file(
     if problems := assumed.problems():
         raise InputError(problems)
     values = [(key, value, source) for key, (value, source) in assumed.used.items()]
-    return Imported(
-        text, found, nodes * len(node.npus), text.count("- {between:"), node.remarks, values
-    )
+    links = text.count("- {between:")
+    return Imported(text, found, nodes * len(node.npus), links, node.remarks, values, node.warnings)
 
 
 def _read(content: bytes, file: str, format_: str | None, assumed: Assumed) -> tuple[Node, str]:
@@ -81,6 +84,8 @@ def _read(content: bytes, file: str, format_: str | None, assumed: Assumed) -> t
     except UnicodeDecodeError as error:
         place = f"byte {error.start}"
         raise InputError([Problem(file, place, "is not UTF-8 text", _allowed())]) from None
+    if format_ is None and _ROCM.search(text):
+        raise InputError([Problem(file, "", "is a table of rocm-smi, which is not read", _RCCL)])
     if format_ == "nvidia-smi" or (format_ is None and nvidia_smi.is_topo(text)):
         return nvidia_smi.read(text, file, assumed), "nvidia-smi"
     if format_ == "infragraph" or (format_ is None and infragraph.is_infragraph(text)):

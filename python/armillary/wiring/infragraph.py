@@ -32,7 +32,7 @@ _SPEEDS = {
 }
 """GB/s of a unit of bandwidth; the last two are of earlier releases."""
 _TIMES = ("ms", "us", "ns")
-_GUESSES = (("nvlink", "nvlink"), ("xgmi", "nvlink"), ("pci", "pcie"))
+_GUESSES = (("c2c", "c2c"), ("nvlink", "nvlink"), ("pci", "pcie"))
 """What a link is by a part of its name, where it has no bandwidth."""
 
 
@@ -320,6 +320,9 @@ def _guess(reader: _Reader, edge: _Edge) -> tuple[str, str] | None:
         return None
     if name == "pcie":
         return reader.assumed.pcie(capability)
+    if name == "c2c":
+        product = reader.assumed.product
+        return reader.assumed.c2c(product.c2c) if product is not None and product.c2c else None
     return reader.assumed.nvlink(capability, 1)
 
 

@@ -31,7 +31,8 @@ class Node:
     """NPUs by rank, switches with their tier, links, and the network cards among the switches.
 
     `far` are network cards that share no PCIe switch with a GPU, while others do. `source` says
-    what was read, `remarks` what the reader left out or took for granted.
+    what was read, `remarks` what the reader left out or took for granted, `warnings` what may make
+    the platform another machine.
     """
 
     source: str
@@ -41,3 +42,4 @@ class Node:
     ports: list[Port] = field(default_factory=list)
     far: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)

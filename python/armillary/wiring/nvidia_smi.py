@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from ..errors import InputError, Problem
 from ..units import counted
-from .assumed import GPUS, MOST_NVLINKS, Assumed, generation_of
+from .assumed import Assumed
+from .gpus import C2C, GPUS, GRACE, Gpu
 from .node import Link, Node, Port
 
 HELP = "the output of nvidia-smi topo -m"
@@ -51,13 +52,13 @@ def is_topo(text: str) -> bool:
 def read(text: str, file: str, assumed: Assumed) -> Node:
     """The node that the matrix describes. Raises `InputError` listing every problem."""
     matrix = _matrix(text, file)
-    capability = assumed.capability
-    if capability is None:
+    gpu = assumed.product
+    if gpu is None:
         message = "nvidia-smi topo -m does not say which GPU it is, so speeds are unknown"
         raise InputError([Problem(file, "", message, f"--gpu with one of {', '.join(GPUS)}")])
     node = Node("matrix of nvidia-smi topo -m", list(matrix.gpus()))
-    _pcie(node, matrix, assumed, capability)
-    _nvlinks(node, matrix, assumed, capability)
+    _pcie(node, matrix, assumed, gpu)
+    _nvlinks(node, _shown(matrix, file, assumed, gpu), assumed, gpu)
     far = [port.name for port in node.ports if not _is_near(matrix, port.name)]
     node.far = far if len(far) < len(node.ports) else []
     return node
@@ -133,7 +134,7 @@ def _is_near(matrix: _Matrix, card: str) -> bool:
     return any(matrix.level(names[card], gpu) in ("PIX", "PXB") for gpu in matrix.gpus())
 
 
-def _pcie(node: Node, matrix: _Matrix, assumed: Assumed, capability: int) -> None:
+def _pcie(node: Node, matrix: _Matrix, assumed: Assumed, gpu: Gpu) -> None:
     """PCIe switches and CPUs: who is together at a level shares what stands there."""
     tops = {name: name for name in matrix.lines}
     for levels, word, tier in (
@@ -151,19 +152,19 @@ def _pcie(node: Node, matrix: _Matrix, assumed: Assumed, capability: int) -> Non
             number += 1
             node.switches[name] = tier
             for part in parts:
-                _join(node, part, name, assumed, capability)
+                _join(node, part, name, assumed, gpu)
             tops.update(dict.fromkeys(group, name))
     cpus = [name for name in node.switches if name.startswith("cpu")]
     for i, one in enumerate(cpus):
         for other in cpus[:i]:
-            speed, note = assumed.cpu(10.0, "NCCL's src/graph/topo.h: SKL_QPI_BW")
+            speed, note = _between(assumed, gpu)
             link = Link(other, one, speed, assumed.latency("cpu"), "cpu", note.strip())
             node.links.append(link)
     for name in matrix.lines:
         if not name.startswith("GPU"):
             card = matrix.cards.get(name, name)
             node.switches[card] = 3
-            node.ports.append(Port(card, *(part.strip() for part in assumed.card(capability))))
+            node.ports.append(Port(card, *(part.strip() for part in assumed.card(gpu.capability))))
     named = matrix.cards
     node.links = [
         Link(named.get(a.a, a.a), named.get(a.b, a.b), a.bandwidth, a.latency, a.kind, a.note)
@@ -176,9 +177,21 @@ def group_order(name: str, matrix: _Matrix) -> tuple[int, str]:
     return matrix.lines.get(name, len(matrix.lines) + 10**6), name
 
 
-def _join(node: Node, part: str, name: str, assumed: Assumed, capability: int) -> None:
-    speed, note = assumed.pcie(capability)
-    node.links.append(Link(part, name, speed, assumed.latency("pcie"), "pcie", note.strip()))
+def _between(assumed: Assumed, gpu: Gpu) -> tuple[str, str]:
+    """What two CPUs send each other, and a note. The matrix does not say which CPUs these are."""
+    grace = gpu.c2c == C2C
+    speed = C2C if grace else 10.0
+    source = "the matrix does not say which CPU; NCCL's src/graph/topo.h: SKL_QPI_BW, a Skylake"
+    return assumed.cpu(speed, GRACE if grace else source) or ("", "")
+
+
+def _join(node: Node, part: str, name: str, assumed: Assumed, gpu: Gpu) -> None:
+    """A device to a PCIe switch or a CPU; a GPU has NVLink-C2C to a CPU of its own package."""
+    is_gpu = part.startswith("GPU")
+    kind = "c2c" if gpu.c2c and is_gpu and name.startswith("cpu") else "pcie"
+    lanes = gpu.lanes if is_gpu else 16
+    speed, note = assumed.c2c(gpu.c2c) if kind == "c2c" else assumed.pcie(gpu.capability, lanes)
+    node.links.append(Link(part, name, speed, assumed.latency(kind), kind, note.strip()))
 
 
 def _together(matrix: _Matrix, levels: tuple[str, ...]) -> list[list[str]]:
@@ -195,24 +208,56 @@ def _together(matrix: _Matrix, levels: tuple[str, ...]) -> list[list[str]]:
     return groups
 
 
-def _nvlinks(node: Node, matrix: _Matrix, assumed: Assumed, capability: int) -> None:
-    counts: dict[tuple[str, str], int] = {}
+def _shown(
+    matrix: _Matrix, file: str, assumed: Assumed, gpu: Gpu
+) -> tuple[list[str], dict[tuple[str, str], int]]:
+    """The GPUs, and the number of NVLinks between each two."""
     gpus = matrix.gpus()
-    for i, one in enumerate(gpus):
-        for other in gpus[i + 1 :]:
-            if found := _NVLINK.fullmatch(matrix.level(one, other)):
-                counts[one, other] = int(found[2])
-    most = MOST_NVLINKS[generation_of(capability)]
-    totals = {gpu: sum(n for ends, n in counts.items() if gpu in ends) for gpu in gpus}
+    levels = {ends: _NVLINK.fullmatch(matrix.level(*ends)) for ends in _pairs(gpus)}
+    counts = {ends: int(found[2]) for ends, found in levels.items() if found}
+    if any(counts.values()) or len(gpus) < 2:
+        return gpus, counts
+    said = _said(file, assumed, gpu)
+    return gpus, dict.fromkeys(_pairs(gpus), said) if said else {}
+
+
+def _said(file: str, assumed: Assumed, gpu: Gpu) -> int:
+    """The NVLinks that the user gives each GPU, where the matrix shows none. `topo -mp` leaves
+    them out, so GPUs that always have them are refused without a word of the user."""
+    said = assumed.nvlinks
+    if said is not None or gpu.bridged or not gpu.nvlinks:
+        return said or 0
+    message = f"shows no NVLinks, and each {assumed.gpu} has {gpu.nvlinks}"
+    allowed = (
+        "the output of nvidia-smi topo -m (topo -mp leaves NVLinks out); --assume nvlinks=0 "
+        f"for a machine without; --assume nvlinks={gpu.nvlinks} for GPUs at an NVSwitch"
+    )
+    raise InputError([Problem(file, "", message, allowed)])
+
+
+def _pairs(gpus: list[str]) -> Iterator[tuple[str, str]]:
+    return ((one, other) for i, one in enumerate(gpus) for other in gpus[i + 1 :])
+
+
+def _nvlinks(
+    node: Node,
+    shown: tuple[list[str], dict[tuple[str, str], int]],
+    assumed: Assumed,
+    gpu: Gpu,
+) -> None:
+    gpus, counts = shown
+    totals = {name: sum(n for ends, n in counts.items() if name in ends) for name in gpus}
     latency = assumed.latency("nvlink") if counts else ""
-    switched = {gpu for gpu, total in totals.items() if total > most}
-    for gpu in gpus:
-        if gpu in switched:
-            count = max(n for ends, n in counts.items() if gpu in ends)
+    switched = {name for name, total in totals.items() if total > gpu.nvlinks}
+    for name in gpus:
+        if name in switched:
+            count = max(n for ends, n in counts.items() if name in ends)
             node.switches["nvswitch"] = 1
-            speed, note = assumed.nvlink(capability, count)
-            node.links.append(Link(gpu, "nvswitch", speed, latency, "nvlink", note))
+            speed, note = assumed.nvlink(gpu.capability, count)
+            node.links.append(Link(name, "nvswitch", speed, latency, "nvlink", note))
     for (one, other), count in counts.items():
         if count and not (one in switched and other in switched):
-            speed, note = assumed.nvlink(capability, count)
+            speed, note = assumed.nvlink(gpu.capability, count)
             node.links.append(Link(one, other, speed, latency, "nvlink", note))
+    if alone := [name for name in gpus if counts and not totals[name]]:
+        node.warnings.append(f"{', '.join(alone)} has no NVLink, and other GPUs have.")

@@ -21,7 +21,7 @@ def platform_file(
 
 def _head(node: Node, name: str, made: str, assumed: Assumed) -> Iterator[str]:
     yield from _comment(f"{made}: {node.source}.")
-    for remark in node.remarks:
+    for remark in (*node.warnings, *node.remarks):
         yield from _comment(remark)
     if assumed.used:
         yield "# Assumed, since the file does not say it; --assume NAME=VALUE changes a value:"

@@ -6,48 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from imported_networks import DATA, imported, refused, speeds, written
 
 from armillary import wiring
 from armillary.errors import InputError
 from armillary.platform import Platform
-
-DATA = Path(__file__).parent / "data"
-
-
-def imported(
-    file: str | Path,
-    given: dict[str, str] | None = None,
-    gpu: str | None = None,
-    **options: Any,  # noqa: ANN401
-) -> Platform:
-    found = wiring.import_file(
-        DATA / file, name="x", assumed=wiring.Assumed(given or {}, gpu), **options
-    )
-    return Platform.parse(found.text)
-
-
-def speeds(platform: Platform, kind: str) -> dict[tuple[str, str], float]:
-    """GB/s between two names."""
-    wired = platform.wiring()
-    names = [name for name, _ in wired["nodes"]]
-    return {
-        (names[cable["ends"][0]], names[cable["ends"][1]]): cable["bandwidth"] / 1e9
-        for cable in wired["cables"]
-        if cable["kind"] == kind
-    }
-
-
-def refused(file: Path, **options: Any) -> list[str]:  # noqa: ANN401
-    with pytest.raises(InputError) as caught:
-        imported(file, **options)
-    assert all(problem.help for problem in caught.value.problems)
-    return [f"{problem.place}: {problem.message}" for problem in caught.value.problems]
-
-
-def written(tmp_path: Path, text: str) -> Path:
-    file = tmp_path / "file"
-    file.write_text(text, encoding="utf-8")
-    return file
 
 
 def test_a_dgx_a100() -> None:
@@ -96,7 +59,7 @@ def test_pcie_only(tmp_path: Path) -> None:
     file = written(
         tmp_path, "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPHB\t0-11\nGPU1\tPHB\t X \t0-11\n"
     )
-    platform = imported(file, gpu="A100")
+    platform = imported(file, gpu="A100 PCIe")
     assert speeds(platform, "pcie") == {("GPU0", "cpu0"): 24.0, ("GPU1", "cpu0"): 24.0}
 
 
@@ -113,7 +76,7 @@ def test_a_topology_for_nccl_to_read(tmp_path: Path) -> None:
     )
     found = wiring.import_file(file, name="x", assumed=wiring.Assumed({}, "A100"), nodes=2)
     assert found.npus == 4
-    assert any("names no NVLinks" in remark for remark in found.remarks)
+    assert any("no NVLinks" in warning for warning in found.warnings)
     assert set(speeds(Platform.parse(found.text), "pcie").values()) == {24.0}
 
 
