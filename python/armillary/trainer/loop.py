@@ -165,7 +165,7 @@ class Trainer:
         tables = self.embeddings
         if self.settings.cache_memory is None or not isinstance(tables, CachedEmbeddings):
             return None
-        found = self.world.gather(tables.cache_report())
+        found = self.world.gather(tables.cache_report(), dict[str, float])
         total: dict[str, float] = {}
         for report in found:
             for name, value in report.items():
@@ -178,7 +178,7 @@ class Trainer:
         tables = self.embeddings
         if self.settings.table_dir is None or not isinstance(tables, CachedEmbeddings):
             return
-        if all(self.world.gather(tables.is_on_disk)):
+        if all(self.world.gather(tables.is_on_disk, bool)):
             tables.checkpoint()
 
     def settle_tables(self) -> None:
@@ -443,5 +443,5 @@ class _Held:
             return merged.scores()
         empty = np.zeros(0, np.float32)
         mine = (np.concatenate([empty, *self._logits]), np.concatenate([empty, *self._labels]))
-        found = self.world.gather(mine)
+        found = zip(*map(self.world.gather_array, mine), strict=True)
         return metrics.exact(*(np.concatenate(each) for each in zip(*found, strict=True)))

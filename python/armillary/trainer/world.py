@@ -13,8 +13,10 @@ import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
@@ -23,7 +25,6 @@ from torch.distributed.rendezvous import rendezvous
 from ..errors import InputError, LostContactError, Problem, TrainingError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from torch._C._distributed_c10d import Store
 
@@ -31,6 +32,10 @@ _LOST = re.compile(r"gloo|[Cc]onnection|[Tt]imed? ?out|peer|NCCL|store", re.S)
 """What errors of communication say."""
 _BACKLOG = 2048
 """Processes that may wait at the store until it takes them in, as PyTorch's own."""
+_LARGEST = 2**32
+"""Bytes of a message to other ranks."""
+_Value = TypeVar("_Value")
+_Number = TypeVar("_Number", bound=np.generic)
 _READ = timedelta(seconds=5)
 """How long rank 0 lets others read what they disagree about, at most."""
 
@@ -42,13 +47,43 @@ class World:
     rank: int = 0
     size: int = 1
 
-    def gather(self, value: Any) -> list[Any]:  # noqa: ANN401 - whatever can be pickled
-        """`value` of every rank, in their order."""
+    def gather(self, value: _Value, kind: type[_Value]) -> list[_Value]:
+        """`value` of every rank, in their order. It is of the type `kind`: plain values, lists,
+        tuples, dictionaries and data classes of them.
+
+        Raises `TrainingError` if a rank sends anything else. Other ranks are reached over a
+        network, so nothing is unpickled, which would let them run code here."""
         if self.size == 1:
             return [value]
-        found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, value)
-        return found
+        sent = self._bytes(msgspec.msgpack.encode(value))
+        try:
+            return [msgspec.msgpack.decode(each, type=kind) for each in sent]
+        except msgspec.MsgspecError as error:
+            raise TrainingError([Problem("", "ranks", f"can't be understood: {error}")]) from None
+
+    def gather_array(self, values: NDArray[_Number]) -> list[NDArray[_Number]]:
+        """Numbers of every rank, in their order. All ranks have the same type of numbers."""
+        found = self.gather(values.tobytes(), bytes)
+        size = values.itemsize
+        return [np.frombuffer(each[: len(each) // size * size], values.dtype) for each in found]
+
+    def _bytes(self, mine: bytes) -> list[bytes]:
+        """The bytes of every rank."""
+        sizes = torch.zeros(self.size, dtype=torch.int64)
+        sizes[self.rank] = len(mine)
+        dist.all_reduce(sizes)
+        longest = int(sizes.max())
+        if not 0 <= int(sizes.min()) <= longest <= _LARGEST:
+            said = f"messages of {longest:,} bytes"
+            raise TrainingError([Problem("", "ranks", said, f"at most {_LARGEST:,}")])
+        room = torch.zeros(longest, dtype=torch.uint8)
+        room[: len(mine)] = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
+        found = [torch.empty_like(room) for _ in range(self.size)]
+        dist.all_gather(found, room)
+        return [
+            each.numpy().tobytes()[:size]
+            for each, size in zip(found, sizes.tolist(), strict=True)
+        ]
 
     def add(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The sum of `values` over all ranks, on all ranks."""
@@ -74,7 +109,7 @@ class World:
 
     def agree(self, values: Mapping[str, object]) -> None:
         """Raises `InputError` on every rank if a value is not the same on all of them."""
-        found = self.gather(dict(values))
+        found = self.gather(dict(values), dict[str, Any])
         wrong = [
             Problem(
                 "",

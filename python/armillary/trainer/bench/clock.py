@@ -44,12 +44,12 @@ def timed(
     work()
     begin = time.perf_counter()
     work()
-    slowest = max(world.gather(time.perf_counter() - begin))
+    slowest = max(world.gather(time.perf_counter() - begin, float))
     count = max(1, min(_MOST, int(FLOOR / max(slowest, 1e-9))))
     walls: list[float] = []
     cpu = 0.0
     for _ in range(REPEATS):
-        world.gather(0)
+        world.gather(0, int)
         other = waited() if waited is not None else 0.0
         began, wall = time.process_time(), time.perf_counter()
         for _ in range(count):
@@ -62,6 +62,6 @@ def timed(
     quarters = statistics.quantiles(walls, n=4)
     median = quarters[1]
     mine = (median, (quarters[2] - quarters[0]) / median, cpu / sum(walls))
-    medians, spreads, busy = zip(*world.gather(mine), strict=True)
+    medians, spreads, busy = zip(*world.gather(mine, tuple[float, float, float]), strict=True)
     wall = max(medians) if together else statistics.mean(medians)
     return Timing(1e6 * wall, max(spreads), statistics.mean(busy))

@@ -25,7 +25,7 @@ from .restore import (
     restore,
     together,
 )
-from .saver import Saver
+from .saver import Report, Saver
 from .shards import shards_of, steps_of, stored_tables
 
 COURSE = ("steps", "samples", "seconds", "evaluations", "bound")
@@ -75,14 +75,14 @@ class Checkpoints:
         """What checkpoints cost: sums over ranks, and the longest stall."""
         if self._saver is None:
             return None
-        found = self._trainee.world.gather(asdict(self._saver.report))
+        found = self._trainee.world.gather(self._saver.report, Report)
         return {
-            "count": found[0]["count"],
-            "whole": found[0]["whole"],
-            "bytes": sum(each["bytes"] for each in found),
-            "stall_seconds": max(each["stall_seconds"] for each in found),
-            "write_seconds": sum(each["write_seconds"] for each in found),
-            "resumed": found[0]["resumed"],
+            "count": found[0].count,
+            "whole": found[0].whole,
+            "bytes": sum(each.bytes for each in found),
+            "stall_seconds": max(each.stall_seconds for each in found),
+            "write_seconds": sum(each.write_seconds for each in found),
+            "resumed": found[0].resumed,
         }
 
     def _facts(self, progress: Progress) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def checkpoints(trainee: Trainee, progress: Progress) -> Iterator[Checkpoints]:
     folder = Folder(settings.checkpoint)
     together(world, lambda: _claim(folder, settings.resume) if world.rank == 0 else None)
     try:
-        run = world.gather(secrets.token_hex(4))[0]
+        run = world.gather(secrets.token_hex(4), str)[0]
         shards = shards_of(trainee.embeddings, world.rank, world.size)
         tables = stored_tables(trainee.embeddings)
         saver = Saver(

@@ -62,7 +62,7 @@ def together(world: World, work: Callable[[], _Found]) -> _Found:
         found = work()
     except InputError as error:
         problems = error.problems
-    every = [problem for each in world.gather(problems) for problem in each]
+    every = [problem for each in world.gather(problems, list[Problem]) for problem in each]
     if every:
         raise InputError(list(dict.fromkeys(every)))
     return found  # type: ignore[return-value]

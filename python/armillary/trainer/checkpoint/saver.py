@@ -156,7 +156,7 @@ class Saver:
 
     def _meet(self) -> None:
         mine = [] if self._error is None else self._error.problems
-        found = self.world.gather(mine)
+        found = self.world.gather(mine, list[Problem])
         problems = [problem for each in found for problem in each]
         if problems:
             raise InputError(problems)
@@ -166,7 +166,7 @@ class Saver:
         those that build on the last whole one would together be larger than that."""
         changed = sum(shard.watch.touched * (shard.record + 8) for shard in self._shards)
         total = sum(shard.table.rows * shard.record for shard in self._shards)
-        found = self.world.gather((changed, total))
+        found = self.world.gather((changed, total), tuple[int, int])
         changed, total = (sum(each) for each in zip(*found, strict=True))
         if self.base is None or self.sizes[1] + changed > min(total, self.sizes[0] or total):
             self.sizes = total, 0
