@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...errors import InputError, Problem
+from . import foreign
 from .reading import LONGEST_NAME, Event, KinetoDocument, Recording
 
 Thread = tuple[str, str]
@@ -86,6 +87,31 @@ class SyncRecord:
 
 
 @dataclass
+class Contradictions:
+    """Counts, and the time that was cut off, picoseconds."""
+
+    cut: Counter[str] = field(default_factory=Counter)
+    """Device operations that were cut, by what they ran into."""
+    time: int = 0
+    longest: str = ""
+    """Name of the operation that lost most."""
+    early: int = 0
+    """Device operations that begin before the call that launched them."""
+    crossing: int = 0
+    """Host operators that begin within another one of their thread and end after it."""
+    _most: int = 0
+
+    def shorten(self, op: DeviceOp, end: int, why: str) -> None:
+        """Cuts an operation at `end`."""
+        lost = op.end - end
+        self.cut[why] += 1
+        self.time += lost
+        if lost > self._most:
+            self._most, self.longest = lost, op.name
+        op.end = end
+
+
+@dataclass
 class Trace:
     """One rank's Kineto trace, every list by start."""
 
@@ -101,7 +127,8 @@ class Trace:
     unread: Counter[str] = field(default_factory=Counter)
     """Events of categories without a meaning here, by category."""
     untimed: int = 0
-    """Device events without a usable time, or with one beyond a day."""
+    """Operations and calls without a usable time, or with one beyond a day."""
+    contradictions: Contradictions = field(default_factory=Contradictions)
 
     @property
     def epoch(self) -> int:
@@ -136,21 +163,20 @@ def trace(recording: Recording) -> Trace:
     for event in document.traceEvents:
         _sort(result, event)
     if not result.ops and not result.device:
-        categories = ", ".join(sorted(result.unread)) or "nothing"
-        raise InputError(
-            [
-                Problem(
-                    recording.file,
-                    "traceEvents",
-                    f"no host operation and no kernel in {categories}",
-                )
-            ]
-        )
+        raise InputError([_nothing(recording.file, document, result)])
     result.ops.sort(key=lambda op: (op.start, -op.end))
     result.calls.sort(key=lambda call: (call.start, call.end))
     result.device.sort(key=lambda op: (op.start, op.end))
     _require_one_run(result)
     return result
+
+
+def _nothing(file: str, document: KinetoDocument, found: Trace) -> Problem:
+    """A trace without an operation: which program wrote it, if its processes say so."""
+    named = [event.arguments().get("name") for event in document.traceEvents if event.ph == "M"]
+    what, way = foreign.of_events([str(name) for name in named if name])
+    categories = ", ".join(sorted(found.unread)) or "no event"
+    return Problem(file, "traceEvents", f"{what}; its categories are: {categories}", way)
 
 
 def _require_one_run(found: Trace) -> None:
@@ -176,7 +202,7 @@ def _sort(into: Trace, event: Event) -> None:
         return
     category = event.cat
     if not _is_timed(event):
-        into.untimed += category in _DEVICE
+        into.untimed += category in _DEVICE or category in _CALLS or category in _HOST
         return
     event.name = event.name[:LONGEST_NAME]
     if category in _HOST or category == "user_annotation":

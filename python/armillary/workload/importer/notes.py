@@ -82,6 +82,7 @@ def _about(rank: Analysed) -> list[str]:
     window, line = rank.window, rank.line
     if window.step.number < 0:
         notes.append("no ProfilerStep annotation: the whole trace is one step")
+    notes += _contradictions(rank)
     if not rank.trace.device:
         notes.append(
             "no device operations: only host time and collectives count, the device takes no time"
@@ -114,6 +115,29 @@ def _about(rank: Analysed) -> list[str]:
         notes.append(
             f"one process drives {len(devices)} devices ({', '.join(sorted(devices))}): treated as "
             "one NPU"
+        )
+    return notes
+
+
+def _contradictions(rank: Analysed) -> list[str]:
+    """About recorded times that cannot all be true."""
+    trace, found, notes = rank.trace, rank.trace.contradictions, []
+    device = sum(op.end - op.start for op in trace.device)
+    if found.time > _NOTABLE * device:
+        notes.append(
+            f"{counted(found.cut.total(), 'device operation')} of {len(trace.device):,} lasted "
+            f"beyond {', '.join(found.cut)}, and {'was' if found.cut.total() == 1 else 'were'} cut "
+            f"there: {found.time / PS_PER_MS:,.3f} ms less, most of {found.longest[:80]!r}"
+        )
+    if found.early > _NOTABLE * len(trace.device):
+        notes.append(
+            f"{found.early:,} of {len(trace.device):,} device operations begin before the call "
+            "that launched them: the clocks of host and device differ, and launches explain less"
+        )
+    if found.crossing > _NOTABLE * len(trace.ops):
+        notes.append(
+            f"{found.crossing:,} of {len(trace.ops):,} host operators cross another one of their "
+            "thread: they begin within it and end after it"
         )
     return notes
 

@@ -208,5 +208,36 @@ def _omissions(rank: Analysed) -> list[Omission]:
             line.late,
             "no recorded cause; kept in the duration of what came after",
         ),
-        Omission("device events without a time", trace.untimed, 0, "no ts or dur"),
+        Omission(
+            "operations and calls without a time",
+            trace.untimed,
+            0,
+            "no ts or dur, or one below 0 or beyond a day",
+        ),
+        *_contradictions(trace),
+    ]
+
+
+def _contradictions(trace: Trace) -> list[Omission]:
+    found = trace.contradictions
+    cuts = ", ".join(f"{count} by {what}" for what, count in sorted(found.cut.items()))
+    return [
+        Omission(
+            "device operations with an impossible end",
+            found.cut.total(),
+            found.time,
+            f"cut short: {cuts}; Perfetto draws them so, too",
+        ),
+        Omission(
+            "device operations before their launch",
+            found.early,
+            0,
+            "the clocks of host and device differ; they keep the order of their stream",
+        ),
+        Omission(
+            "host operators that cross another one",
+            found.crossing,
+            0,
+            "they begin within an operator of their thread and end after it; both are kept",
+        ),
     ]

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ...errors import InputError, Problem
 from ...units import PS_PER_S, counted
-from . import host_trace, kineto
+from . import contradictions, host_trace, kineto
 from .host_trace import VERSIONS, HostTrace
 from .kineto import Trace
 from .reading import Recording, RecordingKind
@@ -75,7 +75,7 @@ def match(
     for number, recording in enumerate(recordings):
         try:
             if recording.kind is RecordingKind.KINETO:
-                traces.append(kineto.trace(recording))
+                traces.append(contradictions.settle(kineto.trace(recording)))
             else:
                 hosts.append(host_trace.host_trace(recording))
         except InputError as error:

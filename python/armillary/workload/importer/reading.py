@@ -26,6 +26,7 @@ import msgspec
 
 from ... import documents, machine
 from ...errors import InputError, Problem
+from . import foreign
 
 Args = dict[str, Any]
 
@@ -39,6 +40,8 @@ _ALWAYS = 64 * 2**20
 _DECODED = 3
 """Most bytes that a byte of a document takes while it and its decoded form are both in memory."""
 _KNOWN = "traceEvents of a Kineto trace, or nodes of a PyTorch execution trace"
+_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
+_PHASE = re.compile(rb'"ph"\s*:')
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPE = re.compile(rf"\\(?:{_PAIR}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{{2}})|.)", re.DOTALL)
 """Escapes in the order in which they stand, so that a backslash behind a backslash begins none."""
@@ -233,9 +236,12 @@ def read(path: Path) -> list[Recording]:
 
 def decode(name: str, data: bytes) -> KinetoDocument | HostDocument:
     """The document in `data`. Raises `InputError` saying what it is instead."""
-    head = data[:4096].lstrip()
+    if problem := foreign.of_bytes(name, data):
+        raise InputError([problem])
+    if _is_list(data):
+        data = _as_document(data)
     if b'"traceEvents"' not in data and b'"nodes"' not in data:
-        raise InputError([_foreign(name, data, head)])
+        raise InputError([foreign.of_text(name, data)])
     wanted: type[KinetoDocument | HostDocument] = (
         KinetoDocument if b'"traceEvents"' in data else HostDocument
     )
@@ -243,6 +249,18 @@ def decode(name: str, data: bytes) -> KinetoDocument | HostDocument:
         return msgspec.json.decode(data, type=wanted)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError) as fast:
         return _decode_leniently(name, data, wanted, str(fast))
+
+
+def _is_list(data: bytes) -> bool:
+    """Whether a document is a list of trace events, Chrome's other form: mappings with a phase."""
+    return _LIST.match(data[:64]) is not None and _PHASE.search(data) is not None
+
+
+def _as_document(data: bytes) -> bytes:
+    """A list of trace events as a document. Chrome's format lets the end of the list be missing."""
+    body = data.lstrip(b"\xef\xbb\xbf \t\r\n").rstrip()
+    ended = body if body.endswith(b"]") else body.rstrip(b", \t\r\n") + b"]"
+    return b'{"traceEvents":' + ended + b"}"
 
 
 def _decode_leniently(
@@ -276,48 +294,3 @@ def _decimal(text: str) -> Decimal:
         return Decimal(text)
     except ArithmeticError:
         return Decimal("NaN")
-
-
-def _foreign(name: str, data: bytes, head: bytes) -> Problem:
-    """What a document that is not a PyTorch recording seems to be, by its first bytes."""
-    wanted = "Kineto traces (traceEvents) and PyTorch execution traces (nodes), plain, gzip or tar"
-    if not data.strip():
-        return Problem(name, "", "is empty", wanted)
-    if b'"workload_graph"' in data or _is_protobuf(head):
-        return Problem(
-            name,
-            "",
-            "is a Chakra trace, which is already converted",
-            "armillary run reads it directly",
-        )
-    if b"NPKIT_EVENT" in head:
-        return Problem(
-            name,
-            "",
-            "is a summary of NPKit events inside NCCL kernels, not a run of a model",
-            wanted,
-        )
-    if head[:1] == b"[":
-        return Problem(
-            name, "", "is a list; a memory timeline holds bytes over time, not operations", wanted
-        )
-    if head[:1] != b"{":
-        what = "a table of comma-separated values" if _is_table(head) else "not JSON"
-        return Problem(name, "", f"is {what}", wanted)
-    return Problem(name, "", "is JSON without traceEvents and without nodes", wanted)
-
-
-def _is_protobuf(head: bytes) -> bool:
-    """Whether a file begins as Chakra's binary traces do: a short message, with a version or the
-    word schema first."""
-    return (
-        head[:1] not in b"[{"
-        and (head[1:2] == b"\n" or b"schema" in head[:64])
-        and min(head[:16], default=9) < 9
-    )
-
-
-def _is_table(head: bytes) -> bool:
-    """Whether the first line separates words by commas alone, as prose and YAML don't."""
-    first = head.split(b"\n")[0]
-    return b"," in first and b", " not in first

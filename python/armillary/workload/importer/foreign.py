@@ -1,0 +1,114 @@
+"""What a file that is not a recording of PyTorch seems to be, and what to do instead.
+
+Here: first bytes, and a few words inside. Not here: reading anything (`reading.py`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ...errors import Problem
+
+WANTED = (
+    "Kineto traces (traceEvents, or a list of trace events) and PyTorch execution traces (nodes), "
+    "plain, gzip or tar"
+)
+_PROFILER = "record the run with torch.profiler and export_chrome_trace"
+_JAX = "Armillary imports PyTorch's recordings only; armillary workload builds a model's step"
+_SQLITE = b"SQLite format 3\0"
+_MAGIC: Sequence[tuple[bytes, bytes, str, str]] = (
+    (_SQLITE, b"CUPTI_ACTIVITY_KIND_", "an export of Nsight Systems (SQLite)", _PROFILER),
+    (_SQLITE, b"rocpd", "a database of rocprofv3 (SQLite)", _PROFILER),
+    (_SQLITE, b"", "a SQLite database", WANTED),
+    (b"HloModule ", b"", "XLA's HLO text, a program without times", _JAX),
+    (b"PAR1", b"", "a Parquet file", WANTED),
+    (b"PK\x03\x04", b"", "a zip archive, such as a checkpoint of torch.save", WANTED),
+    (b"\x7fELF", b"", "a program", WANTED),
+    (b"\x28\xb5\x2f\xfd", b"", "compressed with zstd", "plain JSON, gzip or tar"),
+    (b"BZh", b"", "compressed with bzip2", "plain JSON, gzip or tar"),
+    (b"\xfd7zXZ", b"", "compressed with xz", "plain JSON, gzip or tar"),
+    (b"<", b"", "XML or HTML", WANTED),
+)  # fmt: skip
+"""First bytes, a word inside, what the file is, and the way."""
+_NSYS = (".nsys-rep", ".qdrep", ".qdstrm")
+_XSPACE = re.compile(rb"\x0a.{1,5}?(?:\x08.)?\x12.(?:/host:|/device:|Task Environment)", re.S)
+"""An XSpace: a plane with a name that XLA's profiler gives."""
+_MEMORY = "a snapshot of PyTorch's memory has no times of operations; " + _PROFILER
+
+
+def of_bytes(name: str, data: bytes) -> Problem | None:
+    """A file that is no JSON, by its first bytes; nothing for text that may be JSON."""
+    head = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    for magic, word, what, way in _MAGIC:
+        if head.startswith(magic) and word in data:
+            return Problem(name, "", f"is {what}", way)
+    if name.endswith(_NSYS):
+        return Problem(name, "", "is a report of Nsight Systems", _PROFILER)
+    if _XSPACE.match(data[:64]):
+        return Problem(name, "", "is a profile of XLA (XSpace, .xplane.pb)", _JAX)
+    if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return Problem(name, "", "is a pickle, which could run code and is not read", _MEMORY)
+    return None
+
+
+def of_text(name: str, data: bytes) -> Problem:
+    """A document without trace events and without nodes."""
+    head = data[:4096].lstrip()
+    if not data.strip():
+        return Problem(name, "", "is empty", WANTED)
+    if b'"workload_graph"' in data or _is_protobuf(head):
+        message = "is a Chakra trace, which is already converted"
+        return Problem(name, "", message, "armillary run reads it directly")
+    if b"NPKIT_EVENT" in head:
+        message = "is a summary of NPKit events inside NCCL kernels, not a run of a model"
+        return Problem(name, "", message, WANTED)
+    kinds = {b"[": _list, b"{": _mapping}
+    return kinds.get(head[:1], _no_json)(name, data, head)
+
+
+def of_events(names: Sequence[str]) -> tuple[str, str]:
+    """What a trace without operators and kernels is, by its processes and events, and the way."""
+    text = " ".join(names)
+    if "/device:" in text or "/host:" in text:
+        return "is a trace of XLA's profiler", _JAX
+    if re.search(r"HIP API|HSA API|COPY \d|GPU\d", text):
+        return "is a trace of rocprof", _PROFILER
+    return "has no host operation and no kernel", WANTED
+
+
+def _list(name: str, _data: bytes, head: bytes) -> Problem:
+    if re.match(rb"\[\s*\[", head):
+        message = "is a list of lists; a memory timeline holds bytes over time, not operations"
+        return Problem(name, "", message, WANTED)
+    return Problem(name, "", "is a list without trace events", WANTED)
+
+
+def _mapping(name: str, data: bytes, head: bytes) -> Problem:
+    if b'"rocprofiler-sdk-tool"' in head:
+        return Problem(name, "", "is JSON of rocprofv3", _PROFILER)
+    if b'"TraceProcessEvent"' in data or b'"CudaEvent"' in data:
+        return Problem(name, "", "is an export of Nsight Systems (JSON)", _PROFILER)
+    return Problem(name, "", "is JSON without traceEvents and without nodes", WANTED)
+
+
+def _no_json(name: str, data: bytes, head: bytes) -> Problem:
+    if b"\0" in data[:4096]:
+        return Problem(name, "", "is binary data of an unknown format", WANTED)
+    what = "a table of comma-separated values" if _is_table(head) else "not JSON"
+    return Problem(name, "", f"is {what}", WANTED)
+
+
+def _is_protobuf(head: bytes) -> bool:
+    """Whether a file begins as Chakra's binary traces do: a short message, with a version or the
+    word schema first."""
+    return (
+        head[:1] not in b"[{"
+        and (head[1:2] == b"\n" or b"schema" in head[:64])
+        and min(head[:16], default=9) < 9
+    )
+
+
+def _is_table(head: bytes) -> bool:
+    """Whether the first line separates words by commas alone, as prose and YAML don't."""
+    first = head.split(b"\n")[0]
+    return b"," in first and b", " not in first

@@ -1,0 +1,93 @@
+"""Files that are no recording of PyTorch: Chrome's lists are read, the others are named."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from recorded import Recording
+
+from armillary.errors import InputError
+from armillary.workload.importer import import_traces
+
+
+def recording() -> Recording:
+    trace = Recording()
+    trace.step(1, 0, 1000)
+    trace.kernel("a", 10, 100, 200)
+    return trace
+
+
+def said(path: Path) -> str:
+    """What is said of a file, and the way that is shown."""
+    with pytest.raises(InputError) as caught:
+        import_traces([path])
+    [problem] = caught.value.problems
+    assert problem.help
+    return problem.message
+
+
+def written(tmp_path: Path, data: bytes, name: str = "file.json") -> Path:
+    path = tmp_path / name
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("end", ["]", "]\n", "", ",\n", "\n"])
+def test_a_list_of_trace_events_is_a_trace(tmp_path: Path, end: str) -> None:
+    """Chrome's JSON array format, whose end may be missing (Trace Event Format, 2016)."""
+    trace = recording()
+    text = json.dumps(trace.events)[:-1] + end
+    [listed] = import_traces([written(tmp_path, text.encode())]).ranks
+    [whole] = import_traces([trace.write(tmp_path / "whole.json")]).ranks
+    assert listed.recorded_ps == whole.recorded_ps == 1_000_000_000
+    assert listed.step_ps == whole.step_ps == 100_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[[1, 2], [3, 4]]", "is a list of lists; a memory timeline holds bytes"),
+        ('[{"a": 1}]', "is a list without trace events"),
+        ("[]", "is a list without trace events"),
+        ("[1, 2]", "is a list without trace events"),
+        ("SQLite format 3\0 CUPTI_ACTIVITY_KIND_KERNEL", "is an export of Nsight Systems (SQLite)"),
+        ("SQLite format 3\0 rocpd_kernel", "is a database of rocprofv3 (SQLite)"),
+        ("SQLite format 3\0", "is a SQLite database"),
+        ("HloModule jit_f, is_scheduled=true", "is XLA's HLO text, a program without times"),
+        ("\n\x20\x12\x0e/host:metadata", "is a profile of XLA (XSpace, .xplane.pb)"),
+        ('{"rocprofiler-sdk-tool": []}', "is JSON of rocprofv3"),
+        ('{"TraceProcessEvent": {}}', "is an export of Nsight Systems (JSON)"),
+        ("<system/>", "is XML or HTML"),
+        ("PK\x03\x04", "is a zip archive, such as a checkpoint of torch.save"),
+        ("\x01\x02\x00\x05what", "is binary data of an unknown format"),
+    ],
+)
+def test_what_a_file_is_instead(tmp_path: Path, text: str, what: str) -> None:
+    assert what in said(written(tmp_path, text.encode()))
+
+
+def test_a_pickle_is_never_read(tmp_path: Path) -> None:
+    path = written(tmp_path, pickle.dumps({"segments": []}), "snapshot.pickle")
+    assert said(path) == "is a pickle, which could run code and is not read"
+
+
+def test_a_report_of_nsight_is_known_by_its_name(tmp_path: Path) -> None:
+    assert said(written(tmp_path, b"\x51\x00\x01", "run.nsys-rep")) == (
+        "is a report of Nsight Systems"
+    )
+
+
+@pytest.mark.parametrize(
+    ("process", "what"),
+    [("/device:TPU:0", "XLA's profiler"), ("CPU HIP API", "rocprof")],
+)
+def test_traces_of_other_programs_are_named(tmp_path: Path, process: str, what: str) -> None:
+    events = [
+        {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": process}},
+        {"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "name": "fusion.1"},
+    ]
+    path = written(tmp_path, json.dumps({"traceEvents": events}).encode())
+    assert f"is a trace of {what}" in said(path)
