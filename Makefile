@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo train ns3 test rust-build rust-test python-test generate bench fuzz rust-fuzz python-fuzz
+.PHONY: help prerequisites setup demo train ns3 test rust-build rust-test python-test numbers generate bench fuzz rust-fuzz python-fuzz
 .PHONY: packages lint rust-lint python-lint hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
@@ -86,6 +86,9 @@ rust-test: prerequisites
 
 python-test:
 	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup
+
+numbers: setup packages ## Rerun every table of numbers in the documents; fail if one differs (an hour)
+	$(BIN)/python tools/numbers_of_documents.py
 
 generate: prerequisites ## Write the files that follow from Rust types (schema of reports, its tables)
 	cargo run --locked --quiet -p generate

@@ -3,10 +3,11 @@ their names, then the summary and the plot above them.
 
 `python benches/python/accuracy.py` runs the studies (some ten minutes); with the names of marks,
 such as `v1`, only these. With `--summary` the tables stay, and only what is drawn from them is
-written."""
+written. With `--check` nothing is written; it ends with 1 if a table or the summary differs."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 import textwrap
@@ -36,23 +37,28 @@ STEPS, OURS, SHARDED = (
 LEFT_OUT = "sources left out"
 
 
-def main() -> None:
-    """Replaces what stands between the marks. With `--intervals`, writes the residuals of steps
-    first, which takes some more minutes."""
+def main() -> int:
+    """Replaces the text between the marks. With `--intervals`, writes the residuals of steps first,
+    which takes some more minutes."""
     if "--intervals" in sys.argv[1:]:
         write(left_out_steps.intervals(), RESIDUALS)
-    text = PAGE.read_text(encoding="utf-8")
+    before = PAGE.read_text(encoding="utf-8")
+    text = before
     if "--summary" not in sys.argv[1:]:
         text = MARKS.sub(lambda found: found[1] + _part(found) + found[4], text)
     values = _values(text)
-    PLOT.write_text(_chart(values).svg(), encoding="utf-8")
     start, _, rest = text.partition("<!-- summary -->\n")
     end = rest.partition("<!-- summary end -->")[2]
     lines = (textwrap.fill(line, 100, subsequent_indent="  ") for line in _summary(values))
     summary = "\n".join(lines)
-    PAGE.write_text(
-        f"{start}<!-- summary -->\n{summary}\n<!-- summary end -->{end}", encoding="utf-8"
-    )
+    page = f"{start}<!-- summary -->\n{summary}\n<!-- summary end -->{end}"
+    if "--check" in sys.argv[1:]:
+        different = difflib.unified_diff(before.splitlines(), page.splitlines(), lineterm="")
+        sys.stdout.writelines(f"{line}\n" for line in different)
+        return int(page != before)
+    PLOT.write_text(_chart(values).svg(), encoding="utf-8")
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
 
 
 def _part(found: re.Match[str]) -> str:
@@ -140,4 +146,4 @@ def _chart(values: dict[str, tuple[int, float]]) -> Chart:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,6 +3,7 @@ into the presets. It also writes the residuals of left-out sources.
 
     python benches/python/levels.py            # fits, and prints the departures of each level
     python benches/python/levels.py --write    # writes systems/ and the page of parameters as well
+    python benches/python/levels.py --check    # ends with 1 if the page of parameters differs
     python benches/python/levels.py --residuals   # writes the residuals of left-out sources
 
 The method is in `armillary.calibrate.levels`, the levels in `armillary.validation.levels`. The fit
@@ -10,6 +11,7 @@ takes about two minutes, the residuals about ten."""
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import sys
@@ -115,13 +117,17 @@ def main(arguments: list[str]) -> int:
     full = levels.fitted(map(levels.observed, levels.chosen()))
     lines = [*counts(full), "", *departures(full)]
     sys.stdout.write(f"lowest sum: {full.least:.1f}\n" + "\n".join(lines) + "\n")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK[0])
+    inside, _, after = rest.partition(MARK[1])
+    today = "\n".join(lines) + "\n"
+    if "--check" in arguments:
+        different = difflib.unified_diff(inside.splitlines(), today.splitlines(), lineterm="")
+        sys.stdout.writelines(f"{line}\n" for line in different)
+        return int(inside != today)
     if "--write" in arguments:
         for file in [*PARTS, *KINDS.values(), *CLUSTERS]:
             save(full, file)
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK[0])
-        after = rest.partition(MARK[1])[2]
-        page = before + MARK[0] + "\n".join(lines) + "\n" + MARK[1] + after
-        PAGE.write_text(page, encoding="utf-8")
+        PAGE.write_text(before + MARK[0] + today + MARK[1] + after, encoding="utf-8")
     if "--residuals" in arguments:
         sources = dict.fromkeys(map(levels.source, levels.chosen()))
         found = [each for source in sources for each in levels.residuals(full, source)]

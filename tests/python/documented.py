@@ -1,0 +1,57 @@
+"""Sentences and rows of documents whose numbers a command computes.
+
+A template has names in place of numbers, as in `"| A | {rate:.2f} M |"`. `says` fills them in and
+looks for the result in the page. With `WRITE_DOCS=1` it writes the numbers into the page."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from armillary.studies import StudyRow, study
+
+Facts = Mapping[str, float]
+_NAME = re.compile(r"\{[^{}]*\}")
+_NUMBER = r"[+-]?[\d,]+(?:\.\d+)?"
+
+
+@cache
+def rows(name: str, backend: str = "analytical") -> dict[str, StudyRow]:
+    """The rows of a study by their setup, on one network."""
+    return {row.setup: row for row in study(name).rows((backend,))}
+
+
+def ours(name: str, setup: str, backend: str = "analytical") -> float:
+    """Our number in a row of a study."""
+    return rows(name, backend)[setup].ours
+
+
+def plain(text: str) -> str:
+    """The text with single spaces, as if it were one line."""
+    return " ".join(text.split())
+
+
+def says(path: Path, templates: Sequence[str], facts: Facts) -> list[str]:
+    """The filled-in templates that the page lacks; none of them after `WRITE_DOCS=1`."""
+    page = path.read_text(encoding="utf-8")
+    if os.environ.get("WRITE_DOCS"):
+        for template in templates:
+            page = _written(page, template, facts)
+        path.write_text(page, encoding="utf-8")
+    wanted = [plain(template).format(**facts) for template in templates]
+    return [sentence for sentence in wanted if sentence not in plain(page)]
+
+
+def _written(page: str, template: str, facts: Facts) -> str:
+    """The page with a template's numbers in the one place that has its words."""
+    words = plain(template)
+    fixed = [re.escape(part).replace(r"\ ", r"\s+") for part in _NAME.split(words)]
+    numbers = [part.format(**facts) for part in _NAME.findall(words)]
+    found = list(re.finditer(f"({_NUMBER})".join(f"({part})" for part in fixed), page))
+    assert len(found) == 1, f"{len(found)} places have the words of {words!r}"
+    groups = list(found[0].groups())
+    groups[1::2] = numbers
+    return page[: found[0].start()] + "".join(groups) + page[found[0].end() :]
