@@ -374,7 +374,14 @@ def train(
         try:
             if (nproc > 1 or restarts) and not worker:
                 each = threads or max(1, _cores() // nproc)
-                launch.spawn(nproc, sys.argv[1:], each, restarts=restarts, say=output.log)
+                launch.spawn(
+                    nproc,
+                    sys.argv[1:],
+                    each,
+                    restarts=restarts,
+                    saves=checkpoint is not None,
+                    say=output.log,
+                )
                 return
             with launch.worker():
                 _run(settings, facts, bound, log_dir, json)
@@ -395,7 +402,11 @@ def _kept(settings: Settings, log_dir: str | None) -> str:
         step = resumed_step(settings.checkpoint, True)
         if step is not None:
             return f"; --resume goes on from step {step:,} in {settings.checkpoint}"
-    return "" if log_dir or settings.table_dir or settings.trace else "; no file was written"
+    written = log_dir or settings.table_dir or settings.trace or settings.checkpoint
+    lost = "" if written else "; no file was written"
+    if settings.checkpoint is not None:
+        return f"{lost}; there is no checkpoint yet, so all steps are lost"
+    return f"{lost}; all steps are lost: --checkpoint DIR would have kept them"
 
 
 _ROOFLINE_OPTIMIZERS = {

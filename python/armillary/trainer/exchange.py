@@ -5,8 +5,8 @@ starting processes (`launch.py`).
 
 Every exchange begins with a meeting: each rank says what it is about to do and whether it can. So a
 fault on one rank is an error on all of them before anything changes, and no rank waits for one that
-has left. Meetings and exchanges are begun and ended by calls of their own, with work between. All
-ranks begin them in the same order.
+has left. A rank that is asked to end the run says so too. Meetings and exchanges are begun and
+ended by calls of their own, with work between. All ranks begin them in the same order.
 
 Sums over ranks are made by the receiver, in the order of ranks: gloo and NCCL add in orders of
 their own. So a reduce-scatter is an all-to-all with sums behind it, which moves the same number of
@@ -63,6 +63,9 @@ _ORDER = tuple(_DEEDS)
 
 _MEETINGS: dict[Deed, Kind] = {"train": "indices", "evaluate": "indices", "update": "gradients"}
 """What meetings precede."""
+
+_FAULT, _STOP = 1, 2
+"""What a rank says in a meeting in addition: that it has a fault, that it is asked to end."""
 
 _FAULT_BYTES = 4096
 """Room for one rank's problems, as JSON."""
@@ -136,6 +139,10 @@ class Exchange:
         """Seconds that this rank spent on sending and waiting, by what was sent."""
         self.bytes: dict[Kind, int] = dict.fromkeys(get_args(Kind), 0)
         """Bytes of arrays that this rank sent to others."""
+        self.asked = False
+        """Whether this rank is asked to end after a step."""
+        self.stopping = False
+        """Whether a rank was asked before the last meeting; the same on all ranks."""
         self._failed: ArmillaryError | None = None
         """What failed on this rank since the last meeting."""
         self._begun = 0
@@ -175,7 +182,7 @@ class Exchange:
         """Begins a meeting, which `met` ends. What is sent in between is lost if it fails."""
         fault, self._failed = self._failed or fault, None
         # Of one length, so that ranks that are about to do different things can meet.
-        mine = [_ORDER.index(deed), int(fault is not None), *numbers]
+        mine = [_ORDER.index(deed), _FAULT * (fault is not None) | _STOP * self.asked, *numbers]
         mine += [0] * (4 + self.size - len(mine))
         return Meeting(self._post(_MEETINGS.get(deed, "other"), [mine] * self.size), fault)
 
@@ -184,9 +191,11 @@ class Exchange:
         if self.size == 1:
             if meeting.fault is not None:
                 raise meeting.fault
+            self.stopping = self.asked
             return [list(meeting.letter.own[2:])]
         found = self._opened(meeting.letter)
-        if any(row[1] for row in found):
+        self.stopping = self.stopping or any(row[1] & _STOP for row in found)
+        if any(row[1] & _FAULT for row in found):
             # No rank reads what was sent before.
             for outbox in list(self._lent.values()):
                 self._take_back(outbox)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -75,16 +76,18 @@ def spawn(
     threads: int,
     *,
     restarts: int = 0,
+    saves: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Runs `armillary` with `arguments` in `count` processes, as ranks of a run, and returns when
     all have ended well. What rank 0 prints goes where ours does. If a process dies or is lost, all
-    start again with `--resume`, up to `restarts` times; `say` gets the reason.
+    start again with `--resume`, up to `restarts` times; `say` gets the reason. A run that `saves`
+    checkpoints ends with one if this process is interrupted, and at once if that happens again.
 
     Raises what the first failing process raised; the others are ended."""
     for left in range(restarts, -1, -1):
         try:
-            _run(count, arguments, threads)
+            _run(count, arguments, threads, saves=saves)
         except LostContactError as error:
             if not left:
                 raise
@@ -96,7 +99,7 @@ def spawn(
             return
 
 
-def _run(count: int, arguments: Sequence[str], threads: int) -> None:
+def _run(count: int, arguments: Sequence[str], threads: int, *, saves: bool) -> None:
     """One attempt of `spawn`."""
     with tempfile.TemporaryDirectory(prefix="armillary-train-") as folder:
         shared = {
@@ -115,6 +118,10 @@ def _run(count: int, arguments: Sequence[str], threads: int) -> None:
             for rank in range(count):
                 processes.append(_start(rank, arguments, shared, Path(folder)))
             _wait(processes, Path(folder))
+        except KeyboardInterrupt:
+            if saves and len(processes) == count:
+                _let_save(processes, Path(folder))
+            raise
         finally:
             _end(processes)
 
@@ -133,8 +140,8 @@ def worker() -> Iterator[None]:
         sys.stdout.flush()
     except ArmillaryError as error:
         _leave(Path(folder), type(error).__name__, error.problems)
-    except KeyboardInterrupt:
-        os._exit(130)
+    except KeyboardInterrupt as stop:
+        os._exit(128 + getattr(stop, "number", signal.SIGINT))
     except BrokenPipeError as error:
         _leave(Path(folder), type(error).__name__, [])
     except OSError as error:
@@ -190,6 +197,25 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
             break
         time.sleep(_POLL)
     raise _reason(processes, folder)
+
+
+def _let_save(processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
+    """Asks all processes to end with a checkpoint, and waits for that. Raises why they can't. If
+    this process is interrupted again, they end at once."""
+    try:
+        for process in processes:
+            process.terminate()
+        deadline = math.inf
+        while None in [process.poll() for process in processes] and time.monotonic() < deadline:
+            time.sleep(_POLL)
+            if any(0 != (process.poll() or 0) < 128 for process in processes):  # No signal's code.
+                deadline = min(deadline, time.monotonic() + _GRACE)
+    except KeyboardInterrupt:
+        for process in processes:
+            process.kill()
+        raise
+    if any(kind != LostContactError.__name__ for _, kind, _ in _reports(folder)):
+        raise _reason(processes, folder)
 
 
 def _reports(folder: Path) -> list[tuple[int, str, list[Problem]]]:

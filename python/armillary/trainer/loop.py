@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ from .pipeline import Coming, Sums, depth, sparse, windows
 from .process import prepare_process
 from .settings import Settings, factor
 from .sharded import ShardedEmbeddingCollection
+from .stopping import StoppedError, until_signal
+from .tensor_train import SplitEmbeddings
 from .world import World
 
 if TYPE_CHECKING:
@@ -102,6 +105,11 @@ class Outcome:
     checkpoints: dict[str, Any] | None = None
     """What checkpoints cost; `None` where there are none. `stall_seconds` is how long training
     waited for them."""
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether there was an evaluation after the last step."""
+        return bool(self.evaluations) and self.evaluations[-1]["step"] == self.steps
 
     @property
     def rate(self) -> float:
@@ -172,6 +180,21 @@ class Trainer:
                 total[name] = total.get(name, 0) + value
         lookups = total.get("lookups", 0)
         return {**total, "hit_rate": 1 - total["misses"] / lookups if lookups else 1.0}
+
+    def is_stopping(self) -> bool:
+        """Whether a rank was asked to end the run, which all of them then do with a checkpoint; the
+        same on all ranks."""
+        if self.settings.checkpoint is None:
+            return False
+        tables = self.embeddings
+        plain = tables.plain if isinstance(tables, SplitEmbeddings) else tables
+        if not isinstance(plain, ShardedEmbeddingCollection):  # It has no meetings of its own.
+            self.exchange.meet("update", [])
+        return self.exchange.stopping
+
+    def ask_to_stop(self) -> None:
+        """Makes `is_stopping` true on all ranks, after their next meeting."""
+        self.exchange.asked = True
 
     def save_tables(self) -> None:
         """Makes the tables a checkpoint, if all of them are on a disk."""
@@ -308,7 +331,14 @@ def train(
     outcome = Outcome(tensor_trains=ratios(trainer.embeddings), data=source.identity)
     with checkpoints(trainer, outcome) as saved:
         read = reading(source, settings)
-        _course(trainer, read, held_out, outcome, saved, progress, write)
+        with until_signal(trainer.ask_to_stop) if settings.checkpoint else nullcontext():
+            try:
+                _course(trainer, read, held_out, outcome, saved, progress, write)
+            except StoppedError:
+                if outcome.steps:
+                    saved.after(outcome, end=True)
+                    saved.settle()
+                raise
     return outcome
 
 
@@ -326,6 +356,7 @@ def _course(
     length = Length.of(settings, source)
     whole = length.whole
     every = _REPORT_STEPS if whole is None else max(1, whole // _REPORTS)
+    _evaluate_if_due(trainer, held_out, outcome, write)
     begin = time.monotonic()
     parts = batches(source, settings, world, length, outcome)
     ahead = windows(parts, trainer.ahead)
@@ -341,21 +372,33 @@ def _course(
             _report(trainer, outcome, length, scale, progress, write)
         if settings.eval_every and outcome.steps % settings.eval_every == 0:
             outcome.seconds += time.monotonic() - begin
-            evaluate(trainer, held_out, outcome, write)
-            trainer.save_tables()
+            _evaluate_if_due(trainer, held_out, outcome, write)
             begin = time.monotonic()
         saved.after(outcome)
+        if trainer.is_stopping():
+            raise StoppedError
     outcome.seconds += time.monotonic() - begin
     if not outcome.samples:
         said = "there are no samples to train on"
         raise InputError([Problem(settings.data, "", said, "at least one line")])
     saved.after(outcome, end=True)
-    if not outcome.evaluations or outcome.evaluations[-1]["step"] != outcome.steps:
+    if not outcome.is_evaluated:
         evaluate(trainer, held_out, outcome, write)
     trainer.save_tables()
     saved.settle()
     outcome.cache = trainer.cache_report()
     outcome.checkpoints = saved.report()
+
+
+def _evaluate_if_due(
+    trainer: Trainer, held_out: Source, outcome: Outcome, write: Write | None
+) -> None:
+    """The evaluation after this step, unless there was one: a run that goes on from a checkpoint
+    has none yet if it was stopped meanwhile."""
+    every = trainer.settings.eval_every
+    if every and outcome.steps and outcome.steps % every == 0 and not outcome.is_evaluated:
+        evaluate(trainer, held_out, outcome, write)
+        trainer.save_tables()
 
 
 def _report(
@@ -385,7 +428,7 @@ def _report(
 
 def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | None) -> None:
     """Scores the held-out samples, and once what the best predictions would score on them; adds
-    both to `outcome`."""
+    both to `outcome`. Raises `StoppedError` if the run is to end."""
     world, settings = trainer.world, trainer.settings
     size = source.size
     limit = settings.eval_samples or size
@@ -402,6 +445,8 @@ def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | 
         if best is not None and bound is not None:
             best.add(bound, part.samples.labels)
         done += part.whole
+        if trainer.is_stopping():
+            raise StoppedError
     # No score of rows that a disk did not give.
     trainer.settle_tables()
     scores = whole.scores()

@@ -46,7 +46,8 @@ class Runs:
     def run(self, size: int = 1, **job: object) -> list[dict[str, Any]]:
         """What each rank says: `outcome`, or `error` and `problems`; `killed` if it was.
 
-        `settings` of the run. `kill`: seconds of training after which a rank is killed. `limit`:
+        `settings` of the run. `kill`: seconds of training after which a rank is killed. `stop`: the
+        same, with SIGTERM to one rank. `limit`:
         largest file that the last rank may write. `reshard`: a folder for a checkpoint of what was
         restored, instead of training."""
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -128,8 +129,8 @@ def _ranks(job: dict[str, Any]) -> list[dict[str, Any]]:
             if not process:
                 _rank(job, rank, port, folder)
             ranks.append(process)
-        if "kill" in job:
-            _kill(ranks, job, folder)
+        if "kill" in job or "stop" in job:
+            _end(ranks, job, folder)
         for rank, process in enumerate(ranks):
             _, status = os.waitpid(process, 0)
             if os.WIFSIGNALED(status):
@@ -138,15 +139,20 @@ def _ranks(job: dict[str, Any]) -> list[dict[str, Any]]:
         return [json.loads((folder / f"answer-{rank}").read_text()) for rank in range(size)]
 
 
-def _kill(ranks: list[int], job: dict[str, Any], folder: Path) -> None:
-    """Kills a rank some time after the first step, and the others a moment later."""
+def _end(ranks: list[int], job: dict[str, Any], folder: Path) -> None:
+    """Kills a rank some time after the first step, and the others a moment later; or asks one of
+    them to stop."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and not (folder / "begun").exists():
         if any(os.waitid(os.P_PID, each, os.WEXITED | os.WNOHANG | os.WNOWAIT) for each in ranks):
             break
         time.sleep(0.002)
-    time.sleep(job["kill"])
-    first = random.Random(job["kill"]).choice(ranks)
+    delay = job.get("kill", job.get("stop"))
+    time.sleep(delay)
+    first = random.Random(delay).choice(ranks)
+    if "stop" in job:
+        os.kill(first, signal.SIGTERM)
+        return
     for process in (first, *ranks):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import signal
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -22,6 +23,8 @@ from .samples import Part, Position
 
 def main() -> None:
     """Reads what the trainer asks for on standard input, until it is read or the trainer ends."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)  # A trainer that is asked to end finishes its step.
     job = json.loads(sys.stdin.readline())
     try:
         _read(job)
