@@ -9,7 +9,7 @@ from typing import Any
 from ..report import design as report
 from ..report.chart import Chart
 from ..report.page import Fact, Page, Section, Table
-from ..units import GB
+from ..units import GB, counted
 from .curves import BandwidthShare
 from .designs import Designs
 from .solving import Design
@@ -25,6 +25,8 @@ _WHO = {
     "sort": _BY,
     "scale": {"domain": _BY},
 }
+_FITTED = {"zero": False, "nice": False, "padding": 24}
+"""Scale of an axis whose points fill the chart."""
 _DRAWN = 20
 """Designs in a chart."""
 _ORDERS = {"proved": "proved", "rule": "likely", "budget": "not safe", "model": "the model's"}
@@ -42,7 +44,7 @@ def page(result: Designs) -> Page:
     )
     sections = [Section("Designs", [*rankings(result), _table(data)]), *_curve_sections(result)]
     return Page(
-        f"{result.task.name}: designs",
+        _title(result),
         sections,
         lead,
         _facts(data),
@@ -50,6 +52,12 @@ def page(result: Designs) -> Page:
         f"Armillary {data['version']}",
         verdict=report.verdict(data),
     )
+
+
+def _title(result: Designs) -> str:
+    """The models and the size of the platform that were asked for."""
+    models = ", ".join(model.name for model in result.best.models)
+    return f"Designs for {models} on {counted(result.task.npus, 'NPU')}"
 
 
 def _facts(data: Mapping[str, Any]) -> list[Fact]:
@@ -68,7 +76,6 @@ def _facts(data: Mapping[str, Any]) -> list[Fact]:
     facts.append(
         Fact("order", _ORDERS[order["status"]], f"{order['simulated']:,} designs simulated")
     )
-    facts.append(Fact("duality gap", f"{best['gap']:.1e}", "of the model's optimum"))
     return facts
 
 
@@ -94,40 +101,40 @@ def rankings(result: Designs) -> list[Chart]:
     title = "Step time by simulation and by the model"
     encoding = {
         "y": {"field": "design", "type": "nominal", "sort": None, "title": None},
-        "yOffset": {"field": "by", "type": "nominal", "sort": _BY},
-        "x": {**_STEP_TIME, "scale": {"zero": True}},
+        "x": {**_STEP_TIME, "scale": _FITTED},
         "color": _WHO,
         "tooltip": [{"field": "design"}, {"field": "by"}, _STEP_TIME],
     }
-    bars = Chart(
-        "designs", title, rows, {"mark": "bar", "encoding": encoding, "height": {"step": 24}}
+    mark = {"type": "point", "filled": True, "size": 70, "opacity": 0.8}
+    ranked = Chart(
+        "designs", title, rows, {"mark": mark, "encoding": encoding, "height": {"step": 20}}
     )
     if result.best.cost is None:
-        return [bars]
+        return [ranked]
     cost = {
         "field": "cost",
         "type": "quantitative",
         "title": "cost of the network (M$)",
-        "scale": {"zero": True},
+        "scale": _FITTED,
     }
     shape = {"field": "dimensions", "type": "nominal", "title": "dimensions"}
     tips = [{"field": "design"}, {"field": "by"}, cost, _STEP_TIME]
     points = {
         "x": cost,
-        "y": {**_STEP_TIME, "scale": {"zero": True}},
+        "y": {**_STEP_TIME, "scale": _FITTED},
         "color": _WHO,
         "shape": shape,
         "tooltip": tips,
     }
     spec = {
-        "mark": {"type": "point", "filled": True, "size": 70, "opacity": 0.8},
+        "mark": mark,
         "encoding": points,
         "height": 320,
     }
     front = "Step time against cost"
     if result.task.objective == "pareto":
         front += ": in the model no design is both faster and cheaper"
-    return [bars, Chart("front", front, rows, spec)]
+    return [ranked, Chart("front", front, rows, spec)]
 
 
 def _rows(result: Designs, index: int, design: Design) -> Iterator[dict[str, Any]]:
@@ -206,7 +213,6 @@ def _table(data: Mapping[str, Any]) -> Table:
         "simulated (s)",
         "gap",
         *(["cost (M$)"] if priced else []),
-        "duality gap",
     ]
     rows = []
     for each in data["designs"]:
@@ -216,5 +222,5 @@ def _table(data: Mapping[str, Any]) -> Table:
         row += [report.provision(each).removesuffix(" GB/s"), f"{each['weighted_step_time']:.5g}"]
         row += [f"{found['step_time']:.5g}", f"{found['gap']:+.2%}"] if found else ["-", "-"]
         row += [f"{each['cost'] / 1e6:.4g}"] if priced else []
-        rows.append([*row, f"{each['gap']:.0e}"])
+        rows.append(row)
     return Table("Designs, best first", columns, rows, labels=labels)

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..report import packets
+from ..report.chart import Chart
 from ..report.page import Page, Part, Section, Table
 from ..report.quantity import time
 from ..schema import Report
+from ..units import NS_PER_S
 from .compare import compare
 from .explanation import Explanation
 from .ladder_causes import CAUSES, Run, split
@@ -139,7 +141,8 @@ def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Pag
         "Exposed communication",
         "Run took",
     )
-    sections = [Section("Step times", [Table("Every model on the same workload", columns, rows)])]
+    table = Table("Every model on the same workload", columns, rows)
+    sections = [Section("Step times", [_chart(rungs), table])]
     for at, each in enumerate(rungs[1:]):
         parts: list[Part] = [f"{line}." for line in each.why]
         if each.causes:
@@ -175,6 +178,35 @@ def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Pag
         else "All networks give the same step time."
     )
     return Page(title, sections, verdict=verdict, warnings=warnings)
+
+
+def _chart(rungs: Sequence[Rung]) -> Chart:
+    """A bar for each network: exposed communication of the rank that has most, and the rest."""
+    longest = max(each.step_ns for each in rungs)
+    scale, unit = next(each for each in _UNITS if longest >= each[0] or each is _UNITS[-1])
+    rows = [
+        {"network": each.backend, "part": part, "time": ns / scale}
+        for each in rungs
+        for part, ns in (
+            ("exposed communication", each.exposed_ns),
+            ("rest of the step", each.step_ns - each.exposed_ns),
+        )
+    ]
+    part = {"field": "part", "type": "nominal", "title": None}
+    spec = {
+        "mark": "bar",
+        "encoding": {
+            "y": {"field": "network", "type": "nominal", "sort": None, "title": None},
+            "x": {"field": "time", "type": "quantitative", "title": f"step ({unit})"},
+            "color": part,
+            "order": {"field": "part", "sort": "descending"},
+        },
+        "height": {"step": 34},
+    }
+    return Chart("step-times", "Step time by network", rows, spec)
+
+
+_UNITS = ((NS_PER_S, "s"), (1e6, "ms"), (1e3, "us"))
 
 
 def _mostly(rung: Rung) -> str:

@@ -22,6 +22,8 @@ _BYTES = (
     "format(datum.value / 1024, ',.4~r') + ' KiB' : format(datum.value, ',.4~r') + ' B'"
 )
 """Labels of an axis of bytes, in powers of 1024 as nccl-tests has them."""
+_APART = {"labelOverlap": "greedy", "labelSeparation": 8}
+"""Labels that would touch are left out."""
 
 
 def page(found: Found) -> Page:
@@ -90,7 +92,7 @@ def _by_size(found: Found, name: str, what: str, only: Found | None) -> Chart:
             "title": "size",
             "scale": {"type": "log", "base": 2},
         }
-        | {"axis": {"labelExpr": _BYTES, "tickCount": 8}},
+        | {"axis": {"labelExpr": _BYTES, "tickCount": 8, **_APART}},
         "y": y if what == "busbw" else {**y, "scale": {"type": "log"}},
         "color": colour,
     }

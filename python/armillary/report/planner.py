@@ -4,7 +4,7 @@ Here: what is shown of the JSON of `armillary plan`. Not here: how a plan is fou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..units import NS_PER_S, counted
@@ -23,6 +23,8 @@ _HEURISTICS = {
     "by_node": "greedy over nodes, then ranks",
     "by_memory": "greedy, the largest shard first",
 }
+_SAME, _EQUAL = 5e-4, 0.01
+"""Differences from the mean below which ranks are called the same, or are not drawn."""
 _MOST_RANKS = 4096
 """Ranks that a chart shows one by one."""
 
@@ -68,8 +70,8 @@ def page(data: Data) -> Page:
             Fact("Most memory of a rank", size(max(data["memory_bytes"]))),
         ],
         sections=[
-            Section("Loads", [_chart(data, "loads", "load", "Load by rank")]),
-            Section("Memory", [_chart(data, "memory_bytes", "GB", "Memory by rank")]),
+            Section("Loads", [_spread(data["loads"], "loads", "load")]),
+            Section("Memory", [_spread(data["memory_bytes"], "memory_bytes", "memory")]),
             Section(
                 "Plans and bounds",
                 [
@@ -135,32 +137,29 @@ def _memory(data: Data) -> list[tuple[str, ...]]:
     ]
 
 
-def _chart(data: Data, key: str, title: str, head: str) -> Chart:
-    scale = 1e-9 if title == "GB" else 1.0
-    if key == "loads":
-        title = "seconds" if data["unit"] == "s" else data["unit"]
-    values = data[key][:_MOST_RANKS]
-    limit = data["capacity_bytes"] * scale if key == "memory_bytes" else data["lower_bound"]
-    records = [
-        {"rank": rank, "value": value * scale, "limit": limit} for rank, value in enumerate(values)
-    ]
-    name = "room" if key == "memory_bytes" else "lower bound"
-    up = {"field": "value", "type": "quantitative", "title": title}
+def _spread(values: Sequence[float], name: str, what: str) -> Chart | str:
+    """How far each rank is from the mean; a sentence where ranks hardly differ."""
+    mean = sum(values) / len(values)
+    apart = max(abs(value / mean - 1) for value in values) if mean else 0.0
+    if apart < _SAME:
+        return f"All ranks have the same {what}."
+    if apart < _EQUAL:
+        return f"The {what} of every rank is within {share(apart)} of the mean."
+    shown = values[:_MOST_RANKS]
+    records = [{"rank": rank, "off": value / mean - 1} for rank, value in enumerate(shown)]
+    off = {
+        "field": "off",
+        "type": "quantitative",
+        "title": f"{what} above the mean",
+        "axis": {"format": "+.1%"},
+    }
     spec = {
         "height": 220,
-        "layer": [
-            {
-                "mark": {"type": "bar", "binSpacing": 0},
-                "encoding": {
-                    "x": {"field": "rank", "type": "ordinal", "axis": {"labelOverlap": True}},
-                    "y": up,
-                },
-            },
-            {
-                "mark": {"type": "rule", "strokeDash": [4, 3]},
-                "encoding": {"y": {"field": "limit", "type": "quantitative", "aggregate": "max"}},
-            },
-        ],
+        "mark": {"type": "bar", "binSpacing": 0},
+        "encoding": {
+            "x": {"field": "rank", "type": "ordinal", "axis": {"labelOverlap": True}},
+            "y": off,
+        },
     }
-    note = f"The dashed line is the {name}."
-    return Chart(name=key, title=head, rows=records, spec=spec, note=note)
+    title = f"{what.capitalize()} by rank, against the mean"
+    return Chart(name=name, title=title, rows=records, spec=spec)

@@ -81,8 +81,7 @@ class World:
         found = [torch.empty_like(room) for _ in range(self.size)]
         dist.all_gather(found, room)
         return [
-            each.numpy().tobytes()[:size]
-            for each, size in zip(found, sizes.tolist(), strict=True)
+            each.numpy().tobytes()[:size] for each, size in zip(found, sizes.tolist(), strict=True)
         ]
 
     def add(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

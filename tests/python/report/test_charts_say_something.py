@@ -1,0 +1,70 @@
+"""Charts of pages use their area, and a page has no chart whose bars are all equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from armillary.cli import models
+from armillary.explain.ladder import Rung, page
+from armillary.report import planner
+from armillary.report.chart import Chart
+
+PLAN: dict[str, Any] = {
+    "model": "dlrm-small",
+    "platform": "dgx-a100",
+    "ranks": 4,
+    "ranks_per_node": 4,
+    "unit": "s",
+    "greatest_load": 1e-3,
+    "lower_bound": 1e-3,
+    "gap": 0.0,
+    "imbalance": 1.0,
+    "heuristics": {},
+    "schemes": {"table": 4},
+    "on_hosts": 0,
+    "on_disk": 0,
+    "memory_bytes": [1e9, 2e9, 3e9, 4e9],
+    "host_bytes": [0] * 4,
+    "disk_bytes": [0] * 4,
+    "dense_bytes": 0,
+    "capacity_bytes": 40e9,
+}
+
+
+@pytest.mark.parametrize(
+    ("loads", "said"),
+    [
+        ([1e-3] * 4, "All ranks have the same load."),
+        ([1e-3, 1e-3, 1e-3, 1.008e-3], "The load of every rank is within 0.6% of the mean."),
+        ([1e-3, 1e-3, 1e-3, 2e-3], None),
+    ],
+)
+def test_a_plan_draws_loads_that_differ(loads: list[float], said: str | None) -> None:
+    found, memory, _ = planner.page({**PLAN, "loads": loads}).sections
+    (part,) = found.parts
+    assert (part if said else isinstance(part, Chart)) == (said or True)
+    (chart,) = memory.parts
+    assert isinstance(chart, Chart)
+    assert [row["off"] for row in chart.rows] == pytest.approx([-0.6, -0.2, 0.2, 0.6])
+
+
+def test_network_models_have_a_chart() -> None:
+    """Parts of a bar add up to the step, in one unit."""
+    rungs = [
+        Rung(name, step, exposed, 0.1, 0.0, [], {}, [])
+        for name, step, exposed in (("analytical", 2e6, 5e5), ("packet", 4e9, 1e9))
+    ]
+    chart = page(rungs, "title").sections[0].parts[0]
+    assert isinstance(chart, Chart)
+    assert {row["network"]: 0.0 for row in chart.rows} == {"analytical": 0, "packet": 0}
+    packets = [row["time"] for row in chart.rows if row["network"] == "packet"]
+    assert packets == [1.0, 3.0]
+    assert "step (s)" in str(chart.spec)
+
+
+def test_a_title_has_no_path(tmp_path: Path) -> None:
+    assert models.title(str(tmp_path / "traces"), {}) == "traces"
+    assert models.title("llama-3-8b", {"tp": "8"}) == "llama-3-8b --tp 8"
