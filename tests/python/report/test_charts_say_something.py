@@ -48,7 +48,7 @@ def test_a_plan_draws_loads_that_differ(loads: list[float], said: str | None) ->
     assert (part if said else isinstance(part, Chart)) == (said or True)
     (chart,) = memory.parts
     assert isinstance(chart, Chart)
-    assert [row["off"] for row in chart.rows] == pytest.approx([-0.6, -0.2, 0.2, 0.6])
+    assert [row["off"] for row in chart.records()] == pytest.approx([-0.6, -0.2, 0.2, 0.6])
 
 
 def test_network_models_have_a_chart() -> None:
@@ -59,8 +59,8 @@ def test_network_models_have_a_chart() -> None:
     ]
     chart = page(rungs, "title").sections[0].parts[0]
     assert isinstance(chart, Chart)
-    assert {row["network"]: 0.0 for row in chart.rows} == {"analytical": 0, "packet": 0}
-    packets = [row["time"] for row in chart.rows if row["network"] == "packet"]
+    assert {row["network"]: 0.0 for row in chart.records()} == {"analytical": 0, "packet": 0}
+    packets = [row["time"] for row in chart.records() if row["network"] == "packet"]
     assert packets == [1.0, 3.0]
     assert "step (s)" in str(chart.spec)
 
