@@ -172,6 +172,14 @@ class Embedding:
         Raises:
             InputError: a fault of the batch or of the gradient. Nothing has changed then.
         """
+    def weight_gradients(
+        self, samples: int, batch: _Arrays, grad: NDArray[Any], weights: NDArray[Any]
+    ) -> None:
+        """Writes the gradients of the batch's weights into `weights`. No row changes.
+
+        Raises:
+            InputError: a fault of the batch or of the gradient.
+        """
     @staticmethod
     def rounds(settings: dict[str, Any]) -> int:
         """Rounds of `row_sums` and `set_row_sums` before `backward`, where a table has some columns

@@ -74,6 +74,18 @@ pub fn run(
     }
 }
 
+/// Writes the gradients of the lookups' weights into `weights`. The batch was checked and `grad` has
+/// the engine's shape.
+pub fn weight_gradients(
+    engine: &Engine,
+    batch: &Batch<'_>,
+    offsets: &[usize],
+    grad: &[f32],
+    weights: &mut [f32],
+) {
+    of_weights(engine, batch, &Grads::new(engine, batch, offsets, grad), weights);
+}
+
 /// Where a thread keeps the range that it has begun.
 type Slot<'a> = RwLock<Option<Prepared<'a>>>;
 

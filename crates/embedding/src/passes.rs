@@ -79,23 +79,11 @@ impl Engine {
         grad: &[f32],
         weights: Option<&mut [f32]>,
     ) -> Result<(), Fault> {
-        self.fits("gradient", batch, grad.len())?;
-        workers::wake(self.threads.saturating_sub(1));
-        let offsets = self.offsets(batch)?;
+        let offsets = self.checked(batch, grad, weights.as_deref())?;
         if let Some(table) = self.tables().iter().find(|table| table.precision == Precision::I8) {
             let message = "rows of 8 bits are read only";
             return Err(Fault::new(format!("table {:?}", table.name), message)
                 .allowed("float32, float16 or bfloat16 for training"));
-        }
-        if let Some(weights) = &weights
-            && (batch.weights.is_none() || weights.len() != batch.indices.len())
-        {
-            return Err(Fault::new("batch", "gradients of weights that it does not have"));
-        }
-        if self.refuse_not_finite
-            && let Some(at) = first_not_finite(grad, self.threads)
-        {
-            return Err(self.not_finite(batch, at, grad[at]));
         }
         let residency = Arc::clone(self.residency());
         let held = match self.caches() {
@@ -112,6 +100,51 @@ impl Engine {
         }
         self.tables_mut().iter_mut().for_each(|table| table.sums.clear());
         Ok(())
+    }
+
+    /// Writes the gradient of each lookup's weight into `weights`, and changes no row.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the batch; a gradient that is not finite, unless that is allowed.
+    pub fn weight_gradients(
+        &self,
+        batch: &Batch<'_>,
+        grad: &[f32],
+        weights: &mut [f32],
+    ) -> Result<(), Fault> {
+        let offsets = self.checked(batch, grad, Some(weights))?;
+        match self.caches() {
+            None => backward::weight_gradients(self, batch, &offsets, grad, weights),
+            Some(caches) => {
+                let held = self.residency().hold(&caches, batch, &offsets)?;
+                backward::weight_gradients(self, &held.batch(batch), &offsets, grad, weights);
+            }
+        }
+        Ok(())
+    }
+
+    /// The offsets of a batch that goes back by the gradient `grad`.
+    fn checked(
+        &self,
+        batch: &Batch<'_>,
+        grad: &[f32],
+        weights: Option<&[f32]>,
+    ) -> Result<Vec<usize>, Fault> {
+        self.fits("gradient", batch, grad.len())?;
+        workers::wake(self.threads.saturating_sub(1));
+        let offsets = self.offsets(batch)?;
+        if let Some(weights) = weights
+            && (batch.weights.is_none() || weights.len() != batch.indices.len())
+        {
+            return Err(Fault::new("batch", "gradients of weights that it does not have"));
+        }
+        if self.refuse_not_finite
+            && let Some(at) = first_not_finite(grad, self.threads)
+        {
+            return Err(self.not_finite(batch, at, grad[at]));
+        }
+        Ok(offsets)
     }
 
     /// The rows of a table that the next backward pass changes, ascending, with the sums of a round

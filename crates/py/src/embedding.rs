@@ -270,6 +270,23 @@ impl Embedding {
         done.map_err(|found| fault(py, &found))
     }
 
+    /// Gradients of the lookups' weights; no row changes.
+    fn weight_gradients(
+        &self,
+        py: Python<'_>,
+        samples: usize,
+        batch: Given<'_>,
+        grad: &Bound<'_, PyAny>,
+        weights: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let arrays = Arrays::of(samples, &batch)?;
+        let grad = Array::of(grad, "grad")?;
+        let mut weights = Array::of(weights, "weights")?;
+        let (batch, grad, weights) = (arrays.batch(), grad.numbers(), weights.numbers_mut()?);
+        let done = py.detach(|| self.0.weight_gradients(&batch, grad, weights));
+        done.map_err(|found| fault(py, &found))
+    }
+
     /// Rounds of `row_sums` before a backward pass, where a table has some columns of rows.
     #[staticmethod]
     fn rounds(settings: &Bound<'_, PyDict>) -> PyResult<usize> {

@@ -19,9 +19,10 @@ from armillary import _core, machine
 from armillary.errors import InputError, Problem
 from armillary.model.sharding_plan import TIERS
 from armillary.trainer import ranges
-from armillary.trainer.batch import SparseBatch
+from armillary.trainer.batch import Keyed, SparseBatch, batch_of
 from armillary.trainer.caching import Caching, require_ranks
 from armillary.trainer.compiler import opaque
+from armillary.trainer.module import Given, TablesModule
 from armillary.trainer.optimizers import Optimizer
 from armillary.trainer.tables import WIDTHS, Feature, Pooling, Table
 
@@ -37,7 +38,7 @@ _Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]
 """Lengths, indices and weights, as numpy arrays."""
 
 
-class EmbeddingCollection(torch.nn.Module):
+class EmbeddingCollection(TablesModule):
     """Tables and the features that look them up, all in one call.
 
     Initial weights are uniform between plus and minus one by the root of a table's rows. They
@@ -147,7 +148,7 @@ class EmbeddingCollection(torch.nn.Module):
             for name, part in zip(self.optimizer.state, parts, strict=True)
         }
 
-    def forward(self, sparse: SparseBatch) -> Tensor:
+    def forward(self, sparse: SparseBatch | Keyed) -> Tensor:
         """The pooled rows of all features side by side, float32 [samples, sum of dims]; without
         pooling the rows of all lookups, float32 [lookups, dim].
 
@@ -155,7 +156,7 @@ class EmbeddingCollection(torch.nn.Module):
             InputError: a negative length, lengths that do not add up, an index out of range, a
                 weight that is not finite. It names table, feature and sample.
         """
-        return _lookup(self, sparse)
+        return _lookup(self, batch_of(sparse, self.features))
 
     def weight(self, table: str) -> Tensor:
         """The rows of a table [rows, dim]; a view of the engine's memory, or a copy if the table
@@ -340,12 +341,24 @@ class EmbeddingCollection(torch.nn.Module):
         return torch.from_numpy(flat.numpy().reshape(shape))
 
     def _run_backward(
-        self, samples: int, arrays: _Arrays, grad: Tensor, weights: Tensor | None
+        self,
+        samples: int,
+        arrays: _Arrays,
+        grad: Tensor,
+        weights: Tensor | None,
+        *,
+        update: bool = True,
     ) -> None:
+        """Writes the gradients of weights, if asked, and changes the rows unless not to `update`
+        them."""
         gradient = grad.detach().to(torch.float32).contiguous().numpy()
+        into = None if weights is None else weights.numpy()
+        if not update:
+            if into is not None:
+                self._engine.weight_gradients(samples, arrays, gradient, into)
+            return
         if self.watch is not None:
             self.watch(arrays)
-        into = None if weights is None else weights.numpy()
         with ranges.part("embedding.weight_gradient"):
             self._engine.backward(samples, arrays, gradient, into)
 
@@ -360,7 +373,6 @@ class EmbeddingCollection(torch.nn.Module):
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
         for table in self.tables:
             for name, part in self.parts(table.name).items():
                 destination[f"{prefix}{table.name}.{name}"] = part
@@ -368,7 +380,7 @@ class EmbeddingCollection(torch.nn.Module):
 
     def _load_from_state_dict(
         self,
-        state_dict: dict[str, Any],
+        state_dict: Mapping[str, Any],
         prefix: str,
         local_metadata: dict[str, Any],
         strict: bool,
@@ -469,8 +481,7 @@ def _lookup(collection: EmbeddingCollection, sparse: SparseBatch) -> Tensor:
     arrays = collection._arrays(batch_parts(sparse))
     if not torch.is_grad_enabled():
         return collection._run_forward(sparse.samples, arrays)
-    anchor = torch.empty(0, device=collection.device, requires_grad=True)
-    result = _Lookup.apply(anchor, sparse.weights, collection, sparse.samples, arrays)
+    result = _Lookup.apply(collection.anchor, sparse.weights, collection, sparse, arrays)
     assert isinstance(result, Tensor)
     return result
 
@@ -502,13 +513,14 @@ class _Context(Protocol):
     collection: EmbeddingCollection
     samples: int
     arrays: Any
+    given: Given
     home: torch.device | None
     needs_input_grad: tuple[bool, ...]
 
 
 class _Lookup(torch.autograd.Function):
-    """The lookup as torch's autograd sees it. An empty tensor with a gradient makes torch call
-    `backward`, because the tables are not tensors with gradients."""
+    """The lookup as torch's autograd sees it. The anchor, an empty tensor with a gradient, makes
+    torch call `backward`, because the tables are not tensors with gradients."""
 
     @staticmethod
     def forward(
@@ -516,17 +528,20 @@ class _Lookup(torch.autograd.Function):
         anchor: Tensor,
         weights: Tensor | None,
         collection: EmbeddingCollection,
-        samples: int,
+        sparse: SparseBatch,
         arrays: Any,  # noqa: ANN401 - what the collection's engine reads
     ) -> Tensor:
-        ctx.collection, ctx.samples, ctx.arrays = collection, samples, arrays
+        ctx.collection, ctx.samples, ctx.arrays = collection, sparse.samples, arrays
+        ctx.given = Given(sparse)
         ctx.home = None if weights is None else weights.device
-        return collection._run_forward(samples, arrays)
+        return collection._run_forward(sparse.samples, arrays)
 
     @staticmethod
     def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        ctx.given.require_same()
+        update, of_weights = ctx.needs_input_grad[:2]
         weights = None
-        if ctx.needs_input_grad[1]:
+        if of_weights:
             weights = torch.empty(len(ctx.arrays[1]), device=ctx.collection.device)
-        ctx.collection._run_backward(ctx.samples, ctx.arrays, gradients[0], weights)
+        ctx.collection._run_backward(ctx.samples, ctx.arrays, gradients[0], weights, update=update)
         return None, None if weights is None else weights.to(ctx.home), None, None, None

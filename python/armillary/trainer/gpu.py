@@ -335,10 +335,16 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         arrays: Any,  # noqa: ANN401
         grad: Tensor,
         weights: Tensor | None,
+        *,
+        update: bool = True,
     ) -> None:
         grad = grad.detach().to(self.device, torch.float32).contiguous()
         found = self._check(samples, arrays)
         self._require_right(samples, arrays)
+        if not update:
+            if weights is not None and len(found.indices):
+                self._weight_gradients(samples, found, grad, weights)
+            return
         self._require_trainable()
         self._find_not_finite(grad)
         if self.watch is not None:

@@ -384,8 +384,13 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
         arrays: Any,  # noqa: ANN401
         grad: Tensor,
         weights: Tensor | None,
+        *,
+        update: bool = True,
     ) -> None:
         held, (gpu,) = self._hold(samples, arrays), self._gpus
+        if not update:
+            gpu._run_backward(samples, self._on_gpu(arrays), grad, weights, update=False)
+            return
         if self.watch is not None:
             self.watch(arrays)
         gpu._engine.step = self._engine.step

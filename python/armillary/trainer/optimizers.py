@@ -86,8 +86,9 @@ class RowWiseAdaGrad(Optimizer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adam(Optimizer):
-    """As `torch.optim.SparseAdam`: means and rows change only where the batch has gradients
-    (Kingma and Ba 2015)."""
+    """The arithmetic of `torch.optim.Adam` (Kingma and Ba 2015), on rows of the batch only: means
+    and rows change only where the batch has gradients. `torch.optim.SparseAdam` changes the same
+    rows, but its `eps` weighs `1 / sqrt(1 - beta2 ** step)` times more."""
 
     rule: ClassVar[str] = "adam"
     state: ClassVar[tuple[str, ...]] = ("mean", "square")

@@ -16,14 +16,15 @@ samples of all ranks, in their order. So every shard and every copy adds up what
 add up, in its order, and changes by the same bits. Only the partial sums of rows that are cut are
 added up in another order, in the forward pass.
 
-Gradients of all ranks are added and never divided by the number of ranks. So the loss on a rank
-must be the sum over its samples divided by the number of samples of all ranks."""
+Gradients of all ranks are added. So the loss on a rank must be the sum over its samples divided by
+the number of samples of all ranks. With `gradient="mean"`, they are divided by the number of ranks,
+so that the loss may be the mean over the rank's samples."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ from ..errors import InputError, Problem, TrainingError
 from ..model.messages import Messages
 from ..model.sharding_plan import ShardingPlan
 from . import message_rows, ranges
-from .batch import SparseBatch
+from .batch import Keyed, SparseBatch, batch_of
 from .caching import Caching
 from .columns import Columns
 from .compiler import opaque
@@ -42,6 +43,7 @@ from .embedding import EmbeddingCollection, require_valid
 from .exchange import Exchange, Pending
 from .held import made_collections
 from .message_rows import Block, Segment, Way
+from .module import Given, TablesModule
 from .nodes import Nodes
 from .optimizers import Optimizer
 from .rectangles import Rectangle, fill, parse
@@ -49,8 +51,11 @@ from .row_sums import RowSums, Work
 from .sharding import Placement
 from .tables import Feature, Table
 
+Gradient = Literal["sum", "mean"]
+"""What becomes of the ranks' gradients."""
 
-class ShardedEmbeddingCollection(torch.nn.Module):
+
+class ShardedEmbeddingCollection(TablesModule):
     """Tables shared out over the processes of a group by a sharding plan. All ranks call it at the
     same time, each with its own samples."""
 
@@ -62,6 +67,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         plan: ShardingPlan,
         *,
         exchange: Exchange | None = None,
+        gradient: Gradient = "sum",
         seed: int = 0,
         threads: int = 1,
         refuse_not_finite: bool = True,
@@ -70,7 +76,9 @@ class ShardedEmbeddingCollection(torch.nn.Module):
     ) -> None:
         """This rank's shards with their initial weights, which are those of `EmbeddingCollection`.
         `caching` is for this rank's shards that are not in memory. With `gpu`, rows and results are
-        there (`GpuEmbeddingCollection`), and batches in the host's memory all the same.
+        there (`GpuEmbeddingCollection`), and batches in the host's memory all the same. `gradient`:
+        what the tables change by of all ranks' gradients. With `mean`, each rank has a loss of its
+        own, as in `DistributedDataParallel`.
 
         Raises:
             InputError: tables or features that `EmbeddingCollection` refuses; a plan that
@@ -82,6 +90,11 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         self.device = torch.device("cpu" if gpu is None else gpu)
         """Where rows and results are."""
         self.exchange = exchange or Exchange()
+        if gradient not in get_args(Gradient):
+            said, allowed = f"unknown gradient {gradient!r}", ", ".join(get_args(Gradient))
+            raise InputError([Problem("", "gradient", said, allowed)])
+        self._ranks = self.exchange.size if gradient == "mean" else 1
+        """What gradients are divided by."""
         self.tables, self.features = tuple(tables), tuple(features)
         self.optimizer = optimizer
         self._finite_only = refuse_not_finite
@@ -119,7 +132,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         # All ranks meet, because making these may fail on one of them.
         self._steps = self._resumed() if caching is not None or gpu is not None else 0
 
-    def forward(self, sparse: SparseBatch | Distributed) -> Tensor:
+    def forward(self, sparse: SparseBatch | Keyed | Distributed) -> Tensor:
         """The pooled rows of this rank's samples, all features side by side, float32 [samples, sum
         of dims]; without pooling the rows of its lookups, float32 [lookups, dim].
         The batch may be `distribute`d before; its weights get no gradients then.
@@ -129,7 +142,9 @@ class ShardedEmbeddingCollection(torch.nn.Module):
                 feature and the sample.
             TrainingError: ranks have different numbers of batches, or a rank was lost.
         """
-        return _lookup(self, sparse)
+        if isinstance(sparse, Distributed):
+            return _lookup(self, sparse)
+        return _lookup(self, batch_of(sparse, self.features))
 
     def finish(self) -> None:
         """Says that this rank has no more batches. Raises `TrainingError` on all ranks if another
@@ -219,18 +234,22 @@ class ShardedEmbeddingCollection(torch.nn.Module):
                 out[lookups.place(stream)] = values
         return out
 
-    def _run_backward(
-        self, batch: Distributed, gradient: Tensor, *, of_weights: bool = False
-    ) -> Tensor | None:
-        return finished(self.updating(batch, gradient, of_weights=of_weights))
-
     def updating(
-        self, batch: Distributed, gradient: Tensor, *, of_weights: bool = False
+        self,
+        batch: Distributed,
+        gradient: Tensor,
+        *,
+        of_weights: bool = False,
+        update: bool = True,
     ) -> Steps[Tensor | None]:
-        """Updates all tables by the gradient of this rank's results. Returns the gradient of the
-        lookups' weights, if asked. Pauses before it waits for the gradients of other ranks."""
-        self._require_trainable()
+        """Updates all tables by the gradient of this rank's results, unless not to `update` them.
+        Returns the gradient of the lookups' weights, if asked. Pauses before it waits for the
+        gradients of other ranks."""
+        if update:
+            self._require_trainable()
         gradient = gradient.detach().to(self.device, torch.float32).contiguous()
+        if self._ranks > 1:
+            gradient = gradient / self._ranks
         if self.placement.unpooled:
             self._backward_lookups(batch, gradient)
             return None
@@ -260,13 +279,14 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             Work(collection, bags, both)
             for collection, bags in zip(self._held, batch.held, strict=True)
         ]
-        found = self._update(work, of_weights=of_weights)
+        found = self._update(work, of_weights=of_weights, update=update)
         if copied is not None:
             every = exchange.wait_rows(copied)
             last = [Work(collection, batch.copied, every) for collection in self._copies]
-            found += [self._update_one(each, of_weights=of_weights) for each in last]
+            found += [self._update_one(each, of_weights=of_weights, update=update) for each in last]
         exchange.release(blocks)
-        return self._of_weights(batch, found) if of_weights else None
+        # Weights are this rank's own.
+        return self._of_weights(batch, found) * self._ranks if of_weights else None
 
     def _require_trainable(self) -> None:
         """Raises `InputError` on all ranks if a table is read only."""
@@ -287,16 +307,19 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             Work(collection, bags, torch.cat([found[stream] for stream in group]))
             for group, collection, bags in zip(groups, self._held, batch.held, strict=True)
         ]
-        self._update(work, of_weights=False)
+        self._update(work)
         for collection in self._copies:
             rows = torch.cat(found[len(found) - len(lookups.data) :])
-            self._update_one(Work(collection, batch.copied, rows), of_weights=False)
+            self._update_one(Work(collection, batch.copied, rows))
 
-    def _update(self, work: list[Work], *, of_weights: bool) -> list[Tensor]:
+    def _update(
+        self, work: list[Work], *, of_weights: bool = False, update: bool = True
+    ) -> list[Tensor]:
         """Updates this rank's shards. Returns the gradients of weights."""
-        self._sums.share(work)
-        self._steps += 1
-        return [self._update_one(each, of_weights=of_weights) for each in work]
+        if update:
+            self._sums.share(work)
+            self._steps += 1
+        return [self._update_one(each, of_weights=of_weights, update=update) for each in work]
 
     def _of_weights(self, batch: Distributed, found: list[Tensor]) -> Tensor:
         """The gradients of the weights of this rank's lookups. `found`: those of all lookups in
@@ -327,7 +350,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
             found = collection._empty(bags.samples, arrays) if into is None else into
             return found.zero_()
 
-    def _update_one(self, work: Work, *, of_weights: bool) -> Tensor:
+    def _update_one(self, work: Work, *, of_weights: bool = False, update: bool = True) -> Tensor:
         """Updates tables. Returns the gradients of the lookups' weights, if asked. Failures as in
         `_look_up`."""
         collection, bags, gradient = work
@@ -335,7 +358,7 @@ class ShardedEmbeddingCollection(torch.nn.Module):
         into = found if of_weights else None
         try:
             arrays = collection._arrays(bags.parts)
-            collection._run_backward(bags.samples, arrays, gradient, into)
+            collection._run_backward(bags.samples, arrays, gradient, into, update=update)
         except InputError as error:
             self.exchange.fail(error)
         return found
@@ -450,7 +473,6 @@ class ShardedEmbeddingCollection(torch.nn.Module):
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
         sizes = self._sizes()
         for each in self.rectangles():
             destination[prefix + each.key(*sizes[each.table])] = each.values
@@ -514,9 +536,9 @@ def _lookup(collection: ShardedEmbeddingCollection, given: SparseBatch | Distrib
     batch = given if isinstance(given, Distributed) else collection.distribute(given)
     if not torch.is_grad_enabled():
         return collection._run_forward(batch)
-    anchor = torch.empty(0, device=collection.device, requires_grad=True)
-    weights = given.weights if isinstance(given, SparseBatch) else None
-    result = _Lookup.apply(anchor, weights, collection, batch)
+    sparse = given if isinstance(given, SparseBatch) else None
+    weights = None if sparse is None else sparse.weights
+    result = _Lookup.apply(collection.anchor, weights, collection, batch, sparse)
     assert isinstance(result, Tensor)
     return result
 
@@ -526,13 +548,14 @@ class _Context(Protocol):
 
     collection: ShardedEmbeddingCollection
     batch: Distributed
+    given: Given | None
     home: torch.device | None
     needs_input_grad: tuple[bool, ...]
 
 
 class _Lookup(torch.autograd.Function):
-    """The lookup as torch's autograd sees it. An empty tensor with a gradient makes torch call
-    `backward`, because the tables are not tensors with gradients."""
+    """The lookup as torch's autograd sees it. The anchor, an empty tensor with a gradient, makes
+    torch call `backward`, because the tables are not tensors with gradients."""
 
     @staticmethod
     def forward(
@@ -541,13 +564,23 @@ class _Lookup(torch.autograd.Function):
         weights: Tensor | None,
         collection: ShardedEmbeddingCollection,
         batch: Distributed,
+        sparse: SparseBatch | None,
     ) -> Tensor:
         ctx.collection, ctx.batch = collection, batch
+        ctx.given = None if sparse is None else Given(sparse)
         ctx.home = None if weights is None else weights.device
         return collection._run_forward(batch)
 
     @staticmethod
     def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        of_weights = ctx.needs_input_grad[1]
-        found = ctx.collection._run_backward(ctx.batch, gradients[0], of_weights=of_weights)
-        return None, None if found is None else found.to(ctx.home), None, None
+        update, of_weights = ctx.needs_input_grad[:2]
+        collection = ctx.collection
+        if ctx.given is not None:
+            try:
+                ctx.given.require_same()
+            except InputError as error:
+                collection.exchange.fail(error)
+        found = finished(
+            collection.updating(ctx.batch, gradients[0], of_weights=of_weights, update=update)
+        )
+        return None, None if found is None else found.to(ctx.home), None, None, None

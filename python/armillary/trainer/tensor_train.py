@@ -27,9 +27,10 @@ from torch import Tensor
 
 from .. import _core
 from ..errors import InputError, Problem
-from .batch import SparseBatch
+from .batch import Keyed, SparseBatch, batch_of
 from .compiler import opaque
 from .embedding import EmbeddingCollection, batch_parts
+from .module import Given, TablesModule
 from .optimizers import Optimizer
 from .tables import Feature, Table
 from .tensor_train_shapes import Shape
@@ -50,7 +51,7 @@ _TAIL = 2.0
 """Numbers nearer to zero than this are not drawn; TT-Rec's sampled Gaussian (section 3.2)."""
 
 
-class TensorTrainCollection(torch.nn.Module):
+class TensorTrainCollection(TablesModule):
     """Tables that are trains of tensors, and their features; as `EmbeddingCollection`.
 
     Rows start about normal, with the variance of `EmbeddingCollection`'s uniform weights: 1 / (3
@@ -101,10 +102,10 @@ class TensorTrainCollection(torch.nn.Module):
         for shape in shapes:
             _fill(shape, self._of(shape), seed)
 
-    def forward(self, sparse: SparseBatch) -> Tensor:
+    def forward(self, sparse: SparseBatch | Keyed) -> Tensor:
         """The pooled rows of all features side by side, float32 [samples, sum of dims]; without
         pooling the rows of all lookups, float32 [lookups, dim]. Raises as `EmbeddingCollection`."""
-        return _lookup(self, sparse)
+        return _lookup(self, batch_of(sparse, self.features))
 
     def whole(self, table: str) -> Tensor:
         """All rows of a table, float32 [rows, dim]."""
@@ -209,18 +210,19 @@ class SplitEmbeddings(torch.nn.Module):
         """`plain` and `trains` have the features that are theirs, in the order of `features`;
         `tables` are those of all."""
         super().__init__()
-        self.plain, self.trains = plain, trains
+        self.plain, self.trains, self.features = plain, trains, tuple(features)
         dims = {table.name: table.dim for table in tables}
         self._widths = [dims[each.table] for each in features]
         mine = [each.table in trains.shapes for each in features]
         self._mine = [at for at, is_mine in enumerate(mine) if is_mine]
         self._others = [at for at, is_mine in enumerate(mine) if not is_mine]
 
-    def forward(self, sparse: SparseBatch) -> Tensor:
+    def forward(self, sparse: SparseBatch | Keyed) -> Tensor:
         """The pooled rows of all features side by side. Raises as `EmbeddingCollection`."""
-        found: list[Tensor] = [sparse.lengths] * len(self._widths)
+        batch = batch_of(sparse, self.features)
+        found: list[Tensor] = [batch.lengths] * len(self._widths)
         for module, places in ((self.plain, self._others), (self.trains, self._mine)):
-            pooled: Tensor = module(_some(sparse, places))
+            pooled: Tensor = module(_some(batch, places))
             widths = [self._widths[at] for at in places]
             for at, part in zip(places, torch.split(pooled, widths, 1), strict=True):
                 found[at] = part
@@ -311,8 +313,7 @@ def _lookup(collection: TensorTrainCollection, sparse: SparseBatch) -> Tensor:
         cores = {name: collection._of(shape) for name, shape in collection.shapes.items()}
         weights = None if sparse.weights is None else sparse.weights.to(collection.device)
         return collection._pooled(sparse, cores, weights)[0]
-    anchor = torch.empty(0, device=collection.device, requires_grad=True)
-    result = _Lookup.apply(anchor, sparse.weights, collection, sparse)
+    result = _Lookup.apply(collection.anchor, sparse.weights, collection, sparse)
     assert isinstance(result, Tensor)
     return result
 
@@ -321,6 +322,7 @@ class _Context(Protocol):
     """What the two halves of a lookup have in common."""
 
     collection: TensorTrainCollection
+    given: Given
     cores: dict[str, list[Tensor]]
     digits: dict[str, list[Tensor]]
     weights: Tensor | None
@@ -351,16 +353,19 @@ class _Lookup(torch.autograd.Function):
                 ctx.home = weights.device
                 ctx.weights = weights.detach().to(collection.device).requires_grad_()
             ctx.pooled, ctx.digits = collection._pooled(sparse, ctx.cores, ctx.weights)
-        ctx.collection = collection
+        ctx.collection, ctx.given = collection, Given(sparse)
         return ctx.pooled.detach()
 
     @staticmethod
     def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        ctx.given.require_same()
         ctx.collection._require_finite(gradients[0])
-        leaves = [core for cores in ctx.cores.values() for core in cores]
-        if ctx.weights is not None and ctx.needs_input_grad[1]:
+        update, of_weights = ctx.needs_input_grad[:2]
+        leaves = [core for cores in ctx.cores.values() if update for core in cores]
+        if ctx.weights is not None and of_weights:
             leaves.append(ctx.weights)
         found = list(torch.autograd.grad(ctx.pooled, leaves, gradients[0]))
-        of_cores = {name: [found.pop(0) for _ in cores] for name, cores in ctx.cores.items()}
-        ctx.collection._update(ctx.digits, of_cores)
+        if update:
+            of_cores = {name: [found.pop(0) for _ in cores] for name, cores in ctx.cores.items()}
+            ctx.collection._update(ctx.digits, of_cores)
         return None, found[0].to(ctx.home) if found else None, None, None

@@ -147,7 +147,7 @@ def _end(ranks: list[int], job: dict[str, Any], folder: Path) -> None:
         if any(os.waitid(os.P_PID, each, os.WEXITED | os.WNOHANG | os.WNOWAIT) for each in ranks):
             break
         time.sleep(0.002)
-    delay = job.get("kill", job.get("stop"))
+    delay = float(job["kill"] if "kill" in job else job["stop"])
     time.sleep(delay)
     first = random.Random(delay).choice(ranks)
     if "stop" in job:

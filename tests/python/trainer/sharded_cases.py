@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from embedding_reference import KERNELS_ON, to_host
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from armillary.errors import ArmillaryError, TrainingError
 from armillary.model import load_model
@@ -37,7 +38,7 @@ from armillary.trainer.loop import Trainer
 from armillary.trainer.pipeline import windows
 from armillary.trainer.rectangles import whole_tables
 from armillary.trainer.settings import Settings
-from armillary.trainer.sharded import ShardedEmbeddingCollection
+from armillary.trainer.sharded import Gradient, ShardedEmbeddingCollection
 from armillary.trainer.tables import Feature, Table
 from armillary.trainer.world import World
 
@@ -380,6 +381,60 @@ def modes(spec: Spec, exchange: Exchange) -> None:
         sharded(parts[exchange.rank + 1])
 
 
+def averaged(gradient: Gradient, exchange: Exchange) -> list[float]:
+    """Steps of the first row and of a weight of the dense part, in `DistributedDataParallel`, where
+    each rank has the mean loss of its own samples. Every sample looks up the first row, whose
+    gradient is 1, and that of the weight. The last: the gradient of a lookup's weight."""
+    ranks = tuple(range(exchange.size))
+    plan = ShardingPlan("p", exchange.size, 1, (TablePlan("t", 8, 2, "row", ranks),))
+    tables, features = [Table("t", 8, 2)], [Feature("f", "t")]
+    rule = optimizers.Sgd(learning_rate=1.0)
+    sharded = ShardedEmbeddingCollection(
+        tables, features, rule, plan, exchange=exchange, gradient=gradient
+    )
+    layer = torch.nn.Linear(1, 1, bias=False)
+    parallel = DistributedDataParallel(_Mean(sharded, layer), process_group=exchange.group)
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=1.0)
+    samples = exchange.rank + 2
+    lengths = torch.ones(1, samples, dtype=torch.int64)
+    weights = torch.ones(samples, requires_grad=True)
+    batch = SparseBatch(lengths, torch.zeros(samples, dtype=torch.int64), weights)
+    row = sharded(SparseBatch(lengths, batch.indices))[0].detach().clone()
+    dense = layer.weight.item()
+    parallel(batch).backward()
+    optimizer.step()
+    with torch.no_grad():
+        change = row - sharded(SparseBatch(lengths, batch.indices))[0]
+    assert weights.grad is not None
+    torch.testing.assert_close(weights.grad, (row.sum() / samples).expand(samples))
+    return [*change.tolist(), dense - layer.weight.item()]
+
+
+class _Mean(torch.nn.Module):
+    """The mean over samples of the sum of a row and a weight."""
+
+    def __init__(self, tables: ShardedEmbeddingCollection, dense: torch.nn.Linear) -> None:
+        super().__init__()
+        self.tables, self.dense = tables, dense
+
+    def forward(self, batch: SparseBatch) -> Tensor:
+        found = self.tables(batch).sum(1, keepdim=True)
+        total: Tensor = found + self.dense(torch.ones_like(found))
+        return total.mean()
+
+
+def changed(spec: Spec, exchange: Exchange) -> None:
+    """The last rank changes its indices before the backward pass."""
+    job = Job(spec, exchange)
+    sharded = job.sharded()
+    parts, *_ = job.batch(0)
+    mine = parts[exchange.rank + 1]
+    out = sharded(mine)
+    if exchange.rank == exchange.size - 1:
+        mine.indices.zero_()
+    out.sum().backward()
+
+
 def save(spec: Spec, exchange: Exchange, steps: int, file: str) -> None:
     """Writes the state of each rank after some steps."""
     job = Job(spec, exchange)
@@ -486,6 +541,8 @@ CASES: dict[str, Callable[..., Any]] = {
         uneven,
         full,
         modes,
+        averaged,
+        changed,
         save,
         load,
         narrow,

@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -290,7 +291,7 @@ DENSE: list[tuple[Optimizer, Any, dict[str, Any]]] = [
         {"lr": 0.3, "weight_decay": 0.1},
     ),
     (Adam(learning_rate=0.03), "Adam", {"lr": 0.03}),
-    (Adam(learning_rate=0.03), "SparseAdam", {"lr": 0.03}),
+    (Adam(learning_rate=0.03, eps=1e-30), "SparseAdam", {"lr": 0.03, "eps": 1e-30}),
     (
         Adam(learning_rate=0.03, weight_decay=0.1, decoupled=True),
         "AdamW",
@@ -308,7 +309,7 @@ def test_optimizers_equal_those_of_torch(
     optimizer: Optimizer, name: str, options: dict[str, Any]
 ) -> None:
     """Every row is in every batch, because torch's dense optimizers change all rows. SparseAdam
-    changes those of the batch, and its batches have half of the rows."""
+    changes those of the batch, and its batches have half of the rows; its `eps` is another one."""
     sparse, rows = name == "SparseAdam", 40
     random = np.random.default_rng(1)
     case = Case([Table("t", rows, 24)], [Feature("f", "t")], None, torch.empty(0), optimizer)  # type: ignore[arg-type]
@@ -327,6 +328,78 @@ def test_optimizers_equal_those_of_torch(
         theirs(batch.indices, torch.arange(0, 120, 10)).backward(grad)
         torch_optimizer.step()
     close(collection.weight("t"), theirs.weight.detach(), 2e-6)
+
+
+SCALES = (1.0, 1e-2, 1e-4, 1e-6)
+"""Sizes of gradients: `eps` matters for small ones."""
+
+
+def stepped(
+    optimizer: Optimizer, theirs: Callable[..., Any], options: dict[str, Any], scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tables that were zeros, after three steps of gradients of about `scale`, each row looked up
+    once; and those of an optimizer of torch."""
+    rows, sparse = 40, theirs is torch.optim.SparseAdam
+    case = Case([Table("t", rows, 24)], [Feature("f", "t")], None, torch.empty(0), optimizer)  # type: ignore[arg-type]
+    collection = case.collection()
+    collection.weight("t").zero_()
+    bag = torch.nn.EmbeddingBag(rows, 24, mode="sum", sparse=sparse)
+    bag.weight.data.zero_()
+    steps, random = theirs(bag.parameters(), **options), torch.Generator().manual_seed(5)
+    for _ in range(3):
+        grad = scale * torch.randn(rows, 24, generator=random)
+        collection(SparseBatch(torch.ones(1, rows).int(), torch.arange(rows))).backward(grad)
+        steps.zero_grad()
+        bag(torch.arange(rows), torch.arange(rows)).backward(grad)
+        steps.step()
+    return collection.weight("t"), bag.weight.detach()
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(
+    ("optimizer", "name", "options"),
+    DENSE,
+    ids=[f"{at}-{each[1]}" for at, each in enumerate(DENSE)],
+)
+def test_optimizers_equal_those_of_torch_for_small_gradients(
+    optimizer: Optimizer, name: str, options: dict[str, Any], scale: float
+) -> None:
+    ours, theirs = stepped(optimizer, getattr(torch.optim, name), options, scale)
+    size = theirs.abs().max()
+    close(ours / size, theirs / size, 2e-6)
+
+
+def test_adam_is_not_sparse_adam_where_eps_matters() -> None:
+    """SparseAdam adds `eps` before it corrects the bias: `sqrt(1 - beta2 ** step)` times less, 32
+    times in the first step. In units of the learning rate."""
+    for scale, least, most in ((1.0, 0.0, 0.01), (1e-5, 0.3, 2.0)):
+        ours, theirs = stepped(
+            Adam(learning_rate=0.01), torch.optim.SparseAdam, {"lr": 0.01}, scale
+        )
+        assert least <= (ours - theirs).abs().max().item() / 0.01 <= most
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(
+    "optimizer",
+    [Sgd(), AdaGrad(), RowWiseAdaGrad(), Adam(), Lamb(), Lamb(weight_decay=0.1)],
+    ids=lambda optimizer: type(optimizer).__name__,
+)
+def test_small_gradients_against_numpy(optimizer: Optimizer, scale: float) -> None:
+    """With 64 bits, by the formulas of the papers."""
+    rows = 40
+    batch = SparseBatch(torch.ones(1, rows).int(), torch.arange(rows))
+    case = Case([Table("t", rows, 24)], [Feature("f", "t")], batch, torch.empty(0), optimizer)
+    collection, random = case.collection(), torch.Generator().manual_seed(6)
+    weight = collection.weight("t")
+    weight.mul_(scale)
+    reference = Reference(optimizer, {"t": weight.double().numpy().copy()})
+    for _ in range(3):
+        case.grad = scale * torch.randn(rows, 24, generator=random)
+        collection(batch).backward(case.grad)
+        reference.update(case)
+    size = np.abs(reference.weights["t"]).max()
+    close(weight.double() / size, reference.weights["t"] / size, 3e-6)
 
 
 def test_rates_can_change_between_steps() -> None:

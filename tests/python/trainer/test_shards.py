@@ -347,6 +347,24 @@ def test_gradients_of_weights_are_those_of_one_process(group: Ranks, size: int) 
     check(group.run("compare", size=size, spec=spec, steps=30), spec)
 
 
+@pytest.mark.parametrize("size", [1, 2, SIZE])
+def test_tables_in_distributed_data_parallel(group: Ranks, size: int) -> None:
+    """With `mean`, tables take the step of the dense part. With `sum`, theirs is that of a loss
+    which is not divided by the number of ranks."""
+    for answer in group.run("averaged", size=size, gradient="mean"):
+        assert answer == pytest.approx([1.0, 1.0, 1.0], abs=1e-6)
+    for answer in group.run("averaged", size=size, gradient="sum"):
+        assert answer == pytest.approx([size, size, 1.0], abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_tensors_that_changed_are_refused_on_all_ranks(group: Ranks, size: int) -> None:
+    place = f"rank {size - 1}: " if size > 1 else ""
+    for name, text in group.run("changed", size=size, spec=mixed("sgd", size)):
+        assert name == "InputError"
+        assert text.startswith(f"{place}batch: indices: changed in place")
+
+
 @pytest.mark.parametrize("optimizer", ["row_wise_adagrad", "adam"])
 def test_a_state_loads_on_another_number_of_ranks(
     group: Ranks, optimizer: str, tmp_path: Path
