@@ -80,6 +80,11 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
+def is_name(text: str) -> bool:
+    """Whether a name that a file gives is one of a file next to it, and leads nowhere else."""
+    return text not in ("", ".", "..") and len(text) <= 255 and not set(text) & set("/\\\0")
+
+
 def read_text(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTES) -> str:
     """As `read_bytes`, as text in UTF-8, with or without a byte order mark."""
     content = read_bytes(path, allowed, most)

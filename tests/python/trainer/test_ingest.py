@@ -187,8 +187,8 @@ def test_parquet_is_read_as_text_is(tmp_path: Path) -> None:
     for name in ("log.txt", "log.parquet"):
         ingest([tmp_path / name], tmp_path / f"data-{name}", shop(), threads=2)
         manifest = read_manifest(tmp_path / f"data-{name}")
-        files = manifest.splits["train"]
-        found.append(join([open_file(tmp_path / f"data-{name}", each, 2) for each in files]))
+        files, wide = manifest.splits["train"], len(manifest.dense)
+        found.append(join([open_file(tmp_path / f"data-{name}", each, 2, wide) for each in files]))
     text, parquet = found
     assert text.lengths is not None and parquet.lengths is not None
     assert text.lengths.tolist() == [[1] * 5, [2, 0, 0, 1, 1]] == parquet.lengths.tolist()

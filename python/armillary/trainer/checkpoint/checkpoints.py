@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ...errors import InputError, Problem
 from ..data import Position
@@ -17,6 +17,7 @@ from ..sharded import ShardedEmbeddingCollection
 from ..tensor_train import SplitEmbeddings
 from .content import Content
 from .folder import Folder
+from .manifest import Evaluation, Reached, Scores
 from .restore import (
     Trainee,
     dense_tensors,
@@ -27,9 +28,6 @@ from .restore import (
 )
 from .saver import Report, Saver
 from .shards import shards_of, steps_of, stored_tables
-
-COURSE = ("steps", "samples", "seconds", "evaluations", "bound")
-"""Fields of `Progress` that a checkpoint has as they are."""
 
 
 class Progress(Protocol):
@@ -85,13 +83,19 @@ class Checkpoints:
             "resumed": found[0].resumed,
         }
 
-    def _facts(self, progress: Progress) -> dict[str, Any]:
-        found = {name: getattr(progress, name) for name in COURSE}
-        found["evaluations"] = list(progress.evaluations)  # It grows while this is written.
+    def _facts(self, progress: Progress) -> Reached:
         return {
-            **found,
+            "steps": progress.steps,
+            "samples": progress.samples,
+            "seconds": progress.seconds,
+            # A copy: the list grows while this is written.
+            "evaluations": cast("list[Evaluation]", list(progress.evaluations)),
+            "bound": cast("Scores | None", progress.bound),
             "updates": steps_of(self._trainee.embeddings),
-            "position": progress.position.as_dict(),
+            "position": {
+                "epoch": progress.position.epoch,
+                "sample": progress.position.sample,
+            },
             "data": progress.data,
             "interaction": self._trainee.model.parts.kind,
         }
@@ -133,10 +137,7 @@ def checkpoints(trainee: Trainee, progress: Progress) -> Iterator[Checkpoints]:
             together(world, lambda: _require_data(content, progress))
             together(world, lambda: content.check(world.rank, world.size))
             together(world, lambda: restore(content, trainee, shards))
-            for name in COURSE:
-                setattr(progress, name, content.last.progress[name])
-            progress.position = Position.from_dict(content.last.progress["position"])
-            progress.data = content.last.progress.get("data") or progress.data
+            _go_on(progress, content.last.progress)
             saver.report.resumed = content.last.step
             # Imported tables have no state: the next checkpoint is a whole one.
             saver.base = content.last.step if content.last.settings is not None else None
@@ -150,6 +151,16 @@ def checkpoints(trainee: Trainee, progress: Progress) -> Iterator[Checkpoints]:
         yield made
     finally:
         saver.close()
+
+
+def _go_on(progress: Progress, reached: Reached) -> None:
+    """Makes `progress` that of a checkpoint."""
+    progress.steps, progress.samples = reached["steps"], reached["samples"]
+    progress.seconds = reached["seconds"]
+    progress.evaluations = cast("list[dict[str, Any]]", reached["evaluations"])
+    progress.bound = cast("dict[str, Any] | None", reached["bound"])
+    progress.position = Position(reached["position"]["epoch"], reached["position"]["sample"])
+    progress.data = reached.get("data") or progress.data
 
 
 def _require_data(content: Content, progress: Progress) -> None:

@@ -14,6 +14,7 @@ from .folder import Folder
 from .manifest import MANIFEST, Entry, Manifest, Stored
 from .precision import decode
 from .tensors import TYPES, Tensors, damaged
+from .tiles import tiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,21 +36,39 @@ class Content:
             for manifest in self.chain
             for record in manifest.files
         }
+        for manifest in self.chain:
+            self._require_layout(manifest)
         for table in self.last.tables:
             for part in ("weight", *table.state):
                 self._require_whole(table, part)
+
+    def _require_layout(self, manifest: Manifest) -> None:
+        """The tensors of rows have the types and shapes that the manifest says, and the tables are
+        those of the last checkpoint."""
+        path = self.folder.of(manifest.step)
+        if manifest.tables != self.last.tables:
+            raise damaged(path / MANIFEST, "tables", f"are not those of step {self.last.step}")
+        for entry in manifest.entries:
+            found = self._files[manifest.step, entry.file].specs
+            for key, wanted in entry.specs(self.tables[entry.table]).items():
+                if key not in found or found[key][1:] != wanted:
+                    said = f"{key[:100]!r} is not a tensor of {wanted[0]} {list(wanted[1])}"
+                    raise damaged(path / entry.file, f"table {entry.table!r}", said)
 
     def _require_whole(self, table: Stored, part: str) -> None:
         """Every element of a part of a table is in the first checkpoint, once."""
         entries = self.chain[0].of(table.name, part)
         if not entries and part != "weight":
             return  # Imported weights come without state.
-        cells = sum(
-            (each.rows[1] - each.rows[0]) * (each.columns[1] - each.columns[0]) for each in entries
-        )
-        if cells != table.rows * table.dim:
+        boxes = [
+            ((rows[0], columns[0]), (rows[1] - rows[0], columns[1] - columns[0]))
+            for rows, columns in ((each.rows, each.columns) for each in entries)
+        ]
+        if not tiles(boxes, (table.rows, table.dim)):
             path = self.folder.of(self.chain[0].step) / MANIFEST
+            cells = sum(rows * columns for _, (rows, columns) in boxes)
             said = f"has {cells:,} of {table.rows * table.dim:,} elements of {part!r}"
+            said += ", or some twice"
             raise damaged(path, f"table {table.name!r}", said)
 
     def check(self, rank: int = 0, ranks: int = 1) -> None:
@@ -122,7 +141,9 @@ class Content:
             if start == stop:
                 return
             some = slice(int(start), int(stop))
-            places = numbers[some] - rows.start
+            places = np.asarray(numbers[some]) - rows.start
+            if places[0] < 0 or places[-1] >= len(rows) or (np.diff(places) <= 0).any():
+                raise damaged(file.path, f"table {entry.table!r}", "its rows are out of order")
         stored = {"weight": np.asarray(file.read(entry.key)[some])}
         if entry.part == "weight" and entry.kind == "U8":
             stored["scale"] = np.asarray(file.read(entry.named("scale"))[some])

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,12 +21,11 @@ from ... import documents
 from ...errors import InputError, Problem
 from .plain_pickle import RefusedError, Thing, plain
 from .saved import TYPES, Saved, numbers
+from .tiles import MOST_PARTS, tiles
 
 METADATA = ".metadata"
 _LARGEST = 2**24
 """Bytes of `.metadata`."""
-_MOST_PARTS = 2**15
-"""Parts of a tensor."""
 _HELP = "a folder that torch.distributed.checkpoint wrote, with tensors alone"
 _META = "torch.distributed.checkpoint.metadata"
 _SHARD = "torch.distributed._shard.sharded_tensor.metadata"
@@ -107,15 +105,16 @@ def _tensor(key: str, facts: Thing, where: Mapping[tuple[str, tuple[int, ...]], 
     )
     dtype = _dtype(properties)
     shape = numbers(size)
-    if not isinstance(chunks, list) or len(chunks) > _MOST_PARTS:
-        raise RefusedError(f"has no list of at most {_MOST_PARTS:,} parts of {key[:100]!r}")
+    if not isinstance(chunks, list) or len(chunks) > MOST_PARTS:
+        raise RefusedError(f"has no list of at most {MOST_PARTS:,} parts of {key[:100]!r}")
     parts = []
     for chunk in chunks:
         offsets, sizes = map(numbers, _fields(chunk, "ChunkStorageMetadata", "offsets", "sizes"))
         if (key, offsets) not in where:
             raise RefusedError(f"has no place of {key[:100]!r} at {list(offsets)}")
         parts.append(_Part(offsets, sizes, *_place(where[key, offsets])))
-    if not _tiles(parts, shape):
+    boxes = [(part.offsets, part.sizes) for part in parts]
+    if not tiles(boxes, shape):
         raise RefusedError(f"has parts of {key[:100]!r} that are not the whole once")
     return _Stored(dtype, shape, parts)
 
@@ -135,7 +134,7 @@ def _place(info: Any) -> tuple[str, int, int]:  # noqa: ANN401
     path, start, length, transforms = _fields(info, "_StorageInfo", *names)
     if transforms:
         raise RefusedError("has parts that were transformed, such as compressed")
-    if not isinstance(path, str) or path in ("", ".", "..") or set(path) & set("/\\\0"):
+    if not isinstance(path, str) or not documents.is_name(path):
         raise RefusedError(f"names {str(path)[:100]!r}, which is not a file of the folder")
     start, length = numbers((start, length))
     return path, start, length
@@ -151,23 +150,6 @@ def _dict(values: list[Any]) -> list[dict[Any, Any]]:
     if not all(isinstance(each, dict) for each in values):
         raise RefusedError("is damaged")
     return values
-
-
-def _tiles(parts: Sequence[_Part], shape: tuple[int, ...]) -> bool:
-    """Whether parts cover each element once."""
-    if any(len(part.offsets) != len(shape) or len(part.sizes) != len(shape) for part in parts):
-        return False
-    some = [part for part in parts if math.prod(part.sizes)]
-    if sum(math.prod(part.sizes) for part in some) != math.prod(shape):
-        return False
-    first = np.array([part.offsets for part in some], np.int64).reshape(len(some), len(shape))
-    last = first + np.array([part.sizes for part in some], np.int64).reshape(first.shape)
-    if (last > np.array(shape, np.int64)).any():
-        return False
-    return all(
-        not ((first[at + 1 :] < last[at]) & (first[at] < last[at + 1 :])).all(1).any()
-        for at in range(len(some))
-    )
 
 
 def _require_room(stored: Mapping[str, _Stored], folder: Path) -> None:

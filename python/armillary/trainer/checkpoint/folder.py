@@ -16,12 +16,17 @@ import shutil
 from pathlib import Path
 from typing import IO
 
+from ... import documents
 from ...errors import InputError, Problem
 from ..caching import CHECKPOINT, folder_of, folders_in
 from ..settings import Settings
 from .manifest import MANIFEST, Manifest, parse
+from .tensors import damaged
 
-_NAME = re.compile(r"step-([0-9]{12,})")
+_NAME = re.compile(r"step-([0-9]{12,15})")
+_LARGEST = 2**28
+"""Bytes of a manifest."""
+_HELP = "a checkpoint that `armillary train` wrote"
 
 
 class Folder:
@@ -50,18 +55,18 @@ class Folder:
     def manifest(self, step: int) -> Manifest:
         """What a checkpoint says about itself. Raises `InputError`."""
         path = self.of(step) / MANIFEST
-        try:
-            return parse(path.read_text(encoding="utf-8"), path)
-        except FileNotFoundError:
+        if not documents.is_file(path):
             said = f"there is no checkpoint of step {step}"
             allowed = ", ".join(map(str, self.steps())) or "a folder with checkpoints"
-            raise InputError([Problem(str(self.path), "", said, allowed)]) from None
-        except (OSError, UnicodeDecodeError) as error:
-            said = f"can't be read: {getattr(error, 'strerror', None) or error}"
-            raise InputError([Problem(str(path), "", said)]) from None
+            raise InputError([Problem(str(self.path), "", said, allowed)])
+        found = parse(documents.read_text(path, _HELP, _LARGEST), path)
+        if found.step != step:
+            raise damaged(path, "step", f"is {found.step}, and its folder is that of {step}")
+        return found
 
     def chain(self, step: int) -> list[Manifest]:
-        """A checkpoint behind those that it builds on, the first one with all rows."""
+        """A checkpoint behind those that it builds on, the first one with all rows. Each builds on
+        an earlier step, so this ends."""
         found = [self.manifest(step)]
         while (base := found[0].base) is not None:
             found.insert(0, self.manifest(base))

@@ -31,7 +31,7 @@ from ...model.dlrm import Dlrm
 from ..data.samples import START
 from .distributed import read_distributed
 from .folder import Folder
-from .manifest import Entry, Manifest, Stored
+from .manifest import Entry, Manifest, Reached, Stored
 from .plain_pickle import RefusedError
 from .saved import Saved, is_tensor, size_of
 from .shards import array_of
@@ -253,9 +253,10 @@ def _write(
     except OSError:
         writer.abandon()
         raise
-    progress = {
+    progress: Reached = {
         "updates": 0, "steps": 0, "samples": 0, "seconds": 0.0, "evaluations": [], "bound": None,
-        "position": START.as_dict(), "interaction": facts.interaction.kind,
+        "position": {"epoch": START.epoch, "sample": START.sample},
+        "interaction": facts.interaction.kind,
     }  # fmt: skip
     folder.commit(
         Manifest(0, None, run, 1, None, None, progress, tuple(stored), (record,), tuple(entries))

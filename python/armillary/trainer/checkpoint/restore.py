@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 import torch
 
@@ -41,6 +44,15 @@ FREE = frozenset(
 """Settings that may differ between a checkpoint and the run that goes on from it. Of the model,
 the tables and the shapes of dense parameters must be the same."""
 
+DENSE_STATE: dict[str, set[str]] = {
+    "sgd": set(),
+    "adagrad": {"step", "sum"},
+    "adam": {"step", "exp_avg", "exp_avg_sq"},
+    "adamw": {"step", "exp_avg", "exp_avg_sq"},
+}
+"""What PyTorch's optimizers keep for each parameter."""
+
+_Word = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 _Found = TypeVar("_Found")
 
 
@@ -145,16 +157,32 @@ def restore_dense(content: Content, trainee: Trainee) -> None:
             place = f"dense parameter {name!r}"
             raise InputError([Problem(str(path), place, said, "the same model")])
     trainee.model.parts.load_state_dict(found)
-    state: dict[int, dict[str, Any]] = {}
-    for key, value in _tensors(content, "dense_optimizer.").items():
-        number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = value
+    state = _optimizer_state(_tensors(content, "dense_optimizer."), trainee, path)
     if state:
         groups = trainee.optimizer.state_dict()["param_groups"]
-        try:
-            trainee.optimizer.load_state_dict({"state": state, "param_groups": groups})
-        except (ValueError, KeyError):
-            raise damaged(path, "dense optimizer", "has other parameters") from None
+        trainee.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _optimizer_state(
+    found: dict[str, torch.Tensor], trainee: Trainee, path: Path
+) -> dict[int, dict[str, torch.Tensor]]:
+    """The state of the dense optimizer by the numbers of parameters; nothing if it has not begun.
+    Raises `InputError`: it is not that of these parameters."""
+    groups = trainee.optimizer.param_groups
+    wanted = dict(enumerate(each for group in groups for each in group["params"]))
+    state: dict[int, dict[str, torch.Tensor]] = {number: {} for number in wanted}
+    for key in sorted(found):
+        number, _, name = key.partition(".")
+        each = wanted.get(int(number)) if re.fullmatch("[0-9]{1,6}", number) else None
+        shape = () if name == "step" else getattr(each, "shape", None)
+        # Before version 0.2, files had the step as one row.
+        value = found[key].reshape(()) if name == "step" and found[key].numel() == 1 else found[key]
+        if name not in DENSE_STATE[trainee.settings.dense_optimizer] or value.shape != shape:
+            raise damaged(path, f"dense optimizer: {key[:100]!r}", "is not one of its numbers")
+        state[int(number)][name] = value
+    if found and any(len(each) != len(next(iter(state.values()))) for each in state.values()):
+        raise damaged(path, "dense optimizer", "has numbers of some parameters only")
+    return state if found else {}
 
 
 def _tensors(content: Content, prefix: str) -> dict[str, torch.Tensor]:
@@ -188,20 +216,52 @@ def restore_rank(content: Content, trainee: Trainee) -> None:
     rank, size = trainee.world.rank, trainee.world.size
     states = content.tensors("random.")
     source = rank if f"{rank}.torch" in states else 0
+    path = content.folder.of(content.last.step) / MANIFEST
     if f"{source}.torch" in states:
-        torch.set_rng_state(torch.from_numpy(states[f"{source}.torch"]))
-        other = json.loads(states[f"{source}.other"].tobytes())
-        version, internal, gauss = other["python"]
-        random.setstate((version, tuple(internal), gauss))
-        numbers = other["numpy"]
-        numbers["state"]["key"] = np.array(numbers["state"]["key"], np.uint32)
-        np.random.set_state(numbers)
-        if trainee.settings.device == "cuda" and f"{source}.cuda" in states:
-            torch.cuda.set_rng_state(torch.from_numpy(states[f"{source}.cuda"]))
+        try:
+            _restore_random(states, source, cuda=trainee.settings.device == "cuda")
+        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            said = f"is not a state of random numbers: {type(error).__name__}"
+            raise damaged(path, f"random.{source}", said) from None
     trainee.seen.clear()
     for name, state in content.tensors("metrics.").items():
+        if not re.fullmatch("[0-9]{1,9}", name) or state.shape != trainee.seen.state.shape:
+            raise damaged(path, f"metrics.{name[:40]}", "is not scores of a rank")
         if int(name) % size == rank:
             trainee.seen.state += state
+
+
+class _Key(msgspec.Struct):
+    key: Annotated[list[_Word], msgspec.Meta(min_length=624, max_length=624)]
+    pos: Annotated[int, msgspec.Meta(ge=0, le=624)]
+
+
+class _OfNumpy(msgspec.Struct):
+    """State of NumPy's generator, which takes any place in its key on trust."""
+
+    bit_generator: Literal["MT19937"]
+    state: _Key
+    has_gauss: Annotated[int, msgspec.Meta(ge=0, le=1)]
+    gauss: float
+
+
+class _Random(msgspec.Struct):
+    """States of random numbers, but for PyTorch's."""
+
+    python: tuple[int, list[int], float | None]
+    numpy: _OfNumpy
+
+
+def _restore_random(states: dict[str, NDArray[Any]], source: int, *, cuda: bool) -> None:
+    torch.set_rng_state(torch.from_numpy(states[f"{source}.torch"]))
+    found = msgspec.convert(json.loads(states[f"{source}.other"].tobytes()), _Random)
+    version, internal, gauss = found.python
+    random.setstate((version, tuple(internal), gauss))
+    numbers = msgspec.to_builtins(found.numpy)
+    numbers["state"]["key"] = np.array(found.numpy.state.key, np.uint32)
+    np.random.set_state(numbers)
+    if cuda and f"{source}.cuda" in states:
+        torch.cuda.set_rng_state(torch.from_numpy(states[f"{source}.cuda"]))
 
 
 def restore(content: Content, trainee: Trainee, shards: Sequence[Shard]) -> None:

@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InputError, Problem
+from ..settings import CheckpointPrecision
 from ..world import World
 from .folder import Folder, write_durably
-from .manifest import MANIFEST, Entry, Manifest, Share, Stored, share_of, share_text
+from .manifest import MANIFEST, Entry, Manifest, Reached, Share, Stored, share_of, share_text
 from .precision import encode, parts_of
 from .shards import Shard
 from .tensors import Record, Spec, Writer
@@ -69,7 +70,7 @@ class _Job:
 
     step: int
     base: int | None
-    progress: dict[str, Any]
+    progress: Reached
     writer: Writer
     entries: list[tuple[Shard, Snapshot, dict[str, Entry]]] = field(default_factory=list)
     all_entries: list[Entry] = field(default_factory=list)
@@ -87,7 +88,7 @@ class Saver:
         tables: list[Stored],
         *,
         keep: int = 2,
-        precision: str | None = None,
+        precision: CheckpointPrecision | None = None,
         run: str = "",
         settings: dict[str, Any] | None = None,
         failed: Callable[[InputError], None] | None = None,
@@ -108,7 +109,7 @@ class Saver:
         self.sizes: tuple[int, int] = (0, 0)
         """Bytes of the last checkpoint with all rows, and of those that build on it."""
 
-    def save(self, step: int, extra: Extra, progress: dict[str, Any]) -> None:
+    def save(self, step: int, extra: Extra, progress: Reached) -> None:
         """Begins a checkpoint of all ranks after `step`. `extra` are this rank's other tensors;
         `progress` says where the run is.
 
@@ -174,7 +175,7 @@ class Saver:
         self.sizes = self.sizes[0], self.sizes[1] + changed
         return self.base
 
-    def _begin(self, step: int, base: int | None, extra: Extra, progress: dict[str, Any]) -> _Job:
+    def _begin(self, step: int, base: int | None, extra: Extra, progress: Reached) -> _Job:
         """Marks the rows to be written. Rows that are not in memory are written at once."""
         place = self.folder.of(step)
         place.mkdir(parents=True, exist_ok=True)
@@ -327,7 +328,11 @@ class Saver:
     def _fail(self, error: OSError) -> None:
         path = os.fspath(error.filename or self.folder.path)
         said = f"the checkpoint can't be written: {error.strerror or error}"
-        help_ = "room on the disk; the last checkpoint is intact: go on from it with --resume"
+        help_ = "room on the disk; " + (
+            "the last checkpoint is intact: go on from it with --resume"
+            if self.folder.steps()
+            else "there is no checkpoint before it: begin anew"
+        )
         self._error = InputError([Problem(path, "", said, help_)])
         for each in self.folder.path.glob(f"step-*/{self._name}.*"):
             if not (each.parent / MANIFEST).exists():

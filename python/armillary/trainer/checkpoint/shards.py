@@ -18,7 +18,7 @@ from ..embedding import EmbeddingCollection
 from ..sharded import ShardedEmbeddingCollection
 from ..tables import Table
 from ..tensor_train import SplitEmbeddings, TensorTrainCollection
-from .manifest import Stored
+from .manifest import Stored, StoredType
 from .snapshot import Snapshot, Watch, Watches, rows_of_piece
 from .tensors import TYPES
 
@@ -36,7 +36,7 @@ _NAMES = {
     torch.int32: "I32",
     torch.uint8: "U8",
 }
-_STORED = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+_STORED: dict[str, StoredType] = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def array_of(tensor: Tensor) -> tuple[str, NDArray[Any]]:
 
 def tensor_of(values: NDArray[Any], dtype: str) -> Tensor:
     """A tensor of elements of safetensors' type `dtype`."""
-    given = np.ascontiguousarray(values)
+    given = np.ascontiguousarray(values).reshape(values.shape)  # Else a scalar becomes a row.
     if dtype == "BF16":
         return torch.from_numpy(given.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(given)

@@ -14,10 +14,12 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
+from ... import documents
 from ...errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -54,14 +56,28 @@ class Spec(NamedTuple):
         return math.prod(self.shape) * TYPES[self.dtype].itemsize
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
+"""A number of things in a file, or a place in it."""
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+Checksum = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a file is to have: its size, and checksums (CRC-32) of its header and of each tensor."""
 
     name: str
-    bytes: int
-    header: int
-    tensors: dict[str, int]
+    """A file next to the manifest."""
+    bytes: Count
+    header: Checksum
+    tensors: dict[Name, Checksum]
+
+
+class _Head(msgspec.Struct, forbid_unknown_fields=True):
+    """A tensor in a header."""
+
+    dtype: str
+    shape: Annotated[tuple[Count, ...], msgspec.Meta(max_length=8)]
+    data_offsets: tuple[Count, Count]
 
 
 @dataclass(slots=True)
@@ -153,6 +169,8 @@ class Tensors:
     def open(cls, path: Path, record: Record | None = None) -> Tensors:
         """The tensors of a file, compared with its record if there is one. Raises `InputError`: the
         file is missing, has another size or another header."""
+        if path.exists() and not documents.is_file(path):
+            raise damaged(path, "", "is not a file")
         try:
             size = path.stat().st_size
             with path.open("rb") as stream:
@@ -167,18 +185,21 @@ class Tensors:
             raise damaged(path, "header", "the checksum is wrong")
         found = cls(path, _record=record)
         try:
-            for key, each in json.loads(text).items():
-                if key == "__metadata__":
-                    continue
-                spec = Spec(key, each["dtype"], tuple(map(int, each["shape"])))
-                start, end = each["data_offsets"]
-                if end - start != spec.bytes or start < 0 or 8 + length + end > size:
-                    raise ValueError
-                found.specs[key] = spec
-                found._starts[key] = 8 + length + start
-        except (ValueError, KeyError, TypeError, AttributeError):
+            for key, each in _heads(text).items():
+                found._add(Spec(key, each.dtype, each.shape), 8 + length, each.data_offsets, size)
+        except (ValueError, KeyError, RecursionError):
             raise damaged(path, "header", "is not one of safetensors") from None
         return found
+
+    def _add(self, spec: Spec, start: int, offsets: tuple[int, int], size: int) -> None:
+        """A tensor of a file of `size` bytes, whose tensors begin at `start`. Raises `ValueError`
+        or `KeyError`: it is not there, or no array can have its shape."""
+        first, last = offsets
+        room = math.prod(max(1, each) for each in spec.shape) * TYPES[spec.dtype].itemsize
+        if last - first != spec.bytes or start + last > size or room >= 2**62:
+            raise ValueError
+        self.specs[spec.key] = spec
+        self._starts[spec.key] = start + first
 
     def read(self, key: str) -> NDArray[Any]:
         """A tensor, whose elements are read when they are used."""
@@ -208,6 +229,16 @@ class Tensors:
             raise damaged(self.path, table, said) from None
         if left or found != wanted:
             raise damaged(self.path, table, f"the checksum of {key!r} is wrong")
+
+
+def _heads(text: bytes) -> dict[str, _Head]:
+    """The tensors in a header. Raises `ValueError`."""
+    raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    return {
+        key: msgspec.json.decode(each, type=_Head)
+        for key, each in raw.items()
+        if key != "__metadata__"
+    }
 
 
 def damaged(path: Path, place: str, said: str) -> InputError:

@@ -21,16 +21,19 @@ import contextlib
 import fcntl
 import json
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ... import files
+import msgspec
+import numpy as np
+
+from ... import documents, files
 from ...errors import InputError, Problem
-from ..checkpoint.tensors import Record, Spec, Tensors, Writer
+from ..checkpoint.manifest import checksum
+from ..checkpoint.tensors import Count, Record, Spec, Tensors, Writer
 from .columns import Columns, join
 
 SCHEMA = "armillary.data/1"
@@ -39,25 +42,22 @@ SPLITS = ("train", "held-out")
 _HELP = "a folder that `armillary ingest` wrote"
 
 
-@dataclass(frozen=True, slots=True)
-class Category:
+class Category(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A category of the data."""
 
     name: str
-    rows: int | None
+    rows: Annotated[int, msgspec.Meta(ge=1, le=2**48)] | None
     """Rows of its table; `None`: values are whole, and a trainer takes them modulo the rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of columns: its samples, size and checksums."""
 
-    samples: int
+    samples: Count
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What ingested data is."""
 
     dense: tuple[str, ...]
@@ -72,60 +72,109 @@ class Manifest:
 
     def text(self) -> str:
         """The manifest as JSON."""
-        body = {"schema": SCHEMA, **asdict(self)}
-        return json.dumps({**body, "checksum": _checksum(body)}, indent=1) + "\n"
+        body = {"schema": SCHEMA, **msgspec.to_builtins(self)}
+        body = json.loads(json.dumps(body))
+        return json.dumps({**body, "checksum": checksum(body)}, indent=1) + "\n"
 
 
 def is_dataset(path: Path) -> bool:
     """Whether a folder is ingested data."""
-    return (path / MANIFEST).is_file()
+    return documents.is_file(path / MANIFEST)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder. Raises `InputError`."""
     path = folder / MANIFEST
+    body = documents.parse_json(documents.read_text(path, _HELP), str(path), _HELP)
+    if not isinstance(body, dict) or "checksum" not in body:
+        raise InputError([Problem(str(path), "", "can't be read: it is not a manifest", _HELP)])
+    wanted = body.pop("checksum")
+    if body.get("schema") != SCHEMA:
+        said = f"has the format {str(body.get('schema'))[:100]}"
+        raise InputError([Problem(str(path), "schema", said, SCHEMA)])
+    if checksum(body) != wanted:
+        raise InputError([Problem(str(path), "checksum", "is wrong", _HELP)])
+    del body["schema"]
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        wanted, schema = body.pop("checksum"), body["schema"]
-        if schema != SCHEMA:
-            said = f"has the format {schema}"
-            raise InputError([Problem(str(path), "schema", said, SCHEMA)])
-        if _checksum(body) != wanted:
-            raise InputError([Problem(str(path), "checksum", "is wrong", _HELP)])
-        return Manifest(
-            tuple(body["dense"]),
-            tuple(Category(**each) for each in body["categories"]),
-            {
-                name: tuple(File(each["samples"], Record(**each["record"])) for each in found)
-                for name, found in body["splits"].items()
-            },
-            body["recipe"],
-            tuple(body["sources"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        said = f"can't be read: {getattr(error, 'strerror', None) or error}"
-        raise InputError([Problem(str(path), "", said, _HELP)]) from None
+        found = msgspec.convert(body, Manifest)
+    except msgspec.ValidationError as error:
+        raise InputError([Problem(str(path), "", str(error), _HELP)]) from None
+    _require_sound(found, str(path))
+    return found
 
 
-def _checksum(body: dict[str, Any]) -> int:
-    text = json.dumps(json.loads(json.dumps(body)), sort_keys=True, separators=(",", ":"))
-    return zlib.crc32(text.encode())
+def _require_sound(manifest: Manifest, path: str) -> None:
+    """Raises `InputError` for what types don't say: the splits, and names of files."""
+    if manifest.splits.keys() != set(SPLITS):
+        said = f"are {', '.join(manifest.splits)[:100]}"
+        raise InputError([Problem(path, "splits", said, " and ".join(SPLITS))])
+    for name in SPLITS:
+        for file in manifest.splits[name]:
+            if not documents.is_name(file.record.name):
+                said = f"{file.record.name[:100]!r} is not a file of the folder"
+                raise InputError([Problem(path, f"splits: {name}", said, _HELP)])
+            if not file.samples:
+                said = f"{file.record.name!r} has no samples"
+                raise InputError([Problem(path, f"splits: {name}", said, _HELP)])
 
 
-def open_file(folder: Path, file: File, categories: int) -> Columns:
+def open_file(folder: Path, file: File, categories: int, dense: int) -> Columns:
     """The columns of a file, mapped into memory, once all are compared with their checksums. Raises
     `InputError`."""
+    path = folder / file.record.name
     try:
-        found = Tensors.open(folder / file.record.name, file.record)
+        found = Tensors.open(path, file.record)
         for key in file.record.tensors:
             found.check(key, "")
     except InputError as error:
         problems = [replace(each, help="the file as it was written") for each in error.problems]
         raise InputError(problems) from None
+    _require_columns(found, path, (categories, file.samples, dense))
     read = {key: found.read(key) for key in found.specs}
-    return Columns(read["labels"], read["dense"], read.get("lengths"), read["indices"], categories)
+    columns = Columns(
+        read["labels"], read["dense"], read.get("lengths"), read["indices"], categories
+    )
+    _require_values(columns, path)
+    return columns
+
+
+def _require_columns(found: Tensors, path: Path, sizes: tuple[int, int, int]) -> None:
+    """Raises `InputError` unless a file has the tensors of so many categories, samples and dense
+    columns."""
+    categories, samples, dense = sizes
+    shapes = {"labels": ("U8", (samples,)), "dense": ("F32", (samples, dense))}
+    if "lengths" in found.specs:
+        shapes["lengths"] = "I32", (categories, samples)
+    for key, (kind, shape) in shapes.items():
+        if key not in found.specs or found.specs[key][1:] != (kind, shape):
+            raise _unlike(path, key, f"{kind} {list(shape)}")
+    indices = found.specs.get("indices")
+    whole = indices is not None and "lengths" not in found.specs
+    if (
+        indices is None
+        or indices.dtype not in ("I32", "I64")
+        or len(indices.shape) != 1
+        or (whole and indices.shape[0] != categories * samples)
+    ):
+        raise _unlike(path, "indices", "I32 or I64, one for each value")
+
+
+def _require_values(columns: Columns, path: Path) -> None:
+    """Raises `InputError` for values that no file of `armillary ingest` has: a length or an index
+    below 0, a label that is not 0 or 1."""
+    if columns.lengths is not None and (
+        (columns.lengths < 0).any() or columns.lengths.sum(dtype=np.int64) != len(columns.indices)
+    ):
+        raise _unlike(path, "lengths", "those of the indices")
+    if (columns.labels > 1).any():
+        raise _unlike(path, "labels", "0 or 1")
+    if (columns.indices < 0).any():
+        raise _unlike(path, "indices", "from 0 on")
+
+
+def _unlike(path: Path, key: str, wanted: str) -> InputError:
+    said = "is not what ingested data has there"
+    return InputError([Problem(str(path), key, said, wanted)])
 
 
 class Split:

@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import InputError, Problem
 from ...units import counted
 from .columns import Columns, join, samples_of
-from .dataset import MANIFEST, Manifest, open_file, read_manifest
+from .dataset import MANIFEST, SPLITS, Manifest, open_file, read_manifest
 from .samples import ALL, START, Part, Position, Samples, Turn, identity, narrowed, share
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class Ingested:
         found = self._open.get(at)
         if found is None:
             file = self.manifest.splits[self.split][at]
-            found = open_file(self.folder, file, len(self.manifest.categories))
+            categories, dense = self.manifest.categories, self.manifest.dense
+            found = open_file(self.folder, file, len(categories), len(dense))
             while len(self._open) > 1:
                 del self._open[next(iter(self._open))]
             self._open[at] = found
@@ -117,7 +118,7 @@ def open_dataset(folder: Path, rows: Sequence[int], dense: int) -> tuple[Ingeste
     problems = list(_misfits(str(folder / MANIFEST), manifest, rows, dense))
     if problems:
         raise InputError(problems)
-    train, held_out = (Ingested(folder, manifest, each, tuple(rows)) for each in manifest.splits)
+    train, held_out = (Ingested(folder, manifest, each, tuple(rows)) for each in SPLITS)
     return train, held_out
 
 
