@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,30 @@ class Problem:
     def __str__(self) -> str:
         where = "".join(f"{part}: " for part in (self.file, self.place) if part)
         return where + self.message + (f" (allowed: {self.help})" if self.help else "")
+
+
+_NO_MEMORY = re.compile(
+    "failed to map segment|annot allocate memory|can't allocate memory|not enough memory|bad_alloc"
+    "|out of memory|can't start new thread|could not create a primitive"
+)
+"""What errors of the system and of libraries say where memory is short."""
+
+
+def out_of_memory(error: BaseException) -> Problem | None:
+    """The problem of an error for want of memory; `None` for other errors. Libraries that don't fit
+    are errors of an import, and those of PyTorch are a `RuntimeError`."""
+    short = isinstance(error, MemoryError) or (
+        isinstance(error, OSError | ImportError | RuntimeError | SystemError)
+        and _NO_MEMORY.search(str(error)) is not None
+    )
+    if not short:
+        return None
+    said = "needs more memory than is available"
+    detail = " ".join(str(error).split())[:_DETAIL]
+    return Problem("", "", f"{said}: {detail}" if detail else said, "more memory (`ulimit -v`)")
+
+
+_DETAIL = 200
 
 
 class ArmillaryError(Exception):

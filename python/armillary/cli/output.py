@@ -17,7 +17,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from .. import _core, files
-from ..errors import ArmillaryError, InputError, Problem, StalledError, TrainingError
+from ..errors import (
+    ArmillaryError,
+    InputError,
+    Problem,
+    StalledError,
+    TrainingError,
+    out_of_memory,
+)
 from ..report.visible import visible
 from ..units import NS_PER_MS
 
@@ -71,6 +78,7 @@ def guard(lists_all: str = "") -> Iterator[None]:
     except BrokenPipeError:
         _exit(_BROKEN_PIPE)
     except OSError as error:  # a full disk under stdout: files of ours raise InputError
+        _refuse_if_memory(error)
         show_problems(
             [Problem(error.filename or "standard output", "", error.strerror or str(error))]
         )
@@ -88,7 +96,16 @@ def guard(lists_all: str = "") -> Iterator[None]:
     except Exception as error:
         if not _is_ours_to_report(error):
             raise
+        _refuse_if_memory(error)
         _fault(error)
+
+
+def _refuse_if_memory(error: Exception) -> None:
+    """Ends the verb if it ran out of memory."""
+    problem = out_of_memory(error)
+    if problem is not None:
+        show_problems([problem])
+        _exit(WRONG)
 
 
 def interrupted(stop: KeyboardInterrupt, kept: str = "; no file was written") -> NoReturn:

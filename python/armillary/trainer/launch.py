@@ -27,7 +27,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ..errors import ArmillaryError, InputError, LostContactError, Problem, TrainingError
+from ..errors import (
+    ArmillaryError,
+    InputError,
+    LostContactError,
+    Problem,
+    TrainingError,
+    out_of_memory,
+)
 from .settings import Settings
 
 _FAULTS = "ARMILLARY_TRAIN_FAULTS"
@@ -144,13 +151,13 @@ def worker() -> Iterator[None]:
         os._exit(128 + getattr(stop, "number", signal.SIGINT))
     except BrokenPipeError as error:
         _leave(Path(folder), type(error).__name__, [])
-    except OSError as error:
-        what = error.filename or "this process"
-        _leave(Path(folder), "InputError", [Problem(str(what), "", error.strerror or str(error))])
-    except MemoryError:
-        said = "the run needs more memory than is available"
-        _leave(Path(folder), "InputError", [Problem("", "", said)])
     except Exception as error:
+        problem = out_of_memory(error)
+        if problem is None and isinstance(error, OSError):
+            said = error.strerror or str(error)
+            problem = Problem(str(error.filename or "this process"), "", said)
+        if problem is not None:
+            _leave(Path(folder), "InputError", [problem])
         place = traceback.extract_tb(error.__traceback__)[-1]
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         said = f"{said} at {Path(place.filename).name}:{place.lineno}"

@@ -20,9 +20,9 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -130,19 +130,38 @@ def _timed(path: Path, stamps: Sequence[ranges.Stamp] = ()) -> Iterator[None]:
     try:
         path.unlink(missing_ok=True)
         profile.export_chrome_trace(str(path))
-        if not path.exists():  # PyTorch raises nothing if a disk is full.
-            raise OSError(errno.EIO, "PyTorch wrote no file")
+        written = _whole(path)
         if stamps:
-            _add(path, stamps)
+            _add(written, stamps)
+            path.write_text(json.dumps(written), encoding="utf-8")
     except OSError as error:
-        said = f"the profile can't be written: {error.strerror}"
-        allowed = "a folder on a disk with space"
-        raise InputError([Problem(str(path), "--trace", said, allowed)]) from None
+        raise _unwritten(path, error) from None
 
 
-def _add(path: Path, stamps: Sequence[ranges.Stamp]) -> None:
+def _whole(path: Path) -> dict[str, Any]:
+    """What PyTorch wrote to `path`. It says nothing if a disk is full. Raises `OSError` if the file
+    is not there or is cut off."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise OSError(errno.EIO, "PyTorch wrote no file") from None
+    except ValueError:
+        size = path.stat().st_size
+        raise OSError(errno.EIO, f"PyTorch wrote {size:,} bytes, and not all of it") from None
+    return found
+
+
+def _unwritten(path: Path, error: OSError) -> InputError:
+    """The problem of a file that could not be written. What is there of it is removed."""
+    for each in (path, path.with_name(f"{path.name}.tmp")):  # PyTorch's own name meanwhile.
+        with suppress(OSError):
+            each.unlink(missing_ok=True)
+    said = f"the profile can't be written: {error.strerror}"
+    return InputError([Problem(str(path), "--trace", said, "a folder on a disk with space")])
+
+
+def _add(profile: dict[str, Any], stamps: Sequence[ranges.Stamp]) -> None:
     """Adds ranges of this thread to a profile."""
-    profile = json.loads(path.read_text(encoding="utf-8"))
     base = int(profile.get("baseTimeNanoseconds", 0))
     place = {"ph": "X", "cat": "user_annotation", "pid": os.getpid()}
     place["tid"] = threading.get_native_id()
@@ -150,12 +169,15 @@ def _add(path: Path, stamps: Sequence[ranges.Stamp]) -> None:
         {**place, "name": name, "ts": (begin - base) / 1e3, "dur": (end - begin) / 1e3}
         for name, begin, end in stamps
     ]
-    path.write_text(json.dumps(profile), encoding="utf-8")
 
 
 @contextmanager
 def _shaped(path: Path) -> Iterator[None]:
     """Operators with their shapes, to `path`."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritten(path, error) from None
     observer = torch.profiler.ExecutionTraceObserver()
     observer.register_callback(str(path))
     observer.start()
@@ -163,6 +185,10 @@ def _shaped(path: Path) -> Iterator[None]:
         yield
     observer.stop()
     observer.unregister_callback()
+    try:
+        _whole(path)
+    except OSError as error:
+        raise _unwritten(path, error) from None
 
 
 def _times(times: dict[int, float], chosen: range, end: int) -> dict[str, float | int]:

@@ -54,3 +54,21 @@ def test_a_recorded_run_is_imported_part_by_part(tmp_path: Path) -> None:
     # Rows of the step before arrive in this one, and those of the next are sent.
     assert pooled["bytes"] == 2 * 2 * SAMPLES * 64 * 4
     assert rows["embedding.input_gradient.all_to_all"]["count"] == 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("kibibytes", "file"), [(24, "kineto-rank0.json"), (300, "execution-rank0.json")]
+)
+def test_a_trace_that_is_cut_off_is_refused(tmp_path: Path, kibibytes: int, file: str) -> None:
+    """A limit on the size of files stops PyTorch as a full disk does, and it says nothing. The
+    files of this run have about 150 and 700 KB."""
+    trace = tmp_path / "trace"
+    train = [sys.executable, "-m", "armillary.cli", "train", "dlrm-small", "--batch", "64"]
+    train += ["--steps", "8", "--eval-samples", "256", "--trace", str(trace)]
+    limited = ["bash", "-c", f'ulimit -f {kibibytes}; exec "$@"', "bash"]
+    command = [*limited, *train, "--trace-steps", "2:3"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 2, ran.stdout + ran.stderr
+    assert ran.stderr.startswith("error: the profile can't be written: PyTorch wrote ")
+    assert f"in: {trace / file}: --trace" in ran.stderr
+    assert not (trace / file).exists()
