@@ -188,7 +188,7 @@ const FAULTS: [Fault; 4] = [
     Fault {
         holds: |node, access, _| outside(node).is_some() && access.is_none(),
         text: |_, _, _| "accesses remote memory, but the platform has none".into(),
-        help: "a platform with remote memory",
+        help: "remote_memory in the platform: {model: link, sharing: per_npu, bandwidth: 25 GB/s, latency: 1 us}",
     },
     Fault {
         holds: |node, access, _| {

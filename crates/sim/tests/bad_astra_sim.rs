@@ -367,7 +367,7 @@ const ASTRA_SIM: &[Bad] = &[
     (
         "memory node, no memory",
         |f| f.traces = vec![Some(trace(&[node(0, 2, &[], 0, &[("tensor_size", 8)])])); 4],
-        ["", "rank 0 node 0", "accesses remote memory", "a platform with remote memory"],
+        ["", "rank 0 node 0", "accesses remote memory", "remote_memory in the platform"],
     ),
     // Groups file.
     (

@@ -37,7 +37,8 @@ def step_flops(
     For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s /
     6h + V / 16lh), Narayanan et al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s /
     6h + V / 12lh). `full, early stop` leaves out the last matrix of dense layers; `ops` has those
-    of keys, attention's output (`ops, sums kept` doesn't) and a gated perceptron's second input.
+    of keys, attention's output (`ops, sums kept` doesn't) and a gated perceptron's second input,
+    and all of the routed experts.
     `modules` are recomputed by themselves."""
     tokens = batch * sequence
     core = model.over_layers(lambda layer: attention_flops(model, layer, tokens, sequence))
@@ -65,14 +66,25 @@ def step_flops(
     if recompute not in again:
         once = 2 * tokens * model.hidden
         out = model.heads * model.value_width
-        other = model.kv * model.key_width + (model.ffn if model.gated else 0)
         dense = (
             model.layers - model.expert_layers + (0 if model.has_experts(model.layers - 1) else mtp)
         )
         again["full, early stop"] = core + linear - once * model.ffn * dense
-        again["ops, sums kept"] = once * model.layers * other
-        again["ops"] = once * model.layers * (other + out)
+        routed = model.expert_layers + (mtp if model.has_experts(model.layers - 1) else 0)
+        keys = model.kv * model.key_width * model.layers
+        halves = (model.ffn if model.gated else 0) * (model.layers - model.expert_layers)
+        halves += _experts_again(model) * routed if model.experts else 0
+        again["ops, sums kept"] = once * (keys + halves)
+        again["ops"] = once * (keys + halves + out * model.layers)
     return Flops(total, total + again[recompute])
+
+
+def _experts_again(model: Decoder) -> int:
+    """Weights of a token's experts, over the hidden width, that `ops` multiplies with again: all of
+    the routed ones and the router's, and every other one of the shared."""
+    matrices = 3 if model.gated else 2
+    shared = model.shared_experts * model.expert_ffn if model.gated else 0
+    return matrices * model.top_k * model.expert_ffn + model.experts + shared
 
 
 def _alone(model: Decoder, layer: int, modules: frozenset[str]) -> int:

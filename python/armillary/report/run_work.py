@@ -192,10 +192,12 @@ def _peak(summary: Summary, npu: Npu) -> list[Part]:
             number(item.ranks),
             *(size(getattr(item.memory, part)) for part in _HELD),
             size(item.memory.total),
+            *((size(item.host),) if summary.host else ()),
         ]
         for item in shown
     ]
     heads = ["Ranks", "NPUs", *(part.capitalize() for part in _HELD), "Total"]
+    heads += ["On the host"] if summary.host else []
     left = len(classes) - len(shown)
     note = f"{number(left)} more are in the JSON." if left else ""
     return [chart, Table("Peak memory by contents", heads, cells, note)]

@@ -18,6 +18,7 @@ from .rates import Rates
 from .terminal import emit
 
 _CLASSES = 16
+_HEADS = ("Weights", "Gradients", "Optimizer", "Activ.", "Temp.", "Memory")
 
 
 def show(summary: Summary, workload: Workload, console: Console) -> None:
@@ -45,6 +46,15 @@ def rates(found: Rates | None) -> list[str]:
             "docs/models/compute.md)"
         )
     return lines
+
+
+def host(found: Summary | None) -> str | None:
+    """The bytes in the memory outside of the NPUs, where a workload offloads anything."""
+    if found is None or not found.host:
+        return None
+    return (
+        f"{size(found.host)} of an NPU are offloaded to its host, {size(found.host_total)} in all"
+    )
 
 
 def _parts(summary: Summary, workload: Workload) -> Iterator[RenderableType]:
@@ -90,20 +100,12 @@ def _alike(
 
 
 def _memory(classes: Sequence[RankClass]) -> Table:
-    table = _table(
-        "Ranks",
-        "NPUs",
-        "Operations",
-        "Weights",
-        "Gradients",
-        "Optimizer",
-        "Activ.",
-        "Temp.",
-        "Memory",
-    )
-    for name, ranks, item in _alike(classes, lambda item: (item.operations, item.memory))[
-        :_CLASSES
-    ]:
+    offloads = any(item.host for item in classes)
+    heads = ("Ranks", "NPUs", "Operations", *_HEADS, *(("Host",) if offloads else ()))
+    table = _table(*heads)
+    for name, ranks, item in _alike(
+        classes, lambda item: (item.operations, item.memory, item.host)
+    )[:_CLASSES]:
         kept = item.memory
         parts = (
             kept.weights,
@@ -112,6 +114,7 @@ def _memory(classes: Sequence[RankClass]) -> Table:
             kept.activations,
             kept.temporary,
             kept.total,
+            *((item.host,) if offloads else ()),
         )
         table.add_row(
             name, number(ranks), operations(item.operations), *(size(part) for part in parts)

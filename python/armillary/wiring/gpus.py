@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 
 C2C = 450.0
-"""GB/s of NVLink-C2C in one direction: 900 GB/s both ways (NVIDIA, Grace and GB200 data sheets)."""
+"""GB/s of a Grace's NVLink-C2C in one direction: 900 GB/s both ways (NVIDIA's data sheets). The two
+GPUs of a GB200 share it."""
 GRACE = "NVIDIA's data sheets: NVLink-C2C, between two Grace CPUs as to a GPU"
 """Source of what two Grace CPUs send each other."""
 _GB10_C2C = 345.0
@@ -19,7 +20,8 @@ _BRANDS = re.compile(r"NVIDIA|GEFORCE|TESLA|QUADRO|HGX|DGX|\d+ ?GB\b|HBM\d\w?|SX
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU: compute capability, NVLinks, lanes of PCIe, GB/s to its CPU where that is no PCIe.
+    """A GPU: compute capability, NVLinks, lanes of PCIe, GB/s to its CPU where that is no PCIe, and
+    whether that CPU is a Grace.
 
     `bridged` GPUs are PCIe cards. Their NVLinks need a bridge, so a machine may have none."""
 
@@ -28,6 +30,7 @@ class Gpu:
     bridged: bool = False
     lanes: int = 16
     c2c: float = 0.0
+    grace: bool = False
 
 
 GPUS = {
@@ -62,11 +65,11 @@ GPUS = {
     "H200": Gpu(90, 18),
     "H200 NVL": Gpu(90, 18, bridged=True),
     "H800": Gpu(90, 8),
-    "GH200": Gpu(90, 18, c2c=C2C),
+    "GH200": Gpu(90, 18, c2c=C2C, grace=True),
     "B200": Gpu(100, 18),
-    "GB200": Gpu(100, 18, c2c=C2C),
+    "GB200": Gpu(100, 18, c2c=C2C / 2, grace=True),
     "B300": Gpu(103, 18),
-    "GB300": Gpu(103, 18, c2c=C2C),
+    "GB300": Gpu(103, 18, c2c=C2C / 2, grace=True),
     "RTX 5090": Gpu(120),
     "RTX PRO 6000": Gpu(120),
     "GB10": Gpu(121, lanes=4, c2c=_GB10_C2C),

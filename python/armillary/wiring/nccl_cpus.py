@@ -64,6 +64,6 @@ def _arm(reading: Reading, gpus: list[Gpu]) -> tuple[float | None, str]:
     """Grace, where GPUs are joined by NVLink-C2C. NCCL counts 6 GB/s for any Arm CPU, too little
     for most."""
     product = reading.assumed.product
-    if (product is not None and product.c2c) or any(gpu.c2c is not None for gpu in gpus):
+    if (product is not None and product.grace) or any(gpu.c2c is not None for gpu in gpus):
         return C2C, GRACE
     return None, "arch 'arm64'"

@@ -179,10 +179,9 @@ def group_order(name: str, matrix: _Matrix) -> tuple[int, str]:
 
 def _between(assumed: Assumed, gpu: Gpu) -> tuple[str, str]:
     """What two CPUs send each other, and a note. The matrix does not say which CPUs these are."""
-    grace = gpu.c2c == C2C
-    speed = C2C if grace else 10.0
+    speed = C2C if gpu.grace else 10.0
     source = "the matrix does not say which CPU; NCCL's src/graph/topo.h: SKL_QPI_BW, a Skylake"
-    return assumed.cpu(speed, GRACE if grace else source) or ("", "")
+    return assumed.cpu(speed, GRACE if gpu.grace else source) or ("", "")
 
 
 def _join(node: Node, part: str, name: str, assumed: Assumed, gpu: Gpu) -> None:

@@ -205,6 +205,15 @@ def experts(at: Setting) -> Scripts:
         )
 
     weights = (*shared.weights, *routed.weights, gate_grad[1])
+    # All-to-alls and every other multiplication of the shared experts stay; grouped ones do not.
+    again = (
+        norm(at, "experts.norm"),
+        gate,
+        *_copied(at, "permute", narrow),
+        *shared.again,
+        *routed.forward,
+        *_copied(at, "unpermute"),
+    )
     # Results of experts are weighted, which asks for them backward.
     return Scripts(
         forward,
@@ -212,6 +221,7 @@ def experts(at: Setting) -> Scripts:
         backward("inputs", gate_grad[:1]),
         weights,
         forward,
+        again,
     )
 
 
@@ -328,7 +338,7 @@ def shared_experts(at: Setting) -> Scripts:
     if not at.model.shared_experts:
         return Scripts((), (), (), ())
     ffn = at.model.shared_experts * at.model.expert_ffn
-    up, down = (Linear(f"shared.{x.name}", x.n, x.k) for x in matrices(at, ffn, at.par.tp))
+    up, down = (Linear(f"shared.{x.name}", x.n, x.k, x.again) for x in matrices(at, ffn, at.par.tp))
     inner = activation(at, ffn // at.par.tp, at.tokens, "shared.activation")
     forward: list[Script] = [
         (*_cast(at, x.name, x.k * at.tokens, x.k * x.n), Gemm(x.name, at.tokens, x.n, x.k))
@@ -342,6 +352,13 @@ def shared_experts(at: Setting) -> Scripts:
         for x in (down, up)
     ]
     weights: list[Step] = [Gemm(f"{x.name}.wgrad", x.k, x.n, at.tokens) for x in (down, up)]
+    half = up._replace(n=up.again, parts=())
+    again = (
+        *gather(at, "shared.gather"),
+        *_cast(at, up.name, up.k * at.tokens, half.k * half.n),
+        *((Gemm(up.name, at.tokens, half.n, half.k),) if half.n else ()),
+        *inner.forward,
+    )
     entry, leave = gather(at, "shared.gather_grad"), reduce(at, "shared.reduce_grad")
     through = (*inputs[0], *inner.backward, *inputs[1])
     return Scripts(
@@ -355,4 +372,5 @@ def shared_experts(at: Setting) -> Scripts:
         (*entry, *through, *weights, *leave),
         (*entry, *through, *leave),
         tuple(weights),
+        again=again,
     )

@@ -41,18 +41,29 @@ def states(weights: Weights, par: Parallelism, owns: int | None = None) -> Memor
     """Weights, gradients and optimizer state of a rank that holds `weights` before ZeRO cuts and
     offloading moves them, and that updates `owns` parameters; when not given, its share of each
     tensor."""
-    width, shards = par.bytes, par.shards
+    away = _AWAY[par.offload]
+    here = [part if at < away else 0 for at, part in enumerate(_parts(weights, par, owns))]
+    return Memory(*here)
+
+
+def offloaded(weights: Weights, par: Parallelism, owns: int | None = None) -> int:
+    """Bytes of these that offloading puts into the memory outside of the NPU."""
+    return sum(_parts(weights, par, owns)[_AWAY[par.offload] :])
+
+
+_AWAY = {"none": 3, "optimizer": 2, "parameters": 0}
+"""The first part that is offloaded."""
+
+
+def _parts(weights: Weights, par: Parallelism, owns: int | None) -> tuple[int, int, int]:
+    """Bytes of weights, gradients and optimizer state, wherever they are."""
     own = owned(weights, par) if owns is None else owns
-
-    def cut(stage: int, size: int) -> int:
-        return (weights.total if shards < stage else own) * size
-
-    outside = par.offload == "parameters"
-    return Memory(
-        0 if outside else cut(3, width.weight),
-        0 if outside else cut(2, par.gradient_bytes),
-        cut(1, width.optimizer) if par.offload == "none" else 0,
+    each = (par.bytes.weight, par.gradient_bytes, par.bytes.optimizer)
+    first, second, third = (
+        (weights.total if par.shards < stage else own) * size
+        for stage, size in zip((3, 2, 1), each, strict=True)
     )
+    return first, second, third
 
 
 def layer_activations(at: Setting, layer: int) -> int:
@@ -60,28 +71,35 @@ def layer_activations(at: Setting, layer: int) -> int:
     if at.par.recompute == "full":
         return at.cut
     if at.par.recompute == "ops":
-        return _every_other(at)
+        return _every_other(at, layer)
     mixed = _experts(at) if at.model.has_experts(layer) else _perceptron(at, at.model.ffn)
     return _attention(at) + mixed
 
 
-def _every_other(at: Setting) -> int:
-    """With `ops`: the layer's input and result; queries, values, the attention's result and what it
-    keeps; the perceptron's first product; with sp the reduce-scattered sum of attention, too."""
+def _every_other(at: Setting, layer: int) -> int:
+    """With `ops`: the layer's input; queries, values, the attention's result and what it keeps;
+    what the perceptron or the experts keep; with sp the reduce-scattered sum of attention, too."""
     model, tp = at.model, at.par.tp
     heads = model.heads // tp
-    inner = (
-        heads * (model.key_width + model.value_width)
-        + local_kv(model, tp) * model.value_width
-        + model.ffn // tp
-    )
-    whole = 3 if at.par.sp and tp > 1 else 2
-    return (
-        whole * at.cut
-        + at.tokens * inner * at.par.bytes.activation
-        + _scores(at, heads)
-        + 2 * at.mask
-    )
+    inner = heads * (model.key_width + model.value_width) + local_kv(model, tp) * model.value_width
+    whole = 2 if at.par.sp and tp > 1 else 1
+    masks = 2 * at.mask
+    attention = whole * at.cut + at.tokens * inner * at.par.bytes.activation + _scores(at, heads)
+    if not model.has_experts(layer):
+        return attention + _half(at, model.ffn) + masks
+    return attention + _half(at, model.shared_experts * model.expert_ffn) + _sent(at) + masks
+
+
+def _half(at: Setting, ffn: int) -> int:
+    """With `ops`: a perceptron's first product and its result; nothing of one that is not there."""
+    return at.cut + at.tokens * (ffn // at.par.tp) * at.par.bytes.activation if ffn else 0
+
+
+def _sent(at: Setting) -> int:
+    """With `ops`: what all-to-alls brought to experts and back. Grouped multiplications are not
+    among the operations whose results stay."""
+    ways = 2 if at.par.ep > 1 else 0
+    return ways * share(at).sent * at.model.hidden * at.par.bytes.activation
 
 
 def _kept(at: Setting) -> int:

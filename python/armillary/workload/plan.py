@@ -32,6 +32,7 @@ from .memory import (
     head_activations,
     layer_activations,
     metric_logits,
+    offloaded,
     projection_activations,
     states,
     temporary,
@@ -243,14 +244,20 @@ class StagePlan:
         narrow = 2 * sum(unit.narrow for chunk in chunks for unit in chunk.units)
         extra = gathered(self.at.par, largest) + narrow
         between = temporary(self.at, weights, units) + self._dropped()
-        return Memory(base.weights + extra, base.gradients, base.optimizer, kept, between)
+        return replace(base, weights=base.weights + extra, activations=kept, temporary=between)
+
+    def host(self, stage: int) -> int:
+        """Bytes of a stage that are offloaded from each of its NPUs."""
+        return offloaded(self.weights(stage), self.at.par, self.owned(stage))
 
     def _dropped(self) -> int:
-        """Bytes of what single modules compute again in the backward pass of one layer."""
+        """Bytes of what single modules, or the experts with `ops`, compute again in the backward
+        pass of one layer."""
         model, par = self.at.model, self.at.par
-        if not par.modules:
+        if not par.modules and not (par.recompute == "ops" and model.experts):
             return 0
-        whole = Setting(model, replace(par, recompute_modules=None))
+        kept = "none" if par.recompute == "ops" else par.recompute
+        whole = Setting(model, replace(par, recompute_modules=None, recompute=kept))
         layers = [layer for layer, _ in model.kinds()]
         return max(
             layer_activations(whole.of(n), n) - layer_activations(self.at.of(n), n) for n in layers

@@ -42,7 +42,7 @@ class Memory:
 
     @property
     def total(self) -> int:
-        """All of it, bytes."""
+        """All that is on the NPU, bytes."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.temporary
 
 
@@ -55,6 +55,8 @@ class RankClass:
     operations: Count
     volumes: tuple[Volume, ...]
     memory: Memory
+    host: Count = 0
+    """Bytes of a rank that are offloaded: in the memory outside of its NPU."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,16 @@ class Summary:
     def memory(self) -> int:
         """Peak bytes of the NPU that needs most."""
         return max((entry.memory.total for entry in self.classes), default=0)
+
+    @property
+    def host(self) -> int:
+        """Bytes of the rank that has most in the memory outside of its NPU."""
+        return max((entry.host for entry in self.classes), default=0)
+
+    @property
+    def host_total(self) -> int:
+        """Bytes of all ranks in the memory outside of their NPUs."""
+        return sum(entry.ranks * entry.host for entry in self.classes)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

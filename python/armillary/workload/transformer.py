@@ -149,7 +149,14 @@ def _summary(
     )
     ranks = par.world // par.pp
     classes = [
-        RankClass(f"stage {stage}", ranks, program.operations, program.volumes, memory)
+        RankClass(
+            f"stage {stage}",
+            ranks,
+            program.operations,
+            program.volumes,
+            memory,
+            plan.host(stage),
+        )
         for stage, program, memory in zip(plan.place.stages, programs, memories, strict=True)
     ]
     return Summary(

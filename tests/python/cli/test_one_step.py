@@ -104,8 +104,8 @@ def test_a_file_of_that_name_comes_first(armillary: Armillary, tmp_path: Path) -
         (["run", "llama-3-8b", "--globl-batch", "8", "-p", "dgx-h100"], "--global-batch"),
         (["run", "llama-3-8b", "--tp", "3", "-p", "dgx-h100"], "32 heads are not divisible by 3"),
         (
-            ["run", "llama-3-8b", "--tp", "2", "-p", "dgx-h100-16n"],
-            "can't be resized to the 2 ranks",
+            ["run", "llama-3-8b", "--tp", "2", "--dp", "6", "-p", "dgx-h100-16n"],
+            "can't be resized to the 12 ranks",
         ),
         (
             ["run", "llama-3-8b", "--tp", "8", "-p", "dgx-h100-16n", "--npus", "16"],

@@ -232,15 +232,15 @@ def test_a_gpu_that_is_not_in_the_list_is_described(tmp_path: Path) -> None:
 
 
 def test_grace_is_no_skylake(tmp_path: Path) -> None:
-    """NVLink-C2C: 900 GB/s both ways. SYS leads over two CPUs."""
+    """NVLink-C2C: 900 GB/s both ways, which two GPUs share. SYS leads over two CPUs."""
     rows = "\tGPU0\tGPU1\tNIC0\nGPU0\t X \tNV18\tSYS\nGPU1\tNV18\t X \tSYS\nNIC0\tSYS\tSYS\t X \n"
     found = wiring.import_file(
         written(tmp_path, rows), name="x", assumed=wiring.Assumed({}, "GB200"), nodes=2
     )
     values = {name: value for name, value, _ in found.assumed}
-    assert values["cpu"] == values["c2c"] == "450 GB/s"
+    assert (values["cpu"], values["c2c"]) == ("450 GB/s", "225 GB/s")
     platform = Platform.parse(found.text)
-    assert speeds(platform, "c2c")["n0.GPU0", "n0.cpu0"] == 450.0
+    assert speeds(platform, "c2c")["n0.GPU0", "n0.cpu0"] == 225.0
     assert set(speeds(platform, "cpu").values()) == {450.0}
 
 

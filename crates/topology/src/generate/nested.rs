@@ -16,6 +16,9 @@ use crate::recipe::{Part, Values};
 use crate::{GraphDim, Paths, Symmetry};
 use std::borrow::Cow;
 
+/// The parameter that says how many ends a leaf of the outer fabric has.
+const LEAF: &str = "npus_per_leaf";
+
 pub(super) struct Nested;
 
 /// The numbers of a nested fabric.
@@ -149,6 +152,30 @@ impl<'a> Numbers<'a> {
     }
 }
 
+/// The inner fabric with fewer NPUs, where the outer one takes no whole number of full ones: as many
+/// as equal parts allow, a multiple of the rails. Only for inner fabrics of any size on several
+/// rails, with a card for each NPU.
+fn partly(values: &mut Values, npus: u32) -> Option<()> {
+    let numbers = Numbers::of(values)?;
+    let (size, rails) = (numbers.npus, numbers.rails);
+    if numbers.nics != size || npus == 0 || rails < 2 || numbers.inner.0.unit(numbers.inner.1) != 1
+    {
+        return None;
+    }
+    let mut parts = (1..=size / rails).rev().map(|count| count * rails);
+    let part = parts.find(|part| npus.is_multiple_of(*part))?;
+    let together = numbers.together();
+    let (mut inner, mut outer) = (values.part("inner")?.clone(), values.part("outer")?.clone());
+    find(inner.generator)?.resize(&mut inner.values, part).ok()?;
+    if outer.values.given(LEAF) == Some(together) {
+        outer.values.set(LEAF, vec![part / rails]);
+    }
+    find(outer.generator)?.resize(&mut outer.values, npus / rails).ok()?;
+    values.set_part("inner", inner);
+    values.set_part("outer", outer);
+    Some(())
+}
+
 impl Generator for Nested {
     fn name(&self) -> &'static str {
         "nested"
@@ -182,7 +209,10 @@ impl Generator for Nested {
     fn resize(&self, values: &mut Values, npus: u32) -> Result<(), u64> {
         let unit = self.unit(values);
         let numbers = Numbers::of(values).ok_or(unit)?;
-        let whole = numbers.together() > 0 && npus.is_multiple_of(numbers.npus);
+        if numbers.npus > 0 && !npus.is_multiple_of(numbers.npus) {
+            return partly(values, npus).ok_or(unit);
+        }
+        let whole = numbers.together() > 0;
         let ends = if whole { npus / numbers.npus * numbers.together() } else { 0 };
         let mut part = values.part("outer").cloned().ok_or(unit)?;
         let generator = find(part.generator).ok_or(unit)?;

@@ -2,7 +2,8 @@
 
 use super::links::{Link, Links, Per};
 use super::root::Root;
-use super::shape::{MOST_NPUS, Shape};
+use super::shape::Shape;
+use super::sized::{Node, sized};
 use super::{explicit, nics};
 use crate::config::declared::{Setting, Tried, Words};
 use crate::config::findings::{At, Findings};
@@ -83,7 +84,10 @@ fn stacked(
 ) -> Option<Vec<Dim>> {
     if let Some(place) = at.get(Root::npus) {
         let npus = file.npus.clone().value()?;
-        shape = sized(shape, npus, &place, findings)?;
+        let direct = links.each().first().is_some_and(|link| link.per == Some(Per::Link));
+        let trays = file.library.clone().value().and_then(|library| library.node.hosts);
+        let node = Node { keeps_links: direct, hosts: trays.map(|hosts| hosts.ranks) };
+        shape = sized(shape, npus, node, &place, findings)?;
     }
     let count = shape.dims.len();
     let Some(entries) = links.entries(links_at, count) else {
@@ -99,44 +103,6 @@ fn stacked(
         .map(|(&(block, size), (link, at))| dim(block, size, link, at, findings))
         .collect();
     dims.into_iter().collect()
-}
-
-/// The outermost dimension takes what is left of `npus`.
-fn sized(mut shape: Topology, npus: u32, at: &At<'_>, findings: &mut Findings) -> Option<Topology> {
-    let unit: u32 = shape.dims.iter().rev().skip(1).map(|&(_, size)| size).product();
-    if npus > MOST_NPUS {
-        findings.refuse(at, format!("{npus} is not allowed"), "at most 16,777,216 NPUs");
-        return None;
-    }
-    if !npus.is_multiple_of(unit) {
-        let below = if npus > unit { format!("{}, ", npus / unit * unit) } else { String::new() };
-        let allowed = format!("{below}{} or another multiple of {unit}", (npus / unit + 1) * unit);
-        let message =
-            format!("resizing the outermost dimension of {shape} cannot give {npus} NPUs");
-        findings.refuse(at, message, allowed);
-        return None;
-    }
-    shape.dims.last_mut()?.1 = npus / unit;
-    Some(shape)
-}
-
-/// A warning about a node that `npus` makes larger than its topology says.
-pub(super) fn larger_node(said: &Tried<Shape>, fabric: &Fabric) -> Option<String> {
-    let (Tried::Read(Shape::Stack(said)), Fabric::Stacked(dims)) = (said, fabric) else {
-        return None;
-    };
-    let (&[(block, size)], [dim]) = (&said.dims[..], &dims[..]) else { return None };
-    let nodes =
-        if dim.size.is_multiple_of(size) { (dim.size / size).to_string() } else { "m".into() };
-    let larger = Topology { dims: vec![(block, dim.size)] };
-    (dim.size > size).then(|| {
-        format!(
-            "npus: {} makes {said} a single node of {larger}, all at the bandwidth within a node. \
-             For several nodes use a preset with a network, or topology: {said}_Switch({nodes}) \
-             with its links and library.network",
-            dim.size,
-        )
-    })
 }
 
 fn dim(block: Block, size: u32, link: &Link, at: &At<'_>, findings: &mut Findings) -> Option<Dim> {

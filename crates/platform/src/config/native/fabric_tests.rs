@@ -5,51 +5,6 @@ use super::*;
 use topology::{Fabric, GraphFabric, GraphLink, GraphNode};
 use units::{Bandwidth, Span};
 
-/// Only a library says that dimension 1 is a node; without one a single switch may be a cluster.
-#[test]
-fn a_node_made_larger_than_it_is_gives_a_warning() {
-    let node = "efficiency: 0.8, step_latency: [1 us, 2 us, 4 us], ll_efficiency: [0.25, 0.9]";
-    let library = format!("library: {{name: nccl, call_overhead: 10 us, node: {{{node}}}}}\n");
-    let warnings = |npus: u32, library: &str| {
-        let links = "links: {bandwidth: 450 GB/s, per: npu, latency: 300 ns}";
-        read(&format!("topology: Switch(8)\nnpus: {npus}\n{links}\n{library}")).unwrap().warnings
-    };
-    let warning = |npus: u32, nodes: &str| {
-        format!(
-            "npus: {npus} makes Switch(8) a single node of Switch({npus}), all at the bandwidth \
-             within a node. For several nodes use a preset with a network, or topology: \
-             Switch(8)_Switch({nodes}) with its links and library.network"
-        )
-    };
-    assert_eq!(warnings(64, &library), [warning(64, "8")]);
-    assert_eq!(warnings(12, &library), [warning(12, "m")]);
-    assert_eq!(warnings(8, &library), [""; 0]);
-    assert_eq!(warnings(4, &library), [""; 0]);
-    assert_eq!(warnings(64, ""), [""; 0]);
-}
-
-#[test]
-fn npus_resize_the_outermost_dimension() {
-    let text = |npus: &str| {
-        format!(
-            "topology: FC(8)_SW(16)\nnpus: {npus}\nlinks: {{bandwidth: 50 GB/s, per: link, latency: 500 ns}}\n"
-        )
-    };
-    assert_eq!(read(&text("1024")).unwrap().fabric.sizes(), [8, 128]);
-    assert_eq!(read(&text("8")).unwrap().fabric.sizes(), [8, 1]);
-    let problem = read(&text("100")).unwrap_err().swap_remove(0);
-    assert_eq!(
-        (problem.place.as_str(), problem.help.as_str()),
-        ("line 2, npus", "96, 104 or another multiple of 8")
-    );
-    assert!(read(&text("0")).is_err());
-    let graph = "graph:\n  npus: 3\n  links:\n    - {between: [npu0, npu1], bandwidth: 50 GB/s, latency: 1 us}\n    \
-                 - {between: [npu1, npu2], bandwidth: 50 GB/s, latency: 1 us}\n";
-    assert_eq!(read(graph).unwrap().fabric.npus(), 3);
-    assert_eq!(read(&format!("{graph}npus: 2\n")).unwrap().fabric.npus(), 2);
-    assert!(read(&format!("{graph}npus: 4\n")).is_err());
-}
-
 #[test]
 fn per_npu_is_the_sum_over_leaving_links() {
     let link = |shape: &str| {

@@ -253,7 +253,17 @@ impl Generated {
 
     /// The outermost dimension takes what is left of `npus`.
     fn resized(&mut self, npus: u32, at: &At<'_>, findings: &mut Findings) {
-        if let Err(unit) = self.generator.resize(&mut self.values, npus) {
+        let node = |of: &Self| of.generator.dims(&of.values).first().map_or(0, |dim| dim.size);
+        let whole = node(self);
+        let resized = self.generator.resize(&mut self.values, npus);
+        let part = node(self);
+        if resized.is_ok() && self.generator.name() == "nested" && part < whole {
+            findings.warnings.push(format!(
+                "npus: {npus} leaves nodes partly empty: {part} of the {whole} NPUs of each node \
+                 are used"
+            ));
+        }
+        if let Err(unit) = resized {
             let (name, outer) = (self.generator.name(), self.generator.outer());
             if outer.is_empty() {
                 let message = format!("the generator {name} cannot give {npus} NPUs");

@@ -63,6 +63,9 @@ mod shape;
 mod show;
 #[cfg(test)]
 mod show_tests;
+mod sized;
+#[cfg(test)]
+mod sized_tests;
 #[cfg(test)]
 mod testing;
 

@@ -4,7 +4,7 @@ use super::fabric;
 use super::network::{self, Network};
 use super::root::Root;
 use super::shape::Shape;
-use super::{collectives, explicit, failed, generated, library, nics, npu, remote};
+use super::{collectives, explicit, failed, generated, library, nics, npu, remote, sized};
 use crate::config::declared::{Setting, Tried, Words, absent};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Tree;
@@ -52,7 +52,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     let library = library(&file, &root, &fabric, logical.is_some(), findings);
     if library.is_some() {
         unused(&collectives, &scheduler, sizes.len(), findings);
-        findings.warnings.extend(fabric::larger_node(&file.topology, &fabric));
+        findings.warnings.extend(sized::larger_node(&file.topology, &fabric));
     }
     if let (Tried::Read(network), Some(at)) = (&file.network, root.get(Root::network)) {
         network::check(network, &at, findings);

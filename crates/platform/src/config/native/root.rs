@@ -32,8 +32,11 @@ section! {
         /// ([graphs](../models/topologies.md#graphs)).
         pub topology: Tried<Shape>, default Tried::Absent, says "this or `graph`";
         /// Number of NPUs: resizes the outermost dimension (`1024` makes `SW(8)_SW(16)` an
-        /// `SW(8)_SW(128)`; `--npus 1024`). With a `library` whose only dimension is the node it
-        /// makes a larger node, and a warning says so. On a graph only the first NPUs run ranks.
+        /// `SW(8)_SW(128)`; `--npus 1024`). Fewer than a node's are a part of one node, if that is
+        /// a switch or has links between every two NPUs. A rack that consists of hosts
+        /// (`library.node.hosts`) may be partly empty: racks of 72 in hosts of 4 take any multiple
+        /// of 4, in equal parts. With a `library` whose only dimension is the node it makes a
+        /// larger node. A warning says each of these. On a graph only the first NPUs run ranks.
         pub npus: Tried<u32>, default Tried::Absent, says "as `topology` says";
         /// An explicit graph ([below](#explicit-graphs)).
         pub graph: Tried<Graph>, default Tried::Absent, says "this or `topology`";
