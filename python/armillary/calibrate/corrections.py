@@ -32,6 +32,11 @@ class Correction:
     between: int
     points: tuple[tuple[int, float], ...]
 
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """Collective, members in a node, and nodes."""
+        return self.collective, self.inside, self.between
+
     def setting(self) -> str:
         """As an entry of `library.corrections`."""
         sizes = ", ".join(f"{size} B" for size, _ in self.points)

@@ -53,6 +53,11 @@ class Draft:
     hint: str | None = None
     """A collective that something near the table names."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether the ranks are listed, and there is one."""
+        return self.ranks == 1
+
     def table(self, path: str, problems: list[Problem]) -> MeasuredTable | None:
         """The table; `None` and a problem where its collective or its ranks are unknown."""
         ratios = sorted(line.ratio for line in self.lines if line.ratio is not None)
@@ -64,6 +69,10 @@ class Draft:
             problems.append(Problem(path, first, "the collective is unknown", help_))
             return None
         ranks = self.ranks or _ranks(name, ratio)
+        if ranks == 1:
+            message = "is of one rank, which copies and sends nothing"
+            problems.append(Problem(path, first, message, "a log of two ranks or more"))
+            return None
         if ranks < 2:
             help_ = "lines '#  Rank  0 ...' above it"
             problems.append(Problem(path, first, "the number of ranks is unknown", help_))

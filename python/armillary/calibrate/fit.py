@@ -16,7 +16,7 @@ from functools import cached_property
 from ..errors import InputError
 from ..platform import Platform
 from ..units import PPM, counted
-from . import corrections
+from . import corrections, supported
 from .case import Case, cases, overrides, parameters, without_corrections
 from .corrections import Correction
 from .logs import MeasuredTable
@@ -81,11 +81,14 @@ class Fit:
     parameters: tuple[FittedParameter, ...]
     residuals: tuple[Residual, ...]
     corrections: tuple[Correction, ...]
+    """Of what was measured."""
     nodes: tuple[int, ...]
     """Numbers of nodes that were measured."""
     hosts: tuple[tuple[int, int, int], ...] = ()
     """Ranks, the hosts that a log names, and the nodes of the platform that hold these ranks, where
     the two differ."""
+    held: tuple[Correction, ...] = ()
+    """Of what was not measured: they keep its times near the platform's."""
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -97,7 +100,7 @@ class Fit:
         """All parameters and corrections, as overrides of the platform."""
         values = {p.key: p.fitted for p in self.parameters}
         made = overrides(values, {p.key: p.unit for p in self.parameters})
-        entries = ", ".join(each.setting() for each in self.corrections)
+        entries = ", ".join(each.setting() for each in (*self.corrections, *self.held))
         return {**made, "library.corrections": f"[{entries}]"} if entries else made
 
     def times(self, case: Case) -> list[float]:
@@ -107,7 +110,7 @@ class Fit:
         values = {key: value for key, value in self.values.items() if key in had}
         where = (case.table.collective, *case.place)
         found = next(
-            (c.points for c in self.corrections if (c.collective, c.inside, c.between) == where), ()
+            (each.points for each in (*self.corrections, *self.held) if each.key == where), ()
         )
         return _corrected(case, values, found)
 
@@ -168,6 +171,9 @@ class Fit:
                 f"{c.collective} over {c.inside * c.between}" for c in self.corrections
             )
             yield f"corrected by size, only where it was measured: {measured}"
+        if self.held:
+            others = ", ".join(f"{c.collective} over {c.inside * c.between}" for c in self.held)
+            yield f"kept near the times of {self.platform}, as no log has them: {others}"
 
 
 def calibrate(
@@ -178,8 +184,14 @@ def calibrate(
     Raises `InputError` when the platform has no library or can't have the number of NPUs that a
     table has ranks."""
     given = dict(settings or {})
-    found = fit(name, cases(name, tables, given), parts=_PARTS)
-    return replace(found, corrections=(*found.corrections, *_carried(name, given, found)))
+    measured = cases(name, tables, given)
+    found = fit(name, measured, parts=_PARTS)
+    made = [*found.corrections, *_carried(name, given, found)]
+    kept = supported.limited(measured, found.values, made)
+    own = {(case.table.collective, *case.place) for case in measured}
+    mine = [each for each in kept if each.key in own]
+    others = [each for each in kept if each.key not in own]
+    return replace(found, corrections=tuple(mine), held=tuple(others))
 
 
 def _carried(name: str, settings: Mapping[str, object], found: Fit) -> Iterator[Correction]:
@@ -188,7 +200,7 @@ def _carried(name: str, settings: Mapping[str, object], found: Fit) -> Iterator[
     A correction is a factor on the model, so it changes by as much as the model does.
     """
     platform = Platform.load(name, settings)
-    again = {(each.collective, each.inside, each.between) for each in found.corrections}
+    again = {each.key for each in found.corrections}
     for had in platform.describe()["library"]["corrections"]:
         collective, inside, between = had["collective"], had["ranks_per_node"], had["nodes"]
         if (collective, inside, between) in again:

@@ -26,7 +26,7 @@ _ALLOWED = "output of nccl-tests or rccl-tests, or their JSON or CSV"
 @dataclass(frozen=True, slots=True)
 class Log:
     """What a file holds; `skipped` lines look like a table's but don't agree with themselves, or
-    are of a test that is not a collective."""
+    are of a test that is not a collective, or of one rank."""
 
     file: str
     tables: tuple[MeasuredTable, ...]
@@ -39,6 +39,9 @@ def read(path: str, collective: str | None = None) -> Log:
     text = documents.read_bytes(path, _ALLOWED).decode("utf-8-sig", "replace")
     name = nccl.operation(collective) if collective is not None else drafts.named(Path(path).name)
     opened, skipped = records.read(text, name) or printed.read(text, name)
+    if several := [each for each in opened if not each.alone]:
+        skipped += sum(len(each.lines) for each in opened if each.alone)
+        opened = several
     problems: list[Problem] = []
     tables = [table for each in opened if (table := each.table(path, problems))]
     if not opened:

@@ -22,6 +22,10 @@ from ..units import US_PER_MS
 from . import drafts
 from .drafts import Draft, LogLine
 
+_RESULTS = r'"results"\s*:\s*\['
+_NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:inf|nan|Infinity|NaN)(?=\s*[,}\]])")
+"""Numbers that C prints and JSON does not have."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Record:
@@ -60,8 +64,9 @@ def read(text: str, name: str | None) -> tuple[list[Draft], int] | None:
 
 def _records(text: str) -> list[_Record | None] | None:
     if text.lstrip()[:1] in ("{", "["):
-        if results := re.search(r'"results"\s*:\s*\[', text):
-            return _of_nccl(text, results.end())
+        text = _NO_NUMBER.sub('"nan"', text)
+        if re.search(_RESULTS, text):
+            return list(_documents(text))
         rows = [_lowered(row) for row in _objects(text, 0)]
         return [_of_row(row) for row in rows] if any("algbw" in row for row in rows) else None
     lines = [line for line in text.splitlines() if line.strip()]
@@ -69,6 +74,15 @@ def _records(text: str) -> list[_Record | None] | None:
     if "algbw" in head or "oop_algbw" in head:
         return [_of_row(row) for row in _rows(head, lines[1:])]
     return None
+
+
+def _documents(text: str) -> Iterator[_Record | None]:
+    """Records of each document of nccl-tests, one after the other or in a list. Each begins where
+    its `args` or `config` stand, which is between the results of two documents."""
+    begin = 0
+    for results in re.finditer(_RESULTS, text):
+        yield from _of_nccl(text, begin, results.end())
+        begin = results.end()
 
 
 def _objects(text: str, at: int) -> Iterator[Mapping[str, Any]]:
@@ -86,30 +100,38 @@ def _objects(text: str, at: int) -> Iterator[Mapping[str, Any]]:
 
 
 def _after(text: str, key: str) -> object:
-    """The value of the first `key` of an object that may be cut off; `None` where there is none."""
-    found = re.search(rf'"{key}"\s*:\s*', text)
+    """The value of the last `key` of an object that may be cut off; `None` where there is none."""
+    found = next(reversed([*re.finditer(rf'"{key}"\s*:\s*', text)]), None)
     try:
         return json.JSONDecoder().raw_decode(text, found.end())[0] if found else None
     except (ValueError, RecursionError):
         return None
 
 
-def _of_nccl(text: str, results: int) -> list[_Record | None]:
-    args, config = _after(text, "args"), _after(text, "config")
+def _of_nccl(text: str, begin: int, results: int) -> list[_Record | None]:
+    before = text[begin:results]
+    args, config = _after(before, "args"), _after(before, "config")
     test = str(args[0]).rpartition("/")[2] if isinstance(args, list) and args else ""
     ranks, hosts = _devices(config if isinstance(config, dict) else {})
     return [_of_result(row, test, ranks, hosts) for row in _objects(text, results)]
 
 
 def _devices(config: Mapping[str, Any]) -> tuple[int, int]:
-    """Ranks and hosts: of each process all of its GPUs are listed, or the first."""
+    """Ranks and hosts: of each process all of its GPUs are listed, or the first. Where ranks are in
+    several groups, those of the first rank's group."""
     devices = config.get("devices")
     listed = (
         [each for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
     )
     process = _whole(config.get("nthreads")) * _whole(config.get("ngpus"))
+    groups = {str(each.get("group", 0)) for each in listed}
+    if len(groups) > 1:
+        first = min(listed, key=lambda each: _whole(each.get("rank")))
+        listed = [each for each in listed if each.get("group") == first.get("group")]
     last = max((_whole(each.get("rank")) for each in listed), default=-1)
     ranks = last // process * process + process if process and last >= 0 else 0
+    if len(groups) > 1:
+        ranks = len({_whole(each.get("rank")) // max(process, 1) for each in listed}) * process
     return ranks, len({str(each.get("hostname")) for each in listed})
 
 

@@ -202,10 +202,8 @@ def test_corrections_of_other_collectives_are_carried_over(tmp_path: Path) -> No
     first.write_text(arm.Platform.load("dgx-a100", settings).to_yaml())
     fit = calibrate(str(first), [noisy("dgx-a100", 3)])
     again = arm.Platform.load(str(first), fit.settings)
-    assert {each["collective"] for each in again.describe()["library"]["corrections"]} == {
-        "all_gather",
-        "all_reduce",
-    }
+    kinds = {each["collective"] for each in again.describe()["library"]["corrections"]}
+    assert kinds >= {"all_gather", "all_reduce"}
     wanted = [nccl.measured_bytes("all_gather", size, 8) for size, _ in gathered.points]
     times = again._core.library_times([], "all_gather", wanted)
     assert times == pytest.approx([us for _, us in gathered.points], rel=0.02)

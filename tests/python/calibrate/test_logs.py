@@ -343,3 +343,82 @@ def test_an_unknown_collective_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the collective is unknown"):
         read(str(path))
     assert read(str(path), "all_gather").tables[0].ranks == 8
+
+
+HEAD = "#  Rank {0:2d} Group  0 Pid {0} on a device {0} [0000:01:00] NVIDIA H100\n"
+COPY = "  1048576  262144  float  sum  -1  6.02  174.18  0.00  0  0.41  2557.50  0.00  0\n"
+
+
+def test_a_log_of_one_rank_is_named(tmp_path: Path) -> None:
+    """busbw is 0 there, and the line of its rank is above the table."""
+    path = tmp_path / "all_reduce.log"
+    path.write_text(HEAD.format(0) + COPY, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read(str(path))
+    [problem] = caught.value.problems
+    assert problem.message == "is of one rank, which copies and sends nothing"
+    assert problem.help == "a log of two ranks or more"
+
+
+def test_a_table_of_one_rank_does_not_cost_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "all_reduce.log"
+    path.write_text(HEAD.format(0) + COPY + HEAD.format(0) + HEAD.format(1) + LINE)
+    found = read(str(path))
+    assert [table.ranks for table in found.tables] == [2]
+    assert found.skipped == 1
+
+
+def document(test: str, ranks: int, times: list[tuple[int, float]], **config: object) -> str:
+    """What `-J` of nccl-tests 2.17 and later writes (src/util.cu)."""
+    devices = [{"rank": r, "group": 0, "hostname": "a", "device": r} for r in range(ranks)]
+    factor = 2 * (ranks - 1) / ranks if "reduce" in test else (ranks - 1) / ranks
+    results = [
+        {
+            "size": size, "count": size // 4, "type": "float", "redop": "sum", "root": "    -1",
+            "out_of_place": None,
+            "in_place": {
+                "time": us, "alg_bw": size / us / 1e3, "bus_bw": factor * size / us / 1e3,
+                "nwrong": None,
+            },
+            "in_place_per_iter": {"times_us": [us], "per_process_max_times_us": [[us]]},
+        }
+        for size, us in times
+    ]  # fmt: skip
+    head = {"nthreads": 1, "ngpus": 1, "devices": devices, **config}
+    return json.dumps({"version": 2, "args": [test], "config": head, "results": results})
+
+
+TIMES = [(2**20, 45.0), (2**24, 150.0)]
+
+
+@pytest.mark.parametrize("form", ["[{0},{1}]", "{0}\n{1}\n", "[\n{0}\n,\n{1}"])
+def test_several_documents_of_nccl_tests(tmp_path: Path, form: str) -> None:
+    """A list of files, as `jq -s` makes it, and files one after the other; all are read."""
+    text = form.format(
+        document("./build/all_reduce_perf", 8, TIMES), document("./all_gather_perf", 4, TIMES)
+    )
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="utf-8")
+    found = read(str(path))
+    assert [(t.collective, t.ranks) for t in found.tables] == [("all_reduce", 8), ("all_gather", 4)]
+    assert [t.points for t in found.tables] == [tuple(TIMES)] * 2
+
+
+def test_numbers_that_json_does_not_have(tmp_path: Path) -> None:
+    """C prints an infinite rate as inf; the other sizes are read."""
+    text = document("all_reduce_perf", 8, [(2**10, 5.0), *TIMES])
+    text = text.replace(f'"alg_bw": {2**10 / 5.0 / 1e3}', '"alg_bw": inf', 1)
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="utf-8")
+    found = read(str(path))
+    assert found.tables[0].points == tuple(TIMES)
+    assert found.skipped == 1
+
+
+def test_ranks_in_groups_of_a_file(tmp_path: Path) -> None:
+    """NCCL_TESTS_SPLIT: 8 processes in two groups; the table is of the first rank's."""
+    devices = [{"rank": r, "group": r % 2, "hostname": "ab"[r // 4]} for r in range(8)]
+    path = tmp_path / "x.json"
+    path.write_text(document("all_reduce_perf", 8, TIMES, devices=devices), encoding="utf-8")
+    [table] = read(str(path)).tables
+    assert (table.ranks, table.hosts) == (4, 2)
