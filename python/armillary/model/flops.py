@@ -71,19 +71,36 @@ def step_flops(
         )
         again["full, early stop"] = core + linear - once * model.ffn * dense
         routed = model.expert_layers + (mtp if model.has_experts(model.layers - 1) else 0)
-        keys = model.kv * model.key_width * model.layers
-        halves = (model.ffn if model.gated else 0) * (model.layers - model.expert_layers)
-        halves += _experts_again(model) * routed if model.experts else 0
-        again["ops, sums kept"] = once * (keys + halves)
-        again["ops"] = once * (keys + halves + out * model.layers)
+        halves = dense * _half(model, model.ffn) + routed * _experts_again(model)
+        lasts = dense * model.ffn + routed * model.shared_experts * model.expert_ffn
+        keys = (model.layers + mtp) * _attention_again(model)
+        again["ops, sums kept"] = 2 * tokens * (keys + model.hidden * halves)
+        # With compressed queries the last product is an even one, and the output's an odd one.
+        summed = lasts if model.q_rank else (model.layers + mtp) * out
+        again["ops"] = again["ops, sums kept"] + once * summed
     return Flops(total, total + again[recompute])
+
+
+def _half(model: Decoder, ffn: int) -> int:
+    """Weights of a perceptron, over the hidden width, that `ops` multiplies with again."""
+    return ffn if model.gated else 0
+
+
+def _attention_again(model: Decoder) -> int:
+    """Weights of an attention block that `ops` multiplies with again, without the output's: every
+    other one of queries, keys and values, or of MLA's matrices."""
+    if model.q_rank:
+        return up_projections(model)
+    if model.kv_rank:
+        return model.hidden * (model.kv_rank + model.rope_dim)
+    return model.hidden * model.kv * model.key_width
 
 
 def _experts_again(model: Decoder) -> int:
     """Weights of a token's experts, over the hidden width, that `ops` multiplies with again: all of
     the routed ones and the router's, and every other one of the shared."""
     matrices = 3 if model.gated else 2
-    shared = model.shared_experts * model.expert_ffn if model.gated else 0
+    shared = _half(model, model.shared_experts * model.expert_ffn)
     return matrices * model.top_k * model.expert_ffn + model.experts + shared
 
 

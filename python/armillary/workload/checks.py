@@ -289,8 +289,8 @@ def _recomputed(model: Decoder, given: Parallelism) -> list[Fault]:
     """`ops` counts a dense layer's multiplications; modules must be known, and the model have
     them."""
     faults: list[Fault] = []
-    if given.recompute == "ops" and model.kv_rank:
-        said = "ops of a model with compressed keys and values"
+    if given.recompute == "ops" and model.linear_key_heads:
+        said = "ops of a model with linear attention"
         faults.append(("recompute", said, "none, selective, full"))
     if given.modules and given.recompute in ("ops", "full"):
         faults.append(

@@ -358,6 +358,8 @@ def shared_experts(at: Setting) -> Scripts:
         *_cast(at, up.name, up.k * at.tokens, half.k * half.n),
         *((Gemm(up.name, at.tokens, half.n, half.k),) if half.n else ()),
         *inner.forward,
+        *(forward[1] if down.again else ()),
+        *(reduce(at, "shared.reduce") if down.again else ()),
     )
     entry, leave = gather(at, "shared.gather_grad"), reduce(at, "shared.reduce_grad")
     through = (*inputs[0], *inner.backward, *inputs[1])

@@ -287,8 +287,10 @@ def attention(at: Setting) -> Scripts:
     model, tp = at.model, at.par.tp
     heads, kv = model.heads // tp, local_kv(model, tp)
     inner, keys = heads * model.value_width, kv * model.key_width
-    # With sp the sum over ranks is kept, and what was summed isn't asked for.
-    out = [Linear("out", model.hidden, inner, 0 if at.par.sp and tp > 1 else model.hidden)]
+    # With sp the sum over ranks is kept, and what was summed isn't asked for. With compressed
+    # queries the output's is the fifth product, which stays.
+    stays = (at.par.sp and tp > 1) or model.q_rank
+    out = [Linear("out", model.hidden, inner, 0 if stays else model.hidden)]
     if model.linear_key_heads:
         return block(at, "attention", *linear_attention(at))
     if not model.kv_rank:
@@ -297,9 +299,9 @@ def attention(at: Setting) -> Scripts:
         return block(at, "attention", [one], core(at), out)
     ranks = model.q_rank + model.kv_rank + model.rope_dim
     whole = 0 if model.q_rank else heads * model.key_width
-    return block(
-        at, "attention", [Linear("down", ranks + whole, model.hidden), *ups(at)], core(at), out
-    )
+    again = 0 if model.q_rank else ranks
+    down = Linear("down", ranks + whole, model.hidden, again)
+    return block(at, "attention", [down, *ups(at)], core(at), out)
 
 
 def linear_attention(at: Setting) -> tuple[list[Linear], Inner, list[Linear]]:
@@ -339,10 +341,14 @@ def inner(at: Setting) -> Inner:
 def ups(at: Setting) -> list[Linear]:
     """MLA: the matrices from compressed queries, keys and values to those of a rank's heads."""
     model, heads = at.model, at.model.heads // at.par.tp
-    keys = Linear(
-        "kv_up", heads * (model.key_width - model.rope_dim + model.value_width), model.kv_rank
-    )
-    return [Linear("q_up", heads * model.key_width, model.q_rank), keys] if model.q_rank else [keys]
+    expanded = heads * (model.key_width - model.rope_dim + model.value_width)
+    if not model.q_rank:
+        return [Linear("kv_up", expanded, model.kv_rank)]
+    queries = heads * model.key_width
+    return [
+        Linear("q_up", queries, model.q_rank, queries),
+        Linear("kv_up", expanded, model.kv_rank, expanded),
+    ]
 
 
 def perceptron(at: Setting, ffn: int) -> Scripts:
@@ -356,7 +362,10 @@ def matrices(at: Setting, ffn: int, tp: int) -> tuple[Linear, Linear]:
     inner, hidden = ffn // tp, at.model.hidden
     if at.model.gated:
         parts = () if at.par.merged else (inner, inner)
-        return Linear("up", 2 * inner, hidden, inner, parts=parts), Linear("down", hidden, inner)
+        # With compressed queries it is an even product, which `ops` computes again.
+        last = hidden if at.model.q_rank and not (at.par.sp and tp > 1) else 0
+        up = Linear("up", 2 * inner, hidden, inner, parts=parts)
+        return up, Linear("down", hidden, inner, last)
     return Linear("up", inner, hidden), Linear("down", hidden, inner)
 
 

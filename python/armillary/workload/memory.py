@@ -77,22 +77,34 @@ def layer_activations(at: Setting, layer: int) -> int:
 
 
 def _every_other(at: Setting, layer: int) -> int:
-    """With `ops`: the layer's input; queries, values, the attention's result and what it keeps;
-    what the perceptron or the experts keep; with sp the reduce-scattered sum of attention, too."""
-    model, tp = at.model, at.par.tp
-    heads = model.heads // tp
-    inner = heads * (model.key_width + model.value_width) + local_kv(model, tp) * model.value_width
-    whole = 2 if at.par.sp and tp > 1 else 1
-    masks = 2 * at.mask
-    attention = whole * at.cut + at.tokens * inner * at.par.bytes.activation + _scores(at, heads)
-    if not model.has_experts(layer):
-        return attention + _half(at, model.ffn) + masks
-    return attention + _half(at, model.shared_experts * model.expert_ffn) + _sent(at) + masks
+    """With `ops`: the layer's input, the attention's result and what it keeps, every other product
+    of the attention block, and of the perceptron or the experts; with sp the sums that
+    reduce-scatters gave, too."""
+    model, heads = at.model, at.model.heads // at.par.tp
+    sums, fifth = at.par.sp and at.par.tp > 1, model.q_rank > 0
+    width = at.tokens * at.par.bytes.activation
+    attention = at.cut * (2 if sums or fifth else 1) + width * _products(at, heads)
+    experts = model.has_experts(layer)
+    ffn = model.shared_experts * model.expert_ffn if experts else model.ffn
+    half = width * (ffn // at.par.tp) + (at.cut if sums or not fifth else 0) if ffn else 0
+    sent = _sent(at) if experts else 0
+    return attention + _scores(at, heads) + half + sent + 2 * at.mask
 
 
-def _half(at: Setting, ffn: int) -> int:
-    """With `ops`: a perceptron's first product and its result; nothing of one that is not there."""
-    return at.cut + at.tokens * (ffn // at.par.tp) * at.par.bytes.activation if ffn else 0
+def _products(at: Setting, heads: int) -> int:
+    """With `ops`: elements of a token that an attention block keeps besides its input and output.
+
+    The first and third products are queries and values; of MLA queries and what keys and values
+    were expanded to, or, with compressed queries, both compressed ones."""
+    model = at.model
+    result = heads * model.value_width
+    if not model.kv_rank:
+        values = local_kv(model, at.par.tp) * model.value_width
+        return heads * model.key_width + values + result
+    if model.q_rank:
+        return model.q_rank + model.kv_rank + model.rope_dim + result
+    expanded = heads * (model.key_width - model.rope_dim + model.value_width)
+    return heads * model.key_width + expanded + result
 
 
 def _sent(at: Setting) -> int:

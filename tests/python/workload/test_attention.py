@@ -241,6 +241,19 @@ def test_only_a_ranks_own_keys_are_masked() -> None:
     assert times[1] - times[0] == pytest.approx(unmasked / 1000, rel=0.01)
 
 
+LINEAR = Model(
+    "linear",
+    LLAMA.family,
+    {
+        **LLAMA.fields,
+        "linear_key_heads": 4,
+        "linear_value_heads": 8,
+        "linear_key_dim": 16,
+        "linear_value_dim": 16,
+        "linear_kernel": 4,
+        "full_every": 4,
+    },
+)
 PROBLEMS = [
     (
         LLAMA,
@@ -265,9 +278,9 @@ PROBLEMS = [
         "a2a, but 4 heads of a rank are not divisible by cp 8",
     ),
     (
-        EXPERTS,
+        LINEAR,
         {"recompute": "ops"},
-        "recompute: ops of a model with experts (allowed: none, selective, full)",
+        "recompute: ops of a model with linear attention (allowed: none, selective, full)",
     ),
 ]
 

@@ -81,6 +81,21 @@ def test_what_experts_keep_with_ops(ep: int) -> None:
     assert found == 8192 * (inside + sent)
 
 
+def test_what_stays_of_compressed_attention_with_ops() -> None:
+    """DeepSeek-V3's products in torchtitan's order: compressed queries (stay), queries, compressed
+    keys and values (stay), these, output (stays), gate, up (stays), down. 512 + 64 and 1,536
+    elements, 128 heads of 128; a shared expert of 2,048."""
+    model = decoder(load_model("deepseek-v3"))
+    found = layer_activations(
+        Setting(
+            model, parallelism(model, "m", {"dp": 8, "ep": 1, "seq": 4096, "recompute": "ops"})
+        ),
+        60,
+    )
+    inside = 2 * (2 * 7168 + 1536 + 512 + 64 + 128 * 128 + 2048) + 4 * 128
+    assert found == 4096 * inside
+
+
 def test_the_memory_of_experts_with_ops_is_near_the_measured_one() -> None:
     """pith-train issue 79: 152 GB on each of 8 B200 with torchtitan's default, of Qwen3-30B-A3B,
     FSDP, 8,192 tokens and 8 sequences; without recomputation of operations it was 537 GB here."""

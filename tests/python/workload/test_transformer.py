@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import armillary as arm
-from armillary.model.decoder_reader import decoder
 from armillary.model.files import load_model, models
 from armillary.workload import Model, Summary, Workload, build, moe, transformer
 
@@ -85,11 +84,6 @@ def platform(ranks: int) -> arm.Platform:
     return arm.Platform(f"Switch({ranks})", bandwidth="10 GB/s", latency="1 us", settings=settings_)
 
 
-def compressed(model: Model) -> bool:
-    """Whether a model compresses its keys and values, which `ops` does not know."""
-    return bool(decoder(model).kv_rank)
-
-
 @st.composite
 def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
     """A model and a parallelisation that fits it."""
@@ -103,9 +97,7 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
         "zero": draw(st.sampled_from([0, 1, 2, 3])),
         "schedule": schedule,
         "virtual_stages": 2 if schedule == "interleaved" else 1,
-        "recompute": draw(
-            st.sampled_from(["none", "selective", "full", *([] if compressed(model) else ["ops"])])
-        ),
+        "recompute": draw(st.sampled_from(["none", "selective", "full", "ops"])),
         "early_stop": draw(st.booleans()),
         "merged": draw(st.booleans()),
         "loss_metrics": draw(st.sampled_from([0, 2])),
