@@ -1,4 +1,5 @@
-//! Lines to columns.
+//! Lines to columns. A line ends with LF or CRLF. A CR elsewhere and text in quotes are refused: other
+//! programs would read them as something else. Verbatim text has its own rules: it ends with LF.
 
 use crate::columns::{Columns, Index};
 use crate::fault::{Fault, MOST_FAULTS, shown};
@@ -17,6 +18,7 @@ const MOST_DIGITS: usize = 18;
 pub fn parse<I: Index>(text: &[u8], recipe: &Recipe) -> Result<Columns<I>, Vec<Fault>> {
     let count = lines(text);
     let mut rows = Rows::new(recipe, count);
+    rows.returns = !recipe.is_verbatim() && text.contains(&b'\r');
     let mut ends = Ends::new(text, recipe.separator, b'\n');
     let (mut at, mut faults) = (0, Vec::new());
     for line in 0..count {
@@ -69,6 +71,8 @@ struct Rows<'a, I> {
     labels: Vec<u8>,
     dense: Vec<f32>,
     indices: Indices<I>,
+    /// Whether the text has carriage returns, which end lines at best.
+    returns: bool,
 }
 
 /// Rows of categories under way.
@@ -94,6 +98,7 @@ impl<'a, I: Index> Rows<'a, I> {
             } else {
                 Indices::One(vec![I::default(); count * categories.len()])
             },
+            returns: false,
         }
     }
 
@@ -104,6 +109,9 @@ impl<'a, I: Index> Rows<'a, I> {
         let dense = &mut self.dense[sample * recipe.dense.len()..];
         let last = recipe.fields.len() - 1;
         let mut label = None;
+        if self.returns && has_return(&text[at..line_end(text, at)]) {
+            return None;
+        }
         for (number, field) in recipe.fields.iter().enumerate() {
             let end = ends.next();
             let ended = text.get(end).is_none_or(|byte| *byte == b'\n');
@@ -111,6 +119,7 @@ impl<'a, I: Index> Rows<'a, I> {
                 return None;
             }
             let value = &text[at..end];
+            let value = if ended && self.returns { without_return(value) } else { value };
             match *field {
                 Field::Skip => {}
                 Field::Label => label = Some(label_of(value)?),
@@ -164,6 +173,17 @@ fn label_of(value: &[u8]) -> Option<u8> {
     }
 }
 
+/// A line without the CR before its LF.
+#[inline]
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Whether a line has a CR that is not before its LF.
+fn has_return(line: &[u8]) -> bool {
+    without_return(line).contains(&b'\r')
+}
+
 /// A whole number of up to eight digits at `at`, which is the most frequent one; `None` for every
 /// other field.
 #[inline]
@@ -190,8 +210,16 @@ fn value_of(value: &[u8], kind: Kind) -> Option<i64> {
     match kind {
         Kind::Hexadecimal => hexadecimal(value),
         Kind::Whole => whole(value, MOST_DIGITS),
-        Kind::Text => Some(text_value(value)),
+        Kind::Text if is_quoted(value) => None,
+        Kind::Text | Kind::Verbatim => Some(text_value(value)),
     }
+}
+
+/// Whether a value begins with a quotation mark, as fields of CSV files that have separators in them
+/// (RFC 4180).
+#[inline]
+fn is_quoted(value: &[u8]) -> bool {
+    value.first() == Some(&b'"')
 }
 
 /// Gives `to` the values of a field.
@@ -218,6 +246,12 @@ fn explain(text: &[u8], line: usize, recipe: &Recipe) -> Vec<Fault> {
         message,
         allowed: allowed.into(),
     };
+    let verbatim = recipe.is_verbatim();
+    if !verbatim && has_return(text) {
+        let message = "has a carriage return within the line".into();
+        return vec![fault("", message, "lines that end with LF or CRLF")];
+    }
+    let text = if verbatim { text } else { without_return(text) };
     let fields: Vec<&[u8]> = text.split(|byte| *byte == recipe.separator).collect();
     let (count, expected) = (fields.len(), recipe.fields.len());
     if count != expected {
@@ -226,10 +260,18 @@ fn explain(text: &[u8], line: usize, recipe: &Recipe) -> Vec<Fault> {
             other => format!("'{}'", char::from(other)),
         };
         let plural = if count == 1 { "" } else { "s" };
-        let allowed = format!("{expected} with {between} between");
+        let mut allowed = format!("{expected} with {between} between");
+        if !verbatim && fields.iter().any(|field| is_quoted(field)) {
+            allowed.push_str(", without quotes around them");
+        }
         return vec![fault("", format!("has {count} field{plural}"), &allowed)];
     }
     let wrong = fields.iter().zip(&recipe.fields).filter_map(|(value, field)| match *field {
+        Field::Skip => None,
+        _ if !verbatim && is_quoted(value) => {
+            let message = format!("{} is in quotes, which are not read", shown(value));
+            Some(fault(recipe.column(*field), message, "fields without quotes around them"))
+        }
         Field::Label if label_of(value).is_none() => {
             Some(fault("label", format!("{} is not a label", shown(value)), "0 or 1"))
         }
@@ -274,7 +316,7 @@ fn allowed_values(category: &Category) -> String {
     let one = match category.kind {
         Kind::Hexadecimal => "up to 8 hexadecimal digits",
         Kind::Whole => "a whole number of up to 18 digits",
-        Kind::Text => "text",
+        Kind::Text | Kind::Verbatim => "text",
     };
     match category.between {
         None => format!("{one}, or nothing"),

@@ -138,8 +138,10 @@ pub enum Kind {
     Hexadecimal,
     /// A whole number of 63 bits, which may be negative.
     Whole,
-    /// Any text: the value is a hash of it, of 63 bits.
+    /// Text without quotes around it: the value is a hash of it, of 63 bits.
     Text,
+    /// Any text without separators, as programs write it that quote nothing.
+    Verbatim,
 }
 
 /// What a missing category is.
@@ -221,5 +223,20 @@ impl Recipe {
     /// Whether samples may have other than one value of a category.
     pub fn varies(&self) -> bool {
         self.categories.iter().any(Category::varies)
+    }
+
+    /// Whether lines are those of a program that quotes nothing.
+    pub(crate) fn is_verbatim(&self) -> bool {
+        self.categories.iter().any(|each| each.kind == Kind::Verbatim)
+    }
+
+    /// The name of a field's column.
+    pub(crate) fn column(&self, field: Field) -> &str {
+        match field {
+            Field::Skip => "",
+            Field::Label => "label",
+            Field::Dense(column) => self.dense[column].name(),
+            Field::Category(each) => &self.categories[each].name,
+        }
     }
 }

@@ -213,6 +213,7 @@ fn category_of(from: &Bound<'_, PyDict>) -> PyResult<Category> {
         "hexadecimal" => Kind::Hexadecimal,
         "whole" => Kind::Whole,
         "text" => Kind::Text,
+        "verbatim" => Kind::Verbatim,
         other => return Err(bad(format!("unknown kind: {other}"))),
     };
     let missing = get::<Option<i64>>(from, "missing")?.map_or(Missing::Skip, Missing::Value);

@@ -86,6 +86,26 @@ proptest! {
             }
         }
     }
+
+    /// Windows ends lines with CRLF, and so do CSV files by RFC 4180.
+    #[test]
+    fn lines_may_end_with_crlf(
+        lines in prop::collection::vec((line(), any::<bool>()), 1..30),
+        ended in any::<bool>(),
+        rows in (1_i64..100, 1_i64..1 << 33),
+    ) {
+        let (mut plain, mut mixed) = (String::new(), String::new());
+        for (line, returns) in &lines {
+            plain += &format!("{line}\n");
+            mixed += &format!("{line}{}", if *returns { "\r\n" } else { "\n" });
+        }
+        if !ended {
+            mixed.pop();
+        }
+        let recipe = criteo(&[rows.0, rows.1]);
+        let read = |text: &str| parse::<i64>(text.as_bytes(), &recipe).expect("sound lines");
+        prop_assert_eq!(read(&mixed), read(&plain));
+    }
 }
 
 #[test]
@@ -109,6 +129,51 @@ fn a_category_may_have_several_values() {
     assert_eq!(found.indices[..3], [2, 7, 4]);
     assert_eq!(found.indices[3], found.indices[5]);
     assert!(found.indices[3..].iter().all(|row| (0..7).contains(row)));
+}
+
+fn text(kind: Kind) -> Recipe {
+    Recipe {
+        separator: b',',
+        fields: vec![Field::Label, Field::Category(0), Field::Category(1)],
+        dense: vec![],
+        categories: vec![Category::new("a", kind), Category::new("b", kind)],
+    }
+}
+
+#[test]
+fn a_return_before_the_end_of_a_line_is_no_part_of_the_last_value() {
+    let read = |text_: &[u8]| parse::<i64>(text_, &text(Kind::Text)).expect("sound lines");
+    assert_eq!(read(b"1,x,\r\n0,y,x\r\n"), read(b"1,x,\n0,y,x\n"));
+}
+
+#[test]
+fn other_returns_and_quotes_are_refused() {
+    let returns = ": has a carriage return within the line";
+    let quoted =
+        |column: &str, value: &str| format!("{column}: '{value}' is in quotes, which are not read");
+    for (line, said) in [
+        ("1,x\ry,z\n", returns.into()),
+        ("1,x,z\r\r\n", returns.into()),
+        ("1,x,\ry\r\n", returns.into()),
+        ("1,x,y\r0,x,y\r", returns.into()),
+        ("1,x,\"y\"\r\n", quoted("b", "\"y\"")),
+        ("1,\"x\",y\n", quoted("a", "\"x\"")),
+        ("\"1\",x,y\n", quoted("label", "\"1\"")),
+        ("1,\"\",y\n", quoted("a", "\"\"")),
+        ("1,\"x,z\",y\n", ": has 4 fields".into()),
+        ("1,\"x\nz\",y\n", ": has 2 fields".into()),
+    ] {
+        let faults = parse::<i64>(line.as_bytes(), &text(Kind::Text)).expect_err("a fault");
+        assert_eq!(format!("{}: {}", faults[0].column, faults[0].message), said, "{line:?}");
+    }
+}
+
+#[test]
+fn verbatim_text_may_have_quotes_and_returns() {
+    let found: Columns<i64> =
+        parse(b"1,\"x\",y\r\n0,x,y\n", &text(Kind::Verbatim)).expect("sound lines");
+    let [a, b] = [&found.indices[..2], &found.indices[2..]];
+    assert!(a[0] != a[1] && b[0] != b[1]);
 }
 
 #[test]

@@ -210,8 +210,13 @@ class _Run:
                 yield parser, text, at
 
     def _of_header(self, path: Path, header: bytes) -> _core.TextRecipe:
-        names = header.decode("utf-8", errors="replace").rstrip("\r")
+        names = header.decode("utf-8", errors="replace").removesuffix("\r")
         found = names.split(self.recipe.separator)
+        for name in found:
+            if "\r" in name or name.startswith('"'):
+                said = f"the name {name[:40]!r} has a carriage return or quotes"
+                allowed = "lines that end with LF or CRLF, and names without quotes around them"
+                raise InputError([Problem(str(path), "line 1", said, allowed)])
         used = self.recipe.names
         missing = [name for name in used if name not in found]
         if missing:

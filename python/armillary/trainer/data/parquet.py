@@ -63,7 +63,7 @@ class ParquetFile:
         self._columns = [self._column(name, schema[name], name in whole) for name in names]
         categories = [_category(each, schema[each.name], lists) for each in recipe.categories]
         made = replace(recipe, separator="\t", categories=tuple(categories))
-        self.parser: _core.TextRecipe = made.parser(names)
+        self.parser: _core.TextRecipe = made.parser(names, verbatim=True)
         self._texts = [name for name in names if _text_of(schema[name])]
         self._lists = lists
 

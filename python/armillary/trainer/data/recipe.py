@@ -114,8 +114,11 @@ class Recipe:
         made = [replace(each, rows=each.rows or rows_) for each, rows_ in pairs]
         return replace(self, categories=tuple(made))
 
-    def parser(self, columns: Sequence[str] | None = None) -> _core.TextRecipe:
-        """The parser of lines with these columns, those of the recipe by default."""
+    def parser(
+        self, columns: Sequence[str] | None = None, *, verbatim: bool = False
+    ) -> _core.TextRecipe:
+        """The parser of lines with these columns, those of the recipe by default. `verbatim`: text
+        may have quotes around it and carriage returns at its end, which are part of it."""
         names = columns or self.columns
         assert names is not None
         known: dict[str, tuple[str, int]] = {self.label: ("label", 0)}
@@ -125,7 +128,7 @@ class Recipe:
             ord(self.separator),
             [known.get(name, ("skip", 0)) for name in names],
             [_dense(each) for each in self.dense],
-            [_category(each) for each in self.categories],
+            [_category(each, verbatim=verbatim) for each in self.categories],
         )
 
 
@@ -142,10 +145,10 @@ def _dense(column: DenseColumn) -> dict[str, object]:
     }
 
 
-def _category(column: CategoryColumn) -> dict[str, object]:
+def _category(column: CategoryColumn, *, verbatim: bool) -> dict[str, object]:
     return {
         "name": column.name,
-        "kind": column.kind,
+        "kind": "verbatim" if verbatim and column.kind == "text" else column.kind,
         "missing": column.missing,
         "between": None if column.separator is None else ord(column.separator),
         "hash": column.hash,

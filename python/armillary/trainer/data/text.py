@@ -5,6 +5,7 @@ Here: reading files, and faults of lines with the place in their file. Not here:
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
 import queue
@@ -21,13 +22,37 @@ from .columns import Columns
 BLOCK = 2**22
 """Bytes read at a time."""
 
+_EMPTY = (b"\n", b"\r\n")
+_BLANK = (b"\n\n", b"\n\r\n")
+"""A text that begins with an empty line; one that ends with one, after another line."""
+
 T = TypeVar("T")
 
 
 def read_blocks(path: Path, size: int | None = None) -> Iterator[tuple[bytes, int]]:
     """The file's text in blocks of about `size` bytes that end with a line, and how many bytes of
     the file were read before the end of each. Raises `InputError`."""
-    rest, size = b"", size or BLOCK
+    # Empty lines at the end of the text so far. Those at the end of the file are no lines.
+    blank = b""
+    for block, place in _lines(path, size or BLOCK):
+        text = blank + block if blank else block
+        if not text.startswith(_EMPTY) and not text.endswith(_BLANK):
+            blank = b""
+            yield text, place
+            continue
+        content = len(text.rstrip(b"\r\n"))
+        end = text.index(b"\n", content) + 1 if content else 0
+        blank = text[end:]
+        if len(blank) > BLOCK:
+            said = f"more than {BLOCK} bytes of empty lines"
+            raise InputError([Problem(str(path), "", said, "lines with columns")])
+        if end:
+            yield text[:end], place
+
+
+def _lines(path: Path, size: int) -> Iterator[tuple[bytes, int]]:
+    """As `read_blocks`, with empty lines at the end, and without a byte order mark."""
+    rest, begun = b"", False
     with _open(path) as (stream, raw):
         while True:
             try:
@@ -37,6 +62,8 @@ def read_blocks(path: Path, size: int | None = None) -> Iterator[tuple[bytes, in
                 raise InputError([Problem(str(path), "", said, "a whole file")]) from None
             if not block:
                 break
+            if not begun:
+                begun, block = True, _without_mark(path, block)
             end = block.rfind(b"\n") + 1
             if not end and len(rest) > BLOCK:
                 said = f"a line of more than {BLOCK} bytes"
@@ -49,6 +76,15 @@ def read_blocks(path: Path, size: int | None = None) -> Iterator[tuple[bytes, in
         place = raw.tell()
     if rest:
         yield rest + b"\n", place
+
+
+def _without_mark(path: Path, block: bytes) -> bytes:
+    """The beginning of a text without the byte order mark of UTF-8. Raises `InputError`: that of
+    another encoding."""
+    if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
+        said = "is UTF-16 or UTF-32"
+        raise InputError([Problem(str(path), "", said, "UTF-8, or another superset of ASCII")])
+    return block.removeprefix(codecs.BOM_UTF8)
 
 
 @contextlib.contextmanager
