@@ -25,12 +25,13 @@ from types import FrameType
 from zlib import crc32
 
 from mutate import damaged
-from targets import ROOT, TARGETS, Files, Target
+from target import ROOT, Files, Target
+from targets import TARGETS
 
 from armillary.errors import InputError, StalledError
 
-MEMORY = 6 * 2**30
-"""Bytes of address space."""
+MEMORY = 9 * 2**30
+"""Bytes of address space. PyTorch takes some of them for its libraries."""
 _CPU_S = 20
 
 

@@ -1,38 +1,22 @@
 """What is fuzzed: for each reader of Python its files, as we or others write them, and what reads
-them.
-
-A target's `read` may return or raise `InputError` (`StalledError` for a run); anything else is a
-fault."""
+them. `smaller_targets.py` and `trainer_targets.py` have more of them."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from runpy import run_path
 
-ROOT = Path(__file__).resolve().parents[2]
+import smaller_targets
+import trainer_targets
+from target import ROOT, Files, Target
+
 sys.path.insert(0, str(ROOT / "tests/python"))
 
 import armillary as arm
-
-Files = Mapping[str, bytes]
-"""Name in a folder of its own, and content."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """A reader. Of each case one of `cases` is written, and one of its files is damaged."""
-
-    name: str
-    cases: Callable[[], list[Files]]
-    read: Callable[[Path, Files], object]
-    whole: str = "/"
-    """Files whose name ends so stay as they are."""
 
 
 def _kineto() -> list[Files]:
@@ -360,4 +344,6 @@ TARGETS = (
     Target("costs", _costs, _cost),
     Target("measurements", _measurements, _measured),
     Target("network", _networks, _network),
+    *smaller_targets.TARGETS,
+    *trainer_targets.TARGETS,
 )

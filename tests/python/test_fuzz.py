@@ -9,12 +9,13 @@ import fuzz_readers
 import mutate
 import pytest
 import targets
+from target import Files, Target
 
 CASES = {"journal": 4, "report": 10, "workload_json": 15, "design": 6}
 
 
 @pytest.mark.parametrize("target", targets.TARGETS, ids=lambda target: target.name)
-def test_damaged_files_are_taken_or_refused(target: targets.Target, tmp_path: Path) -> None:
+def test_damaged_files_are_taken_or_refused(target: Target, tmp_path: Path) -> None:
     for number in range(CASES.get(target.name, 40)):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -27,7 +28,7 @@ def test_damaged_files_are_taken_or_refused(target: targets.Target, tmp_path: Pa
 
 
 @pytest.mark.parametrize("target", targets.TARGETS, ids=lambda target: target.name)
-def test_files_as_they_are_written_are_taken(target: targets.Target, tmp_path: Path) -> None:
+def test_files_as_they_are_written_are_taken(target: Target, tmp_path: Path) -> None:
     """Or else the fuzzer would only see the first check of a reader."""
     files = target.cases()[0]
     for name, data in files.items():
@@ -42,10 +43,10 @@ def test_the_same_seed_does_the_same_damage() -> None:
 
 
 def test_a_fault_is_found_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(_folder: Path, files: targets.Files) -> object:
+    def read(_folder: Path, files: Files) -> object:
         return {"x": 1}[files["f"].decode("latin-1")]
 
-    broken = targets.Target("broken", lambda: [{"f": b"x"}], read)
+    broken = Target("broken", lambda: [{"f": b"x"}], read)
     monkeypatch.setattr(fuzz_readers, "ROOT", tmp_path)
     assert not fuzz_readers._run(broken, 5, 0)
     [kept] = (tmp_path / "fuzz/artifacts").iterdir()

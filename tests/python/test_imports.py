@@ -203,7 +203,7 @@ LIBRARIES: dict[str, set[str]] = {
     "numpy": {"calibrate", "design", "planner", "trainer"},
     "scipy": {"calibrate", "design", "trainer"},
     "clarabel": {"design"},
-    "msgspec": {"report", "workload", "sweep", "trainer"},
+    "msgspec": {"calibrate", "report", "workload", "sweep", "trainer"},
     "torch": {"trainer"},
     "triton": {"trainer"},
 }

@@ -14,9 +14,11 @@ for them in a workload (`workload/dlrm_flow.py`): two forward, three backward.""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from .. import documents
 from ..errors import InputError, Problem
@@ -120,55 +122,93 @@ def read_bench(path: str) -> BenchFile | None:
         return None
     data = documents.parse_json(text, path, "")
     try:
-        return _bench(path, data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        said = f"is damaged: {type(error).__name__} {error}"
+        return _bench(path, msgspec.convert(data, _Bench, strict=False))
+    except msgspec.ValidationError as error:
+        said = f"is damaged: {error}"
         raise InputError([Problem(path, "", said, "what armillary bench writes")]) from None
 
 
-def _bench(path: str, data: Mapping[str, Any]) -> BenchFile:
-    machine = data["machine"]
+_Size = Annotated[int, msgspec.Meta(ge=1, le=2**50)]
+_Side = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
+"""A side of a matrix."""
+_Processes = Annotated[int, msgspec.Meta(ge=1, le=2**12)]
+_Us = Annotated[float, msgspec.Meta(ge=1e-6, le=1e15)]
+
+
+class _Machine(msgspec.Struct):
+    cores: _Size
+    memory_bytes: _Size
+    processor: Annotated[str, msgspec.Meta(max_length=1000)]
+
+
+class _Gemm(msgspec.Struct):
+    name: str
+    batch: _Side
+    m: _Side
+    n: _Side
+    k: _Side
+    us: _Us
+
+
+class _Stream(msgspec.Struct):
+    op: str
+    bytes: _Size
+    us: _Us
+
+
+class _Layers(msgspec.Struct):
+    samples: _Side
+    layers: Annotated[list[tuple[_Side, _Side]], msgspec.Meta(min_length=1, max_length=1000)]
+    us: _Us
+
+
+class _Collective(msgspec.Struct):
+    transport: str
+    name: str
+    size: _Size
+    time: _Us
+    ranks: _Processes
+
+
+class _Bench(msgspec.Struct):
+    """What `armillary bench` writes, as far as it is read here."""
+
+    machine: _Machine
+    processes: _Processes
+    gemms: list[_Gemm]
+    streams: list[_Stream]
+    embeddings: list[_Stream]
+    mlps: list[dict[str, Any]]
+    collectives: list[_Collective]
+
+
+def _bench(path: str, data: _Bench) -> BenchFile:
+    mlps = [msgspec.convert(row, _Layers, strict=False) for row in data.mlps if "layers" in row]
     return BenchFile(
         path,
-        int(data["processes"]),
-        int(machine["cores"]),
-        int(machine["memory_bytes"]),
-        str(machine["processor"]),
+        data.processes,
+        data.machine.cores,
+        data.machine.memory_bytes,
+        data.machine.processor,
         tuple(_kernels(path, data)),
-        tuple(_collectives(path, data["collectives"])),
-        tuple(
-            (
-                int(row["samples"]),
-                tuple((int(a), int(b)) for a, b in row["layers"]),
-                _us(row["us"]),
-            )
-            for row in data["mlps"]
-            if "layers" in row
-        ),
+        tuple(_collectives(path, data.collectives)),
+        tuple((row.samples, tuple(row.layers), row.us) for row in mlps),
     )
 
 
-def _kernels(path: str, data: Mapping[str, Any]) -> Iterator[Kernel]:
-    for row in data["gemms"]:
-        shape = (*(int(row[key]) for key in ("batch", "m", "n", "k")), _WIDTH)
-        batch, m, n, k, width = shape
-        yield Kernel(path, str(row["name"]), (batch, m, n, k, width), 0, _us(row["us"]))
-    optimizers = [row for row in data["mlps"] if "layers" not in row]
-    for row in (*data["streams"], *data["embeddings"], *optimizers):
-        name = str(row["op"])
-        kind = _STREAMS.get(name, "elementwise")
-        yield Kernel(path, name, None, int(row["bytes"]), _us(row["us"]), kind)
+def _kernels(path: str, data: _Bench) -> Iterator[Kernel]:
+    for row in data.gemms:
+        yield Kernel(path, row.name, (row.batch, row.m, row.n, row.k, _WIDTH), 0, row.us)
+    optimizers = [
+        msgspec.convert(row, _Stream, strict=False) for row in data.mlps if "layers" not in row
+    ]
+    for each in (*data.streams, *data.embeddings, *optimizers):
+        kind = _STREAMS.get(each.op, "elementwise")
+        yield Kernel(path, each.op, None, each.bytes, each.us, kind)
 
 
-def _collectives(path: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredTable]:
-    own = [row for row in rows if row["transport"] == TRANSPORT]
-    for name in dict.fromkeys(str(row["name"]) for row in own):
-        points = [(int(r["size"]), _us(r["time"])) for r in own if r["name"] == name]
-        yield MeasuredTable(path, name, int(own[0]["ranks"]), tuple(points))
-
-
-def _us(value: object) -> float:
-    time = float(str(value))
-    if not (math.isfinite(time) and time > 0):
-        raise ValueError(f"{value} us")
-    return time
+def _collectives(path: str, rows: Sequence[_Collective]) -> Iterator[MeasuredTable]:
+    own = [row for row in rows if row.transport == TRANSPORT]
+    for name in dict.fromkeys(row.name for row in own):
+        points = [(row.size, row.time) for row in own if row.name == name]
+        yield MeasuredTable(path, name, own[0].ranks, tuple(points))

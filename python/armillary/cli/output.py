@@ -16,7 +16,7 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from .. import _core, files
+from .. import files
 from ..errors import (
     ArmillaryError,
     InputError,
@@ -91,9 +91,9 @@ def guard(lists_all: str = "") -> Iterator[None]:
     except RecursionError:
         show_problems([Problem("", "", "the input is nested too deeply")])
         _exit(WRONG)
-    except _core.PanicException as panic:
-        _fault(panic)
-    except Exception as error:
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # Panics of the core are no `Exception`, nor all of PyTorch's.
         if not _is_ours_to_report(error):
             raise
         _refuse_if_memory(error)
@@ -115,7 +115,7 @@ def interrupted(stop: KeyboardInterrupt, kept: str = "; no file was written") ->
     _exit(128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED)
 
 
-def _is_ours_to_report(error: Exception) -> bool:
+def _is_ours_to_report(error: BaseException) -> bool:
     """Whether it is a fault. What typer raises to end a verb or to refuse arguments is not."""
     from typer import Abort, Exit
 

@@ -10,17 +10,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_type_hints
 
+from ..blocks import BLOCKS
 from ..errors import Problem
 from ..schema import Activity, Detail, Report
 
 _HINTS = get_type_hints(Activity)
+_MOST_NPUS = 2**31
 _HELP = "a report as armillary run --json wrote it"
 
 
 def problems(report: Report, file: str = "") -> list[Problem]:
     """Everything in which a report contradicts itself, with its place; none for a report that a run
     wrote."""
-    found = [*_negative(report), *_dimensions(report), *_picture(report)]
+    found = [*_negative(report), *_machine(report), *_dimensions(report), *_picture(report)]
     if (detail := report["detail"]) is not None:
         found += [*_classes(report, detail), *_dims(report, detail), *_bins(detail)]
     return [Problem(file, place, message, allowed or _HELP) for place, message, allowed in found]
@@ -40,6 +42,19 @@ def _negative(report: Report) -> _Found:
     for place, value in _numbers(parts, ""):
         if value < 0:
             yield place, f"is {value}", "a number that is not negative"
+
+
+def _machine(report: Report) -> _Found:
+    """There are ranks, and the blocks of a network are known."""
+    if report["ranks"] < 1:
+        yield "ranks", f"is {report['ranks']}", "at least 1"
+    dims = report["config"]["platform"]["fabric"].get("dims") or []
+    for at, dim in enumerate(dims):
+        place = f"config.platform.fabric.dims[{at}]"
+        if dim["block"] not in BLOCKS:
+            yield f"{place}.block", f"unknown block {dim['block'][:40]!r}", ", ".join(BLOCKS)
+        if not 1 <= dim["size"] < _MOST_NPUS:
+            yield f"{place}.size", f"is {dim['size']}", f"1 to {_MOST_NPUS - 1}"
 
 
 def _picture(report: Report) -> _Found:

@@ -5,6 +5,7 @@ Here: numbers as text that remembers its number, and the number that a text says
 
 from __future__ import annotations
 
+import math
 import re
 
 from ..units import GB, PS_PER_NS, TIMES
@@ -113,5 +114,7 @@ def number(count: int) -> str:
 
 
 def _digits(value: float, digits: int) -> str:
+    if not math.isfinite(value):
+        return str(value)
     whole = len(str(int(value)))
     return f"{value:.{max(digits - whole, 0)}f}"

@@ -6,7 +6,7 @@ what fields mean (`schema.py`, docs/reference/report.md)."""
 from __future__ import annotations
 
 import os
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, Required, TypedDict
 
 import msgspec
 
@@ -36,12 +36,23 @@ Link = TypedDict("Link", {"from": int, "to": int, "bandwidth": float, "latency_p
 """A link of a graph in one direction, between indices of nodes: bytes a second, picoseconds."""
 
 
+class Compute(TypedDict, total=False):
+    """Settings of a compute model, as far as pages and explanations need them: millionths, and
+    operations per second by type."""
+
+    comm_overlap_slowdown_ppm: float
+    speedup_ppm: float
+    peak_by_type_flops: dict[str, float | None] | None
+
+
 class Npu(TypedDict, total=False):
     """Facts of an NPU: operations and bytes per second, bytes."""
 
     name: str
-    peak_flops: float | None
-    memory_bandwidth: float | None
+    compute: str
+    compute_settings: Compute | None
+    peak_flops: Required[float | None]
+    memory_bandwidth: Required[float | None]
     memory_capacity_bytes: float | None
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .. import _core, documents
@@ -71,7 +72,7 @@ def _flows(file: str) -> tuple[tuple[int, int, float], ...]:
     except UnicodeDecodeError:
         raise InputError([Problem(file, "", "is not text in UTF-8", allowed)]) from None
     found, problems = [], []
-    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+    for number, row in _rows(text, file, allowed):
         cells = [cell.strip() for cell in row]
         is_blank = not any(cells) or cells[0].startswith("#")
         if is_blank or (number == 1 and cells[0].isalpha()):
@@ -87,6 +88,16 @@ def _flows(file: str) -> tuple[tuple[int, int, float], ...]:
     if problems:
         raise InputError(problems)
     return tuple(found)
+
+
+def _rows(text: str, file: str, allowed: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of CSV with their numbers. Raises `InputError` at the first that is not CSV."""
+    reader = csv.reader(io.StringIO(text))
+    try:
+        yield from enumerate(reader, 1)
+    except csv.Error as error:
+        place = f"line {reader.line_num}"
+        raise InputError([Problem(file, place, f"is not CSV: {error}", allowed)]) from None
 
 
 def _flow(cells: list[str]) -> tuple[int, int, float] | None:

@@ -94,14 +94,14 @@ def _kept(path: Path, step: int) -> list[str]:
     """The lines of a log up to a step. A crash may have cut the last one."""
     kept = []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     except FileNotFoundError:
         return []
     for line in lines:
         try:
             if line.endswith("\n") and json.loads(line)["step"] <= step:
                 kept.append(line)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return kept
 

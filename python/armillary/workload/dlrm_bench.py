@@ -5,7 +5,6 @@ step (`dlrm_flow.py`), how they are measured (`trainer/bench/parts.py`)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,8 @@ from ..units import PS_PER_US
 SCHEMA = "armillary.bench/1"
 WRITES = "what armillary bench MODEL -o FILE writes"
 
+_LONGEST = 1e12
+"""A part takes less than eleven days, us."""
 Parts = Mapping[str, int]
 """Name of a part -> picoseconds of a step."""
 
@@ -32,7 +33,7 @@ def read_parts(path: str, model: str, ranks: int, local_batch: int) -> Parts:
         known = data["schema"] == SCHEMA and bool(data.get("parts"))
         found = {str(row["name"]): _time(row["us"]) for row in data["parts"]} if known else {}
         ours = (str(data["model"]), int(data["processes"]), int(data["batch"])) if known else None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         said = f"is damaged: {type(error).__name__} {error}"
         raise InputError([Problem(path, "", said, WRITES)]) from None
     if ours is None:
@@ -47,6 +48,6 @@ def read_parts(path: str, model: str, ranks: int, local_batch: int) -> Parts:
 
 def _time(us: Any) -> int:  # noqa: ANN401 - checked here
     value = float(us)
-    if not (math.isfinite(value) and value > 0):
+    if not 0 < value < _LONGEST:
         raise ValueError(f"{us} us")
     return round(value * PS_PER_US)

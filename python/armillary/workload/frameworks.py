@@ -164,6 +164,9 @@ class _Reader:
             if key not in values:
                 self.fault((*path, key), "is missing", ", ".join(_ENTRY))
         name, when = values.get("name", ""), values.get("when", {})
+        if not isinstance(name, str):
+            self.fault((*path, "name"), "is not text", "the name of an option")
+            name = ""
         if not isinstance(when, dict):
             self.fault((*path, "when"), "is not a mapping", "options and their values")
             when = {}

@@ -241,7 +241,7 @@ def test_other_tensors(run: Path) -> None:
             lambda found: found.update(
                 {"dense_optimizer.99999.step": ("F32", np.zeros((), np.float32))}
             ),
-            "",
+            "optimizer",
         ),
         (lambda found: found.update({"metrics.x": ("F64", np.zeros(3))}), "metrics"),
         (lambda found: found.update({"metrics.0": ("F64", np.zeros(3))}), "metrics"),

@@ -177,7 +177,11 @@ def _optimizer_state(
         shape = () if name == "step" else getattr(each, "shape", None)
         # Before version 0.2, files had the step as one row.
         value = found[key].reshape(()) if name == "step" and found[key].numel() == 1 else found[key]
-        if name not in DENSE_STATE[trainee.settings.dense_optimizer] or value.shape != shape:
+        if (
+            name not in DENSE_STATE[trainee.settings.dense_optimizer]
+            or each is None
+            or value.shape != shape
+        ):
             raise damaged(path, f"dense optimizer: {key[:100]!r}", "is not one of its numbers")
         state[int(number)][name] = value
     if found and any(len(each) != len(next(iter(state.values()))) for each in state.values()):

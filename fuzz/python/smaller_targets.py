@@ -1,0 +1,163 @@
+"""More readers that are fuzzed: plans, patterns, what benchmarks write, and other small files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from target import ROOT, Files, Target
+
+
+def _plans() -> list[Files]:
+    text = b"""version: 1
+model: dlrm-small
+ranks: 4
+ranks_per_node: 2
+tables:
+- {name: t0, rows: 1000, columns: 64, scheme: row, ranks: 0-3, sizes: 250 250 250 250}
+- {name: t1, rows: 100, columns: 64, scheme: column, ranks: 1 3, tier: host}
+- {name: t2, rows: 10, columns: 64, scheme: table, ranks: "2"}
+"""
+    from armillary.model.sharding_plan import ShardingPlan, TablePlan
+    from armillary.model.sharding_plan_file import as_json
+
+    tables = TablePlan("t0", 1000, 64, "row", (0, 1)), TablePlan("t1", 10, 64, "table", (1,))
+    made = as_json(ShardingPlan("dlrm-small", 2, 2, tables)).encode()
+    return [{"plan.yml": text}, {"plan.json": made}]
+
+
+def _plan(folder: Path, files: Files) -> object:
+    from armillary.model.sharding_plan_file import as_yaml, read_plan
+
+    return as_yaml(read_plan(folder / next(iter(files))))
+
+
+BENCH = {
+    "schema": "armillary.bench/1",
+    "machine": {"processor": "made up", "cores": 2, "memory_bytes": 2**34, "load": 0.0},
+    "processes": 2,
+    "gemms": [
+        {"name": "p", "batch": 1, "m": m, "n": n, "k": k, "us": 2 * m * n * k / 1e5}
+        for m, n, k in ((64, 32, 16), (16, 32, 64), (64, 16, 32))
+    ],
+    "streams": [{"op": "copy", "bytes": 10**7, "us": 1000.0}],
+    "embeddings": [{"op": "lookup", "bytes": 10**6, "us": 400.0}],
+    "mlps": [
+        {"name": "mlp", "samples": 64, "layers": [[16, 32]], "us": 90.0},
+        {"op": "optimizer", "bytes": 10**6, "us": 500.0},
+    ],
+    "copies": [],
+    "collectives": [
+        {"transport": "exchange", "name": "all_to_all", "size": 2**at, "time": 9.0 + at, "ranks": 2}
+        for at in (10, 16, 20)
+    ],
+    "model": "dlrm-small",
+    "batch": 128,
+    "parts": [{"name": "forward", "us": 5.0}],
+}
+
+
+def _bench(folder: Path, _files: Files) -> object:
+    from armillary import InputError
+    from armillary.calibrate.bench_file import read_bench
+    from armillary.workload.dlrm_bench import read_parts
+
+    path = str(folder / "bench.json")
+    found = read_bench(path)
+    if found is None:
+        raise InputError([])
+    platform = found.base()
+    read_parts(path, "dlrm-small", 2, 64)
+    return platform.describe(), found.gemm_table(1.0), [len(each) for each in found.groups]
+
+
+def _patterns() -> list[Files]:
+    return [
+        {"flows.csv": b"source,destination,weight\n# all\n0,1,1\n1,0,2.5\n2,3,1e3\n"},
+        {"flows.csv": b"0,1\n3, 2\n"},
+        {"flows.csv": b'0,"1",1\r\n1,2,3\r\n'},
+    ]
+
+
+def _pattern(folder: Path, _files: Files) -> object:
+    import armillary as arm
+    from armillary.traffic.patterns import Pattern
+
+    pattern = Pattern.parse(str(folder / "flows.csv"))
+    ring = arm.Platform("Ring(4)", bandwidth="100 GB/s", latency="1 us")
+    return arm.traffic(ring, [pattern], loads=[0.2], messages_max=1000, jobs=1)
+
+
+def _groups(folder: Path, _files: Files) -> object:
+    from armillary.cli import import_
+
+    return import_._groups(str(folder / "groups.json"))
+
+
+def _frameworks() -> list[Files]:
+    return [{"f.yml": path.read_bytes()} for path in sorted((ROOT / "frameworks").glob("*.yml"))]
+
+
+def _framework(folder: Path, _files: Files) -> object:
+    from armillary.workload.frameworks import load_framework
+
+    load_framework.cache_clear()  # It knows files by their paths.
+    return load_framework(folder / "f.yml")
+
+
+MEASURED = {
+    "training": [
+        {
+            "id": "a",
+            "group": "g",
+            "model": {"layers": 4, "hidden": 64},
+            "hardware": {"gpu": "H100", "gpus": 8, "nodes": 1},
+            "parallel": {"tp": 2},
+            "batch": {"global": 8},
+            "metric": {"step_time_s": 1.5},
+            "source": "x",
+        }
+    ],
+    "compute": [{"kind": "gemm", "m": 128, "n": 256, "k": 512, "us": 18.5}],
+}
+
+
+def _measured(folder: Path, _files: Files) -> object:
+    from armillary.validation.measurements import file
+
+    return file.read(str(folder / "measured.json"))
+
+
+LIBRA = b"""layer1 -1 1000 ALLREDUCE 4096 1000 NONE 0 1000 ALLREDUCE 8192 10
+layer2 -1 1000 NONE 0 1000 ALLTOALL 4096 1000 ALLREDUCE 8192 10
+"""
+
+
+def _libra(folder: Path, _files: Files) -> object:
+    from armillary.design import libra
+
+    path = folder / "w.txt"
+    return libra.is_workload(path), libra._layers(str(path))
+
+
+def _sources() -> list[Files]:
+    config = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}).encode()
+    return [{"m.json": config}, {"m.yml": (ROOT / "models/resnet-50.yml").read_bytes()}]
+
+
+def _source(folder: Path, files: Files) -> object:
+    from armillary.workload import source
+
+    return source._holds_model(folder / next(iter(files)))
+
+
+TARGETS = (
+    Target("plan", _plans, _plan),
+    Target("bench", lambda: [{"bench.json": json.dumps(BENCH).encode()}], _bench),
+    Target("pattern", _patterns, _pattern),
+    Target("groups", lambda: [{"groups.json": b'{"a": [0, 1], "b": [2, 3]}'}], _groups),
+    Target("framework", _frameworks, _framework),
+    Target("measured", lambda: [{"measured.json": json.dumps(MEASURED).encode()}], _measured),
+    Target("libra", lambda: [{"w.txt": LIBRA}], _libra),
+    Target("model_or_not", _sources, _source),
+)

@@ -1,0 +1,144 @@
+"""Every function that reads a file of a user is run by the fuzzer, or is in the list below with the
+reason why not.
+
+Functions are found in the source by what they call. That the fuzzer runs them is measured: each
+target reads its files as they are, and a profile says which functions ran."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import fuzz_readers
+import pytest
+import targets
+from conftest import ROOT
+
+PACKAGE = ROOT / "python/armillary"
+READS = {
+    "read_bytes", "read_text", "read_stream", "parse_json", "parse_yaml", "scan_parquet",
+    "read_parquet", "read_parquet_metadata", "scan_csv", "read_csv", "fromfile", "memmap",
+    "ZipFile", "GzipFile", "parse_xml", "fromstring", "iterparse",
+}  # fmt: skip
+"""Functions that read files or parse what was read. `open` for reading counts too."""
+
+_CASES = 8
+"""Cases of each target that are read."""
+
+_OWN = "what this program wrote itself, to a place of its own"
+_MACHINE = "what the system says of itself"
+_DATA = "data of the package"
+_PASSES_ON = "passes on what was read elsewhere"
+NOT_FUZZED = {
+    "documents.py read_bytes": _PASSES_ON,
+    "files.py _keep": "opens what it has written",
+    "trainer/exchange.py Exchange._seen": "memory of a process of the same run",
+    "machine.py _held": _MACHINE,
+    "machine.py _groups": _MACHINE,
+    "machine.py _above": _MACHINE,
+    "machine.py _fields": _MACHINE,
+    "trainer/bench/run.py _machine": _MACHINE,
+    "report/page.py _file": _DATA,
+    "report/viewer.py _comment": _DATA,
+    "report/viewer.py _bundle": _DATA,
+    "uncertainty/tables.py of": _DATA,
+    "validation/flits.py read": _DATA,
+    "validation/packets.py read": _DATA,
+    "validation/sweeps.py _table": _DATA,
+    "validation/training.py _table": _DATA,
+    "validation/vision.py visions": _DATA,
+    "studies/neo_messages.py _score": _OWN,
+    "sweep/journal.py _digests": "reads bytes for a checksum alone",
+    "trainer/checkpoint/saver.py Saver._commit": _OWN,
+    "trainer/data/shuffle.py Shuffler._read": _OWN,
+    "trainer/launch.py _reports": _OWN,
+    "trainer/launch.py _silent": _OWN,
+    "trainer/recording.py _add": _OWN,
+}
+"""File and function, and why it is not fuzzed."""
+
+
+def _calls(node: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            yield from _calls(child, f"{inside}.{child.name}".lstrip("."))
+        else:
+            if isinstance(child, ast.Call):
+                yield inside, child
+            yield from _calls(child, inside)
+
+
+def _reads(call: ast.Call) -> bool:
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if name != "open":
+        return name in READS
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    mode = next((each for each in call.args if isinstance(each, ast.Constant)), None)
+    is_os = isinstance(owner, ast.Name) and owner.id == "os"
+    return not is_os and (mode is None or str(mode.value).startswith("r"))
+
+
+def readers() -> set[str]:
+    """File and function of everything that reads files."""
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        file = path.relative_to(PACKAGE)
+        if "systems" not in file.parts:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found |= {f"{file} {name}" for name, call in _calls(tree) if _reads(call)}
+    return found
+
+
+def run_by_the_fuzzer(tmp_path: Path) -> set[str]:
+    """File and function of all that ran while each target read its files."""
+    found: set[str] = set()
+    start = f"{PACKAGE}/"
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(start):
+            file = frame.f_code.co_filename.removeprefix(start)
+            found.add(f"{file} {frame.f_code.co_qualname.replace('.<locals>', '')}")
+
+    for target in targets.TARGETS:
+        for number, files in enumerate(target.cases()[:_CASES]):
+            folder = tmp_path / f"{target.name}-{number}"
+            folder.mkdir()
+            for name, data in files.items():
+                (folder / name).write_bytes(data)
+            threading.setprofile(note)
+            sys.setprofile(note)
+            try:
+                fuzz_readers.again(target, folder, files)
+            finally:
+                sys.setprofile(None)
+                threading.setprofile(None)
+    return found
+
+
+def test_every_reader_is_fuzzed(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the readers of checkpoints need PyTorch")
+    assert readers() - NOT_FUZZED.keys() - run_by_the_fuzzer(tmp_path) == set()
+
+
+def test_the_list_of_exceptions_is_no_longer_than_it_must_be() -> None:
+    assert NOT_FUZZED.keys() - readers() == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "documents.read_text(path, '')", "path.open('rb')", "open(path)", "path.open(encoding='x')",
+        "pl.scan_parquet(path)", "np.memmap(path)", "zipfile.ZipFile(path)",
+    ],
+)  # fmt: skip
+def test_a_reader_would_be_found(text: str) -> None:
+    assert any(_reads(call) for _, call in _calls(ast.parse(text)))
+
+
+@pytest.mark.parametrize("text", ["path.open('wb')", "os.open(path, 1)", "json.loads(text)"])
+def test_other_calls_are_not(text: str) -> None:
+    assert not any(_reads(call) for _, call in _calls(ast.parse(text)))
