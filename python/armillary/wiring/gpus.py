@@ -15,7 +15,10 @@ GRACE = "NVIDIA's data sheets: NVLink-C2C, between two Grace CPUs as to a GPU"
 """Source of what two Grace CPUs send each other."""
 _GB10_C2C = 345.0
 """NVIDIA/nccl pull request 2202: eight links of 43.125 GB/s."""
-_BRANDS = re.compile(r"NVIDIA|GEFORCE|TESLA|QUADRO|HGX|DGX|\d+ ?GB\b|HBM\d\w?|SXM\d?|[\s_-]+")
+_BRANDS = re.compile(
+    r"NVIDIA|GEFORCE|TESLA|QUADRO|HGX|DGX|\d+ ?GB\b|HBM\d\w?|SXM\d?|GENERATION|BLACKWELL|SERVER"
+    r"|WORKSTATION|EDITION|[\s_-]+"
+)
 
 
 @dataclass(frozen=True)

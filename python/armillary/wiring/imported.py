@@ -24,6 +24,12 @@ FORMATS = {
 """Formats by name, with what each is."""
 MOST_NODES = 4096
 _ROCM = re.compile(r"ROCm System Management|AMDSMI|(Weight|Hops|Link Type) between two GPUs|XGMI")
+_BLACKWELL = 100
+_TRAYS = (
+    "Nodes are joined by their network cards only. In a rack of GB200 or GB300 the NVSwitches join "
+    "the trays, too, which the file of one tray does not show: the presets gb200-nvl72-8r and "
+    "gb300-nvl72-8r have that."
+)
 _RCCL = "the file that RCCL writes to NCCL_TOPO_DUMP_FILE; it has the xGMI links and PCIe"
 
 
@@ -66,6 +72,8 @@ def import_file(
         left_out = ", ".join(node.far)
         node.remarks.append(f"Left out, for they share no PCIe switch with a GPU: {left_out}.")
         without_cards(node, node.far)
+    if nodes > 1 and _is_tray(node, assumed):
+        node.warnings.append(_TRAYS)
     without_dead_ends(node, {port.name for port in node.ports} if nodes > 1 else ())
     made = f"Imported by Armillary from {Path(file).name}"
     text = platform_file(node, name, made, assumed, nodes, rails)
@@ -74,6 +82,14 @@ def import_file(
     values = [(key, value, source) for key, (value, source) in assumed.used.items()]
     links = text.count("- {between:")
     return Imported(text, found, nodes * len(node.npus), links, node.remarks, values, node.warnings)
+
+
+def _is_tray(node: Node, assumed: Assumed) -> bool:
+    """Whether a node is a tray of a rack: its GPUs have a Grace, and are at an NVSwitch."""
+    product = assumed.product
+    if product is not None and product.grace and product.capability >= _BLACKWELL:
+        return True
+    return "nvswitch" in node.switches and any(link.kind == "c2c" for link in node.links)
 
 
 def _read(content: bytes, file: str, format_: str | None, assumed: Assumed) -> tuple[Node, str]:

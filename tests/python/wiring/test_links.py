@@ -207,6 +207,8 @@ def test_a_matrix_without_nvlinks_is_refused(tmp_path: Path) -> None:
     [
         ("L40S", 24), ("L4", 24), ("T4", 12), ("RTX 4090", 24), ("RTX 5090", 48), ("A2", 12),
         ("NVIDIA GeForce RTX 4090", 24), ("NVIDIA H100 PCIe", 48), ("A100-PCIE-40GB", 24),
+        ("NVIDIA RTX 6000 Ada Generation", 24), ("Tesla T4", 12), ("NVIDIA RTX A6000", 24),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 48),
     ],
 )  # fmt: skip
 def test_cards_without_nvlinks(tmp_path: Path, gpu: str, pcie: float) -> None:
@@ -239,6 +241,7 @@ def test_grace_is_no_skylake(tmp_path: Path) -> None:
     )
     values = {name: value for name, value, _ in found.assumed}
     assert (values["cpu"], values["c2c"]) == ("450 GB/s", "225 GB/s")
+    assert any("NVSwitches join the trays" in warning for warning in found.warnings)
     platform = Platform.parse(found.text)
     assert speeds(platform, "c2c")["n0.GPU0", "n0.cpu0"] == 225.0
     assert set(speeds(platform, "cpu").values()) == {450.0}
