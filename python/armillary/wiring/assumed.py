@@ -115,9 +115,9 @@ class Assumed:
         one, note = self._value("xgmi", f"{speed:g} GB/s", source)
         return times(one, links), f"{links} x {one}{note}"
 
-    def c2c(self, speed: float) -> tuple[str, str]:
+    def c2c(self, gpu: Gpu) -> tuple[str, str]:
         """What NVLink-C2C carries between a GPU and its CPU, and a note."""
-        return self._value("c2c", f"{speed:g} GB/s", "NVIDIA's data sheets: NVLink-C2C")
+        return self._value("c2c", f"{gpu.c2c:g} GB/s", gpu.c2c_source)
 
     def pcilink(self) -> tuple[str, str]:
         """What the parts of one PCIe switch send each other, and a note."""

@@ -14,7 +14,7 @@ GPUs of a GB200 share it."""
 GRACE = "NVIDIA's data sheets: NVLink-C2C, between two Grace CPUs as to a GPU"
 """Source of what two Grace CPUs send each other."""
 _GB10_C2C = 345.0
-"""NVIDIA/nccl pull request 2202: eight links of 43.125 GB/s."""
+_GB10 = "NVIDIA/nccl pull request 2202: eight links of 43.125 GB/s"
 _BRANDS = re.compile(
     r"NVIDIA|GEFORCE|TESLA|QUADRO|HGX|DGX|\d+ ?GB\b|HBM\d\w?|SXM\d?|GENERATION|BLACKWELL|SERVER"
     r"|WORKSTATION|EDITION|[\s_-]+"
@@ -34,6 +34,7 @@ class Gpu:
     lanes: int = 16
     c2c: float = 0.0
     grace: bool = False
+    c2c_source: str = "NVIDIA's data sheets: NVLink-C2C"
 
 
 GPUS = {
@@ -75,7 +76,7 @@ GPUS = {
     "GB300": Gpu(103, 18, c2c=C2C / 2, grace=True),
     "RTX 5090": Gpu(120),
     "RTX PRO 6000": Gpu(120),
-    "GB10": Gpu(121, lanes=4, c2c=_GB10_C2C),
+    "GB10": Gpu(121, lanes=4, c2c=_GB10_C2C, c2c_source=_GB10),
 }
 """GPUs by the name of the product."""
 

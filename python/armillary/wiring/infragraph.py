@@ -322,7 +322,7 @@ def _guess(reader: _Reader, edge: _Edge) -> tuple[str, str] | None:
         return reader.assumed.pcie(capability)
     if name == "c2c":
         product = reader.assumed.product
-        return reader.assumed.c2c(product.c2c) if product is not None and product.c2c else None
+        return reader.assumed.c2c(product) if product is not None and product.c2c else None
     return reader.assumed.nvlink(capability, 1)
 
 

@@ -189,7 +189,7 @@ def _join(node: Node, part: str, name: str, assumed: Assumed, gpu: Gpu) -> None:
     is_gpu = part.startswith("GPU")
     kind = "c2c" if gpu.c2c and is_gpu and name.startswith("cpu") else "pcie"
     lanes = gpu.lanes if is_gpu else 16
-    speed, note = assumed.c2c(gpu.c2c) if kind == "c2c" else assumed.pcie(gpu.capability, lanes)
+    speed, note = assumed.c2c(gpu) if kind == "c2c" else assumed.pcie(gpu.capability, lanes)
     node.links.append(Link(part, name, speed, assumed.latency(kind), kind, note.strip()))
 
 
