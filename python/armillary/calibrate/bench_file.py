@@ -65,9 +65,12 @@ class BenchFile:
             "npu.memory.bandwidth": f"{rate / BYTES_PER_US:.2f} GB/s",
             "npu.memory.capacity": f"{share // 2**20} MiB",
         }
-        size = max(2, self.processes)
         return Platform(
-            f"FullyConnected({size})", bandwidth="1 GB/s", latency="10 us", per="npu", settings=npu
+            f"FullyConnected({self.processes})",
+            bandwidth="1 GB/s",
+            latency="10 us",
+            per="npu",
+            settings=npu,
         )
 
     @property

@@ -173,7 +173,16 @@ def _of_bench(bench: BenchFile, given: dict[str, str], out: str | None) -> dict[
             text = Platform.load(base, {**settings_, **named}).to_yaml()
             files.write_text(out, _next_to(text, table))
             output.log(f"platform written to {out}, its matrix products to {table}")
-    return _result(Path(out).stem if out else "this machine", None, npus, [], links)
+    name = Path(out).stem if out else "this machine"
+    return _result(name, None, npus, [], links, notes=_notes_of(bench))
+
+
+def _notes_of(bench: BenchFile) -> list[str]:
+    """What a file of `armillary bench` leaves open. What each group of its kernels leaves open by
+    itself is in another group, or in the table of products."""
+    if bench.processes > 1:
+        return []
+    return ["one process: the platform has one NPU, and no collective was measured"]
 
 
 def _next_to(text: str, table: Path) -> str:
@@ -236,6 +245,8 @@ def _result(
     npus: Sequence[KernelFit],
     curves: Sequence[Curve],
     links: LinkFit | None = None,
+    *,
+    notes: list[str] | None = None,
 ) -> dict[str, object]:
     fits = [fit for fit in (library, *npus, links) if fit is not None]
     collectives = library or links
@@ -244,8 +255,8 @@ def _result(
     for each in parameters:
         each["high"] = each["high"] if each["found"] else None
         each["low"] = each["low"] if each["found"] else None
-    notes = library.notes() if library else []
-    if links is None:
+    if notes is None:
+        notes = library.notes() if library else []
         notes += [note for npu in npus for note in npu.open]
     nodes = list(library.nodes) if library else []
     return {

@@ -116,3 +116,23 @@ def test_wrong_files_are_refused(armillary: Armillary, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("m,n,k,dtype,us\n8,8,8,fp16,1\n")
     run = armillary("calibrate", "a.csv", cwd=tmp_path)
     assert run.returncode == 2 and "no platform to calibrate" in run.stderr
+
+
+def test_one_process_is_a_platform_of_one_npu(armillary: Armillary, tmp_path: Path) -> None:
+    """Workloads of one rank run on it. Its notes do not contradict what was measured."""
+    alone = {**measurements(), "processes": 1, "collectives": []}
+    (tmp_path / "bench.json").write_text(json.dumps(alone))
+    made = armillary("calibrate", "bench.json", "-o", "here.yml", "--json", "found.json")
+    assert made.returncode == 0, made.stderr
+    platform = arm.Platform.load(str(tmp_path / "here.yml"))
+    assert platform.npus == 1
+    notes = json.loads((tmp_path / "found.json").read_text())["notes"]
+    assert notes == ["one process: the platform has one NPU, and no collective was measured"]
+    run = armillary("run", "dlrm-small", "--dp", "1", "--global-batch", "64", "-p", "here.yml")
+    assert run.returncode == 0, run.stderr
+
+
+def test_two_processes_leave_nothing_open(armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "bench.json").write_text(json.dumps(measurements()))
+    made = armillary("calibrate", "bench.json", "--json", "-")
+    assert json.loads(made.stdout)["notes"] == []
