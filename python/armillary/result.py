@@ -246,10 +246,11 @@ class Result:
 
         Layers, activity over time and the critical path are in it after `simulate(detail=True)`;
         with `what_if` also what would help most, for which the run is repeated a few times."""
+        from .explain import within
         from .report import run_page
 
         said = self.verdict(what_if=what_if, progress=progress).sentence
-        text = run_page.page(self.report, said).html()
+        text = run_page.page(self.report, said, within.sentence(self.report) or "").html()
         if path is not None:
             files.write_text(path, text)
         return text

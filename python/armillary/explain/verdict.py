@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..repeat import Again, Unrepeatable
+from ..report.plain_names import words
 from ..report.quantity import share, size, time
 from ..schema import PathOperation, Report
 from ..step_parts import PARTS
@@ -141,7 +142,11 @@ def _bounds(report: Report, bound: str, part: float, operation: PathOperation | 
     step = report["step_time_ns"]
     where = "its critical path" if _has_detail(report) else "the mean NPU's time"
     verb = "bounds the step" if part >= _BOUND else "takes most of the step"
-    most = f", most in {operation['name']}, {share(operation['ns'] / step)}" if operation else ""
+    most = (
+        f", most in {words(operation['name'])}, {share(operation['ns'] / step)}"
+        if operation
+        else ""
+    )
     said = f"{_SUBJECTS[bound]} {verb} ({share(part)} of {where}{most})"
     computing = _mean(report, "compute_ns") / step
     if _has_detail(report) and bound == "compute" and part - computing > _WAITING:

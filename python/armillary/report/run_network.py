@@ -139,7 +139,7 @@ def _over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:
         charts.append(
             Chart("dimensions", "Use of the network's dimensions over time", rows, spec, _BUSY)
         )
-    if any(map(any, waiting.values())):
+    if any(max(each, default=0.0) >= _QUEUED for each in waiting.values()):
         palette = {"domain": list(waiting), "range": PALETTE}
         spec = lines(report, scale, list(waiting), palette, "chunks of an NPU", share_axis=False)
         rows = list(bins(report, detail["bin_ns"], waiting))
@@ -147,6 +147,8 @@ def _over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:
     return charts
 
 
+_QUEUED = 0.05
+"""Mean number of waiting chunks below which their chart would be empty."""
 _BUSY = "The share of NPUs that have a chunk of a collective in a phase on the dimension."
 
 

@@ -25,8 +25,9 @@ _NO_DETAIL = (
 )
 
 
-def page(report: Report, verdict: str = "") -> Page:
-    """The page of a report; `verdict` is the sentence below its title.
+def page(report: Report, verdict: str = "", interval: str = "") -> Page:
+    """The page of a report; `verdict` is the sentence below its title, `interval` says between
+    which times measured steps like this one lie.
 
     Raises `msgspec.ValidationError` where its configuration is that of no report.
     """
@@ -34,7 +35,7 @@ def page(report: Report, verdict: str = "") -> Page:
     summary = config["workload"].get("summary")
     return Page(
         title=names.title(config),
-        lead=_lead(report, config),
+        lead=" ".join(filter(None, (_lead(report, config), interval and f"{interval}."))),
         facts=list(_facts(report, config, summary)),
         warnings=report["warnings"],
         sections=list(_sections(report, config, summary)),

@@ -50,7 +50,9 @@ def critical_path(report: Report, detail: Detail, scale: Scale) -> Section:
     path, step = detail["critical_path"], report["step_time_ns"] or 1.0
     if not path["count"]:
         return Section("Critical path", ["Nothing ran."])
-    tables = [_operations_of(path, step), *(_sums(title, path[key], step) for title, key in _SUMS)]  # type: ignore[literal-required]
+    sums: list[tuple[str, list[PathPart]]] = [(title, path[key]) for title, key in _SUMS]  # type: ignore[literal-required]
+    tables = [_operations_of(path, step)]
+    tables += [_sums(title, parts, step) for title, parts in sums if _divided(parts, step)]
     return Section("Critical path", [_PATH, *_path_over_time(report, detail, scale), *tables])
 
 
@@ -84,6 +86,7 @@ def _shares(detail: Detail) -> dict[str, list[float]]:
 
 
 def _operations_of(path: CriticalPath, step: float) -> Table:
+    several = len({item["cause"] for item in path["by_operation"]}) > 1
     cells = [
         [
             item["name"],
@@ -91,14 +94,23 @@ def _operations_of(path: CriticalPath, step: float) -> Table:
             number(item["count"]),
             time(item["ns"]),
             share(item["ns"] / step),
-            item["cause"],
+            *([item["cause"]] if several else []),
         ]
         for item in path["by_operation"]
     ]
-    heads = ["Operation", "Kind", "Parts", "Time", "Share", "Mostly began after"]
+    heads = ["Operation", "Kind", "Parts", "Time", "Share"]
+    heads += ["Mostly began after"] if several else []
     return Table(
         "Operations on the path", heads, cells, "A star stands for the numbers in a name.", labels=2
     )
+
+
+def _divided(parts: list[PathPart], step: float) -> bool:
+    """Whether no part is nearly all of the path, which a table would only repeat."""
+    return max((part["ns"] for part in parts), default=0.0) < _WHOLE * step
+
+
+_WHOLE = 0.99
 
 
 def _sums(title: str, parts: list[PathPart], step: float) -> Table:

@@ -17,9 +17,9 @@ class Scale:
 
     @classmethod
     def of(cls, longest_ns: float) -> Scale:
-        """The largest unit that gives `longest_ns` at least two digits before the point."""
+        """The unit in which `longest_ns` is written as text, so that a page has one unit."""
         for ns, unit in TIMES:
-            if longest_ns >= 10 * ns:
+            if longest_ns >= ns:
                 return cls(unit, ns)
         return cls("ns", 1.0)
 
