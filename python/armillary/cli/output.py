@@ -100,7 +100,7 @@ def guard(lists_all: str = "") -> Iterator[None]:
         _fault(error)
 
 
-def _refuse_if_memory(error: Exception) -> None:
+def _refuse_if_memory(error: BaseException) -> None:
     """Ends the verb if it ran out of memory."""
     problem = out_of_memory(error)
     if problem is not None:

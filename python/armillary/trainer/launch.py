@@ -15,6 +15,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -141,7 +142,7 @@ def worker() -> Iterator[None]:
     if folder is None:
         yield
         return
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(Path(folder),), daemon=True).start()
     try:
         yield
         sys.stdout.flush()
@@ -289,11 +290,13 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
             process.stdin.close()
 
 
-def _end_with_parent() -> None:
-    """Ends this process when the one that started it is gone."""
+def _end_with_parent(folder: Path) -> None:
+    """Ends this process when the one that started it is gone, and removes its folder, which it
+    could not do itself if it was killed."""
     with contextlib.suppress(OSError):
         while os.read(0, 1):
             pass
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 

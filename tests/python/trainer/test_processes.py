@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from armillary.errors import InputError, TrainingError
 from armillary.trainer import launch
@@ -96,6 +98,33 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     step = max(int(each.parent.name[5:]) for each in tmp_path.glob("step-*/manifest.json"))
     assert said.strip() == f"interrupted; --resume goes on from step {step:,} in {tmp_path}"
     assert not any(map(alive, workers))
+
+
+def test_a_parent_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        [*TRAIN, *SMALL, "--nproc", "2", "--steps", "1000000"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    workers = [waiting_worker(run.pid, rank) for rank in (0, 1)]
+    assert list(tmp_path.glob("armillary-train-*"))
+    run.kill()
+    run.wait()
+    deadline = time.monotonic() + 30
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, workers))
+    assert not list(tmp_path.glob("armillary-train-*"))
+
+
+def test_data_that_is_not_there(tmp_path: Path) -> None:
+    """Before what a model of one count would say of Criteo's logs."""
+    model = ROOT / "models/dlrm-small.yml"
+    text = re.sub(r"dense_features: \d+", "dense_features: 1", model.read_text(encoding="utf-8"))
+    (tmp_path / "model.yml").write_text(text, encoding="utf-8")
+    run = trained(str(tmp_path / "model.yml"), "--data", "nonexistent", code=2)
+    assert "error: there is no such file\n  in: nonexistent: --data" in run.stderr
 
 
 def waiting_worker(parent: int, rank: int) -> int:

@@ -45,6 +45,10 @@ def open_data(settings: Settings, facts: Dlrm) -> tuple[Source, Source]:
         from .ingested import open_dataset
 
         return open_dataset(Path(settings.data), rows, dense)
+    if not Path(settings.data).exists():
+        said = "there is no such file"
+        help_ = "ingested data, click logs, or synthetic"
+        raise InputError([Problem(settings.data, "--data", said, help_)])
     if dense != DENSE:
         said = f"the model reads {dense} counts"
         raise InputError([Problem(facts.name, "dense_features", said, f"{DENSE}: those of a line")])
