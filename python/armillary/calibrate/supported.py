@@ -34,7 +34,7 @@ _CLOSE = 0.01
 
 Place = tuple[int, int]
 Span = Callable[[int, float], tuple[float, float]]
-"""The least and the largest change at a size, of a collective that takes so many us there."""
+"""Least and largest change at a size, for a collective with the given time in us there."""
 Ratios = list[tuple[int, float]]
 """ln(measured / given) by ascending size."""
 
@@ -48,8 +48,8 @@ class Supported:
     """The platform's us at the sizes of the grid."""
 
     def of_another(self, size: int, given_us: float) -> tuple[float, float]:
-        """The same for a collective that the platform lets take `given_us`: as much of its time, or
-        as many us, as the host's part of a call is the same for all."""
+        """The same for a collective that takes `given_us` on the platform: the same share of its
+        time, or the same us, because the host's part of a call is equal for all."""
         ends = self.at(size)
         us = [self.given.get(size, 0.0) * math.expm1(change) for change in ends]
         other = [math.log1p(max(each / given_us, _LEAST)) for each in us]

@@ -16,7 +16,7 @@ from .batch import SparseBatch
 
 
 class TablesModule(torch.nn.Module):
-    """A module whose tables are no parameters, because they change in the backward pass."""
+    """A module whose tables are not parameters, because they change in the backward pass."""
 
     device: torch.device
 

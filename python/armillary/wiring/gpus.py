@@ -23,8 +23,8 @@ _BRANDS = re.compile(
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU: compute capability, NVLinks, lanes of PCIe, GB/s to its CPU where that is no PCIe, and
-    whether that CPU is a Grace.
+    """A GPU: compute capability, NVLinks, lanes of PCIe, GB/s to its CPU by another link than
+    PCIe, and whether that CPU is a Grace.
 
     `bridged` GPUs are PCIe cards. Their NVLinks need a bridge, so a machine may have none."""
 

@@ -33,9 +33,9 @@ _ATTRIBUTES = {
 
 @dataclass
 class Gpu:
-    """A GPU of the file: where it stands, and what it is joined by.
+    """A GPU of the file: its place and its links.
 
-    `host` tells the hosts of one file apart, `gcn` is the architecture of an AMD GPU."""
+    `host` distinguishes the hosts of one file, `gcn` is the architecture of an AMD GPU."""
 
     element: Element
     busid: str

@@ -22,7 +22,7 @@ HELP = "a file that NCCL or RCCL wrote to NCCL_TOPO_DUMP_FILE"
 _LANES = {2.5: 15, 5: 30, 8: 60, 16: 120, 32: 240, 64: 480}
 """Mb/s of a lane in hundreds by GT/s, as NCCL counts them: 16 lanes of 8 GT/s are 12 GB/s."""
 _EMULATED = 1.0
-"""GB/s below which the link of a bridge is no hardware: virtual machines show 2.5 GT/s, 1 lane."""
+"""GB/s below which the link of a bridge is emulated: virtual machines show 2.5 GT/s, 1 lane."""
 _GPU_CLASSES = ("0x03", "0x12")
 _GCN = {"910": "gfx90a"}
 """Architectures that older files of RCCL write as a number of their own."""
@@ -115,7 +115,9 @@ class _Tree:
             names = tuple(sorted(self.bridges.get((host, end), "") for end in ends))
             if "" in names or names[0] == names[1]:
                 target = element.attributes.get("target", "")
-                self.reading.warn(f"A pcilink leads to {target!r}, which is no PCIe switch here.")
+                self.reading.warn(
+                    f"A pcilink leads to {target!r}, which is not a PCIe switch of this file."
+                )
             elif names not in done:
                 done.add(names)
                 latency = self.reading.assumed.latency("pcie")

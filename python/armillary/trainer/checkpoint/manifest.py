@@ -115,7 +115,7 @@ class Scores(TypedDict):
 
 
 class Evaluation(Scores):
-    """Scores after a step and so many samples."""
+    """Scores after a step, with the number of samples trained."""
 
     step: Count
     trained: Count

@@ -139,8 +139,8 @@ def open_file(folder: Path, file: File, categories: int, dense: int) -> Columns:
 
 
 def _require_columns(found: Tensors, path: Path, sizes: tuple[int, int, int]) -> None:
-    """Raises `InputError` unless a file has the tensors of so many categories, samples and dense
-    columns."""
+    """Raises `InputError` unless a file has tensors with `sizes`: numbers of categories, samples
+    and dense columns."""
     categories, samples, dense = sizes
     shapes = {"labels": ("U8", (samples,)), "dense": ("F32", (samples, dense))}
     if "lengths" in found.specs:

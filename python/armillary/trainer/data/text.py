@@ -32,7 +32,7 @@ T = TypeVar("T")
 def read_blocks(path: Path, size: int | None = None) -> Iterator[tuple[bytes, int]]:
     """The file's text in blocks of about `size` bytes that end with a line, and how many bytes of
     the file were read before the end of each. Raises `InputError`."""
-    # Empty lines at the end of the text so far. Those at the end of the file are no lines.
+    # Empty lines at the end of the text so far. Those at the end of the file do not count as lines.
     blank = b""
     for block, place in _lines(path, size or BLOCK):
         text = blank + block if blank else block

@@ -37,7 +37,7 @@ _MEMORY = "a snapshot of PyTorch's memory has no times of operations; " + _PROFI
 
 
 def of_bytes(name: str, data: bytes) -> Problem | None:
-    """A file that is no JSON, by its first bytes; nothing for text that may be JSON."""
+    """A file of another format than JSON, by its first bytes; nothing for text that may be JSON."""
     head = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     for magic, word, what, way in _MAGIC:
         if head.startswith(magic) and word in data:
