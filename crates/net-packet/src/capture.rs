@@ -4,7 +4,7 @@
 //! host 10.x.y.z of the three low bytes of `n`. Checksums of TCP and UDP are zero, because they cover
 //! the data. Sequence numbers count from 1, as after a handshake that is not captured.
 
-use crate::packet::{ACK, CNP, ECE, NAK, Packet};
+use crate::packet::{ACK, CNP, CWR, ECE, NAK, Packet};
 use crate::tcp::Sack;
 use etherparse::{
     EtherType, Ethernet2Header, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader,
@@ -125,6 +125,7 @@ fn tcp(leaving: &Leaving<'_>) -> Result<Vec<u8>, String> {
     header.ack = true;
     header.acknowledgment_number = if is_ack { number(packet.seq) } else { 1 };
     header.ece = packet.is(ECE);
+    header.cwr = packet.is(CWR);
     if let Some(sack) = &leaving.sack {
         let mut blocks = sack.ranges().iter().map(|&(from, to)| (number(from), number(to)));
         if let Some(first) = blocks.next() {

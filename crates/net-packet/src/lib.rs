@@ -22,6 +22,6 @@ pub use backend::{Flow, Packets, Skipped, Totals};
 pub use port::Counters;
 pub use settings::{
     Buffer, Control, Dcqcn, Flight, Marking, Pause, Rdma, Recovery, Reduction, Rescue, Settings,
-    Spraying, Switch, Tcp, Transport,
+    Spraying, Switch, Tcp, Ties, Transport,
 };
 pub use tcp::Losses;

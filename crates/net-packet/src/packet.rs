@@ -13,6 +13,9 @@ pub(crate) const NAK: u8 = 16;
 /// A report of congestion (DCQCN), and no acknowledgement.
 pub(crate) const CNP: u8 = 32;
 
+/// The sender has shrunk its window because of marks (RFC 3168).
+pub(crate) const CWR: u8 = 64;
+
 /// No selective acknowledgements.
 pub(crate) const NO_SACK: u32 = u32::MAX;
 

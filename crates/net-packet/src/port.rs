@@ -8,6 +8,7 @@
 //! begun to leave: a buffer limits that (tail drop), and marks look at it.
 
 use crate::packet::{ACK, CE, Packet};
+use crate::settings::Ties;
 use engine::Histogram;
 use engine::Random;
 use network::LinkCost;
@@ -23,15 +24,18 @@ struct Entry {
     packet: Packet,
     /// When it begins to leave.
     start: Time,
+    came: Time,
 }
 
 /// What became of a packet that came to a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     /// The buffer was full.
     Dropped,
     /// It stands in the line behind others.
     Behind,
+    /// So does it, and the buffer, which was full, dropped this one instead.
+    Instead(Packet),
     /// It is the first of the line and arrives at the far end then.
     First(Time),
 }
@@ -108,6 +112,11 @@ pub(crate) struct Port {
     /// Bytes of the others.
     queued: u64,
     marks: Marks,
+    ties: Ties,
+    /// What came from then on came while the present packet leaves; and how many of these were
+    /// dropped.
+    slot: Time,
+    refused: u64,
     /// When the first of the line arrives; the event of that time counts.
     due: Time,
     /// When the next packet begins, where somebody waits for that.
@@ -122,7 +131,12 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(cost: LinkCost, tick: Span, marks: Marks, in_switch: bool) -> Port {
+    pub(crate) fn new(
+        cost: LinkCost,
+        tick: Span,
+        (marks, ties): (Marks, Ties),
+        in_switch: bool,
+    ) -> Port {
         Port {
             tick,
             known: [(0, Span::ZERO); 2],
@@ -133,6 +147,9 @@ impl Port {
             begun: 0,
             queued: 0,
             marks,
+            ties,
+            slot: Time::ZERO,
+            refused: 0,
             due: NEVER,
             begins: NEVER,
             since: Time::ZERO,
@@ -170,6 +187,7 @@ impl Port {
             self.wait_until(entry.start);
             self.queued -= u64::from(entry.packet.wire);
             self.begun += 1;
+            (self.slot, self.refused) = (entry.start + Span(1), 0);
             leaves(entry.packet, entry.start);
         }
     }
@@ -232,10 +250,14 @@ impl Port {
         if let Some(found) = &mut self.found {
             found.add(self.queued);
         }
+        let mut outcome = None;
         if waits {
             if self.queued + wire > room {
                 self.counters.drops += 1;
-                return Outcome::Dropped;
+                let Some(other) = self.give_way(&packet, room, random) else {
+                    return Outcome::Dropped;
+                };
+                outcome = Some(Outcome::Instead(other));
             }
             if !packet.is(ACK) && self.marks.apply(self.queued, random) {
                 packet.flags |= CE;
@@ -247,6 +269,7 @@ impl Port {
             self.counters.most = self.counters.most.max(waiting as u32);
         } else {
             self.begun += 1;
+            (self.slot, self.refused) = (now, 0);
         }
         let span = self.span(packet.wire);
         self.counters.packets += 1;
@@ -257,8 +280,42 @@ impl Port {
         }
         let start = self.free.max(now);
         self.free = start + span;
-        self.line.push_back(Entry { packet, start });
-        self.first(self.line.len() == 1)
+        self.line.push_back(Entry { packet, start, came: now });
+        outcome.unwrap_or_else(|| self.first(self.line.len() == 1))
+    }
+
+    /// `packet` finds no room. Returns one that gives it its place: of all that came while the present
+    /// packet leaves, each is dropped with the same probability.
+    #[cold]
+    fn give_way(&mut self, packet: &Packet, room: u64, random: &mut Random) -> Option<Packet> {
+        let stands = self.begun == 0 || self.free == NEVER || self.stops(packet);
+        if self.ties == Ties::InOrder || stands || self.overtakes(packet) {
+            return None;
+        }
+        self.refused += 1;
+        let waiting = self.line.range(self.begun..).rev();
+        let rivals = waiting.take_while(|entry| entry.came >= self.slot).count() as u64;
+        let drawn = random.below(rivals + self.refused);
+        let at = self.line.len() - 1 - usize::try_from(drawn).ok().filter(|_| drawn < rivals)?;
+        let less = u64::from(self.line[at].packet.wire);
+        let fits = self.queued - less + u64::from(packet.wire) <= room;
+        fits.then(|| self.withdraw(at))
+    }
+
+    /// A packet that waits leaves the line. Those behind it leave earlier.
+    fn withdraw(&mut self, at: usize) -> Packet {
+        let Entry { packet, start, .. } = self.line[at];
+        self.line.remove(at);
+        self.free = start;
+        for behind in at..self.line.len() {
+            self.line[behind].start = self.free;
+            self.free = self.free + self.span(self.line[behind].packet.wire);
+        }
+        self.queued -= u64::from(packet.wire);
+        self.counters.packets -= 1;
+        self.counters.bytes -= u64::from(packet.wire);
+        self.counters.busy = Span(self.counters.busy.0 - self.span(packet.wire).0);
+        packet
     }
 
     #[inline]
@@ -288,7 +345,7 @@ impl Port {
     fn insert(&mut self, now: Time, packet: Packet) -> Outcome {
         let waiting = self.line.range(self.begun..);
         let before = waiting.take_while(|entry| entry.packet.class <= packet.class).count();
-        self.line.insert(self.begun + before, Entry { packet, start: NEVER });
+        self.line.insert(self.begun + before, Entry { packet, start: NEVER, came: now });
         self.plan(now).map_or(Outcome::Behind, Outcome::First)
     }
 
@@ -359,5 +416,69 @@ impl Port {
     /// Links by which packets came that stand still here.
     pub(crate) fn held(&self) -> impl Iterator<Item = u32> + '_ {
         self.line.range(self.begun..).filter(|entry| entry.start == NEVER).map(|e| e.packet.via)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::NO_SACK;
+    use units::Bandwidth;
+
+    /// A packet of the link `via` that takes 1 us.
+    fn packet(via: u32) -> Packet {
+        let (seq, connection, route, flags, class) = (0, via, 0, 0, 0);
+        Packet { seq, connection, route, via, sack: NO_SACK, wire: 1000, flags, class }
+    }
+
+    /// What each of `inputs` loses at a port of their own speed with room for 20 packets. Each sends
+    /// a packet every microsecond, `apart` picoseconds after the one before it.
+    fn losses(inputs: u32, apart: u64, ties: Ties) -> Vec<u64> {
+        let bandwidth = Bandwidth(1_000_000_000);
+        let cost = LinkCost::Exact { bandwidth, latency: Span(1_000_000) };
+        let mut port = Port::new(cost, Span::ZERO, (Marks::new(None), ties), true);
+        let mut random = Random::new(0);
+        let mut lost = vec![0; inputs as usize];
+        for round in 0..10_000u64 {
+            for via in 0..inputs {
+                let now = Time(round * 1_000_000 + u64::from(via) * apart);
+                while port.due <= now {
+                    port.begin(port.due, |_, _| {});
+                    port.arrive(port.due);
+                }
+                port.begin(now, |_, _| {});
+                match port.accept(now, packet(via), 20_000, &mut random) {
+                    Outcome::Dropped => lost[via as usize] += 1,
+                    Outcome::Instead(other) => lost[other.via as usize] += 1,
+                    _ => {}
+                }
+            }
+        }
+        let waiting = u64::from(port.waiting());
+        assert!(port.queued() == waiting * 1000 && waiting <= 20, "{waiting}");
+        assert_eq!(port.counters.drops, lost.iter().sum::<u64>());
+        assert_eq!(port.counters.packets + port.counters.drops, 10_000 * u64::from(inputs));
+        lost
+    }
+
+    /// N equal inputs at a port of the speed of one: each loses all but one of N packets, whether
+    /// the packets come at one moment or always one after the other (Floyd and Jacobson 1992).
+    #[test]
+    fn equal_inputs_lose_equally() {
+        for inputs in [2, 3, 8] {
+            for apart in [0, 1, 90_000] {
+                let lost = losses(inputs, apart, Ties::Drawn);
+                let expected = 10_000.0 * f64::from(inputs - 1) / f64::from(inputs);
+                let is_even = |lost: &u64| (*lost as f64 / expected - 1.0).abs() < 0.03;
+                assert!(lost.iter().all(is_even), "{inputs} inputs, {apart} ps apart: {lost:?}");
+            }
+        }
+    }
+
+    /// ns-3 drops those that come last: always the same.
+    #[test]
+    fn in_order_the_last_input_loses() {
+        let lost = losses(2, 0, Ties::InOrder);
+        assert!(lost[0] < 10 && lost[1] > 9_900, "{lost:?}");
     }
 }

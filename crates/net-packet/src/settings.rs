@@ -20,6 +20,8 @@ pub struct Settings {
     pub spraying: Spraying,
     /// The ports of switches.
     pub switch: Switch,
+    /// Of what is drawn: packets that a full buffer drops, and marks between two queues.
+    pub seed: u32,
     /// What carries messages.
     pub transport: Transport,
 }
@@ -47,6 +49,20 @@ pub struct Switch {
     pub small_first: Option<Bytes>,
     /// Priority flow control (IEEE 802.1Qbb). `None`: a full buffer drops.
     pub pause: Option<Pause>,
+    /// Which packet a full buffer drops.
+    pub ties: Ties,
+}
+
+/// Which one is dropped of the packets that come to a full buffer while one packet leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ties {
+    /// Each with the same probability, so that equal senders lose equally (Floyd and Jacobson, "On
+    /// traffic phase effects in packet-switched gateways", Internetworking: Research and Experience
+    /// 3, 1992).
+    #[default]
+    Drawn,
+    /// The last ones (ns-3). At one moment packets come in the order of their events.
+    InOrder,
 }
 
 /// Where the packets of a switch wait.
@@ -132,6 +148,12 @@ pub struct Tcp {
     /// A segment that was sent again counts as in the network until it is acknowledged in order,
     /// even where it was acknowledged selectively before (ns-3; not RFC 6675, `SetPipe`).
     pub resent_in_pipe: bool,
+    /// The acknowledgement that ends the recovery from a timeout does not grow the window (ns-3; not
+    /// RFC 5681, section 3.1).
+    pub stalls: bool,
+    /// What the buffer of the socket holds is sent although its last segment is not full, as ns-3
+    /// does for an application that refills the buffer.
+    pub partial: bool,
     /// How much of the window recovery may use.
     pub reduction: Reduction,
     /// A connection that was idle for a timeout starts again with the initial window (RFC 5681,
@@ -256,6 +278,7 @@ impl Settings {
             injection: Span::ZERO,
             spraying: Spraying::default(),
             switch: Switch::default(),
+            seed: 0,
             transport,
         }
     }
@@ -301,6 +324,8 @@ impl Default for Tcp {
             flight: Flight::Outstanding,
             rescue: Rescue::Once,
             resent_in_pipe: false,
+            stalls: false,
+            partial: false,
             reduction: Reduction::Proportional,
             restart: true,
         }
@@ -319,6 +344,7 @@ impl Tcp {
             hystart: cubic,
             rescue: Rescue::Always,
             resent_in_pipe: true,
+            stalls: true,
             ..Tcp::default()
         }
     }

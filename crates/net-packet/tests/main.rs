@@ -6,6 +6,7 @@ mod common;
 mod contract;
 mod rdma;
 mod reference;
+mod shares;
 mod skip;
 mod theory;
 mod usage;

@@ -2,7 +2,7 @@
 //! `--nocapture` prints the tables.
 
 use crate::common::{Order, all_reduce, star, trees};
-use net_packet::{Buffer, Control, Settings, Switch, Tcp, Totals, Transport};
+use net_packet::{Buffer, Control, Settings, Switch, Tcp, Ties, Totals, Transport};
 use units::{Bytes, Span};
 
 /// A run of ns-3: its settings, and what came of it.
@@ -53,7 +53,7 @@ fn runs() -> Vec<Run> {
                 // The header of the point-to-point protocol.
                 framing: 2,
                 tick: Span::from_ns(1),
-                switch: Switch { buffer, ..Switch::default() },
+                switch: Switch { buffer, ties: Ties::InOrder, ..Switch::default() },
                 ..Settings::with(Transport::Tcp(tcp))
             },
             us: real("T_us"),

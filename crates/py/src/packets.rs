@@ -1,7 +1,7 @@
 //! `_core.packet_run`: a collective of a reference run, straight on the packet backend.
 
 use net_packet::reference::{Order, Trees, all_reduce, star};
-use net_packet::{Buffer, Control, Settings, Switch, Tcp, Transport};
+use net_packet::{Buffer, Control, Settings, Switch, Tcp, Ties, Transport};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -44,7 +44,8 @@ fn settings(case: &Bound<'_, PyDict>) -> PyResult<Settings> {
         let text = format!("an MTU of {mtu} bytes has no room for data after {header} of headers");
         return Err(PyValueError::new_err(text));
     }
-    let switch = Switch { buffer: Buffer::Port(Bytes(number("buffer")?)), ..Switch::default() };
+    let buffer = Buffer::Port(Bytes(number("buffer")?));
+    let switch = Switch { buffer, ties: Ties::InOrder, ..Switch::default() };
     Ok(Settings {
         mtu,
         header,

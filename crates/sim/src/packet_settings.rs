@@ -5,7 +5,7 @@
 
 use net_packet as net;
 use platform::packet::{self as keys, Packet, Transport};
-use units::{Bytes, Ratio};
+use units::{Bytes, Ratio, Span};
 
 /// The settings that `packet`, which has no faults, asks for.
 pub(crate) fn settings(packet: &Packet) -> net::Settings {
@@ -13,18 +13,28 @@ pub(crate) fn settings(packet: &Packet) -> net::Settings {
         mtu: short(packet.mtu),
         header: short(packet.header_bytes()),
         framing: short(packet.framing),
-        injection: packet.injection_latency,
+        injection: injection(packet),
         tick: packet.tick,
         switch: switch(packet),
+        seed: packet.seed,
         spraying: match packet.spraying {
             keys::Spraying::InTurns => net::Spraying::InTurns,
             keys::Spraying::ShortestQueue => net::Spraying::ShortestQueue,
         },
         transport: match packet.transport {
-            Transport::Tcp => net::Transport::Tcp(tcp(&packet.tcp.clone().unwrap_or_default())),
+            Transport::Tcp => net::Transport::Tcp(tcp(packet)),
             Transport::Rdma => net::Transport::Rdma(rdma(&packet.rdma.clone().unwrap_or_default())),
         },
     }
+}
+
+/// ns-3 sends what an application has written one step of its clock later.
+fn injection(packet: &Packet) -> Span {
+    let step = match packet.like {
+        keys::Like::Rfc => Span::ZERO,
+        keys::Like::Ns3 => packet.tick.max(Span(1)),
+    };
+    packet.injection_latency + step
 }
 
 /// A size within a packet, which has at most 65,535 bytes.
@@ -53,19 +63,29 @@ fn switch(packet: &Packet) -> net::Switch {
             .pause
             .as_ref()
             .map(|pause| net::Pause { above: pause.above, below: pause.below }),
+        ties: match (packet.ties, packet.like) {
+            (Some(keys::Ties::Drawn), _) | (None, keys::Like::Rfc) => net::Ties::Drawn,
+            (Some(keys::Ties::InOrder), _) | (None, keys::Like::Ns3) => net::Ties::InOrder,
+        },
     }
 }
 
-fn tcp(tcp: &keys::Tcp) -> net::Tcp {
+fn tcp(packet: &Packet) -> net::Tcp {
+    let tcp = packet.tcp.clone().unwrap_or_default();
+    let control = match tcp.congestion_control {
+        keys::TcpControl::NewReno => net::Control::NewReno,
+        keys::TcpControl::Cubic => net::Control::Cubic,
+        keys::TcpControl::Dctcp => net::Control::Dctcp,
+    };
+    let like = match packet.like {
+        keys::Like::Rfc => net::Tcp::default(),
+        keys::Like::Ns3 => net::Tcp::ns3(control),
+    };
     net::Tcp {
-        control: match tcp.congestion_control {
-            keys::TcpControl::NewReno => net::Control::NewReno,
-            keys::TcpControl::Cubic => net::Control::Cubic,
-            keys::TcpControl::Dctcp => net::Control::Dctcp,
-        },
+        control,
         initial_window: tcp.initial_window,
-        slow_start_limit: tcp.slow_start_limit,
-        hystart: tcp.hystart,
+        slow_start_limit: tcp.slow_start_limit.unwrap_or(like.slow_start_limit),
+        hystart: tcp.hystart.unwrap_or(like.hystart),
         window: tcp.window,
         ack_every: tcp.ack_every,
         prompt_acks: tcp.prompt_acks,
@@ -73,16 +93,18 @@ fn tcp(tcp: &keys::Tcp) -> net::Tcp {
         sack: tcp.sack,
         rto_min: tcp.rto_min,
         rto_max: tcp.rto_max,
-        flight: match tcp.threshold {
+        flight: tcp.threshold.map_or(like.flight, |threshold| match threshold {
             keys::Flight::Outstanding => net::Flight::Outstanding,
             keys::Flight::Pipe => net::Flight::Pipe,
             keys::Flight::Window => net::Flight::Window,
-        },
-        rescue: match tcp.rescue {
+        }),
+        rescue: tcp.rescue.map_or(like.rescue, |rescue| match rescue {
             keys::Rescue::Once => net::Rescue::Once,
             keys::Rescue::Always => net::Rescue::Always,
-        },
-        resent_in_pipe: tcp.resent_in_pipe,
+        }),
+        resent_in_pipe: tcp.resent_in_pipe.unwrap_or(like.resent_in_pipe),
+        stalls: like.stalls,
+        partial: packet.like == keys::Like::Ns3,
         reduction: match tcp.recovery {
             keys::TcpRecovery::Proportional => net::Reduction::Proportional,
             keys::TcpRecovery::Half => net::Reduction::Half,

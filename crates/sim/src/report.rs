@@ -75,6 +75,7 @@ pub(crate) fn outcome(
             .chain(stored)
             .chain(parts.platform.network.idle(config.backend.name()))
             .chain(parts.platform.network.doubt(config.backend.name()))
+            .chain(one_draw(&finished.usage))
             .chain(unused_seed(config.seed))
             .collect(),
         assumptions,
@@ -158,6 +159,16 @@ fn digest(parts: &Parts, ranks: &[RankTotals]) -> String {
 fn unused_seed(seed: u64) -> Option<String> {
     let text = || format!("seed {seed} has no effect: nothing in this run is drawn at random");
     (seed != 0).then(text)
+}
+
+/// A sender that loses a packet may wait for its timer or not, so a time with losses is chance.
+fn one_draw(usage: &Usage) -> Option<String> {
+    let drops = usage.packets.as_ref().map_or(0, |packets| packets.drops);
+    let text = format!(
+        "packets were dropped ({drops}): the time is one draw of many, because which packets are lost \
+         decides who waits for a timer; network.packet.seed draws again"
+    );
+    (drops > 0).then_some(text)
 }
 
 fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use crate::backend::{Packets, Timer};
 use crate::connection::{Connection, Message, Sides};
-use crate::packet::{ACK, AGAIN, CE, CNP, ECE, NAK, NO_SACK, Packet};
+use crate::packet::{ACK, AGAIN, CE, CNP, CWR, ECE, NAK, NO_SACK, Packet};
 use crate::paths::END;
 use crate::rdma::Reply;
 use crate::settings::Transport;
@@ -38,8 +38,21 @@ impl Packets {
         at
     }
 
-    /// A message enters the stream of its connection.
-    pub(crate) fn write(&mut self, now: Time, transfer: Transfer) {
+    /// Messages whose latency of injection is over enter together: a segment may hold the end of one
+    /// and the start of the next.
+    fn inject(&mut self, now: Time) {
+        let mut written = Vec::new();
+        while let Some(&(due, transfer)) = self.injected.front()
+            && due <= now
+        {
+            self.injected.pop_front();
+            written.push(self.write(now, transfer));
+        }
+        written.into_iter().for_each(|at| self.pump(now, at));
+    }
+
+    /// A message enters the stream of its connection, which may send then. Returns the connection.
+    pub(crate) fn write(&mut self, now: Time, transfer: Transfer) -> u32 {
         let Transfer { src, dst, bytes, token, .. } = transfer;
         let at = self.connection(now, src, dst);
         // A stream has no empty messages: one byte stands for the header of an empty one.
@@ -61,7 +74,7 @@ impl Packets {
         connection.latest = token;
         connection.messages.push_back(Message { end, token, class });
         self.changes(now);
-        self.pump(now, at);
+        at
     }
 
     /// Sends what a connection may send now.
@@ -90,7 +103,7 @@ impl Packets {
                 via: END,
                 sack: NO_SACK,
                 wire: emit.len + around,
-                flags: if emit.again { AGAIN } else { 0 },
+                flags: if emit.again { AGAIN } else { 0 } | if emit.reduced { CWR } else { 0 },
                 class,
             };
             let src = connection.src;
@@ -132,13 +145,10 @@ impl Packets {
         match (&mut connection.sides, &self.settings.transport) {
             (Sides::Tcp(sides), Transport::Tcp(tcp)) => {
                 let receiver = &mut sides.1;
-                // RFC 8257, section 3.2: a change of marks is acknowledged at once.
-                let marked = packet.is(CE);
-                let changed = marked != receiver.marked;
                 let before = receiver.next;
                 let answer = receiver.data(data, tcp);
                 connection.carried += receiver.next - before;
-                receiver.marked = marked;
+                let changed = receiver.hears(packet.is(CE), packet.is(CWR), tcp);
                 let next = receiver.next;
                 let (is_due, due) = (receiver.due.is_some(), now + tcp.ack_delay);
                 self.deliver(now, packet.connection, next, finished);
@@ -283,11 +293,7 @@ impl Packets {
     pub(crate) fn expire(&mut self, now: Time, timer: Timer) {
         match timer {
             Timer::Window => self.end_window(now),
-            Timer::Inject => {
-                if let Some(transfer) = self.injected.pop_front() {
-                    self.write(now, transfer);
-                }
-            }
+            Timer::Inject => self.inject(now),
             Timer::Send { connection: at } => {
                 let connection = &mut self.connections[at as usize];
                 if connection.send_at == Some(now) {

@@ -80,7 +80,7 @@ pub struct Packets {
     timers: EventQueue<Timer>,
     order: u64,
     /// Messages that wait for the latency of injection.
-    pub(crate) injected: VecDeque<Transfer>,
+    pub(crate) injected: VecDeque<(Time, Transfer)>,
     /// Packets in lines, and messages that have not arrived.
     standing: u64,
     pub(crate) under_way: u64,
@@ -109,11 +109,13 @@ impl Packets {
         by_link: bool,
         settings: Settings,
     ) -> Packets {
-        let marks = Marks::new(settings.switch.marking);
         let port = |link: u32| {
             let place = if by_link { link } else { graph.link(link).dim };
             let in_switch = graph.link(link).from >= graph.npus();
-            Port::new(costs[place as usize], settings.tick, marks, in_switch)
+            // Packets of an NPU wait in its memory, and nothing marks them there.
+            let marks = Marks::new(settings.switch.marking.filter(|_| in_switch));
+            let switch = (marks, settings.switch.ties);
+            Port::new(costs[place as usize], settings.tick, switch, in_switch)
         };
         let from = (0..graph.len()).map(|link| graph.link(link).from);
         let switches = Switches::new(&settings.switch, from, graph.npus());
@@ -123,7 +125,7 @@ impl Packets {
             paths: Paths::new(graph, settings.spraying),
             watched: switches.counts(),
             switches,
-            random: Random::new(0),
+            random: Random::new(settings.seed.into()),
             settings,
             known: FxHashMap::default(),
             connections: Vec::new(),
@@ -165,6 +167,7 @@ impl Packets {
         match at.accept(now, packet, room, &mut self.random) {
             Outcome::First(arrival) => self.push(arrival, Event::Arrive { port }),
             Outcome::Behind => {}
+            Outcome::Instead(other) => self.forget(other.sack),
             Outcome::Dropped => self.forget(packet.sack),
         }
     }
@@ -184,14 +187,14 @@ impl Packets {
         let queued = at.queued();
         let room = self.switches.room(port, queued);
         let outcome = at.accept(now, packet, room, &mut self.random);
-        let waits = at.queued() > queued;
-        if outcome == Outcome::Dropped {
-            return self.forget(packet.sack);
+        let waits = at.queued() > queued || matches!(outcome, Outcome::Instead(_));
+        match outcome {
+            Outcome::Dropped => return self.forget(packet.sack),
+            Outcome::Instead(other) => self.withdraw(now, port, &other),
+            Outcome::First(arrival) => self.push(arrival, Event::Arrive { port }),
+            Outcome::Behind => {}
         }
         self.standing += 1;
-        if let Outcome::First(arrival) = outcome {
-            self.push(arrival, Event::Arrive { port });
-        }
         if waits {
             self.report_waits(now, port);
         }
@@ -201,6 +204,15 @@ impl Packets {
             self.push_pause(now, packet.via, true);
         }
         self.watch(port);
+    }
+
+    /// A packet that waited at `port` was dropped.
+    fn withdraw(&mut self, now: Time, port: u32, packet: &Packet) {
+        self.standing -= 1;
+        self.forget(packet.sack);
+        if self.switches.leaves(port, packet) {
+            self.push_pause(now, packet.via, false);
+        }
     }
 
     /// Accounts for the packets of a port that have begun to leave.
@@ -469,10 +481,12 @@ impl Backend for Packets {
         }
         let now = self.inside(now);
         if self.settings.injection > Span::ZERO {
-            self.injected.push_back(transfer);
-            self.set(now + self.settings.injection, Timer::Inject);
+            let due = now + self.settings.injection;
+            self.injected.push_back((due, transfer));
+            self.set(due, Timer::Inject);
         } else {
-            self.write(now, transfer);
+            let at = self.write(now, transfer);
+            self.pump(now, at);
         }
     }
 

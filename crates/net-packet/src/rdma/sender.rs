@@ -94,7 +94,12 @@ impl Sender {
         if self.next + len > self.una + rdma.window.0 && self.next > self.una {
             return None;
         }
-        let emit = Emit { seq: self.next, len: len as u16, again: self.next < self.highest };
+        let emit = Emit {
+            seq: self.next,
+            len: len as u16,
+            again: self.next < self.highest,
+            reduced: false,
+        };
         self.losses.retransmits += u64::from(emit.again);
         self.flight.push_back(Sent {
             seq: self.next,
@@ -114,7 +119,7 @@ impl Sender {
         (sent.lost, sent.twice, sent.time) = (false, true, now);
         self.holes -= 1;
         self.losses.retransmits += 1;
-        Some(Emit { seq: sent.seq, len: sent.len, again: true })
+        Some(Emit { seq: sent.seq, len: sent.len, again: true, reduced: false })
     }
 
     /// Everything before `upto` has arrived, and what `sack` names; `nak`: something is missing.

@@ -4,7 +4,7 @@
 //! for a segment out of order and for one that fills a gap); RFC 2018 (selective
 //! acknowledgements).
 
-use super::Tcp;
+use super::{Control, Tcp};
 use units::Time;
 
 /// Most blocks of a selective acknowledgement without timestamps (RFC 2018, section 3).
@@ -46,7 +46,7 @@ pub(crate) struct Receiver {
     pending: u32,
     /// When an acknowledgement must leave, if any is pending.
     pub due: Option<Time>,
-    /// A mark has come since the last acknowledgement.
+    /// Acknowledgements echo marks.
     pub marked: bool,
 }
 
@@ -65,6 +65,17 @@ impl Receiver {
         self.prompt = self.prompt.saturating_add(1);
         self.out_of_order(seq, end);
         Answer::Now
+    }
+
+    /// A segment was marked or not; `reduced`: its sender has shrunk its window. Returns whether that
+    /// is acknowledged at once. Marks are echoed until the sender has answered (RFC 3168, section
+    /// 6.1.3), or just as they come, and a change at once (RFC 8257, section 3.2).
+    #[inline]
+    pub(crate) fn hears(&mut self, marked: bool, reduced: bool, tcp: &Tcp) -> bool {
+        let before = self.marked;
+        let exact = tcp.control == Control::Dctcp;
+        self.marked = marked || before && !reduced && !exact;
+        exact && self.marked != before
     }
 
     /// A segment that is not the next one, or that comes while a gap is open.

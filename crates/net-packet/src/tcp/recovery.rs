@@ -1,12 +1,22 @@
 //! A loss that is being mended, and how much may be sent meanwhile.
 
+/// What a recovery began with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A segment is held to be lost.
+    Loss,
+    /// The timer has expired: slow start goes on meanwhile.
+    Timeout,
+    /// The receiver has echoed a mark: nothing is lost (RFC 3168, section 6.1.2).
+    Mark,
+}
+
 /// A recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
     /// It ends when this byte is acknowledged.
     pub point: u64,
-    /// Began with a timeout: slow start goes on meanwhile.
-    pub by_timeout: bool,
+    pub cause: Cause,
     /// RFC 9937: bytes under way at its start (`RecoverFS`), delivered and sent since then.
     flight: u64,
     delivered: u64,
@@ -19,8 +29,8 @@ pub(super) struct Recovery {
 
 impl Recovery {
     /// A recovery up to byte `point`, with so many bytes under way.
-    pub(super) fn new(point: u64, flight: u64, by_timeout: bool) -> Recovery {
-        Recovery { point, by_timeout, flight, delivered: 0, out: 0, forced: false, rescued: false }
+    pub(super) fn new(point: u64, flight: u64, cause: Cause) -> Recovery {
+        Recovery { point, cause, flight, delivered: 0, out: 0, forced: false, rescued: false }
     }
 
     /// `delivered` bytes more have arrived, with `pipe` bytes in the network. Returns the window of
@@ -56,7 +66,7 @@ mod tests {
     /// RFC 9937, section 6, by hand: 20 segments under way, 4 of them lost, threshold 10.
     #[test]
     fn the_window_shrinks_in_proportion() {
-        let mut recovery = Recovery::new(20_000, 20_000, false);
+        let mut recovery = Recovery::new(20_000, 20_000, Cause::Loss);
         let (mut pipe, mut sent) = (20_000 - 4_000, 0);
         for _ in 0..16 {
             pipe -= SEGMENT;
@@ -73,7 +83,7 @@ mod tests {
     /// Below the threshold it grows by at most a segment more than what arrives.
     #[test]
     fn the_window_grows_slowly_below_the_threshold() {
-        let mut recovery = Recovery::new(20_000, 20_000, false);
+        let mut recovery = Recovery::new(20_000, 20_000, Cause::Loss);
         recovery.out = SEGMENT;
         let bounds = (10_000, SEGMENT);
         assert_eq!(recovery.reduce(SEGMENT, 3_000, bounds, false), 4_000);

@@ -405,6 +405,92 @@ fn the_timeout_of_a_steady_path_is_behind_the_round_trip() {
     }
 }
 
+/// RFC 5681, section 3.1: after a timeout the window is one segment, and the acknowledgement of that
+/// one makes it two, which are acknowledged together. ns-3 stays at one, whose acknowledgement waits.
+#[test]
+fn the_acknowledgement_after_a_timeout_grows_the_window() {
+    let tcp = Tcp { ack_every: 2, ack_delay: Span(40 * MS), initial_window: 1, ..settings() };
+    for (stalls, at_210, last) in [(false, vec![1, 2], 210), (true, vec![1], 260)] {
+        let tcp = Tcp { stalls, ..tcp };
+        let mut path =
+            Path::new(tcp, |number, _| if number == 0 { Fate::Lost } else { Fate::Arrives });
+        path.write(3);
+        path.run(1000);
+        assert_eq!(path.again(), [(200, 0)], "stalls {stalls}");
+        assert_eq!(path.at(210), at_210, "stalls {stalls}");
+        assert_eq!(path.sent.last().map(|sent| sent.0), Some(last), "stalls {stalls}");
+    }
+}
+
+/// The same where the receiver delays the acknowledgement of the first segment beyond the timeout:
+/// one timeout, not one for each segment.
+#[test]
+fn a_delayed_acknowledgement_costs_one_timeout() {
+    let (ack_delay, rto_min) = (Span(400 * MS), Span(100 * MS));
+    let first = Tcp { ack_every: 2, prompt_acks: 0, initial_window: 1, ..settings() };
+    for (stalls, timeouts) in [(false, 1), (true, 9)] {
+        let tcp = Tcp { ack_delay, rto_min, stalls, ..first };
+        let mut path = Path::new(tcp, |_, _| Fate::Arrives);
+        path.write(10);
+        let mut until = 0;
+        while path.arrived() < 10 {
+            until += 5;
+            path.run(until);
+        }
+        assert_eq!(path.sender.losses.timeouts, timeouts, "stalls {stalls}");
+    }
+}
+
+/// RFC 3168, section 6.1.2: an echo shrinks the window by half (RFC 9438, section 4.6: to 0.7), once
+/// for what is under way, and says so with the next new segment. The window does not grow meanwhile.
+#[test]
+fn an_echo_of_marks_shrinks_the_window_once() {
+    use super::Control;
+    for (control, tenths) in [(Control::NewReno, 5), (Control::Cubic, 7)] {
+        let reduction = Reduction::Half;
+        let tcp = Tcp { control, initial_window: 20, reduction, ..settings() };
+        let mut sender = Sender::new(&tcp, SEGMENT, TRIP);
+        let now = Time(0) + TRIP;
+        sender.write(Time(0), 100 * SEGMENT, &tcp);
+        let sent = std::iter::from_fn(|| sender.take(Time(0), &tcp)).count();
+        assert_eq!(sent, 20);
+        // 19 segments are under way when the first echo comes.
+        let less = 19 * SEGMENT * tenths / 10;
+        let mut reduced = Vec::new();
+        for acked in 1..=20 {
+            sender.acknowledged(now, (acked * SEGMENT, None, true), &tcp);
+            assert_eq!(sender.window(), less, "{control:?}: segment {acked}");
+            reduced.extend(std::iter::from_fn(|| sender.take(now, &tcp)).map(|emit| emit.reduced));
+        }
+        assert_eq!(reduced.iter().filter(|&&said| said).count(), 1, "{control:?}");
+        assert_eq!(reduced.first(), Some(&true), "{control:?}");
+        assert_eq!(sender.losses, super::Losses::default());
+        // A mark of the next window counts again.
+        let under_way = sender.next - 21 * SEGMENT;
+        sender.acknowledged(now + TRIP, (21 * SEGMENT, None, true), &tcp);
+        assert_eq!(sender.window(), (under_way * tenths / 10).max(2 * SEGMENT), "{control:?}");
+    }
+}
+
+/// RFC 3168, section 6.1.3: marks are echoed until the sender has answered. RFC 8257, section 3.2:
+/// DCTCP's are echoed one by one.
+#[test]
+fn marks_are_echoed_until_the_sender_has_answered() {
+    use super::Control;
+    let heard = [(true, false), (false, false), (false, true), (true, true), (false, false)];
+    let classic = [true, true, false, true, true];
+    let each = [true, false, false, true, false];
+    for (control, echoes) in [(Control::NewReno, classic), (Control::Dctcp, each)] {
+        let tcp = Tcp { control, ..settings() };
+        let mut receiver = Receiver::default();
+        let found = heard.map(|(marked, reduced)| {
+            receiver.hears(marked, reduced, &tcp);
+            receiver.marked
+        });
+        assert_eq!(found, echoes, "{control:?}");
+    }
+}
+
 /// RFC 5681, section 4.1: a connection that was idle for longer than its timeout starts again with
 /// the initial window.
 #[test]

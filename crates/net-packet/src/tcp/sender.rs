@@ -3,11 +3,11 @@
 //!
 //! Sources: RFC 5681 (slow start, congestion avoidance, fast retransmit), RFC 6582 (NewReno's
 //! recovery, without selective acknowledgements), RFC 6675 (recovery with them), RFC 9937
-//! (proportional rate reduction), RFC 6298 (timer), RFC 3042 (limited transmit).
+//! (proportional rate reduction), RFC 6298 (timer), RFC 3042 (limited transmit), RFC 3168 (marks).
 
 use super::control::{Acked, Algorithm, Window};
 use super::receiver::Sack;
-use super::recovery::Recovery;
+use super::recovery::{Cause, Recovery};
 use super::rtt::Rtt;
 use super::{Flight, Reduction, Rescue, Tcp};
 use std::collections::VecDeque;
@@ -59,6 +59,8 @@ pub(crate) struct Emit {
     pub seq: u64,
     pub len: u16,
     pub again: bool,
+    /// The first new segment since marks have shrunk the window (RFC 3168: CWR).
+    pub reduced: bool,
 }
 
 /// What a sender has been through.
@@ -91,8 +93,11 @@ pub(crate) struct Sender {
     /// Whether any segment is lost and was not sent again.
     holes: u32,
     recovery: Option<Recovery>,
-    /// No fast recovery before this byte is acknowledged (RFC 6582, section 4.1).
+    /// No fast recovery before this byte is acknowledged (RFC 6582, section 4.1), and no answer to
+    /// marks before more is (RFC 3168, section 6.1.2).
     recover: u64,
+    /// The receiver has to hear that the window has shrunk because of marks.
+    reduced: bool,
     duplicates: u32,
     /// What duplicates add to the window without selective acknowledgements.
     inflated: u64,
@@ -124,6 +129,7 @@ impl Sender {
             holes: 0,
             recovery: None,
             recover: 0,
+            reduced: false,
             duplicates: 0,
             inflated: 0,
             rtt: Rtt::new(round_trip),
@@ -162,7 +168,10 @@ impl Sender {
         if self.holes > 0 {
             return self.take_lost(now, tcp, allowed);
         }
-        let len = (self.written - self.next).min(self.window.segment);
+        let mut len = (self.written - self.next).min(self.window.segment);
+        if tcp.partial {
+            len = len.min((self.una + tcp.window.0).saturating_sub(self.next));
+        }
         let within = self.next + len <= self.una + self.offered || self.una == self.next;
         if len == 0 || !within {
             return self.recovery.and_then(|recovery| self.rescue(now, tcp, (allowed, recovery)));
@@ -170,7 +179,8 @@ impl Sender {
         if self.pipe + len > allowed && !self.recovery.is_some_and(|r| r.forced) {
             return None;
         }
-        let emit = Emit { seq: self.next, len: len as u16, again: false };
+        let reduced = std::mem::take(&mut self.reduced);
+        let emit = Emit { seq: self.next, len: len as u16, again: false, reduced };
         self.flight.push_back(Segment { seq: self.next, sent: now, len: len as u16, state: 0 });
         self.next += len;
         self.sent(now, tcp, len);
@@ -193,7 +203,7 @@ impl Sender {
         }
         segment.state |= RESENT | TWICE;
         segment.sent = now;
-        let emit = Emit { seq: segment.seq, len: segment.len, again: true };
+        let emit = Emit { seq: segment.seq, len: segment.len, again: true, reduced: false };
         self.holes -= 1;
         self.losses.retransmits += 1;
         self.sent(now, tcp, len);
@@ -211,7 +221,7 @@ impl Sender {
         tcp: &Tcp,
         (allowed, recovery): (u64, Recovery),
     ) -> Option<Emit> {
-        if recovery.by_timeout || !tcp.sack {
+        if recovery.cause != Cause::Loss || !tcp.sack {
             return None;
         }
         let open = |s: &Segment| !s.is(SACKED | RESENT);
@@ -237,7 +247,7 @@ impl Sender {
         segment.state |= RESENT | TWICE;
         segment.sent = now;
         let more = segment.in_pipe() - before;
-        let emit = Emit { seq: segment.seq, len: segment.len, again: true };
+        let emit = Emit { seq: segment.seq, len: segment.len, again: true, reduced: false };
         self.losses.retransmits += 1;
         self.sent(now, tcp, len);
         self.pipe = self.pipe - len + more;
@@ -290,7 +300,10 @@ impl Sender {
             marked,
             round_trip: self.rtt.smoothed(),
         };
-        if let Some(less) = self.algorithm.marks(&self.window, &acked)
+        let less = self.algorithm.marks(&self.window, &acked);
+        if marked && self.recovery.is_none() && upto > self.recover && !self.algorithm.measures() {
+            self.shrink(tcp);
+        } else if let Some(less) = less
             && self.recovery.is_none()
         {
             (self.window.size, self.window.threshold) = (less, less);
@@ -376,18 +389,18 @@ impl Sender {
         }
         match self.recovery {
             // RFC 6582, section 3.2, step 3.
-            Some(recovery) if !recovery.by_timeout => self.inflated += self.window.segment,
-            Some(_) => {}
+            Some(Recovery { cause: Cause::Loss, .. }) => self.inflated += self.window.segment,
+            Some(Recovery { cause: Cause::Timeout, .. }) => {}
             // RFC 3042.
-            None if self.duplicates < DUPLICATES => {
+            _ if self.duplicates < DUPLICATES => {
                 self.inflated = u64::from(self.duplicates) * self.window.segment;
             }
-            None if self.una >= self.recover => {
+            _ if self.may_enter() => {
                 self.inflated = u64::from(DUPLICATES) * self.window.segment;
                 self.enter(tcp);
                 self.lose_first();
             }
-            None => {}
+            _ => {}
         }
     }
 
@@ -399,8 +412,10 @@ impl Sender {
         {
             self.recovery = None;
             self.inflated = 0;
-            if !recovery.by_timeout {
+            if recovery.cause != Cause::Timeout {
                 self.window.size = self.window.threshold;
+            } else if !tcp.stalls {
+                self.slow_start(now, (upto, bytes), tcp);
             }
         }
         let before = self.holes;
@@ -411,7 +426,7 @@ impl Sender {
             let is_lost = self.holes > before
                 || self.duplicates >= DUPLICATES
                     && self.flight.front().is_some_and(|s| s.state == 0);
-            if self.recovery.is_none() && is_lost && self.una >= self.recover {
+            if is_lost && self.may_enter() {
                 self.enter(tcp);
                 if self.holes == 0 {
                     self.lose_first();
@@ -427,26 +442,31 @@ impl Sender {
             && tcp.sack
             && bytes > 0
             && recovery.out > 0
-            && !recovery.by_timeout
+            && recovery.cause == Cause::Loss
             && !again;
-        if recovery.by_timeout {
-            if bytes > 0 {
-                let sent = self.next;
-                let round_trip = self.rtt.smoothed();
-                let acked = Acked { now, bytes, upto, sent, marked: false, round_trip };
-                self.algorithm.grow(&mut self.window, &acked, tcp);
-            }
+        if recovery.cause == Cause::Timeout {
+            self.slow_start(now, (upto, bytes), tcp);
         } else if tcp.sack && tcp.reduction == Reduction::Proportional {
             let bounds = (self.window.threshold, self.window.segment);
             self.window.size = recovery.reduce(delivered, self.pipe, bounds, is_safe);
         }
     }
 
+    /// The window grows after a timeout (RFC 5681, section 3.1).
+    fn slow_start(&mut self, now: Time, (upto, bytes): (u64, u64), tcp: &Tcp) {
+        if bytes == 0 {
+            return;
+        }
+        let (sent, round_trip) = (self.next, self.rtt.smoothed());
+        let acked = Acked { now, bytes, upto, sent, marked: false, round_trip };
+        self.algorithm.grow(&mut self.window, &acked, tcp);
+    }
+
     /// RFC 6582, section 3.2, step 3: an acknowledgement of a part of what was under way names the
     /// next loss.
     fn partial(&mut self, bytes: u64) {
         let Some(recovery) = self.recovery else { return };
-        if bytes == 0 || recovery.by_timeout {
+        if bytes == 0 || recovery.cause != Cause::Loss {
             return;
         }
         let segment = self.window.segment;
@@ -457,15 +477,41 @@ impl Sender {
         self.lose_first();
     }
 
-    /// Fast recovery begins.
+    /// Whether a loss may begin a fast recovery now. One that is found while the window shrinks
+    /// because of a mark may.
+    fn may_enter(&self) -> bool {
+        self.recovery.map_or(self.una >= self.recover, |recovery| recovery.cause == Cause::Mark)
+    }
+
+    /// Fast recovery begins. After a mark of the same window nothing is reduced again (RFC 3168,
+    /// section 6.1.2).
     fn enter(&mut self, tcp: &Tcp) {
         self.losses.recoveries += 1;
-        let flight = self.next - self.una;
-        let lost_from = self.under_way(tcp);
-        self.window.threshold = self.algorithm.reduced(&self.window, lost_from);
+        if self.recovery.is_none() {
+            self.reduce(tcp);
+        }
+        self.begin(Cause::Loss);
+    }
+
+    /// The receiver echoes a mark: the window shrinks as after a loss, once for what is under way
+    /// now.
+    #[cold]
+    fn shrink(&mut self, tcp: &Tcp) {
+        self.reduced = true;
+        self.reduce(tcp);
+        self.begin(Cause::Mark);
+    }
+
+    fn reduce(&mut self, tcp: &Tcp) {
+        let flight = self.under_way(tcp);
+        self.window.threshold = self.algorithm.reduced(&self.window, flight);
         self.window.size = self.window.threshold;
+    }
+
+    fn begin(&mut self, cause: Cause) {
+        let flight = self.next - self.una;
         self.recover = self.next;
-        self.recovery = Some(Recovery::new(self.next, flight, false));
+        self.recovery = Some(Recovery::new(self.next, flight, cause));
     }
 
     /// Bytes that count as under way when the threshold is set.
@@ -528,7 +574,6 @@ impl Sender {
     #[cold]
     pub(crate) fn timed_out(&mut self, now: Time, tcp: &Tcp) {
         self.losses.timeouts += 1;
-        let flight = self.next - self.una;
         if self.rtt.is_first_timeout() {
             let lost_from = self.under_way(tcp);
             self.window.threshold = self.algorithm.reduced(&self.window, lost_from);
@@ -537,8 +582,7 @@ impl Sender {
         self.window.size = self.window.segment;
         self.rtt.back_off();
         self.deadline = Some(now + self.rtt.timeout(tcp));
-        self.recover = self.next;
-        self.recovery = Some(Recovery::new(self.next, flight, true));
+        self.begin(Cause::Timeout);
         (self.duplicates, self.inflated, self.scan) = (0, 0, 0);
         (self.pipe, self.holes) = (0, 0);
         for segment in &mut self.flight {

@@ -7,14 +7,22 @@ use units::Time;
 const NS_PER_S: u128 = 1_000_000_000;
 const PS_PER_NS: u64 = 1_000;
 
+/// Acknowledged segments for each of which the window grows by one at least while no loss has shown
+/// where the path is full, as in Linux and ns-3: 5 % a round trip.
+const PROBE: u64 = 20;
+
 /// The state of CUBIC.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cubic {
-    /// Window before the last reduction (`W_max`), 0 before any.
+    /// Window before the last reduction, less with fast convergence (`W_max`); 0 where none is known:
+    /// before any loss, and after a timeout.
     most: u64,
-    /// Start of the present congestion avoidance, and the window then.
-    epoch: Option<(Time, u64)>,
-    /// Nanoseconds from its start until the window is `most` again (`K`).
+    /// Window before the last reduction (`cwnd_prior`).
+    prior: u64,
+    /// Start of the present congestion avoidance.
+    epoch: Option<Time>,
+    /// The plateau of its curve, and nanoseconds until the window is there (`K`).
+    plateau: u64,
     until: u64,
     /// Window of Reno since then (`W_est`).
     reno: u64,
@@ -24,25 +32,38 @@ pub(crate) struct Cubic {
 }
 
 impl Cubic {
-    /// Sections 4.2 to 4.5.
-    pub(super) fn avoid(&mut self, window: &mut Window, acked: &Acked) {
-        let (start, _) = *self.epoch.get_or_insert_with(|| {
-            self.reno = window.size;
-            self.part = 0;
-            self.most = self.most.max(window.size);
-            // K = cbrt((W_max - cwnd_epoch) / C), windows in segments, C = 0.4.
-            let lack = u128::from(self.most - window.size) * 10;
-            let cube = lack * NS_PER_S.pow(3) / (4 * u128::from(window.segment));
-            self.until = cube_root(cube);
-            (acked.now, window.size)
-        });
+    /// Sections 4.2 to 4.5. `probes`: while `W_max` is unknown the window grows by a segment for
+    /// each [`PROBE`] at least.
+    pub(super) fn avoid(&mut self, window: &mut Window, acked: &Acked, probes: bool) {
+        let start = self.epoch.unwrap_or_else(|| self.begin(window, acked.now));
         // The window one round trip from now (section 4.2), between the present one and 1.5 times
         // it.
         let t = (acked.now.since(start) + acked.round_trip).0 / PS_PER_NS;
         let target = self.curve(t, window.segment).clamp(window.size, window.size * 3 / 2);
-        window.size += (target - window.size) * window.segment / window.size;
-        // Section 4.3: alpha = 3 (1 - beta) / (1 + beta) = 9 / 17 until W_max, 1 from then on.
-        self.part += if self.reno < self.most { 9 * acked.bytes } else { 17 * acked.bytes };
+        let grown = u128::from(target - window.size) * u128::from(acked.bytes);
+        let grown = (grown / u128::from(window.size)) as u64;
+        let probes = probes && self.most == 0;
+        let least = if probes { acked.bytes / PROBE } else { 0 };
+        window.size += grown.max(least);
+        self.be_friendly(window, acked.bytes, probes);
+    }
+
+    /// Congestion avoidance begins. K = cbrt((W_max - cwnd_epoch) / C), windows in segments, C =
+    /// 0.4; 0 where `W_max` is unknown (sections 4.8 and 4.10).
+    #[cold]
+    fn begin(&mut self, window: &Window, now: Time) -> Time {
+        self.epoch = Some(now);
+        (self.reno, self.part) = (window.size, 0);
+        self.plateau = self.most.max(window.size);
+        let lack = u128::from(self.plateau - window.size) * 10;
+        self.until = cube_root(lack * NS_PER_S.pow(3) / (4 * u128::from(window.segment)));
+        now
+    }
+
+    /// Section 4.3: at least the window of Reno, with alpha = 3 (1 - beta) / (1 + beta) = 9 / 17
+    /// until the window before the reduction, 1 from then on. `slowly`: 9 / 17 in any case.
+    fn be_friendly(&mut self, window: &mut Window, bytes: u64, slowly: bool) {
+        self.part += if slowly || self.reno < self.prior { 9 * bytes } else { 17 * bytes };
         let grown =
             u128::from(self.part) * u128::from(window.segment) / (17 * u128::from(window.size));
         if grown > 0 {
@@ -58,9 +79,9 @@ impl Cubic {
         let bytes = 4 * u128::from(segment) * off.pow(3) / (10 * NS_PER_S.pow(3));
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         if t < self.until {
-            self.most.saturating_sub(bytes)
+            self.plateau.saturating_sub(bytes)
         } else {
-            self.most.saturating_add(bytes)
+            self.plateau.saturating_add(bytes)
         }
     }
 
@@ -68,13 +89,14 @@ impl Cubic {
     /// its window again leaves more to others.
     pub(super) fn reduced(&mut self, window: &Window, flight: u64) -> u64 {
         self.epoch = None;
+        self.prior = window.size;
         self.most = if window.size < self.most { window.size * 17 / 20 } else { window.size };
         (flight * 7 / 10).max(2 * window.segment)
     }
 
-    /// Section 4.8.
+    /// Section 4.8: where the path is full is unknown again.
     pub(super) fn timed_out(&mut self) {
-        self.epoch = None;
+        (self.epoch, self.most) = (None, 0);
         self.hystart.timed_out();
     }
 }
@@ -104,12 +126,53 @@ mod tests {
         assert_eq!(cube_root(large.pow(3) - 1), (1 << 41) - 1);
     }
 
+    /// Linux and ns-3: before any loss the window grows by a segment for every 20 acknowledged, which
+    /// is 5 % a round trip; after one it follows the curve, which is flat within milliseconds.
+    #[test]
+    fn the_window_grows_by_5_percent_a_round_trip_before_any_loss() {
+        for (probes, most, factor) in [(true, 0, 1.05f64), (false, 0, 1.0), (true, 250_000, 1.0)] {
+            let mut cubic = Cubic { most, prior: most, ..Cubic::default() };
+            let mut window = Window { size: 200_000, threshold: 0, segment: 1000, part: 0 };
+            let mut now = Time(0);
+            for _ in 0..10 {
+                now = now + Span(200_000_000);
+                for _ in 0..window.size / 2000 {
+                    let acked = Acked {
+                        now,
+                        bytes: 2000,
+                        upto: 0,
+                        sent: 0,
+                        marked: false,
+                        round_trip: Span(200_000_000),
+                    };
+                    cubic.avoid(&mut window, &acked, probes);
+                }
+            }
+            let (got, want) = (window.size as f64 / 2e5, factor.powi(10));
+            // Reno's window adds at most a segment a round trip: 5 % of 200 in 10.
+            assert!((got / want - 1.0).abs() < 0.06, "{probes} {most}: {got} against {want}");
+            assert!(!probes || most > 0 || (got / want - 1.0).abs() < 0.01, "{got} against {want}");
+        }
+    }
+
+    /// RFC 9438, section 4.8: after a timeout the curve begins at the window with K = 0.
+    #[test]
+    fn a_timeout_forgets_the_window_of_the_loss() {
+        let mut cubic = Cubic::default();
+        let mut window = Window { size: 100_000, threshold: 0, segment: 1000, part: 0 };
+        assert_eq!(cubic.reduced(&window, 100_000), 70_000);
+        cubic.timed_out();
+        window.size = 70_000;
+        cubic.begin(&window, Time(0));
+        assert_eq!((cubic.until, cubic.plateau), (0, 70_000));
+    }
+
     /// RFC 9438, section 4.2: at 0 the window is 0.7 W_max, at K it is W_max, and the curve is
     /// symmetric about K.
     #[test]
     fn the_window_follows_the_cubic_function() {
         let segment = 1000;
-        let mut cubic = Cubic { most: 100 * segment, ..Cubic::default() };
+        let mut cubic = Cubic { most: 100 * segment, prior: 100 * segment, ..Cubic::default() };
         let mut window = Window { size: 70 * segment, threshold: 0, segment, part: 0 };
         let round_trip = Span(100_000_000_000);
         let mut now = Time(0);
@@ -122,7 +185,7 @@ mod tests {
                 now = begin + Span(100_000_000_000 * i / segments);
                 let acked =
                     Acked { now, bytes: segment, upto: 0, sent: 0, marked: false, round_trip };
-                cubic.avoid(&mut window, &acked);
+                cubic.avoid(&mut window, &acked, false);
             }
             now = begin + Span(100_000_000_000);
         }

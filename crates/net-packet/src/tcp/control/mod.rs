@@ -49,7 +49,7 @@ impl Algorithm {
         }
         match self {
             Algorithm::NewReno | Algorithm::Dctcp(_) => new_reno::avoid(window),
-            Algorithm::Cubic(cubic) => cubic.avoid(window, acked),
+            Algorithm::Cubic(cubic) => cubic.avoid(window, acked, tcp.hystart),
         }
     }
 
@@ -66,6 +66,11 @@ impl Algorithm {
         if let Algorithm::Cubic(cubic) = self {
             cubic.timed_out();
         }
+    }
+
+    /// Whether it measures how many bytes are marked, instead of shrinking the window once.
+    pub(crate) fn measures(&self) -> bool {
+        matches!(self, Algorithm::Dctcp(_))
     }
 
     /// Hears of every acknowledgement. Returns the window to go on with where marks ask for less.

@@ -96,7 +96,7 @@ backends! {
 /// Refuses settings that do not fit together, and warns of those without effect.
 pub(super) fn check(network: &Network, at: &At<'_>, findings: &mut Findings) {
     if let (Some(packet), Some(at)) = (&network.packet, at.get(Network::packet)) {
-        packet::check(packet, &at, findings);
+        packet::check(packet, network.routing == Routing::Spray, &at, findings);
     }
     if let (Some(flit), Some(at)) = (&network.flit, at.get(Network::flit)) {
         flit::check(flit, &at, findings);
@@ -125,10 +125,10 @@ impl Network {
             .collect()
     }
 
-    /// A warning about settings of packets that hardly make sense together, if `model` has packets.
-    pub fn doubt(&self, model: &str) -> Option<String> {
+    /// Warnings about settings of packets that hardly make sense together, if `model` has packets.
+    pub fn doubt(&self, model: &str) -> Vec<String> {
         let has_packets = model == NetworkModel::Packet.name() || model.starts_with("external:");
-        self.packet.as_ref().filter(|_| has_packets)?.doubt()
+        self.packet.as_ref().filter(|_| has_packets).map_or_else(Vec::new, packet::Packet::doubt)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which values of `network.packet` fit together.
 
-use super::{Dcqcn, Packet, Rdma, RdmaControl, Tcp, Transport};
+use super::{Dcqcn, Packet, Rdma, RdmaControl, RdmaRecovery, Tcp, Transport};
 use crate::config::declared::{Misfit, Setting, Words, suited};
 use crate::config::findings::{At, Findings};
 use units::{Bytes, Ratio, Span};
@@ -21,13 +21,23 @@ pub struct Fault {
     pub allowed: String,
 }
 
-/// Refuses values that cannot be, and warns of keys of another transport.
-pub(crate) fn check(packet: &Packet, at: &At<'_>, findings: &mut Findings) {
+/// Refuses values that cannot be, and warns of keys that have no effect. `sprays`: each packet takes
+/// a way of its own.
+pub(crate) fn check(packet: &Packet, sprays: bool, at: &At<'_>, findings: &mut Findings) {
     let tag = Packet::transport;
     suited(at, Packet::keys(), tag, packet.transport.word(), Misfit::Warn, findings);
     if let (Some(rdma), Some(at)) = (&packet.rdma, at.get(Packet::rdma)) {
         let word = rdma.congestion_control.word();
         suited(&at, Rdma::keys(), Rdma::congestion_control, word, Misfit::Warn, findings);
+    }
+    if let (Some(tcp), Some(at)) = (&packet.tcp, at.get(Packet::tcp)) {
+        let word = tcp.congestion_control.word();
+        suited(&at, Tcp::keys(), Tcp::congestion_control, word, Misfit::Warn, findings);
+    }
+    for (keys, why) in packet.idle(sprays) {
+        if let Some(place) = keys.iter().try_fold(at.clone(), |at, key| at.get(key)) {
+            findings.warnings.push(format!("{} has no effect {why}", place.path));
+        }
     }
     for Fault { keys, message, allowed } in packet.faults() {
         // A default may not fit to what was given: then the place is that of its section.
@@ -61,6 +71,36 @@ impl Faults {
 }
 
 impl Packet {
+    /// Keys that others leave without effect, if they are given, and why.
+    fn idle(&self, sprays: bool) -> Vec<(Vec<&'static str>, &'static str)> {
+        let mut idle = Vec::new();
+        let mut unless = |reads: bool, keys: &[&'static str], why: &'static str| {
+            if !reads {
+                idle.push((keys.to_vec(), why));
+            }
+        };
+        unless(self.buffer.is_some(), &[Packet::ties], "without a buffer: nothing is dropped");
+        unless(sprays, &[Packet::spraying], "without routing: spray");
+        let is_step = self.marking.as_ref().is_some_and(|marking| marking.from == marking.to);
+        let probability = [Packet::marking, super::Marking::probability];
+        unless(!is_step, &probability, "where all packets are marked from one queue on");
+        match self.transport {
+            Transport::Tcp => idle_of_tcp(&self.tcp.clone().unwrap_or_default(), unless),
+            Transport::Rdma => self.idle_of_rdma(unless),
+        }
+        idle
+    }
+
+    fn idle_of_rdma(&self, mut unless: impl FnMut(bool, &[&'static str], &'static str)) {
+        let rdma = self.rdma.clone().unwrap_or_default();
+        let reacts = rdma.congestion_control == RdmaControl::Dcqcn;
+        unless(reacts, &[Packet::marking], "with rdma.congestion_control: none");
+        let marks = !reacts || self.marking.is_some();
+        unless(marks, &[Packet::rdma, Rdma::dcqcn], "without marking: no congestion is reported");
+        let selects = rdma.recovery == RdmaRecovery::Selective;
+        unless(selects, &[Packet::rdma, Rdma::reordering], "with recovery: go_back_n");
+    }
+
     /// Values that cannot be, of the transport that is used.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Faults(Vec::new());
@@ -149,6 +189,15 @@ impl Packet {
             let keys = [Packet::buffer, super::Buffer::alpha];
             faults.need(buffer.alpha.is_none(), &keys, message, "shared with alpha".into());
         }
+    }
+}
+
+fn idle_of_tcp(tcp: &Tcp, mut unless: impl FnMut(bool, &[&'static str], &'static str)) {
+    for key in [Tcp::ack_delay, Tcp::prompt_acks] {
+        unless(tcp.ack_every > 1, &[Packet::tcp, key], "with ack_every: 1");
+    }
+    for key in [Tcp::rescue, Tcp::resent_in_pipe, Tcp::recovery] {
+        unless(tcp.sack, &[Packet::tcp, key], "with sack: false");
     }
 }
 

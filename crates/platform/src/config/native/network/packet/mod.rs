@@ -15,8 +15,31 @@ pub use transport::{
     Dcqcn, Flight, Rdma, RdmaControl, RdmaRecovery, Rescue, Tcp, TcpControl, TcpRecovery, Transport,
 };
 
-use crate::config::declared::{section, words};
+use crate::config::declared::{counts, section, words};
 use units::{Bytes, Ratio, Span};
+
+/// Whose behaviour a run has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Like {
+    /// That of the standards.
+    #[default]
+    Rfc,
+    /// That of ns-3.
+    Ns3,
+}
+
+words!(Like: "rfc" = Like::Rfc, "ns3" = Like::Ns3);
+
+/// Which packet a full buffer drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ties {
+    /// Any of those that come while one leaves.
+    Drawn,
+    /// The last one.
+    InOrder,
+}
+
+words!(Ties: "drawn" = Ties::Drawn, "in_order" = Ties::InOrder);
 
 /// Which of equally short ways a packet takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,12 +57,20 @@ words!(
     "shortest_queue" = Spraying::ShortestQueue,
 );
 
+counts! {
+    /// A count that may be none.
+    from_zero: 0 to u32::MAX;
+}
+
 section! {
     /// Settings of the packet backend.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub struct Packet {
         /// What carries messages.
         pub transport: Transport, default Transport::Tcp;
+        /// Whose behaviour TCP and switches have where they differ: that of the RFCs, or that of ns-3.
+        /// The keys below say in what.
+        pub like: Like, default Like::Rfc, with [Transport::Tcp];
         /// Largest IP packet (RFC 894 for Ethernet).
         pub mtu: Bytes as octets, default Bytes(1500);
         /// Headers within it: IPv4 (20 B) with TCP (20 B), or with UDP (8 B), InfiniBand's base
@@ -59,6 +90,11 @@ section! {
         pub spraying: Spraying, default Spraying::InTurns;
         /// Where the packets of a switch wait: bytes of each port, or a mapping.
         pub buffer: Option<Buffer>, default None, says "unlimited";
+        /// Which packet a full buffer drops: one drawn from those that came while the present packet
+        /// leaves, so that equal senders lose equally, or the last one (ns-3).
+        pub ties: Option<Ties>, default None, says "drawn; with `like: ns3` in_order";
+        /// Of what is drawn: the packets that full buffers drop, and marks between `from` and `to`.
+        pub seed: u32 as from_zero, default 0;
         /// When a port marks packets (explicit congestion notification, RFC 3168): the queue from
         /// which it does, or a mapping.
         pub marking: Option<Marking>, default None, says "never";
@@ -79,18 +115,19 @@ section! {
 }
 
 impl Packet {
-    /// A warning about timers of TCP: the sender's may end while the receiver still waits for
-    /// another segment to acknowledge.
-    pub fn doubt(&self) -> Option<String> {
+    /// Warnings about settings of TCP that hardly make sense together.
+    pub fn doubt(&self) -> Vec<String> {
         let tcp = self.tcp.clone().unwrap_or_default();
-        let (least, delay) = (tcp.rto_min, tcp.ack_delay);
-        let may = self.transport == Transport::Tcp && tcp.ack_every > 1 && least < delay;
-        may.then(|| {
-            format!(
-                "network.packet.tcp.rto_min ({least}) is below ack_delay ({delay}): while an \
-                 acknowledgement is delayed, its segment may be sent again although nothing was lost"
-            )
-        })
+        let doubts = [tcp.early(), self.unmarked(&tcp)];
+        doubts.into_iter().flatten().filter(|_| self.transport == Transport::Tcp).collect()
+    }
+
+    /// DCTCP that never hears of congestion.
+    fn unmarked(&self, tcp: &Tcp) -> Option<String> {
+        let is_idle = tcp.congestion_control == TcpControl::Dctcp && self.marking.is_none();
+        let text = "network.packet.tcp.congestion_control: dctcp behaves as new_reno without \
+                    network.packet.marking: no packet is marked";
+        is_idle.then(|| text.to_string())
     }
 }
 
@@ -130,6 +167,19 @@ section! {
         pub above: Bytes, required;
         /// It is resumed when so many are left.
         pub below: Bytes, like above;
+    }
+}
+
+impl Tcp {
+    /// The sender's timer may end while the receiver still waits for another segment to acknowledge.
+    fn early(&self) -> Option<String> {
+        let (least, delay) = (self.rto_min, self.ack_delay);
+        (self.ack_every > 1 && least < delay).then(|| {
+            format!(
+                "network.packet.tcp.rto_min ({least}) is below ack_delay ({delay}): while an \
+                 acknowledgement is delayed, its segment may be sent again although nothing was lost"
+            )
+        })
     }
 }
 

@@ -191,11 +191,12 @@ fn nothing_is_not_a_count_nor_a_ratio() {
 #[test]
 fn a_timeout_below_the_delay_of_acknowledgements_is_doubted() {
     let doubt = |text: &str| packet(text).doubt();
-    let said = doubt("{tcp: {rto_min: 10 ms}}").expect("a doubt");
+    let [said] = &doubt("{tcp: {rto_min: 10 ms}}")[..] else { panic!("no doubt") };
     assert!(said.contains("rto_min (10 ms) is below ack_delay (40 ms)"), "{said}");
-    assert_eq!(doubt("{tcp: {rto_min: 40 ms}}"), None);
-    assert_eq!(doubt("{tcp: {rto_min: 10 ms, ack_every: 1}}"), None);
-    assert_eq!(doubt("{transport: rdma}"), None);
+    let none: [String; 0] = [];
+    assert_eq!(doubt("{tcp: {rto_min: 40 ms}}"), none);
+    assert_eq!(doubt("{tcp: {rto_min: 10 ms, ack_every: 1}}"), none);
+    assert_eq!(doubt("{transport: rdma}"), none);
 }
 
 #[test]
@@ -213,4 +214,44 @@ fn keys_of_the_other_transport_have_no_effect() {
         warnings("{transport: rdma, rdma: {congestion_control: none, dcqcn: {gain: 1}}}"),
         ["network.packet.rdma.dcqcn has no effect with congestion_control: none"]
     );
+}
+
+/// Each key with a setting that leaves it without effect.
+#[test]
+fn keys_that_others_leave_without_effect_are_named() {
+    let warnings = |text: &str| read(text).expect("settings").warnings;
+    for (text, expected) in [
+        ("{tcp: {hystart: true}}", "tcp.hystart has no effect with congestion_control: new_reno"),
+        ("{ties: drawn}", "ties has no effect without a buffer: nothing is dropped"),
+        (
+            "{marking: {from: 9 kB, probability: 0.5}}",
+            "marking.probability has no effect where all packets are marked from one queue on",
+        ),
+        (
+            "{tcp: {ack_every: 1, prompt_acks: 2}}",
+            "tcp.prompt_acks has no effect with ack_every: 1",
+        ),
+        ("{tcp: {sack: false, rescue: once}}", "tcp.rescue has no effect with sack: false"),
+        (
+            "{transport: rdma, marking: 9 kB, rdma: {congestion_control: none}}",
+            "marking has no effect with rdma.congestion_control: none",
+        ),
+        (
+            "{transport: rdma, rdma: {dcqcn: {gain: 0.5}}}",
+            "rdma.dcqcn has no effect without marking: no congestion is reported",
+        ),
+        (
+            "{transport: rdma, rdma: {reordering: 3}}",
+            "rdma.reordering has no effect with recovery: go_back_n",
+        ),
+        ("{transport: rdma, like: ns3}", "like has no effect with transport: rdma"),
+        ("{spraying: in_turns}", "spraying has no effect without routing: spray"),
+    ] {
+        assert_eq!(warnings(text), [format!("network.packet.{expected}")], "{text}");
+    }
+    let used = "{like: ns3, buffer: 9 kB, ties: drawn, marking: {from: 3 kB, to: 6 kB, probability: \
+                0.5}, tcp: {congestion_control: cubic, hystart: true, rescue: once}}";
+    assert_eq!(warnings(used), [] as [String; 0]);
+    let [said] = &packet("{tcp: {congestion_control: dctcp}}").doubt()[..] else { panic!("none") };
+    assert!(said.contains("behaves as new_reno without network.packet.marking"), "{said}");
 }

@@ -1,6 +1,7 @@
 //! The keys of what carries messages: TCP and RDMA.
 
-use crate::config::declared::{counts, section, words};
+use super::from_zero;
+use crate::config::declared::{section, words};
 use units::{Bandwidth, Bytes, Ratio, Span};
 
 /// What carries messages.
@@ -109,11 +110,6 @@ words!(
     "selective" = RdmaRecovery::Selective,
 );
 
-counts! {
-    /// A count that may be none.
-    from_zero: 0 to u32::MAX;
-}
-
 section! {
     /// Settings of TCP.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -124,10 +120,13 @@ section! {
         pub initial_window: u32, default 10;
         /// Most segments that an acknowledgement adds to the window in slow start (RFC 5681: 1; RFC
         /// 3465: 2; Linux: all that it acknowledges).
-        pub slow_start_limit: u32, default 1;
+        pub slow_start_limit: Option<u32>, default None,
+            says "1; with `like: ns3` and `cubic` all that it acknowledges";
         /// Whether CUBIC leaves slow start early when the path seems full (Ha and Rhee, Computer
-        /// Networks 55, 2011; Linux does).
-        pub hystart: bool, default false;
+        /// Networks 55, 2011), and then grows by 5 % a round trip at least until something is lost
+        /// or marked, as Linux and ns-3 do.
+        pub hystart: Option<bool>, default None, says "false; with `like: ns3` true",
+            with [TcpControl::Cubic];
         /// Most bytes of a connection under way: the buffers of its sockets. The default is the
         /// largest that Linux gives a sender by itself (`tcp_wmem`).
         pub window: Bytes, default Bytes(4 << 20);
@@ -146,19 +145,20 @@ section! {
         pub rto_min: Span, default Span(200_000_000_000);
         /// Most that the timeout grows to (RFC 6298: 60 s or more).
         pub rto_max: Span, default Span(60_000_000_000_000);
-        /// How the window shrinks in fast recovery: in proportion to what arrives (RFC 9937), or to
-        /// half at once (RFC 6675).
+        /// How the window shrinks in fast recovery and after a mark: in proportion to what arrives
+        /// (RFC 9937), or at once (RFC 6675, RFC 3168).
         pub recovery: TcpRecovery, default TcpRecovery::Proportional;
         /// After a loss the threshold of slow start is half of this: all that is not acknowledged in
         /// order (RFC 5681), of that what is held to be in the network (RFC 6675), or the window
         /// (Linux).
-        pub threshold: Flight, default Flight::Outstanding;
+        pub threshold: Option<Flight>, default None,
+            says "outstanding; with `like: ns3` pipe, or window with `cubic`";
         /// What fast recovery sends when nothing is left that is known to be lost: what could be
         /// lost, once (RFC 6675), or all that is not acknowledged (ns-3).
-        pub rescue: Rescue, default Rescue::Once;
+        pub rescue: Option<Rescue>, default None, says "once; with `like: ns3` always";
         /// Whether a segment that was sent again counts as in the network until it is acknowledged
         /// in order, even where it was acknowledged selectively before (ns-3; not RFC 6675).
-        pub resent_in_pipe: bool, default false;
+        pub resent_in_pipe: Option<bool>, default None, says "false; with `like: ns3` true";
         /// Whether a connection that was idle for a timeout starts again with the initial window
         /// (RFC 5681, section 4.1).
         pub restart_after_idle: bool, default true;
