@@ -112,7 +112,32 @@ def test_a_second_signal_ends_a_run_at_once(options: list[str], tmp_path: Path) 
     run.send_signal(signal.SIGTERM)
     _, said = run.communicate(timeout=30)
     assert run.returncode == 143
-    assert "there is no checkpoint yet" in said and not Folder(tmp_path / "run").steps()
+    assert "interrupted; " in said and not Folder(tmp_path / "run").steps()
+
+
+def test_a_second_signal_ends_a_long_computation(tmp_path: Path) -> None:
+    """Python's handlers do not run meanwhile: a product of large matrices takes minutes."""
+    program = """
+import torch
+from armillary.trainer.stopping import until_signal
+torch.set_num_threads(1)
+big = torch.ones(60000, 6000)
+with until_signal(lambda: None):
+    print("ready", flush=True)
+    big @ big.T[:, :20000]
+"""
+    run = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None and run.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    run.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert run.poll() is None
+    run.send_signal(signal.SIGTERM)
+    _, said = run.communicate(timeout=30)
+    assert run.returncode == 143
+    assert said.strip() == "interrupted; the last step is not in a checkpoint"
 
 
 def begun(options: list[str], logs: Path) -> subprocess.Popen[str]:
