@@ -37,7 +37,7 @@ def sealed(manifest: bytes, files: Files) -> bytes:
             if record.get("name") in files:
                 _correct(record, files[record["name"]])
         return json.dumps({**body, "checksum": _checksum(body)}).encode()
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return manifest
 
 
