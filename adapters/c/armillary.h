@@ -40,7 +40,7 @@ enum armillary_kind {
     ARMILLARY_READY = 4,     /* in: no more links; of routes only with ARMILLARY_ROUTES_USED */
     ARMILLARY_START = 5,     /* in: a from NPU, b to NPU, x time, y bytes, z token */
     ARMILLARY_ADVANCE = 6,   /* in: go on to the first delivery, and no further than x */
-    ARMILLARY_USAGE = 7,     /* in: say what was carried */
+    ARMILLARY_USAGE = 7,     /* in: say what was carried until x */
     ARMILLARY_DELIVERY = 16, /* out: x time, z token */
     ARMILLARY_NEXT = 17,     /* out, ends the answer to ADVANCE: x time of the next event, or NEVER */
     ARMILLARY_CARRIED = 18,  /* out: a link, b longest queue, x bytes, y packets, z time sending */

@@ -103,10 +103,15 @@ int main(void) {
             advance(in.x);
             break;
         case ARMILLARY_USAGE:
-            for (uint32_t i = 0; i < count; i++)
-                if (links[i].messages)
-                    armillary_write(ARMILLARY_CARRIED, i, 0, links[i].bytes, links[i].messages,
-                                    links[i].busy);
+            for (uint32_t i = 0; i < count; i++) {
+                struct link *link = &links[i];
+                /* Booked, and not sent yet. */
+                uint64_t left = link->free > in.x ? link->free - in.x : 0;
+                uint64_t bytes = (unsigned __int128)left * link->bandwidth / 1000000000000u;
+                if (link->messages)
+                    armillary_write(ARMILLARY_CARRIED, i, 0, link->bytes - bytes, link->messages,
+                                    link->busy - left);
+            }
             armillary_write(ARMILLARY_DONE, 0, 0, 0, 0, 0);
             armillary_flush();
         }

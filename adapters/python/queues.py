@@ -73,11 +73,13 @@ class Network:
                 until = now  # what else arrives now, and nothing later
         write(NEXT, x=self.events[0][0] if self.events else NEVER)
 
-    def report(self) -> None:
-        """What was carried."""
+    def report(self, until: int) -> None:
+        """What was carried until then."""
         for number, link in self.links.items():
             if link.messages:
-                write(CARRIED, a=number, x=link.bytes, y=link.messages, z=link.busy)
+                left = max(link.free - until, 0)  # booked, and not sent yet
+                carried = link.bytes - left * link.bandwidth // 10**12
+                write(CARRIED, a=number, x=carried, y=link.messages, z=link.busy - left)
         write(DONE)
 
 
@@ -105,7 +107,7 @@ def main() -> None:
         elif kind == ADVANCE:
             network.advance(x)
         elif kind == USAGE:
-            network.report()
+            network.report(x)
         if kind in (HELLO, ADVANCE, USAGE):
             sys.stdout.buffer.flush()
 

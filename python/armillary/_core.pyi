@@ -400,8 +400,9 @@ class Traffic:
         """Least bandwidth of all links that leave an NPU, bytes per second."""
     def cycle(self) -> tuple[float, int] | None:
         """The length of a cycle, ns, and the bytes of a flit; `None` on networks without flits."""
-    def alone(self) -> float:
-        """Mean latency of messages that are alone in the network, ns."""
+    def alone(self) -> tuple[float, float]:
+        """Mean latencies of messages that are alone in the network, ns: of the first of a
+        connection, and of a later one."""
     def run(
         self,
         rate: float,

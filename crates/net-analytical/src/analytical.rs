@@ -483,7 +483,7 @@ impl Backend for Analytical {
         }
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self, _: Time) -> Usage {
         let (bytes, outermost) = (self.bytes.clone(), self.carried.outermost.clone());
         let busiest = match &self.paths {
             Paths::Graph { costs, .. } => self.carried.busiest(costs),

@@ -62,7 +62,9 @@ struct Out {
 
 #[derive(Clone, Copy)]
 struct LinkState {
-    /// When the message being sent has left.
+    /// Since when the last message has been sent, its bytes, and when it has left.
+    begin: Time,
+    last: u64,
     free: Time,
     head: u32,
     tail: u32,
@@ -75,6 +77,8 @@ struct LinkState {
 }
 
 const IDLE: LinkState = LinkState {
+    begin: Time::ZERO,
+    last: 0,
     free: Time::ZERO,
     head: NONE,
     tail: NONE,
@@ -85,6 +89,14 @@ const IDLE: LinkState = LinkState {
     sending: Span::ZERO,
     waited: Span::ZERO,
 };
+
+impl LinkState {
+    /// What is left of the message being sent, and for how long.
+    fn left(&self, until: Time) -> (u64, Span) {
+        let left = Span(self.free.0.saturating_sub(until.max(self.begin).0));
+        (left.part(self.last, self.free.since(self.begin)), left)
+    }
+}
 
 /// The last spans computed for a cost: (bytes, transit, occupancy).
 type Memo = (u64, Span, Span);
@@ -254,7 +266,7 @@ impl LinkQueues {
             if to == dst { tail } else { now + latency }
         };
         let state = &mut self.states[at];
-        state.free = now + occupancy;
+        (state.begin, state.last, state.free) = (now, bytes, now + occupancy);
         state.messages += 1;
         state.bytes += bytes;
         state.sending += occupancy;
@@ -340,19 +352,20 @@ impl Backend for LinkQueues {
         latency + slowest.unwrap_or_default()
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self, until: Time) -> Usage {
         let mut links = Vec::with_capacity(self.states.len());
         for (id, &at) in self.state_of.iter().enumerate().filter(|&(_, &at)| at != NONE) {
             let state = &self.states[at as usize];
             let link = self.graph.link(id as u32);
+            let (bytes, busy) = state.left(until);
             links.push(LinkUsage {
                 from: link.from,
                 to: link.to,
                 dim: link.dim,
                 count: None,
-                bytes: state.bytes,
+                bytes: state.bytes - bytes,
                 messages: state.messages,
-                busy: state.sending,
+                busy: Span(state.sending.0 - busy.0),
                 waited: state.waited,
                 longest_queue: state.longest,
             });

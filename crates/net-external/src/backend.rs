@@ -268,11 +268,11 @@ impl Backend for External {
         self.bounds.least(&self.topology, src, dst, bytes)
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self, until: Time) -> Usage {
         let mut usage =
             Usage { bytes: self.bytes(), transfers: self.transfers, ..Usage::default() };
         let carried = self.talk.borrow_mut().with(|partner| {
-            partner.say(Record { kind: kinds::USAGE, ..Record::default() })?;
+            partner.say(Record { kind: kinds::USAGE, x: until.0, ..Record::default() })?;
             partner.flush()?;
             carried(partner, &self.topology)
         });

@@ -51,7 +51,7 @@ fn a_short_message_takes_the_time_of_its_packets() {
     let done = conformance::run(&mut network, &[(Time::ZERO, one(0, 1, 14_600, 1))]);
     let time = done.expect("it runs")[0].time;
     assert_eq!(time, Time(10 * 150_200 + 500_000 + 1));
-    let usage = network.usage();
+    let usage = network.usage(Time::MAX);
     let packets = usage.packets.expect("ns-3 has packets");
     assert_eq!((packets.data, packets.drops, packets.losses.timeouts), (10, 0, 0));
     let there = usage.links.iter().find(|link| (link.from, link.to) == (0, 1)).expect("a link");
@@ -103,7 +103,7 @@ fn incast(command: &str, senders: u32, bytes: u64) -> (u64, PacketUsage) {
     let done = conformance::run(&mut network, &messages).expect(command);
     assert_eq!(done.len(), messages.len(), "{command}");
     let last = done.last().expect("some arrive").time.0;
-    (last, *network.usage().packets.expect("ns-3 has packets"))
+    (last, *network.usage(Time::MAX).packets.expect("ns-3 has packets"))
 }
 
 /// Of four packets that meet at a port one leaves and one has room. The two others are sent again

@@ -409,7 +409,7 @@ fn links_side_by_side_share_a_message() {
         network.start(Time::ZERO, transfer);
         let mut finished = Vec::new();
         network.advance(Time::MAX, &mut finished);
-        assert_eq!(network.usage().links[0].bytes, 1 << 22);
+        assert_eq!(network.usage(Time::MAX).links[0].bytes, 1 << 22);
         finished[0].time.0 as f64
     };
     // Four links of 64 GB/s are four times one, within the latency of a packet.
@@ -473,7 +473,7 @@ fn on_threads(dims: &[Dim], course: &Course, threads: u16) -> (Vec<(u64, Time)>,
         network.advance(next, &mut deliveries);
     }
     found.extend(deliveries.iter().map(|delivery| (delivery.token, delivery.time)));
-    (found, network.usage())
+    (found, network.usage(Time::MAX))
 }
 
 /// The same to the byte on one thread and on several.

@@ -19,11 +19,11 @@ impl FairFlows {
         let copies = self.copies(transfer);
         let ends = (transfer.src, transfer.dst);
         let route = self.routes.of(&mut self.links, &self.limits, ends);
-        let level = route.alone(&self.links.states, copies);
+        let level = route.level(&self.links.states, copies);
         let mut flow = Flow::new(*transfer, Time::ZERO, Vec::new());
         flow.weight = route.weight;
         (flow.rate, flow.rounded) = (rate(level.value, route.weight), !level.exact);
-        flow.drains(0).0.since(Time::ZERO)
+        flow.drains().since(Time::ZERO)
     }
 }
 

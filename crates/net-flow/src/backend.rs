@@ -3,9 +3,8 @@
 //! Model. A flow sends on all links of its route at once, at its max-min fair rate, from its start
 //! until its last byte has left (it *drains*). It arrives one latency of its route later. So a flow
 //! that shares nothing takes `sum of latencies + bytes / bandwidth` of its slowest link, and
-//! switches cut through. Rates change only where flows start or drain, once for each instant, and
-//! only for the flows that the change can reach: those that share links with it, with those, and so
-//! on. Not modelled: packets, headers, buffers, loss and the reaction time of congestion control
+//! switches cut through. Rates are found where flows start or drain, once for each instant, and only
+//! for the flows whose rates change (`settle.rs`). Not modelled: packets, headers, buffers, loss and the reaction time of congestion control
 //! (`net-packet`).
 //!
 //! Arithmetic. Rates are integers in 1 / 2^16 bytes per second. Where one was rounded down, less
@@ -15,10 +14,11 @@
 //! Source: max-min fairness as a model of flows in networks: Casanova et al., "Versatile, scalable,
 //! and accurate simulation of distributed applications and platforms", JPDC 74 (2014), section 3.
 
-use crate::fair::{Solver, Use, share};
+use crate::fair::{Level, NOWHERE, Solver, Use, share};
 use crate::limits::{Limits, rate};
 use crate::links::{Links, Member, RATE_BITS, Sent};
 use crate::route::Routes;
+use crate::settle::Ripple;
 use engine::EventQueue;
 use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
@@ -45,18 +45,19 @@ pub(crate) enum Event {
 /// A link of a flow's route.
 #[derive(Clone, Copy)]
 pub(crate) struct Hop {
-    used: Use,
+    pub used: Use,
     /// The flow's place among the members of the link.
     place: u32,
 }
 
 pub(crate) struct Flow {
     transfer: Transfer,
-    hops: Vec<Hop>,
+    pub hops: Vec<Hop>,
     latency: Span,
     pub weight: u64,
     /// Its highest level.
-    limit: Option<u64>,
+    pub limit: Option<u64>,
+    pub level: Level,
     /// In units of rate.
     pub rate: u64,
     /// The rate was rounded down.
@@ -66,10 +67,12 @@ pub(crate) struct Flow {
     /// What it may have sent in addition, had no rate been rounded.
     slack: u64,
     at: Time,
-    /// Which of its drain events counts.
+    /// Which of its drain events counts, when it comes, and when the flow drains: no earlier.
     schedule: u32,
+    planned: Option<Time>,
+    due: Time,
     /// Number in the problem that was last solved.
-    seen: u64,
+    pub seen: u64,
 }
 
 /// The fair-flow backend.
@@ -77,18 +80,21 @@ pub struct FairFlows {
     pub(crate) links: Links,
     pub(crate) limits: Limits,
     pub(crate) routes: Routes,
-    flows: Vec<Flow>,
+    pub(crate) flows: Vec<Flow>,
     free: Vec<u32>,
     queue: EventQueue<Event>,
     order: u64,
     /// Links whose flows need new rates, and since when.
-    dirty: Vec<u32>,
-    dirty_at: Time,
-    solver: Solver,
-    problem: u64,
+    pub(crate) dirty: Vec<u32>,
+    pub(crate) dirty_at: Time,
+    /// Flows that wait for their first rate.
+    pub(crate) entered: Vec<u32>,
+    pub(crate) ripples: Ripple,
+    pub(crate) solver: Solver,
+    pub(crate) problem: u64,
     /// Links and flows of the problem being solved.
-    reached_links: Vec<u32>,
-    reached_flows: Vec<u32>,
+    pub(crate) reached_links: Vec<u32>,
+    pub(crate) reached_flows: Vec<u32>,
     sink: Option<Box<dyn NetworkSink>>,
     /// By dimension, on links that leave an NPU, by weight, times parts.
     pub(crate) bytes: Vec<u128>,
@@ -112,6 +118,8 @@ impl FairFlows {
             order: 0,
             dirty: Vec::new(),
             dirty_at: Time::ZERO,
+            entered: Vec::new(),
+            ripples: Ripple::default(),
             solver: Solver::default(),
             problem: 0,
             reached_links: Vec::new(),
@@ -171,11 +179,12 @@ impl FairFlows {
             flow.hops.push(Hop { used: route.used(crossed, copies), place });
         }
         if alone {
-            let level = route.alone(&self.links.states, copies);
+            let level = route.alone(&mut self.links.states, copies);
             (flow.rate, flow.rounded) = (rate(level.value, flow.weight), !level.exact);
-            let (time, event) = flow.drains(at);
-            return self.push(time, event);
+            flow.level = level;
+            return self.plan(at);
         }
+        self.entered.push(at);
         for hop in 0..self.flows[at as usize].hops.len() {
             self.soil(now, self.flows[at as usize].hops[hop].used.link);
         }
@@ -226,76 +235,24 @@ impl FairFlows {
         }
     }
 
-    /// Gives new rates to all flows that the changes of the last instant can reach.
-    #[inline(never)]
-    fn settle(&mut self) {
-        let now = self.dirty_at;
-        self.reach();
-        self.pose();
-        let levels = self.solver.solve();
-        for (&at, &level) in self.reached_flows.iter().zip(levels) {
-            let flow = &mut self.flows[at as usize];
-            let rate = rate(level.value, flow.weight);
-            if (rate, level.exact) == (flow.rate, !flow.rounded) {
-                continue;
-            }
-            flow.change(now, rate, !level.exact);
-            let (time, event) = flow.drains(at);
-            self.order += 1;
-            self.queue.push(time, self.order, event);
+    /// Schedules the flow's drain. Where it drains later than it was to, the event that waits
+    /// finds that out.
+    pub(crate) fn plan(&mut self, at: u32) {
+        let flow = &mut self.flows[at as usize];
+        flow.due = flow.drains();
+        if flow.planned.is_none_or(|planned| flow.due < planned) {
+            flow.schedule = flow.schedule.wrapping_add(1);
+            flow.planned = Some(flow.due);
+            let (time, event) = (flow.due, Event::Drain { flow: at, schedule: flow.schedule });
+            self.push(time, event);
         }
     }
 
-    /// Collects the links and flows that are joined to a dirty link.
-    fn reach(&mut self) {
-        self.problem += 1;
-        self.reached_links.clear();
-        self.reached_flows.clear();
-        for link in self.dirty.drain(..) {
-            let state = &mut self.links.states[link as usize];
-            state.is_dirty = false;
-            if state.seen != self.problem {
-                state.seen = self.problem;
-                self.reached_links.push(link);
-            }
-        }
-        let mut next = 0;
-        while let Some(&link) = self.reached_links.get(next) {
-            self.links.states[link as usize].local = next as u32;
-            next += 1;
-            for member in 0..self.links.states[link as usize].members.len() {
-                let at = self.links.states[link as usize].members[member].flow;
-                let flow = &mut self.flows[at as usize];
-                if std::mem::replace(&mut flow.seen, self.problem) == self.problem {
-                    continue;
-                }
-                self.reached_flows.push(at);
-                for hop in &flow.hops {
-                    let state = &mut self.links.states[hop.used.link as usize];
-                    if state.seen != self.problem {
-                        state.seen = self.problem;
-                        self.reached_links.push(hop.used.link);
-                    }
-                }
-            }
-        }
-    }
-
-    /// States the problem of the links and flows that were reached.
-    fn pose(&mut self) {
-        self.solver.clear();
-        for &link in &self.reached_links {
-            self.solver.link(self.links.states[link as usize].capacity);
-        }
-        for &at in &self.reached_flows {
-            let flow = &self.flows[at as usize];
-            let states = &self.links.states;
-            let local = |hop: &Hop| Use {
-                link: states[hop.used.link as usize].local,
-                demand: hop.used.demand,
-            };
-            self.solver.flow(flow.limit, flow.hops.iter().map(local));
-        }
+    /// What a member of a link has still to send over it then, times parts and links.
+    fn left(&self, Member { flow, hop }: Member, until: Time) -> u128 {
+        let flow = &self.flows[flow as usize];
+        let demand = flow.hops[hop as usize].used.demand / u128::from(flow.weight);
+        demand * u128::from(flow.left(until))
     }
 
     /// When rates must be found again: before anything later than this.
@@ -306,6 +263,12 @@ impl FairFlows {
 }
 
 impl Flow {
+    /// Bytes that it has not sent then.
+    fn left(&self, until: Time) -> u64 {
+        let sent = u128::from(self.rate) * u128::from(until.since(self.at.min(until)).0);
+        (self.left.saturating_sub(sent).div_ceil(PS_PER_S << RATE_BITS)) as u64
+    }
+
     /// A flow without a route or a rate.
     pub(crate) fn new(transfer: Transfer, now: Time, hops: Vec<Hop>) -> Flow {
         Flow {
@@ -314,19 +277,22 @@ impl Flow {
             latency: Span::ZERO,
             weight: 1,
             limit: None,
+            level: NOWHERE,
             rate: 0,
             rounded: false,
             left: (u128::from(transfer.bytes) * PS_PER_S) << RATE_BITS,
             slack: 0,
             at: now,
             schedule: 0,
+            planned: None,
+            due: Time::MAX,
             seen: 0,
         }
     }
 
     /// Goes on at another rate.
     #[inline]
-    fn change(&mut self, now: Time, rate: u64, rounded: bool) {
+    pub(crate) fn change(&mut self, now: Time, rate: u64, rounded: bool) {
         let span = now.since(self.at).0;
         let sent = u128::from(self.rate) * u128::from(span);
         self.left = self.left.saturating_sub(sent);
@@ -339,13 +305,11 @@ impl Flow {
     /// When the flow drains at its rate: the first picosecond at which it can have sent everything.
     /// A rate that was rounded down is less than a unit of its weight too low.
     #[inline]
-    pub(crate) fn drains(&mut self, at: u32) -> (Time, Event) {
+    pub(crate) fn drains(&self) -> Time {
         let left = self.left.saturating_sub(self.slack.into());
         let missing = if self.rounded { self.weight } else { 0 };
         let span = left.div_ceil(u128::from(self.rate) + u128::from(missing));
-        let time = self.at + Span(u64::try_from(span).unwrap_or(u64::MAX));
-        self.schedule = self.schedule.wrapping_add(1);
-        (time, Event::Drain { flow: at, schedule: self.schedule })
+        self.at + Span(u64::try_from(span).unwrap_or(u64::MAX))
     }
 }
 
@@ -393,8 +357,13 @@ impl Backend for FairFlows {
             let Some((time, event)) = self.queue.pop() else { return };
             match event {
                 Event::Drain { flow, schedule } => {
-                    if self.flows[flow as usize].schedule == schedule {
+                    let Flow { schedule: counts, due, .. } = self.flows[flow as usize];
+                    if counts != schedule {
+                    } else if due <= time {
                         self.drain(time, flow);
+                    } else {
+                        self.flows[flow as usize].planned = None;
+                        self.plan(flow);
                     }
                 }
                 Event::Arrive { flow } => self.arrive(time, flow, finished),
@@ -425,7 +394,7 @@ impl Backend for FairFlows {
         latency + Span(u64::try_from(left.div_ceil(rate.into())).unwrap_or(u64::MAX))
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self, until: Time) -> Usage {
         let whole = u128::from(self.whole);
         Usage {
             outermost: Vec::new(),
@@ -433,7 +402,7 @@ impl Backend for FairFlows {
             bytes: self.bytes.iter().map(|bytes| bytes.div_ceil(whole)).collect(),
             transfers: self.transfers,
             stored: 0,
-            links: self.links.usage(),
+            links: self.links.usage(until, |member| self.left(member, until)),
             packets: None,
             flits: None,
         }

@@ -34,6 +34,9 @@ pub struct Level {
     pub exact: bool,
 }
 
+/// Where a link is full that is never full.
+pub const NOWHERE: Level = Level { value: OPEN, exact: false };
+
 /// Links and flows, and the level of each flow. It is made once and used for many problems.
 #[derive(Debug, Default)]
 pub struct Solver {
@@ -57,8 +60,8 @@ pub struct Solver {
     /// Level at which a link is full (its number) or a flow has its limit (links, then its number).
     stops: BinaryHeap<Reverse<(u64, u32)>>,
     round: Vec<u32>,
-    /// By link, while it stops flows: whether its share is exact.
-    is_exact: Vec<bool>,
+    /// By link: the level at which it is full.
+    full_at: Vec<Level>,
 }
 
 impl Solver {
@@ -102,6 +105,17 @@ impl Solver {
         &self.levels
     }
 
+    /// The levels that were found last.
+    pub fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+
+    /// The level at which each link is full, in the order in which they were added;
+    /// [`NOWHERE`] where that is not what holds flows back.
+    pub fn full_at(&self) -> &[Level] {
+        &self.full_at
+    }
+
     fn flows(&self) -> usize {
         self.limits.len()
     }
@@ -121,8 +135,8 @@ impl Solver {
         self.rough.resize(links, false);
         self.is_touched.clear();
         self.is_touched.resize(links, false);
-        self.is_exact.clear();
-        self.is_exact.resize(links, false);
+        self.full_at.clear();
+        self.full_at.resize(links, NOWHERE);
         self.first.clear();
         self.first.resize(links + 1, 0);
         for one in &self.uses {
@@ -175,7 +189,8 @@ impl Solver {
             self.round.push(who);
             if link < self.left.len() {
                 let used = self.demand[link] * u128::from(level);
-                self.is_exact[link] = !self.rough[link] && used == self.left[link];
+                let exact = !self.rough[link] && used == self.left[link];
+                self.full_at[link] = Level { value: level, exact };
             }
         }
     }
@@ -190,7 +205,7 @@ impl Solver {
             for &who in &round {
                 if let Some(flow) = who.checked_sub(links) {
                     self.fix(flow, level);
-                } else if self.is_exact[who as usize] == exact {
+                } else if self.full_at[who as usize].exact == exact {
                     let (from, to) = (self.first[who as usize], self.first[who as usize + 1]);
                     (from..to).for_each(|at| self.fix(self.users[at as usize], level));
                 }

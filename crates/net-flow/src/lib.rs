@@ -10,6 +10,7 @@ pub mod fair;
 mod limits;
 mod links;
 mod route;
+mod settle;
 
 pub use backend::FairFlows;
 pub use limits::{Limits, Weights};

@@ -4,6 +4,7 @@
 //! are one: it has the capacity of all of them, and a flow stands for as many flows as its weight
 //! says.
 
+use crate::fair::{Level, NOWHERE};
 use network::{LinkClasses, LinkCost, LinkEnds, LinkUsage};
 use topology::{LinkGraph, Part};
 use units::{Bandwidth, Bytes, Ratio, Span, Time};
@@ -44,6 +45,20 @@ pub(crate) struct LinkState {
     /// Number in the problem that was last solved, and which problem that was.
     pub local: u32,
     pub seen: u64,
+    /// The level at which it is full, and the one from which it must be looked at again.
+    pub full_at: Level,
+    pub queued: u64,
+}
+
+impl LinkState {
+    /// Bytes of the period since the link last paused, of which `left` remain (times parts and
+    /// links), and how long it takes to send them.
+    fn period(&self, left: u128, until: Time) -> (u64, Span) {
+        let carried = self.carried.saturating_sub(left);
+        let bytes = u64::try_from(carried / self.unit).unwrap_or(u64::MAX);
+        let full = Bandwidth(self.full >> RATE_BITS);
+        (bytes, full.span(Bytes(bytes)).min(until.since(self.since.min(until))))
+    }
 }
 
 /// What a link sent without a pause.
@@ -69,6 +84,8 @@ pub(crate) struct Links {
     whole: u64,
     classes: Option<Box<dyn LinkClasses>>,
     pub states: Vec<LinkState>,
+    /// Members of all of them.
+    pub uses: usize,
     state_of: Vec<u32>,
 }
 
@@ -87,6 +104,7 @@ impl Links {
             whole,
             classes: None,
             states: Vec::new(),
+            uses: 0,
             state_of: Vec::new(),
         }
     }
@@ -165,6 +183,8 @@ impl Links {
             is_dirty: false,
             local: 0,
             seen: 0,
+            full_at: NOWHERE,
+            queued: u64::MAX,
         });
         let at = self.states.len() as u32 - 1;
         self.state_of[link as usize] = at;
@@ -183,8 +203,9 @@ impl Links {
     ) -> u32 {
         let state = &mut self.states[link as usize];
         if state.members.is_empty() {
-            state.since = now;
+            (state.since, state.full_at) = (now, NOWHERE);
         }
+        self.uses += 1;
         state.carried += bytes;
         state.messages += messages;
         state.members.push(member);
@@ -202,6 +223,7 @@ impl Links {
     ) -> (Option<Member>, Option<Sent>) {
         let state = &mut self.states[link as usize];
         state.members.swap_remove(place as usize);
+        self.uses -= 1;
         let moved = state.members.get(place as usize).copied();
         let sent = state.members.is_empty().then(|| self.pause(now, link));
         (moved, sent)
@@ -210,11 +232,9 @@ impl Links {
     /// The link has nothing to send.
     fn pause(&mut self, now: Time, link: u32) -> Sent {
         let state = &mut self.states[link as usize];
-        let bytes = u64::try_from(state.carried / state.unit).unwrap_or(u64::MAX);
+        let (bytes, busy) = state.period(0, now);
         state.carried %= state.unit;
         state.bytes = state.bytes.saturating_add(bytes);
-        let full = Bandwidth(state.full >> RATE_BITS);
-        let busy = full.span(Bytes(bytes)).min(now.since(state.since));
         state.busy += busy;
         let topology::Link { from, to, dim, .. } = self.graph.link(state.id);
         let count = self.classes.is_some().then_some(state.count);
@@ -239,20 +259,23 @@ impl Links {
         state.busy += Span(busy.0.saturating_mul(times));
     }
 
-    pub(crate) fn usage(&self) -> Vec<LinkUsage> {
+    /// What was carried until then, where `left` says what a member has still to send.
+    pub(crate) fn usage(&self, until: Time, left: impl Fn(Member) -> u128) -> Vec<LinkUsage> {
         let used = self.states.iter().filter(|state| state.messages > 0);
         let mut order: Vec<&LinkState> = used.collect();
         order.sort_unstable_by_key(|state| state.id);
         let usage = |state: &LinkState| {
             let link = self.graph.link(state.id);
+            let left = state.members.iter().map(|&member| left(member)).sum();
+            let (bytes, busy) = state.period(left, until);
             LinkUsage {
                 from: link.from,
                 to: link.to,
                 dim: link.dim,
                 count: self.classes.is_some().then_some(state.count),
-                bytes: state.bytes,
+                bytes: state.bytes.saturating_add(bytes),
                 messages: (state.messages / u128::from(state.count)) as u64,
-                busy: state.busy,
+                busy: state.busy + busy,
                 waited: Span::ZERO,
                 longest_queue: 0,
             }

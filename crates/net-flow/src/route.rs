@@ -2,7 +2,7 @@
 //!
 //! In a folded run few pairs of ranks exchange very many flows, so their routes are kept.
 
-use crate::fair::{Level, Use, share};
+use crate::fair::{Level, NOWHERE, Use, share};
 use crate::limits::Limits;
 use crate::links::{LinkState, Links};
 use rustc_hash::FxHashMap;
@@ -34,18 +34,33 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    /// Gives all links to a flow that stands for `copies`; returns its level.
+    pub(crate) fn alone(&self, states: &mut [LinkState], copies: u128) -> Level {
+        let level = self.level(states, copies);
+        for crossed in &self.crossed {
+            let full = self.fills(states, crossed, copies);
+            let is_full = full.value == level.value;
+            states[crossed.link as usize].full_at = if is_full { full } else { NOWHERE };
+        }
+        level
+    }
+
+    /// The level at which a flow that stands for `copies` fills a link.
+    fn fills(&self, states: &[LinkState], crossed: &Crossed, copies: u128) -> Level {
+        let state = &states[crossed.link as usize];
+        let demand = copies * crossed.parts * u128::from(self.weight);
+        if demand == state.unit {
+            return Level { value: state.full, exact: true };
+        }
+        let value = share(state.capacity, demand);
+        Level { value, exact: demand * u128::from(value) == state.capacity }
+    }
+
     /// The level of a flow that stands for `copies` and has all its links to itself.
-    pub(crate) fn alone(&self, states: &[LinkState], copies: u128) -> Level {
+    pub(crate) fn level(&self, states: &[LinkState], copies: u128) -> Level {
         let mut level = Level { value: self.limit.unwrap_or(u64::MAX), exact: true };
         for crossed in &self.crossed {
-            let state = &states[crossed.link as usize];
-            let demand = copies * crossed.parts * u128::from(self.weight);
-            let full = if demand == state.unit {
-                Level { value: state.full, exact: true }
-            } else {
-                let value = share(state.capacity, demand);
-                Level { value, exact: demand * u128::from(value) == state.capacity }
-            };
+            let full = self.fills(states, crossed, copies);
             if full.value < level.value {
                 level = full;
             } else {

@@ -4,4 +4,5 @@
 mod common;
 mod contract;
 mod fair;
+mod reference;
 mod theory;

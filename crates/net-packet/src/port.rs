@@ -166,14 +166,18 @@ impl Port {
             return self.known[0].1;
         }
         if self.known[1].0 != wire {
-            let mut span = self.cost.occupancy(wire.into());
-            if self.tick > Span::ZERO {
-                span = Span((span.0 + self.tick.0 / 2) / self.tick.0 * self.tick.0);
-            }
-            self.known[1] = (wire, span.max(Span(1)));
+            self.known[1] = (wire, self.takes(wire));
         }
         self.known.swap(0, 1);
         self.known[0].1
+    }
+
+    fn takes(&self, wire: u16) -> Span {
+        let mut span = self.cost.occupancy(wire.into());
+        if self.tick > Span::ZERO {
+            span = Span((span.0 + self.tick.0 / 2) / self.tick.0 * self.tick.0);
+        }
+        span.max(Span(1))
     }
 
     /// Hands over the packets that have begun to leave, and when they did. A packet that comes at
@@ -222,6 +226,21 @@ impl Port {
         let open = self.paused.filter(|&since| since < end);
         let open = open.map_or(Span::ZERO, |since| end.since(since));
         Counters { paused: self.counters.paused + open, ..self.counters }
+    }
+
+    /// The bytes of the line that have not left then, and how long the link takes for them.
+    pub(crate) fn left(&self, until: Time) -> (u64, Span) {
+        let mut sum = (0, Span::ZERO);
+        for Entry { packet, start } in self.line.iter().rev() {
+            let span = self.takes(packet.wire);
+            let end = Time(start.0.saturating_add(span.0));
+            if end <= until {
+                break;
+            }
+            let left = span.min(end.since(until.min(end)));
+            sum = (sum.0 + left.part(packet.wire.into(), span), sum.1 + left);
+        }
+        sum
     }
 
     /// Packets that wait or are on the link.

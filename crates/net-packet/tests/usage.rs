@@ -3,12 +3,12 @@
 use crate::common::{flat, transfers};
 use net_packet::{Settings, Tcp, Transport};
 use network::{Backend, PacketUsage};
-use units::{Bytes, Span};
+use units::{Bytes, Span, Time};
 
 fn usage(hosts: u32, settings: Settings, cases: &[(u32, u32, u64, u64)]) -> PacketUsage {
     let mut network = flat(hosts, settings);
     transfers(&mut network, cases);
-    *network.usage().packets.expect("a network of packets")
+    *network.usage(Time::MAX).packets.expect("a network of packets")
 }
 
 /// Eleven packets come to the switch at one moment, for one host. The first leaves at once, the

@@ -75,8 +75,10 @@ pub trait Backend: Send {
     /// A lower bound on the time of any transfer of `bytes` from `src` to `dst`.
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span;
 
-    /// What has been carried so far.
-    fn usage(&self) -> Usage;
+    /// What links have carried until then, which is no earlier than the last event that was
+    /// handled. Of what a link is sending then, the part counts that it has sent. With
+    /// [`Time::MAX`], all that was begun counts.
+    fn usage(&self, until: Time) -> Usage;
 
     /// Where transfers can hold one another up.
     fn contention(&self) -> Contention {
@@ -154,8 +156,8 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
         (**self).physical_minimum(src, dst, bytes)
     }
 
-    fn usage(&self) -> Usage {
-        (**self).usage()
+    fn usage(&self, until: Time) -> Usage {
+        (**self).usage(until)
     }
 
     fn contention(&self) -> Contention {

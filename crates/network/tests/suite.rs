@@ -133,7 +133,7 @@ impl Backend for Wires {
         Span(LATENCY + bytes * BYTE)
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self, _: Time) -> Usage {
         let links = self.free.values().map(|(_, link)| link.clone());
         Usage { links: links.collect(), ..self.usage.clone() }
     }

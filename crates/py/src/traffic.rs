@@ -68,10 +68,14 @@ impl Traffic {
         Ok(found.map(|(cycle, flit)| (cycle.as_ns(), flit)))
     }
 
-    /// The mean latency of messages alone in the network, ns.
-    fn alone(&self, py: Python<'_>) -> PyResult<f64> {
+    /// Mean latencies of messages alone in the network, ns: of the first of a connection, and of a
+    /// later one.
+    fn alone(&self, py: Python<'_>) -> PyResult<(f64, f64)> {
         let found = py.detach(|| sim::traffic::alone(&self.0));
-        found.map(|ps| ps / PS_PER_NS as f64).map_err(|error| errors::run(py, error, None))
+        let ns = |ps: f64| ps / PS_PER_NS as f64;
+        found
+            .map(|lone| (ns(lone.first), ns(lone.later)))
+            .map_err(|error| errors::run(py, error, None))
     }
 
     /// Runs a load of `rate` bytes per second from the busiest NPU.

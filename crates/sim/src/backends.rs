@@ -233,8 +233,8 @@ impl Backend for Network {
         each!(self, backend => backend.physical_minimum(src, dst, bytes))
     }
 
-    fn usage(&self) -> Usage {
-        each!(self, backend => backend.usage())
+    fn usage(&self, until: Time) -> Usage {
+        each!(self, backend => backend.usage(until))
     }
 
     fn contention(&self) -> Contention {

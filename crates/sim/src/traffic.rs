@@ -9,7 +9,7 @@ use graph::Problem;
 use network::Backend;
 use platform::Platform;
 use topology::{Fabric, LinkGraph};
-pub use traffic::{Arrivals, Flow, Latency, Outcome, Pattern, Progress};
+pub use traffic::{Arrivals, Flow, Latency, Lone, Outcome, Pattern, Progress};
 use traffic::{Destinations, Measured, PatternError, Traffic};
 use units::{Bandwidth, Span};
 
@@ -97,11 +97,11 @@ impl Request {
     }
 }
 
-/// The mean latency of messages that are alone in the network, ps.
+/// Mean latencies of messages that are alone in the network.
 ///
 /// # Errors
 /// A pattern or a network that the platform does not allow.
-pub fn alone(request: &Request) -> Result<f64, Error> {
+pub fn alone(request: &Request) -> Result<Lone, Error> {
     let destinations = request.destinations()?;
     let mut network = request.backend.make(&request.platform)?;
     Ok(traffic::alone(destinations, request.bytes, request.seed, &mut network))

@@ -9,5 +9,5 @@ mod run;
 mod statistics;
 
 pub use pattern::{Destinations, Flow, Pattern, PatternError};
-pub use run::{Arrivals, Latency, LinkLoad, Measured, Outcome, Progress, Traffic, alone};
+pub use run::{Arrivals, Latency, LinkLoad, Lone, Measured, Outcome, Progress, Traffic, alone};
 pub use statistics::{Interval, interval, warm_up};

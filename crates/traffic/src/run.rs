@@ -29,6 +29,8 @@ const OFTEN: u64 = 4_096;
 const OPEN: u64 = u64::MAX;
 /// Most messages that are timed alone.
 const ALONE: u32 = 1_000;
+/// Most messages that warm a connection up.
+const WARM: u32 = 64;
 
 /// When messages are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,34 +174,56 @@ impl Traffic {
     }
 }
 
-/// The mean latency of messages that are alone in the network, ps: of one draw for each sender, at
-/// most 1,000.
+/// Mean latencies of messages that are alone in the network, ps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lone {
+    /// The first message between two NPUs, which opens their connection.
+    pub first: f64,
+    /// A later one, when it takes no less than the one before: windows have grown.
+    pub later: f64,
+}
+
+/// Latencies of messages that are alone in the network: of one draw for each sender, at most 1,000.
 pub fn alone<B: Backend + ?Sized>(
     mut destinations: Destinations,
     bytes: u64,
     seed: u64,
     network: &mut B,
-) -> f64 {
+) -> Lone {
     let mut random = Random::new(seed);
     let senders: Vec<u32> = destinations.senders().map(|(src, _)| src).collect();
     let count = (senders.len() as u32).min(ALONE);
-    let (mut now, mut sum, mut deliveries) = (Time::ZERO, 0.0, Vec::new());
+    let (mut now, mut first, mut later) = (Time::ZERO, 0.0, 0.0);
     for number in 0..count {
         let src = senders[(u64::from(number) * senders.len() as u64 / u64::from(count)) as usize];
         let dst = destinations.next(src, &mut random);
-        network.start(now, message(src, dst, bytes, number.into()));
-        deliveries.clear();
-        while let Some(event) = network.next_event() {
-            network.advance(event, &mut deliveries);
+        let mut send = || send(network, &mut now, message(src, dst, bytes, 0));
+        let cold = send();
+        let mut warm = cold;
+        for _ in 0..WARM {
+            let took = send();
+            let is_warm = took >= warm;
+            warm = took;
+            if is_warm {
+                break;
+            }
         }
-        if let Some(delivery) = deliveries.first() {
-            let took = delivery.time.since(now);
-            sum += took.0 as f64;
-            // As long again, until everything is quiet.
-            now = delivery.time + took;
-        }
+        (first, later) = (first + cold.0 as f64, later + warm.0 as f64);
     }
-    sum / f64::from(count.max(1))
+    let count = f64::from(count.max(1));
+    Lone { first: first / count, later: later / count }
+}
+
+/// How long a message takes that starts `now`, and moves `now` to when everything is quiet.
+fn send<B: Backend + ?Sized>(network: &mut B, now: &mut Time, message: Transfer) -> Span {
+    let (mut deliveries, begin) = (Vec::new(), *now);
+    network.start(begin, message);
+    while let Some(event) = network.next_event() {
+        network.advance(event, &mut deliveries);
+    }
+    let took = deliveries.first().map_or(Span::ZERO, |delivery| delivery.time.since(begin));
+    *now = begin + took + took;
+    took
 }
 
 fn message(src: u32, dst: u32, bytes: u64, token: u64) -> Transfer {
@@ -286,7 +310,7 @@ impl<'a, B: Backend + ?Sized> Run<'a, B> {
             time: self.now,
             created: self.created.len() as u64,
             arrived: self.arrived,
-            usage: self.network.usage(),
+            usage: self.network.usage(self.now),
         }
     }
 
@@ -447,7 +471,8 @@ impl Measured {
                 from: link.from,
                 to: link.to,
                 dim: link.dim,
-                utilisation: (link.busy - busy).0 as f64 / span,
+                // A network of cycles counts what was sent in a cycle that has begun.
+                utilisation: ((link.busy - busy).0 as f64 / span).min(1.0),
                 rate: (link.bytes - carried) as f64 / span * 1e12,
             });
         }

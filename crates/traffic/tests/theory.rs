@@ -3,7 +3,7 @@
 use net_analytical::LinkQueues;
 use network::{Backend, LinkCost};
 use topology::{Dim, Fabric, LinkGraph, Topology};
-use traffic::{Arrivals, Destinations, Flow, Measured, Outcome, Pattern, Traffic, alone};
+use traffic::{Arrivals, Destinations, Flow, Lone, Measured, Outcome, Pattern, Traffic, alone};
 use units::{Bandwidth, Span};
 
 const BYTES: u64 = 1_000;
@@ -95,7 +95,8 @@ fn tornado_saturates_a_ring_at_a_third() {
 #[test]
 fn a_message_alone_takes_its_latency() {
     let to = Destinations::new(&Pattern::Neighbor, &[4], 1).expect("it fits");
-    assert_eq!(alone(to, BYTES, 1, &mut network("R(4)")), LATENCY + SERVICE);
+    let expected = Lone { first: LATENCY + SERVICE, later: LATENCY + SERVICE };
+    assert_eq!(alone(to, BYTES, 1, &mut network("R(4)")), expected);
 }
 
 /// The same seed gives the same run, and another seed another one.

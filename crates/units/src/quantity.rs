@@ -102,6 +102,13 @@ impl Span {
         self.0 as f64 / PS_PER_US as f64
     }
 
+    /// How much of an amount falls on this part of `whole`, over which it is spread evenly; rounded
+    /// down.
+    pub fn part(self, amount: u64, whole: Span) -> u64 {
+        let product = u128::from(amount) * u128::from(self.0);
+        product.checked_div(whole.0.into()).map_or(0, |part| part as u64).min(amount)
+    }
+
     /// The length divided by `ratio`, rounded up to the picosecond.
     ///
     /// # Panics

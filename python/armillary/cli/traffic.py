@@ -40,7 +40,9 @@ Backends = Annotated[
 ]
 Size = Annotated[
     str,
-    typer.Option("--size", metavar="BYTES", help="Size of a message, such as 64, 4 KiB or 1 MB."),
+    typer.Option(
+        "--size", metavar="BYTES", help="Size of a message, such as 64, 64K, 4 KiB or 1 MB."
+    ),
 ]
 Loads = Annotated[
     str | None,

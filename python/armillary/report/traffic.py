@@ -4,6 +4,7 @@ Here: what is shown. Not here: HTML (`page.py`), how points are run (`traffic`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -173,8 +174,10 @@ def _lead(found: Traffic) -> str:
 def _said(found: Traffic, curve: Curve) -> str:
     """Where a curve saturates."""
     head = f"{curve.pattern} on {curve.backend}: a message alone takes {time(curve.alone_ns)}"
+    if time(curve.first_ns) != time(curve.alone_ns):
+        head += f", the first of a connection {time(curve.first_ns)}"
     if curve.saturation is None:
-        return head
+        return f"{head}; {_saturated(curve)}"
     low, high = curve.saturation
     if high is None:
         return f"{head}; the network carries all that was tried, {share(low)}"
@@ -182,6 +185,19 @@ def _said(found: Traffic, curve: Curve) -> str:
         return f"{head}; saturates at any load"
     rate = bandwidth((low + high) / 2 * found.injection_gb_per_s)
     return f"{head}; saturates between {low:.2%} and {high:.2%}, at {rate} from each NPU"
+
+
+def _saturated(curve: Curve) -> str:
+    """Which of the loads saturate the network."""
+    loads = [f"{point.load:.4%}" for point in curve.points if point.outcome == "saturated"]
+    if not loads:
+        return "none of these loads saturates the network"
+    text = ", ".join(re.sub(r"\.?0+%", "%", load) for load in loads)
+    return (
+        f"loads of {text} saturate the network"
+        if len(loads) > 1
+        else (f"a load of {text} saturates the network")
+    )
 
 
 def _facts(found: Traffic) -> Iterator[Fact]:

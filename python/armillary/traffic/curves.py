@@ -73,7 +73,9 @@ class Curve:
     pattern: str
     backend: str
     alone_ns: float
-    """Mean latency of a message that is alone in the network."""
+    """Mean latency of a message that is alone in the network, on a connection in use."""
+    first_ns: float
+    """The same for the first message of a connection, whose windows have not grown."""
     latency_limit_ns: float
     """Mean latency from which the network counts as saturated."""
     saturation: tuple[float, float | None] | None
@@ -274,14 +276,14 @@ class _Run:
 
     def curve(self) -> Curve:
         plan = self.plan
-        alone = self.core.alone()
+        first, alone = self.core.alone()
         limit = alone * plan.latency_limit
         found = None
         if plan.find:
             found = bracket(lambda loads: self._saturate(loads, limit), plan.tolerance)
         loads = plan.loads or tuple(share * found[0] for share in SHARES if found)
         points = self._points([load for load in loads if load > 0], limit, plan.precision)
-        return Curve(self.pattern, self.backend, alone, limit, found, points)
+        return Curve(self.pattern, self.backend, alone, first, limit, found, points)
 
     def _saturate(self, loads: Sequence[float], limit: float) -> list[bool]:
         points = self._points(loads, limit, max(_ROUGH, self.plan.precision))

@@ -137,3 +137,53 @@ def test_in_python() -> None:
     assert point.latency["min_ns"] == pytest.approx(10 + 160 / 16)
     with pytest.raises(arm.InputError, match="invalid precision"):
         arm.traffic(platform, precision=7)
+
+
+@pytest.mark.parametrize("backend", ["link", "flow", "packet", "flit"])
+def test_no_link_sends_for_longer_than_time_passes(backend: str, tmp_path: Path) -> None:
+    """On a ring of 4, a message crosses 4/3 links on average, and an NPU has two to send by. So at
+    a load of 30 % links are in use for 40 % of the time, and at 90 % they are full."""
+    file = tmp_path / "ring.yml"
+    file.write_text("topology: Ring(4)\nlinks: {bandwidth: 16 GB/s, per: link, latency: 1 us}\n")
+    arguments = ["-p", str(file), "--backend", backend, "--loads", "30%,70%,90%"]
+    [curve] = curves([*arguments, "--messages-max", "20000"], tmp_path)
+    for point in curve["points"]:
+        assert all(0 <= link["utilisation"] <= 1 for link in point["links"])
+        assert point["links"][0]["gb_per_s"] <= 16.001
+    if backend in ("link", "flow"):
+        assert curve["points"][0]["mean_utilisation"] == pytest.approx(0.4, rel=0.05)
+        assert curve["points"][2]["links"][0]["utilisation"] > 0.97
+    elif backend == "packet":  # with headers
+        assert 0.4 < curve["points"][0]["mean_utilisation"] < 0.46
+        assert curve["points"][2]["links"][0]["utilisation"] > 0.97
+
+
+def test_a_message_alone_goes_over_a_connection_in_use(tmp_path: Path) -> None:
+    """64 KiB at 12.5 GB/s take 5.2 us on each of two links one behind the other, packets apart;
+    windows of 1 or 10 packets make only the first one slower."""
+    file, found = tmp_path / "p.yml", {}
+    for window in (1, 10):
+        file.write_text(
+            "topology: Switch(4)\nlinks: {bandwidth: 100 Gb/s, latency: 2 us}\n"
+            f"network: {{packet: {{tcp: {{initial_window: {window}}}}}}}\n"
+        )
+        arguments = ["-p", str(file), "--backend", "packet", "--size", "64K", "--loads", "10%,300%"]
+        [found[window]] = curves([*arguments, "--messages-max", "4000"], tmp_path)
+    assert found[1]["alone_ns"] == pytest.approx(found[10]["alone_ns"], rel=0.01)
+    assert found[1]["first_ns"] > 1.5 * found[1]["alone_ns"]
+    assert found[1]["first_ns"] > found[10]["first_ns"] > found[10]["alone_ns"]
+    for curve in found.values():
+        assert curve["points"][0]["latency"]["min_ns"] >= 0.99 * curve["alone_ns"]
+
+
+def test_the_verdict_says_which_loads_saturate(
+    ring: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["traffic", "-p", ring, "--backend", "link", "--pattern", "tornado"]
+    for loads, said in (
+        ("5%,10%", "none of these loads saturates the network"),
+        ("5%,50%", "a load of 50% saturates the network"),
+        ("50%,60%", "loads of 50%, 60% saturate the network"),
+    ):
+        assert main([*arguments, "--loads", loads, "--messages-max", "20000"]) == 0
+        assert said in capsys.readouterr().out.replace("\n", " ")

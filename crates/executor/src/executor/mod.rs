@@ -195,7 +195,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             return Err(Halt::Stalled(Box::new(self.stall()), self.backend.stalled()));
         }
         self.carry_solos();
-        let usage = self.backend.usage();
+        let usage = self.backend.usage(Time::MAX);
         if let Some(failure) = self.backend.failed() {
             return Err(Halt::Network(failure));
         }

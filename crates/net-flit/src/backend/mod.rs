@@ -424,7 +424,7 @@ impl Backend for Flits {
         latency + links().map(|cost| cost.occupancy(bytes)).max().unwrap_or_default()
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self, _: Time) -> Usage {
         let cycle = self.settings.cycle;
         let links = seen::links(&self.graph, &self.network, cycle, |link, n| self.busy(link, n));
         let usage = |link: &FlitLinkUsage| LinkUsage {

@@ -515,18 +515,20 @@ impl Backend for Packets {
         self.least(src, dst, bytes)
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self, until: Time) -> Usage {
+        let until = self.inside(until);
         let used = self.counters().filter(|(_, counters)| counters.packets > 0);
         let usage = |(link, counters): (u32, Counters)| {
+            let (bytes, busy) = self.ports[link as usize].left(until);
             let ends = self.paths.graph().link(link);
             LinkUsage {
                 from: ends.from,
                 to: ends.to,
                 dim: ends.dim,
                 count: None,
-                bytes: counters.bytes,
+                bytes: counters.bytes - bytes,
                 messages: counters.packets,
-                busy: counters.busy,
+                busy: Span(counters.busy.0 - busy.0),
                 waited: counters.waited,
                 longest_queue: counters.most,
             }

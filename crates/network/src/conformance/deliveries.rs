@@ -2,7 +2,7 @@
 
 use super::drive::{First, Suite, drive};
 use crate::{Backend, Delivery, Transfer};
-use units::Span;
+use units::{Span, Time};
 
 pub(super) fn check<B: Backend>(
     suite: &Suite<'_, B>,
@@ -62,7 +62,7 @@ fn within_bounds<B: Backend>(
 fn conserved<B: Backend>(suite: &Suite<'_, B>) -> Result<(), String> {
     let mut backend = (suite.make)();
     let done = drive(&mut backend, suite.transfers, First::Events)?.len();
-    let usage = backend.usage();
+    let usage = backend.usage(Time::MAX);
     let weighed = |bytes: &dyn Fn(&Transfer) -> u64| -> u128 {
         suite.transfers.iter().map(|(_, t)| u128::from(bytes(t)) * u128::from(t.weight)).sum()
     };
