@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import shutil
+import struct
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -181,7 +182,40 @@ def test_compressed_files_are_refused(tmp_path: Path) -> None:
     ):
         for each in old.namelist():
             new.writestr(each, old.read(each))
-    refused(tmp_path / "a.pt", tmp_path, "compressed")
+    refused(tmp_path / "a.pt", tmp_path, "compressed|larger than the whole")
+
+
+def test_parts_that_are_there_twice_are_refused(tmp_path: Path) -> None:
+    """Entries of an archive that overlap can be of any size together."""
+    data = bytearray((RECORDED / "dlrm.pt").read_bytes())
+    with zipfile.ZipFile(RECORDED / "dlrm.pt") as archive:
+        start, count = archive.start_dir, len(archive.namelist())
+    end = data.rindex(b"PK\5\6")
+    directory = bytes(data[start : data.index(b"PK\6\6") if b"PK\6\6" in data else end])
+    copies = 60
+    tail = struct.pack(
+        "<4s4H2LH",
+        b"PK\5\6",
+        0,
+        0,
+        count * copies,
+        count * copies,
+        len(directory) * copies,
+        start,
+        0,
+    )
+    (tmp_path / "a.pt").write_bytes(bytes(data[:start]) + directory * copies + tail)
+    refused(tmp_path / "a.pt", tmp_path, "larger than the whole")
+
+
+def test_tensors_that_share_their_numbers_take_them_once(tmp_path: Path) -> None:
+    whole = torch.arange(6.0)
+    torch.save({"a": whole, "b": whole[2:4]}, tmp_path / "a.pt")
+    with (tmp_path / "a.pt").open("rb") as stream:
+        saved = Saved(stream)
+        one, other = (saved.tensor(saved.value[key]) for key in "ab")
+    assert one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    assert other.tolist() == [2, 3]
 
 
 def test_content_that_leads_back_ends(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ harmless ones had gaps in versions that we support."""
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 import zlib
@@ -69,6 +70,10 @@ class Saved:
             raise RefusedError(
                 "is not an archive that torch.save wrote since PyTorch 1.6"
             ) from None
+        self._storages: dict[str, bytearray] = {}
+        entries = self._archive.infolist()
+        if sum(each.file_size for each in entries) > stream.seek(0, io.SEEK_END):
+            raise RefusedError("is damaged: its parts are larger than the whole")
         names = [each for each in self._archive.namelist() if each.count("/") == 1]
         roots = [each.removesuffix("/data.pkl") for each in names if each.endswith("/data.pkl")]
         if len(roots) != 1:
@@ -82,7 +87,10 @@ class Saved:
     def tensor(self, thing: Any) -> Tensor:  # noqa: ANN401
         """A tensor of the values. Raises `RefusedError`, and `OSError` if the disk fails."""
         storage, kind, offset, shape, strides = _facts(thing)
-        data = bytearray(self._read(f"{self._root}/data/{storage}", None))
+        if storage not in self._storages:  # Several tensors may share one.
+            content = self._read(f"{self._root}/data/{storage}", None)
+            self._storages[storage] = bytearray(content)
+        data = self._storages[storage]
         if math.prod(shape) == 0:
             return torch.empty(shape, dtype=kind)
         last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
