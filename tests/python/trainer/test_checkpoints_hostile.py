@@ -261,6 +261,19 @@ def test_other_tensors(run: Path) -> None:
             resume(run)
 
 
+def test_tensors_do_not_share_bytes(tmp_path: Path) -> None:
+    """Or else a small file would have tables of any size."""
+    each = {"dtype": "F32", "shape": [250], "data_offsets": [0, 1000]}
+    path = tmp_path / "a.safetensors"
+    for count in (1, 9):
+        text = json.dumps({str(key): each for key in range(count)}).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(1000))
+        if count == 1:
+            assert Tensors.open(path).read("0").shape == (250,)
+    with pytest.raises(InputError, match="is not one of safetensors"):
+        Tensors.open(path)
+
+
 def test_a_place_in_numpys_state_is_not_trusted(run: Path) -> None:
     """NumPy would read memory behind its key."""
 

@@ -187,6 +187,8 @@ class Tensors:
         try:
             for key, each in _heads(text).items():
                 found._add(Spec(key, each.dtype, each.shape), 8 + length, each.data_offsets, size)
+            if sum(spec.bytes for spec in found.specs.values()) > size:
+                raise ValueError  # Tensors share bytes, and would be larger than the file.
         except (ValueError, KeyError, RecursionError):
             raise damaged(path, "header", "is not one of safetensors") from None
         return found
