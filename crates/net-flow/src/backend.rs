@@ -84,7 +84,7 @@ pub struct FairFlows {
     free: Vec<u32>,
     queue: EventQueue<Event>,
     order: u64,
-    /// Links whose flows need new rates, and since when.
+    /// Links whose flows need new rates, and when they get them.
     pub(crate) dirty: Vec<u32>,
     pub(crate) dirty_at: Time,
     /// Flows that wait for their first rate.
@@ -195,7 +195,9 @@ impl FairFlows {
         let state = &mut self.links.states[link as usize];
         if !std::mem::replace(&mut state.is_dirty, true) {
             self.dirty.push(link);
-            self.dirty_at = now;
+            // Where rates are found now and then, all changes until then are one.
+            let every = self.limits.every.0.max(1);
+            self.dirty_at = Time(now.0.div_ceil(every).saturating_mul(every));
         }
     }
 

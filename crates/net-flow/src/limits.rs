@@ -24,6 +24,8 @@ pub struct Limits {
     pub efficiency: Ratio,
     /// How flows share.
     pub weights: Weights,
+    /// Rates are found anew at most once in this time; zero: at each start and drain.
+    pub every: Span,
     /// A flow that splits is no faster than on one of its routes.
     pub one_route: bool,
 }

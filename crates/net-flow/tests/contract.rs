@@ -76,6 +76,7 @@ fn limits_keep_the_contract() {
             flow: Some(Bandwidth(2_000_000_000)),
             efficiency: units::Ratio(949_284),
             weights: Weights::RoundTrip,
+            every: Span(300_000),
             one_route: true,
         };
         let make = || stack(&dims, Routing::Lowest, limits);

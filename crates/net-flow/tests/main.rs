@@ -3,6 +3,7 @@
 
 mod common;
 mod contract;
+mod every;
 mod fair;
 mod reference;
 mod theory;

@@ -362,6 +362,7 @@ fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
         one_route: platform.network.routing == Routing::Auto,
         flow: settings.stream_bandwidth_max,
         efficiency: settings.efficiency,
+        every: settings.rates_every,
         weights: match settings.weights {
             FlowWeights::Equal => Weights::Equal,
             FlowWeights::RoundTrip => Weights::RoundTrip,
