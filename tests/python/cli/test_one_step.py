@@ -72,6 +72,7 @@ def test_a_hugging_face_file_and_its_directory(armillary: Armillary, tmp_path: P
     config = {
         "model_type": "qwen3",
         "num_attention_heads": 16,
+        "num_key_value_heads": 16,
         "num_hidden_layers": 4,
         "hidden_size": 1024,
         "intermediate_size": 3072,

@@ -286,7 +286,12 @@ PUBLISHED = {
     "gemma-3-4b, text": (GEMMA_3, 3_880_263_168),
     "gpt-oss-20b": (GPT_OSS, 20_914_757_184),
     "gpt-oss-120b": (
-        GPT_OSS | {"num_hidden_layers": 36, "num_local_experts": 128},
+        GPT_OSS
+        | {
+            "num_hidden_layers": 36,
+            "num_local_experts": 128,
+            "layer_types": ["sliding_attention", "full_attention"] * 18,
+        },
         116_829_156_672,
     ),
     "phi-3-mini": (PHI_3, 3_821_079_552),
@@ -376,7 +381,7 @@ def test_kernels_of_windows_add_up_to_the_operations() -> None:
 
 def test_long_sequences_are_cheaper_with_windows(tmp_path: Path) -> None:
     platform = arm.Platform.load("dgx-h100")
-    plain = {**GPT_OSS, "sliding_window": None}
+    plain = {**GPT_OSS, "layer_types": ["full_attention"] * 24}
     times = [
         arm.simulate(build(loaded(tmp_path, each), tp=8, seq=32768), platform).report[
             "step_time_ns"
@@ -391,15 +396,18 @@ def test_layer_types_decide(tmp_path: Path) -> None:
     assert decoder(loaded(tmp_path, {**GPT_OSS, "layer_types": types})).window == 0
     types = (["sliding_attention"] * 5 + ["full_attention"]) * 4
     assert decoder(loaded(tmp_path, {**GPT_OSS, "layer_types": types})).full_every == 6
-    model = loaded(tmp_path, {**GPT_OSS, "layer_types": ["full_attention", *types[1:]]})
-    assert decoder(model).full_every == round(24 / 5)
-    assert any("layer_types is irregular" in note for note in model.notes)
+    with pytest.raises(InputError, match="not in each n-th layer"):
+        loaded(tmp_path, {**GPT_OSS, "layer_types": ["full_attention", *types[1:]]})
 
 
 def test_windows_that_are_switched_off_stay_off(tmp_path: Path) -> None:
     off = QWEN2_7B | {"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": False}
     assert decoder(loaded(tmp_path, off)).window == 0
-    assert decoder(loaded(tmp_path, {**off, "use_sliding_window": True})).window == 4096
+    on = {**off, "use_sliding_window": True}
+    assert decoder(loaded(tmp_path, {**on, "max_window_layers": 0})).window == 4096
+    assert decoder(loaded(tmp_path, {**on, "max_window_layers": 28})).window == 0
+    with pytest.raises(InputError, match="21 layers with full attention before"):
+        loaded(tmp_path, {**on, "max_window_layers": 21})
 
 
 def test_what_is_not_used_is_named(tmp_path: Path) -> None:
@@ -410,24 +418,108 @@ def test_what_is_not_used_is_named(tmp_path: Path) -> None:
     assert any("text part" in note for note in loaded(tmp_path, GEMMA_3).notes)
 
 
-def test_an_unknown_architecture_is_read_by_its_keys(tmp_path: Path) -> None:
-    """As long as its keys are those that others use; what was used and what was ignored is said."""
-    unknown = QWEN3_30B | {"model_type": "novel", "frobnication_factor": 3, "rms_norm_eps": 1e-6}
-    model = loaded(tmp_path, unknown)
-    shape = decoder(model)
-    assert (shape.experts, shape.top_k, shape.kv_heads, shape.head_dim) == (128, 8, 4, 128)
-    text = " | ".join(model.notes)
-    assert "model_type 'novel' is not known" in text and "num_experts" in text
-    assert "ignored keys: frobnication_factor" in text
-    workload = build(model, dp=2, ep=2)
-    assert workload.summary is not None and set(model.notes) <= set(workload.summary.notes)
+MISTRAL_SMALL_4 = {
+    "model_type": "mistral3",
+    "text_config": {
+        "model_type": "mistral4",
+        "first_k_dense_replace": 0,
+        "hidden_size": 4096,
+        "intermediate_size": 12288,
+        "kv_lora_rank": 256,
+        "moe_intermediate_size": 2048,
+        "n_routed_experts": 128,
+        "n_shared_experts": 1,
+        "num_attention_heads": 32,
+        "num_experts_per_tok": 4,
+        "num_hidden_layers": 36,
+        "num_key_value_heads": 32,
+        "q_lora_rank": 1024,
+        "qk_nope_head_dim": 64,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "vocab_size": 131072,
+    },
+}
 
 
-def test_encoders_and_missing_keys_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'bert' is not a decoder"):
-        loaded(tmp_path, {"model_type": "bert", "hidden_size": 768})
+def test_the_text_part_says_what_it_is(tmp_path: Path) -> None:
+    """Mistral Small 4 has 118,435,955,712 parameters in its class of transformers 5.24."""
+    assert parameters(decoder(loaded(tmp_path, MISTRAL_SMALL_4))) == 118_435_955_712
+    text = {**MISTRAL_SMALL_4["text_config"], "model_type": "qwen3_5_text"}  # type: ignore[dict-item]
+    with pytest.raises(InputError, match="'qwen3_5_text' is not a decoder that is known"):
+        loaded(tmp_path, {**MISTRAL_SMALL_4, "text_config": text})
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "mamba2",
+        "jamba",
+        "nemotron_h",
+        "apertus",
+        "kimi_linear",
+        "minimax",
+        "deepseek_v32",
+        "bert",
+        "glm_moe_dsa",
+        "qwen3_5",
+        "hunyuan_v1_moe",
+        "novel",
+        "t5",
+        "peft",
+    ],
+)
+def test_unknown_architectures_are_refused(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(InputError, match=f"'{kind}' is not a decoder that is known") as caught:
+        loaded(tmp_path, QWEN3_8B | {"model_type": kind})
+    assert "model file" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mamba_d_state": 16},
+        {"ssm_state_size": 128},
+        {"hybrid_override_pattern": "M-M*"},
+        {"layer_types": ["linear_attention"] * 36},
+        {"layer_types": ["conv", "full_attention"] * 18},
+        {"index_topk": 2048},
+        {"num_experts": 8},
+        {"lora_rank": 8},
+        {"vision_config": {"hidden_size": 8}},
+        {"kv_lora_rank": 512},
+        {"initial_mamba_layers": 4},
+        {"hidden_act": "xielu"},
+        {"architectures": ["Qwen3ForSequenceClassification"]},
+        {"architectures": ["NovelForCausalLM"]},
+        {"is_encoder_decoder": True},
+        {"mlp_only_layers": [0]},
+        {"frobnication_factor": 3},
+    ],
+    ids=str,
+)
+def test_keys_that_may_change_the_model_are_refused(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
     with pytest.raises(InputError) as caught:
-        loaded(tmp_path, {"model_type": "novel", "hidden_size": 768})
+        loaded(tmp_path, QWEN3_8B | changes)
+    assert next(iter(changes)) in {problem.place for problem in caught.value.problems}
+
+
+def test_keys_without_cost_are_taken(tmp_path: Path) -> None:
+    plain = {"torch_dtype": "bfloat16", "rope_theta": 1e6, "attention_dropout": 0.0}
+    assert loaded(tmp_path, QWEN3_8B | plain).notes == ()
+
+
+def test_a_head_that_two_places_disagree_on_is_refused(tmp_path: Path) -> None:
+    text = {**GEMMA_3["text_config"], "tie_word_embeddings": False}  # type: ignore[dict-item]
+    with pytest.raises(InputError, match="tie_word_embeddings: is True"):
+        loaded(tmp_path, {**GEMMA_3, "text_config": text})
+
+
+def test_missing_keys_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        loaded(tmp_path, {"model_type": "llama", "hidden_size": 768})
     assert {problem.place for problem in caught.value.problems} >= {
         "num_hidden_layers",
         "num_attention_heads",
