@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use topology::{Block, Dim, Fabric, LinkGraph, Paths, Routing, Symmetry};
+use topology::{Block, Dim, Fabric, LinkGraph, Paths, Routing, Splitter, Symmetry};
 use units::{Bandwidth, Bytes, Span};
 
 /// Most hops that are gone over for a round.
@@ -148,7 +148,12 @@ impl<'a> Patterns<'a> {
             Some(dim) => LinkGraph::new(&Fabric::Stacked(vec![dim.clone()])),
             None => LinkGraph::new(&self.platform.fabric),
         };
-        links.ok().map(|links| Rc::new(links.with_routing(self.platform.network.routing)))
+        let (fabric, routing) = (&self.platform.fabric, self.platform.network.routing);
+        let routing = match fabric {
+            Fabric::Stacked(_) => routing,
+            Fabric::Graph(_) => fabric.splitting(routing),
+        };
+        links.ok().map(|links| Rc::new(links.with_routing(routing)))
     }
 
     fn pace_one(&self, ready: &mut ReadyPlan, around: &Around, line: Places<'_>) {
@@ -385,7 +390,8 @@ fn loads<'s>(
     let empty = || vec![0; links.len() as usize];
     let mut loads =
         Loads { links: links.clone(), all: empty(), leaving: empty(), latency: Span::ZERO };
-    let mut hops = 0;
+    let (mut hops, mut splitter) = (0, Splitter::default());
+    let whole = u128::from(Splitter::whole(links));
     let size = places.size;
     let numbers = places.numbers(links.npus()).into_iter();
     for (number, position) in numbers.flat_map(|number| (0..size).map(move |p| (number, p))) {
@@ -395,12 +401,13 @@ fn loads<'s>(
             let dst = places.npu(number, to.position(position, size));
             let parts = u128::from(step.bytes) * SHARES;
             loads.leave(links, (src, dst), parts);
-            let mut latency = Span::ZERO;
-            for hop in links.route(src, dst) {
-                loads.all[hop.link as usize] += parts;
-                latency += links.link(hop.link).latency;
+            splitter.find(links, (src, dst));
+            for part in &splitter.found {
+                loads.all[part.link as usize] += (parts * u128::from(part.parts)).div_ceil(whole);
                 hops += 1;
             }
+            let leading = splitter.found.iter().filter(|part| part.leads);
+            let latency = leading.map(|part| links.link(part.link).latency).sum();
             loads.latency = loads.latency.max(latency);
             if hops > HOPS {
                 return None;

@@ -10,6 +10,7 @@
 
 use crate::agenda::Agenda;
 use crate::carried::Carried;
+use crate::parts::Split;
 use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered,
     Sequence, Stamp, Transfer, Usage,
@@ -185,10 +186,9 @@ impl Analytical {
         let free = vec![Time::ZERO; costs.len()];
         let departures =
             Departures { ports: Ports::OneAtATime, width: costs.len(), row_of: Vec::new(), free };
-        // Only the first link of a sprayed message is chosen here.
-        let known = if graph.routing() == Routing::Spray { 0 } else { costs.len() };
+        let carried = Carried::of_links(costs.len());
         let made = Analytical::new(Paths::Graph { graph, costs }, Vec::new(), departures);
-        Analytical { carried: Carried::of_links(known), ..made }
+        Analytical { carried, ..made }
     }
 
     /// The same network on a graph whose NPUs have coordinates: it also counts bytes by dimension.
@@ -261,6 +261,10 @@ impl Paths {
                 });
                 way.total
             }
+            Paths::Graph { graph, costs } if graph.routing() == Routing::Spray => {
+                let parts = Split::of(graph, costs, (src, dst));
+                parts.latency() + parts.slowest(bytes)
+            }
             Paths::Graph { graph, costs } => {
                 let cost = |hop: topology::Hop| costs[hop.link as usize];
                 let latency: Span = graph.route(src, dst).map(|hop| cost(hop).transit(1, 0)).sum();
@@ -302,6 +306,9 @@ impl Paths {
                     first.get_or_insert_with(|| axis.cost.occupancy(bytes));
                 });
                 first.unwrap_or_default()
+            }
+            Paths::Graph { graph, costs } if graph.routing() == Routing::Spray => {
+                Split::of(graph, costs, (src, dst)).kept(bytes)
             }
             Paths::Graph { graph, costs } => graph
                 .route(src, dst)
@@ -377,16 +384,17 @@ fn over_graph(
     now: Time,
     &Transfer { src, dst, bytes, paced, .. }: &Transfer,
 ) -> (Option<Time>, Span) {
+    if graph.routing() == Routing::Spray {
+        let parts = Split::of(graph, costs, (src, dst));
+        let start = now.max(parts.free(&departures.free));
+        parts.keep(&mut departures.free, start, paced.max(bytes));
+        parts.carry(carried, bytes.into());
+        let slowest = parts.slowest(bytes).max(parts.kept(paced.max(bytes)));
+        return (Some(start), parts.latency() + slowest);
+    }
     let (mut at, mut key) = (src, graph.key(src, dst));
     let (mut start, mut latency, mut slowest) = (None, Span::ZERO, Span::ZERO);
-    loop {
-        // Turns are those of the NPU: which links a message takes later must not hang on what
-        // others send.
-        let hop = match graph.routing() {
-            Routing::Spray if at != src => graph.next(at, dst),
-            _ => graph.take(at, dst, &mut key, turns),
-        };
-        let Some(hop) = hop else { break };
+    while let Some(hop) = graph.take(at, dst, &mut key, turns) {
         let occupancy = costs[hop.link as usize].occupancy(bytes);
         carried.add(hop.link, bytes.into());
         if at == src {
@@ -472,15 +480,7 @@ impl Backend for Analytical {
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        match &self.paths {
-            Paths::Graph { graph, costs } if graph.routing() == Routing::Spray => {
-                let busy = |hop: topology::Hop| costs[hop.link as usize].occupancy(bytes);
-                let first = graph.choices(src, dst).into_iter().map(busy).min();
-                let latency = |hop: topology::Hop| costs[hop.link as usize].transit(1, 0);
-                graph.route(src, dst).map(latency).sum::<Span>() + first.unwrap_or_default()
-            }
-            paths => paths.span(src, dst, bytes),
-        }
+        self.paths.span(src, dst, bytes)
     }
 
     fn usage(&self, _: Time) -> Usage {
@@ -540,7 +540,8 @@ impl Ordered for Analytical {
 
 impl ClosedForm for Analytical {
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
-        if self.paths.routing() == Routing::Spray {
+        let is_stack = matches!(self.paths, Paths::Stack { .. });
+        if is_stack && self.paths.routing() == Routing::Spray {
             return None;
         }
         let occupancy = match self.departures.ports {
@@ -551,7 +552,12 @@ impl ClosedForm for Analytical {
     }
 
     fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
-        self.departures.free_at(src, self.paths.port(src, dst)) <= at
+        match &self.paths {
+            Paths::Graph { graph, costs } if graph.routing() == Routing::Spray => {
+                Split::of(graph, costs, (src, dst)).free(&self.departures.free) <= at
+            }
+            paths => self.departures.free_at(src, paths.port(src, dst)) <= at,
+        }
     }
 
     fn carry(&mut self, transfer: Transfer, times: u64) {
@@ -564,10 +570,14 @@ impl ClosedForm for Analytical {
                     carried[dim] += bytes * axis.leaving(hops);
                 });
             }
-            Paths::Graph { graph, .. } => {
+            Paths::Graph { graph, costs } => {
                 let Transfer { src, dst, weight, .. } = transfer;
                 self.carried.start((src, dst), bytes, weight);
-                graph.route(src, dst).for_each(|hop| self.carried.add(hop.link, bytes));
+                if graph.routing() == Routing::Spray {
+                    Split::of(graph, costs, (src, dst)).carry(&mut self.carried, bytes);
+                } else {
+                    graph.route(src, dst).for_each(|hop| self.carried.add(hop.link, bytes));
+                }
                 self.bytes[0] += bytes;
             }
         }

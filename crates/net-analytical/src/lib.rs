@@ -8,6 +8,7 @@ mod agenda;
 mod analytical;
 mod carried;
 mod link;
+mod parts;
 
 pub use analytical::{Analytical, Crossing, Ports};
 pub use link::{LinkQueues, Switching};

@@ -333,7 +333,9 @@ fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
         }
         Fabric::Graph(graph) => {
             let sizes = graph.dims.iter().map(|dim| dim.size).collect();
-            Ok(Analytical::graph(links(platform)?, costs(platform)).with_sizes(sizes))
+            let routing = platform.fabric.splitting(platform.network.routing);
+            let links = links(platform)?.with_routing(routing);
+            Ok(Analytical::graph(links, costs(platform)).with_sizes(sizes))
         }
     }
 }
@@ -359,7 +361,7 @@ fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
         return Err(Problem::new(&platform.name, key, text).help("above 0, at most 1 (100 %)"));
     }
     let limits = Limits {
-        one_route: platform.network.routing == Routing::Auto,
+        one_route: platform.network.routing == Routing::Auto && !by_link,
         flow: settings.stream_bandwidth_max,
         efficiency: settings.efficiency,
         every: settings.rates_every,

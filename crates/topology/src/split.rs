@@ -4,7 +4,8 @@
 //! the equally near next hops of every node on its way. Parts are counted in [`WHOLE`]ths and
 //! rounded up, so that the parts on a link are never too few.
 
-use crate::{Fabric, Hop, LinkGraph, Routing};
+use crate::{Fabric, GraphFabric, Hop, LinkGraph, Routing};
+use std::collections::BTreeMap;
 
 /// Parts of a whole transfer that splits: divisible by the numbers up to 16, and by powers of two up to 2^16.
 const WHOLE: u64 = (1 << 16) * 9 * 5 * 7 * 11 * 13;
@@ -26,13 +27,25 @@ pub struct Part {
 }
 
 impl Fabric {
-    /// What a policy means where transfers can split: on a stack, [`Routing::Auto`] is
-    /// [`Routing::Spray`].
+    /// What a policy means where transfers can split: on a stack, and on a graph whose NPUs have
+    /// several cards, [`Routing::Auto`] is [`Routing::Spray`].
     pub fn splitting(&self, routing: Routing) -> Routing {
         match (self, routing) {
             (Fabric::Stacked(_), Routing::Auto) => Routing::Spray,
+            (Fabric::Graph(graph), Routing::Auto) if graph.cards() > 1 => Routing::Spray,
             (_, routing) => routing,
         }
+    }
+}
+
+impl GraphFabric {
+    /// The most links of an NPU to switches that cost the same: its cards.
+    pub fn cards(&self) -> usize {
+        let mut alike = BTreeMap::<_, usize>::new();
+        for link in self.links.iter().filter(|l| l.from < self.npus && l.to >= self.npus) {
+            *alike.entry((link.from, link.bandwidth, link.latency, link.kind)).or_default() += 1;
+        }
+        alike.into_values().max().unwrap_or(0)
     }
 }
 

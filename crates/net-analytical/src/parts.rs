@@ -1,0 +1,70 @@
+//! The links of a message that splits over the cards of its NPU.
+
+use crate::carried::Carried;
+use network::LinkCost;
+use topology::{LinkGraph, Part, Splitter};
+use units::{Span, Time};
+
+/// A message between two NPUs that splits.
+pub(crate) struct Split<'a> {
+    costs: &'a [LinkCost],
+    parts: Vec<Part>,
+    /// Parts of the whole message.
+    whole: u64,
+    /// For each of `parts`, whether it leaves the source.
+    leaves: Vec<bool>,
+}
+
+impl<'a> Split<'a> {
+    pub(crate) fn of(graph: &LinkGraph, costs: &'a [LinkCost], ends: (u32, u32)) -> Split<'a> {
+        let mut splitter = Splitter::default();
+        splitter.find(graph, ends);
+        let parts = splitter.found;
+        let leaves = parts.iter().map(|part| graph.link(part.link).from == ends.0).collect();
+        Split { costs, parts, whole: Splitter::whole(graph), leaves }
+    }
+
+    fn occupancy(&self, part: &Part, bytes: u64) -> Span {
+        let bytes = (u128::from(bytes) * u128::from(part.parts)).div_ceil(self.whole.into());
+        self.costs[part.link as usize].occupancy(bytes as u64)
+    }
+
+    fn leaving(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().zip(&self.leaves).filter_map(|(part, leaves)| leaves.then_some(part))
+    }
+
+    /// The sum of the latencies of its links, one behind the other.
+    pub(crate) fn latency(&self) -> Span {
+        let leading = self.parts.iter().filter(|part| part.leads);
+        leading.map(|part| self.costs[part.link as usize].transit(1, 0)).sum()
+    }
+
+    /// How long the link is busy that needs the most time for it.
+    pub(crate) fn slowest(&self, bytes: u64) -> Span {
+        self.parts.iter().map(|part| self.occupancy(part, bytes)).max().unwrap_or_default()
+    }
+
+    /// How long it keeps the links by which it leaves.
+    pub(crate) fn kept(&self, bytes: u64) -> Span {
+        self.leaving().map(|part| self.occupancy(part, bytes)).max().unwrap_or_default()
+    }
+
+    /// When all links by which it leaves are free.
+    pub(crate) fn free(&self, free: &[Time]) -> Time {
+        self.leaving().map(|part| free[part.link as usize]).max().unwrap_or_default()
+    }
+
+    /// It keeps the links by which it leaves.
+    pub(crate) fn keep(&self, free: &mut [Time], start: Time, bytes: u64) {
+        for part in self.leaving() {
+            free[part.link as usize] = start + self.occupancy(part, bytes);
+        }
+    }
+
+    /// Counts what its links carry.
+    pub(crate) fn carry(&self, carried: &mut Carried, bytes: u128) {
+        for part in &self.parts {
+            carried.add(part.link, bytes * u128::from(part.parts) / u128::from(self.whole));
+        }
+    }
+}
