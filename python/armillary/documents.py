@@ -8,10 +8,12 @@ that names file and place."""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,19 +48,48 @@ class Document:
     """Path and the later line."""
 
 
+def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
+    """A plain file to read. Raises `OSError`, also for devices, pipes, sockets and folders: reading
+    them might never end."""
+    _require_plain(os.stat(path).st_mode, path)  # noqa: PTH116 - before it is opened: see below
+    # Opening a pipe does not wait for a writer. The file may be another one by now.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        _require_plain(os.fstat(descriptor).st_mode, path)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _require_plain(mode: int, path: str | os.PathLike[str]) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a directory", os.fspath(path))
+    kinds = {stat.S_ISREG: "", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket"}
+    what = next((what for is_kind, what in kinds.items() if is_kind(mode)), "a device")
+    if what:
+        raise OSError(errno.EINVAL, f"it is {what}, not a file", os.fspath(path))
+
+
 def read_bytes(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTES) -> bytes:
-    """The content of a file of at most `most` bytes; pipes and devices are read no further. Raises
-    `InputError`."""
+    """The content of a plain file of at most `most` bytes. Raises `InputError`."""
     name = os.fspath(path)
     try:
-        with Path(path).open("rb") as stream:
-            content = read_stream(stream, most + 1)
+        return content(path, most)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL
         said = getattr(error, "strerror", None) or str(error)
-        raise InputError([Problem(name, "", f"can't be read: {said}", allowed)]) from None
-    if len(content) > most:
-        raise InputError([Problem(name, "", f"is larger than {_size(most)}", allowed)])
-    return content
+        reads = getattr(error, "errno", None) == errno.EFBIG
+        message = said if reads else f"can't be read: {said}"
+        raise InputError([Problem(name, "", message, allowed)]) from None
+
+
+def content(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
+    """As `read_bytes`. Raises `OSError`."""
+    with open_plain(path) as stream:
+        found = read_stream(stream, most + 1)
+    if len(found) > most:
+        raise OSError(errno.EFBIG, f"is larger than {_size(most)}", os.fspath(path))
+    return found
 
 
 def read_stream(stream: BinaryIO, most: int) -> bytes:
@@ -87,9 +118,8 @@ def is_name(text: str) -> bool:
 
 def read_text(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTES) -> str:
     """As `read_bytes`, as text in UTF-8, with or without a byte order mark."""
-    content = read_bytes(path, allowed, most)
     try:
-        return content.decode("utf-8-sig")
+        return read_bytes(path, allowed, most).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         name = os.fspath(path)
         raise InputError(

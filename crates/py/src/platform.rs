@@ -179,7 +179,7 @@ impl Platform {
 
     fn problems(&self) -> Vec<(String, String, String, String)> {
         let owned = |p: Problem| (p.file, p.place, p.message, p.help);
-        platform::custom_files::problems(&self.0).into_iter().map(owned).collect()
+        sim::named_files::problems(&self.0).into_iter().map(owned).collect()
     }
 
     fn to_json(&self) -> String {

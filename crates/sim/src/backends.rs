@@ -309,7 +309,7 @@ fn gibibytes(gb_per_s: f64, latency: f64) -> LinkCost {
     LinkCost::Nanoseconds { bandwidth: gb_per_s * f64::from(1u32 << 30) / GIGA, latency }
 }
 
-fn links(platform: &Platform) -> Result<LinkGraph, Problem> {
+pub(crate) fn links(platform: &Platform) -> Result<LinkGraph, Problem> {
     let graph = LinkGraph::new(&platform.fabric).map_err(|error| {
         let problem = Problem::new(&platform.name, "topology", error.to_string());
         match platform.fabric {

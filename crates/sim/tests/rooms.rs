@@ -341,3 +341,48 @@ fn programs_of_tests_have_every_file() {
     }
     assert!(programs > 4);
 }
+
+/// Words with which a file is opened or read to its end, however long it may be.
+const READS: [&str; 5] =
+    ["fs::read(", "read_to_string(", "read_to_end(", "File::open(", "OpenOptions"];
+
+/// Where files are opened or read otherwise, and why it is safe.
+const READ_ELSEWHERE: [(&str, &str); 7] = [
+    ("files/src/lib.rs", "the reader itself"),
+    ("embedding/src/cache/disk.rs", "blocks of a cache that this process writes"),
+    ("embedding/src/cache/folder.rs", "a directory, to write it to the disk"),
+    ("net-external/src/memory.rs", "new memory that a simulator shares"),
+    ("trace/src/text/mod.rs", "the first 4 KiB of a file"),
+    ("trace/src/chakra/find.rs", "the first 512 bytes of a file"),
+    ("trace/src/chakra/source.rs", "blocks of a trace, through `take`"),
+];
+
+#[test]
+fn files_are_opened_by_the_bounded_reader_alone() {
+    let reads = |path: PathBuf| {
+        let place = path.strip_prefix(root().join("crates")).unwrap().display().to_string();
+        let is_test = place.ends_with("tests.rs");
+        let text = code(&read_to_string(&path).unwrap());
+        let found = READS.iter().any(|word| text.contains(word));
+        let allowed = is_test || READ_ELSEWHERE.iter().any(|(allowed, _)| place == *allowed);
+        (found && !allowed).then_some(place)
+    };
+    // `generate` is a program for this repository, and reads only its files.
+    let all = crates().into_iter().filter(|(name, _)| name != "generate");
+    let all = all.flat_map(|(_, folder)| sources(&folder.join("src")));
+    let outside = |path: &PathBuf| !path.components().any(|part| part.as_os_str() == "tests");
+    assert_eq!(all.filter(outside).filter_map(reads).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn partial_readers_read_a_part() {
+    let partial = READ_ELSEWHERE.iter().filter(|(place, _)| place.starts_with("trace/"));
+    for (place, _) in partial {
+        let text = code(&read_to_string(root().join("crates").join(place)).unwrap());
+        let all = text.lines().filter(|line| line.contains("read_to_end("));
+        for line in all {
+            assert!(line.contains("take("), "{place} reads without an end: {line}");
+        }
+        assert!(!text.contains("File::open("), "{place} opens files itself");
+    }
+}

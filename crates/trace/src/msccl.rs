@@ -25,7 +25,7 @@ use std::path::Path;
 /// As [`parse()`], and files that can't be read.
 pub fn read(path: &Path) -> Result<Algorithm, Vec<Problem>> {
     let name = path.display().to_string();
-    match std::fs::read(path) {
+    match files::read(path, files::MOST_TEXT) {
         Ok(bytes) => parse(&bytes, &name),
         Err(error) => Err(vec![
             Problem::new(name, "", format!("can't be read: {error}")).help("an MSCCL XML file"),

@@ -56,7 +56,7 @@ def _digests(study: SweepStudy) -> Iterator[tuple[str, str]]:
     for name in named:
         path = Path(located(name, study.source.folder)) if isinstance(name, str) else None
         if path is not None and documents.is_file(path):
-            with path.open("rb") as stream:
+            with documents.open_plain(path) as stream:
                 yield str(name), hashlib.file_digest(stream, "sha256").hexdigest()
 
 

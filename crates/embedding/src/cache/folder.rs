@@ -205,7 +205,7 @@ impl Folder {
 
 /// The checkpoint in a file, if there is one.
 fn read(path: &Path) -> Result<Option<Checkpoint>, Fault> {
-    let text = match fs::read(path) {
+    let text = match files::read(path, files::MOST_TEXT) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         read => read.map_err(|error| failed(path, &error))?,
     };

@@ -67,7 +67,7 @@ impl Places {
 
     /// Reads the places that `save` wrote.
     pub fn load(&mut self, path: &Path, expected: u64) -> Result<(), Error> {
-        let mut file = File::open(path)?;
+        let mut file = files::open(path)?;
         let all = self.pages.bytes_mut();
         if file.metadata()?.len() != all.len() as u64 {
             return Err(Error::new(ErrorKind::InvalidData, "the file has another size"));

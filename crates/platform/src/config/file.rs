@@ -2,13 +2,14 @@
 
 use super::findings::Findings;
 use graph::Problem;
+use std::path::Path;
 
 /// Where the bytes of a path come from: the disk, or whatever a test or a fuzzer says.
 pub type Load<'a> = dyn Fn(&str) -> std::io::Result<Vec<u8>> + 'a;
 
-/// The disk.
+/// The disk, within bounds.
 pub(crate) fn disk(path: &str) -> std::io::Result<Vec<u8>> {
-    std::fs::read(path)
+    files::read(Path::new(path), files::MOST_TEXT)
 }
 
 /// The text of `findings.file`.

@@ -225,12 +225,13 @@ impl<'o> Assembler<'o> {
             (false, _) => 1,
         };
         let mut by_rank: BTreeMap<u32, u32> = BTreeMap::new();
-        let outcome = each_member(archive, |path, entry| {
+        let outcome = each_member(archive, |path, entry, size| {
             let Some(&rank) = members.get(path) else { return Ok(()) };
             if rank as usize >= count {
                 return Ok(());
             }
-            let content = Content::from_reader(Box::new(entry), std::mem::take(&mut self.scratch))?;
+            let scratch = std::mem::take(&mut self.scratch);
+            let content = Content::from_reader(Box::new(entry), size, scratch)?;
             let before = self.ranks.len();
             self.content(rank, &format!("{name}!{path}"), content, numbered);
             if let Some(&template) = self.ranks.get(before) {
@@ -374,10 +375,10 @@ impl<'a> GroupTable<'a> {
     }
 }
 
-/// Calls `visit` with the path and content of every regular file of an archive.
+/// Calls `visit` with the path, content and size of every regular file of an archive.
 fn each_member(
     archive: &Path,
-    mut visit: impl FnMut(&str, &mut dyn std::io::Read) -> std::io::Result<()>,
+    mut visit: impl FnMut(&str, &mut dyn std::io::Read, u64) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     // Unpacking gzip is `Content`'s, so that both kinds of archive take one way.
     let Content { head, rest } = Content::open(archive, Vec::new())?;
@@ -387,7 +388,8 @@ fn each_member(
         let mut entry = entry?;
         if entry.header().entry_type().is_file() {
             let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-            visit(&path, &mut entry)?;
+            let size = entry.size();
+            visit(&path, &mut entry, size)?;
         }
     }
     Ok(())
@@ -397,7 +399,7 @@ fn each_member(
 fn member_ranks(archive: &Path) -> Result<BTreeMap<String, u32>, Problem> {
     let name = archive.display().to_string();
     let mut candidates = Vec::new();
-    each_member(archive, |path, _| {
+    each_member(archive, |path, _, _| {
         if may_be_trace(path.rsplit('/').next().unwrap_or(path)) {
             candidates.push(path.to_string());
         }
@@ -435,9 +437,9 @@ fn member_ranks(archive: &Path) -> Result<BTreeMap<String, u32>, Problem> {
 fn first_fault(archive: &Path, member: &str) -> Option<Problem> {
     let name = archive.display().to_string();
     let mut fault = None;
-    let read = each_member(archive, |path, entry| {
+    let read = each_member(archive, |path, entry, size| {
         if path == member {
-            let content = Content::from_reader(Box::new(entry), Vec::new())?;
+            let content = Content::from_reader(Box::new(entry), size, Vec::new())?;
             let outcome = decode_content(
                 content,
                 &format!("{name}!{path}"),

@@ -142,7 +142,7 @@ fn named(file: &str, problem: Problem) -> Problem {
 }
 
 fn head(file: &Path, name: &str) -> Result<Head, Problem> {
-    let text = fs::read(file).map_err(|error| io_problem(name, &error))?;
+    let text = files::read(file, files::MOST_TRACE).map_err(|error| io_problem(name, &error))?;
     let head: Head = serde_json::from_slice(&text).map_err(|error| {
         let place = format!("line {} column {}", error.line(), error.column());
         Problem::new(name, place, format!("not a workload: {error}"))

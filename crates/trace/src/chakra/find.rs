@@ -182,8 +182,8 @@ pub(crate) fn may_be_trace(file: &str) -> bool {
 
 fn single(path: &Path, name: &str) -> Result<Found, Problem> {
     let fault = |e: std::io::Error| io_problem(name, &e);
-    let file = std::fs::File::open(path).map_err(fault)?;
-    let content = Content::from_reader(Box::new(file.take(1 << 16)), Vec::new());
+    let file = files::open(path).map_err(fault)?;
+    let content = Content::from_reader(Box::new(file.take(1 << 16)), 1 << 16, Vec::new());
     // A gzip stream may end early by the limit above: only its beginning is read.
     let head = content.map(|c| c.head).unwrap_or_default();
     let is_tar = sniff(&head) == Format::Tar || is_gzipped_tar(path).map_err(fault)?;
@@ -192,7 +192,7 @@ fn single(path: &Path, name: &str) -> Result<Found, Problem> {
 
 fn is_gzipped_tar(path: &Path) -> std::io::Result<bool> {
     let mut head = Vec::new();
-    let reader = flate2::read::MultiGzDecoder::new(std::fs::File::open(path)?);
+    let reader = flate2::read::MultiGzDecoder::new(files::open(path)?);
     // Anything but a gzip stream fails here, and is not an archive either.
     Ok(reader.take(512).read_to_end(&mut head).is_ok() && sniff(&head) == Format::Tar)
 }

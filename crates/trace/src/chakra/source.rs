@@ -8,7 +8,6 @@ use super::json;
 use super::marks::Marks;
 use flate2::read::MultiGzDecoder;
 use graph::Problem;
-use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
@@ -105,31 +104,33 @@ pub(crate) struct Content<'a> {
 impl<'a> Content<'a> {
     /// Opens `path`, reusing the storage of `scratch`.
     pub fn open(path: &Path, mut scratch: Vec<u8>) -> io::Result<Content<'static>> {
-        let mut file = File::open(path)?;
-        let length = file.metadata().map_or(0, |data| data.len());
+        let mut file = files::open(path)?;
+        let length = file.metadata()?.len();
         if !(1..WHOLE).contains(&length) {
-            return Content::from_reader(Box::new(file), scratch);
+            return Content::from_reader(Box::new(file), length, scratch);
         }
         // The usual file: one read of its whole length and one that finds its end.
         scratch.clear();
         scratch.reserve(length as usize + 1);
-        file.read_to_end(&mut scratch)?;
+        (&mut file).take(WHOLE).read_to_end(&mut scratch)?;
         if scratch.starts_with(&[0x1f, 0x8b]) || scratch.len() as u64 >= WHOLE {
             file.rewind()?;
-            return Content::from_reader(Box::new(file), scratch);
+            return Content::from_reader(Box::new(file), length, scratch);
         }
         Ok(Content { head: scratch, rest: None })
     }
 
-    /// Reads up to [`WHOLE`] bytes of `reader`, unpacking gzip.
+    /// Reads up to [`WHOLE`] bytes of `reader`, which has `length` bytes, unpacking gzip.
     pub fn from_reader(
         mut reader: Box<dyn Read + 'a>,
+        length: u64,
         mut head: Vec<u8>,
     ) -> io::Result<Content<'a>> {
         head.clear();
         (&mut reader).take(2).read_to_end(&mut head)?;
         if head == [0x1f, 0x8b] {
-            reader = Box::new(MultiGzDecoder::new(io::Cursor::new([0x1f, 0x8b]).chain(reader)));
+            let packed = io::Cursor::new([0x1f, 0x8b]).chain(reader);
+            reader = Box::new(files::unpacked(MultiGzDecoder::new(packed), length));
             head.clear();
         }
         (&mut reader).take(WHOLE - head.len() as u64).read_to_end(&mut head)?;
@@ -159,7 +160,9 @@ pub(crate) fn decode_content(
     let decoder = Decoder::new(file, rank, options);
     match (sniff(&head), rest) {
         (Format::Json, rest) => {
-            if let Some(error) = rest.and_then(|mut rest| rest.read_to_end(&mut head).err()) {
+            if let Some(error) =
+                rest.and_then(|rest| files::read_rest(rest, &mut head, files::MOST_TRACE).err())
+            {
                 return Outcome {
                     decoded: Err(vec![io_problem(file, &error)]),
                     bytes: head,

@@ -62,7 +62,7 @@ pub fn read(path: &Path, passes: u32, sizes: Option<&[u32]>) -> Result<Workload,
 /// # Errors
 /// What opening and reading it reports.
 pub fn is_text(path: &Path) -> std::io::Result<bool> {
-    let mut file = std::fs::File::open(path)?;
+    let mut file = files::open(path)?;
     let mut head = Vec::new();
     (&mut file).take(2).read_to_end(&mut head)?;
     if head == [0x1f, 0x8b] {

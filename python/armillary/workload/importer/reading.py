@@ -153,9 +153,7 @@ def unpack(path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and bytes of each document in `path`. Raises `InputError` for what can't be unpacked."""
     name = str(path)
     try:
-        if path.is_char_device():
-            raise InputError([Problem(name, "", "is a device", "files: JSON, gzip, tar")])
-        with path.open("rb") as stream:
+        with documents.open_plain(path) as stream:
             data = _Room.of(name, sys.maxsize).take(stream)
         yield from _members(name, data, _Room.of(name, len(data)), 0)
     except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
