@@ -827,6 +827,13 @@ def check_backend(platform: Platform, backend: str) -> list[tuple[str, int, str 
     """What the conformance suite finds about a backend on the network of a platform: what was sent,
     the number of messages, and the first rule that was broken."""
 
+def end_after_signals(signals: bytes, seconds: float) -> int:
+    """Ends the process some seconds after one of these signals, if it is still there then. Returns
+    the descriptor for `signal.set_wakeup_fd`."""
+
+def interruption_is_said() -> None:
+    """Notes that the user has been told that the work was stopped."""
+
 def astra_sim(arguments: Sequence[str]) -> tuple[int, str | None, str | None]:
     """Does what ASTRA-sim's analytical front ends do, its lines on stdout, warnings on stderr.
 

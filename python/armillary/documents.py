@@ -17,7 +17,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .errors import InputError, Problem

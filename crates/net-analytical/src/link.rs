@@ -19,6 +19,8 @@ use topology::{Hop, LinkGraph, Routing, Turns};
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
+/// Events between two looks at whether the run goes on.
+const EVENTS_AT_ONCE: u32 = 1 << 12;
 /// Bytes kept for a message, a link and a link in use, rounded up for tables that grow by doubling.
 const MESSAGE: u64 = 56;
 const LINK: u64 = 4;
@@ -335,7 +337,7 @@ impl Backend for LinkQueues {
 
     #[inline]
     fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
-        self.advance_to(Stamp { time: until, order: u64::MAX }, finished);
+        self.run(Stamp { time: until, order: u64::MAX }, finished, EVENTS_AT_ONCE);
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
@@ -421,8 +423,19 @@ impl Ordered for LinkQueues {
 
     #[inline]
     fn advance_to(&mut self, until: Stamp, finished: &mut Vec<Delivery>) -> bool {
+        self.run(until, finished, u32::MAX)
+    }
+}
+
+impl LinkQueues {
+    /// Handles events until one delivers, at most `most`. False when there is none.
+    #[inline]
+    fn run(&mut self, until: Stamp, finished: &mut Vec<Delivery>, most: u32) -> bool {
         let (before, mut handled) = (finished.len(), false);
-        while finished.len() == before {
+        for _ in 0..most {
+            if finished.len() > before {
+                break;
+            }
             let Some((time, event)) = self.agenda.pop(until) else { break };
             handled = true;
             match event {

@@ -32,6 +32,8 @@ const FLOW: u64 = 480;
 const LINK: u64 = 4;
 const USED_LINK: u64 = 256;
 
+/// Events between two looks at whether the run goes on. One may share out a whole network.
+const EVENTS_AT_ONCE: u32 = 1 << 4;
 const PS_PER_S: u128 = PS_PER_US as u128 * 1_000_000;
 
 #[derive(Clone, Copy)]
@@ -344,7 +346,9 @@ impl Backend for FairFlows {
     #[inline]
     fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
         let before = finished.len();
-        loop {
+        let mut left = EVENTS_AT_ONCE;
+        while left > 0 || finished.len() > before {
+            left = left.saturating_sub(1);
             let next = self.queue.peek().map(|(time, _)| time).filter(|&time| time <= until);
             if let Some(due) = self.due().filter(|&due| due < until)
                 && next.is_none_or(|next| next > due)

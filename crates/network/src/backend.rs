@@ -69,7 +69,8 @@ pub trait Backend: Send {
 
     /// Handles events up to and including `until` in the backend's own order, and stops at the
     /// first time at which it delivers. Appends the deliveries to `finished`: one or more, all of
-    /// that time.
+    /// that time. A backend with much to do before that may return earlier with nothing
+    /// delivered, and is called again: a run that takes long can be stopped in between.
     fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>);
 
     /// A lower bound on the time of any transfer of `bytes` from `src` to `dst`.
@@ -114,7 +115,7 @@ pub trait Backend: Send {
 
     /// Events between two reports of a run's progress: few where an event may take long.
     fn progress_every(&self) -> u64 {
-        1 << 16
+        1 << 6
     }
 
     /// Reports to `sink` from now on; called before the first start. False when the backend

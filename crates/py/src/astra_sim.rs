@@ -57,7 +57,7 @@ pub fn astra_sim(py: Python<'_>, arguments: Vec<String>) -> PyResult<Answer> {
     if let (Some(path), false) = (&ours.json, json_to_stdout) {
         py.import("armillary.files")?.call_method1("require_writable", (path,))?;
     }
-    let outcome = foreseen(py, &config, None)?;
+    let outcome = foreseen(py, config, None)?;
     warn(&outcome)?;
     if !json_to_stdout {
         py.detach(|| print(&outcome, io::stdout().lock()))?;

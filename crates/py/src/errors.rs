@@ -11,9 +11,8 @@ pub fn input(py: Python<'_>, problems: &[Problem]) -> PyErr {
     raise(py, "InputError", problems)
 }
 
-/// The exception for `error`; the user's own stop is the exception that the signal or the hook
-/// raised.
-pub fn run(py: Python<'_>, error: Error, stopped_by: Option<PyErr>) -> PyErr {
+/// The exception for `error`. Who stops a run raises an exception of its own.
+pub fn run(py: Python<'_>, error: Error) -> PyErr {
     match error {
         Error::Input(problems) => input(py, &problems),
         Error::Stalled(stall) => raise(py, "StalledError", &stalled(&stall)),
@@ -22,9 +21,7 @@ pub fn run(py: Python<'_>, error: Error, stopped_by: Option<PyErr>) -> PyErr {
             raise(py, "StalledError", &[Problem::new("", "", after), deadlock(&network)])
         }
         Error::Output(error) => output(&error),
-        Error::Cancelled => {
-            stopped_by.unwrap_or_else(|| pyo3::exceptions::PyKeyboardInterrupt::new_err(()))
-        }
+        Error::Cancelled => pyo3::exceptions::PyKeyboardInterrupt::new_err(()),
     }
 }
 

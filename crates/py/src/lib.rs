@@ -49,6 +49,8 @@ mod _core {
     #[pymodule_export]
     use super::program::Script;
     #[pymodule_export]
+    use super::signals::{end_after_signals, interruption_is_said};
+    #[pymodule_export]
     use super::simulate::{
         Outcome, backends, check, check_backend, collective, is_backend, simulate,
     };

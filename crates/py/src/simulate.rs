@@ -3,7 +3,7 @@
 use crate::errors;
 use crate::kinds::collective_kind;
 use crate::platform::Platform;
-use crate::signals::Hook;
+use crate::signals::{Desk, minded};
 use crate::workload::Workload;
 use executor::observe::TimelineRequest;
 use graph::{Node, Op, Problem, ProgramBuilder};
@@ -14,7 +14,6 @@ use sim::estimate::Estimate;
 use sim::{BackendKind, Config, Source, Watch, contract};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use units::{Bytes, Span};
 
 #[pyclass(frozen)]
@@ -97,7 +96,7 @@ pub fn simulate(
             capture,
         },
     };
-    run(py, &config, progress)
+    run(py, config, progress)
 }
 
 #[pyfunction]
@@ -123,7 +122,7 @@ pub fn collective(
         seed: 0,
         watch: Watch::default(),
     };
-    run(py, &config, progress)
+    run(py, config, progress)
 }
 
 #[pyfunction]
@@ -135,10 +134,11 @@ pub fn check(
 ) -> PyResult<Vec<(String, String, String, String)>> {
     let backend = chosen(backend, platform).map_err(|problem| errors::input(py, &[problem]))?;
     let owned = |p: Problem| (p.file, p.place, p.message, p.help);
-    match py.detach(|| sim::check(&workload.0, &platform.0, &backend)) {
+    let (workload, platform) = (workload.0.clone(), platform.0.clone());
+    match minded(py, None, move |_| sim::check(&workload, &platform, &backend))? {
         Ok(()) => Ok(Vec::new()),
         Err(Error::Input(problems)) => Ok(problems.into_iter().map(owned).collect()),
-        Err(error) => Err(errors::run(py, error, None)),
+        Err(error) => Err(errors::run(py, error)),
     }
 }
 
@@ -152,7 +152,8 @@ pub fn check_backend(
 ) -> PyResult<Vec<(String, usize, Option<String>)>> {
     let wrong = |problem| errors::input(py, &[problem]);
     let backend = chosen(Some(backend), platform).map_err(wrong)?;
-    let found = py.detach(|| contract::check(&platform.0, &backend)).map_err(wrong)?;
+    let platform = platform.0.clone();
+    let found = minded(py, None, move |_| contract::check(&platform, &backend))?.map_err(wrong)?;
     Ok(found.into_iter().map(|f| (f.traffic.to_string(), f.messages, f.violation)).collect())
 }
 
@@ -162,7 +163,7 @@ fn chosen(name: Option<&str>, platform: &Platform) -> Result<BackendKind, Proble
 }
 
 /// Runs without the GIL, minding signals.
-fn run(py: Python<'_>, config: &Config, progress: Option<Py<PyAny>>) -> PyResult<Outcome> {
+fn run(py: Python<'_>, config: Config, progress: Option<Py<PyAny>>) -> PyResult<Outcome> {
     let outcome = foreseen(py, config, progress)?;
     let json = serde_json::to_string_pretty(&outcome.report)
         .map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
@@ -172,39 +173,33 @@ fn run(py: Python<'_>, config: &Config, progress: Option<Py<PyAny>>) -> PyResult
 /// Runs what this machine's memory can hold, after a warning where it will take long.
 pub fn foreseen(
     py: Python<'_>,
-    config: &Config,
+    config: Config,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<sim::Outcome> {
     let available: Option<u64> =
         py.import("armillary.machine")?.call_method0("available")?.extract()?;
-    let mut hook = Hook::new(progress);
-    let raised = Mutex::new(None);
-    let ended = py.detach(|| {
+    let ended = minded(py, progress, move |desk| {
         let mut foresee = |estimate: &Estimate| {
             if let Some(problem) = available.and_then(|bytes| estimate.refusal(bytes)) {
                 return Err(Error::Input(vec![problem]));
             }
-            warn(estimate).map_err(|error| {
-                *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                Error::Cancelled
-            })
+            if warned(estimate, desk) { Ok(()) } else { Err(Error::Cancelled) }
         };
-        sim::run_foreseen(config, &mut foresee, &mut |progress| hook.call(&progress))
-    });
-    let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner).or(hook.raised);
-    ended.map_err(|error| errors::run(py, error, raised))
+        sim::run_foreseen(&config, &mut foresee, &mut |progress| desk.goes_on(progress))
+    })?;
+    ended.map_err(|error| errors::run(py, error))
 }
 
 /// Events from which a run takes more than a minute.
 const LONG: u128 = 200_000_000;
 
-/// Tells Python of a run that will take long.
-fn warn(estimate: &Estimate) -> PyResult<()> {
+/// Tells Python of a run that will take long. False when Python does not want it then.
+fn warned(estimate: &Estimate, desk: &Desk) -> bool {
     if estimate.events < LONG {
-        return Ok(());
+        return true;
     }
-    Python::attach(|py| {
-        let expected = (estimate.ranks, estimate.events, estimate.reason.as_str());
+    let expected = (estimate.ranks, estimate.events, estimate.reason.clone());
+    desk.ask(move |py| {
         py.import("armillary.machine")?.call_method1("warn_of_long_run", expected).map(|_| ())
     })
 }

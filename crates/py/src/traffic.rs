@@ -2,7 +2,7 @@
 
 use crate::errors;
 use crate::platform::Platform;
-use crate::signals::Hook;
+use crate::signals::minded;
 use executor::Progress;
 use graph::Problem;
 use pyo3::prelude::*;
@@ -58,7 +58,8 @@ impl Traffic {
 
     /// Bytes per second that each NPU could send.
     fn injection(&self, py: Python<'_>) -> PyResult<u64> {
-        let found = py.detach(|| sim::traffic::injection(&self.0.platform));
+        let platform = self.0.platform.clone();
+        let found = minded(py, None, move |_| sim::traffic::injection(&platform))?;
         found.map(|bandwidth| bandwidth.0).map_err(|problem| errors::input(py, &[problem]))
     }
 
@@ -71,11 +72,12 @@ impl Traffic {
     /// Mean latencies of messages alone in the network, ns: of the first of a connection, and of a
     /// later one.
     fn alone(&self, py: Python<'_>) -> PyResult<(f64, f64)> {
-        let found = py.detach(|| sim::traffic::alone(&self.0));
+        let request = self.0.clone();
+        let found = minded(py, None, move |_| sim::traffic::alone(&request))?;
         let ns = |ps: f64| ps / PS_PER_NS as f64;
         found
             .map(|lone| (ns(lone.first), ns(lone.later)))
-            .map_err(|error| errors::run(py, error, None))
+            .map_err(|error| errors::run(py, error))
     }
 
     /// Runs a load of `rate` bytes per second from the busiest NPU.
@@ -93,15 +95,15 @@ impl Traffic {
         let arrivals = if periodic { Arrivals::Periodic } else { Arrivals::Poisson };
         let latency_max = Span((latency_max_ns * PS_PER_NS as f64) as u64);
         let load = Load { rate, arrivals, precision, latency_max, messages_max };
-        let mut hook = Hook::new(progress);
-        let found = py.detach(|| {
-            sim::traffic::run(&self.0, &load, &mut |progress| {
+        let request = self.0.clone();
+        let found = minded(py, progress, move |desk| {
+            sim::traffic::run(&request, &load, &mut |progress| {
                 let time_ns = progress.now.as_ns();
                 let (done, total) = (progress.messages, progress.messages_max);
-                hook.call(&Progress { done, total, time_ns })
+                desk.goes_on(Progress { done, total, time_ns })
             })
-        });
-        let found = found.map_err(|error| errors::run(py, error, hook.raised))?;
+        })?;
+        let found = found.map_err(|error| errors::run(py, error))?;
         written(py, &found)
     }
 }

@@ -38,7 +38,7 @@ impl Workload {
         let sizes = platform.map(|p| p.0.sizes());
         let options = platform.map(|p| p.0.read_options()).unwrap_or_default();
         let reading = Reading { groups: groups.clone(), passes, model: None };
-        let read = minded(py, move || {
+        let read = minded(py, None, move |_| {
             let groups = groups
                 .map_or(Ok(Vec::new()), |file| platform::config::astra_sim::groups(&file, npus))?;
             trace::read(&path, sizes.as_deref(), &groups, passes, &options)
@@ -94,7 +94,10 @@ impl Workload {
     /// compact form.
     fn write(&self, py: Python<'_>, path: PathBuf, chakra: bool) -> PyResult<()> {
         let form = if chakra { trace::chakra::write_ranks } else { trace::chakra::write_compact };
-        let wrote = py.detach(|| fs::create_dir_all(&path).and_then(|()| form(&self.0, &path)));
+        let (workload, folder) = (self.0.clone(), path.clone());
+        let wrote = minded(py, None, move |_| {
+            fs::create_dir_all(&folder).and_then(|()| form(&workload, &folder))
+        })?;
         wrote.map_err(|error| errors::input(py, &[unwritable(&path, &error)]))
     }
 
@@ -106,7 +109,8 @@ impl Workload {
 
     /// As a text workload: the file, how often its layers run, warnings.
     fn text(&self, py: Python<'_>, platform: &Platform) -> PyResult<(String, u32, Vec<String>)> {
-        let made = py.detach(|| sim::text::text(&self.0, &platform.0));
+        let (workload, platform) = (self.0.clone(), platform.0.clone());
+        let made = minded(py, None, move |_| sim::text::text(&workload, &platform))?;
         let text = made.map_err(|problems| errors::input(py, &problems))?;
         Ok((text.layers.to_string(), text.passes, text.warnings))
     }

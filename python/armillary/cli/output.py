@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,8 @@ FOUND = 1
 WRONG = 2
 """Exit code: the input is wrong."""
 INTERRUPTED = 130
+LAST_S = 1.6
+"""Seconds after a signal at which a verb ends at the latest."""
 _BROKEN_PIPE = 141
 _BUG = 70
 _SHOWN = 20
@@ -111,6 +114,7 @@ def _refuse_if_memory(error: BaseException) -> None:
 def interrupted(stop: KeyboardInterrupt, kept: str = "; no file was written") -> NoReturn:
     """Reports that the work was stopped and what is `kept`. Ends with the exit code of the
     signal."""
+    _core.interruption_is_said()
     _write_error(f"\ninterrupted{kept}\n")
     _exit(128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED)
 
@@ -160,9 +164,9 @@ def _discard(stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def prepare() -> None:
+def prepare(ends_soon: bool = True) -> None:
     """Makes the three streams usable, SIGTERM and SIGHUP end work as Ctrl-C does, and warnings one
-    line.
+    line. `ends_soon`: `LAST_S` after a signal at the latest.
 
     A descriptor that the caller closed would else be that of the first file that is opened. Raises
     `InputError` for a closed standard output: results would be lost."""
@@ -189,6 +193,8 @@ def prepare() -> None:
             signal.signal(signal_, _terminate)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if ends_soon:
+        _end_soon()
     if lost:
         raise InputError(
             [
@@ -200,6 +206,17 @@ def prepare() -> None:
                 )
             ]
         )
+
+
+def _end_soon() -> None:
+    """Ends the process after a signal, however long the code of other libraries goes on: the
+    handlers of Python wait for it."""
+    stops = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    ours = [number for number in stops if callable(signal.getsignal(number))]
+    if threading.current_thread() is threading.main_thread():
+        wakes = _core.end_after_signals(bytes(ours), LAST_S)
+        os.set_blocking(wakes, False)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
 
 
 def _warn(

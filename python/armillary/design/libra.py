@@ -114,8 +114,8 @@ def cost_model(source: Source, name: str) -> CostTable:
 def is_workload(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a workload of LIBRA: its first line is a layer."""
     try:
-        with Path(path).open(encoding="utf-8") as stream:
-            words = stream.readline(1000).split()
+        with documents.open_plain(path) as stream:
+            words = stream.readline(1000).decode().split()
     except (OSError, UnicodeDecodeError):
         return False
     return len(words) == _LAYER and words[3].lower() in _KINDS and words[2].isdigit()

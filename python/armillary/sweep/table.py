@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .. import documents
 from ..errors import InputError, Problem
 from .columns import DIGITS, Kind, dimensions, kinds
 
@@ -100,9 +101,11 @@ def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     import polars as pl
 
     try:
-        about = json.loads(pl.read_parquet_metadata(path)[ABOUT])
-        msgspec.convert(about, _About)
-        frame = pl.read_parquet(path)
+        with documents.open_plain(path) as stream:
+            about = json.loads(pl.read_parquet_metadata(stream)[ABOUT])
+            msgspec.convert(about, _About)
+            stream.seek(0)
+            frame = pl.read_parquet(stream)
         if not {"index", "error"} <= set(frame.columns):
             raise KeyError("index")
     except (

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+from .. import documents
 from ..errors import InputError, Problem
 from ..files import write_text
 
@@ -94,7 +95,7 @@ def _kept(path: Path, step: int) -> list[str]:
     """The lines of a log up to a step. A crash may have cut the last one."""
     kept = []
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        lines = documents.content(path).decode(errors="replace").splitlines(keepends=True)
     except FileNotFoundError:
         return []
     for line in lines:

@@ -36,9 +36,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
+from .. import documents
 from .._core import flit_run
 from ..errors import InputError, Problem
 from . import booksim
@@ -311,7 +311,7 @@ def read(file: str) -> dict[str, Any]:
         InputError: it cannot be read, or is not an object.
     """
     try:
-        found = json.loads(Path(file).read_text(encoding="utf-8"))
+        found = json.loads(documents.content(file))
     except (OSError, ValueError) as error:
         raise InputError([Problem(file, "", f"cannot be read: {error}", ALLOWED)]) from None
     if not isinstance(found, dict):

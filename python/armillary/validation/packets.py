@@ -22,9 +22,9 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from .. import documents
 from .._core import packet_run
 from ..errors import InputError, Problem
 
@@ -140,7 +140,7 @@ def read(file: str) -> list[dict[str, Any]]:
     """
     allowed = "a JSON list of runs, with the keys that this module's documentation lists"
     try:
-        runs = json.loads(Path(file).read_text(encoding="utf-8"))
+        runs = json.loads(documents.content(file))
     except (OSError, ValueError) as error:
         raise InputError([Problem(file, "", f"cannot be read: {error}", allowed)]) from None
     if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):

@@ -57,6 +57,8 @@ enum Handled {
     Ours,
     /// The backend's.
     Networks,
+    /// A part of what the backend has to do before it delivers.
+    Part,
     /// There is none.
     Nothing,
 }
@@ -170,6 +172,12 @@ impl<'a, B: Backend> Executor<'a, B> {
                 Handled::Networks => {
                     finished.drain(..).for_each(|delivery| self.delivered(delivery));
                 }
+                Handled::Part => {
+                    if !progress(self.progress()) {
+                        return Err(Halt::Cancelled);
+                    }
+                    continue;
+                }
                 Handled::Nothing => {
                     if self.failed.is_none() && self.has_unfinished() && self.relieve() {
                         continue;
@@ -230,8 +238,9 @@ impl<'a, B: Backend> Executor<'a, B> {
             self.hand_out_invitations();
             return Handled::Ours;
         }
-        if self.network_goes_on(ours.unwrap_or(Stamp::MAX), finished) {
-            return Handled::Networks;
+        match self.network_goes_on(ours.unwrap_or(Stamp::MAX), finished) {
+            Handled::Nothing => {}
+            handled => return handled,
         }
         let Some(ours) = ours else { return Handled::Nothing };
         if self.settings.canonical {
@@ -240,18 +249,25 @@ impl<'a, B: Backend> Executor<'a, B> {
         self.run_next()
     }
 
-    /// Lets the network go on if it has something to do before `until`; false if it has not.
-    /// Natively it goes first at every instant.
+    /// Lets the network go on if it has something to do before `until`. Natively it goes first at
+    /// every instant.
     #[inline]
-    fn network_goes_on(&mut self, until: Stamp, finished: &mut Vec<Delivery>) -> bool {
+    fn network_goes_on(&mut self, until: Stamp, finished: &mut Vec<Delivery>) -> Handled {
         if let Some(network) = self.backend.ordered().filter(|_| !self.settings.canonical) {
-            return network.advance_to(until, finished);
+            let went = network.advance_to(until, finished);
+            return if went { Handled::Networks } else { Handled::Nothing };
         }
-        let due = self.backend.next_event().is_some_and(|next| next <= until.time);
-        if due {
-            self.backend.advance(until.time, finished);
+        if !self.network_is_due(until.time) {
+            return Handled::Nothing;
         }
-        due
+        self.backend.advance(until.time, finished);
+        let part = finished.is_empty() && self.network_is_due(until.time);
+        if part { Handled::Part } else { Handled::Networks }
+    }
+
+    #[inline]
+    fn network_is_due(&self, until: Time) -> bool {
+        self.backend.next_event().is_some_and(|next| next <= until)
     }
 
     /// Runs the first registered instant.

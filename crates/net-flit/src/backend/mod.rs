@@ -40,6 +40,8 @@ use wish::Wish;
 
 /// Cycles for which links report together what they have sent.
 const WINDOW: u64 = 256;
+/// Cycles between two looks at whether the run goes on.
+const CYCLES_AT_ONCE: u32 = 1 << 6;
 /// Lanes of a network interface.
 const LANES: u32 = 64;
 /// Flits over which the time of one is measured.
@@ -402,7 +404,10 @@ impl Backend for Flits {
 
     fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
         let (last, before) = (until.0 / self.settings.cycle.0, finished.len());
-        while finished.len() == before && self.network.under_way() > 0 {
+        for _ in 0..CYCLES_AT_ONCE {
+            if finished.len() > before || self.network.under_way() == 0 {
+                break;
+            }
             let Some(next) = self.network.next().filter(|&next| next <= last) else { return };
             if self.sink.is_some() && next >= self.reported.cycle + WINDOW {
                 self.report(next, false);

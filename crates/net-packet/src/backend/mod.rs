@@ -40,6 +40,8 @@ use units::{Span, Time};
 
 /// Bytes of a frame that pauses, with preamble and gap (IEEE 802.1Qbb).
 const PAUSE_FRAME: u64 = 84;
+/// Events between two looks at whether the run goes on.
+const EVENTS_AT_ONCE: u32 = 1 << 12;
 
 #[derive(Clone, Copy)]
 enum Event {
@@ -420,10 +422,12 @@ impl Packets {
     }
 
     /// Handles events up to `until` by the clock of the packets, and stops after the first instant
-    /// that delivers, or when a skip begins.
-    fn run(&mut self, until: Time, finished: &mut Vec<Delivery>) {
+    /// that delivers, when a skip begins, or when none of the `left` events is left. An instant
+    /// that delivers is never cut.
+    fn run(&mut self, until: Time, finished: &mut Vec<Delivery>, left: &mut u32) {
         let before = finished.len();
-        loop {
+        while *left > 0 || finished.len() > before {
+            *left = left.saturating_sub(1);
             let (packet, timer) = (self.queue.peek(), self.timers.peek());
             let is_timer = match (packet, timer) {
                 (Some(packet), Some(timer)) => timer < packet,
@@ -462,7 +466,7 @@ impl Backend for Packets {
         self.end_skip(now);
         if self.under_way == 0 {
             let before = self.inside(now).0.saturating_sub(1);
-            self.run(Time(before), &mut Vec::new());
+            self.run(Time(before), &mut Vec::new(), &mut u32::MAX.clone());
         }
         let Transfer { src, dst, bytes, weight, .. } = transfer;
         self.transfers += u128::from(weight);
@@ -497,11 +501,15 @@ impl Backend for Packets {
 
     fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
         let before = finished.len();
-        while finished.len() == before && self.next_event().is_some_and(|next| next <= until) {
+        let mut left = EVENTS_AT_ONCE;
+        while finished.len() == before
+            && left > 0
+            && self.next_event().is_some_and(|next| next <= until)
+        {
             if let Some(end) = self.skip.as_ref().and_then(|skip| skip.until()) {
                 self.end_skip(end);
             }
-            self.run(self.inside(until), finished);
+            self.run(self.inside(until), finished, &mut left);
         }
         for delivery in &mut finished[before..] {
             delivery.time = delivery.time + self.skipped_time;

@@ -182,7 +182,7 @@ def _read(folder: Path, key: str, stored: _Stored) -> Tensor:
 def _part(path: Path, part: _Part) -> Tensor:
     if not documents.is_file(path):
         raise RefusedError("is missing, or is not a file")
-    with path.open("rb") as stream:
+    with documents.open_plain(path) as stream:
         stream.seek(part.start)
         saved = Saved(io.BytesIO(documents.read_stream(stream, part.length)))
     value = saved.tensor(saved.value)

@@ -82,10 +82,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     if documents.is_folder(path):
         return read_distributed(path, _is_parameter)
     try:
-        if not documents.is_file(path):
-            path.stat()
-            raise RefusedError("is not a file")
-        with path.open("rb") as stream:
+        with documents.open_plain(path) as stream:
             return _state(Saved(stream), path.stat().st_size)
     except RefusedError as error:
         raise InputError([Problem(str(path), "", f"can't be read: it {error}", _HELP)]) from None

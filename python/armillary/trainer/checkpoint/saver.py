@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import documents
 from ...errors import InputError, Problem
 from ..settings import CheckpointPrecision
 from ..world import World
@@ -305,7 +306,7 @@ class Saver:
         while len(shares) < size:
             path = place / f"rank-{len(shares)}-of-{size}-{self._run}.json"
             if path.exists():
-                shares.append(share_of(path.read_text(encoding="utf-8")))
+                shares.append(share_of(documents.content(path).decode()))
             elif self._stop.wait(_POLL):
                 return
         manifest = Manifest(

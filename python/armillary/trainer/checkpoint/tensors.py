@@ -173,7 +173,7 @@ class Tensors:
             raise damaged(path, "", "is not a file")
         try:
             size = path.stat().st_size
-            with path.open("rb") as stream:
+            with documents.open_plain(path) as stream:
                 head = stream.read(8)
                 length = int.from_bytes(head, "little")
                 text = stream.read(min(length, _LONGEST))
@@ -219,7 +219,7 @@ class Tensors:
             raise damaged(self.path, table, f"{key!r} is missing")
         found, left = 0, self.specs[key].bytes
         try:
-            with self.path.open("rb") as stream:
+            with documents.open_plain(self.path) as stream:
                 stream.seek(self._starts[key])
                 while left:
                     piece = stream.read(min(left, _PIECE))

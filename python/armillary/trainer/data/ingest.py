@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ... import _core
+from ... import _core, documents
 from ...errors import InputError, Problem
 from ...units import counted
 from .columns import Columns
@@ -257,7 +257,7 @@ class _Run:
 
 
 def _is_packed(path: Path) -> bool:
-    with path.open("rb") as stream:
+    with documents.open_plain(path) as stream:
         return stream.read(2) == b"\x1f\x8b"
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ... import _core
+from ... import _core, documents
 from ...errors import InputError, Problem
 from .recipe import CategoryColumn, Recipe
 
@@ -31,7 +31,7 @@ _FORBIDDEN = "[\t\n\x1f]"
 def is_parquet(path: Path) -> bool:
     """Whether a file begins as Parquet files do."""
     try:
-        with path.open("rb") as stream:
+        with documents.open_plain(path) as stream:
             return stream.read(4) == b"PAR1"
     except OSError:
         return False

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from ... import _core
+from ... import _core, documents
 from ...errors import InputError, Problem
 from .columns import Columns
 
@@ -91,7 +91,7 @@ def _without_mark(path: Path, block: bytes) -> bytes:
 def _open(path: Path) -> Iterator[tuple[BinaryIO | gzip.GzipFile, BinaryIO]]:
     """The text of a file, and the file."""
     try:
-        stream = path.open("rb")
+        stream = documents.open_plain(path)
         packed = stream.read(2) == b"\x1f\x8b"
         stream.seek(0)
     except OSError as error:
