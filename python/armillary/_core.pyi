@@ -484,9 +484,9 @@ class Platform:
 
         `None` without a library. Raises `InputError` for a key that is none of its parameters.
         """
-    def problems(self) -> list[tuple[str, str, str, str]]:
-        """What is wrong with the files of algorithms that it names: file, place, message, what is
-        allowed."""
+    def findings(self) -> tuple[list[tuple[str, str, str, str]], list[str]]:
+        """What is wrong with the files that it names (file, place, message, what is allowed), and
+        warnings of what is not known of them."""
     def to_json(self) -> str:
         """Everything the simulator will use, defaults filled in."""
     def picture(self) -> str | None:

@@ -17,6 +17,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from io import BufferedReader
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .errors import InputError, Problem
@@ -47,7 +48,7 @@ class Document:
     """Path and the later line."""
 
 
-def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
+def open_plain(path: str | os.PathLike[str]) -> BufferedReader:
     """A plain file to read. Raises `OSError`, also for devices, pipes, sockets and folders: reading
     them might never end."""
     _require_plain(os.stat(path).st_mode, path)  # noqa: PTH116 - before it is opened: see below

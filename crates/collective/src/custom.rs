@@ -2,12 +2,12 @@
 //! collectives, MSCCL XML).
 //!
 //! Here: the data, and the check that such an algorithm can run to its end. What it computes is the
-//! file's own affair. The sizes are the file's own for Chakra; for MSCCL they are fractions of the
+//! file's own affair, as far as its messages can bring every position what it needs. The sizes are the file's own for Chakra; for MSCCL they are fractions of the
 //! buffer and the reader makes bytes of them. Model of the check: a send ends when it is issued, a
 //! receive when the k-th receive of its channel has the k-th send; a channel is (source,
 //! destination, tag, bytes).
 
-use graph::{Node, Op, Problem, Program};
+use graph::{CollectiveKind, Node, Op, Problem, Program};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -40,6 +40,42 @@ impl Custom {
             problems.extend(Walk::new(self).finish());
         }
         problems
+    }
+
+    /// A position whose data cannot reach another one that needs it for a collective of this kind.
+    /// What a message carries is not known: each might carry all that its sender has.
+    pub fn unheard(&self, kind: CollectiveKind) -> Option<String> {
+        use CollectiveKind::*;
+        let n = self.positions.len();
+        let reached: Vec<Vec<bool>> = (0..n).map(|position| self.reached(position)).collect();
+        let hears = |to: usize, from: usize| reached[from][to];
+        let all_to = |root: usize| (0..n).all(|from| hears(root, from));
+        let from_to_all = |root: usize| (0..n).all(|to| hears(to, root));
+        let (to, from) = match kind {
+            Reduce | Gather if (0..n).any(all_to) => return None,
+            Broadcast | Scatter if (0..n).any(from_to_all) => return None,
+            Reduce | Gather | Broadcast | Scatter | AllReduce | AllGather | ReduceScatter
+            | AllToAll | Barrier => (0..n)
+                .flat_map(|to| (0..n).map(move |from| (to, from)))
+                .find(|&(to, from)| !hears(to, from))?,
+        };
+        Some(format!("no message brings the data of position {from} to position {to}"))
+    }
+
+    /// The positions to which messages lead from one.
+    fn reached(&self, start: usize) -> Vec<bool> {
+        let mut reached = vec![false; self.positions.len()];
+        let mut open = vec![start];
+        while let Some(position) = open.pop() {
+            if std::mem::replace(&mut reached[position], true) {
+                continue;
+            }
+            open.extend(self.positions[position].nodes().iter().filter_map(|node| match node.op {
+                Op::Send { peer, .. } => Some(position.wrapping_add_signed(peer as isize)),
+                _ => None,
+            }));
+        }
+        reached
     }
 
     fn nodes(&self) -> impl Iterator<Item = (usize, &Node)> {

@@ -6,56 +6,103 @@ use graph::{CollectiveKind, Op, Problem, Workload};
 use std::path::Path;
 use std::sync::Arc;
 use trace::chakra::ReadOptions;
+use trace::msccl::{Algorithm, Proof};
 
 /// The platform with the algorithms its paths name, as far as `workload` needs them; and what is
-/// wrong with the files that cannot be read or hold no algorithm that can run.
+/// wrong with the files that cannot be read or hold no algorithm that can run. What is not known of
+/// them is among the platform's warnings.
 pub fn load(platform: &Platform, workload: &Workload) -> (Platform, Vec<Problem>) {
     let mut loaded = platform.clone();
-    let mut problems = Vec::new();
+    let mut found = Findings::default();
     let nodes = || workload.programs.iter().flat_map(|p| p.nodes());
-    for (kind, path) in platform.custom_paths.kinds.iter().enumerate() {
+    for (kind, path) in CollectiveKind::ALL.into_iter().zip(&platform.custom_paths.kinds) {
         let Some(path) = path else { continue };
-        if nodes().any(|n| matches!(n.op, Op::Collective { kind: k, .. } if k as usize == kind)) {
-            loaded.collectives.custom[kind] = keep(read(path), &mut problems);
+        if nodes().any(|n| matches!(n.op, Op::Collective { kind: k, .. } if k == kind)) {
+            loaded.collectives.custom[kind as usize] = found.read(path, Some(kind));
         }
     }
     for (&id, path) in &platform.custom_paths.nodes {
-        if nodes().any(|n| n.id == id) {
-            let algorithm = keep(read(path), &mut problems);
+        let called = nodes().find(|n| n.id == id).map(|n| match n.op {
+            Op::Collective { kind, .. } => Some(kind),
+            _ => None,
+        });
+        if let Some(kind) = called {
+            let algorithm = found.read(path, kind);
             loaded.collectives.custom_nodes.extend(algorithm.map(|a| (id, a)));
         }
     }
-    (loaded, problems)
+    loaded.warnings.extend(found.warnings);
+    (loaded, found.problems)
 }
 
 /// What is wrong with the algorithms that a platform names, whatever a workload calls: files that
-/// can't be read, and those of another kind than they are for.
-pub fn problems(platform: &Platform) -> Vec<Problem> {
-    let mut problems = Vec::new();
+/// can't be read, those of another kind than they are for, and those that compute something else.
+pub fn findings(platform: &Platform) -> Findings {
+    let mut found = Findings::default();
     for (kind, path) in CollectiveKind::ALL.into_iter().zip(&platform.custom_paths.kinds) {
         let Some(path) = path else { continue };
-        match keep(read(path), &mut problems) {
-            Some(CustomAlgorithm::Msccl(found)) if found.kind.is_some_and(|k| k != kind) => {
-                let text = format!("{} is not an algorithm for {}", found.name, kind.name());
-                problems.push(
-                    Problem::new(path, "", text)
-                        .help(format!("coll=\"{}\"", kind.name().replace('_', ""))),
-                );
-            }
-            _ => {}
-        }
+        found.read(path, Some(kind));
     }
     for path in platform.custom_paths.nodes.values() {
-        keep(read(path), &mut problems);
+        found.read(path, None);
     }
-    problems
+    found
 }
 
-fn keep(
-    result: Result<CustomAlgorithm, Vec<Problem>>,
-    problems: &mut Vec<Problem>,
-) -> Option<CustomAlgorithm> {
-    result.map_err(|found| problems.extend(found)).ok()
+/// What reading algorithms found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// What is not known.
+    pub warnings: Vec<String>,
+}
+
+impl Findings {
+    /// The algorithm in a file for a collective, if that is known.
+    fn read(&mut self, path: &str, kind: Option<CollectiveKind>) -> Option<CustomAlgorithm> {
+        let algorithm = read(path).map_err(|found| self.problems.extend(found)).ok()?;
+        match &algorithm {
+            CustomAlgorithm::Msccl(found) => self.prove(path, found, kind),
+            CustomAlgorithm::Chakra(found) => self.look(path, found, kind),
+        }
+        Some(algorithm)
+    }
+
+    /// MSCCL says what each step does with which chunk.
+    fn prove(&mut self, path: &str, found: &Algorithm, kind: Option<CollectiveKind>) {
+        if let Some((wanted, given)) =
+            kind.zip(found.kind).filter(|(wanted, given)| wanted != given)
+        {
+            let text = format!("{} is an algorithm for {}", found.name, given.name());
+            let help = format!("coll=\"{}\"", wanted.name().replace('_', ""));
+            self.problems.push(Problem::new(path, "", text).help(help));
+            return;
+        }
+        match found.proof() {
+            Proof::Holds => {}
+            Proof::Fails(text) => self.refuse(path, found.kind, text),
+            Proof::Unknown(why) => self.warn(path, &why),
+        }
+    }
+
+    /// Chakra says who sends to whom.
+    fn look(&mut self, path: &str, found: &Custom, kind: Option<CollectiveKind>) {
+        match kind.and_then(|kind| found.unheard(kind)) {
+            Some(text) => self.refuse(path, kind, text),
+            None => self.warn(path, "a Chakra file does not say which data a message carries"),
+        }
+    }
+
+    fn refuse(&mut self, path: &str, kind: Option<CollectiveKind>, text: String) {
+        let name = kind.map_or("collective", CollectiveKind::name);
+        self.problems
+            .push(Problem::new(path, "", text).help(format!("an algorithm that does the {name}")));
+    }
+
+    fn warn(&mut self, path: &str, why: &str) {
+        self.warnings.push(format!("{path}: the result of this algorithm was not checked: {why}"));
+    }
 }
 
 /// MSCCL XML by its ending, Chakra otherwise.

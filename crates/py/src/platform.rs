@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use topology::{Block, Paths, Symmetry};
 
+/// File, place, message and what is allowed.
+type Owned = (String, String, String, String);
 type Pairs = Vec<(String, String)>;
 
 #[pyclass(frozen)]
@@ -177,9 +179,11 @@ impl Platform {
         })
     }
 
-    fn problems(&self) -> Vec<(String, String, String, String)> {
+    /// What is wrong with the files that it names, and what is not known of them.
+    fn findings(&self) -> (Vec<Owned>, Vec<String>) {
         let owned = |p: Problem| (p.file, p.place, p.message, p.help);
-        sim::named_files::problems(&self.0).into_iter().map(owned).collect()
+        let found = sim::named_files::findings(&self.0);
+        (found.problems.into_iter().map(owned).collect(), found.warnings)
     }
 
     fn to_json(&self) -> String {

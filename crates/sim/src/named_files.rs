@@ -2,13 +2,15 @@
 
 use crate::backends;
 use graph::Problem;
-use platform::{FlitRouting, Platform, custom_files, routes_file};
+use platform::custom_files::{self, Findings};
+use platform::{FlitRouting, Platform, routes_file};
 
-/// Problems of a platform's algorithms and of its table of routes, whatever a workload calls.
-pub fn problems(platform: &Platform) -> Vec<Problem> {
-    let mut problems = custom_files::problems(platform);
-    problems.extend(routes(platform).err().into_iter().flatten());
-    problems
+/// Problems of a platform's algorithms and of its table of routes, whatever a workload calls, and
+/// what is not known of them.
+pub fn findings(platform: &Platform) -> Findings {
+    let mut found = custom_files::findings(platform);
+    found.problems.extend(routes(platform).err().into_iter().flatten());
+    found
 }
 
 fn routes(platform: &Platform) -> Result<(), Vec<Problem>> {

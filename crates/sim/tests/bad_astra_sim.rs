@@ -534,8 +534,14 @@ fn a_plan_of_too_many_steps_under_astra_sims_files() {
 #[test]
 fn members_with_different_algorithms_of_their_own() {
     let folder = Scratch::new("own-algorithm");
-    (0..4)
-        .for_each(|rank| drop(folder.write(&format!("own.{rank}.et"), trace(&[compute(0, &[])]))));
+    for rank in 0..4 {
+        // Each tells the next one, so that in the end all have heard of all.
+        let (next, previous) = ((rank + 1) % 4, (rank + 3) % 4);
+        let to = [("comm_src", rank), ("comm_dst", next), ("comm_tag", 1), ("comm_size", 8)];
+        let from = [("comm_src", previous), ("comm_dst", rank), ("comm_tag", 1), ("comm_size", 8)];
+        let steps = [node(0, SEND, &[], 0, &to), node(1, RECV, &[], 0, &from)];
+        folder.write(&format!("own.{rank}.et"), trace(&steps));
+    }
     folder.write("nodes.yml", format!("7: {}\n", folder.file("own")).as_bytes());
     let key = format!("{{\"per-node-custom-implementation\": \"{}\", ", folder.file("nodes.yml"));
     let mut files = Files { system: Some(SYSTEM.replacen('{', &key, 1)), ..Files::sound() };

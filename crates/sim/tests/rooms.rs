@@ -386,3 +386,30 @@ fn partial_readers_read_a_part() {
         assert!(!text.contains("File::open("), "{place} opens files itself");
     }
 }
+
+#[test]
+fn unsafe_code_is_where_the_security_page_says() {
+    let page = read_to_string(root().join("SECURITY.md")).unwrap();
+    let table = page.split("| crate | what `unsafe` is for |").nth(1).expect("a table of crates");
+    let row = |line: &str| Some(line.trim().strip_prefix("| `")?.split('`').next()?.to_string());
+    let said: BTreeSet<String> = table
+        .lines()
+        .skip(2)
+        .map_while(|line| line.trim().starts_with('|').then(|| row(line)))
+        .flatten()
+        .collect();
+    let allows = |folder: &Path| {
+        let texts = sources(folder).into_iter().map(|path| read_to_string(path).unwrap());
+        texts.filter(|text| text.contains("(unsafe_code)")).count() > 0
+    };
+    // This file names the attribute.
+    let found = crates().into_iter().filter(|(name, folder)| {
+        name != "sim" && (allows(&folder.join("src")) || allows(&folder.join("tests")))
+    });
+    let found: BTreeSet<String> = found
+        .map(|(_, folder)| folder.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(found, said, "crates that allow `unsafe` (left) and SECURITY.md (right)");
+    let manifest = read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("unsafe_code = \"deny\""));
+}

@@ -6,13 +6,15 @@
 //! order; `depid`, `deps` name a threadblock and step of the same rank to wait for. What a rank
 //! sends another over a channel arrives in the order of its steps. Equation: `chunk = buffer /
 //! nchunksperloop`, the buffer being the larger of input and output; `bytes = ceil(cnt * chunk)`.
-//! Not here: symbolic proofs of what an algorithm computes (`collective`). Source: the XML emitter
+//! What an algorithm computes is in `proof.rs`. Source: the XML emitter
 //! of msccl-tools and the parser in MSCCL's runtime.
 
 mod algorithm;
 mod parse;
+mod proof;
 
 pub use algorithm::{Algorithm, Buffer, Step, StepKind, Threadblock};
+pub use proof::Proof;
 
 use graph::Problem;
 use parse::Parser;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use units::Bytes;
 
 /// A ring all-reduce as msccl-tools writes it: reduce-scatter with rrc, all-gather with r.
-fn ring(n: u32) -> String {
+pub(super) fn ring(n: u32) -> String {
     let mut xml = format!(
         r#"<algo name="ring" proto="Simple" nchannels="1" nchunksperloop="{n}" ngpus="{n}" coll="allreduce" inplace="1">"#
     );

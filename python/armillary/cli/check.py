@@ -91,7 +91,10 @@ def check(
                 source.summary, target
             )
         elif target:
-            problems += target.problems()
+            found, warnings = target.findings()
+            problems += found
+            for warning in warnings:
+                output.log(f"warning: {warning}")
         head = {
             "schema": SCHEMA,
             "version": __version__,

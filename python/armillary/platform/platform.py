@@ -118,10 +118,11 @@ class Platform:
         them too."""
         return self._core.warnings
 
-    def problems(self) -> list[Problem]:
-        """What is wrong with the files of algorithms that it names (`custom`), which runs read when
-        they need them."""
-        return [Problem(*parts) for parts in self._core.problems()]
+    def findings(self) -> tuple[list[Problem], list[str]]:
+        """What is wrong with the files that it names (algorithms, a table of routes), which runs
+        read when they need them; and warnings of what is not known of them."""
+        problems, warnings = self._core.findings()
+        return [Problem(*parts) for parts in problems], warnings
 
     def describe(self) -> dict[str, Any]:
         """Everything the simulator will use, defaults filled in; integers with their unit in the
