@@ -5,7 +5,7 @@ use crate::common::astra_sim_files::{Files, NETWORK, SYSTEM, all_reduce, compute
 use crate::common::built::collective;
 use crate::common::refusals::{everywhere, one_problem, run_and_check, told};
 use crate::common::scratch::Scratch;
-use crate::common::wire::{COLLECTIVE, COMPUTE, SEND, node, trace};
+use crate::common::wire::{COLLECTIVE, COMPUTE, RECV, SEND, node, trace};
 use graph::CollectiveKind;
 use sim::{Config, Error, Source};
 

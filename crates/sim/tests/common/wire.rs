@@ -39,6 +39,7 @@ pub fn message(fields: &[(u64, Value<'_>)]) -> Vec<u8> {
 /// Node types and value fields of the Chakra schema that the tests use.
 pub const COMPUTE: u64 = 4;
 pub const SEND: u64 = 5;
+pub const RECV: u64 = 6;
 pub const COLLECTIVE: u64 = 7;
 
 /// A node: id, type, ids it depends on, microseconds, attributes (all signed 64-bit).
