@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from . import _core, backends, files, nccl
+from . import _core, backends, files, kept_runs, nccl
 from .errors import InputError, Problem, StalledError
 from .platform import Platform
 from .repeat import Again, Unrepeatable
@@ -70,19 +70,26 @@ def simulate(
         progress: Progress | None = None,
         file: str | None = None,
         capture: str | None = None,
-    ) -> _core.Outcome:
-        return _core.simulate(
-            workload=workload._core,
-            platform=target._core,
-            backend=backend,
-            fold=fold,
-            seed=seed,
-            detail=with_detail,
-            timeline=file,
-            ranks=picked if file else (),
-            capture=capture,
-            progress=progress,
-        )
+    ) -> kept_runs.Outcome:
+        def now() -> _core.Outcome:
+            return _core.simulate(
+                workload=workload._core,
+                platform=target._core,
+                backend=backend,
+                fold=fold,
+                seed=seed,
+                detail=with_detail,
+                timeline=file,
+                ranks=picked if file else (),
+                capture=capture,
+                progress=progress,
+            )
+
+        def identity() -> dict[str, object]:
+            made = [workload.name, kept_runs.digest(workload._core), target._core.to_json()]
+            return {"run": [*made, backend, fold, seed, with_detail]}
+
+        return now() if file or capture else kept_runs.outcome(identity, now)
 
     def again(settings: Mapping[str, str], with_detail: bool) -> Report:
         found: Report = json.loads(run(platform.changed(settings), with_detail).report())
@@ -329,7 +336,7 @@ def collective_row(
     count = nccl.element_count(kind, size, ranks, width)
     wanted = nccl.npu_bytes(kind, count, width, ranks)
     at = nccl.root_rank(root, ranks)
-    outcome = _core.collective(kind, wanted, platform._core, backend, fold, at, progress)
+    outcome = _collective(kind, wanted, platform, backend, fold, at, progress)
     row = nccl.row(kind, count, dtype, ranks, root, outcome.step_ps, outcome.digest)
     algorithm, protocol, _ = platform._core.library_choice(kind, wanted) or ("", "", 0)
     found = Result(outcome).report
@@ -363,7 +370,22 @@ def collective_result(
     """One collective `kind` over all NPUs with its whole report; `size` as nccl-tests printed it,
     of any alignment."""
     moved = nccl.measured_bytes(kind, size, platform.npus)
-    return Result(_core.collective(kind, moved, platform._core, backend, True, 0, None))
+    return Result(_collective(kind, moved, platform, backend))
+
+
+def _collective(
+    kind: str,
+    size: int,
+    platform: Platform,
+    backend: str | None,
+    fold: bool = True,
+    root: int = 0,
+    progress: Progress | None = None,
+) -> kept_runs.Outcome:
+    return kept_runs.outcome(
+        lambda: {"collective": [kind, size, platform._core.to_json(), backend, fold, root]},
+        lambda: _core.collective(kind, size, platform._core, backend, fold, root, progress),
+    )
 
 
 def collective_us(kind: str, size: int, platform: Platform, *, backend: str | None = None) -> float:

@@ -21,7 +21,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
     Devices and pipes (`/dev/stdout`) are written straight through. Raises `InputError` naming path
     and reason."""
-    write_bytes(path, text.encode("utf-8"))
+    # Bytes of a name that are not UTF-8 are shown as in a string of JSON.
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:

@@ -59,10 +59,24 @@ def _left(_tick: int) -> int | None:
     return min((max(0, bound) for bound in _bounds()), default=None)
 
 
+_FEW = 64
+"""A limit on open files that is small."""
+
+
 def addresses() -> int | None:
     """Bytes of address space that may still be taken under `ulimit -v`; `None` without a limit."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return None if limit == resource.RLIM_INFINITY else max(0, limit - _held())
+
+
+def descriptors() -> int | None:
+    """Files that may still be opened under `ulimit -n`; `None` where that is not known."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        opened = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - only their number counts
+    except OSError:  # no Linux, or no descriptor left to look with
+        return 0 if limit < _FEW else None
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - opened)
 
 
 def is_given() -> bool:

@@ -7,7 +7,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, get_type_hints
 
-from . import _core, files
+from . import files, kept_runs
 from .errors import InputError, Problem
 from .schema import Class, Dimension, Large, Link, Operation, Phase, Report
 from .step_parts import PARTS
@@ -30,7 +30,9 @@ class Result:
     """What a run found. Tables are polars DataFrames; times are nanoseconds, shares 0..1."""
 
     def __init__(
-        self, core: _core.Outcome, again: Callable[[Mapping[str, str], bool], Report] | None = None
+        self,
+        core: kept_runs.Outcome,
+        again: Callable[[Mapping[str, str], bool], Report] | None = None,
     ) -> None:
         self._core = core
         self._again = again

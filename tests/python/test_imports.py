@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "nccl": {"errors", "units"},
     "platform": {"_core", "documents", "errors", "units"},
     "wiring": {"documents", "errors", "units"},
+    "kept_runs": {"_core", "documents"},
     "study": {"backends", "report"},
     "model": {"documents", "errors", "files", "schema", "units"},
     "workload": {"_core", "documents", "errors", "files", "machine", "model", "platform", "units"},
@@ -60,6 +61,7 @@ ALLOWED: dict[str, set[str]] = {
         "units",
     },
     "result": {
+        "kept_runs",
         "_core",
         "errors",
         "explain",
@@ -71,6 +73,7 @@ ALLOWED: dict[str, set[str]] = {
         "units",
     },
     "api": {
+        "kept_runs",
         "_core",
         "backends",
         "errors",
@@ -136,6 +139,7 @@ ALLOWED: dict[str, set[str]] = {
         "api",
         "design",
         "errors",
+        "kept_runs",
         "model",
         "planner",
         "platform",
@@ -160,6 +164,7 @@ ALLOWED: dict[str, set[str]] = {
         "calibrate",
         "design",
         "documents",
+        "kept_runs",
         "errors",
         "explain",
         "files",
@@ -203,7 +208,7 @@ LIBRARIES: dict[str, set[str]] = {
     "numpy": {"calibrate", "design", "planner", "trainer"},
     "scipy": {"calibrate", "design", "trainer"},
     "clarabel": {"design"},
-    "msgspec": {"calibrate", "report", "workload", "sweep", "trainer"},
+    "msgspec": {"calibrate", "kept_runs", "report", "workload", "sweep", "trainer"},
     "torch": {"trainer"},
     "triton": {"trainer"},
 }

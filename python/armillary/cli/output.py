@@ -80,6 +80,10 @@ def guard(lists_all: str = "") -> Iterator[None]:
         interrupted(stop)
     except BrokenPipeError:
         _exit(_BROKEN_PIPE)
+    except UnicodeEncodeError as error:  # a name that is not UTF-8, where only text can go
+        name = str(error.object)[:_LONGEST_FAULT]
+        show_problems([Problem(name, "", "the name is not UTF-8 text", "a name in UTF-8")])
+        _exit(WRONG)
     except OSError as error:  # a full disk under stdout: files of ours raise InputError
         _refuse_if_memory(error)
         show_problems(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as json_text
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +49,13 @@ Figures = Annotated[
     ),
 ]
 
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Go on from the finished runs of the same study, which was interrupted."
+    ),
+]
+
 
 def study(
     name: Name = None,
@@ -55,6 +63,7 @@ def study(
     html: Html = None,
     figures: Figures = None,
     json: Json = None,
+    resume: Resume = False,
 ) -> None:
     """List the studies, or repeat one and compare it with its paper."""
     from .. import studies
@@ -66,8 +75,7 @@ def study(
             return
         found = studies.study(name)
         names = [backends.known(name.strip()) for name in backend.split(",")] if backend else []
-        with output.clock(f"study {found.name}"):
-            rows = found.rows(names or backends.MESSAGES)
+        rows = _rows(found, names or backends.MESSAGES, resume)
         head = {
             "schema": SCHEMA,
             "version": __version__,
@@ -86,6 +94,24 @@ def study(
 
             report.show({**head, **body}, output.console())
         _draw(found, rows, {**head, **body}, html, figures)
+
+
+def _rows(found: Study, names: Sequence[str], resume: bool) -> list[StudyRow]:
+    """The rows of a study. Finished runs are kept until its end; `resume` goes on from them."""
+    from ..kept_runs import KeptRuns, keeping
+    from ..report.viewer import cache_directory
+
+    kept = None
+    with contextlib.suppress(OSError):
+        kept = KeptRuns(cache_directory() / "studies" / f"{found.name}.runs", resume)
+    try:
+        with output.clock(f"study {found.name}"), keeping(kept):
+            return found.rows(names)
+    except KeyboardInterrupt as stop:
+        if kept is None or not kept.known:
+            raise
+        count = counted(len(kept.known), "finished run")
+        output.interrupted(stop, f"; {count} kept; --resume continues")
 
 
 def _draw(

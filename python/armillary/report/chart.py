@@ -44,6 +44,8 @@ _FACETS = {"row", "column", "facet"}
 _ADDRESSES = 128 << 30
 """Bytes of address space that must be left before V8, which draws, is started; it reserves 64 GiB
 and then some."""
+_FILES = 24
+"""Files that V8 opens at most, and its own pipes; 12 were seen."""
 _PLACES = re.compile(r' (?:d|transform)="[^"]*"')
 _LONG = re.compile(r"\d+\.\d{4,}(?:e[-+]?\d+)?")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -145,7 +147,7 @@ class Chart:
 
         Raises `InputError` where `can_draw` is false.
         """
-        _require_room()
+        require_room()
         import vl_convert
 
         return _rounded(
@@ -157,7 +159,7 @@ class Chart:
 
         Raises `InputError` where `can_draw` is false.
         """
-        _require_room()
+        require_room()
         import vl_convert
 
         return vl_convert.vegalite_to_png(self.vega_lite(), vl_version=VEGA_LITE, scale=scale)
@@ -168,20 +170,30 @@ class Chart:
 
 
 def can_draw() -> bool:
-    """Whether V8 can be started, which ends the process where a limit (`ulimit -v`) leaves it too
-    few addresses."""
-    left = machine.addresses()
-    return left is None or left >= _ADDRESSES
+    """Whether V8 can be started, which ends the process where a limit (`ulimit -v`, `ulimit -n`)
+    leaves it too few addresses or files."""
+    return _lacking() is None
 
 
-def _require_room() -> None:
-    if not can_draw():
+def _lacking() -> Problem | None:
+    """Why no chart can be drawn."""
+    left, opened = machine.addresses(), machine.descriptors()
+    if left is not None and left < _ADDRESSES:
         message = (
             "leaves too little address space to draw a chart: V8, which draws, reserves 64 GiB"
         )
-        raise InputError(
-            [Problem("", "ulimit -v", message, "at least 128 GiB (134217728), or unlimited")]
-        )
+        return Problem("", "ulimit -v", message, "at least 128 GiB (134217728), or unlimited")
+    if opened is not None and opened < _FILES:
+        message = f"leaves {opened} open files, and drawing a chart takes up to {_FILES}"
+        return Problem("", "ulimit -n", message, "at least 64")
+    return None
+
+
+def require_room() -> None:
+    """Raises `InputError` where `can_draw` is false."""
+    lacking = _lacking()
+    if lacking is not None:
+        raise InputError([lacking])
 
 
 def zoomed(scale_title: str, field: str, end: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -112,7 +112,7 @@ def _part(part: Part) -> str:
 
 
 UNDRAWN = (
-    "charts are not drawn: a limit on address space (ulimit -v) leaves no room for it; scripts of "
+    "charts are not drawn: a limit (ulimit -v, ulimit -n) leaves no room for it; scripts of "
     "the page draw them when it is opened"
 )
 """The note on a page without drawn charts."""

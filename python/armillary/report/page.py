@@ -133,7 +133,7 @@ def write_figures(
 
 
 _ONLY_CSV = (
-    "charts are not drawn: a limit on address space (ulimit -v) leaves no room for it; "
+    "charts are not drawn: a limit (ulimit -v, ulimit -n) leaves no room for it; "
     "their CSV is written"
 )
 _SKIP = '<a class="skip" href="#main">Skip to the report</a>'

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .. import files
 from ..errors import InputError
-from .chart import VEGA_LITE
+from .chart import VEGA_LITE, require_room
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
@@ -41,6 +41,7 @@ def _bundle() -> str:
     kept = cache_directory() / name
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return kept.read_text(encoding="utf-8")
+    require_room()
     text = _safe(vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE))
     with contextlib.suppress(OSError, InputError):
         kept.parent.mkdir(parents=True, exist_ok=True)

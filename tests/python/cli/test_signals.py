@@ -1,0 +1,76 @@
+"""SIGTERM and Ctrl-C end what takes long, whatever it is doing. No test measures how fast: a bound
+only ends one that hangs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RUN = "import sys, armillary_command as a; sys.exit(a.main())"
+MESH = "topology: Mesh(32)_Mesh(32)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns, per: link}\n"
+MILLION = (
+    "topology: R(100)_R(100)_R(100)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns, per: link}\n"
+)
+MODEL = "run llama-3-70b --tp 8 --pp 4 --dp 16 --zero 1 --global-batch 256 -p dgx-h100-superpod"
+LONG = {
+    "packets of a model": f"{MODEL} --backend packet --no-what-if",
+    "flits of a mesh": "collective all_to_all -b 256M -e 256M -p mesh.yml --backend flit",
+    "packets of a mesh": "collective all_to_all -b 256M -e 256M -p mesh.yml --backend packet",
+    "a million NPUs": "collective all_reduce -b 1G -e 1G -p million.yml --no-fold",
+    "traffic": "traffic -p mesh.yml --backend packet --saturation",
+}
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("what", LONG)
+def test_a_signal_ends_it(what: str, sent: signal.Signals, code: int, tmp_path: Path) -> None:
+    (tmp_path / "mesh.yml").write_text(MESH, encoding="utf-8")
+    (tmp_path / "million.yml").write_text(MILLION, encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, *LONG[what].split()],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        time.sleep(4)
+        assert run.poll() is None, "the run is too short to be stopped"
+        run.send_signal(sent)
+        try:
+            _, said = run.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            raise
+    assert run.returncode == code
+    assert "interrupted" in said.splitlines()[-1]
+
+
+CODE_OF_OTHERS = """\
+import signal, sys
+from armillary.cli import output
+output.LAST_S = 0.1
+output.prepare()
+signal.signal(signal.SIGTERM, lambda *_: None)  # as code that does not return to Python
+print("ready", flush=True)
+while True:
+    pass
+"""
+
+
+def test_a_watch_ends_what_minds_no_signal() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE_OF_OTHERS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "ready\n"
+        run.send_signal(signal.SIGTERM)
+        _, said = run.communicate(timeout=60)
+    assert (run.returncode, said) == (143, "\ninterrupted\n")
