@@ -17,7 +17,7 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from .. import files
+from .. import _core, files
 from ..errors import (
     ArmillaryError,
     InputError,
