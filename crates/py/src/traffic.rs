@@ -75,9 +75,7 @@ impl Traffic {
         let request = self.0.clone();
         let found = minded(py, None, move |_| sim::traffic::alone(&request))?;
         let ns = |ps: f64| ps / PS_PER_NS as f64;
-        found
-            .map(|lone| (ns(lone.first), ns(lone.later)))
-            .map_err(|error| errors::run(py, error))
+        found.map(|lone| (ns(lone.first), ns(lone.later))).map_err(|error| errors::run(py, error))
     }
 
     /// Runs a load of `rate` bytes per second from the busiest NPU.
