@@ -231,7 +231,7 @@ impl Port {
     /// The bytes of the line that have not left then, and how long the link takes for them.
     pub(crate) fn left(&self, until: Time) -> (u64, Span) {
         let mut sum = (0, Span::ZERO);
-        for Entry { packet, start } in self.line.iter().rev() {
+        for Entry { packet, start, .. } in self.line.iter().rev() {
             let span = self.takes(packet.wire);
             let end = Time(start.0.saturating_add(span.0));
             if end <= until {
