@@ -79,7 +79,9 @@ def generate(model: Model, family: str, options: Mapping[str, object]) -> Worklo
     groups = {
         name: [axis for axis in along if axis in dict(_axes(par))] for name, along in groups.items()
     }
-    return Workload.mesh(model.name, _axes(par), groups, by, programs, summary, alike=around)
+    return Workload.mesh(
+        model.name, _axes(par), groups, by, programs, summary, model.notes, alike=around
+    )
 
 
 _GROUPS = {

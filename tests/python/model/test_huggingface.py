@@ -537,3 +537,9 @@ def test_linear_attention_splits_over_ranks(tmp_path: Path, tp: int) -> None:
     assert two == 2 * one
     one, two = (attention_flops(shape, 3, tokens, tokens) for tokens in (4096, 8192))
     assert two == 4 * one
+
+
+def test_what_is_left_out_is_a_warning_of_every_run(tmp_path: Path) -> None:
+    model = loaded(tmp_path, GEMMA_3)
+    result = arm.simulate(build(model, dp=2, seq=1024), arm.Platform.load("dgx-h100", {"npus": 2}))
+    assert any("left out: vision_config" in warning for warning in result.warnings)
