@@ -121,7 +121,8 @@ def test_links_between_pcie_switches(tmp_path: Path) -> None:
     assert speeds(platform, "pcie")["gpu2", "cpu0"] == 12.0
     assert not warnings(written(tmp_path, SWITCHES))
     lost = written(tmp_path, SWITCHES.replace('target="0000:20', 'target="0000:99'))
-    assert warnings(lost) == ["A pcilink leads to '0000:99:00.0', which is not a PCIe switch of this file."]
+    wanted = "A pcilink leads to '0000:99:00.0', which is not a PCIe switch of this file."
+    assert warnings(lost) == [wanted]
 
 
 def test_what_is_not_known_is_named(tmp_path: Path) -> None:
