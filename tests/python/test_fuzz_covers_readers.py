@@ -20,7 +20,8 @@ from conftest import ROOT
 
 PACKAGE = ROOT / "python/armillary"
 READS = {
-    "content", "open_plain", "read_bytes", "read_text", "read_stream", "parse_json", "parse_yaml", "scan_parquet",
+    "content", "open_plain",
+    "read_bytes", "read_text", "read_stream", "parse_json", "parse_yaml", "scan_parquet",
     "read_parquet", "read_parquet_metadata", "scan_csv", "read_csv", "fromfile", "memmap",
     "ZipFile", "GzipFile", "parse_xml", "fromstring", "iterparse",
 }  # fmt: skip
