@@ -10,7 +10,6 @@ pub mod fair;
 mod limits;
 mod links;
 mod route;
-mod settle;
 
 pub use backend::FairFlows;
 pub use limits::{Limits, Weights};

@@ -14,16 +14,18 @@
 //! Source: max-min fairness as a model of flows in networks: Casanova et al., "Versatile, scalable,
 //! and accurate simulation of distributed applications and platforms", JPDC 74 (2014), section 3.
 
+mod settle;
+
 use crate::fair::{Level, NOWHERE, Solver, Use, share};
 use crate::limits::{Limits, rate};
 use crate::links::{Links, Member, RATE_BITS, Sent};
 use crate::route::Routes;
-use crate::settle::Ripple;
 use engine::EventQueue;
 use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
     NetworkSink, Sending, Transfer, Usage,
 };
+use settle::Ripple;
 use topology::{LinkGraph, Part, Splitter};
 use units::{PS_PER_US, Span, Time};
 
