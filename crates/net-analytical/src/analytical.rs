@@ -1,9 +1,8 @@
 //! The analytical backend: a message waits for nothing but the link it leaves its NPU by.
 //!
 //! A message takes the latencies of its links plus `bytes / bandwidth` of the slowest one: nodes on
-//! its way send it on as it arrives. An NPU sends one
-//! message at a time on a link: the next one starts when the last has left, `bytes / bandwidth`
-//! later. Without that, messages sent at once would add up to more than the NPU's bandwidth.
+//! its way send it on as it arrives. An NPU sends one message at a time on a link: the next starts
+//! when the last has left, `bytes / bandwidth` later. Without that, messages sent at once would add up to more than the NPU's bandwidth.
 //! ASTRA-sim has none ([`Ports::Unlimited`]). Not modelled: links shared by messages of different
 //! NPUs (`link.rs`), packets (`net-packet`). Source: ASTRA-sim 2.0 (ISPASS 2023) section IV-C, but
 //! for the links out of an NPU, and that a message pays for every dimension it crosses.
@@ -277,9 +276,7 @@ impl Paths {
             }
         }
     }
-}
 
-impl Paths {
     /// The link by which a message leaves `src`, as [`Departures`] counts them; `None` when it goes
     /// nowhere.
     fn port(&self, src: u32, dst: u32) -> Option<usize> {
@@ -385,12 +382,8 @@ fn over_graph(
     &Transfer { src, dst, bytes, paced, .. }: &Transfer,
 ) -> (Option<Time>, Span) {
     if graph.routing() == Routing::Spray {
-        let parts = Split::of(graph, costs, (src, dst));
-        let start = now.max(parts.free(&departures.free));
-        parts.keep(&mut departures.free, start, paced.max(bytes));
-        parts.carry(carried, bytes.into());
-        let slowest = parts.slowest(bytes).max(parts.kept(paced.max(bytes)));
-        return (Some(start), parts.latency() + slowest);
+        let free = &mut departures.free;
+        return Split::of(graph, costs, (src, dst)).depart(now, (free, carried), (bytes, paced));
     }
     let (mut at, mut key) = (src, graph.key(src, dst));
     let (mut start, mut latency, mut slowest) = (None, Span::ZERO, Span::ZERO);

@@ -54,8 +54,21 @@ impl<'a> Split<'a> {
         self.leaving().map(|part| free[part.link as usize]).max().unwrap_or_default()
     }
 
+    /// When it leaves that is ready at `now`, and how long it takes from there on.
+    pub(crate) fn depart(
+        &self,
+        now: Time,
+        (free, carried): (&mut [Time], &mut Carried),
+        (bytes, paced): (u64, u64),
+    ) -> (Option<Time>, Span) {
+        let (start, paced) = (now.max(self.free(free)), paced.max(bytes));
+        self.keep(free, start, paced);
+        self.carry(carried, bytes.into());
+        (Some(start), self.latency() + self.slowest(bytes).max(self.kept(paced)))
+    }
+
     /// It keeps the links by which it leaves.
-    pub(crate) fn keep(&self, free: &mut [Time], start: Time, bytes: u64) {
+    fn keep(&self, free: &mut [Time], start: Time, bytes: u64) {
         for part in self.leaving() {
             free[part.link as usize] = start + self.occupancy(part, bytes);
         }
