@@ -3,9 +3,8 @@
 //! A message takes the latencies of its links plus `bytes / bandwidth` of the slowest one: nodes on
 //! its way send it on as it arrives. An NPU sends one message at a time on a link: the next starts
 //! when the last has left, `bytes / bandwidth` later. Without that, messages sent at once would add up to more than the NPU's bandwidth.
-//! ASTRA-sim has none ([`Ports::Unlimited`]). Not modelled: links shared by messages of different
-//! NPUs (`link.rs`), packets (`net-packet`). Source: ASTRA-sim 2.0 (ISPASS 2023) section IV-C, but
-//! for the links out of an NPU, and that a message pays for every dimension it crosses.
+//! ASTRA-sim has none ([`Ports::Unlimited`]). Not modelled: shared links (`link.rs`), packets. Source:
+//! ASTRA-sim 2.0, section IV-C, but for the links out of an NPU and for all dimensions crossed.
 
 use crate::agenda::Agenda;
 use crate::carried::Carried;
