@@ -152,7 +152,8 @@ pub struct Tcp {
     /// RFC 5681, section 3.1).
     pub stalls: bool,
     /// What the buffer of the socket holds is sent although its last segment is not full, as ns-3
-    /// does for an application that refills the buffer.
+    /// does for an application that refills the buffer; and segments grow the window only when as many
+    /// bytes as a full one has are acknowledged.
     pub partial: bool,
     /// How much of the window recovery may use.
     pub reduction: Reduction,

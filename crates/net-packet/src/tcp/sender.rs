@@ -115,6 +115,7 @@ impl Sender {
             threshold: u64::MAX,
             segment,
             part: 0,
+            rest: 0,
         };
         Sender {
             una: 0,

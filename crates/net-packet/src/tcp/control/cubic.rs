@@ -132,7 +132,8 @@ mod tests {
     fn the_window_grows_by_5_percent_a_round_trip_before_any_loss() {
         for (probes, most, factor) in [(true, 0, 1.05f64), (false, 0, 1.0), (true, 250_000, 1.0)] {
             let mut cubic = Cubic { most, prior: most, ..Cubic::default() };
-            let mut window = Window { size: 200_000, threshold: 0, segment: 1000, part: 0 };
+            let mut window =
+                Window { size: 200_000, threshold: 0, segment: 1000, part: 0, rest: 0 };
             let mut now = Time(0);
             for _ in 0..10 {
                 now = now + Span(200_000_000);
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn a_timeout_forgets_the_window_of_the_loss() {
         let mut cubic = Cubic::default();
-        let mut window = Window { size: 100_000, threshold: 0, segment: 1000, part: 0 };
+        let mut window = Window { size: 100_000, threshold: 0, segment: 1000, part: 0, rest: 0 };
         assert_eq!(cubic.reduced(&window, 100_000), 70_000);
         cubic.timed_out();
         window.size = 70_000;
@@ -173,7 +174,7 @@ mod tests {
     fn the_window_follows_the_cubic_function() {
         let segment = 1000;
         let mut cubic = Cubic { most: 100 * segment, prior: 100 * segment, ..Cubic::default() };
-        let mut window = Window { size: 70 * segment, threshold: 0, segment, part: 0 };
+        let mut window = Window { size: 70 * segment, threshold: 0, segment, part: 0, rest: 0 };
         let round_trip = Span(100_000_000_000);
         let mut now = Time(0);
         let mut at = Vec::new();

@@ -17,9 +17,10 @@ const DELAYS: (u64, u64) = (4_000_000_000, 16_000_000_000);
 /// The state of hybrid slow start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HyStart {
-    /// When the round began, and when the last acknowledgement of its train came.
+    /// When the round began, and when the last acknowledgement of its train came; `None` before the
+    /// first round.
     began: Time,
-    last: Time,
+    last: Option<Time>,
     /// The round ends when this byte is acknowledged.
     end: u64,
     /// The shortest round trip, and that of this round.
@@ -37,15 +38,15 @@ impl HyStart {
         let ends =
             window.size >= LOW_WINDOW * window.segment && self.is_full(acked.now, shortest, acked);
         if acked.upto > self.end {
-            (self.began, self.last, self.end) = (acked.now, acked.now, acked.sent);
+            (self.began, self.last, self.end) = (acked.now, Some(acked.now), acked.sent);
             (self.current, self.samples) = (None, 0);
         }
         ends
     }
 
     fn is_full(&mut self, now: Time, shortest: Span, acked: &Acked) -> bool {
-        if now.since(self.last) <= APART {
-            self.last = now;
+        if self.last.is_some_and(|last| now.since(last) <= APART) {
+            self.last = Some(now);
             if now.since(self.began) > shortest {
                 return true;
             }
@@ -74,7 +75,7 @@ mod tests {
     /// round trips of 100 us.
     fn ends(apart: u64) -> Option<u64> {
         let mut hystart = HyStart::default();
-        let window = Window { size: 20_000, threshold: u64::MAX, segment: 1000, part: 0 };
+        let window = Window { size: 20_000, threshold: u64::MAX, segment: 1000, part: 0, rest: 0 };
         (1..=20).find(|&i| {
             let acked = Acked {
                 now: Time(1_000_000_000_000 + i * apart),
@@ -93,5 +94,15 @@ mod tests {
     fn a_long_train_ends_slow_start() {
         assert_eq!(ends(4_000_000), None, "19 times 4 us");
         assert_eq!(ends(10_000_000), Some(12), "after 10 times 10 us");
+    }
+
+    /// The first acknowledgement is no train, however early in a run it comes.
+    #[test]
+    fn the_first_acknowledgement_does_not_end_slow_start() {
+        let window = Window { size: 20_000, threshold: u64::MAX, segment: 1000, part: 0, rest: 0 };
+        let round_trip = Span(100_000_000);
+        let (now, sent) = (Time(100_000_001), 20_000);
+        let acked = Acked { now, bytes: 1000, upto: 1000, sent, marked: false, round_trip };
+        assert!(!HyStart::default().ends(&window, &acked));
     }
 }

@@ -39,10 +39,12 @@ impl Algorithm {
         {
             window.threshold = window.size;
         }
+        let bytes = if tcp.partial { window.whole(acked.bytes) } else { acked.bytes };
+        let acked = &Acked { bytes, ..*acked };
         let bytes = if window.size < window.threshold {
-            window.slow_start(acked.bytes, tcp.slow_start_limit)
+            window.slow_start(bytes, tcp.slow_start_limit)
         } else {
-            acked.bytes
+            bytes
         };
         if bytes == 0 || window.size < window.threshold {
             return;

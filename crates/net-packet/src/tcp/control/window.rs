@@ -10,6 +10,8 @@ pub(crate) struct Window {
     pub segment: u64,
     /// What congestion avoidance has not added yet, in bytes times the window.
     pub part: u64,
+    /// Bytes acknowledged that are no whole segment yet, where only whole ones count.
+    pub rest: u64,
 }
 
 /// What an algorithm learns from an acknowledgement.
@@ -27,6 +29,13 @@ pub(crate) struct Acked {
 }
 
 impl Window {
+    /// The whole segments of so many bytes acknowledged and what was left before.
+    pub(super) fn whole(&mut self, bytes: u64) -> u64 {
+        let all = self.rest + bytes;
+        self.rest = all % self.segment;
+        all - self.rest
+    }
+
     /// RFC 5681, section 3.1: at most `limit` segments for each acknowledgement. Returns the bytes that
     /// count for congestion avoidance because the threshold was reached before them.
     #[inline]
