@@ -109,6 +109,8 @@ private:
         else if (key == "packet.tcp.sack") sack = value == "true";
         else if (key == "packet.tcp.congestion_control")
             tcp = value == "cubic" ? "TcpCubic" : value == "dctcp" ? "TcpDctcp" : "TcpNewReno";
+        else if (key == "packet.tcp.hystart")
+            attributes.emplace_back("ns3::TcpCubic::HyStart", value);
         else if (key == "packet.tcp.recovery")
             recovery = value == "half" ? "TcpClassicRecovery" : "TcpPrrRecovery";
         else if (key == "packet.transport" && value != "tcp") refuse(key, "ns-3 has no RDMA");

@@ -5,11 +5,9 @@ The tests build the adapter; they skip where ns-3 is not installed."""
 from pathlib import Path
 
 import pytest
-from ns3 import LOSSES, MISSING, backend, drawn, recorded_runs, star
+from ns3 import LOSSES, MISSING, SEED, backend, drawn, recorded_runs, star
 
 from armillary import api
-
-SEED = 20261125
 
 pytestmark = [
     pytest.mark.skipif(not Path("/usr/include/ns3").exists(), reason=MISSING),
@@ -17,17 +15,25 @@ pytestmark = [
 ]
 
 
-def test_packet_is_within_2_percent_of_ns3_without_losses() -> None:
-    """20 collectives drawn from the seed. `pytest -s` prints them."""
-    worst = 0.0
-    for each in drawn(SEED, 20):
-        ours, theirs = each.run("packet"), each.run(str(backend()))
+def test_packet_is_within_half_a_percent_of_ns3_without_losses() -> None:
+    """40 collectives drawn from the seed: both congestion controls, latencies of 1 us to 1 ms, with
+    marks and without. `pytest -s` prints them. ns-3 drops acknowledgements where it marks data;
+    such runs have losses and do not count."""
+    without = []
+    for each in drawn(SEED, 60):
+        theirs = each.run(str(backend()))
+        if [theirs[key] for key in LOSSES] != [0, 0, 0]:
+            continue
+        ours = each.run("packet")
         off = ours["us"] / theirs["us"] - 1
-        worst = max(worst, abs(off))
+        without.append(abs(off))
         print(f"{each}: packet {ours['us']:.3f} us, ns-3 {theirs['us']:.3f} us, {off:+.3%}")
-        assert [ours[key] for key in LOSSES] == [theirs[key] for key in LOSSES] == [0, 0, 0], each
-        assert abs(off) <= 0.02, each
-    print(f"worst {worst:.3%}")
+        assert [ours[key] for key in LOSSES] == [0, 0, 0], each
+        assert abs(off) <= 0.005, each
+        if len(without) == 40:
+            break
+    assert len(without) == 40
+    print(f"worst {max(without):.3%}")
 
 
 def test_lossy_runs_lose_on_both() -> None:
