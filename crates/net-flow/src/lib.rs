@@ -9,6 +9,7 @@ mod backend;
 pub mod fair;
 mod limits;
 mod links;
+mod ripple;
 mod route;
 
 pub use backend::FairFlows;

@@ -19,13 +19,13 @@ mod settle;
 use crate::fair::{Level, NOWHERE, Solver, Use, share};
 use crate::limits::{Limits, rate};
 use crate::links::{Links, Member, RATE_BITS, Sent};
+use crate::ripple::Ripple;
 use crate::route::Routes;
 use engine::EventQueue;
 use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
     NetworkSink, Sending, Transfer, Usage,
 };
-use settle::Ripple;
 use topology::{LinkGraph, Part, Splitter};
 use units::{PS_PER_US, Span, Time};
 

@@ -11,21 +11,7 @@ use crate::backend::{FairFlows, Flow};
 use crate::fair::{Level, NOWHERE, Use, share};
 use crate::limits::rate;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use units::Time;
-
-/// Links to look at, and what is reused for it.
-#[derive(Default)]
-pub(crate) struct Ripple {
-    /// By the level at which something changed.
-    queue: BinaryHeap<Reverse<(u64, u32)>>,
-    /// The flows of one link: the level at which something else holds them back, and their demand.
-    held: Vec<(Level, u128)>,
-    /// Flows whose levels have changed.
-    changed: Vec<u32>,
-    /// Uses that may still be looked at.
-    patience: usize,
-}
 
 impl FairFlows {
     /// Gives new rates to all flows that the changes of the last instant reach.
