@@ -64,7 +64,7 @@ impl Backend for Bus {
         self.cost.transit(1, bytes)
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self, _until: Time) -> Usage {
         self.carried.clone()
     }
 }

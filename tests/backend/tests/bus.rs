@@ -93,7 +93,7 @@ fn it_can_be_driven_alone() {
     let mut network = kind.make(&platform("FullyConnected(4)")).expect("one dimension");
     let done = conformance::run(&mut network, &traffic()).expect("it moves");
     assert_eq!(done.len(), 24);
-    assert_eq!(network.usage().transfers, 36);
+    assert_eq!(network.usage(Time::MAX).transfers, 36);
 }
 
 /// The page for people who write a backend shows this very crate.
