@@ -46,12 +46,9 @@ def run(row: Row) -> Run:
     gpu = gpu_of(str(row["accelerator"]))
     if gpu is None or "MI" in gpu:
         raise Missing(f"no preset for training on {row['accelerator']}")
-    given = row.get("config")
-    if not isinstance(given, dict):
+    config = row.get("config")
+    if not isinstance(config, Mapping):
         raise Missing("the submission's configuration is not in the row")
-    config: Mapping[str, Any] = {
-        key: value for key, value in given.items() if value not in ("null", None)
-    }
     name, seq = MODELS[benchmark]
     gpus, batch = count(row, "accelerators"), count(row, "global_batch_size")
     tp, pp = count(config, "TENSOR_MODEL_PARALLEL"), count(config, "PIPELINE_MODEL_PARALLEL")

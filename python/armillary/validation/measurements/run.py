@@ -48,10 +48,11 @@ _MOST = 10**12
 
 
 def count(values: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """A count of a row, which may be text; words such as `n/a` count as missing."""
+    """A count of a row, which may be text; words such as `n/a` count as missing. Of two in a cell,
+    `2 (4)`, the first counts."""
     value = values.get(key)
-    if isinstance(value, str) and re.fullmatch(r"\d+", value.strip()):
-        value = int(value)
+    if isinstance(value, str) and (found := re.fullmatch(r"(\d+)( \(\d+\))?", value.strip())):
+        value = int(found[1])
     if isinstance(value, int | float) and value == int(value) and 0 < value <= _MOST:
         return int(value)
     if default is None:

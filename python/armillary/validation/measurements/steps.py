@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..training import Training
-from . import megatron, mlperf, rules
+from . import megatron, mlperf, rules, stated
 from .file import Row
 from .machines import Left
 from .run import Missing, Run
@@ -25,18 +25,23 @@ def training(row: Row) -> Training | Left:
     rule = RULES.get(group)
     if rule is None:
         return Left(REASONS.get(group, f"no rule for the source {group!r}"))
-    try:
-        return _run(row, group, rule(row))
-    except Missing as missing:
-        return Left(str(missing))
+    return _checked(row, group, rule)
 
 
 def submission(row: Row) -> Training | Left:
     """A submission to MLPerf as a run, or why it can't be one."""
+    return _checked(row, "mlperf", mlperf.run)
+
+
+def _checked(row: Row, group: str, rule: Callable[[Row], Run]) -> Training | Left:
+    """What a rule makes of a row, if the run agrees with everything that the row states."""
+    seen = stated.watched(row)
     try:
-        return _run(row, "mlperf", mlperf.run(row))
+        found = _run(row, group, rule(seen))
+        stated.check(seen, found)
     except Missing as missing:
         return Left(str(missing))
+    return found
 
 
 def _run(row: Row, group: str, run: Run) -> Training:
