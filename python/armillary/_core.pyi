@@ -2,7 +2,7 @@
 (`armillary.report/1`)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ __all__ = [
     "check_backend",
     "check_batch",
     "collective",
+    "fit_limits",
+    "fits",
     "flit_run",
     "is_backend",
     "packet_run",
@@ -46,6 +48,8 @@ __all__ = [
 _Progress = Callable[[float, float], None]
 """Called now and then during a run with the finished share of the workload's operations (0..1) and
 the simulated ns."""
+
+_Fits = Literal["yes", "near", "no"]
 
 _Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]
 """Lengths, indices and weights of a batch."""
@@ -487,6 +491,9 @@ class Platform:
     def findings(self) -> tuple[list[tuple[str, str, str, str]], list[str]]:
         """What is wrong with the files that it names (file, place, message, what is allowed), and
         warnings of what is not known of them."""
+    def fits(self, needed: int) -> _Fits | None:
+        """Whether a workload fits that needs `needed` bytes of an NPU; `None` for an unknown
+        capacity."""
     def to_json(self) -> str:
         """Everything the simulator will use, defaults filled in."""
     def picture(self) -> str | None:
@@ -799,6 +806,12 @@ def collective(
 
     `bytes` per NPU: the input buffer, or the contribution of one NPU for `all_gather` and `gather`.
     """
+
+def fits(needed: int, capacity: int) -> _Fits:
+    """Whether `needed` bytes fit a memory of `capacity` bytes (docs/models/memory.md)."""
+
+def fit_limits(capacity: int) -> tuple[int, int]:
+    """The most bytes that fit a memory of `capacity` bytes, and the most that may."""
 
 def blocks() -> list[tuple[str, str, str, str]]:
     """Every block of a topology.

@@ -140,6 +140,13 @@ class Result:
         """Models used outside their validity, settings without effect, oddities of the input."""
         return self.report["warnings"]
 
+    @property
+    def fits(self) -> str | None:
+        """Whether the workload fits the memory of its NPUs: `yes`, `no`, or `near` where what it
+        needs is closer to the capacity than predictions are exact; `None` where that is unknown
+        (docs/models/memory.md)."""
+        return self.report["fits"]
+
     def breakdown(self) -> pl.DataFrame:
         """Where the step time goes, one row per class of ranks that behave alike.
 

@@ -870,6 +870,13 @@ class Report(TypedDict):
     """End of the last rank, ns."""
     ranks: int
     """Number of ranks."""
+    fits: str | None
+    """Whether the workload fits the memory of its NPUs: `yes`, `no`, or `near` where what it needs
+    is closer to the capacity than predictions are exact (docs/models/memory.md). Null where what it
+    needs or the capacity is unknown."""
+    memory_bytes: int | None
+    """What the fullest NPU needs, as the workload's generator says or, where that is more, as the
+    run held. Null where neither says anything."""
     classes: list[Class]
     """Ranks with the same program and the same times, by first rank."""
     symmetry: Symmetry

@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod custom_files;
+mod fits;
 pub mod library;
 mod platform;
 mod profile;
@@ -15,6 +16,7 @@ pub use config::native::network::{
     Analytical, Deadlock, Flit, FlitAllocator, FlitPipeline, FlitRouter, FlitRouting,
     FlitSwitching, Flow, FlowWeights, Link, Network, NetworkModel, Packet, Switching, packet,
 };
+pub use fits::{BAND_PERCENT, Fits};
 pub use platform::{
     Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Dispatch,
     Exceeded, Hierarchy, Launch, Like, Measured, Npu, Platform, Policy, Rings, Scheduler,

@@ -43,7 +43,7 @@ mod _core {
     #[pymodule_export]
     use super::pairs::{pairs, pairs_gradient};
     #[pymodule_export]
-    use super::platform::{Platform, blocks, platform_keys};
+    use super::platform::{Platform, blocks, fit_limits, fits, platform_keys};
     #[pymodule_export]
     use super::program::Program;
     #[pymodule_export]

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use topology::{Block, Paths, Symmetry};
+use units::Bytes;
 
 /// File, place, message and what is allowed.
 type Owned = (String, String, String, String);
@@ -60,6 +61,18 @@ pub fn blocks() -> Vec<(&'static str, &'static str, &'static str, &'static str)>
 pub fn platform_keys() -> Vec<(String, String, String, String, bool)> {
     let row = |key: native::Listed| (key.settable, key.kind, key.absent, key.doc, key.section);
     native::keys().into_iter().map(row).collect()
+}
+
+/// Whether `needed` bytes fit a memory of `capacity` bytes: `yes`, `near` or `no`.
+#[pyfunction]
+pub fn fits(needed: u128, capacity: u64) -> &'static str {
+    platform::Fits::of(needed, Bytes(capacity)).word()
+}
+
+/// The most bytes that fit a memory of `capacity` bytes, and the most that may.
+#[pyfunction]
+pub fn fit_limits(capacity: u64) -> (u64, u64) {
+    platform::Fits::limits(Bytes(capacity))
 }
 
 #[pymethods]
@@ -177,6 +190,10 @@ impl Platform {
                 Problem::new("", format!("library.{key}"), "the library has no such parameter");
             errors::input(py, &[problem])
         })
+    }
+
+    fn fits(&self, needed: u128) -> Option<&'static str> {
+        self.0.npu.fits(needed).map(platform::Fits::word)
     }
 
     /// What is wrong with the files that it names, and what is not known of them.

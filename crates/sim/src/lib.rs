@@ -16,6 +16,7 @@ mod flit_settings;
 mod flits;
 pub mod floor;
 mod labels;
+mod memory;
 pub mod named_files;
 mod names;
 mod network;

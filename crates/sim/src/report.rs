@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::labels::Labels;
+use crate::memory::{self, Fullest};
 use crate::network::{Observed, Sends, busier, digits};
 use crate::parts::{ClassTimes, Outcome, Parts};
 use crate::symmetry::Classes;
@@ -13,7 +14,6 @@ use executor::{Finished, RankTotals};
 use graph::ranges;
 use indexmap::IndexMap;
 use network::Usage;
-use platform::Exceeded;
 use platform::config::native;
 use stats::{
     Class, Counts, Dimension, Link, Origin, Part, PerPart, Phase, Report, SCHEMA, StepParts,
@@ -21,7 +21,7 @@ use stats::{
 };
 use std::collections::BTreeMap;
 use topology::{Fabric, GraphFabric};
-use units::{Bytes, GIGA, PS_PER_NS, Span, Time};
+use units::{GIGA, PS_PER_NS, Span, Time};
 
 /// Operations listed, by total time.
 const OPERATIONS: usize = 1000;
@@ -63,13 +63,14 @@ pub(crate) fn outcome(
         dims: &dims,
         step,
     };
+    let fullest = memory::fullest(parts, &finished.ranks);
     let report = Report {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
         config: echo(config, parts),
         seed: config.seed,
         digest: digest(parts, &finished.ranks),
-        warnings: warnings(parts, &finished.ranks, &dimensions)
+        warnings: warnings(parts, fullest.as_ref(), &dimensions)
             .into_iter()
             .chain(crowded(parts, &finished.usage, step))
             .chain(stored)
@@ -81,6 +82,8 @@ pub(crate) fn outcome(
         assumptions,
         step_time_ns: step.as_ns(),
         ranks: u64::from(parts.settings.ranks),
+        fits: fullest.as_ref().and_then(|each| each.fits(parts)).map(|fits| fits.word().into()),
+        memory_bytes: fullest.as_ref().map(|each| each.bytes),
         classes,
         symmetry: Symmetry {
             classes: symmetry.folding.representatives.len() as u64,
@@ -171,7 +174,7 @@ fn one_draw(usage: &Usage) -> Option<String> {
     (drops > 0).then_some(text)
 }
 
-fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Vec<String> {
+fn warnings(parts: &Parts, fullest: Option<&Fullest>, dimensions: &[Dimension]) -> Vec<String> {
     let beyond = |d: &&Dimension| d.utilisation > 1.0;
     let text = |d: &Dimension| {
         let (name, times) = (&d.name, d.utilisation);
@@ -187,7 +190,7 @@ fn warnings(parts: &Parts, ranks: &[RankTotals], dimensions: &[Dimension]) -> Ve
         .declaration
         .iter()
         .flat_map(|declaration| declaration.warnings.iter().cloned());
-    let shared = declared.chain(shared).chain(too_large(parts, ranks));
+    let shared = declared.chain(shared).chain(fullest.and_then(|each| each.warning(parts)));
     let compute = lowering::compute::warnings(parts.workload, parts.platform);
     shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
 }
@@ -225,45 +228,6 @@ fn crowded_link(graph: &GraphFabric, usage: &Usage, step: Time) -> Option<String
         "the link from {from} to {to} carried {times:.2} times what it can in the time of the step: \
          operations share links, which --backend flow and --backend link model"
     ))
-}
-
-/// The program that needs the most memory, where that is more than an NPU has.
-fn too_large(parts: &Parts, ranks: &[RankTotals]) -> Option<String> {
-    let capacity = parts
-        .platform
-        .npu
-        .memory_capacity
-        .filter(|_| parts.platform.npu.memory_on_overflow == Exceeded::Warn)?;
-    declared_too_large(parts, capacity).or_else(|| {
-        let rank = (0..parts.settings.ranks).find(|&r| ranks[parts.folding.local(r) as usize].peak > capacity.0)?;
-        let peak = ranks[parts.folding.local(rank) as usize].peak as f64 / GIGA;
-        let available = capacity.as_gb();
-        Some(format!(
-            "the workload does not fit: rank {rank} holds {peak:.1} GB at its peak, but its NPU has {available:.1} GB"
-        ))
-    })
-}
-
-/// By what the generator of the workload says.
-fn declared_too_large(parts: &Parts, capacity: Bytes) -> Option<String> {
-    let (program, most) = parts
-        .workload
-        .footprints
-        .iter()
-        .enumerate()
-        .max_by_key(|(i, f)| (f.total(), usize::MAX - i))?;
-    let rank = parts.workload.ranks.iter().position(|r| r.program as usize == program)?;
-    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / GIGA);
-    let (need, available) = (gb(most.total()), gb(capacity.0));
-    let [weights, gradients, optimizer, activations] =
-        [most.weights, most.gradients, most.optimizer, most.activations].map(gb);
-    (most.total() > capacity.0).then(|| {
-        format!(
-            "the workload does not fit: rank {rank} needs {need} (weights {weights}, gradients \
-             {gradients}, optimizer {optimizer}, activations {activations}), but its NPU has \
-             {available}"
-        )
-    })
 }
 
 /// `22,528 times`.

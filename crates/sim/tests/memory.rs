@@ -243,7 +243,14 @@ fn the_peak_is_what_is_held_at_once() {
 
 #[test]
 fn what_does_not_fit_is_warned_of_or_refused_where_it_happens() {
-    let warned = report(&small("capacity: 649 B"), holding(&TENSORS));
+    let warned = report(&small("capacity: 600 B"), holding(&TENSORS));
+    assert_eq!((warned.fits.as_deref(), warned.memory_bytes), (Some("no"), Some(650)));
+    let near = report(&small("capacity: 649 B"), holding(&TENSORS));
+    assert_eq!(near.fits.as_deref(), Some("near"));
+    assert!(near.warnings[0].starts_with("the workload may not fit: rank 0 needs"), "{near:?}");
+    let fits = report(&small("capacity: 690 B"), holding(&TENSORS));
+    assert_eq!((fits.fits.as_deref(), fits.warnings.len()), (Some("yes"), 0));
+    assert_eq!(report(&small(""), holding(&TENSORS)).fits, None);
     assert!(
         warned.warnings[0].starts_with("the workload does not fit: rank 0 needs"),
         "{:?}",

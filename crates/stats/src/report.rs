@@ -32,6 +32,13 @@ pub struct Report {
     pub step_time_ns: f64,
     /// Number of ranks.
     pub ranks: u64,
+    /// Whether the workload fits the memory of its NPUs: `yes`, `no`, or `near` where what it needs
+    /// is closer to the capacity than predictions are exact (docs/models/memory.md). Null where what
+    /// it needs or the capacity is unknown.
+    pub fits: Option<String>,
+    /// What the fullest NPU needs, as the workload's generator says or, where that is more, as the
+    /// run held. Null where neither says anything.
+    pub memory_bytes: Option<u64>,
     /// Ranks with the same program and the same times, by first rank.
     pub classes: Vec<Class>,
     /// The symmetry that folding uses.

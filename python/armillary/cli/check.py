@@ -14,7 +14,7 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..units import counted
 from ..workload import Workload, is_model
-from ..workload.fit import too_large
+from ..workload.fit import near, too_large
 from . import completion, models, output
 from .options import BackendName, Groups, Json, Npus, Passes, Settings, settings
 
@@ -90,6 +90,8 @@ def check(
             problems += api.check(source, target, backend=backend) + too_large(
                 source.summary, target
             )
+            for warning in near(source.summary, target):
+                output.log(f"warning: {warning}")
         elif target:
             found, warnings = target.findings()
             problems += found

@@ -60,8 +60,12 @@ Capacity = Annotated[
     typer.Option(
         "--capacity",
         metavar="BYTES",
-        help="Most memory of a rank, such as 32 GB. Default: that of the platform's NPU.",
+        help="Most memory of a rank, such as 32 GB. Default: what surely fits the platform's NPU.",
     ),
+]
+Near = Annotated[
+    bool,
+    typer.Option("--near", help="Also take plans that may not fit in memory (fits: near)."),
 ]
 PerNode = Annotated[
     int | None,
@@ -146,6 +150,7 @@ def plan(
     schemes: Schemes = None,
     cache: Cache = None,
     host_capacity: HostCapacity = None,
+    near: Near = False,
     skew: Skew = None,
     optimizer: Optimizer = "rowwise_adagrad",
     embedding_width: EmbeddingWidth = None,
@@ -186,6 +191,7 @@ def plan(
                 host_capacity=None
                 if host_capacity is None
                 else byte_count(host_capacity, "--host-capacity"),
+                near=near,
                 schemes=None if schemes is None else schemes.replace(" ", "").split(","),
                 progress=None if update is None else lambda share: update(share, 0.0),
                 **{key: value for key, value in given.items() if value is not None},

@@ -39,6 +39,12 @@ Include = Annotated[
         help="For a sweep: also rank and draw points that do not fit in memory.",
     ),
 ]
+Near = Annotated[
+    bool,
+    typer.Option(
+        "--near", help="For a sweep: also rank and draw points that may not fit in memory."
+    ),
+]
 Figures = Annotated[
     str | None,
     typer.Option(
@@ -53,6 +59,7 @@ def report(
     figures: Figures = None,
     heat: Heat = None,
     include_infeasible: Include = False,
+    near: Near = False,
     no_what_if: NoWhatIf = False,
 ) -> None:
     """Make the HTML page of a result or a sweep.
@@ -67,7 +74,7 @@ def report(
         )
         output.claim({"--output": target}, result)
         page = (
-            _of_sweep(result, heat, include_infeasible)
+            _of_sweep(result, heat, include_infeasible, near)
             if swept
             else _of_run(result, heat, not no_what_if)
         )
@@ -102,7 +109,7 @@ def _of_run(result: str, heat: str | None, what_if: bool) -> Page:
     return run_page.page(found, said.sentence, within.sentence(found) or "")
 
 
-def _of_sweep(result: str, heat: str | None, include_infeasible: bool) -> Page:
+def _of_sweep(result: str, heat: str | None, include_infeasible: bool, near: bool) -> Page:
     from ..sweep import load
 
     pair = tuple(heat.split(",")) if heat is not None else None
@@ -110,4 +117,4 @@ def _of_sweep(result: str, heat: str | None, include_infeasible: bool) -> Page:
         raise InputError(
             [Problem("", "--heat", f"{heat!r} is not a pair of parameters", "X,Y: --heat tp,outer")]
         )
-    return load(result).page(pair, include_infeasible=include_infeasible)
+    return load(result).page(pair, include_infeasible=include_infeasible, near=near)

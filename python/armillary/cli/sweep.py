@@ -77,6 +77,13 @@ Include = Annotated[
         help="Also rank and draw points that do not fit in memory, and mark them.",
     ),
 ]
+Near = Annotated[
+    bool,
+    typer.Option(
+        "--near",
+        help="Also rank and draw points that may not fit in memory (fits: near), and mark them.",
+    ),
+]
 Csv = Annotated[
     str | None,
     typer.Option(
@@ -94,6 +101,7 @@ def sweep(
     retry_failed: Retry = False,
     check: Check = False,
     include_infeasible: Include = False,
+    near: Near = False,
     csv: Csv = None,
     json: Json = None,
 ) -> None:
@@ -103,12 +111,13 @@ def sweep(
         if check:
             _check(study, json, workers)
         found = _run(study, _folder(out), workers, executor, (resume, retry_failed))
-        page = _page(found, include_infeasible)
+        view = found.view(include_infeasible, near)
+        page = _page(found, include_infeasible, near)
         if csv is not None:
             output.write_csv(csv, found.table.write_csv())
         if "-" not in (json, csv):
-            _show(found, page, include_infeasible)
-        output.write_json(json, json_text.dumps(_summary(found, page), indent=2))
+            _show(found, page, view)
+        output.write_json(json, json_text.dumps(_summary(found, page, view), indent=2))
         if found.failed:
             output.log(
                 f"{found.failed:,} of {found.table.height:,} points failed: see column error of "
@@ -170,22 +179,24 @@ def _run(
         output.interrupted(stop, kept)
 
 
-def _page(found: Sweep, include_infeasible: bool) -> str | None:
+def _page(found: Sweep, include_infeasible: bool, near: bool) -> str | None:
     """Writes the report page into the results: its path, or nothing where that can't be. The table
     is there already."""
     from ..errors import InputError
 
     path = os.fspath(Path(found.folder or ".") / PAGE)
     try:
-        found.html(path, include_infeasible=include_infeasible)
+        found.html(path, include_infeasible=include_infeasible, near=near)
     except InputError as error:
         output.log(f"warning: there is no report: {error}")
         return None
     return path
 
 
-def _summary(found: Sweep, page: str | None) -> dict[str, Any]:
-    view = found.view()
+def _summary(found: Sweep, page: str | None, view: View) -> dict[str, Any]:
+    from ..sweep.misfits import near_best
+
+    indices = view.ran["index"]
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -193,29 +204,25 @@ def _summary(found: Sweep, page: str | None) -> dict[str, Any]:
         "points": found.table.height,
         "failed": found.failed,
         "infeasible": found.infeasible,
+        "near": found.near,
         "refused": found.refused,
-        "best": next(iter(found.best(1)["index"].to_list()), None),
-        "alike": view.ran["index"].gather(view.alike).to_list(),
+        "best": next(iter(indices.gather(view.ranking[:1]).to_list()), None),
+        "near_best": near_best(view),
+        "alike": indices.gather(view.alike).to_list(),
         "table": os.fspath(found.folder / "table.parquet") if found.folder else None,
         "report": page,
     }
 
 
-def _show(found: Sweep, page: str | None, include_infeasible: bool) -> None:
+def _show(found: Sweep, page: str | None, view: View) -> None:
     """What was run, what doesn't fit, and the best points."""
     from ..sweep.misfits import misfits
+    from ..sweep.page import left_out
 
     console = output.console()
     console.print(f"{found.name}: {found.said()}")
-    view = found.view(include_infeasible)
-    out = misfits(view)
-    if out is not None:
-        kept = (
-            ""
-            if include_infeasible
-            else " They are left out below; --include-infeasible keeps them."
-        )
-        console.print(f"{out}{kept}", soft_wrap=True)
+    for said in left_out(view, misfits(view), "below"):
+        console.print(said, soft_wrap=True)
     if view.ran.height:
         table = _points(view)
         # Numbers are never cut: a terminal wraps long lines, a file takes them as they are.
@@ -253,18 +260,17 @@ def _points(view: View) -> Table:
     )
     shown = Table(box=None, pad_edge=False, title=title, title_justify="left")
     heads = [HEADS.get(name, name.removesuffix("_ns").replace("_", " ")) for name in results]
-    marked = view.include_infeasible and view.misfits.height > 0
     for name in (
         "index",
         *(view.short[name] for name in parameters),
         *heads,
-        *(["fits"] if marked else []),
+        *(["fits"] if view.is_marked else []),
     ):
         shown.add_column(name, justify="right", no_wrap=True)
     for row in best.iter_rows(named=True):
         cells = [str(row[name]) for name in ("index", *parameters)]
         cells += [said(name, float(row[name])) for name in results]
-        shown.add_row(*cells, *([] if not marked else ["no" if row["fits"] is False else "yes"]))
+        shown.add_row(*cells, *([row["fits"] or "yes"] if view.is_marked else []))
     return shown
 
 

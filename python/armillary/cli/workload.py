@@ -108,7 +108,7 @@ def _help() -> str:
 def _check_fit(made: Workload, platform: str | None, npus: int | None) -> Platform | None:
     """The platform, if one is named; refuses what needs more memory than its NPUs have."""
     from ..platform import Platform
-    from ..workload.fit import too_large
+    from ..workload.fit import near, too_large
 
     if platform is None:
         return None
@@ -128,4 +128,6 @@ def _check_fit(made: Workload, platform: str | None, npus: int | None) -> Platfo
     problems += too_large(made.summary, target)
     if problems:
         raise InputError(problems)
+    for warning in near(made.summary, target):
+        output.log(f"warning: {warning}")
     return target

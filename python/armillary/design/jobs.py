@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import documents
+from .. import _core, documents
 from ..documents import Path_
 from ..errors import ArmillaryError, InputError, Problem
 from ..platform import Platform
@@ -39,6 +39,7 @@ _OWN = (
     "weight",
     "time_bound",
     "overlap",
+    "near",
 )
 _KINDS = ("model", "path", "libra")
 _MOST_CHOICES = 2000
@@ -236,26 +237,48 @@ class _Entry:
                 self.fault((str(key),), "is an empty list", "one value or several")
         if any(key not in known for key in given) or not all(given[key] for key in varied):
             return
-        found, why = 0, []
+        found, close, why = list[tuple[Job, str]](), list[tuple[Job, str]](), list[Problem]()
         count = math.prod(len(given[key]) for key in varied)
         for index, values in enumerate(itertools.product(*(given[key] for key in varied))):
             chosen = self.filled({**given, **dict(zip(varied, values, strict=True))}, known)
             try:
                 made = build(model, **chosen)
-                self.fits(made)
+                answer = self.fits(made)
             except InputError as error:
                 why += error.problems
                 continue
-            found += 1
             several = [key for key in varied if len(given[key]) > 1]
             text = ", ".join(
                 f"{key} {chosen[key]}" for key in dict.fromkeys((*several, "dp")) if key in chosen
             )
-            yield (
-                self.job(str(self.values.get("name", model.name)), made, (index, count)),
-                text if several else "",
+            job = self.job(str(self.values.get("name", model.name)), made, (index, count))
+            (close if answer == "near" else found).append((job, text if several else ""))
+        taken = self.taken(model.name, found, close)
+        self.left_out(model.name, len(found) + len(close), why, count)
+        yield from taken
+
+    def taken(
+        self, name: str, found: list[tuple[Job, str]], close: list[tuple[Job, str]]
+    ) -> list[tuple[Job, str]]:
+        """Parallelisations that fit, and those that may not where that is asked for or there are no
+        others."""
+        if not close:
+            return found
+        many = f"{counted(len(close), 'parallelisation')} of {name} may not fit in memory"
+        if found and not self.asks_for_near():
+            self.notes.append(
+                f"{many} and were not tried, such as: {close[0][1]}; near: true tries them"
             )
-        self.left_out(model.name, found, why, count)
+            return found
+        self.notes.append(f"{many}: they need about as much as there is")
+        return [*found, *close]
+
+    def asks_for_near(self) -> bool:
+        """Whether the entry takes parallelisations that may not fit."""
+        asked = self.values.get("near", False)
+        if not isinstance(asked, bool):
+            self.fault(("near",), f"{asked!r} is not a flag", "true or false")
+        return asked is True
 
     def left_out(self, name: str, found: int, why: Sequence[Problem], count: int) -> None:
         if not found:
@@ -281,29 +304,30 @@ class _Entry:
             else {**chosen, "dp": self.npus // math.prod(inner)}
         )
 
-    def fits(self, made: Workload) -> None:
-        """Refuses another number of ranks than there are NPUs, and more than their memory holds."""
+    def fits(self, made: Workload) -> str:
+        """Whether it fits in memory as far as is known, `yes` or `near`. Refuses another number of
+        ranks than there are NPUs, and what does not fit."""
         place = self.source.place(self.path)
         if made.ranks != self.npus:
             said = f"{made.name} has {counted(made.ranks, 'rank')}"
             raise InputError(
                 [Problem(self.source.file, place, said, f"{self.npus}, as there are NPUs")]
             )
-        npu = self.settings.get("npu")
-        memory = npu.get("memory") if isinstance(npu, dict) else None
-        capacity = base(str(memory.get("capacity", ""))) if isinstance(memory, dict) else None
-        most = (
-            max((entry.memory.total for entry in made.summary.classes), default=0)
-            if made.summary
-            else 0
-        )
-        if capacity is not None and most > capacity:
-            said = (
-                f"{made.name} needs {most / GB:,.1f} GB on an NPU of {float(capacity) / GB:,.1f} GB"
-            )
+        capacity, most = self.capacity(), made.summary.memory if made.summary else 0
+        answer = "yes" if capacity is None else _core.fits(most, capacity)
+        if capacity is not None and answer == "no":
+            said = f"{made.name} needs {most / GB:,.1f} GB on an NPU of {capacity / GB:,.1f} GB"
             raise InputError(
                 [Problem(self.source.file, place, said, "more parallelism, ZeRO, recomputation")]
             )
+        return answer
+
+    def capacity(self) -> int | None:
+        """Bytes of an NPU's memory, where the specification has them."""
+        npu = self.settings.get("npu")
+        memory = npu.get("memory") if isinstance(npu, dict) else None
+        found = base(str(memory.get("capacity", ""))) if isinstance(memory, dict) else None
+        return None if found is None else int(found)
 
     def job(self, name: str, made: Workload, at: tuple[int, int] = (0, 1)) -> Job:
         """The workload, with what it hides unless `overlap` is none; `at`: its place among how many

@@ -45,8 +45,8 @@ class Verdict:
     sentence: str
     facts: Mapping[str, Any]
     """`bound` (compute, communication, memory, hosts, waiting), its `share` of the step, the
-    largest `operation` and `operation_share`, `fits` in memory, and `helps`: the best change as in
-    `armillary.explanation/1`, or null."""
+    largest `operation` and `operation_share`, `fits` as in the report, and `helps`: the best change
+    as in `armillary.explanation/1`, or null."""
 
 
 def verdict(
@@ -89,7 +89,7 @@ def of(report: Report, found: whatif.WhatIf | None) -> Verdict:
         "share": parts[bound],
         "operation": operation["name"] if operation else None,
         "operation_share": operation["ns"] / now if operation else None,
-        "fits": not said[0],
+        "fits": report.get("fits"),
         "helps": best.as_dict(now) if best else None,
     }
     sentence = "; ".join(part for part in said if part)
@@ -164,20 +164,16 @@ def _bubble(report: Report) -> str:
 
 
 def _lacks_memory(report: Report) -> str:
-    """A sentence about a rank that needs more memory than its NPU has; empty where all fit or
-    memory spills over."""
-    npu = report["config"]["platform"]["npu"]
-    capacity = npu.get("memory_capacity_bytes")
-    if not capacity or npu.get("memory_on_overflow", "warn") != "warn":
+    """A sentence about an NPU that has less memory than is needed, or hardly as much; empty where
+    all fit or nothing is known."""
+    needed, fits = report.get("memory_bytes"), report.get("fits")
+    capacity = report["config"]["platform"]["npu"].get("memory_capacity_bytes")
+    if not needed or not capacity or fits not in ("near", "no"):
         return ""
-    summary = report["config"]["workload"].get("summary") or {}
-    held = [sum(each["memory"].values()) for each in summary.get("classes") or []]
-    most = max([*held, *(each["peak_memory_bytes"] for each in report["classes"])], default=0)
-    return (
-        f"it does not fit: an NPU would need {size(most)} and has {size(capacity)}"
-        if most > capacity
-        else ""
-    )
+    said = f"an NPU would need {size(needed)} and has {size(capacity)}"
+    if fits == "no":
+        return f"it does not fit: {said}"
+    return f"it may not fit: {said}, which is closer than memory is known"
 
 
 def _best(report: Report, found: whatif.WhatIf | None) -> whatif.Effect | None:

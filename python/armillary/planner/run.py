@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..model.sharding import SCHEMES
 from ..model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
 from ..model.sharding_plan_file import write_plan
 from ..platform import Platform
+from ..platform.platform import Fits, fit_limits
 from ..units import counted
 from ..workload.dlrm_flow import DENSE_OPTIMIZERS
 from ..workload.dlrm_options import DlrmSizes, Options, options
@@ -57,6 +58,10 @@ class Plan:
     """The same on disk."""
     heuristics: dict[str, float]
     """The greatest load that each heuristic finds; infinite where it finds no plan with room."""
+    fits: Fits = "yes"
+    """Whether the fullest rank fits; `near` where it may (docs/models/memory.md)."""
+    near_load: float | None = None
+    """The greatest load of the best plan that may fit, where that is lower."""
 
     @property
     def highest(self) -> float:
@@ -122,6 +127,8 @@ class Plan:
             "disk_bytes": list(self.disk),
             "dense_bytes": self.dense,
             "capacity_bytes": self.capacity,
+            "fits": self.fits,
+            "near_load": self.near_load,
         }
 
 
@@ -137,21 +144,23 @@ def plan(
     ranks_per_node: int | None = None,
     schemes: Sequence[str] | None = None,
     host_capacity: int | None = None,
+    near: bool = False,
     progress: Callable[[float], None] | None = None,
     **given: object,
 ) -> Plan:
     """Chooses how each table of a recommendation model is sharded, and on which rank each shard is:
     `plan("dlrm-neo-a", "zionex", 128)`.
 
-    The greatest load of a rank is kept low; no rank holds more than `capacity` bytes (default: the
-    memory of the platform's NPU). `cost` is `platform` (seconds, by the platform's memory and
-    simulated collectives) or `volume` (the paper's weighted bytes, with `access_weight` and
-    `message_weight`). `schemes` are the ways to shard a table that may be taken: `table`,
-    `column`, `row`, `table_row`, `data`. `given` are options of the workload: batches, widths,
-    optimizers. With `cache`, bytes of a rank for rows of tables in slower memory, tables go to its
-    host if they have no room otherwise; `skew` is that of their lookups. A host holds
-    `host_capacity` bytes of a rank (default: `remote_memory.cpu.capacity` of the platform, if it
-    has that). What is more goes to the disk of the platform (`remote_memory.nvme`).
+    The greatest load of a rank is kept low; no rank holds more than `capacity` bytes (default: what
+    surely fits the memory of the platform's NPU; with `near`, what may). `cost` is `platform`
+    (seconds, by the platform's memory and simulated collectives) or `volume` (the paper's weighted
+    bytes, with `access_weight` and `message_weight`). `schemes` are the ways to shard a table that
+    may be taken: `table`, `column`, `row`, `table_row`, `data`. `given` are options of the
+    workload: batches, widths, optimizers. With `cache`, bytes of a rank for rows of tables in
+    slower memory, tables go to its host if they have no room otherwise; `skew` is that of their
+    lookups. A host holds `host_capacity` bytes of a rank (default: `remote_memory.cpu.capacity` of
+    the platform, if it has that). What is more goes to the disk of the platform
+    (`remote_memory.nvme`).
 
     Raises:
         InputError: wrong options; a model without embedding tables; no plan has room, with how many
@@ -165,8 +174,8 @@ def plan(
     chosen, widths = options(found, {**given, "dp": count, "npus_per_node": each})
     _check(cost, count, each, access_weight, message_weight)
     allowed = _schemes(schemes)
-    held = capacity if capacity is not None else facts["npu"].get("memory_capacity_bytes")
-    if not held:
+    size = facts["npu"].get("memory_capacity_bytes")
+    if not (size if capacity is None else capacity):
         needed = "such as 80 GB, or --capacity"
         raise InputError([Problem(target.source, "npu.memory.capacity", "is missing", needed)])
     sizes = Sizes(
@@ -182,26 +191,66 @@ def plan(
     )
     volume = cost == "volume"
     rates = volume_rates(access_weight, message_weight) if volume else platform_rates(target, each)
-    dense = dense_bytes(found, widths, chosen)
-    menu = [_ways(table, sizes, rates, allowed) for table in found.tables]
-    used = np.full(count, dense, np.int64)
-    outcome = search(menu, used, held, each, progress)
-    if outcome.best is None and chosen.cache is not None:
-        _require_host(target, rates)
-        dense += chosen.cache
-        held_too = used + chosen.cache
-        outcome, menu = search_tiers(
-            found.tables,
-            menu,
-            sizes,
-            rates,
-            chosen.skew,
-            Room.of(facts, host_capacity, target.source),
-            lambda offered: search(offered, held_too, held, each, progress),
-        )
-    if outcome.best is None:
-        raise InputError([_no_room(menu, sizes, dense, held)])
-    return _result(found, target, sizes, rates, cost, outcome, outcome.best, dense, held)
+    least = dense_bytes(found, widths, chosen)
+    ways_ = [_ways(table, sizes, rates, allowed) for table in found.tables]
+
+    def within(held: int) -> Plan:
+        """The best plan whose ranks hold `held` bytes at most."""
+        dense, menu = least, ways_
+        used = np.full(count, dense, np.int64)
+        outcome = search(menu, used, held, each, progress)
+        if outcome.best is None and chosen.cache is not None:
+            _require_host(target, rates)
+            dense += chosen.cache
+            held_too = used + chosen.cache
+            outcome, menu = search_tiers(
+                found.tables,
+                menu,
+                sizes,
+                rates,
+                chosen.skew,
+                Room.of(facts, host_capacity, target.source),
+                lambda offered: search(offered, held_too, held, each, progress),
+            )
+        if outcome.best is None:
+            raise InputError([_no_room(menu, sizes, dense, held)])
+        return _result(found, target, sizes, rates, cost, outcome, outcome.best, dense, held)
+
+    return within(capacity) if capacity is not None else _sure(within, size, near)
+
+
+_FULL = 0.9
+"""The share of its room from which the fullest rank may be what makes a plan slow."""
+_WORTH = 0.99
+"""The share of a load from which another one is said to be lower."""
+
+
+def _sure(within: Callable[[int], Plan], size: int, near: bool) -> Plan:
+    """The best plan that fits memory of `size` bytes or, with `near`, that may; without, also the
+    load of the latter where it is lower."""
+    sure, most = fit_limits(size)
+    try:
+        found = within(most if near else sure)
+    except InputError as error:
+        if near or not _can(within, most):
+            raise
+        first = error.problems[0]
+        help_ = f"--near, for a plan that may fit; {first.help}"
+        raise InputError([Problem(first.file, first.place, first.message, help_)]) from None
+    fits: Fits = "near" if max(found.memory) > sure else "yes"
+    if near or max(found.memory) < _FULL * sure:
+        return replace(found, capacity=size, fits=fits)
+    other = within(most).highest
+    better = other if other < _WORTH * found.highest else None
+    return replace(found, capacity=size, fits=fits, near_load=better)
+
+
+def _can(within: Callable[[int], Plan], held: int) -> bool:
+    try:
+        within(held)
+    except InputError:
+        return False
+    return True
 
 
 def _sized(platform: Platform | str | os.PathLike[str], ranks: int | None) -> Platform:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from .. import _core
 from ..errors import InputError, Problem
@@ -16,6 +16,15 @@ from .presets import SYSTEMS
 _PRESETS = [str(SYSTEMS)]
 _MOST_LINKS = 2**18
 """One-way links of a network that is written node by node."""
+
+Fits = Literal["yes", "near", "no"]
+"""Whether a workload fits the memory of its NPUs; `near` where the error of memory decides."""
+
+
+def fit_limits(capacity: int) -> tuple[int, int]:
+    """The most bytes that fit a memory of `capacity` bytes, and the most that may
+    (docs/models/memory.md)."""
+    return _core.fit_limits(capacity)
 
 
 class Platform:
@@ -123,6 +132,12 @@ class Platform:
         read when they need them; and warnings of what is not known of them."""
         problems, warnings = self._core.findings()
         return [Problem(*parts) for parts in problems], warnings
+
+    def fits(self, needed: int) -> Fits | None:
+        """Whether a workload fits that needs `needed` bytes of an NPU: `yes`, `no`, or `near` where
+        that is closer to the capacity than predictions are exact; `None` for an unknown capacity
+        (docs/models/memory.md)."""
+        return self._core.fits(needed)
 
     def describe(self) -> dict[str, Any]:
         """Everything the simulator will use, defaults filled in; integers with their unit in the

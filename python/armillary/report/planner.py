@@ -52,8 +52,17 @@ def verdict(data: Data) -> str:
     load, bound = _cost(data, data["greatest_load"]), _cost(data, data["lower_bound"])
     return (
         f"Greatest load of a rank: {load} a step. No plan has less than {bound}: this one is at "
-        f"most {share(data['gap'])} from the best."
+        f"most {share(data['gap'])} from the best.{_near(data)}"
     )
+
+
+def _near(data: Data) -> str:
+    """That a plan may not fit, or that one that may not would be faster."""
+    if data["fits"] == "near":
+        return " It may not fit: what it needs is closer to the memory of an NPU than it is known."
+    if data["near_load"] is None:
+        return ""
+    return f" A plan that may not fit has {_cost(data, data['near_load'])}: --near takes it."
 
 
 def page(data: Data) -> Page:

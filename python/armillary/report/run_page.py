@@ -80,12 +80,13 @@ def _facts(report: Report, config: Asked, summary: Summary | None) -> Iterator[F
     mean, total = run_where.mean(report["classes"]), step or 1.0
     for part, (field, _) in run_where.present(run_where.PARTS, [mean]).items():
         yield Fact(part.capitalize(), share(mean[field] / total), "of the step, mean rank")
-    held = max((item["peak_memory_bytes"] for item in report["classes"]), default=0)
-    if held:
+    if held := report.get("memory_bytes"):
         capacity = config["platform"]["npu"].get("memory_capacity_bytes")
-        yield Fact(
-            "Peak memory", size(held), f"of an NPU's {size(capacity)}" if capacity else "of an NPU"
-        )
+        note = f"of an NPU's {size(capacity)}" if capacity else "of an NPU"
+        yield Fact("Peak memory", size(held), f"{note}{_FITS.get(report.get('fits') or '', '')}")
+
+
+_FITS = {"near": ": may not fit", "no": ": does not fit"}
 
 
 def _rates(found: rates.Rates) -> Iterator[Fact]:

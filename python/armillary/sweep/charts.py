@@ -25,7 +25,11 @@ DOTS = 800
 FRONT = 200
 """Points drawn of the front."""
 
-FITS, MISFIT = "fits in memory", "does not fit in memory"
+FITS: dict[str, str] = {
+    "yes": "fits in memory",
+    "near": "may not fit in memory",
+    "no": "does not fit in memory",
+}
 
 _LETTERS = 90
 """What fits below a chart side by side."""
@@ -102,7 +106,7 @@ def parallel(view: View) -> Chart:
             ],
         },
     }
-    if _is_marked(view):
+    if view.is_marked:
         line["encoding"]["strokeDash"] = _dashes()
     spec = {"height": 340, "layer": [_rule(x, order), line, *_tick_labels(x, ticks)]}
     rows = list(_lines(view, drawn, axes, measures, names))
@@ -219,7 +223,7 @@ def pareto(view: View, other: Measure) -> Chart:
             "point": points[row],
             "parameters": text,
         }
-        | ({"memory": FITS if view.fits[row] else MISFIT} if _is_marked(view) else {})
+        | ({"memory": FITS[view.fits[row]]} if view.is_marked else {})
         for (row, kind), text in zip(kinds, said, strict=True)
     ]
     place = {
@@ -239,8 +243,8 @@ def pareto(view: View, other: Measure) -> Chart:
     colour = {"field": "points", "type": "nominal", "title": None, "sort": ["front", "the rest"]}
     colour["scale"] = {"domain": ["front", "the rest"], "range": [PALETTE[1], "#b8c4d0"]}  # type: ignore[assignment]
     shape = {"field": "memory", "type": "nominal", "title": None}
-    shape["scale"] = {"domain": [FITS, MISFIT], "range": ["circle", "cross"]}  # type: ignore[assignment]
-    marked = {"color": colour} | ({"shape": shape} if _is_marked(view) else {})
+    shape["scale"] = {"domain": list(FITS.values()), "range": ["circle", "diamond", "cross"]}  # type: ignore[assignment]
+    marked = {"color": colour} | ({"shape": shape} if view.is_marked else {})
     fields = [_field(other.label), _field(objective.label), "point", "parameters"]
     tips = {"tooltip": [{"field": name, "title": name.replace("\\", "")} for name in fields]}
     line = {"mark": {"type": "line", "color": PALETTE[1], "strokeWidth": 1}, "encoding": place}
@@ -271,11 +275,6 @@ def _chosen(view: View, name: str) -> Axis:
             ]
         )
     return found
-
-
-def _is_marked(view: View) -> bool:
-    """Whether there are points among those drawn that don't fit."""
-    return view.include_infeasible and view.misfits.height > 0
 
 
 def _field(name: str) -> str:
@@ -345,7 +344,7 @@ def _ticks(measure: Measure) -> list[tuple[float, str]]:
 
 def _dashes() -> dict[str, Any]:
     """Lines of points that don't fit are dashed."""
-    scale = {"domain": [FITS, MISFIT], "range": [[1, 0], [4, 3]]}
+    scale = {"domain": list(FITS.values()), "range": [[1, 0], [8, 3], [4, 3]]}
     return {"field": "memory", "type": "nominal", "title": None, "scale": scale}
 
 
@@ -357,12 +356,12 @@ def _lines(
     names: dict[str, str],
 ) -> Iterator[dict[str, Any]]:
     points, objective = view.ran["index"].to_list(), view.objective
-    marked = _is_marked(view)
+    marked = view.is_marked
     shown = {each.name: each.shown() for each in measures}
     at = {each.name: places(shown[each.name]) for each in measures}
     for row in drawn:
         colour = {objective.label: shown[objective.name][row], "point": points[row]}
-        colour |= {"memory": FITS if view.fits[row] else MISFIT} if marked else {}
+        colour |= {"memory": FITS[view.fits[row]]} if marked else {}
         for place, each in enumerate(axes):
             value = {
                 "axis": names[each.name],

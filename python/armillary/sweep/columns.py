@@ -12,12 +12,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
 from .. import step_parts
 from ..errors import InputError, Problem
+from ..platform.platform import Fits
 from ..uncertainty import steps
 from ..units import NS_PER_S, TFLOP
 from ..workload import Workload
@@ -31,7 +32,8 @@ NUMBERS = ("step_time_ns", *PARTS, *(f"mean_{part}" for part in PARTS), *_RATES,
 COUNTS = ("ranks", "classes", "warnings")
 SIZES = ("memory_bytes", "memory_capacity_bytes", "model_flops")
 """Whole numbers that can exceed 64 bits."""
-FLAGS = ("fits",)
+ANSWERS = ("fits",)
+"""`yes`, `near` or `no` (docs/models/memory.md)."""
 TEXTS = ("digest",)
 ALIASES = {"memory": "memory_bytes"}
 """Other names of columns, for objectives."""
@@ -41,13 +43,13 @@ DIGITS = 38
 _DIMENSION = re.compile(r"dim[1-9]\d?_(utilisation|busy_ns|bytes)")
 _OWN = ("index", "error")
 
-Kind = Literal["number", "count", "size", "flag", "text"]
+Kind = Literal["number", "count", "size", "answer", "text"]
 _OF_RUN: dict[str, Kind] = {
     **dict.fromkeys(NUMBERS, "number"),
     **dict.fromkeys(COUNTS, "count"),
     "memory_bytes": "size",
     "memory_capacity_bytes": "size",
-    "fits": "flag",
+    "fits": "answer",
     "model_flops": "size",
     "digest": "text",
 }
@@ -72,7 +74,7 @@ def is_result(name: str, numbers: bool = False) -> bool:
     kind = (
         _OF_DIMENSION[name.partition("_")[2]] if _DIMENSION.fullmatch(name) else _OF_RUN.get(name)
     )
-    return (kind is not None and (not numbers or kind not in ("flag", "text"))) or (
+    return (kind is not None and (not numbers or kind not in ("answer", "text"))) or (
         not numbers and name in _OWN
     )
 
@@ -89,20 +91,22 @@ def fault(results: Mapping[str, object]) -> str:
     return ""
 
 
-_OPTIONAL = {*PARTS, *_RATES, *_INTERVAL, *SIZES, *FLAGS}
+_OPTIONAL = {*PARTS, *_RATES, *_INTERVAL, *SIZES, *ANSWERS}
 """Columns of a run that may be empty."""
 _MEANT = {
     "number": "a number from 0",
     "count": "a whole number from 0",
     "size": "a whole number from 0",
-    "flag": "true or false",
+    "answer": "yes, near or no",
     "text": "text",
 }
 
 
 def _is(kind: Kind, value: object) -> bool:
-    if kind in ("flag", "text"):
-        return isinstance(value, bool if kind == "flag" else str)
+    if kind == "answer":
+        return value in get_args(Fits)
+    if kind == "text":
+        return isinstance(value, str)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if kind == "number":
@@ -122,7 +126,6 @@ def _short(value: object) -> str:
 class _AnyClass(msgspec.Struct):
     count: int
     finish_ns: float
-    peak_memory_bytes: int
 
 
 if TYPE_CHECKING:
@@ -141,7 +144,6 @@ class _Npu(msgspec.Struct):
     name: str | None = None
     peak_flops: int | None = None
     memory_capacity_bytes: int | None = None
-    memory_on_overflow: str | None = None
 
 
 class _Platform(msgspec.Struct):
@@ -180,6 +182,8 @@ class _Report(msgspec.Struct):
     digest: str
     config: _Config
     warnings: list[str]
+    fits: Fits | None
+    memory_bytes: int | None
     classes: list[_Class]
     dimensions: list[_Dimension]
 
@@ -245,17 +249,11 @@ def _interval(read: _Report) -> dict[str, Value]:
 
 
 def _memory(read: _Report, claims: Claims) -> dict[str, Value]:
-    """What the fullest NPU needs: as the generator says or, where that is more, as the run held.
-    Unknown where neither says anything. Memory that spills over fits."""
-    npu = read.config.platform.npu
-    needed = max(claims.memory, max((each.peak_memory_bytes for each in read.classes), default=0))
-    capacity = npu.memory_capacity_bytes
-    fits = (
-        npu.memory_on_overflow == "spill" or needed <= capacity
-        if needed and capacity is not None
-        else None
-    )
-    return {"memory_bytes": needed or None, "memory_capacity_bytes": capacity, "fits": fits}
+    """What the fullest NPU needs, and whether it has that. The generator's number is exact where
+    64 bits of the report are too few."""
+    needed = max(claims.memory, read.memory_bytes or 0) or None
+    capacity = read.config.platform.npu.memory_capacity_bytes
+    return {"memory_bytes": needed, "memory_capacity_bytes": capacity, "fits": read.fits}
 
 
 def _require_room(found: Mapping[str, Value]) -> None:

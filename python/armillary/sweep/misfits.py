@@ -1,5 +1,5 @@
-"""Points that don't fit in memory: how many, which of them would have been the best, what would
-make it fit.
+"""Points that don't fit in memory, or may not: how many, which of them would have been the best,
+what would make it fit.
 
 The smallest change is the point that fits and differs from it in the fewest parameters, the best
 one of those."""
@@ -74,15 +74,45 @@ def misfits(view: View) -> Misfits | None:
     out = view.misfits
     if not out.height:
         return None
+    fitting = view.fitting
+    best = _best_of(view, out, fitting)
+    instead = _nearest(view, fitting, best) if fitting.height and best is not None else None
+    lack = out["memory_bytes"].cast(float) / out["memory_capacity_bytes"].cast(float)
+    least = out.row(lack.arg_min() or 0, named=True)
+    return Misfits(view, out.height, view.measured.height, best, instead, least)
+
+
+def near(view: View) -> str | None:
+    """What there is to say of the points that may not fit, or nothing where there are none."""
+    close = view.close
+    if not close.height:
+        return None
+    said_ = (
+        f"{number(close.height)} of {number(view.measured.height)} points may not fit: what they "
+        "need is closer to the memory of an NPU than it is known."
+    )
+    best = _best_of(view, close, view.fitting)
+    if best is None or view.include_infeasible or view.near:
+        return said_
+    name = view.objectives[0][0]
+    value = said(name, float(best[name]))
+    return f"{said_} Point {best['index']} would be the best ({value}), and {_needs(best)}."
+
+
+def near_best(view: View) -> int | None:
+    """The point that may not fit and would be better than all that do."""
+    best = _best_of(view, view.close, view.fitting) if view.close.height else None
+    return None if best is None else int(best["index"])
+
+
+def _best_of(view: View, out: pl.DataFrame, fitting: pl.DataFrame) -> Row | None:
+    """The best of `out` where it is better than all that fit."""
     name, more = view.objectives[0]
-    fitting, best = view.fitting, _first(out, name, more)
+    best = _first(out, name, more)
     beaten = fitting.height and not view.objective.better(
         float(best[name]), float(_first(fitting, name, more)[name])
     )
-    instead = _nearest(view, fitting, best) if fitting.height and not beaten else None
-    lack = out["memory_bytes"].cast(float) / out["memory_capacity_bytes"].cast(float)
-    least = out.row(lack.arg_min() or 0, named=True)
-    return Misfits(view, out.height, view.measured.height, None if beaten else best, instead, least)
+    return None if beaten else best
 
 
 def _first(frame: pl.DataFrame, name: str, more: bool) -> Row:

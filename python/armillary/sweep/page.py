@@ -14,7 +14,7 @@ from ..report.page import Fact, Page, Section, Table
 from ..report.quantity import number
 from ..units import counted
 from . import charts
-from .misfits import Misfits, misfits
+from .misfits import Misfits, misfits, near
 from .view import View, said
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _BEST = 100
 _LEFT_OUT = 50
 _FAILURES = 20
 _LONG = 300
-INCLUDE = "--include-infeasible"
-"""What brings points back that don't fit."""
+INCLUDE, NEAR = "--include-infeasible", "--near"
+"""What brings points back that don't fit, and those that may not."""
 
 
 def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> Page:
@@ -43,7 +43,7 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
         lead=f"A sweep of {counted(view.table.height, 'point')} over "
         f"{counted(len(view.columns), 'parameter')}.",
         facts=list(_facts(view, failed, refused)),
-        warnings=[*([_left_out(view, out)] if out else []), *warnings],
+        warnings=[*left_out(view, out, "here"), *warnings],
         sections=list(_sections(view, failed, heat)),
         footer=f"Armillary {_core.version()}. All points are in table.parquet next to this page.",
     )
@@ -52,7 +52,7 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
 def verdict(view: View, out: Misfits | None) -> str:
     """The best point, how much better it is than the median, and how many points don't fit."""
     if not view.ran.height:
-        return next(out.sentences()) if out else "No point ran."
+        return _none(view, out)
     objective, row = view.objective, view.ranking[0]
     value, middle = objective.values[row], objective.values[view.ranking[len(view.ranking) // 2]]
     what, text = objective.label.partition(" (")[0], objective.text(value)
@@ -62,11 +62,7 @@ def verdict(view: View, out: Misfits | None) -> str:
     )
     better = max(value, middle) / min(value, middle) if min(value, middle) > 0 else 1.0
     if better > 1.0005:
-        among = (
-            "of the points that fit"
-            if view.misfits.height and not view.include_infeasible
-            else "of all points"
-        )
+        among = "of all points" if all(view.counted) else "of the points that fit"
         found += f"; {better:,.3g} times as good as the median {among}"
     counts = "included here" if view.include_infeasible else "left out"
     many = (
@@ -78,13 +74,28 @@ def verdict(view: View, out: Misfits | None) -> str:
     return f"{found}.{many}{alike}"
 
 
-def _left_out(view: View, out: Misfits) -> str:
-    kept = (
-        "They count here, marked."
-        if view.include_infeasible
-        else f"They are left out here; {INCLUDE} keeps them."
+def _none(view: View, out: Misfits | None) -> str:
+    """Why no point is ranked."""
+    if close := near(view):
+        return f"No point surely fits in memory. {close}"
+    return next(out.sentences()) if out else "No point ran."
+
+
+def left_out(view: View, out: Misfits | None, where: str) -> Iterator[str]:
+    """What there is to say of points that may not fit, and of those that don't."""
+    if close := near(view):
+        kept = view.include_infeasible or view.near
+        yield f"{close} {_kept(kept, where, NEAR)}"
+    if out:
+        yield f"{out} {_kept(view.include_infeasible, where, INCLUDE)}"
+
+
+def _kept(kept: bool, where: str, option: str) -> str:
+    return (
+        f"They count {where}, marked."
+        if kept
+        else f"They are left out {where}; {option} keeps them."
     )
-    return f"{out} {kept}"
 
 
 def _settings(view: View, row: dict[str, Any]) -> str:
@@ -113,6 +124,7 @@ def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
     if view.measured.height > view.unknown:
         fitting = view.fitting.height - view.unknown
         note = f"{number(view.misfits.height)} do not"
+        note += f", {number(view.close.height)} may not" if view.close.height else ""
         note += f", {number(view.unknown)} unknown" if view.unknown else ""
         yield Fact("Fit in memory", number(fitting), note)
     if refused:
@@ -122,7 +134,7 @@ def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
 def _sections(view: View, failed: int, heat: tuple[str, str] | None) -> Iterator[Section]:
     if not view.ran.height:
         yield Section(
-            "Points", ["No point fits in memory." if view.misfits.height else "No point ran."]
+            "Points", ["No point fits in memory." if view.measured.height else "No point ran."]
         )
     else:
         yield Section("Best points", [_best(view)])
@@ -132,8 +144,12 @@ def _sections(view: View, failed: int, heat: tuple[str, str] | None) -> Iterator
             yield Section("Heat map", [charts.heat_map(view, heat)])
         if (other := view.against) is not None:
             yield Section("Pareto front", [charts.pareto(view, other)])
+    if view.close.height and not (view.include_infeasible or view.near):
+        caption = "Points that need about as much memory as there is"
+        yield Section("Points that may not fit", [_outside(view, view.close, caption)])
     if view.misfits.height and not view.include_infeasible:
-        yield Section("Points that do not fit", [_outside(view)])
+        caption = "Points that need too much memory"
+        yield Section("Points that do not fit", [_outside(view, view.misfits, caption)])
     if failed:
         yield Section("Failed points", [_failures(view)])
 
@@ -148,17 +164,13 @@ def _best(view: View) -> Table:
     return _points("Best first", view, view.ran[rows], note)
 
 
-def _outside(view: View) -> Table:
-    """Points that don't fit, the best first."""
+def _outside(view: View, out: pl.DataFrame, caption: str) -> Table:
+    """Points that are left out, the best first."""
     name, more = view.objectives[0]
-    frame = view.misfits.sort([name, "index"], descending=[more, False]).head(_LEFT_OUT)
+    frame = out.sort([name, "index"], descending=[more, False]).head(_LEFT_OUT)
     note = "By the objective, as if memory were sufficient."
-    note += (
-        f" The first {frame.height} of {view.misfits.height:,}."
-        if view.misfits.height > frame.height
-        else ""
-    )
-    return _points("Points that need too much memory", view, frame, note)
+    note += f" The first {frame.height} of {out.height:,}." if out.height > frame.height else ""
+    return _points(caption, view, frame, note)
 
 
 def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
@@ -180,8 +192,8 @@ def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
         HEADS.get(name, name.removesuffix("_ns").replace("_", " ")): _texts(frame, name)
         for name in shown
     }
-    if view.include_infeasible and view.misfits.height:
-        columns["fits"] = ["no" if fits is False else "yes" for fits in frame["fits"]]
+    if view.is_marked:
+        columns["fits"] = [answer or "yes" for answer in frame["fits"]]
     return Table(caption, list(columns), list(zip(*columns.values(), strict=True)), note)
 
 

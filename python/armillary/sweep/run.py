@@ -71,34 +71,45 @@ class Sweep:
 
     @property
     def infeasible(self) -> int:
-        """Points that ran, but need more memory than their NPUs have: `fits` is false."""
+        """Points that ran, but need more memory than their NPUs have: `fits` is `no`."""
         return self.view().misfits.height
 
-    def best(self, count: int = 10, *, include_infeasible: bool = False) -> pl.DataFrame:
+    @property
+    def near(self) -> int:
+        """Points that ran, and need about as much memory as their NPUs have: `fits` is `near`."""
+        return self.view().close.height
+
+    def best(
+        self, count: int = 10, *, include_infeasible: bool = False, near: bool = False
+    ) -> pl.DataFrame:
         """The best points by the first objective, of those that fit in memory unless others are to
-        be included."""
-        view = self.view(include_infeasible)
+        be included: with `near` those that may fit, with `include_infeasible` all."""
+        view = self.view(include_infeasible, near)
         return view.ran[view.ranking[:count]]
 
-    def view(self, include_infeasible: bool = False) -> View:
+    def view(self, include_infeasible: bool = False, near: bool = False) -> View:
         """What of it is ranked and drawn."""
         from .view import View
 
-        return View(self.name, self.table, self.objectives, include_infeasible, self.orders)
+        return View(self.name, self.table, self.objectives, include_infeasible, near, self.orders)
 
     def page(
-        self, heat: tuple[str, str] | None = None, *, include_infeasible: bool = False
+        self,
+        heat: tuple[str, str] | None = None,
+        *,
+        include_infeasible: bool = False,
+        near: bool = False,
     ) -> Page:
         """The report page: best points, what matters, parallel coordinates, heat map, Pareto front,
         failures.
 
         `heat` are the parameters of the heat map, the two most influential ones when not given.
-        Points that don't fit in memory are counted and listed by themselves, or, with
-        `include_infeasible`, ranked and drawn like the others and marked. Raises `InputError` for
-        what is not a parameter that varies."""
+        Points that don't fit in memory, or may not, are counted and listed by themselves, or, with
+        `include_infeasible` and `near`, ranked and drawn like the others and marked. Raises
+        `InputError` for what is not a parameter that varies."""
         from .page import page
 
-        return page(self.view(include_infeasible), self.refused, heat)
+        return page(self.view(include_infeasible, near), self.refused, heat)
 
     def html(
         self,
@@ -106,12 +117,13 @@ class Sweep:
         heat: tuple[str, str] | None = None,
         *,
         include_infeasible: bool = False,
+        near: bool = False,
     ) -> str:
         """The page as HTML that needs nothing else; also written to `path`, whole or not at all.
         See `page`."""
         from .. import files
 
-        text = self.page(heat, include_infeasible=include_infeasible).html()
+        text = self.page(heat, include_infeasible=include_infeasible, near=near).html()
         if path is not None:
             files.write_text(path, text)
         return text
@@ -122,23 +134,24 @@ class Sweep:
         heat: tuple[str, str] | None = None,
         *,
         include_infeasible: bool = False,
+        near: bool = False,
     ) -> list[str]:
         """Writes every chart of the page as SVG, PNG and CSV into `directory`: the names of the
         files."""
         from ..report.page import write_figures
 
-        return write_figures(
-            directory, self.page(heat, include_infeasible=include_infeasible).figures()
-        )
+        shown = self.page(heat, include_infeasible=include_infeasible, near=near)
+        return write_figures(directory, shown.figures())
 
     def __repr__(self) -> str:
         return f"<Sweep {self.name}: {self.said()}>"
 
     def said(self) -> str:
         """How many points there are, failed, do not fit and were refused."""
-        out = self.infeasible
+        out, near = self.infeasible, self.near
         parts = [counted(self.table.height, "point"), f"{self.failed:,} failed"]
         parts += [f"{out:,} do not fit in memory"] if out else []
+        parts += [f"{near:,} may not fit in memory"] if near else []
         parts += [f"{self.refused:,} combinations refused by constraints"] if self.refused else []
         return ", ".join(parts)
 
@@ -342,7 +355,8 @@ class _Run:
     def _keep(self, each: Finished) -> None:
         self.finished[each.index] = each
         self.failed += each.error is not None
-        step = None if each.results.get("fits") is False else each.results.get("step_time_ns")
+        sure = each.results.get("fits") in ("yes", None)
+        step = each.results.get("step_time_ns") if sure else None
         if step is not None and (self.best is None or step < self.best):
             self.best = step
 

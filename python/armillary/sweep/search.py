@@ -91,8 +91,9 @@ class Proposals:
 
 
 def _lack(results: Mapping[str, Any]) -> float:
-    """By how much of what there is the memory that a point needs exceeds it; 0 where it fits."""
-    if results.get("fits") is not False:
+    """By how much of what there is the memory that a point needs exceeds it; 0 where it fits, or
+    may."""
+    if results.get("fits") != "no":
         return 0.0
     return float(results["memory_bytes"] / max(results["memory_capacity_bytes"], 1) - 1)
 

@@ -46,7 +46,7 @@ def table(columns: Sequence[str], finished: Collection[Finished]) -> pl.DataFram
         "number": pl.Float64,
         "count": pl.Int64,
         "size": pl.Decimal(DIGITS, 0),
-        "flag": pl.Boolean,
+        "answer": pl.String,
         "text": pl.String,
     }
     series += [

@@ -1,9 +1,9 @@
 """What is shown of a sweep, found in its table: points that ran and fit, parameters by influence,
 objectives, front.
 
-Points whose workload needs more memory than an NPU has can't be run as they are: they are left out
-unless asked for. Not here: what is said of those (`misfits.py`), charts (`charts.py`), the page
-(`page.py`)."""
+Points whose workload needs more memory than an NPU has can't be run as they are, and those that
+need about as much may not. Both are left out unless asked for. Not here: what is said of those
+(`misfits.py`), charts (`charts.py`), the page (`page.py`)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, Problem
+from ..platform.platform import Fits
 from ..report.quantity import Quantity, operations, share, size, time
 from ..uncertainty import Factors, indistinct
 from ..units import TIMES, counted
@@ -81,6 +82,8 @@ class View:
     objectives: Objectives = STEP_TIME
     include_infeasible: bool = False
     """Whether points that don't fit in memory count as the others."""
+    near: bool = False
+    """Whether points that may not fit count as the others."""
     orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By parameter, its texts in the study's order."""
 
@@ -93,30 +96,43 @@ class View:
     @cached_property
     def misfits(self) -> pl.DataFrame:
         """Those that don't fit in memory."""
-        return self.measured.filter(_misfits(self.measured))
+        return self._those("no")
+
+    @cached_property
+    def close(self) -> pl.DataFrame:
+        """Those that may not fit in memory: the error of what they need decides."""
+        return self._those("near")
+
+    def _those(self, answer: Fits) -> pl.DataFrame:
+        """Points that ran of which `answer` is said."""
+        return self.measured.filter([each == answer for each in _answers(self.measured)])
 
     @cached_property
     def ran(self) -> pl.DataFrame:
         """Points to be ranked and drawn: they ran, have every objective, and fit in memory unless
         others count too."""
-        return self.measured if self.include_infeasible else self.fitting
+        return self.measured.filter(self.counted)
 
     @cached_property
     def fitting(self) -> pl.DataFrame:
-        """Points that ran and are not known to need more memory than there is."""
-        return self.measured.filter(~_misfits(self.measured))
+        """Points that ran and are not known to need as much memory as there is."""
+        return self.measured.filter([each == "yes" for each in _answers(self.measured)])
 
     @cached_property
-    def fits(self) -> list[bool]:
+    def fits(self) -> list[Fits]:
         """Of each row of `ran`, whether it fits as far as is known."""
-        return [not misfit for misfit in _misfits(self.ran).to_list()]
+        return _answers(self.ran)
 
     @cached_property
     def counted(self) -> list[bool]:
         """Of each measured point, whether it is ranked and drawn."""
-        return [
-            self.include_infeasible or not misfit for misfit in _misfits(self.measured).to_list()
-        ]
+        taken = {"yes", *(["near"] if self.near else [])}
+        return [self.include_infeasible or each in taken for each in _answers(self.measured)]
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether there are points among those ranked that don't fit, or may not."""
+        return any(each != "yes" for each in self.fits)
 
     @cached_property
     def unknown(self) -> int:
@@ -279,13 +295,11 @@ class View:
         return found
 
 
-def _misfits(frame: pl.DataFrame) -> pl.Series:
-    """Of each row, whether it is known not to fit."""
-    import polars as pl
-
+def _answers(frame: pl.DataFrame) -> list[Fits]:
+    """Of each row, whether it fits; `yes` where that is unknown."""
     if "fits" not in frame.columns:
-        return pl.Series([False] * frame.height, dtype=pl.Boolean)
-    return ~frame["fits"].fill_null(value=True)
+        return ["yes"] * frame.height
+    return [each or "yes" for each in frame["fits"].to_list()]
 
 
 def spread(rows: Sequence[int], most: int) -> list[int]:

@@ -1,6 +1,10 @@
-"""Whether a workload fits the memory of the NPUs that it is to run on."""
+"""Whether a workload fits the memory of the NPUs that it is to run on, by what its generator says.
+
+Here: words. Not here: the rule (`Platform.fits`)."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..errors import Problem
 from ..platform import Platform
@@ -15,18 +19,32 @@ _HELP = (
 def too_large(summary: Summary | None, platform: Platform) -> list[Problem]:
     """One problem for all ranks that need more memory than an NPU of `platform` has; none where it
     may spill."""
-    npu = platform.describe()["npu"]
-    capacity: int | None = npu["memory_capacity_bytes"]
-    if summary is None or capacity is None or npu["memory_on_overflow"] == "spill":
-        return []
-    large = [entry for entry in summary.classes if entry.memory.total > capacity]
-    if not large:
-        return []
-    needs = f"{_needed(large)} of the {capacity / GB:.1f} GB on an NPU of {platform.name}"
-    return [Problem("", "memory", f"{spans([entry.name for entry in large])} {needs}", _HELP)]
+    needs = _those(summary, platform, "no")
+    return [Problem("", "memory", needs, _HELP)] if needs else []
 
 
-def _needed(large: list[RankClass]) -> str:
+def near(summary: Summary | None, platform: Platform) -> list[str]:
+    """One warning for all ranks whose memory is so near to that of an NPU that they may not fit."""
+    needs = _those(summary, platform, "near")
+    return [f"memory: {needs}, which is closer than memory is known: they may not fit"] * bool(
+        needs
+    )
+
+
+def _those(summary: Summary | None, platform: Platform, answer: str) -> str:
+    """The ranks of which the rule says `answer`, and what they need; empty where there are none."""
+    classes = summary.classes if summary else ()
+    found = [entry for entry in classes if platform.fits(entry.memory.total) == answer]
+    capacity = platform.describe()["npu"]["memory_capacity_bytes"] if found else 0
+    return (
+        f"{spans([entry.name for entry in found])} {_needed(found)} of the {capacity / GB:.1f} GB "
+        f"on an NPU of {platform.name}"
+        if found
+        else ""
+    )
+
+
+def _needed(large: Sequence[RankClass]) -> str:
     totals = [entry.memory.total for entry in large]
     least, most = (f"{total / GB:.1f}" for total in (min(totals), max(totals)))
     verb = "needs" if len(large) == 1 else "need"

@@ -103,12 +103,19 @@ def test_changes_that_bear_on_more_of_the_path_come_first() -> None:
 def test_what_does_not_fit_is_said_first() -> None:
     report = run("900 GB/s").report
     report["config"]["platform"]["npu"]["memory_capacity_bytes"] = 80_000_000_000
-    report["classes"][0]["peak_memory_bytes"] = 151_000_000_000
+    report["memory_bytes"], report["fits"] = 151_000_000_000, "no"
     found = verdict(report)
     assert found.sentence.startswith(
         "It does not fit: an NPU would need 151.0 GB and has 80.00 GB; computing bounds"
     )
-    assert found.facts["fits"] is False
+    assert found.facts["fits"] == "no"
+    report["memory_bytes"], report["fits"] = 83_170_000_000, "near"
+    found = verdict(report)
+    assert found.sentence.startswith(
+        "It may not fit: an NPU would need 83.17 GB and has 80.00 GB, which is closer than memory "
+        "is known; computing bounds"
+    )
+    assert found.facts["fits"] == "near"
 
 
 def test_a_choice_that_the_network_model_cannot_judge_is_not_proposed() -> None:

@@ -47,7 +47,7 @@ def test_a_step_of_more_than_2_to_the_63_operations(tmp_path: Path) -> None:
 def results(**changes: object) -> dict[str, Any]:
     """Those of a run on one dimension."""
     found: dict[str, Any] = dict.fromkeys(columns.NUMBERS, 1.5)
-    found |= dict.fromkeys((*columns.COUNTS, *columns.SIZES), 2) | {"fits": True, "digest": "00"}
+    found |= dict.fromkeys((*columns.COUNTS, *columns.SIZES), 2) | {"fits": "yes", "digest": "00"}
     return found | {"dim1_utilisation": 0.5, "dim1_busy_ns": 1.0, "dim1_bytes": 3} | changes
 
 
@@ -159,7 +159,7 @@ def spoiled(tmp_path: Path, **changes: object) -> tuple[Path, Path]:
         ({"results": {"step_time_ns": 10**400}}, "step_time_ns is a number of many digits"),
         ({"results": {"model_flops": 10**39}}, "model_flops is"),
         ({"results": {"ranks": 1.5}}, "ranks is 1.5, not a whole number from 0"),
-        ({"results": {"fits": 1}}, "fits is 1, not true or false"),
+        ({"results": {"fits": 1}}, "fits is 1, not yes, near or no"),
         ({"results": {"colour": 1}}, "colour is not a column of results"),
         ({"error": "e"}, "it has failed, and has results"),
     ],
