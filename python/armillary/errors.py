@@ -62,6 +62,11 @@ class InputError(ArmillaryError, ValueError):
     """The input is wrong: a file, a setting, an argument."""
 
 
+class ImpossibleError(InputError):
+    """Each value is allowed, but together they can't be: degrees that don't divide what they cut,
+    another number of ranks than there are NPUs."""
+
+
 class StalledError(ArmillaryError):
     """The input could be read, but the run stalled: operations wait for each other, or for
     something that never happens.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SCHEMA = "armillary.sweep/1"
 PAGE = "report.html"
 _SHOWN = 5
+_REASONS = 10
 _EVERY_S = 10.0
 
 StudyFile = Annotated[
@@ -118,12 +119,25 @@ def sweep(
         if "-" not in (json, csv):
             _show(found, page, view)
         output.write_json(json, json_text.dumps(_summary(found, page, view), indent=2))
+        _say_failures(found)
         if found.failed:
-            output.log(
-                f"{found.failed:,} of {found.table.height:,} points failed: see column error of "
-                "the table"
-            )
             raise typer.Exit(output.FOUND)
+
+
+def _say_failures(found: Sweep) -> None:
+    """Why points did not run, grouped: combinations that can't exist, and faults."""
+    from ..sweep.failures import failures, total
+
+    every, of = failures(found.table), f"of {found.table.height:,} points"
+    heads = {True: f"{of} can't exist, which is no fault", False: f"{of} failed"}
+    for impossible, head in heads.items():
+        some = [each for each in every if each.impossible == impossible]
+        if some:
+            output.log(f"{total(some, impossible):,} {head}:")
+        for each in some[:_REASONS]:
+            output.log(f"  {each.count:>6,}  {each.text} (first: point {each.first['index']})")
+        if len(some) > _REASONS:
+            output.log(f"  {len(some) - _REASONS} more reasons: see column error of the table")
 
 
 def _folder(out: str | None) -> str:
@@ -194,6 +208,7 @@ def _page(found: Sweep, include_infeasible: bool, near: bool) -> str | None:
 
 
 def _summary(found: Sweep, page: str | None, view: View) -> dict[str, Any]:
+    from ..sweep.losers import losers
     from ..sweep.misfits import near_best
 
     indices = view.ran["index"]
@@ -203,11 +218,13 @@ def _summary(found: Sweep, page: str | None, view: View) -> dict[str, Any]:
         "study": found.name,
         "points": found.table.height,
         "failed": found.failed,
+        "impossible": found.impossible,
         "infeasible": found.infeasible,
         "near": found.near,
         "refused": found.refused,
         "best": next(iter(indices.gather(view.ranking[:1]).to_list()), None),
         "near_best": near_best(view),
+        "losers": losers(view),
         "alike": indices.gather(view.alike).to_list(),
         "table": os.fspath(found.folder / "table.parquet") if found.folder else None,
         "report": page,
@@ -238,6 +255,7 @@ def _points(view: View) -> Table:
     """The best points: what varies, objectives, exposed communication, memory."""
     from rich.table import Table
 
+    from ..sweep.losers import WHY
     from ..sweep.page import HEADS
     from ..sweep.view import said
 
@@ -246,7 +264,7 @@ def _points(view: View) -> Table:
     named = (
         *(name for name, _ in view.objectives),
         "step_time_ns",
-        "exposed_comm_ns",
+        *WHY,
         "memory_bytes",
     )
     results = [

@@ -28,7 +28,16 @@ PARTS = (*(part.field for part in step_parts.PARTS), "comm_ns")
 
 _RATES = ("samples_per_s", "tflops_per_npu", "mfu")
 _INTERVAL = ("step_low_ns", "step_high_ns")
-NUMBERS = ("step_time_ns", *PARTS, *(f"mean_{part}" for part in PARTS), *_RATES, *_INTERVAL)
+_BUBBLE = ("bubble",)
+"""Share of the step that the pipeline's schedule leaves empty, as the generator says."""
+NUMBERS = (
+    "step_time_ns",
+    *PARTS,
+    *(f"mean_{part}" for part in PARTS),
+    *_RATES,
+    *_INTERVAL,
+    *_BUBBLE,
+)
 COUNTS = ("ranks", "classes", "warnings")
 SIZES = ("memory_bytes", "memory_capacity_bytes", "model_flops")
 """Whole numbers that can exceed 64 bits."""
@@ -41,7 +50,7 @@ DIGITS = 38
 """Digits of the largest whole number that a table holds: what Parquet and Arrow call a decimal of
 128 bits."""
 _DIMENSION = re.compile(r"dim[1-9]\d?_(utilisation|busy_ns|bytes)")
-_OWN = ("index", "error")
+_OWN = ("index", "impossible", "error")
 
 Kind = Literal["number", "count", "size", "answer", "text"]
 _OF_RUN: dict[str, Kind] = {
@@ -91,7 +100,7 @@ def fault(results: Mapping[str, object]) -> str:
     return ""
 
 
-_OPTIONAL = {*PARTS, *_RATES, *_INTERVAL, *SIZES, *ANSWERS}
+_OPTIONAL = {*PARTS, *_RATES, *_INTERVAL, *_BUBBLE, *SIZES, *ANSWERS}
 """Columns of a run that may be empty."""
 _MEANT = {
     "number": "a number from 0",
@@ -198,6 +207,7 @@ class Claims:
     flops: int
     batch: int
     memory: int
+    bubble: float | None = None
 
     @classmethod
     def of(cls, workload: Workload) -> Claims:
@@ -205,7 +215,7 @@ class Claims:
         summary = workload.summary
         if summary is None:
             return cls(0, 0, 0)
-        return cls(summary.flops, summary.batch, summary.memory)
+        return cls(summary.flops, summary.batch, summary.memory, summary.bubble)
 
 
 Value = float | int | str | bool | None
@@ -224,7 +234,7 @@ def columns(report: str, claims: Claims) -> dict[str, Value]:
             getattr(each, part) * each.count for each in read.classes
         ) / max(read.ranks, 1)
     found |= _rates(read, claims)
-    found |= _interval(read)
+    found |= _interval(read) | {"bubble": claims.bubble}
     found |= {"ranks": read.ranks, "classes": len(read.classes), "warnings": len(read.warnings)}
     found |= _memory(read, claims)
     found |= {"model_flops": claims.flops or None, "digest": read.digest}

@@ -6,14 +6,15 @@ objectives alone; one of 10,000 points is no larger than one of 1,000."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..report.page import Fact, Page, Section, Table
 from ..report.quantity import number
 from ..units import counted
-from . import charts
+from . import charts, losers
+from .failures import Failure, failures, total
 from .misfits import Misfits, misfits, near
 from .view import View, said
 
@@ -34,7 +35,8 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
 
     Raises `InputError` where these are not parameters that vary, or an objective is not a column.
     """
-    failed = view.table.height - view.table["error"].null_count()
+    found = failures(view.table)
+    failed = total(found, impossible=False)
     out = misfits(view)
     warnings = [f"{counted(failed, 'point')} failed; the last section says why"] if failed else []
     return Page(
@@ -44,7 +46,7 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
         f"{counted(len(view.columns), 'parameter')}.",
         facts=list(_facts(view, failed, refused)),
         warnings=[*left_out(view, out, "here"), *warnings],
-        sections=list(_sections(view, failed, heat)),
+        sections=list(_sections(view, found, heat)),
         footer=f"Armillary {_core.version()}. All points are in table.parquet next to this page.",
     )
 
@@ -131,13 +133,17 @@ def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
         yield Fact("Refused", number(refused), "combinations, by constraints")
 
 
-def _sections(view: View, failed: int, heat: tuple[str, str] | None) -> Iterator[Section]:
+def _sections(
+    view: View, failed: Sequence[Failure], heat: tuple[str, str] | None
+) -> Iterator[Section]:
     if not view.ran.height:
         yield Section(
             "Points", ["No point fits in memory." if view.measured.height else "No point ran."]
         )
     else:
         yield Section("Best points", [_best(view)])
+        if view.ran.height > 1:
+            yield Section("Why others are slower", [losers.table(view)])
         if view.axes:
             yield Section("Parameters", [charts.influence(view), charts.parallel(view)])
         if len(view.axes) > 1 or heat is not None:
@@ -150,8 +156,10 @@ def _sections(view: View, failed: int, heat: tuple[str, str] | None) -> Iterator
     if view.misfits.height and not view.include_infeasible:
         caption = "Points that need too much memory"
         yield Section("Points that do not fit", [_outside(view, view.misfits, caption)])
-    if failed:
-        yield Section("Failed points", [_failures(view)])
+    titles = {False: "Failed points", True: "Combinations that can't exist"}
+    for impossible, title in titles.items():
+        if some := [each for each in failed if each.impossible == impossible]:
+            yield Section(title, [_failures(view, some)])
 
 
 def _best(view: View) -> Table:
@@ -198,7 +206,14 @@ def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
 
 
 _EXTRA = ("exposed_comm_ns", "mfu", "samples_per_s")
-HEADS = {"memory_bytes": "memory", "memory_capacity_bytes": "capacity", "mfu": "MFU"}
+HEADS = {
+    "mean_compute_ns": "compute",
+    "mean_exposed_comm_ns": "exposed comm",
+    "mean_idle_ns": "idle",
+    "memory_bytes": "memory",
+    "memory_capacity_bytes": "capacity",
+    "mfu": "MFU",
+}
 """What columns are called, where that isn't their name without its unit."""
 
 
@@ -210,23 +225,18 @@ def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _failures(view: View) -> Table:
-    """Errors, the most frequent first, each with the first point that has it."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    frame = view.table.filter(view.table["error"].is_not_null())
-    for row in frame.select("index", *view.columns, "error").iter_rows(named=True):
-        found.setdefault(row["error"], []).append(row)
-    often = sorted(found.items(), key=lambda each: (-len(each[1]), each[1][0]["index"]))
+def _failures(view: View, found: Sequence[Failure]) -> Table:
+    """Reasons, the most frequent first, each with the first point that has it."""
     rows = [
-        (_cut(error), number(len(points)), _first(view, points[0]))
-        for error, points in often[:_FAILURES]
+        (_cut(each.text), number(each.count), _first(view, each.first))
+        for each in found[:_FAILURES]
     ]
-    left = len(often) - len(rows)
-    note = f"{left} more errors: see column error of the table." if left > 0 else ""
+    left = len(found) - len(rows)
+    note = f"{left} more reasons: see column error of the table." if left > 0 else ""
     return Table("Errors", ["error", "points", "first of them"], rows, note)
 
 
-def _first(view: View, row: dict[str, Any]) -> str:
+def _first(view: View, row: Mapping[str, Any]) -> str:
     values = ", ".join(f"{view.short[name]}={_plain(row[name])}" for name in view.columns)
     return _cut(f"{row['index']}: {values}")
 

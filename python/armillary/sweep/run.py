@@ -57,7 +57,7 @@ class Sweep:
     table: pl.DataFrame
     """One row a point: parameters, results with units in the column names, `error`."""
     failed: int
-    """Points that could not be run; `error` says why."""
+    """Points that could not be run, through a fault; `error` says why."""
     refused: int
     """Combinations that the constraints left out."""
     folder: Path | None = None
@@ -68,6 +68,13 @@ class Sweep:
 
     orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By parameter, its texts in the study's order."""
+
+    @property
+    def impossible(self) -> int:
+        """Points that can't exist, because their values don't go together; `error` says why."""
+        from .failures import failures, total
+
+        return total(failures(self.table), impossible=True)
 
     @property
     def infeasible(self) -> int:
@@ -148,8 +155,9 @@ class Sweep:
 
     def said(self) -> str:
         """How many points there are, failed, do not fit and were refused."""
-        out, near = self.infeasible, self.near
+        out, near, never = self.infeasible, self.near, self.impossible
         parts = [counted(self.table.height, "point"), f"{self.failed:,} failed"]
+        parts += [f"{never:,} can't exist"] if never else []
         parts += [f"{out:,} do not fit in memory"] if out else []
         parts += [f"{near:,} may not fit in memory"] if near else []
         parts += [f"{self.refused:,} combinations refused by constraints"] if self.refused else []
@@ -165,12 +173,13 @@ def load(results: str | os.PathLike[str]) -> Sweep:
 
     Raises `InputError` where there is none.
     """
+    from .failures import failures, total
     from .table import NAME, read
 
     path = Path(results)
     file = path if path.is_file() else path / NAME
     frame, about = read(file)
-    failed = frame.height - frame["error"].null_count()
+    failed = total(failures(frame), impossible=False)
     objectives = tuple((name, more) for name, more in about["objectives"])
     return Sweep(
         about["name"],
@@ -354,7 +363,7 @@ class _Run:
 
     def _keep(self, each: Finished) -> None:
         self.finished[each.index] = each
-        self.failed += each.error is not None
+        self.failed += each.error is not None and not each.impossible
         sure = each.results.get("fits") in ("yes", None)
         step = each.results.get("step_time_ns") if sure else None
         if step is not None and (self.best is None or step < self.best):

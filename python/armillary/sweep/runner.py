@@ -14,7 +14,7 @@ import msgspec
 
 from .. import api
 from .._core import PanicException
-from ..errors import ArmillaryError, InputError, Problem
+from ..errors import ArmillaryError, ImpossibleError, InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, build, load
 from ..workload.frameworks import settings_of
@@ -39,6 +39,9 @@ class Finished(msgspec.Struct):
     values: list[Any]
     error: str | None
     results: dict[str, Any]
+    impossible: bool = False
+    """Whether the point can't exist, so that its error is no fault: its values don't go
+    together."""
 
 
 _PROBLEMS = "problems"
@@ -89,23 +92,32 @@ class Runner:
         """Simulates a point. Whatever goes wrong with it is its result."""
         index, values = point
         try:
-            wanted = self.study.at(values)
-            workload, claims = self.workload(wanted)
-            seed = wanted["seed"]
-            result = api.simulate(
-                workload,
-                self.platform(wanted),
-                backend=wanted["backend"],
-                fold=wanted["fold"],
-                seed=seed,
-            )
-            return Finished(index, list(values), None, columns(result.to_json(), claims))
+            return Finished(index, list(values), None, self._results(self.study.at(values)))
         except ArmillaryError as error:
-            return Finished(index, list(values), _said(error), {})
+            impossible = isinstance(error, ImpossibleError)
+            return Finished(index, list(values), _said(error), {}, impossible)
         except PanicException as error:
             return Finished(index, list(values), f"internal error: {error}", {})
         except Exception as error:  # one point must not end the others
             return Finished(index, list(values), f"{type(error).__name__}: {error}", {})
+
+    def _results(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a run. Raises `ImpossibleError` for another number of ranks than there are
+        NPUs."""
+        (workload, claims), platform = self.workload(wanted), self.platform(wanted)
+        try:
+            result = api.simulate(
+                workload,
+                platform,
+                backend=wanted["backend"],
+                fold=wanted["fold"],
+                seed=wanted["seed"],
+            )
+        except InputError as error:
+            if workload.ranks != platform.npus:
+                raise ImpossibleError(error.problems) from None
+            raise
+        return columns(result.to_json(), claims)
 
     def check(self, point: Point) -> list[Problem]:
         """Everything that keeps a point from running, without simulating."""
@@ -168,7 +180,13 @@ class Runner:
         )
 
     def _platform(self, chosen: dict[str, Any]) -> Platform:
-        return Platform.load(self._path(chosen.pop("file")), chosen)
+        file = self._path(chosen.pop("file"))
+        try:
+            return Platform.load(file, chosen)
+        except InputError as error:
+            if _is_of_npus(file, chosen):
+                raise ImpossibleError(error.problems) from None
+            raise
 
     def _path(self, name: object) -> str:
         if not isinstance(name, str):
@@ -180,6 +198,18 @@ class Runner:
                 ]
             )
         return located(name, self.study.source.folder)
+
+
+def _is_of_npus(file: str, chosen: Mapping[str, Any]) -> bool:
+    """Whether a platform has no size of so many NPUs, and nothing else is wrong with it."""
+    npus = chosen.get("npus")
+    if not isinstance(npus, int) or isinstance(npus, bool) or npus < 1:
+        return False
+    try:
+        Platform.load(file, {key: each for key, each in chosen.items() if key != "npus"})
+    except InputError:
+        return False
+    return True
 
 
 def opening(of: SweepStudy, check: bool = False) -> bytes:

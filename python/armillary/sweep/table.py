@@ -1,9 +1,9 @@
 """The table of a sweep: one row a point, in the order of points, whatever order they ended in.
 
 Columns: `index`, the parameters by name (texts keep their units), the results (`columns.py`),
-`error`. Bytes and FLOPs are decimals of 38 digits without a fraction: steps of frontier models
-exceed 64 bits, and Parquet and Arrow have no wider integers. The same study gives the same bytes,
-as Parquet and as CSV."""
+`impossible` (the point can't exist), `error`. Bytes and FLOPs are decimals of 38 digits without a
+fraction: steps of frontier models exceed 64 bits, and Parquet and Arrow have no wider integers. The
+same study gives the same bytes, as Parquet and as CSV."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ def table(columns: Sequence[str], finished: Collection[Finished]) -> pl.DataFram
         pl.Series(name, [each.results.get(name) for each in rows], dtype=types[kind])
         for name, kind in kinds(most).items()
     ]
+    series.append(pl.Series("impossible", [each.impossible for each in rows], dtype=pl.Boolean))
     series.append(pl.Series("error", [each.error for each in rows], dtype=pl.String))
     return pl.DataFrame(series)
 

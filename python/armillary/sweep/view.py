@@ -67,7 +67,7 @@ def said(name: str, value: float) -> str:
         return size(value)
     if name == "model_flops":
         return operations(value)
-    if name == "mfu" or name.endswith("_utilisation"):
+    if name in ("mfu", "bubble") or name.endswith("_utilisation"):
         return share(value)
     unit = _UNITS.get(name, ("", 1.0))[0]
     return Quantity(f"{value:,.4g} {unit}".strip(), value)

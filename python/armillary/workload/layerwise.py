@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import InputError, Problem
+from ..errors import ImpossibleError, InputError, Problem
 from ..model.fields import NPUS, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
@@ -250,7 +250,9 @@ def _check(options: Options) -> None:
     problems = check_counts(
         {name: getattr(options, name) for name in ("dp", "mp", "inner_dp", "passes")}
     )
-    if not problems and options.dp * options.mp > NPUS:
+    if problems:
+        raise InputError(problems)
+    if options.dp * options.mp > NPUS:
         problems.append(
             Problem(
                 "", "dp", f"dp {options.dp} x mp {options.mp} NPUs are too many", f"{NPUS} in all"
@@ -262,4 +264,4 @@ def _check(options: Options) -> None:
         message = f"{options.inner_dp} does not divide dp {options.dp}"
         problems.append(Problem("", "inner_dp", message, ", ".join(map(str, near))))
     if problems:
-        raise InputError(problems)
+        raise ImpossibleError(problems)

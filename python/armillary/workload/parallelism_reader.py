@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import get_args
 
-from ..errors import InputError, Problem
+from ..errors import ImpossibleError, InputError, Problem
 from ..model.decoder import Decoder
 from .checks import Fault, misfits
 from .frameworks import load_framework
@@ -21,16 +21,17 @@ from .parallelism import ContextExchange, Parallelism
 def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Parallelism:
     """The options with defaults filled in, checked against the model.
 
-    Raises `InputError` listing every problem: degrees that don't divide what they cut, a product
-    that is not `ranks`, a batch that is not whole micro-batches or is smaller than the pipeline, a
-    choice that isn't one."""
+    Raises `InputError` listing every problem, such as a choice that isn't one. It is an
+    `ImpossibleError` where values don't go together: degrees that don't divide what they cut, a
+    product that is not `ranks`, a batch that is not whole micro-batches or is smaller than the
+    pipeline."""
     given = read(Parallelism, name, _joined(with_framework(options)))
     problems = [_problem(name, *parts) for parts in _kinds(given)]
-    if not problems:
-        given = _resolved(model, given)
-        problems = [_problem(name, *parts) for parts in misfits(model, given)]
     if problems:
         raise InputError(problems)
+    given = _resolved(model, given)
+    if found := misfits(model, given):
+        raise ImpossibleError([_problem(name, *parts) for parts in found])
     return given
 
 
