@@ -127,7 +127,7 @@ class KeptRuns:
 
 
 def _program() -> list[object]:
-    """What tells this program from others, also from builds of the same version."""
+    """Version, size and time of this build, so that kept runs of other builds are not used."""
     about = Path(_core.__file__).stat()
     return [_core.version(), about.st_size, about.st_mtime_ns]
 

@@ -129,7 +129,7 @@ def _say_failures(found: Sweep) -> None:
     from ..sweep.failures import failures, total
 
     every, of = failures(found.table), f"of {found.table.height:,} points"
-    heads = {True: f"{of} can't exist, which is no fault", False: f"{of} failed"}
+    heads = {True: f"{of} can't exist, which is not a fault", False: f"{of} failed"}
     for impossible, head in heads.items():
         some = [each for each in every if each.impossible == impossible]
         if some:

@@ -107,7 +107,7 @@ def _with_head(
 
 
 def _check_beside(values: Mapping[str, Any], part: str, file: str) -> None:
-    """Refuses keys beside a text part that may change it."""
+    """Refuses keys next to a text part that may change it."""
     unknown = [
         key
         for key, value in values.items()
@@ -115,7 +115,7 @@ def _check_beside(values: Mapping[str, Any], part: str, file: str) -> None:
     ]
     unknown = [key for key in unknown if key not in ("quantization_config", *values[part])]
     if unknown:
-        said = f"is not known beside {part}: it may change parameters or operations"
+        said = f"is not known next to {part}: it may change parameters or operations"
         raise InputError([Problem(file, key, said, WAY_OUT) for key in unknown])
 
 

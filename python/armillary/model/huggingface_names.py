@@ -136,7 +136,7 @@ SAME = {
 """Types whose text parts have the parameters and operations of another type."""
 
 OTHER_PARTS = ("audio", "image", "mm_", "projector", "video", "vision", "visual")
-"""Beginnings of the names of keys beside a text part that describe other parts of the model."""
+"""Beginnings of the names of keys next to a text part that describe other parts of the model."""
 
 BESIDE_TEXT = frozenset(
     {
@@ -160,7 +160,7 @@ BESIDE_TEXT = frozenset(
         "use_thumbnail",
     }
 )
-"""Other keys beside a text part that change nothing in it."""
+"""Other keys next to a text part that change nothing in it."""
 
 WITHOUT_COST = frozenset(
     (

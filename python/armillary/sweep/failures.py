@@ -20,7 +20,7 @@ class Failure:
     count: int
     first: Mapping[str, Any]
     impossible: bool
-    """Whether these points can't exist, which is no fault."""
+    """Whether these points can't exist, which is not a fault."""
 
 
 def failures(table: pl.DataFrame) -> list[Failure]:

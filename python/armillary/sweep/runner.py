@@ -40,7 +40,7 @@ class Finished(msgspec.Struct):
     error: str | None
     results: dict[str, Any]
     impossible: bool = False
-    """Whether the point can't exist, so that its error is no fault: its values don't go
+    """Whether the point can't exist, so that its error is not a fault: its values don't go
     together."""
 
 
@@ -201,7 +201,7 @@ class Runner:
 
 
 def _is_of_npus(file: str, chosen: Mapping[str, Any]) -> bool:
-    """Whether a platform has no size of so many NPUs, and nothing else is wrong with it."""
+    """Whether a platform can't have this number of NPUs, and nothing else is wrong with it."""
     npus = chosen.get("npus")
     if not isinstance(npus, int) or isinstance(npus, bool) or npus < 1:
         return False

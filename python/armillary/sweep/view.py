@@ -104,7 +104,7 @@ class View:
         return self._those("near")
 
     def _those(self, answer: Fits) -> pl.DataFrame:
-        """Points that ran of which `answer` is said."""
+        """Points that ran and have this `answer`."""
         return self.measured.filter([each == answer for each in _answers(self.measured)])
 
     @cached_property

@@ -32,7 +32,7 @@ def near(summary: Summary | None, platform: Platform) -> list[str]:
 
 
 def _those(summary: Summary | None, platform: Platform, answer: str) -> str:
-    """The ranks of which the rule says `answer`, and what they need; empty where there are none."""
+    """Ranks that have this `answer`, and the bytes that they need; empty without such ranks."""
     classes = summary.classes if summary else ()
     found = [entry for entry in classes if platform.fits(entry.memory.total) == answer]
     capacity = platform.describe()["npu"]["memory_capacity_bytes"] if found else 0

@@ -29,7 +29,7 @@ def test_illegal_combinations_are_no_faults(armillary: Armillary, tmp_path: Path
     ran = armillary("sweep", str(path), "-o", str(tmp_path / "r"), "--json", str(tmp_path / "j"))
     summary = json.loads((tmp_path / "j").read_text())
     assert (ran.returncode, summary["failed"], summary["impossible"]) == (0, 0, 4), ran.stderr
-    assert "4 of 6 points can't exist, which is no fault:" in ran.stderr
+    assert "4 of 6 points can't exist, which is not a fault:" in ran.stderr
     assert "heads" in ran.stderr
     assert "Combinations that can't exist" in (tmp_path / "r/report.html").read_text()
 
