@@ -34,13 +34,14 @@ from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from armillary.model.dlrm import Dense, Dlrm, EmbeddingTable, Interaction
 from armillary.trainer.checkpoint.folder import Folder
+from armillary.trainer.checkpoint.manifest import Reached
 from armillary.trainer.checkpoint.restore import dense_tensors, rank_tensors
 from armillary.trainer.checkpoint.saver import Saver
 from armillary.trainer.checkpoint.shards import shards_of, stored_tables
 from armillary.trainer.data import open_data
 from armillary.trainer.loop import Trainer
 from armillary.trainer.process import prepare_process
-from armillary.trainer.settings import Settings
+from armillary.trainer.settings import CheckpointPrecision, Settings
 from armillary.trainer.world import World, joined
 
 TABLES, ROWS, DIM = 16, 250_000, 32
@@ -70,7 +71,9 @@ def facts() -> Dlrm:
 class Ours:
     """Checkpoints of this package."""
 
-    def __init__(self, trainer: Trainer, folder: Path, precision: str | None, whole: bool) -> None:
+    def __init__(
+        self, trainer: Trainer, folder: Path, precision: CheckpointPrecision | None, whole: bool
+    ) -> None:
         tables = trainer.embeddings
         self.saver = Saver(
             Folder(folder),
@@ -90,14 +93,24 @@ class Ours:
         extra = rank_tensors(self.trainer)
         if self.trainer.world.rank == 0:
             extra |= dense_tensors(self.trainer)
-        self.saver.save(self.step, extra, {})
+        reached: Reached = {
+            "updates": self.step,
+            "steps": self.step,
+            "samples": 0,
+            "seconds": 0.0,
+            "evaluations": [],
+            "bound": None,
+            "position": {"epoch": 0, "sample": 0},
+            "interaction": "dot",
+        }
+        self.saver.save(self.step, extra, reached)
         thread = self.saver._thread
         assert thread is not None
         return lambda: not thread.is_alive()
 
     def bytes(self) -> int:
         """Bytes written so far, by all processes."""
-        return sum(self.trainer.world.gather(self.saver.report.bytes))
+        return sum(self.trainer.world.gather(self.saver.report.bytes, int))
 
     def end(self) -> None:
         """Gives the folder back."""
@@ -137,7 +150,7 @@ class Theirs:
         """Removes the files."""
         if self.trainer.world.rank == 0:
             shutil.rmtree(self.folder, ignore_errors=True)
-        self.trainer.world.gather(None)
+        self.trainer.world.gather(0, int)
 
 
 def main() -> None:
@@ -166,7 +179,7 @@ def turns(world: World, folder: str | None, rounds: int, only: list[str]) -> Non
         return time.perf_counter() - begin
 
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        root = Path(world.gather(place)[0])
+        root = Path(world.gather(place, str)[0])
         ways: dict[str, Callable[[], Ours | Theirs]] = {
             "whole": lambda: Ours(trainer, root / "whole", None, True),
             "changed": lambda: Ours(trainer, root / "changed", None, False),
@@ -204,7 +217,7 @@ def measured(
         done = way.begin()
         call, slower = time.perf_counter() - begin, 0.0
         # All processes train for the same number of steps.
-        while not all(world.gather(done())):
+        while not all(world.gather(done(), bool)):
             slower += step() - alone
         written = time.perf_counter() - begin
         if number:

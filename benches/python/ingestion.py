@@ -113,13 +113,13 @@ def steps(folder: Path, model: str, batch: int, rounds: int, count: int) -> None
 
     facts = parse(load_model(model))
     with joined(60) as world:
-        folder = Path(world.gather(str(folder))[0])
+        folder = Path(world.gather(str(folder), str)[0])
         path = folder / "train.txt"
         if world.rank == 0:
             path = log(folder, max(1, batch * (count + 2) * 250 // 10**6))
             recipe = criteo().with_rows([table.rows for table in facts.tables], "")
             ingest([path], folder / "data", recipe, threads=2)
-        world.gather(0)
+        world.gather(0, int)
         settings = Settings(
             model, nproc=world.size, batch=batch, data=str(folder / "data"), threads=1
         )
@@ -129,12 +129,12 @@ def steps(folder: Path, model: str, batch: int, rounds: int, count: int) -> None
         found: dict[str, list[tuple[float, float]]] = {}
         for _ in range(rounds + 1):
             for name, parts in ways.items():
-                world.gather(0)
+                world.gather(0, int)
                 with closing(parts()) as given:
                     timed = measured(trainer.step, windows(given, trainer.ahead), count)
-                walls, cpus = zip(*world.gather(timed), strict=True)
+                walls, cpus = zip(*world.gather(timed, tuple[float, float]), strict=True)
                 found.setdefault(name, []).append((max(walls), max(cpus)))
-        world.gather(0)
+        world.gather(0, int)
     if world.rank:
         return
     print(f"{model}, batches of {batch}, {world.size} processes: ms of wall and CPU time of a step")

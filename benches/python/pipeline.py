@@ -32,13 +32,13 @@ BATCHES = 8
 
 def turn(trainer: Trainer, parts: list[Part], steps: int, world: World) -> tuple[float, float]:
     """Wall and CPU seconds of some steps; with several processes those of the slowest one."""
-    world.gather(0)
+    world.gather(0, int)
     cpu, wall = time.process_time(), time.perf_counter()
     for step in range(steps):
         ahead = range(step + 1, min(steps, step + 1 + trainer.ahead))
         trainer.step(parts[step % BATCHES], 1.0, [parts[each % BATCHES] for each in ahead])
     mine = time.perf_counter() - wall, time.process_time() - cpu
-    walls, cpus = zip(*world.gather(mine), strict=True)
+    walls, cpus = zip(*world.gather(mine, tuple[float, float]), strict=True)
     return max(walls), max(cpus)
 
 
@@ -73,7 +73,9 @@ def main() -> None:
             [turn(trainer, parts, given.steps, world) for trainer in trainers]
             for _ in range(given.turns)
         ]
-        waited = [max(world.gather(sum(trainer.exchange.waited.values()))) for trainer in trainers]
+        waited = [
+            max(world.gather(sum(trainer.exchange.waited.values()), float)) for trainer in trainers
+        ]
         if world.rank == 0:
             print(json.dumps(report(given, world, found, waited)))
 

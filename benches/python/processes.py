@@ -37,7 +37,7 @@ def turn(trainer: Trainer, parts: list[Part], world: World) -> float:
     spent = []
     for part in parts:
         if world.size > 1:
-            world.gather(0)
+            world.gather(0, int)
         begin = time.process_time()
         trainer.step(part, 1.0)
         spent.append(time.process_time() - begin)
@@ -77,8 +77,8 @@ def main() -> None:
         found = []
         for _ in range(given.turns):
             one = turn(alone, own, ALONE) if alone is not None else 0.0
-            world.gather(0)
-            found.append((one, max(world.gather(turn(together, shared, world)))))
+            world.gather(0, int)
+            found.append((one, max(world.gather(turn(together, shared, world), float))))
         if alone is not None:
             one_ms, all_ms = 1e3 * np.median(np.array(found), 0)
             ratios = [world.size * one / every for one, every in found]

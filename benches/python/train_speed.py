@@ -89,12 +89,12 @@ def main() -> None:
         trainer = Trainer(settings, facts, world)
         cpu, wall = [], []
         for part in parts:
-            world.gather(0)
+            world.gather(0, int)
             begin, start = time.process_time(), time.perf_counter()
             trainer.step(part, 1.0)
             cpu.append(time.process_time() - begin)
             wall.append(time.perf_counter() - start)
-        slowest = max(world.gather(float(np.median(cpu[WARM:]))))
+        slowest = max(world.gather(float(np.median(cpu[WARM:])), float))
         line = {
             "model": given.model,
             "batch": given.batch,

@@ -176,7 +176,7 @@ def test_a_near_point_is_first_only_where_that_is_asked_for(close: Sweep) -> Non
     assert "--near keeps them" in said
     shown = close.page(near=True)
     assert f"point {fastest['index']}," in shown.verdict
-    assert "near" in {row[-1] for row in shown.sections[0].parts[0].rows}  # type: ignore[union-attr]
+    assert "near" in {row[-1] for row in shown.sections[0].parts[0].rows}  # type: ignore[union-attr, index]
 
 
 def test_the_command_names_the_near_point(
