@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -128,5 +129,6 @@ def _ladder(
     networks = backends.split(listed)
     source = partial(models.source, named[0], options, groups=groups, passes=passes)
     workload, on = models.on(platform, set_, npus, named[0], options, source)
-    title = f"{models.title(named[0], options)} on {on.name}, {len(networks)} network models"
+    name = models.title(Path(named[0]).name, options)
+    title = f"{name} on {on.name}, {len(networks)} network models"
     return api.ladder(workload, on, networks, title=title, causes=causes, progress=output.progress)

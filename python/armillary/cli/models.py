@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -115,7 +114,6 @@ def on(
 
 
 def title(name: str, options: Options) -> str:
-    """The words that name a workload: `llama-3-70b --tp 8 --sp`. A path has its last part only."""
-    name = Path(name).name if "/" in name else name
+    """The words that name a workload: `llama-3-70b --tp 8 --sp`."""
     words = [parsing.words(option, value) for option, value in options.items()]
     return " ".join([name, *(word for pair in words for word in pair)])

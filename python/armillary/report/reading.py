@@ -177,6 +177,8 @@ def _completed(data: dict[str, Any]) -> dict[str, Any]:
         "packets": None,
         "flits": None,
         "picture": None,
+        "fits": None,
+        "memory_bytes": None,
         **data,
     }
     dims = filled.get("dimensions")

@@ -73,18 +73,36 @@ CUSTOM = (
 
 
 def ring_xml(collective: str = "allreduce", count: int = 1) -> str:
-    """A file of MSCCL in which every rank sends `count` chunks to the next."""
-    blocks = "".join(
-        f'<gpu id="{rank}" i_chunks="4" o_chunks="4" s_chunks="0"><tb id="0" '
-        f'send="{(rank + 1) % 4}" '
-        f'recv="{(rank - 1) % 4}" chan="0">\n<step s="0" type="s" srcbuf="i" srcoff="0" '
-        'dstbuf="i" dstoff="0" '
-        f'cnt="{count}" depid="-1" deps="-1" hasdep="0"/>\n<step s="1" type="r" srcbuf="i" '
-        'srcoff="0" dstbuf="o" '
-        f'dstoff="0" cnt="{count}" depid="-1" deps="-1" hasdep="0"/></tb></gpu>'
-        for rank in range(4)
+    """A ring of four ranks as a file of MSCCL. The first step of rank 0 sends `count` chunks."""
+    ranks = "".join(_ring_rank(rank, collective, count) for rank in range(4))
+    return f'<algo name="once" nchunksperloop="4" ngpus="4" coll="{collective}">{ranks}</algo>'
+
+
+def _ring_rank(rank: int, collective: str, count: int) -> str:
+    """A rank copies its input to its output, then sends and receives there: all-reduces reduce
+    three times before they gather."""
+    reduces = collective == "allreduce"
+    copied = (("cpy", "i", 0, "o", 0, 4),) if reduces else (("cpy", "i", 0, "o", rank, 1),)
+    moved = [
+        (kind, "o", (rank - turn - received) % 4, "o", (rank - turn - received) % 4, 1)
+        for turn in range(3 if reduces else 0)
+        for kind, received in (("s", 0), ("rrc", 1))
+    ]
+    moved += [
+        (kind, "o", chunk % 4, "o", chunk % 4, 1)
+        for turn in range(3)
+        for kind, chunk in (("s", rank + reduces - turn), ("r", rank + reduces - turn - 1))
+    ]
+    steps = "".join(
+        f'\n<step s="{at}" type="{kind}" srcbuf="{source}" srcoff="{src}" dstbuf="{target}" '
+        f'dstoff="{dst}" cnt="{count if at == 0 and count > 1 else chunks}" depid="-1" deps="-1" '
+        'hasdep="0"/>'
+        for at, (kind, source, src, target, dst, chunks) in enumerate([*copied, *moved])
     )
-    return f'<algo name="once" nchunksperloop="4" ngpus="4" coll="{collective}">{blocks}</algo>'
+    return (
+        f'<gpu id="{rank}" i_chunks="{4 if reduces else 1}" o_chunks="4" s_chunks="0">'
+        f'<tb id="0" send="{(rank + 1) % 4}" recv="{(rank - 1) % 4}" chan="0">{steps}</tb></gpu>'
+    )
 
 
 def test_algorithms_that_a_platform_names_are_read(armillary: Armillary, tmp_path: Path) -> None:
@@ -120,7 +138,7 @@ def test_algorithms_of_another_kind_or_beyond_their_buffer(
     (tmp_path / "p.yml").write_text(CUSTOM.replace("PATH", "a.xml"))
     (tmp_path / "a.xml").write_text(ring_xml("allgather"))
     run = armillary("check", "-p", "p.yml")
-    assert (run.returncode, "once is not an algorithm for all_reduce" in run.stderr) == (2, True)
+    assert (run.returncode, "once is an algorithm for all_gather" in run.stderr) == (2, True)
     (tmp_path / "a.xml").write_text(ring_xml(count=1000))
     run = armillary("check", "-p", "p.yml")
     assert run.returncode == 2

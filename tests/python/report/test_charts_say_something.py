@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ROOT, Armillary
 
-from armillary.cli import models
 from armillary.explain.ladder import Rung, page
 from armillary.report import planner
 from armillary.report.chart import Chart
@@ -25,6 +26,8 @@ PLAN: dict[str, Any] = {
     "heuristics": {},
     "schemes": {"table": 4},
     "on_hosts": 0,
+    "fits": "yes",
+    "near_load": None,
     "on_disk": 0,
     "memory_bytes": [1e9, 2e9, 3e9, 4e9],
     "host_bytes": [0] * 4,
@@ -65,6 +68,13 @@ def test_network_models_have_a_chart() -> None:
     assert "step (s)" in str(chart.spec)
 
 
-def test_a_title_has_no_path(tmp_path: Path) -> None:
-    assert models.title(str(tmp_path / "traces"), {}) == "traces"
-    assert models.title("llama-3-8b", {"tp": "8"}) == "llama-3-8b --tp 8"
+def test_a_title_has_no_path(armillary: Armillary, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples/gpt-64", tmp_path / "gpt-64")
+    run = armillary(
+        *("compare", str(tmp_path / "gpt-64"), "-p", str(tmp_path / "gpt-64/platform.yml")),
+        *("--groups", str(tmp_path / "gpt-64/comm_group.json")),
+        *("--backends", "analytical,link", "--report", "r.html"),
+    )
+    assert run.returncode == 0, run.stderr
+    page_ = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<h1>gpt-64 on " in page_
