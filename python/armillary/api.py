@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from . import _core, backends, files, kept_runs, nccl
 from .errors import InputError, Problem, StalledError
-from .platform import Platform
+from .platform import AnyPlatform, Platform
 from .repeat import Again, Unrepeatable
 from .result import Result, columns
 from .schema import Report
@@ -30,8 +30,9 @@ Progress = Callable[[float, float], None]
 
 def simulate(
     workload: Workload | str | os.PathLike[str],
-    platform: Platform | str | os.PathLike[str],
+    platform: AnyPlatform,
     *,
+    npus: int | None = None,
     backend: str | None = None,
     fold: bool = True,
     seed: int = 0,
@@ -47,7 +48,8 @@ def simulate(
 
     A workload may be named as for `load`, with `options` if it is a model; a platform as for
     `Platform.load`. A named platform is resized to the ranks of a named model, and has the settings
-    of the `framework` among its options. `backend` is
+    of the `framework` among its options. `npus` resizes the outermost dimension of the platform to
+    this total number of NPUs, as `--npus` does. `backend` is
     `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links).
     `fold=False` simulates every rank although some behave alike; the result is the same. `detail`
     logs the run, for the layers, activity over time and the critical path in the report. `timeline`
@@ -61,7 +63,7 @@ def simulate(
         raise InputError(
             [Problem("", "seed", f"invalid seed: {seed}", "a whole number from 0 to 2^64 - 1")]
         )
-    workload, platform = _named(workload, platform, options)
+    workload, platform = _named(workload, platform, npus, options)
     picked = _picked(ranks, workload.ranks, timeline is not None)
 
     def run(
@@ -105,7 +107,8 @@ def simulate(
 
 def _named(
     workload: Workload | str | os.PathLike[str],
-    platform: Platform | str | os.PathLike[str],
+    platform: AnyPlatform,
+    npus: int | None,
     options: Mapping[str, object],
 ) -> tuple[Workload, Platform]:
     """Workload and platform, read where they are named."""
@@ -113,7 +116,7 @@ def _named(
     from .workload.frameworks import settings_of
 
     decided = settings_of(options)
-    target = platform if isinstance(platform, Platform) else Platform.load(platform, decided)
+    target = Platform.of(platform, decided, npus=npus)
     if isinstance(workload, Workload):
         if options:
             known = "options of simulate; options of a model are given when it is built"
@@ -124,7 +127,9 @@ def _named(
     if not is_model(os.fspath(workload)):
         return load(workload, target, **options), target  # type: ignore[arg-type]
     made = load(workload, **options)  # type: ignore[arg-type]
-    return made, platform if isinstance(platform, Platform) else sized(platform, made, decided)
+    if isinstance(platform, Platform) or npus is not None:
+        return made, target
+    return made, sized(platform, made, decided)
 
 
 def sized(
@@ -193,7 +198,7 @@ def compare(
 
 def ladder(
     workload: Workload,
-    platform: Platform,
+    platform: AnyPlatform,
     networks: Sequence[str],
     *,
     title: str = "",
@@ -213,6 +218,8 @@ def ladder(
         allowed = "one or more network models, each once"
         raise InputError([Problem("", "backends", ", ".join(networks) or "empty", allowed)])
 
+    target = Platform.of(platform)
+
     def run(on: Platform, name: str, what: str, detail: bool) -> Report:
         show = progress(what) if progress else contextlib.nullcontext(None)
         with show as update:
@@ -221,26 +228,26 @@ def ladder(
     reports, seconds, runs = [], [], []
     for name in networks:
         begin = time.monotonic()
-        reports.append(run(platform, name, name, True))
+        reports.append(run(target, name, name, True))
         seconds.append(time.monotonic() - begin)
     for report, name in zip(reports, networks, strict=True) if causes else ():
         settings: dict[str, str] = {}
         without = []
         for trial in trials(report):
             settings |= trial.settings
-            again = run(platform.changed(settings), name, f"{name} without {trial.cause}", False)
+            again = run(target.changed(settings), name, f"{name} without {trial.cause}", False)
             without.append((trial.cause, again["step_time_ns"]))
         outside = backends.is_external(name)
         runs.append(Run(name, report["step_time_ns"], without, outside))
     found = rungs(reports, seconds, runs)
-    said = title or f"{platform.name} on {len(networks)} network models"
+    said = title or f"{target.name} on {len(networks)} network models"
     data = {
         "schema": LADDER,
         "version": reports[0]["version"],
-        "platform": platform.describe(),
+        "platform": target.describe(),
         "networks": [each.as_dict() for each in found],
     }
-    return Ladder(ladder_page(found, said, platform.warnings), data)
+    return Ladder(ladder_page(found, said, target.warnings), data)
 
 
 def _report(result: Result | Report | str | os.PathLike[str]) -> Report:
@@ -285,9 +292,13 @@ def rerun(report: Report) -> Again | Unrepeatable:
     return again
 
 
-def check(workload: Workload, platform: Platform, *, backend: str | None = None) -> list[Problem]:
-    """All problems that `simulate` would report, without simulating."""
-    return [Problem(*parts) for parts in _core.check(workload._core, platform._core, backend)]
+def check(
+    workload: Workload, platform: AnyPlatform, *, backend: str | None = None
+) -> list[Problem]:
+    """All problems that `simulate` would report, without simulating. Raises `InputError` for an
+    unknown platform."""
+    target = Platform.of(platform)
+    return [Problem(*parts) for parts in _core.check(workload._core, target._core, backend)]
 
 
 CONFORMANCE_NETWORKS = ("Ring(4)", "Switch(6)", "Ring(2)_Switch(4)")
@@ -305,23 +316,24 @@ class Finding:
     """The first rule that was broken, with numbers."""
 
 
-def check_backend(platform: Platform, backend: str) -> list[Finding]:
+def check_backend(platform: AnyPlatform, backend: str) -> list[Finding]:
     """Runs the conformance suite of network backends with several kinds of traffic on the network
     of `platform`; for simulators in other processes (`external:COMMAND`).
 
     Raises `InputError` for a network that the backend cannot carry, and for a simulator that
     crashes, hangs or breaks the protocol."""
+    target = Platform.of(platform)
     # One that says nothing is waited for once, not for each kind of traffic. The suite reports
     # messages that are lost.
     with contextlib.suppress(StalledError):
-        collective_result("broadcast", 1000, platform, backend=backend)
-    return [Finding(*found) for found in _core.check_backend(platform._core, backend)]
+        collective_result("broadcast", 1000, target, backend=backend)
+    return [Finding(*found) for found in _core.check_backend(target._core, backend)]
 
 
 def collective_row(
     kind: str,
     size: int,
-    platform: Platform,
+    platform: AnyPlatform,
     *,
     backend: str | None = None,
     dtype: str = "float",
@@ -332,6 +344,7 @@ def collective_row(
     """Times the collective `kind` of one size; see `collective`."""
     from .explain import bounds
 
+    platform = Platform.of(platform)
     kind, width, ranks = nccl.operation(kind), nccl.element_bytes(dtype), platform.npus
     count = nccl.element_count(kind, size, ranks, width)
     wanted = nccl.npu_bytes(kind, count, width, ranks)
@@ -352,12 +365,13 @@ def collective_row(
     return replace(row, low_us=low, high_us=high)
 
 
-def collective_interval(kind: str, size: int, platform: Platform) -> Interval | None:
+def collective_interval(kind: str, size: int, platform: AnyPlatform) -> Interval | None:
     """The interval around the time of the collective `kind` over all NPUs, `size` in bytes as
     nccl-tests counts them; `None` where the platform has no library that was compared with
     measurements. See docs/models/uncertainty.md."""
     from .uncertainty.collectives import place
 
+    platform = Platform.of(platform)
     if not platform.has_library:
         return None
     found = place(platform.describe()).interval(nccl.operation(kind), size)
@@ -365,12 +379,13 @@ def collective_interval(kind: str, size: int, platform: Platform) -> Interval | 
 
 
 def collective_result(
-    kind: str, size: int, platform: Platform, *, backend: str | None = None
+    kind: str, size: int, platform: AnyPlatform, *, backend: str | None = None
 ) -> Result:
     """One collective `kind` over all NPUs with its whole report; `size` as nccl-tests printed it,
     of any alignment."""
-    moved = nccl.measured_bytes(kind, size, platform.npus)
-    return Result(_collective(kind, moved, platform, backend))
+    target = Platform.of(platform)
+    moved = nccl.measured_bytes(kind, size, target.npus)
+    return Result(_collective(kind, moved, target, backend))
 
 
 def _collective(
@@ -388,7 +403,9 @@ def _collective(
     )
 
 
-def collective_us(kind: str, size: int, platform: Platform, *, backend: str | None = None) -> float:
+def collective_us(
+    kind: str, size: int, platform: AnyPlatform, *, backend: str | None = None
+) -> float:
     """How long the collective of `collective_result` takes, us."""
     return collective_result(kind, size, platform, backend=backend).step_time_ns / NS_PER_US
 
@@ -406,8 +423,9 @@ def _with_bounds(row: nccl.CollectiveRow, report: Report) -> nccl.CollectiveRow:
 def collective(
     kind: str,
     sizes: Iterable[int] | int,
-    platform: Platform,
+    platform: AnyPlatform,
     *,
+    npus: int | None = None,
     backend: str | None = None,
     dtype: str = "float",
     root: int = 0,
@@ -415,22 +433,26 @@ def collective(
 ) -> pl.DataFrame:
     """Times a collective over all NPUs: `collective("all_reduce", [2**20, 2**30], platform)`.
 
-    `sizes` are bytes as nccl-tests counts them: the larger of a rank's input and output buffer.
+    A platform is an object, a preset's name or a path; `npus` resizes its outermost dimension to
+    this total number of NPUs. `sizes` are bytes as nccl-tests counts them: the larger of a
+    rank's input and output buffer.
     Columns are those of nccl-tests: `size`, `count`, `type`, `redop`, `root`, `time_us`, `algbw`
     and `busbw` (GB/s), the run's `digest`; and how close it comes: `dimension_bound_us`, the time
     in which the busiest dimension could carry the bytes sent over it, `network_bound_us`, that of
     all dimensions together, `lower_bound_us`, below which no algorithm comes, and the `utilisation`
-    of each. On a platform with a library also the `algorithm` and `protocol` it chose."""
+    of each. On a platform with a library also the `algorithm` and `protocol` it chose. Raises
+    `InputError` for an unknown platform, and for a number of NPUs that no size gives."""
     import polars as pl
 
+    target = Platform.of(platform, npus=npus)
     wanted = [sizes] if isinstance(sizes, int) else list(sizes)
     rows = [
         collective_row(
-            kind, size, platform, backend=backend, dtype=dtype, root=root, fold=fold
+            kind, size, target, backend=backend, dtype=dtype, root=root, fold=fold
         ).as_dict()
         for size in wanted
     ]
-    chosen = platform.has_library
+    chosen = target.has_library
     schema = {
         key: kind
         for key, kind in columns(nccl.CollectiveRow).items()

@@ -202,14 +202,25 @@ class Result:
     def explain(
         self, node: str | None = None, *, what_if: bool = True, seconds: float = 20.0
     ) -> Explanation:
-        """Why the step, or what `node` means, takes its time; needs `simulate(..., detail=True)`.
+        """Why the step, or what `node` means, takes its time.
 
         `node` is an id, `rank:id`, a name, a kind such as `all_reduce`, or a pattern of names. With
-        `what_if` the run is repeated with one thing changed at a time, for about `seconds`. Raises
-        `InputError` for a run without detail and a node that is not there."""
+        `what_if` the run is repeated with one thing changed at a time, for about `seconds`. A run
+        without detail is repeated once with it; `simulate(..., detail=True)` saves that. Raises
+        `InputError` for a node that is not there, and for a run without detail that can't be
+        repeated."""
         from .explain import explain
 
-        return explain(self.report, node, again=self._again if what_if else None, seconds=seconds)
+        return explain(
+            self._detailed, node, again=self._again if what_if else None, seconds=seconds
+        )
+
+    @cached_property
+    def _detailed(self) -> Report:
+        """The report with the detail, of the run repeated where it had none."""
+        if self.report["detail"] is None and self._again is not None:
+            return self._again({}, True)
+        return self.report
 
     def compare(self, *others: Result) -> Comparison:
         """What moved from this run to each of `others`, and why; see `armillary.compare`."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import et
@@ -235,3 +237,70 @@ def test_an_exception_in_the_callback_stops_the_run(long_run: arm.Platform) -> N
 
     with pytest.raises(RuntimeError, match="enough"):
         collective_row("all_reduce", 2**30, long_run, backend="link", fold=False, progress=callback)
+
+
+def _with_a_platform() -> list[str]:
+    """Public functions with a parameter `platform`, found by their signatures."""
+    api = importlib.import_module("armillary.api")
+    homes = [arm, api, arm.workload, importlib.import_module("armillary.planner.roofline")]
+    return sorted(
+        name
+        for home in homes
+        for name, each in [*vars(home).items(), *((n, getattr(home, n)) for n in _public(home))]
+        if inspect.isfunction(each)
+        and not name.startswith("_")
+        and "platform" in inspect.signature(each).parameters
+    )
+
+
+def _public(home: object) -> list[str]:
+    return list(getattr(home, "__all__", ()))
+
+
+def test_every_function_takes_a_platform_by_name(tmp_path: Path) -> None:
+    name, path = "dgx-h100", tmp_path / "platform.yml"
+    path.write_text(arm.Platform.load(name).to_yaml())
+    tiny = arm.load("llama-3-8b", tp=8)
+    written = tmp_path / "workload"
+    tiny.write(written)
+    roofline = importlib.import_module("armillary.planner.roofline").roofline
+    api = importlib.import_module("armillary.api")
+    calls: dict[str, Callable[[str | Path | arm.Platform], object]] = {
+        "check": lambda on: api.check(tiny, on),
+        "check_backend": lambda on: api.check_backend(on, "link"),
+        "collective": lambda on: arm.collective("all_reduce", 2**20, on),
+        "collective_interval": lambda on: api.collective_interval("all_reduce", 2**20, on),
+        "collective_result": lambda on: api.collective_result("all_reduce", 2**20, on).step_time_ns,
+        "collective_row": lambda on: api.collective_row("all_reduce", 2**20, on).time_us,
+        "collective_us": lambda on: api.collective_us("all_reduce", 2**20, on),
+        "ladder": lambda on: arm.ladder(tiny, on, ["analytical"]).data["networks"],
+        "load": lambda on: arm.load(written, on).ranks,
+        "plan": lambda on: arm.plan("dlrm-small", on, 8),
+        "roofline": lambda on: roofline("dlrm-small", on, dp=8),
+        "simulate": lambda on: arm.simulate(tiny, on).step_time_ns,
+        "traffic": lambda on: arm.traffic(on, networks=["link"], loads=[0.1], messages_max=200),
+    }
+    assert set(_with_a_platform()) == set(calls)
+    for called, call in calls.items():
+        for on in (name, path, arm.Platform.load(name)):
+            assert call(on) is not None, (called, on)
+        with pytest.raises(arm.InputError):
+            call("no-such-platform")
+
+
+def test_npus_resizes_a_platform() -> None:
+    sixteen = arm.Platform.load("dgx-h100-16n", npus=64)
+    expected = arm.collective("all_reduce", 2**20, sixteen)
+    for on in ("dgx-h100-16n", arm.Platform.load("dgx-h100-16n")):
+        assert arm.Platform.of(on, npus=64).npus == 64
+        assert arm.collective("all_reduce", 2**20, on, npus=64).equals(expected)
+    tiny = arm.load("llama-3-8b", tp=8, dp=2)
+    assert arm.simulate(tiny, "dgx-h100-16n", npus=16).report["ranks"] == 16
+    with pytest.raises(arm.InputError):
+        arm.simulate("llama-3-8b", "dgx-h100-16n", tp=8, dp=2, npus=64)
+
+
+def test_a_run_without_detail_is_explained(platform: arm.Platform, tmp_path: Path) -> None:
+    workload = arm.load(toy.traces(tmp_path))
+    plain, logged = (arm.simulate(workload, platform, detail=each) for each in (False, True))
+    assert str(plain.explain(what_if=False)) == str(logged.explain(what_if=False))

@@ -22,7 +22,7 @@ from ..model.gemm import Gemm
 from ..model.messages import Width
 from ..model.roofline import StepParts
 from ..model.sharding import TableLoad
-from ..platform import Platform
+from ..platform import AnyPlatform, Platform
 from ..units import counted
 from ..workload.dlrm import resolved
 from ..workload.dlrm_flow import DlrmRun, dense_layers, lookup, update
@@ -50,7 +50,7 @@ class _Npu:
 
 def roofline(
     model: str | os.PathLike[str] | Model,
-    platform: Platform | str | os.PathLike[str],
+    platform: AnyPlatform,
     **given: object,
 ) -> StepParts:
     """Seconds of the parts of a step: `roofline("dlrm-neo-a", "zionex", dp=128).total`.
@@ -62,7 +62,7 @@ def roofline(
     """
     run = resolved(model, given)
     count = run.options.dp
-    target = platform if isinstance(platform, Platform) else Platform.load(platform, npus=count)
+    target = platform if isinstance(platform, Platform) else Platform.of(platform, npus=count)
     if target.npus != count:
         said = f"{counted(count, 'NPU')} on a platform that has {target.npus}"
         raise InputError([Problem("", "dp", said, str(target.npus))])

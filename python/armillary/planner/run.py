@@ -17,7 +17,7 @@ from ..model.files import Model
 from ..model.sharding import SCHEMES
 from ..model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
 from ..model.sharding_plan_file import write_plan
-from ..platform import Platform
+from ..platform import AnyPlatform, Platform
 from ..platform.platform import Fits, fit_limits
 from ..units import counted
 from ..workload.dlrm_flow import DENSE_OPTIMIZERS
@@ -134,7 +134,7 @@ class Plan:
 
 def plan(
     model: str | os.PathLike[str] | Model,
-    platform: Platform | str | os.PathLike[str],
+    platform: AnyPlatform,
     ranks: int | None = None,
     *,
     cost: CostModel = "platform",
@@ -253,10 +253,10 @@ def _can(within: Callable[[int], Plan], held: int) -> bool:
     return True
 
 
-def _sized(platform: Platform | str | os.PathLike[str], ranks: int | None) -> Platform:
+def _sized(platform: AnyPlatform, ranks: int | None) -> Platform:
     """The platform with one NPU for each rank."""
     if not isinstance(platform, Platform):
-        return Platform.load(platform, npus=ranks)
+        return Platform.of(platform, npus=ranks)
     if ranks not in (None, platform.npus):
         said = f"{counted(ranks, 'rank')} for {counted(platform.npus, 'NPU')} of {platform.name}"
         raise InputError([Problem("", "ranks", said, str(platform.npus))])

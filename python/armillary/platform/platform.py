@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from .. import _core
 from ..errors import InputError, Problem
@@ -25,6 +25,10 @@ def fit_limits(capacity: int) -> tuple[int, int]:
     """The most bytes that fit a memory of `capacity` bytes, and the most that may
     (docs/models/memory.md)."""
     return _core.fit_limits(capacity)
+
+
+AnyPlatform: TypeAlias = "Platform | str | os.PathLike[str]"
+"""A platform, the name of a preset, or the path of a platform file."""
 
 
 class Platform:
@@ -67,6 +71,25 @@ class Platform:
         wanted = dict(settings or {}) if npus is None else {**(settings or {}), "npus": npus}
         platform._core = _core.Platform.load(os.fspath(name), _PRESETS, _pairs(wanted))
         return platform
+
+    @classmethod
+    def of(
+        cls,
+        platform: AnyPlatform,
+        settings: Mapping[str, object] | None = None,
+        *,
+        npus: int | None = None,
+    ) -> Platform:
+        """`platform` itself, or the preset or file that it names, read as `load` does. `npus`
+        resizes the outermost dimension of either to this total number of NPUs; `settings` are for
+        names only.
+
+        Raises:
+            InputError: an unknown name, a wrong file, a number of NPUs that no size gives.
+        """
+        if not isinstance(platform, Platform):
+            return cls.load(platform, settings, npus=npus)
+        return platform if npus in (None, platform.npus) else platform.changed({"npus": npus})
 
     @classmethod
     def explain(

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _core, backends
 from ..errors import InputError, Problem
-from ..platform import Platform
+from ..platform import AnyPlatform, Platform
 from ..units import GB
 from .patterns import Pattern
 from .saturation import MOST, bracket
@@ -119,7 +119,7 @@ class _Plan:
 
 
 def traffic(
-    platform: Platform,
+    platform: AnyPlatform,
     patterns: Sequence[Pattern | str] = ("uniform",),
     *,
     networks: Sequence[str] = (),
@@ -137,6 +137,7 @@ def traffic(
 ) -> Traffic:
     """Runs synthetic traffic on `platform`: latency and throughput by load.
 
+    A platform is an object, the name of a preset or the path of a file.
     `patterns` are names such as `uniform` and `tornado` (all are in `patterns.NAMED`),
     `hotspot:0,7:10%` or a file of flows. `networks` are backends, by default that of the platform.
     NPUs send messages of `size` bytes, at random times (`arrivals` is `poisson`) or at equal
@@ -150,6 +151,7 @@ def traffic(
 
     Raises `InputError` for what does not fit together, `StalledError` for a network that locks up.
     """
+    platform = Platform.of(platform)
     find = saturation if saturation is not None else not loads
     plan = _Plan(arrivals, precision, latency_limit, messages_max, tolerance, tuple(loads), find)
     _check(plan, size, seed, jobs)

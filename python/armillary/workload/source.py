@@ -13,7 +13,7 @@ from .. import documents
 from ..errors import InputError, Problem
 from ..model.files import load_model, models
 from ..model.huggingface import is_huggingface
-from ..platform import Platform
+from ..platform import AnyPlatform
 from . import workload as files
 from .families import build, options
 from .workload import Workload
@@ -26,7 +26,7 @@ are."""
 
 def load(
     path: str | os.PathLike[str],
-    platform: Platform | None = None,
+    platform: AnyPlatform | None = None,
     groups: str | os.PathLike[str] | None = None,
     passes: int = 1,
     **chosen: object,
@@ -37,7 +37,8 @@ def load(
     `path` is what `Workload.write` wrote, Chakra execution traces, one a rank, or a text of
     ASTRA-sim 1.0: `traces/gpt.%d.et` with `%d` standing for the rank, the prefix `traces/gpt`
     alone, the directory when it holds one such set, or an archive of it. Protobuf and JSON, plain
-    and gzip are recognized by their content. With `platform` the number of ranks must be that of
+    and gzip are recognized by their content. With `platform`, an object, a name or a
+    path, the number of ranks must be that of
     its NPUs; without, it is checked when the workload is simulated. `groups` is a JSON file of
     communicator groups, `{"1": [0, 1], "2": [2, 3]}`, for traces that only name them; when not
     given, `comm_group.json` in the directory `path`. `passes` is how often the layers of a text

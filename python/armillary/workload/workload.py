@@ -11,7 +11,7 @@ from typing import Literal
 
 from .. import _core, documents, files
 from ..errors import InputError, Problem
-from ..platform import Platform
+from ..platform import AnyPlatform, Platform
 from ..units import counted
 from .program import Program
 from .summary import Summary
@@ -136,20 +136,20 @@ class Workload:
         text = self._core.summary
         return None if text is None else _summary(text, self.ranks, self.name)
 
-    def as_text(self, platform: Platform) -> Text:
+    def as_text(self, platform: AnyPlatform) -> Text:
         """As a text workload of ASTRA-sim 1.0 that takes on `platform` what this one takes there.
 
         The time of each pass of a layer is rounded up to whole ns. Raises `InputError` with the
         first operation that stands otherwise in every training loop a text can say, and where the
         platform has another number of NPUs."""
-        text, passes, warnings = self._core.text(platform._core)
+        text, passes, warnings = self._core.text(Platform.of(platform)._core)
         return Text(text, passes, tuple(warnings))
 
     def write(
         self,
         path: str | os.PathLike[str],
         format: Format = "compact",
-        platform: Platform | None = None,
+        platform: AnyPlatform | None = None,
     ) -> None:
         """Writes into the directory `path`: `workload.json` and one Chakra file a program, or
         (`chakra`) one a rank.
@@ -184,7 +184,7 @@ class Workload:
 
 def load(
     path: str | os.PathLike[str],
-    platform: Platform | None = None,
+    platform: AnyPlatform | None = None,
     groups: str | os.PathLike[str] | None = None,
     passes: int = 1,
 ) -> Workload:
@@ -194,7 +194,7 @@ def load(
         raise InputError(
             [Problem(name, "passes", f"invalid number of passes: {passes}", f"1 to {_MOST_PASSES}")]
         )
-    target = platform._core if platform else None
+    target = Platform.of(platform)._core if platform else None
     listed = Path(name, _GROUPS)
     found = listed if groups is None and documents.is_file(listed) else groups
     workload = Workload(

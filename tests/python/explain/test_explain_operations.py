@@ -256,4 +256,4 @@ def test_a_report_that_does_not_say_what_its_platform_chose_is_refused() -> None
 def test_a_run_without_detail_is_refused() -> None:
     platform = arm.Platform("R(4)", bandwidth="25 GB/s", latency="1 us")
     with pytest.raises(arm.InputError, match="no detail"):
-        arm.simulate(training(platform), platform).explain()
+        explain(arm.simulate(training(platform), platform).report)
