@@ -108,6 +108,7 @@ def test_stages_that_do_the_same_take_one_line(armillary: Armillary) -> None:
     assert full.returncode == 2
     assert full.stderr.count("error: ") == 1
     assert re.search(
-        r"error: stages \d+-\d+ need [\d.]+ (?:to [\d.]+ )?GB of the [\d.]+ GB on an NPU of dgx-a100-16n",
+        r"error: stages \d+-\d+ need [\d.]+ (?:to [\d.]+ )?GB of the [\d.]+ GB on an NPU of "
+        r"dgx-a100-16n",
         full.stderr,
     )
