@@ -186,4 +186,4 @@ def test_the_verdict_says_which_loads_saturate(
         ("50%,60%", "loads of 50%, 60% saturate the network"),
     ):
         assert main([*arguments, "--loads", loads, "--messages-max", "20000"]) == 0
-        assert said in capsys.readouterr().out.replace("\n", " ")
+        assert said in " ".join(capsys.readouterr().out.split())
