@@ -39,27 +39,19 @@ def flits() -> Facts:
         "d3": ("ispass-hierarchy", "all-reduce, baseline over enhanced at 64 MiB"),
         "d4": ("ispass-breakdown", "growth 2x4x4 to 2x4x8 over 2x4x2 to 2x4x4"),
         "queue": ("ispass-breakdown", "2x4x4: wait in queue P2 over the longest other"),
-        "layers": ("ispass-layers", "Transformer: communication, most of layers 1 to 6 over least"),
+        "layers": (
+            "ispass-layers",
+            "Transformer: communication, most of layers 1 to 6 over the least",
+        ),
         "d6": ("resnet50-scaling", "2x8x8 (128 NPUs), published"),
         "d7": ("resnet50-compute-power", "4x compute, published"),
     }
     facts = {}
     for key, (name, setup) in names.items():
         for network in NETWORKS:
-            facts[f"{key}_{network}"] = _ours(name, setup, network)
+            facts[f"{key}_{network}"] = ours(name, setup, network)
         assert facts[f"{key}_link"] == pytest.approx(facts[f"{key}_analytical"], rel=1e-3), key
     return facts
-
-
-def _ours(name: str, setup: str, network: str) -> float:
-    """The row of this setup, or the only one that begins with the same words."""
-    found = rows(name, network)
-    words = setup.partition(" 1 to 6")[0]
-    return next(
-        row.ours
-        for each, row in found.items()
-        if each in {setup, words} or (" 1 to 6" in setup and each.startswith(words))
-    )
 
 
 def memory() -> Facts:
