@@ -464,7 +464,23 @@ def cnn(model: str | Model = "resnet-50", **options: object) -> Workload:
     summary = summarize(
         net.name, program, chosen.dp, chosen.passes, batch * chosen.dp, net.parameters, used
     )
-    return Workload.mesh(net.name, [("dp", chosen.dp)], {}, [], [program], summary)
+    summary = replace(summary, notes=_assumed(chosen))
+    return Workload.mesh(net.name, [("dp", chosen.dp)], {}, [], [program], summary, summary.notes)
+
+
+def _assumed(chosen: Options) -> tuple[str, ...]:
+    """What every run warns of: what takes no time, and options without effect."""
+    alone = chosen.kernels == "multiplications"
+    notes = []
+    if alone:
+        notes.append("kernels multiplications: the optimizer takes memory, and no time")
+    if alone and not chosen.elementwise:
+        notes.append("elementwise False: nothing but convolutions takes time")
+    if alone and chosen.repack:
+        notes.append("repack has no effect with kernels multiplications")
+    if not alone and not chosen.elementwise:
+        notes.append(f"elementwise has no effect with kernels {chosen.kernels}")
+    return tuple(notes)
 
 
 def summarize(

@@ -153,12 +153,13 @@ def _workload(run: DlrmRun) -> Workload:
             "rail": ["node"],
         }
         by = ["local", "node"] if run.placement.mixed else ["node"]
-        return Workload.mesh(name, axes, along, by, programs, summary)
+        return Workload.mesh(name, axes, along, by, programs, summary, _assumed(run))
     fetched = run.placement.fetched or (Fetched(),) * run.options.dp
     number = {(kind.whole, kind.fetched): index for index, kind in enumerate(kinds)}
     groups = {group: range(run.options.dp) for group in EVERYBODY}
     ranks = zip(run.placement.whole, fetched, strict=True)
-    return Workload.listed(name, programs, [number[rank] for rank in ranks], groups, summary)
+    placed = [number[rank] for rank in ranks]
+    return Workload.listed(name, programs, placed, groups, summary, _assumed(run))
 
 
 def _program(run: DlrmRun, kind: NpuKind) -> Program:
@@ -213,7 +214,7 @@ def _summary(run: DlrmRun, programs: Sequence[Program]) -> Summary:
         flops,
         0.0,
         tuple(classes),
-        _notes(run),
+        (*_notes(run), *_assumed(run)),
     )
 
 
@@ -239,12 +240,17 @@ def _notes(run: DlrmRun) -> tuple[str, ...]:
         f"{max(held)}, {whole} over all"
     ]
     dims = [load.dims for load in run.placement.whole]
-    if max(dims) > 0 and sum(dims) != max(dims) * len(dims):
-        mean = sum(dims) / len(dims)
-        notes.append(
-            f"all-to-alls have the size of the NPU with most pooled elements, {max(dims)}; the "
-            f"mean is {mean:.1f}"
-        )
     if max(dims) > 0 and min(dims) == 0:
         notes.append(f"{dims.count(0)} of {len(dims)} NPUs hold no whole table or column shard")
     return tuple(notes)
+
+
+def _assumed(run: DlrmRun) -> tuple[str, ...]:
+    """What every run warns of."""
+    dims = [load.dims for load in run.placement.whole]
+    if max(dims) == 0 or sum(dims) == max(dims) * len(dims):
+        return ()
+    return (
+        f"all-to-alls have the size of the NPU with most pooled elements, {max(dims)}; the mean is "
+        f"{sum(dims) / len(dims):.1f}",
+    )

@@ -204,9 +204,8 @@ def layerwise(model: str | Model, **options: object) -> Workload:
     inner = chosen.inner_dp
     axes = [("inner", inner), ("model", chosen.mp), ("outer", chosen.dp // inner)]
     groups = {"model": ["model"], "data": ["inner", "outer"]}
-    return Workload.mesh(
-        found.name, axes, groups, [], [program], _summary(found.name, program, chosen)
-    )
+    summary = _summary(found.name, program, chosen)
+    return Workload.mesh(found.name, axes, groups, [], [program], summary, summary.notes)
 
 
 def _summary(name: str, program: Program, options: Options) -> Summary:

@@ -80,7 +80,14 @@ def generate(model: Model, family: str, options: Mapping[str, object]) -> Worklo
         name: [axis for axis in along if axis in dict(_axes(par))] for name, along in groups.items()
     }
     return Workload.mesh(
-        model.name, _axes(par), groups, by, programs, summary, model.notes, alike=around
+        model.name,
+        _axes(par),
+        groups,
+        by,
+        programs,
+        summary,
+        (*model.notes, *_assumed(plan)),
+        alike=around,
     )
 
 
@@ -174,7 +181,7 @@ def _summary(
             par.schedule, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes
         ),
         classes=tuple(classes),
-        notes=(*model.notes, *_notes(plan)),
+        notes=(*model.notes, *_notes(plan), *_assumed(plan)),
         tokens=(par.global_batch or 0) * (par.seq or 0),
     )
 
@@ -187,8 +194,8 @@ def _repeated(par: Parallelism) -> str:
 
 
 def _notes(plan: StagePlan) -> list[str]:
-    """What was chosen for the caller, and options without effect."""
-    shape, par = plan.at.model, plan.at.par
+    """What was chosen for the caller."""
+    par = plan.at.par
     notes = [
         f"{_micro_batches(par)} of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"
     ]
@@ -199,10 +206,33 @@ def _notes(plan: StagePlan) -> list[str]:
         notes.append(
             f"{_micro_batches(par)} can't keep the pipeline's {par.pp} stages busy at once"
         )
+    return notes
+
+
+def _assumed(plan: StagePlan) -> list[str]:
+    """What every run warns of: assumptions about the layout, and options without effect."""
+    par = plan.at.par
+    return [*_split(plan), *_idle(par), *_idle_copies(par)]
+
+
+def _split(plan: StagePlan) -> list[str]:
+    """Assumptions about what the layout does not divide evenly."""
+    shape, par, notes = plan.at.model, plan.at.par, []
+    if par.layers_per_stage is None and par.partition != "cost" and shape.layers % par.parts:
+        notes.append(
+            f"{shape.layers} layers over {par.parts} parts: embedding and head count as a layer "
+            "each"
+        )
     if shape.vocabulary % par.tp:
         notes.append(f"the vocabulary of {shape.vocabulary} is padded to a multiple of tp {par.tp}")
     if not shape.kv_rank and shape.kv < par.tp:
         notes.append(f"{shape.kv} heads of keys and values are replicated over tp {par.tp}")
+    return notes
+
+
+def _idle(par: Parallelism) -> list[str]:
+    """Options without effect."""
+    notes = []
     if par.sp and par.tp == 1:
         notes.append("sp has no effect with tp 1")
     if par.early_stop and par.recompute != "full":
@@ -213,6 +243,12 @@ def _notes(plan: StagePlan) -> list[str]:
         par.fp8_recipe != "tensorwise" or par.fp8_param_gather
     ):
         notes.append(f"fp8_recipe and fp8_param_gather have no effect with {par.precision}")
+    return notes
+
+
+def _idle_copies(par: Parallelism) -> list[str]:
+    """Options without effect, because nothing is replicated."""
+    notes = []
     if par.shards and par.copies == 1:
         notes.append(f"ZeRO {par.shards} has no effect with dp x cp 1")
     if par.bucket_mb is not None and par.copies == 1:
@@ -231,11 +267,6 @@ def _dealt(plan: StagePlan) -> list[str]:
     par, notes = plan.at.par, []
     if par.layers_per_stage is not None or (par.partition == "cost" and par.pp > 1):
         notes.append(f"layers of each part: {shortened(plan.layout.layers)}")
-    elif plan.at.model.layers % par.parts:
-        notes.append(
-            f"{plan.at.model.layers} layers over {par.parts} parts: embedding and head count as a "
-            "layer each"
-        )
     if par.mtp:
         notes.append(
             f"multi-token prediction counts as work: {par.mtp} of {1 + par.mtp} predictions of "
