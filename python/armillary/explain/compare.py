@@ -46,8 +46,19 @@ def compare(reports: Sequence[Report], names: Sequence[str] | None = None) -> Co
         "version": reports[0]["version"],
         "base": called[0],
         "pairs": [pair.data for pair in pairs],
+        "warnings": _warnings(reports, called),
     }
-    return Comparison(compare_page.page(pairs), data)
+    return Comparison(compare_page.page(pairs, data["warnings"]), data)
+
+
+def _warnings(reports: Sequence[Report], called: Sequence[str]) -> list[str]:
+    """Warnings of the runs; those that not all of them have begin with whose they are."""
+    by_name = list(zip(called, reports, strict=True))
+    found = []
+    for warning in dict.fromkeys(each for report in reports for each in report["warnings"]):
+        names = [name for name, report in by_name if warning in report["warnings"]]
+        found.append(warning if len(names) == len(called) else f"{', '.join(names)}: {warning}")
+    return found
 
 
 def _pair(a: ComparedRun, b: ComparedRun, first: str, second: str) -> Pair:

@@ -36,7 +36,7 @@ class Pair:
     data: Mapping[str, Any]
 
 
-def page(pairs: Sequence[Pair]) -> Page:
+def page(pairs: Sequence[Pair], warnings: Sequence[str] = ()) -> Page:
     """The page that compares one run with others."""
     first, alone = pairs[0], len(pairs) == 1
     sections = [
@@ -46,11 +46,15 @@ def page(pairs: Sequence[Pair]) -> Page:
     ]
     if alone:
         return Page(
-            first.data["headline"], sections, verdict=_verdict(first.data), facts=_facts(first)
+            first.data["headline"],
+            sections,
+            verdict=_verdict(first.data),
+            facts=_facts(first),
+            warnings=warnings,
         )
     others = counted(len(pairs), "other run")
     parts = [Section("At a glance", [_glance(pairs)]), *sections]
-    return Page(f"{first.names[0]} and {others}", parts, verdict=_fastest(pairs))
+    return Page(f"{first.names[0]} and {others}", parts, verdict=_fastest(pairs), warnings=warnings)
 
 
 def _side_by_side(parts: Mapping[str, Any], names: tuple[str, str]) -> Table:

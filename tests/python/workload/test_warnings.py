@@ -48,3 +48,16 @@ def test_information_stays_a_note(model: str, options: dict[str, object]) -> Non
     workload = build(model, **options)
     platform = arm.Platform.load("dgx-h100", {"npus": workload.ranks})
     assert not arm.simulate(workload, platform).warnings
+
+
+def test_a_comparison_says_whose_a_warning_is() -> None:
+    platform = arm.Platform.load("dgx-h100", {"npus": 2})
+    one, two = (
+        arm.simulate(build("resnet-50", dp=2, kernels=kernels), platform, detail=True)
+        for kernels in ("multiplications", "fused")
+    )
+    said = "kernels multiplications: the optimizer takes memory, and no time"
+    found = arm.compare(one, two, names=["lone", "fused"])
+    assert found.data["warnings"] == [f"lone: {said}"]
+    assert f"warning: lone: {said}" in str(found)
+    assert arm.compare(one, one, names=["a", "b"]).data["warnings"] == [said]
