@@ -225,6 +225,7 @@ def _summary(found: Sweep, page: str | None, view: View) -> dict[str, Any]:
         "best": next(iter(indices.gather(view.ranking[:1]).to_list()), None),
         "near_best": near_best(view),
         "losers": losers(view),
+        "warnings": [asdict(each) for each in found.warnings],
         "alike": indices.gather(view.alike).to_list(),
         "table": os.fspath(found.folder / "table.parquet") if found.folder else None,
         "report": page,
@@ -235,11 +236,14 @@ def _show(found: Sweep, page: str | None, view: View) -> None:
     """What was run, what doesn't fit, and the best points."""
     from ..sweep.misfits import misfits
     from ..sweep.page import left_out
+    from ..sweep.warned import said as said_warnings
 
     console = output.console()
     console.print(f"{found.name}: {found.said()}")
     for said in left_out(view, misfits(view), "below"):
         console.print(said, soft_wrap=True)
+    for said in said_warnings(view.table):
+        console.print(f"warning: {said}", soft_wrap=True, markup=False)
     if view.ran.height:
         table = _points(view)
         # Numbers are never cut: a terminal wraps long lines, a file takes them as they are.

@@ -41,7 +41,7 @@ def compare(reports: Sequence[Report], names: Sequence[str] | None = None) -> Co
         _pair(runs[0], other, called[0], name)
         for other, name in zip(runs[1:], called[1:], strict=True)
     ]
-    data = {
+    data: dict[str, Any] = {
         "schema": COMPARISON,
         "version": reports[0]["version"],
         "base": called[0],

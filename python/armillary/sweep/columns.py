@@ -43,7 +43,7 @@ SIZES = ("memory_bytes", "memory_capacity_bytes", "model_flops")
 """Whole numbers that can exceed 64 bits."""
 ANSWERS = ("fits",)
 """`yes`, `near` or `no` (docs/models/memory.md)."""
-TEXTS = ("digest",)
+TEXTS = ("digest", "warning_texts")
 ALIASES = {"memory": "memory_bytes"}
 """Other names of columns, for objectives."""
 DIGITS = 38
@@ -60,7 +60,7 @@ _OF_RUN: dict[str, Kind] = {
     "memory_capacity_bytes": "size",
     "fits": "answer",
     "model_flops": "size",
-    "digest": "text",
+    **dict.fromkeys(TEXTS, "text"),
 }
 _OF_DIMENSION: dict[str, Kind] = {"utilisation": "number", "busy_ns": "number", "bytes": "size"}
 
@@ -238,6 +238,7 @@ def columns(report: str, claims: Claims) -> dict[str, Value]:
     found |= {"ranks": read.ranks, "classes": len(read.classes), "warnings": len(read.warnings)}
     found |= _memory(read, claims)
     found |= {"model_flops": claims.flops or None, "digest": read.digest}
+    found["warning_texts"] = "\n".join(read.warnings)
     for number, each in enumerate(read.dimensions, 1):
         found[f"dim{number}_utilisation"] = each.utilisation
         found[f"dim{number}_busy_ns"] = each.busy_ns

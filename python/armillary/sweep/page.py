@@ -17,6 +17,7 @@ from . import charts, losers
 from .failures import Failure, failures, total
 from .misfits import Misfits, misfits, near
 from .view import View, said
+from .warned import said as said_warnings
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +46,7 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
         lead=f"A sweep of {counted(view.table.height, 'point')} over "
         f"{counted(len(view.columns), 'parameter')}.",
         facts=list(_facts(view, failed, refused)),
-        warnings=[*left_out(view, out, "here"), *warnings],
+        warnings=[*left_out(view, out, "here"), *warnings, *said_warnings(view.table)],
         sections=list(_sections(view, found, heat)),
         footer=f"Armillary {_core.version()}. All points are in table.parquet next to this page.",
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .runner import Finished
     from .study import SweepStudy
     from .view import View
+    from .warned import Warned
 
 Given = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -80,6 +81,13 @@ class Sweep:
     def infeasible(self) -> int:
         """Points that ran, but need more memory than their NPUs have: `fits` is `no`."""
         return self.view().misfits.height
+
+    @property
+    def warnings(self) -> list[Warned]:
+        """Warnings of its points, the most frequent first."""
+        from .warned import warned
+
+        return warned(self.table)
 
     @property
     def near(self) -> int:

@@ -1,0 +1,55 @@
+"""Warnings of the points of a sweep, grouped by their text: number of points, the first of them.
+
+Texts that differ in numbers alone are one warning, worded as the first point has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..units import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+COLUMN = "warning_texts"
+_SHOWN = 20
+_NUMBERS = re.compile(r"[0-9][0-9,.]*")
+
+
+@dataclass(frozen=True)
+class Warned:
+    """One warning of one or more points."""
+
+    text: str
+    points: int
+    first: int
+    """Index of the first point that has it."""
+
+
+def warned(table: pl.DataFrame) -> list[Warned]:
+    """Warnings by the number of points that have them, the most frequent first."""
+    if COLUMN not in table.columns:
+        return []
+    found: dict[str, tuple[str, list[int]]] = {}
+    for index, texts in table.select("index", COLUMN).iter_rows():
+        for key, text in {_NUMBERS.sub("*", each): each for each in _lines(texts)}.items():
+            found.setdefault(key, (text, []))[1].append(index)
+    made = [Warned(text, len(points), points[0]) for text, points in found.values()]
+    return sorted(made, key=lambda each: (-each.points, each.first, each.text))
+
+
+def _lines(texts: str | None) -> list[str]:
+    return texts.split("\n") if texts else []
+
+
+def said(table: pl.DataFrame) -> Iterator[str]:
+    """The most frequent warnings, each with its points."""
+    found, ran = warned(table), int(table["error"].is_null().sum())
+    for each in found[:_SHOWN]:
+        which = f"{each.points:,} of {ran:,} points, first {each.first}"
+        yield each.text if each.points == ran else f"{each.text} ({which})"
+    if more := len(found) - _SHOWN:
+        yield from [f"{counted(more, 'more warning')}: see column {COLUMN}"] if more > 0 else []
