@@ -482,6 +482,11 @@ class Platform:
         """
     def library_message(self, bytes: int) -> int | None:
         """Picoseconds that the library takes alone for a message over the outermost dimension."""
+    def times(self, program: Program) -> list[tuple[str, int]]:
+        """Name and picoseconds of every computation and access to memory of `program`, each by
+        itself, as a run gives them. Nothing can be added to `program` afterwards.
+
+        Raises `InputError` for an operation whose time the platform does not say."""
     def library_times(
         self, changes: list[tuple[str, float]], kind: str, bytes: list[int]
     ) -> list[float] | None:

@@ -8,7 +8,7 @@
 use crate::astra_sim;
 use crate::memory::{self, Accesses};
 use device::compute::{Compute, Estimate, Roofline, Validity, Work};
-use graph::{Node, Op, Workload};
+use graph::{Node, Op, Problem, Program, Reach, Workload};
 use platform::{Platform, Profile};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -47,6 +47,20 @@ pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
 pub fn recorded(platform: &Platform) -> impl Fn(&Node) -> Span {
     let clock = RefCell::new(Clock::new(platform));
     move |node| clock.borrow_mut().unscaled(node)
+}
+
+/// The time of every computation and access to memory in `program` by itself, as a run gives it,
+/// with its place in the program. Communication has none.
+///
+/// # Errors
+/// The first operation whose time the platform doesn't say.
+pub fn alone(platform: &Platform, program: &Program) -> Result<Vec<(usize, Span)>, Problem> {
+    let mut clock = Clock::new(platform);
+    let nodes = program.nodes().iter().enumerate();
+    let timed = nodes.filter(|(_, node)| {
+        on_npu(&node.op) || matches!(node.op, Op::Compute { .. } | Op::Memory { .. })
+    });
+    timed.map(|(i, node)| Ok((i, clock.stated(node)?))).collect()
 }
 
 /// Warnings for the report: computations that take no time, and models outside their validity.
@@ -161,19 +175,40 @@ impl<'a> Clock<'a> {
         if let Profile::AstraSim(parameters) = &self.platform.profile {
             return astra_sim::duration(node, parameters, self.platform.scheduler.replay_only);
         }
-        match node.op {
-            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Lookup(_) => {
-                self.unscaled(node).over(self.platform.npu.compute_scale)
-            }
-            _ => node.duration,
+        match on_npu(&node.op) {
+            true => self.unscaled(node).over(self.platform.npu.compute_scale),
+            false => node.duration,
+        }
+    }
+
+    /// The time of an operation; a problem where nothing says it.
+    fn stated(&mut self, node: &Node) -> Result<Span, Problem> {
+        let recorded = node.duration > Span::ZERO;
+        let known = match node.op {
+            Op::Memory { bytes, reach, .. } => self.memory.span(bytes, reach).is_some(),
+            _ if node.op.work().is_none() || recorded => true,
+            _ => self.models(node),
+        };
+        if known {
+            return Ok(self.duration(node));
+        }
+        Err(match node.op {
+            Op::Memory { reach, .. } => no_memory(self.platform, reach),
+            _ => no_model(self.platform),
+        })
+    }
+
+    /// Whether a model gives the time of a computation.
+    fn models(&mut self, node: &Node) -> bool {
+        let replayed = self.platform.scheduler.replay_only;
+        match &self.platform.profile {
+            Profile::AstraSim(parameters) => parameters.roofline && !replayed,
+            _ => self.estimate(node).is_some(),
         }
     }
 
     fn doubt(&mut self, node: &Node) -> Option<Doubt> {
-        if !matches!(
-            node.op,
-            Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Lookup(_)
-        ) {
+        if !on_npu(&node.op) {
             return None;
         }
         match self.estimate(node).map(|estimate| estimate.validity) {
@@ -186,4 +221,27 @@ impl<'a> Clock<'a> {
             None => Some(Doubt::Nothing),
         }
     }
+}
+
+fn on_npu(op: &Op) -> bool {
+    matches!(op, Op::Compute { cpu: false, .. } | Op::Gemm(_) | Op::Grouped(_) | Op::Lookup(_))
+}
+
+fn no_model(platform: &Platform) -> Problem {
+    let (key, help) = match platform.scheduler.replay_only {
+        true => ("scheduler.replay_only", "false, for times by npu.compute"),
+        false => (
+            "npu.compute",
+            "roofline, with npu.peak, such as 312 TFLOPS, and npu.memory.bandwidth, such as 1550 GB/s",
+        ),
+    };
+    let said = "kernels last as long as a trace recorded, but these have no recorded duration";
+    Problem::new(&platform.source, key, said).help(help)
+}
+
+fn no_memory(platform: &Platform, reach: Reach) -> Problem {
+    let said = format!("gives no time for accesses to memory that is \"{}\"", reach.name());
+    Problem::new(&platform.source, "remote_memory", said).help(
+        "such as {model: zero_infinity, cpu: {bandwidth: 31 GB/s}, nvme: {bandwidth: 3 GB/s}}",
+    )
 }

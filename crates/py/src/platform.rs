@@ -2,6 +2,7 @@
 
 use crate::errors;
 use crate::kinds::collective_kind;
+use crate::program::Program;
 use graph::Problem;
 use lowering::library;
 use platform::config::native::{self, Donor, InlinePlatform};
@@ -190,6 +191,16 @@ impl Platform {
                 Problem::new("", format!("library.{key}"), "the library has no such parameter");
             errors::input(py, &[problem])
         })
+    }
+
+    /// Name and picoseconds of every computation and access to memory.
+    fn times(&self, py: Python<'_>, program: &mut Program) -> PyResult<Vec<(String, u64)>> {
+        let found = program.build().and_then(|(program, _)| {
+            let times = lowering::compute::alone(&self.0, &program)?;
+            let named = times.into_iter().map(|(i, span)| (program.name(i).to_string(), span.0));
+            Ok(named.collect())
+        });
+        found.map_err(|problem: Problem| errors::input(py, &[problem]))
     }
 
     fn fits(&self, needed: u128) -> Option<&'static str> {

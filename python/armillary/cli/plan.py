@@ -36,7 +36,7 @@ Cost = Annotated[
     typer.Option(
         "--cost",
         metavar="platform|volume",
-        help="What is balanced: seconds by the platform's memory and simulated collectives, or "
+        help="What is balanced: seconds by the platform's kernels and simulated collectives, or "
         "weighted bytes of access and messages.",
     ),
 ]

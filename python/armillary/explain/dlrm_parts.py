@@ -1,10 +1,10 @@
 """The parts of a recommendation model's step, and its roofline, from a report.
 
-Here: what each part costs, and the parts that Eq. 1 of Neo needs (`model/roofline.py`).
+Here: what each part costs.
 
-Not here: what a step consists of (`workload/dlrm_flow.py`; `trainer/ranges.py` gives recorded steps
-the same names, so that both kinds of reports can be read); rooflines without a run
-(`planner/roofline.py`).
+Not here: which operations are a part of Eq. 1 of Neo (`model/roofline.py`), what a step consists of
+(`workload/dlrm_flow.py`; `trainer/ranges.py` gives recorded steps the same names, so that both
+kinds of reports can be read), rooflines without a run (`planner/roofline.py`).
 
 A part's cost is the time of a rank that is charged to it, mean over the ranks, so that costs and
 idle time add up to the step. The parts of Eq. 1 are the times of the operations themselves, next to
@@ -15,10 +15,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..model.roofline import StepParts, reported
+from ..model.roofline import StepParts, part, reported
 from ..schema import Operation, Report, Roofline
 
-_LOCAL, _EXCHANGES = True, False
 _PARTS = (
     ("data", r"data"),
     ("inputs", r"inputs\..*"),
@@ -35,25 +34,6 @@ _PARTS = (
 )
 """Parts of a step in their order, and the names of their operations."""
 OTHER, IDLE = "other", "idle"
-
-_EQUATION = {
-    "bottom_forward": (_LOCAL, r"bottom\..*\.forward(\.elementwise)?"),
-    "bottom_backward": (_LOCAL, r"bottom\..*_gradient(\.elementwise)?"),
-    "top_forward": (_LOCAL, r"top\..*\.forward(\.elementwise)?"),
-    "top_backward": (_LOCAL, r"top\..*_gradient(\.elementwise)?"),
-    "interaction_forward": (_LOCAL, r"(interaction|cross)\.(.*\.)?forward(\.elementwise)?"),
-    "interaction_backward": (
-        _LOCAL,
-        r"(interaction|cross)\.(.*\.)?[a-z]+_gradient(\.elementwise)?",
-    ),
-    "lookup": (_LOCAL, r"embedding\.forward"),
-    "update": (_LOCAL, r"embedding\.weight_gradient"),
-    "all_to_all_forward": (_EXCHANGES, r"embedding\.forward\..*"),
-    "all_to_all_backward": (_EXCHANGES, r"embedding\.input_gradient\..*"),
-    "top_all_reduce": (_EXCHANGES, r"(top|cross|mlp)\..*weight_gradient\..*"),
-    "bottom_all_reduce": (_EXCHANGES, r"(bottom|embedding)\.(.*\.)?weight_gradient\..*"),
-}
-"""Parts of Eq. 1: their kind of operations, and their names."""
 
 
 def of(report: Report) -> Roofline | None:
@@ -80,7 +60,7 @@ def parts(report: Report) -> dict[str, float]:
 
 def roofline(report: Report, samples: int = 0) -> Roofline:
     """Eq. 1 from a report's operations, ns; `samples` of a step, where the report does not say."""
-    step = StepParts(**{name: _time(report, *which) for name, which in _EQUATION.items()})
+    step = StepParts(**_times(report))
     measured = report["step_time_ns"] / _passes(report)
     return reported(step, samples or _samples(report) or None, measured)
 
@@ -91,7 +71,10 @@ def _samples(report: Report) -> int:
 
 
 def _passes(report: Report) -> int:
-    counts = [r["count"] for r in report["operations"] if r["name"] == "embedding.forward"]
+    """Iterations of a report. Lookups that are not fused are several in each."""
+    each = {"lookup", "interaction_forward"}
+    rows = (r for r in report["operations"] if part(r["name"], computed=_is_local(r)) in each)
+    counts = [row["count"] for row in rows]
     return max(1, round(min(counts, default=1) / report["ranks"]))
 
 
@@ -107,8 +90,12 @@ def _is_local(row: Operation) -> bool:
     return row["kind"] in ("compute", "host")
 
 
-def _time(report: Report, local: bool, pattern: str) -> float:
-    """Mean time of a rank in a step, ns."""
-    rows = (row for row in report["operations"] if _is_local(row) is local)
-    total = sum(row["total_ns"] for row in rows if re.fullmatch(pattern, row["name"]))
-    return total / report["ranks"] / _passes(report)
+def _times(report: Report) -> dict[str, float]:
+    """Mean times of a rank in a step for the parts of Eq. 1, ns."""
+    found: dict[str, float] = {}
+    for row in report["operations"]:
+        name = part(row["name"], computed=_is_local(row))
+        if name is not None:
+            found[name] = found.get(name, 0.0) + row["total_ns"]
+    steps = report["ranks"] * _passes(report)
+    return {name: total / steps for name, total in found.items()}

@@ -12,6 +12,7 @@ in the equation: it runs next to the top MLP of the batch before."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -66,6 +67,30 @@ class StepParts:
     def scaled(self, by: float) -> StepParts:
         """The same in another unit."""
         return StepParts(**{name: by * value for name, value in asdict(self).items()})
+
+
+_COMPUTED = {
+    "bottom_forward": r"bottom\..*\.forward(\.elementwise)?",
+    "bottom_backward": r"bottom\..*_gradient(\.elementwise)?",
+    "top_forward": r"top\..*\.forward(\.elementwise)?",
+    "top_backward": r"top\..*_gradient(\.elementwise)?",
+    "interaction_forward": r"(interaction|cross)\.(.*\.)?forward(\.elementwise)?",
+    "interaction_backward": r"(interaction|cross)\.(.*\.)?[a-z]+_gradient(\.elementwise)?",
+    "lookup": r"embedding\.forward",
+    "update": r"embedding\.weight_gradient",
+}
+_EXCHANGED = {
+    "all_to_all_forward": r"embedding\.forward\..*",
+    "all_to_all_backward": r"embedding\.input_gradient\..*",
+    "top_all_reduce": r"(top|cross|mlp)\..*weight_gradient\..*",
+    "bottom_all_reduce": r"(bottom|embedding)\.(.*\.)?weight_gradient\..*",
+}
+
+
+def part(name: str, *, computed: bool) -> str | None:
+    """The part of Eq. 1 that an operation of a step belongs to, by its name."""
+    patterns = _COMPUTED if computed else _EXCHANGED
+    return next((found for found, p in patterns.items() if re.fullmatch(p, name)), None)
 
 
 def reported(step: StepParts, samples: int | None, measured_ns: float) -> Roofline:

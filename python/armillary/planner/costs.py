@@ -3,13 +3,13 @@
 Two models have the same form: bytes that a shard reads and sends, each times a rate.
 
     volume     the paper's: message volume and access size, each with a weight
-    platform   seconds: the platform's memory bandwidth, and its collectives as simulated
+    platform   seconds: kernels as a run times them, and the platform's collectives as simulated
 
 For a shard of `w` of a table's `D` columns, `L` lookups of a sample, `B` samples of all ranks on
 `n` ranks, `g` of them in a node, bytes `e` of an element, `f` and `b` of a pooled one forward and
-backward, `i` of an index, `r` that each row costs the memory in addition:
+backward, `i` of an index, `s` of the optimizer's state of a row (4 with rowwise_adagrad):
 
-    access     B L (3 (w e + r) + 2 i + 8) + B w (f + b)      forward, backward and optimizer
+    access     B L (3 w e + 2 i + 2 s) + B w (f + b)          forward, backward and optimizer
     table      B w (f + b) + B L i                      all-to-alls of pooled rows and of indices
     column     the same for each shard
     row        access / n; B D f by reduce-scatter, B D b by all-gather; B L i / n
@@ -19,24 +19,24 @@ backward, `i` of an index, `r` that each row costs the memory in addition:
     on disks   the same, through the host's memory
 
 Source: Mudigere et al., Neo and ZionEX, ISCA 2022, sections 4 and 4.1; access as in
-`workload/dlrm.py`."""
+`workload/dlrm_flow.py`. What platforms take for it is in `probes.py`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from functools import cache
+from typing import Literal, TypeVar
 
-from ..api import collective_us, simulate
-from ..errors import InputError, Problem
+from ..api import collective_us
 from ..model.dlrm import EmbeddingTable
 from ..model.locality import Popularity
 from ..model.sharding import TableLoad
 from ..model.sharding_plan import ShardScheme, Tier, even
 from ..platform import Platform
-from ..workload import Workload
-from ..workload.program import Program
+from ..workload.dlrm_flow import TableWork, lookup_of, update_of
+from .probes import access_seconds, group_seconds, kernel_seconds, memory_bandwidth
 
 CostModel = Literal["platform", "volume"]
 
@@ -71,6 +71,8 @@ class Sizes:
     backward: int
     index: int
     optimizer: str
+    fused: bool = True
+    """One kernel for all tables of a rank, and one for their update; otherwise three a table."""
 
     @property
     def batch(self) -> int:
@@ -85,15 +87,16 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Cost of a byte: read or written by lookups, and in the buffer of a rank for each collective
-    over all ranks; of a byte that is sent `within` a node by a reduce-scatter, and `across` nodes
-    by an all-to-all of ranks with one place in their nodes."""
+    """Costs of kernels on tables, and of a byte: in the buffer of a rank for each collective over
+    all ranks; sent `within` a node by a reduce-scatter; sent `across` nodes by an all-to-all of
+    ranks with the same place in their nodes."""
 
     unit: str
     """Of a cost: `s`, or `weighted bytes`."""
-    access: float
-    row: int
-    """Bytes that each row costs in addition, where it is read or written."""
+    access: Callable[[TableWork, TableWork], float]
+    """Cost of a lookup and of an update, next to others in the same kernels."""
+    start: float
+    """Cost of each kernel in addition, whatever it does."""
     all_to_all: float
     reduce_scatter: float
     all_gather: float
@@ -101,78 +104,74 @@ class Rates:
     within: float
     across: float
     host: float
-    """Of a byte that a rank brings from its host's memory, or sends there; infinite where the
-    platform has none."""
+    """Cost of a byte between a rank and its host's memory; infinite where the platform has no such
+    memory."""
     disk: float
     """The same of a disk behind that memory."""
+
+    def fixed(self, sizes: Sizes) -> float:
+        """Cost of every rank with every plan: the starts of the fused kernels."""
+        return 2 * self.start if sizes.fused else 0.0
 
 
 def volume_rates(access: float = 1.0, message: float = 1.0) -> Rates:
     """The paper's: bytes of access and of messages with a weight each."""
-    return Rates("weighted bytes", access, 0, *[message] * 8)
+
+    def weighted(lookup: TableWork, update: TableWork) -> float:
+        return (lookup.bytes + update.bytes) * access
+
+    return Rates("weighted bytes", weighted, 0.0, *[message] * 8)
 
 
 def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
-    """Seconds per byte on `platform`: its memory, and its collectives over all NPUs, within nodes
-    of `ranks_per_node` and between them, as its own network model has them.
+    """Seconds on `platform`: of kernels as a run times them, and per byte of collectives over all
+    NPUs, within nodes of `ranks_per_node` and between them, as its own network model has them.
 
     Raises:
-        InputError: the platform has no memory bandwidth.
+        InputError: the platform has no memory bandwidth, or its kernels last as long as a trace
+            recorded.
     """
-    facts = platform.describe()
-    npu = facts["npu"]
-    bandwidth = npu.get("memory_bandwidth")
-    if not bandwidth:
-        raise InputError(
-            [Problem(platform.source, "npu.memory.bandwidth", "is missing", "such as 1550 GB/s")]
-        )
-    settings = npu.get("compute_settings", {})
-    share = settings.get("memory_efficiency_ppm", {})
-    efficiency = share.get("embedding", 10**6) / 10**6
+    memory_bandwidth(platform)
+    start = kernel_seconds(platform, TableWork(0, 0, 0))
+
+    @cache
+    def access(lookup: TableWork, update: TableWork) -> float:
+        return kernel_seconds(platform, lookup, update) - 2 * start
 
     def rate(kind: str) -> float:
         return collective_us(kind, _PROBE, platform) / 1e6 / _PROBE if platform.npus > 1 else 0.0
 
     return Rates(
         "s",
-        1 / (bandwidth * efficiency),
-        settings.get("row_access_bytes", 0),
+        access,
+        start,
         rate("all_to_all"),
         rate("reduce_scatter"),
         rate("all_gather"),
         rate("all_reduce"),
         _part_rate(platform, ranks_per_node, "node", "reduce_scatter"),
         _part_rate(platform, ranks_per_node, "rail", "all_to_all"),
-        *_slower_rates(facts),
+        *_slower_rates(platform),
     )
 
 
-def _slower_rates(facts: dict[str, Any]) -> tuple[float, float]:
-    """Seconds per byte of a rank's own way to its host's memory, and to a disk behind it. Without
-    chunks, bytes cross the disk's link and then the host's; in chunks, both at once."""
-    remote = facts.get("remote_memory") or {}
-    if "cpu" in remote:
-        host = 1 / remote["cpu"]["wire"]["bandwidth"]
-        if not remote["nvme"]:
-            return host, math.inf
-        disk = 1 / remote["nvme"]["wire"]["bandwidth"]
-        return host, max(host, disk) if remote["chunk_bytes"] else host + disk
-    own = remote.get("sharing") == "per_npu" and remote.get("bandwidth")
-    return (1 / own if own else math.inf), math.inf
+def _slower_rates(platform: Platform) -> tuple[float, float]:
+    """Seconds per byte of a rank's own way to its host's memory, and to a disk behind it."""
+    remote = platform.describe().get("remote_memory") or {}
+    own = "cpu" in remote or remote.get("sharing") == "per_npu"
+    reached = {"host": own, "disk": bool(remote.get("nvme"))}
+    host, disk = (
+        access_seconds(platform, _PROBE, reach) / _PROBE if there else math.inf
+        for reach, there in reached.items()
+    )
+    return host, disk
 
 
 def _part_rate(platform: Platform, each: int, group: str, kind: str) -> float:
-    """Seconds for each byte that a rank sends to the others, where all nodes, or all rails, do the
-    same at once."""
+    """Seconds for each byte that a rank sends to the others of its node or rail."""
     size = each if group == "node" else platform.npus // each
-    if size == 1:
-        return 0.0
-    program = Program()
-    program.collective("probe", [], kind, _PROBE, group)
-    axes = [("local", each), ("node", platform.npus // each)]
-    along = {"node": ["local"], "rail": ["node"]}
-    workload = Workload.mesh("probe", axes, along, [], [program])
-    return simulate(workload, platform).step_time_ns / 1e9 / (_PROBE * (size - 1) / size)
+    sent = _PROBE * (size - 1) / size
+    return group_seconds(platform, each, group, kind, _PROBE) / sent if size > 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +230,22 @@ def hosted(
 
 
 def _access(
-    table: EmbeddingTable, width: int, lookups: float, samples: float, sizes: Sizes, rates: Rates
+    table: EmbeddingTable,
+    width: int,
+    asked: tuple[int, int],
+    sizes: Sizes,
+    rates: Rates,
+    copied: int = 0,
 ) -> float:
-    """Cost of what is moved: rows for the samples `lookups`, pooled rows for `samples`."""
-    row = 3 * (width * sizes.embedding + rates.row) + 2 * sizes.index + 8
-    pooled = samples * width * (sizes.forward + sizes.backward)
-    return (lookups * table.pooling * row + pooled) * rates.access
+    """Cost of the kernels on a shard: rows are looked up for the first number of samples `asked`,
+    and there are pooled rows of the second. The update also moves the bytes `copied`."""
+    samples, made = asked
+    lookups = samples * table.pooling
+    traffic = lookups, lookups * width, made * width
+    lookup = lookup_of(*traffic, sizes)
+    update = update_of(*traffic, sizes, sizes.optimizer, sizes.fused)
+    moved = update._replace(bytes=update.bytes + copied)
+    return rates.access(lookup, moved) + (0.0 if sizes.fused else 3 * rates.start)
 
 
 def _held(rows: int, width: int, sizes: Sizes) -> int:
@@ -263,7 +272,7 @@ def _whole(
 
     def cost(width: int) -> float:
         pooled = batch * width * (sizes.forward + sizes.backward)
-        access = _access(table, width, batch, batch, sizes, rates)
+        access = _access(table, width, (batch, batch), sizes, rates)
         return access + (pooled + indices) * rates.all_to_all
 
     def memory(width: int) -> int:
@@ -282,7 +291,7 @@ def _rows(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
     batch, ranks = sizes.batch, sizes.ranks
     pooled = batch * table.dim
     cost = (
-        _access(table, table.dim, batch / ranks, batch, sizes, rates)
+        _access(table, table.dim, (sizes.local_batch, batch), sizes, rates)
         + pooled * sizes.forward * rates.reduce_scatter
         + pooled * sizes.backward * rates.all_gather
         + batch * table.pooling * sizes.index / ranks * rates.all_to_all
@@ -298,7 +307,7 @@ def _node_rows(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
     pooled = batch * table.dim * (sizes.forward + sizes.backward)
     far = (sizes.nodes - 1) / sizes.nodes
     cost = (
-        _access(table, table.dim, batch / each, batch, sizes, rates)
+        _access(table, table.dim, (sizes.local_batch * sizes.nodes, batch), sizes, rates)
         + pooled * (each - 1) / each * rates.within
         + pooled / each * far * rates.across
         + batch * table.pooling * sizes.index / each * rates.all_to_all
@@ -310,11 +319,10 @@ def _node_rows(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
 
 def _copies(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
     parameters = table.rows * table.dim
-    cost = (
-        _access(table, table.dim, sizes.local_batch, sizes.local_batch, sizes, rates)
-        + parameters * (2 * sizes.embedding + sizes.gradient) * rates.access
-        + parameters * sizes.gradient * rates.all_reduce
-    )
+    asked = sizes.local_batch, sizes.local_batch
+    whole = parameters * (2 * sizes.embedding + sizes.gradient)
+    cost = _access(table, table.dim, asked, sizes, rates, whole)
+    cost += parameters * sizes.gradient * rates.all_reduce
     held = _held(table.rows, table.dim, sizes) + parameters * sizes.gradient
     samples = sizes.local_batch
     return Way("data", (cost,), (held + _buffers(table, table.dim, samples, samples, sizes),))

@@ -1,51 +1,29 @@
 """The roofline of a recommendation model on a platform: each part of its step by itself, as fast as
 the platform allows, put together by Eq. 1 (`model/roofline.py`).
 
-    GEMM             max(operations / (peak x efficiency), bytes / (bandwidth x efficiency))
-    lookup, update   (bytes + rows x row_access) / (bandwidth x efficiency), the mean of all ranks
+    kernel           as a run times it by itself (`Platform.times`), the mean of all ranks
     collective       as simulated on the otherwise idle network, with the mean of all ranks
 
-So imbalance, waiting, launches, the distribution of inputs and whatever disturbs another part are
-left out: a step takes longer. Source: Mudigere et al., Neo and ZionEX, ISCA 2022, Appendix B."""
+So imbalance, waiting, the distribution of inputs and whatever disturbs another part are left out: a
+step takes longer. Source: Mudigere et al., Neo and ZionEX, ISCA 2022, Appendix B."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
 
 from ..api import collective_us
 from ..errors import InputError, Problem
-from ..model.dlrm import Dense
 from ..model.files import Model
-from ..model.gemm import Gemm
 from ..model.messages import Width
-from ..model.roofline import StepParts
+from ..model.roofline import StepParts, part
 from ..model.sharding import TableLoad
 from ..platform import AnyPlatform, Platform
-from ..units import counted
+from ..units import PS_PER_S, counted
 from ..workload.dlrm import resolved
-from ..workload.dlrm_flow import DlrmRun, dense_layers, lookup, update
-
-
-@dataclass(frozen=True, slots=True)
-class _Npu:
-    """What an NPU achieves: operations per second on the model's numbers, bytes per second by kind
-    of kernel."""
-
-    gemm: float
-    gemm_bytes: float
-    lookup_bytes: float
-    update_bytes: float
-    elementwise_bytes: float
-    row_access: int
-    """Bytes that each row of a table costs in addition."""
-
-    def product(self, shape: Gemm, width: int) -> float:
-        """Seconds of a matrix multiplication."""
-        m, n, k = shape.m, shape.n, shape.k
-        moved = shape.batch * width * (m * k + k * n + m * n)
-        return max(shape.operations / self.gemm, moved / self.gemm_bytes)
+from ..workload.dlrm_flow import DlrmFlow, DlrmRun
+from .probes import group_seconds, memory_bandwidth
 
 
 def roofline(
@@ -58,7 +36,8 @@ def roofline(
     `given` are the options of the workload.
 
     Raises:
-        InputError: wrong options; a platform without peak or memory bandwidth.
+        InputError: wrong options; a platform without memory bandwidth, or whose kernels last as
+            long as a trace recorded.
     """
     run = resolved(model, given)
     count = run.options.dp
@@ -66,92 +45,27 @@ def roofline(
     if target.npus != count:
         said = f"{counted(count, 'NPU')} on a platform that has {target.npus}"
         raise InputError([Problem("", "dp", said, str(target.npus))])
-    npu = _npu(target, run.sizes.dense)
-    bottom, middle, top = _dense(run, npu)
+    memory_bandwidth(target)
     forward, backward = _exchanges(run, target)
-    tables = [_tables(run, rank, npu.row_access) for rank in range(count)]
-    looked, updated = (sum(parts) / count for parts in zip(*tables, strict=True))
-    reduced = _reduced(run, target)
+    top, bottom = _reduced(run, target)
     return StepParts(
-        bottom_forward=bottom[0],
-        bottom_backward=bottom[1],
-        lookup=looked / npu.lookup_bytes,
-        update=updated / npu.update_bytes,
+        **_kernels(run, target),
         all_to_all_forward=forward,
         all_to_all_backward=backward,
-        interaction_forward=middle[0],
-        interaction_backward=middle[1],
-        top_forward=top[0],
-        top_backward=top[1],
-        top_all_reduce=reduced[0],
-        bottom_all_reduce=reduced[1],
+        top_all_reduce=top,
+        bottom_all_reduce=bottom,
     )
 
 
-def _npu(platform: Platform, width: int) -> _Npu:
-    npu = platform.describe()["npu"]
-    bandwidth, peak = npu.get("memory_bandwidth"), npu.get("peak_flops")
-    for key, value, allowed in (
-        ("npu.memory.bandwidth", bandwidth, "such as 1550 GB/s"),
-        ("npu.peak", peak, "such as 312 TFLOPS"),
-    ):
-        if not value:
-            raise InputError([Problem(platform.source, key, "is missing", allowed)])
-    settings = npu.get("compute_settings", {})
-    by_type = settings.get("peak_by_type_flops", {})
-    peak = by_type.get({1: "fp8", 4: "fp32"}.get(width, "")) or peak
-    reached, moved = (settings.get(key, {}) for key in ("efficiency_ppm", "memory_efficiency_ppm"))
-    sustained, scale = (
-        settings.get(key, 10**6) / 10**6 for key in ("sustained_ppm", "speedup_ppm")
-    )
-
-    def bytes_of(kernel: str) -> float:
-        return float(bandwidth * moved.get(kernel, 10**6) / 10**6 * scale)
-
-    return _Npu(
-        peak * reached.get("gemm", 10**6) / 10**6 * sustained * scale,
-        bytes_of("gemm"),
-        bytes_of("embedding"),
-        bytes_of("embedding_update"),
-        bytes_of("elementwise"),
-        settings.get("row_access_bytes", 0),
-    )
-
-
-def _dense(run: DlrmRun, npu: _Npu) -> list[tuple[float, float]]:
-    """Forward and backward seconds of bottom MLP, interaction and top MLP."""
-    width, samples = run.sizes.dense, run.sizes.local_batch
-    here = [layer for layer, _ in dense_layers(run, run.placement.whole[0])]
-    first = run.model.bottom[0]
-
-    def layers(found: Iterable[Dense]) -> tuple[float, float]:
-        forward = backward = 0.0
-        for layer in found:
-            n, k = layer.outputs, layer.inputs
-            forward += npu.product(Gemm(samples, n, k), width)
-            backward += npu.product(Gemm(n, k, samples), width)
-            if layer is not first:
-                backward += npu.product(Gemm(samples, k, n), width)
-        return forward, backward
-
-    shape = run.model.interaction
-    dots = shape.gemm(samples)
-    moved = samples * (shape.inputs + shape.outputs) * width / npu.elementwise_bytes
-    forward, backward = layers(shape.layers)
-    if dots is None:
-        forward, backward = forward + moved, backward + moved
-    else:
-        forward += npu.product(dots, width)
-        backward += 2 * npu.product(dots, width)
-    bottom = layers(layer for layer in run.model.bottom if layer in here)
-    return [bottom, (forward, backward), layers(run.model.top)]
-
-
-def _tables(run: DlrmRun, rank: int, row_access: int) -> tuple[int, int]:
-    """Bytes of lookup and of update on a rank, with what their rows cost in addition."""
-    here = run.placement.on(rank)
-    looked, updated = lookup(run, *here), update(run, *here)
-    return looked.bytes + looked.rows * row_access, updated.bytes + updated.rows * row_access
+def _kernels(run: DlrmRun, platform: Platform) -> dict[str, float]:
+    """Seconds of the kernels of each part in one iteration."""
+    found: Counter[str] = Counter()
+    for kind in run.placement.kinds:
+        flow = DlrmFlow(run, kind)
+        flow.iteration()
+        for name, time_ps in platform.times(flow.program):
+            found[part(name, computed=True) or ""] += kind.ranks * time_ps
+    return {name: total / run.options.dp / PS_PER_S for name, total in found.items() if name}
 
 
 def _exchanges(run: DlrmRun, platform: Platform) -> tuple[float, float]:
@@ -169,10 +83,11 @@ def _exchanges(run: DlrmRun, platform: Platform) -> tuple[float, float]:
     ):
         total = _seconds("all_to_all", mean(placement.whole, wire), platform)
         total += _seconds(kind, run.batch * sums.bytes(row.dims, row.shards), platform)
-        total += _seconds("all_to_all", mean(placement.node, wire) / each, platform)
         if placement.node:
-            dims = platform.describe()["fabric"]["dims"]
-            total += mean(placement.node, sums) * (each - 1) / each / dims[0]["link_bandwidth"]
+            inside, across = mean(placement.node, sums), mean(placement.node, wire) / each
+            inside = inside if kind == "reduce_scatter" else inside / each
+            total += group_seconds(platform, each, "node", kind, int(inside))
+            total += group_seconds(platform, each, "rail", "all_to_all", int(across))
         both.append(total)
     return both[0], both[1]
 
@@ -185,7 +100,8 @@ def _reduced(run: DlrmRun, platform: Platform) -> tuple[float, float]:
     bottom = 0 if alone else sum(layer.parameters for layer in run.model.bottom)
     copied = run.placement.data.parameters * run.sizes.gradient
     sizes = (run.reduced(top), run.reduced(bottom) + copied)
-    return tuple(_seconds("all_reduce", size, platform) for size in sizes)  # type: ignore[return-value]
+    seconds_top, seconds_bottom = (_seconds("all_reduce", size, platform) for size in sizes)
+    return seconds_top, seconds_bottom
 
 
 def _seconds(kind: str, size: float, platform: Platform) -> float:

@@ -153,7 +153,7 @@ def plan(
 
     The greatest load of a rank is kept low; no rank holds more than `capacity` bytes (default: what
     surely fits the memory of the platform's NPU; with `near`, what may). `cost` is `platform`
-    (seconds, by the platform's memory and simulated collectives) or `volume` (the paper's weighted
+    (seconds, by the platform's kernels and simulated collectives) or `volume` (the paper's weighted
     bytes, with `access_weight` and `message_weight`). `schemes` are the ways to shard a table that
     may be taken: `table`, `column`, `row`, `table_row`, `data`. `given` are options of the
     workload: batches, widths, optimizers. With `cache`, bytes of a rank for rows of tables in
@@ -188,6 +188,7 @@ def plan(
         widths.backward,
         widths.index,
         chosen.optimizer,
+        chosen.fused,
     )
     volume = cost == "volume"
     rates = volume_rates(access_weight, message_weight) if volume else platform_rates(target, each)
@@ -352,7 +353,7 @@ def _result(
     dense: int,
     capacity: int,
 ) -> Plan:
-    everywhere, each = tuple(range(sizes.ranks)), sizes.ranks_per_node
+    everywhere, each, fixed = tuple(range(sizes.ranks)), sizes.ranks_per_node, rates.fixed(sizes)
     tables = []
     for table, way, places in zip(model.tables, best.ways, best.places, strict=True):
         ranks = everywhere
@@ -369,12 +370,12 @@ def _result(
         sharding,
         cost,
         rates.unit,
-        tuple(best.loads.tolist()),
-        found.bound,
+        tuple((best.loads + fixed).tolist()),
+        found.bound + fixed,
         tuple(best.memory.tolist()),
         dense,
         capacity,
         tuple(bytes_away(best, "host", sizes).tolist()),
         tuple(bytes_away(best, "disk", sizes).tolist()),
-        found.heuristics,
+        {name: load + fixed for name, load in found.heuristics.items()},
     )

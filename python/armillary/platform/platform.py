@@ -162,6 +162,14 @@ class Platform:
         (docs/models/memory.md)."""
         return self._core.fits(needed)
 
+    def times(self, program: _core.Program) -> list[tuple[str, int]]:
+        """Name and picoseconds of every computation and access to memory of `program`, each by
+        itself, as a run gives them. Nothing can be added to `program` afterwards.
+
+        Raises `InputError` for an operation whose time the platform does not say, such as a kernel
+        without a recorded duration on `npu.compute: recorded`."""
+        return self._core.times(program)
+
     def describe(self) -> dict[str, Any]:
         """Everything the simulator will use, defaults filled in; integers with their unit in the
         key."""

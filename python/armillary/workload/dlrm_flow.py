@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ..model.dlrm import Dense, Dlrm
 from ..model.messages import GRADIENT_ROW, Width
@@ -398,23 +398,60 @@ class TableWork(NamedTuple):
     """Rows that are read, and rows that are written."""
 
 
+class ElementBytes(Protocol):
+    """Bytes of an element."""
+
+    @property
+    def embedding(self) -> int:
+        """Bytes of an element of a table."""
+        ...
+
+    @property
+    def gradient(self) -> int:
+        """Bytes of an element of a row's gradient."""
+        ...
+
+    @property
+    def forward(self) -> int:
+        """Bytes of an element of a pooled row."""
+        ...
+
+    @property
+    def backward(self) -> int:
+        """Bytes of an element of a pooled row's gradient."""
+        ...
+
+    @property
+    def index(self) -> int:
+        """Bytes of an index."""
+        ...
+
+
 def lookup(run: DlrmRun, whole: TableLoad, node: TableLoad) -> TableWork:
     """The lookup on an NPU with these shards."""
-    lookups, elements, pooled = traffic(run, whole, node)
-    sizes = run.sizes
+    return lookup_of(*traffic(run, whole, node), run.sizes)
+
+
+def update(run: DlrmRun, whole: TableLoad, node: TableLoad) -> TableWork:
+    """The tables' backward pass with their optimizer on an NPU with these shards."""
+    asked = traffic(run, whole, node)
+    return update_of(*asked, run.sizes, run.options.optimizer, run.options.fused)
+
+
+def lookup_of(lookups: int, elements: int, pooled: int, sizes: ElementBytes) -> TableWork:
+    """The lookup of rows with these elements, and the pooled elements that it makes."""
     moved = lookups * sizes.index + elements * sizes.embedding + pooled * sizes.forward
     return TableWork(elements, moved, lookups)
 
 
-def update(run: DlrmRun, whole: TableLoad, node: TableLoad) -> TableWork:
-    """The tables' backward pass with their optimizer on an NPU with these shards. Where they are
-    not fused, gradients of rows are written and read."""
-    lookups, elements, pooled = traffic(run, whole, node)
-    each = OPTIMIZERS[run.options.optimizer]
-    state = lookups * 4 if run.options.optimizer == "rowwise_adagrad" else elements * each
-    sizes = run.sizes
+def update_of(
+    lookups: int, elements: int, pooled: int, sizes: ElementBytes, optimizer: str, fused: bool
+) -> TableWork:
+    """The update of these rows. Where it is not fused with the backward pass, gradients of rows
+    are written and read."""
+    state = lookups * 4 if optimizer == "rowwise_adagrad" else elements * OPTIMIZERS[optimizer]
     moved = pooled * sizes.backward + lookups * sizes.index + 2 * elements * sizes.embedding
-    if not run.options.fused:
+    if not fused:
         state += elements * sizes.gradient
     return TableWork(2 * elements, moved + 2 * state, 2 * lookups)
 
