@@ -93,6 +93,7 @@ class Result:
             config["workload"].get("summary"),
             self.step_time_ns,
             config["platform"]["npu"]["peak_flops"],
+            rates.at_peak_ns(self.report["classes"]),
         )
 
     @property
@@ -114,8 +115,9 @@ class Result:
 
     @property
     def hfu(self) -> float | None:
-        """Hardware FLOPs utilisation, 0..1: as `mfu`, with what is computed a second time for the
-        backward pass."""
+        """Hardware FLOPs utilisation, 0..1: the operations that run, each at the peak of its number
+        format, over the step. Masked parts that kernels skip do not count, and what is computed
+        again does. Nothing where durations do not come from a model of the NPU."""
         return self.rates.hardware if self.rates and self.rates.hardware else None
 
     @property

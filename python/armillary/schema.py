@@ -45,6 +45,9 @@ class Class(TypedDict):
     """Only work of the host is in flight: recorded operators, data loading."""
     idle_ns: float
     """Nothing is in flight: pipeline bubbles, and the time after the rank's end."""
+    at_peak_ns: float | None
+    """The least time for the rank's operations: each at the peak rate of its number format. `null`
+    where durations are recorded, or nothing says the peak."""
     comm_ns: float
     """Communicating, overlapped with computing or not."""
     peak_memory_bytes: int

@@ -42,6 +42,19 @@ pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     workload.programs.iter().map(|p| p.nodes().iter().map(&mut slower).collect()).collect()
 }
 
+/// By program, the time of its computations at the peak rates of their number formats; no program
+/// computes faster. Nothing where durations are not the model's.
+pub fn at_peak(workload: &Workload, platform: &Platform) -> Option<Vec<Span>> {
+    let (compute, scale) = (&platform.npu.compute, platform.npu.compute_scale);
+    let recorded = matches!(compute, Compute::Recorded) || platform.scheduler.replay_only;
+    if !platform.profile.is_native() || recorded {
+        return None;
+    }
+    let least = |node: &Node| compute.at_peak(&Work::of(&node.op)?);
+    let total = |nodes: &[Node]| nodes.iter().filter_map(least).map(|span| span.over(scale)).sum();
+    Some(workload.programs.iter().map(|program| total(program.nodes())).collect())
+}
+
 /// The time of a computation on the NPU if the platform's factor on compute were 1, as a recorded
 /// duration states it.
 pub fn recorded(platform: &Platform) -> impl Fn(&Node) -> Span {

@@ -271,6 +271,9 @@ pub struct Npu {
     pub compute_scale: Ratio,
     /// Part of their speed that kernels lose while their NPU communicates.
     pub comm_overlap_slowdown: Ratio,
+    /// Hardware on which the efficiencies of its compute were fitted, where no measured step
+    /// supports this NPU.
+    pub fitted_on: Option<String>,
     /// Peak rate, if known.
     pub peak: Option<Flops>,
     /// What its host takes to launch work, one piece after the other; it waits for receives.

@@ -135,17 +135,29 @@ fn unmeasured(parts: &Parts) -> Option<String> {
         .then(|| format!("no measurement of a collective supports {}", platform.name))
 }
 
+/// Kernels have the efficiencies of other hardware.
+pub(crate) fn fitted_elsewhere(parts: &Parts) -> Option<String> {
+    let platform = parts.platform;
+    let said = platform.npu.fitted_on.as_ref()?;
+    (computes(parts) && !platform.scheduler.replay_only).then(|| {
+        format!(
+            "no measurement of a training step supports {}: its efficiencies are those fitted on \
+             {said} (docs/models/compute.md#assumed-efficiencies)",
+            platform.name
+        )
+    })
+}
+
+/// Whether anything computes for as long as the platform's model says.
+fn computes(parts: &Parts) -> bool {
+    let programs = &parts.workload.programs;
+    programs.iter().any(|program| program.nodes().iter().any(|node| node.op.work().is_some()))
+}
+
 /// Kernels reach the peak of a roofline without efficiencies.
 fn full_speed(parts: &Parts) -> Option<String> {
     let Compute::Roofline(roofline) = &parts.platform.npu.compute else { return None };
-    let computes = || {
-        parts
-            .workload
-            .programs
-            .iter()
-            .any(|p| p.nodes().iter().any(|node| node.op.work().is_some()))
-    };
-    if roofline.efficiency != Efficiency::default() || !computes() {
+    if roofline.efficiency != Efficiency::default() || !computes(parts) {
         return None;
     }
     let peak = roofline.peak.as_tflops();

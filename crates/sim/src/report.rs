@@ -49,8 +49,12 @@ pub(crate) fn outcome(
     let first: Vec<u32> = alike.iter().map(|members| members[0]).collect();
     let (workload, folding) = (parts.workload, parts.folding);
     let labels = Labels::of_workload(workload);
-    let classes: Vec<Class> =
-        alike.iter().map(|members| class(parts, &labels, &finished.ranks, members, step)).collect();
+    let at_peak = lowering::compute::at_peak(workload, parts.platform);
+    let of_class = |members: &Vec<u32>| {
+        let least = at_peak.as_ref().map(|all| all[program_of(parts, members) as usize]);
+        class(parts, &labels, &finished.ranks, (members, least), step)
+    };
+    let classes: Vec<Class> = alike.iter().map(of_class).collect();
     let named: Vec<String> = classes.iter().map(|class| class.label.clone()).collect();
     let dims: Vec<String> =
         (0..parts.settings.sizes.len() as u32).map(|dim| dimension_name(parts, dim)).collect();
@@ -70,8 +74,9 @@ pub(crate) fn outcome(
         config: echo(config, parts),
         seed: config.seed,
         digest: digest(parts, &finished.ranks),
-        warnings: warnings(parts, fullest.as_ref(), &dimensions)
+        warnings: assumptions::fitted_elsewhere(parts)
             .into_iter()
+            .chain(warnings(parts, fullest.as_ref(), &dimensions))
             .chain(crowded(parts, &finished.usage, step))
             .chain(stored)
             .chain(parts.platform.network.idle(config.backend.name()))
@@ -255,11 +260,16 @@ fn rank_classes(parts: &Parts, ranks: &[RankTotals]) -> Vec<Vec<u32>> {
     found.into_values().collect()
 }
 
+/// The program of ranks that behave alike.
+fn program_of(parts: &Parts, members: &[u32]) -> u32 {
+    parts.workload.ranks[members[0] as usize].program
+}
+
 fn class(
     parts: &Parts,
     labels: &Labels,
     ranks: &[RankTotals],
-    members: &[u32],
+    (members, at_peak): (&[u32], Option<Span>),
     step: Time,
 ) -> Class {
     let totals = &ranks[parts.folding.local(members[0]) as usize];
@@ -270,10 +280,11 @@ fn class(
         label: labels.of(members[0]),
         ranks: ranges(members),
         count: members.len() as u64,
-        program: parts.workload.ranks[members[0] as usize].program,
+        program: program_of(parts, members),
         finish_ns: totals.finish.as_ns(),
         compute_finish_ns: totals.device_finish.as_ns(),
         parts: StepParts(spent.map(Span::as_ns)),
+        at_peak_ns: at_peak.map(Span::as_ns),
         comm_ns: totals.comm.as_ns(),
         peak_memory_bytes: totals.peak,
         finish_minus_compute_ns: totals

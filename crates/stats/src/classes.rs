@@ -27,6 +27,9 @@ pub struct Class {
     /// Each part of the step.
     #[serde(flatten)]
     pub parts: StepParts,
+    /// The least time for the rank's operations: each at the peak rate of its number format. `null`
+    /// where durations are recorded, or nothing says the peak.
+    pub at_peak_ns: Option<f64>,
     /// Communicating, overlapped with computing or not.
     pub comm_ns: f64,
     /// The most that the NPU's memory held. 0 where the workload doesn't say.

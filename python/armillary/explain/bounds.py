@@ -15,8 +15,7 @@ from math import prod
 from typing import Any
 
 from ..schema import Collective, Report
-from ..uncertainty.steps import FAMILIES
-from ..units import NS_PER_S, PPM
+from ..units import PPM
 from .network import NetworkDimension, dimensions
 from .rows import detail
 
@@ -167,32 +166,9 @@ def _computing(report: Report) -> float:
 
 
 def _peak(report: Report) -> float:
-    """Of the operations of the busiest rank, at the highest rate that its NPU has for the number
-    formats of the run."""
-    npu = report["config"]["platform"]["npu"]
-    scale: float = _settings(npu).get("speedup_ppm", 10**6) / PPM
-    peak = max(_rates(report), default=0.0) * max(scale, 1.0)
-    summary = report["config"]["workload"].get("summary") or {}
-    most: int = max((each["operations"] for each in summary.get("classes") or []), default=0)
-    return most / peak * NS_PER_S if peak else 0.0
-
-
-_FORMATS = {"bf16": (), "fp16": (), "fp32": ("fp32",), "fp8": ("fp8",), "nvfp4": ("fp8", "fp4")}
-"""By precision of a run, the formats of its multiplications next to that of the NPU's peak."""
-
-
-def _rates(report: Report) -> list[float]:
-    """Rates of an NPU for the formats of the run; all where nothing says which it has."""
-    npu, model = (
-        report["config"]["platform"]["npu"],
-        report["config"]["workload"].get("model") or {},
-    )
-    rates = _settings(npu).get("peak_by_type_flops") or {}
-    options: Mapping[str, Any] = model.get("options") or {}
-    summary = report["config"]["workload"].get("summary") or {}
-    known = bool(model) and summary.get("family") in FAMILIES
-    used = _FORMATS.get(str(options.get("precision", "bf16")), rates) if known else rates
-    return [rate for rate in [npu["peak_flops"], *(rates.get(each) for each in used)] if rate]
+    """Of the operations of the busiest rank, each at the peak rate of its number format; 0 where
+    that is not known."""
+    return max((each["at_peak_ns"] or 0.0 for each in report["classes"]), default=0.0)
 
 
 def _settings(npu: Mapping[str, Any]) -> Mapping[str, Any]:

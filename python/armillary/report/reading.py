@@ -181,6 +181,11 @@ def _completed(data: dict[str, Any]) -> dict[str, Any]:
         "memory_bytes": None,
         **data,
     }
+    classes = filled.get("classes")
+    if isinstance(classes, list):
+        filled["classes"] = [
+            {"at_peak_ns": None, **each} if isinstance(each, dict) else each for each in classes
+        ]
     dims = filled.get("dimensions")
     if isinstance(dims, list):
         without = {"link_busy_ns": None, "link_sends": None}

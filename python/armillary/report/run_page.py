@@ -74,7 +74,8 @@ def _lead(report: Report, config: Asked) -> str:
 def _facts(report: Report, config: Asked, summary: Summary | None) -> Iterator[Fact]:
     step = report["step_time_ns"]
     yield Fact("Step time", time(step), main=True)
-    found = rates.of(summary, step, config["platform"]["npu"].get("peak_flops"))
+    peak = config["platform"]["npu"].get("peak_flops")
+    found = rates.of(summary, step, peak, rates.at_peak_ns(report["classes"]))
     if found:
         yield from _rates(found)
     mean, total = run_where.mean(report["classes"]), step or 1.0
@@ -99,8 +100,8 @@ def _rates(found: rates.Rates) -> Iterator[Fact]:
             else ""
         )
         yield Fact("MFU", share(found.utilisation), note or "of the NPUs' peak", main=True)
-        if found.hardware > found.utilisation:
-            yield Fact("HFU", share(found.hardware), "with recomputation", main=True)
+        if found.hardware:
+            yield Fact("HFU", share(found.hardware), "what runs, at its own peak", main=True)
     yield Fact("Samples/s", _rate(found.samples), main=not found.tokens)
     yield Fact("Achieved", f"{operations(found.flops)}/s", "of an NPU")
 

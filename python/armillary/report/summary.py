@@ -34,12 +34,9 @@ def rates(found: Rates | None) -> list[str]:
     tokens = f", {rate(found.tokens)} tokens/s" if found.tokens else ""
     lines = [f"{rate(found.samples)} samples/s{tokens}, {operations(found.flops)}/s per NPU"]
     if found.utilisation:
-        again = (
-            ""
-            if found.hardware <= found.utilisation
-            else f", {share(found.hardware)} with recomputation (HFU)"
-        )
-        lines[0] += f", {share(found.utilisation)} of its peak (MFU){again}"
+        lines[0] += f", {share(found.utilisation)} of its peak (MFU)"
+        if found.hardware:
+            lines[0] += f", {share(found.hardware)} by the operations that run (HFU)"
     if found.is_optimistic:
         lines.append(
             "more than kernels reach: give the NPU's efficiencies (npu.compute.efficiency, "

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from armillary.report import rates
+from armillary.schema import Class
 from armillary.workload import Summary
 
 
@@ -21,16 +24,26 @@ def test_utilisation_is_operations_over_what_the_peak_allows() -> None:
     assert not found.is_optimistic
 
 
-def test_recomputation_counts_for_the_hardware_only() -> None:
-    """A third more operations than the model's: four thirds of its utilisation (GPT-3 of Megatron:
-    52 % to 39 %)."""
-    again = Summary(
-        "m", "transformer", 1000, 1, 1, 4, 312 * 10**15, 416 * 10**15, 0.0, (), (), 2048
-    )
-    found = rates.of(again, 2e9, 312e12)
+def ran(count: int, at_peak_ns: float | None) -> Class:
+    """A class of ranks whose operations take `at_peak_ns` at their peaks."""
+    return cast(Class, {"count": count, "at_peak_ns": at_peak_ns})
+
+
+def test_hardware_utilisation_is_the_time_of_what_runs_at_its_peak() -> None:
+    """A quarter of the ranks could do their part in 1.6 s, the others in 0.8 s: 1 s of 2."""
+    least = rates.at_peak_ns([ran(250, 1.6e9), ran(750, 0.8e9)])
+    assert least == pytest.approx(1e9)
+    found = rates.of(summary(), 2e9, 312e12, least)
     assert found is not None
-    assert found.utilisation == pytest.approx(0.5)
-    assert found.hardware == pytest.approx(2 / 3)
+    assert found.hardware == pytest.approx(0.5)
+
+
+def test_hardware_utilisation_is_unknown_where_a_class_has_no_peak() -> None:
+    assert rates.at_peak_ns([ran(250, 1.6e9), ran(750, None)]) is None
+    assert rates.at_peak_ns([]) is None
+    found = rates.of(summary(), 2e9, 312e12)
+    assert found is not None
+    assert found.hardware == 0
 
 
 def test_without_a_peak_there_is_no_utilisation() -> None:

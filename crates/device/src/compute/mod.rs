@@ -115,6 +115,20 @@ impl Compute {
         }
     }
 
+    /// Time for `work` if its operations alone counted, at the peak rate of their number format; no
+    /// estimate is shorter. Nothing where recorded durations count.
+    pub fn at_peak(&self, work: &Work) -> Option<Span> {
+        match self {
+            Compute::Recorded => None,
+            Compute::Roofline(roofline) => Some(roofline.at_peak(work)),
+            Compute::Systolic(systolic) => Some(systolic.at_peak(work)),
+            // Measurements may contradict the peak that a file states.
+            Compute::Measured(measured) => {
+                Some(measured.rest.at_peak(work).min(measured.estimate(work).time))
+            }
+        }
+    }
+
     /// Time for `work`; nothing where recorded durations count.
     pub fn estimate(&self, work: &Work) -> Option<Estimate> {
         let covered = |time| Estimate { time, validity: Validity::Covered };

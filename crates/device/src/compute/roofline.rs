@@ -85,6 +85,11 @@ impl Roofline {
         self.start + rate.span(operations).max(self.bandwidth(work.kernel).span(Bytes(moved)))
     }
 
+    /// Time for the operations of `work` at the peak rate of their width.
+    pub fn at_peak(&self, work: &Work) -> Span {
+        work.gemm.map_or(self.peak, |gemm| self.peak_of(&gemm)).span(work.operations)
+    }
+
     fn peak_of(&self, gemm: &Gemm) -> Flops {
         place(gemm).and_then(|at| self.widths[at]).unwrap_or(self.peak)
     }

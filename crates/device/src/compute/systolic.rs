@@ -95,6 +95,14 @@ impl Systolic {
         }
     }
 
+    /// Time for the operations of `work` if each cell multiplies in every cycle.
+    pub fn at_peak(&self, work: &Work) -> Span {
+        let Some(gemm) = work.gemm else { return self.rest.at_peak(work) };
+        let cells = 2 * u128::from(self.rows) * u128::from(self.columns);
+        let cycles = gemm.operations().div_ceil(cells.max(1));
+        self.clock.span(u64::try_from(cycles).unwrap_or(u64::MAX))
+    }
+
     /// Cycles of a matrix multiplication; the multiplications of a batch run one after the other.
     pub fn cycles(&self, gemm: &Gemm) -> Cycles {
         let folds = Folds::new(self, gemm);

@@ -271,6 +271,7 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
         },
         compute_scale: Ratio::ONE,
         comm_overlap_slowdown: Ratio(0),
+        fitted_on: None,
         launch: Launch::default(),
         peak: (peak.0 > 0).then_some(peak),
         memory_bandwidth: (memory.0 > 0).then_some(memory),

@@ -65,6 +65,10 @@ section! {
         /// Part of the memory bandwidth that kernels reach: one ratio, or by kind.
         pub memory_efficiency: Parts, default Parts::default(), says "1",
             with [Model::Roofline, Model::Systolic, Model::Measured];
+        /// Hardware on which these efficiencies were fitted, where no measured training step supports
+        /// this NPU ([assumed efficiencies](../models/compute.md#assumed-efficiencies)).
+        pub fitted_on: Option<String>, default None, says "this NPU",
+            with [Model::Roofline, Model::Systolic, Model::Measured];
         /// Time that every kernel adds: filling and draining the NPU, and small kernels next to it.
         pub kernel_overhead: Option<Span>, default None, says "0 ns",
             with [Model::Roofline, Model::Systolic, Model::Measured], was ["start"];
@@ -221,6 +225,8 @@ pub(super) struct Read {
     pub speedup: Ratio,
     /// Part of its speed that is lost while the NPU communicates.
     pub slowdown: Ratio,
+    /// Other hardware on which its efficiencies were fitted.
+    pub fitted_on: Option<String>,
 }
 
 /// The places of `npu` and of `npu.compute`, where they are given.
@@ -257,7 +263,9 @@ pub(super) fn resolve(
     if findings.problems.len() > before {
         return None;
     }
-    Some(Read { compute: compute?, speedup: keys.speedup, slowdown: keys.comm_overlap_slowdown })
+    let fitted_on = keys.fitted_on.filter(|_| model != Model::Recorded);
+    let (speedup, slowdown) = (keys.speedup, keys.comm_overlap_slowdown);
+    Some(Read { compute: compute?, speedup, slowdown, fitted_on })
 }
 
 fn of_model(
@@ -397,6 +405,7 @@ pub(super) fn keys(npu: &platform::Npu) -> Compute {
     let mut keys = Compute {
         speedup: npu.compute_scale,
         comm_overlap_slowdown: npu.comm_overlap_slowdown,
+        fitted_on: npu.fitted_on.clone(),
         ..absent()
     };
     if let Some(roofline) = rest(&npu.compute) {
@@ -453,6 +462,7 @@ pub(super) fn json(npu: &platform::Npu) -> serde_json::Value {
         "comm_overlap_slowdown_ppm": npu.comm_overlap_slowdown.0,
     });
     if let Some(roofline) = rest(&npu.compute) {
+        out["fitted_on"] = json!(npu.fitted_on);
         out["efficiency_ppm"] = by_kind(roofline.efficiency.rate).into();
         out["memory_efficiency_ppm"] = by_kind(roofline.efficiency.memory).into();
         out["kernel_overhead_ps"] = roofline.start.0.into();

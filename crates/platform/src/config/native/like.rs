@@ -11,7 +11,7 @@ pub struct Donor {
     preset: String,
     npu: String,
     peak: f64,
-    /// Kernels have efficiencies.
+    /// Kernels have efficiencies that were fitted on this NPU.
     kernels: bool,
     /// Dimensions that its library is for; 0 without one.
     library: usize,
@@ -28,7 +28,8 @@ pub fn donors(search: &[PathBuf]) -> Vec<Donor> {
             npu: platform.npu.name.clone(),
             peak: platform.npu.peak?.0 as f64,
             kernels: efficiency(&platform)
-                .is_some_and(|efficiency| efficiency != Efficiency::default()),
+                .is_some_and(|efficiency| efficiency != Efficiency::default())
+                && platform.npu.fitted_on.is_none(),
             library: platform.library.as_ref().map_or(0, |_| platform.sizes().len()),
             preset: name,
         };

@@ -62,6 +62,7 @@ pub(super) fn resolve(
         compute: read.compute,
         compute_scale: read.speedup,
         comm_overlap_slowdown: read.slowdown,
+        fitted_on: read.fitted_on,
         peak,
         launch,
         memory_bandwidth: memory.bandwidth,
