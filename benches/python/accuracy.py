@@ -18,10 +18,10 @@ from armillary.backends import MESSAGES
 from armillary.report.chart import Chart
 from armillary.studies import StudyRow, study
 from armillary.uncertainty import write
-from armillary.validation import left_out_steps
+from armillary.validation import left_out_hardware, left_out_steps
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS, RESIDUALS = ROOT / "docs", ROOT / "python/armillary/uncertainty/data/steps.json"
+DOCS, RESIDUALS = ROOT / "docs", ROOT / "python/armillary/uncertainty/data"
 PAGE = DOCS / "reference/accuracy.md"
 PLOT = DOCS / "images/accuracy.svg"
 MARKS = re.compile(r"(<!-- ([\w-]+) -->\n)(.*?)(<!-- \2 end -->)", re.DOTALL)
@@ -41,7 +41,8 @@ def main() -> int:
     """Replaces the text between the marks. With `--intervals`, writes the residuals of steps first,
     which takes some more minutes."""
     if "--intervals" in sys.argv[1:]:
-        write(left_out_steps.intervals(), RESIDUALS)
+        write(left_out_steps.intervals(), RESIDUALS / "steps.json")
+        write(left_out_hardware.intervals(), RESIDUALS / "hardware.json")
     before = PAGE.read_text(encoding="utf-8")
     text = before
     if "--summary" not in sys.argv[1:]:

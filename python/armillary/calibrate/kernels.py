@@ -47,6 +47,7 @@ EFFICIENCY, START = "npu.compute.efficiency.gemm", "npu.compute.kernel_overhead"
 BY_TYPE = "npu.compute.efficiency_by_type"
 FILL, LOAD = "npu.compute.tiles.fill_depth", "npu.compute.tiles.load_cost"
 MEMORY = "npu.compute.memory_efficiency"
+_CALIBRATED = "; those that were calibrated, on this NPU"
 STREAMS = ("other", "gemm", "convolution", "elementwise", "normalization", "optimizer")
 """Kinds of kernels that stream their tensors: those whose memory efficiency a bandwidth test
 determines."""
@@ -134,7 +135,15 @@ class Bench:
             made |= {f"{MEMORY}.{kind}": round(values[MEMORY], 4) for kind in STREAMS}
         own = (f"{MEMORY}.{kind}" for kind in OWN)
         made |= {key: round(values[key], 4) for key in own if key in values}
-        return made
+        return made | self._origin
+
+    @cached_property
+    def _origin(self) -> dict[str, object]:
+        """Where the other efficiencies are from, on a platform without measured steps."""
+        said = self.platform.describe()["npu"]["compute_settings"].get("fitted_on")
+        if said is None or said.endswith(_CALIBRATED):
+            return {}
+        return {"npu.compute.fitted_on": f"{said}{_CALIBRATED}"}
 
     @cached_property
     def _workloads(self) -> list[_core.Workload]:

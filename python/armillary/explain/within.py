@@ -53,9 +53,15 @@ def sentence(report: Report) -> str | None:
     if found is None:
         return None
     low, high = found.of(report["step_time_ns"])
-    known = f"{100 * found.level:.0f} % of measured steps like this one would be within"
+    like = "like this one" if not _unseen(found) else "on hardware that no fit has seen"
+    known = f"{100 * found.level:.0f} % of measured steps {like} would be within"
     beyond = f"; extrapolated: {', '.join(found.outside)}" if found.outside else ""
     return f"{known} {time(low)} to {time(high)}{beyond}"
+
+
+def _unseen(found: Interval) -> bool:
+    """Whether no measured step has this hardware."""
+    return any(each.startswith("gpu ") for each in found.outside)
 
 
 def dominant(report: Report) -> tuple[str, float] | None:

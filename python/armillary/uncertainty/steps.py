@@ -1,8 +1,13 @@
-"""The interval of a training step, and its labels: what decides how alike two steps are."""
+"""The interval of a training step, and its labels: what decides how alike two steps are.
+
+Steps on GPUs that were measured have residuals of left-out sources (`data/steps.json`). Other
+hardware has those of left-out hardware (`data/hardware.json`): there each generation of GPUs was
+predicted with the efficiencies of the others, so the interval is wider."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 from .interval import Interval
@@ -28,10 +33,25 @@ def labels(gpu: str, precision: str, family: str, gpus: int, stated: bool = True
 
 
 @cache
+def measured() -> frozenset[str]:
+    """GPUs whose steps were measured."""
+    return frozenset(each.labels["gpu"] for each in of("steps").residuals)
+
+
+@cache
 def interval(gpu: str, precision: str, family: str, gpus: int, stated: bool) -> Interval | None:
     """Factors on the step of a model of `family` on `gpus` GPUs; `stated`: its training framework
     is. `None` where no such steps were measured: no fit left those of other workloads out."""
     if family not in FAMILIES:
         return None
-    found = of("steps").interval(labels(gpu, precision, family, gpus, stated))
+    wanted = labels(gpu, precision, family, gpus, stated)
+    known = wanted["gpu"] in measured()
+    found = of("steps").interval(wanted) if known else _elsewhere(wanted)
     return found if math.isfinite(found.high) else None
+
+
+def _elsewhere(wanted: dict[str, str]) -> Interval:
+    """The interval of hardware without measured steps."""
+    rest = {name: value for name, value in wanted.items() if name != "gpu"}
+    found = of("hardware").interval(rest)
+    return replace(found, labels=wanted, outside=(f"gpu {wanted['gpu']}", *found.outside))

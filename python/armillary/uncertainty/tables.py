@@ -21,7 +21,8 @@ _FACTOR_DIGITS = 6
 
 @cache
 def of(kind: str) -> Intervals:
-    """The intervals of a kind of prediction: `collectives` or `steps`. Without a table of that kind
+    """The intervals of a kind of prediction: `collectives`, `steps`, or `hardware` (steps
+    on hardware that no fit has seen). Without a table of that kind
     they are unbounded."""
     file = resources.files(__package__).joinpath("data", f"{kind}.json")
     if not file.is_file():
