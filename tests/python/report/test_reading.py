@@ -32,6 +32,14 @@ def test_older_dimensions_are_read(report: Report) -> None:
     assert reading.parse(json.dumps(old)) == report
 
 
+def test_older_classes_are_read(report: Report) -> None:
+    old: dict[str, Any] = copy.deepcopy(dict(report))
+    for each in old["classes"]:
+        del each["at_peak_ns"]
+    classes = reading.parse(json.dumps(old))["classes"]
+    assert {each["at_peak_ns"] for each in classes} == {None}
+
+
 CELL = {"name": "npu0", "last": "npu0", "count": 1, "failed": 0, "tier": 0, "at": [0, 1]}
 
 
