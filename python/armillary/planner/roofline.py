@@ -23,7 +23,7 @@ from ..platform import AnyPlatform, Platform
 from ..units import PS_PER_S, counted
 from ..workload.dlrm import resolved
 from ..workload.dlrm_flow import DlrmFlow, DlrmRun
-from .probes import group_seconds, memory_bandwidth
+from . import probes
 
 
 def roofline(
@@ -45,7 +45,7 @@ def roofline(
     if target.npus != count:
         said = f"{counted(count, 'NPU')} on a platform that has {target.npus}"
         raise InputError([Problem("", "dp", said, str(target.npus))])
-    memory_bandwidth(target)
+    probes.memory_bandwidth(target)
     forward, backward = _exchanges(run, target)
     top, bottom = _reduced(run, target)
     return StepParts(
@@ -86,8 +86,8 @@ def _exchanges(run: DlrmRun, platform: Platform) -> tuple[float, float]:
         if placement.node:
             inside, across = mean(placement.node, sums), mean(placement.node, wire) / each
             inside = inside if kind == "reduce_scatter" else inside / each
-            total += group_seconds(platform, each, "node", kind, int(inside))
-            total += group_seconds(platform, each, "rail", "all_to_all", int(across))
+            total += probes.group_seconds(platform, each, "node", kind, int(inside))
+            total += probes.group_seconds(platform, each, "rail", "all_to_all", int(across))
         both.append(total)
     return both[0], both[1]
 
