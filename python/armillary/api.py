@@ -69,13 +69,14 @@ def simulate(
     def run(
         target: Platform,
         with_detail: bool,
+        made: Workload = workload,
         progress: Progress | None = None,
         file: str | None = None,
         capture: str | None = None,
     ) -> kept_runs.Outcome:
         def now() -> _core.Outcome:
             return _core.simulate(
-                workload=workload._core,
+                workload=made._core,
                 platform=target._core,
                 backend=backend,
                 fold=fold,
@@ -88,13 +89,16 @@ def simulate(
             )
 
         def identity() -> dict[str, object]:
-            made = [workload.name, kept_runs.digest(workload._core), target._core.to_json()]
-            return {"run": [*made, backend, fold, seed, with_detail]}
+            what = [made.name, kept_runs.digest(made._core), target._core.to_json()]
+            return {"run": [*what, backend, fold, seed, with_detail]}
 
         return now() if file or capture else kept_runs.outcome(identity, now)
 
-    def again(settings: Mapping[str, str], with_detail: bool) -> Report:
-        found: Report = json.loads(run(platform.changed(settings), with_detail).report())
+    def again(
+        settings: Mapping[str, str], with_detail: bool, options: Mapping[str, object]
+    ) -> Report:
+        made = _changed(workload, result.report, options)
+        found: Report = json.loads(run(platform.changed(settings), with_detail, made).report())
         return found
 
     with contextlib.ExitStack() as open_files:
@@ -102,7 +106,22 @@ def simulate(
         def opened(file: str | os.PathLike[str] | None) -> str | None:
             return None if file is None else str(open_files.enter_context(files.file(file)))
 
-        return Result(run(platform, detail, progress, opened(timeline), opened(pcap)), again)
+        outcome = run(platform, detail, workload, progress, opened(timeline), opened(pcap))
+        result = Result(outcome, again)
+    return result
+
+
+def _changed(workload: Workload, report: Report, options: Mapping[str, object]) -> Workload:
+    """The workload of a report with some options of its model changed."""
+    from .workload import build
+
+    if not options:
+        return workload
+    made = report["config"]["workload"].get("model")
+    if not made:
+        message = "can't be changed: the workload was not made of a model by its name"
+        raise InputError([Problem(workload.name, "options", message, "build(NAME, ...)")])
+    return build(made["name"], **{**made["options"], **options})
 
 
 def _named(
@@ -259,8 +278,8 @@ def _report(result: Result | Report | str | os.PathLike[str]) -> Report:
 
 
 def rerun(report: Report) -> Again | Unrepeatable:
-    """A function that simulates a report's run again with some keys of the platform set, or why
-    there is none."""
+    """A function that simulates a report's run again with some keys of the platform set and some
+    options of its model changed, or why there is none."""
     from .workload import build, load
 
     config, workload = report["config"], report["config"]["workload"]
@@ -283,10 +302,15 @@ def rerun(report: Report) -> Again | Unrepeatable:
         first = error.problems[0]
         return Unrepeatable(f"{first.file or workload['traces']} {first.message}")
 
-    def again(settings: Mapping[str, str], with_detail: bool) -> Report:
-        changed = platform.changed(settings)
+    def again(
+        settings: Mapping[str, str], with_detail: bool, options: Mapping[str, object]
+    ) -> Report:
         return simulate(
-            loaded, changed, backend=config["backend"], seed=report["seed"], detail=with_detail
+            _changed(loaded, report, options),
+            platform.changed(settings),
+            backend=config["backend"],
+            seed=report["seed"],
+            detail=with_detail,
         ).report
 
     return again

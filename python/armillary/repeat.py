@@ -1,4 +1,4 @@
-"""Simulating a run again with other settings, or why that is not possible.
+"""Simulating a run again with other settings and options, or why that is not possible.
 
 Here: the types. Not here: what repeats a run (`api.rerun`, `Result.again`), what is tried
 (`explain/whatif.py`)."""
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from .schema import Report
 
-Again = Callable[[Mapping[str, str], bool], Report]
-"""Simulates a run again with some keys of its platform set, and with its detail or without."""
+Again = Callable[[Mapping[str, str], bool, Mapping[str, object]], Report]
+"""Simulates a run again with some keys of its platform set, with its detail or without, and with
+some options of its model changed."""
 
 
 @dataclass(frozen=True, slots=True)

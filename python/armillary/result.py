@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from .explain import Comparison, Explanation, Verdict
+    from .repeat import Again
     from .report.rates import Rates
     from .uncertainty import Interval
 
@@ -32,15 +33,21 @@ class Result:
     def __init__(
         self,
         core: kept_runs.Outcome,
-        again: Callable[[Mapping[str, str], bool], Report] | None = None,
+        again: Again | None = None,
     ) -> None:
         self._core = core
         self._again = again
         self._verdicts: dict[bool, Verdict] = {}
 
-    def again(self, settings: Mapping[str, str], detail: bool = False) -> Report:
-        """The report of the same run with some values of the platform set. Raises `InputError`,
-        `StalledError`."""
+    def again(
+        self,
+        settings: Mapping[str, str],
+        detail: bool = False,
+        options: Mapping[str, object] | None = None,
+    ) -> Report:
+        """The report of the same run with some values of the platform set, and some `options` of
+        its model changed. Raises `InputError`, also for options of a workload that was not made of
+        a model by its name, and `StalledError`."""
         if self._again is None:
             raise InputError(
                 [
@@ -52,7 +59,7 @@ class Result:
                     )
                 ]
             )
-        return self._again(settings, detail)
+        return self._again(settings, detail, options or {})
 
     @cached_property
     def report(self) -> Report:
@@ -221,7 +228,7 @@ class Result:
     def _detailed(self) -> Report:
         """The report with the detail, of the run repeated where it had none."""
         if self.report["detail"] is None and self._again is not None:
-            return self._again({}, True)
+            return self._again({}, True, {})
         return self.report
 
     def compare(self, *others: Result) -> Comparison:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,8 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..repeat import Again, Unrepeatable
 from ..workload import Workload, is_model
-from . import completion, models, output, parsing
+from ..workload.options import flag
+from . import completion, models, output
 from .options import (
     BackendName,
     Groups,
@@ -113,9 +113,7 @@ def explain(
             output.write_page(report, found.html())
 
 
-def _run(
-    source: Workload, target: Platform, backend: str | None
-) -> tuple[Report, Callable[[Mapping[str, str], bool], Report]]:
+def _run(source: Workload, target: Platform, backend: str | None) -> tuple[Report, Again]:
     """The report of a run, and what repeats it."""
     with output.progress("simulating") as update:
         result = api.simulate(source, target, backend=backend, detail=True, progress=update)
@@ -138,7 +136,7 @@ def _no_run(
         "--set": set_,
         "--npus": npus,
         "--groups": groups,
-        **{parsing.flag(name): True for name in options},
+        **{flag(name): True for name in options},
     }
     wrong = [
         Problem("", name, "is for a workload, not for a result", "-p P as well")

@@ -16,6 +16,7 @@ from ..platform import Platform
 from ..units import counted
 from ..workload import Workload, families, is_model, load
 from ..workload.frameworks import settings_of
+from ..workload.options import flag, spelled
 from . import output, parsing
 from .options import settings
 
@@ -37,7 +38,7 @@ def takes_models(
         name: parameter
         for name, parameter in _parameters().items()
         if name not in own.parameters
-        and (words is None or parsing.flag(name) in words or parsing.flag(f"no_{name}") in words)
+        and (words is None or flag(name) in words or flag(f"no_{name}") in words)
     }
 
     @functools.wraps(verb)
@@ -73,9 +74,9 @@ def _annotation(name: str, option: inspect.Parameter) -> object:
     if parsing.kind(option.annotation)[0] is bool:
         return Annotated[
             bool | None,
-            typer.Option(f"{parsing.flag(name)}/{parsing.flag('no_' + name)}", hidden=True),
+            typer.Option(f"{flag(name)}/{flag('no_' + name)}", hidden=True),
         ]
-    return Annotated[str | None, typer.Option(parsing.flag(name), hidden=True)]
+    return Annotated[str | None, typer.Option(flag(name), hidden=True)]
 
 
 def source(
@@ -115,5 +116,5 @@ def on(
 
 def title(name: str, options: Options) -> str:
     """The words that name a workload: `llama-3-70b --tp 8 --sp`."""
-    words = [parsing.words(option, value) for option, value in options.items()]
+    words = [spelled(option, value) for option, value in options.items()]
     return " ".join([name, *(word for pair in words for word in pair)])

@@ -16,25 +16,14 @@ from typing import Literal, NoReturn
 
 from ..errors import InputError, Problem
 from ..workload import families, load_model
+from ..workload.options import flag, spelled
 
 _VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
 
 
-def flag(option: str) -> str:
-    """`--global-batch` of `global_batch`."""
-    return "--" + option.replace("_", "-")
-
-
-def words(option: str, value: str | bool) -> list[str]:
-    """An option as it stands on a command line."""
-    if isinstance(value, bool):
-        return [flag(option) if value else flag("no_" + option)]
-    return [flag(option), value]
-
-
 def options(model: str, given: Mapping[str, str | bool]) -> dict[str, object]:
     """The options `given` for a model, as its family takes them. Raises `InputError`."""
-    return parse(model, [word for name, value in given.items() for word in words(name, value)])
+    return parse(model, [word for name, value in given.items() for word in spelled(name, value)])
 
 
 def parse(model: str, arguments: Sequence[str]) -> dict[str, object]:

@@ -9,6 +9,7 @@ import typer
 
 from ..errors import InputError, Problem
 from ..units import counted
+from ..workload.options import flag
 from . import completion, forms, output, parsing
 from .forms import Form
 from .options import Json, Npus, WritePlan, settings
@@ -100,7 +101,7 @@ def _help() -> str:
     for name in models():
         by_family.setdefault(load_model(name).family, []).append(name)
     for family, names in by_family.items():
-        flags = ", ".join(parsing.flag(option) for option in families.options(family))
+        flags = ", ".join(flag(option) for option in families.options(family))
         lines += [f"  {family}: {', '.join(names)}", f"    options: {flags}"]
     return "\n".join(lines)
 

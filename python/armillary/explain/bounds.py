@@ -127,7 +127,7 @@ def step(report: Report) -> list[tuple[str, float]]:
     the bytes that the collectives and messages must send, over the links of all NPUs."""
     bounds = [
         ("computing of the busiest rank", _computing(report)),
-        ("operations of the busiest rank at its NPU's peak", _peak(report)),
+        ("operations of the busiest rank at its NPU's peak", peak(report)),
     ]
     network = dimensions(report)
     for at in range(len(network)):
@@ -165,9 +165,9 @@ def _computing(report: Report) -> float:
     return (1.0 - slowdown) * max((each["compute_ns"] for each in report["classes"]), default=0.0)
 
 
-def _peak(report: Report) -> float:
-    """Of the operations of the busiest rank, each at the peak rate of its number format; 0 where
-    that is not known."""
+def peak(report: Report) -> float:
+    """Time of the operations of the busiest rank, each at the peak rate of its number format, ns; 0
+    where that is not known."""
     return max((each["at_peak_ns"] or 0.0 for each in report["classes"]), default=0.0)
 
 

@@ -1,4 +1,5 @@
 """Changes of a platform that are tried to find what would help, each with the keys that it sets.
+`workload_changes.py` has those of the workload.
 
 Derivatives: 10 % more bandwidth or less latency of each dimension, faster compute and memory, less
 endpoint delay. Choices: other algorithms, hierarchies, numbers of chunks. No change alters the work
@@ -7,13 +8,15 @@ or what NPUs hold, so none can fail to fit in memory. Not here: simulating them 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any
 
 from ..blocks import BLOCKS
 from ..schema import Collective, CollectiveTerms, Report
 from ..step_parts import PARTS
 from ..units import GB, PPM, PS_PER_NS, TFLOP
+from ..workload.options import spelled
 from .network import dimensions
 from .rows import detail, term
 
@@ -36,12 +39,41 @@ class Change:
     tenth) or a choice.
 
     `reach_ns` is the time on the critical path that it affects: approximately the most that can be
-    gained."""
+    gained. Of the workload: its `options`, whether it `fits` an NPU's memory, and whether it
+    `mends` a run that does not."""
 
     what: str
     settings: Mapping[str, str]
     derivative: bool
     reach_ns: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    fits: str | None = None
+    mends: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The sort of change, in words."""
+        if self.derivative:
+            return "10 % more"
+        return "option of the workload" if self.options else "another choice"
+
+    @property
+    def command(self) -> str:
+        """The options as they stand on a command line; empty for a change of the platform."""
+        words = (word for item in self.options.items() for word in spelled(*item))
+        return " ".join(map(quote, words))
+
+    @property
+    def named(self) -> str:
+        """What changes, and the options that change it."""
+        return f"{self.what} ({self.command})" if self.options else self.what
+
+    @property
+    def label(self) -> str:
+        """The same, and what is to be known of its memory."""
+        if self.fits == "near":
+            return f"{self.named}, which may not fit"
+        return f"{self.named}, which fits" if self.mends else self.named
 
 
 def applying(report: Report, row: Collective | None = None) -> Iterator[Change]:

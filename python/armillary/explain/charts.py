@@ -206,25 +206,26 @@ def _changes(
     return Chart(name, title, rows, spec, note)
 
 
-def gains(rows: Sequence[tuple[str, float, bool]], now_ns: float, what: str) -> Chart:
-    """What changes would save of `now_ns`, largest first; whether each is 10 % more of
-    something."""
+def gains(rows: Sequence[tuple[str, float, str]], now_ns: float, what: str) -> Chart:
+    """What changes would save of `now_ns`, largest first, and the sort of each."""
     scale = Scale.of(max((abs(ns) for _, ns, _ in rows), default=now_ns))
     found = [
         {
             "change": change,
             "saved_ns": ns,
-            "kind": "10 % more" if tenth else "another choice",
+            "kind": kind,
             "said": f"{_signed(-ns)} ({-ns / now_ns * 100:+.2f} %)" if now_ns else _signed(-ns),
         }
-        for change, ns, tenth in rows
+        for change, ns, kind in rows
     ]
     place = {"field": "change", "type": "nominal", "sort": None, "title": None}
+    kinds = ["10 % more", "another choice", "option of the workload"]
+    shown = kinds if any(kind == kinds[-1] for _, _, kind in rows) else kinds[:2]
     colour = {
         "field": "kind",
         "type": "nominal",
         "title": None,
-        "scale": {"domain": ["10 % more", "another choice"], "range": PALETTE[:2]},
+        "scale": {"domain": shown, "range": PALETTE[: len(shown)]},
     }
     spec = {
         "mark": {"type": "bar", "minWidth": 1},

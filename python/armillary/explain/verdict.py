@@ -4,20 +4,20 @@ much.
 Model: the critical path says what the step takes as long as (without a log, what the mean NPU's
 time goes to); the same run with one thing changed at a time says what would help. How many changes
 are tried depends on the report alone, so that the same run has the same verdict. Not here: what can
-be changed (`changes.py`)."""
+be changed (`changes.py`, `workload_changes.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..repeat import Again, Unrepeatable
 from ..report.plain_names import words
-from ..report.quantity import share, size, time
+from ..report.quantity import share, size
 from ..schema import PathOperation, Report
 from ..step_parts import PARTS
-from . import changes, whatif
+from . import changes, whatif, workload_changes
 from .rows import detail, unsaid
 
 _BOUND = 0.5
@@ -27,6 +27,8 @@ _WAITING = 0.1
 said."""
 _WORTH = 1e-3
 """Smallest relative gain that counts."""
+_MUCH = 1e-2
+"""Relative gain from which an option of the workload comes before changes of the platform."""
 _RUNS = ((2_000_000, 6), (20_000_000, 4))
 """Operations and messages to be simulated, and how many changes are tried of runs with no more."""
 _FEWEST = 2
@@ -66,8 +68,14 @@ def verdict(
         or unsaid(report)
     ):
         return of(report, None)
-    wanted = changes.likeliest(report, _runs(report))
-    return of(report, whatif.run(report, again, wanted, progress=progress))
+    return of(report, whatif.run(report, again, _wanted(report), progress=progress))
+
+
+def _wanted(report: Report) -> list[changes.Change]:
+    """The changes to try: up to half of them of the workload, the others of the platform."""
+    most = _runs(report)
+    options = workload_changes.likeliest(report, most // 2)
+    return [*options, *changes.likeliest(report, most - len(options))]
 
 
 def of(report: Report, found: whatif.WhatIf | None) -> Verdict:
@@ -177,36 +185,78 @@ def _lacks_memory(report: Report) -> str:
 
 
 def _best(report: Report, found: whatif.WhatIf | None) -> whatif.Effect | None:
-    """What would help most, if anything does."""
+    """The first advice: what makes a run fit; else the best option of the workload, if that is
+    worth it; else what would help most, if anything does."""
     effects = found.effects if found else ()
-    return next((each for each in effects if _gain(report, each) >= _WORTH), None)
+    if mends := [each for each in effects if each.change.mends]:
+        return mends[0]
+    options, platform = _options(effects), _of_platform(effects)
+    return (
+        _first(report, options, _MUCH)
+        or _first(report, platform, _WORTH)
+        or _first(report, options, _WORTH)
+    )
+
+
+def _options(effects: Sequence[whatif.Effect]) -> list[whatif.Effect]:
+    """Effects of the workload's options that surely fit."""
+    return [each for each in effects if each.change.options and each.change.fits != "near"]
+
+
+def _of_platform(effects: Sequence[whatif.Effect]) -> list[whatif.Effect]:
+    return [each for each in effects if not each.change.options]
+
+
+def _first(report: Report, effects: Sequence[whatif.Effect], least: float) -> whatif.Effect | None:
+    """The best of some effects, if it gains enough."""
+    return next((each for each in effects if _gain(report, each) >= least), None)
 
 
 def _gain(report: Report, effect: whatif.Effect) -> float:
-    return 1 - effect.step_ns / report["step_time_ns"]
+    return 1 - effect.same_ns / report["step_time_ns"]
 
 
 def _helps(report: Report, found: whatif.WhatIf | None, best: whatif.Effect | None) -> list[str]:
-    """What would help most; and of settings, which cost nothing, the best where that is another."""
+    """The first advice, and the best of other sorts."""
     if found is None or not found.effects:
         return []
     if best is None:
         return [f"none of {len(found.effects)} changes tried would help"]
+    platform = _platform_helps(report, found)
+    if not best.change.options:
+        return platform
+    said = [_option_helps(report, found, best)]
+    if best.work != 1.0:
+        same = [each for each in _options(found.effects) if each.work == 1.0]
+        other = _first(report, same, _MUCH)
+        said += [f"with the same batch, {_short(report, other)}"] if other else []
+    return [*said, *(f"of the platform, {each}" for each in platform[:1])]
+
+
+def _option_helps(report: Report, found: whatif.WhatIf, best: whatif.Effect) -> str:
+    label, said = best.change.named, whatif.said(best, report["step_time_ns"])
+    if best.change.mends:
+        return f"with {label} it would fit: {said}"
+    most = all(_gain(report, each) <= _gain(report, best) for each in found.effects)
+    return f"{label} would help most{'' if most else ' of its options'}: {said}"
+
+
+def _platform_helps(report: Report, found: whatif.WhatIf) -> list[str]:
+    """What would help most of the platform; and of settings, which cost nothing, the best where
+    that is another."""
+    effects = _of_platform(found.effects)
+    best = _first(report, effects, _WORTH)
+    if best is None:
+        return []
     said = [f"{best.change.what} would help most: {_said(report, best)}"]
-    if best.change.derivative:
-        choices = [
-            each
-            for each in found.effects
-            if not each.change.derivative and _gain(report, each) >= _WORTH
-        ]
-        said += (
-            [f"of other settings, {choices[0].change.what}: {_said(report, choices[0])}"]
-            if choices
-            else []
-        )
-    return said
+    settings = [each for each in effects if not each.change.derivative]
+    choice = _first(report, settings, _WORTH) if best.change.derivative else None
+    return [*said, f"of other settings, {_short(report, choice)}"] if choice else said
+
+
+def _short(report: Report, effect: whatif.Effect) -> str:
+    return f"{effect.change.label}: {_said(report, effect)}"
 
 
 def _said(report: Report, effect: whatif.Effect) -> str:
-    gain = _gain(report, effect)
-    return f"{time(effect.step_ns)} instead of {time(report['step_time_ns'])} (-{gain * 100:.1f} %)"
+    return whatif.said(effect, report["step_time_ns"])

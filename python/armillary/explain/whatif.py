@@ -1,7 +1,8 @@
 """What would help most: the same run again with one thing changed. The number of runs is bounded,
 and so is their time.
 
-Not here: what can be changed (`changes.py`).
+Where a change alters the batch, steps are compared for the same number of samples. Not here: what
+can be changed (`changes.py`, `workload_changes.py`).
 """
 
 from __future__ import annotations
@@ -17,34 +18,53 @@ from ..repeat import Again, Unrepeatable
 from ..report.page import Part, Section, Table
 from ..report.quantity import time
 from ..schema import Collective, Report
-from . import charts
+from ..units import counted
+from . import charts, workload_changes
 from .changes import Change, applying, impossible
 from .rows import detail, pattern
 
 MOST = 40
 """Runs at most."""
 _SLACK = 1 + 1e-6
+_OTHER_BATCHES = (
+    "Steps of another number of samples are compared by the time of a sample. A larger global "
+    "batch also changes how the model learns."
+)
 _SHOWN = 20
 """Changes drawn; the table has all."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change would do to the step, and to the operation that was asked for, ns."""
+    """What a change would do to the step, and to the operation that was asked for, ns.
+
+    `samples` of the step are `work` times those of the run."""
 
     change: Change
     step_ns: float
     operation_ns: float | None
+    samples: int | None = None
+    work: float = 1.0
+
+    @property
+    def same_ns(self) -> float:
+        """Time of as many samples as a step of the run has, ns."""
+        return self.step_ns / self.work
 
     def as_dict(self, now: float) -> dict[str, Any]:
         """For JSON; `elasticity` is the relative gain for the relative change of a derivative."""
-        gain = now - self.step_ns
+        gain = now - self.same_ns
         share = gain / now if now else 0.0
         return {
             "change": self.change.what,
             "settings": dict(self.change.settings),
+            "options": dict(self.change.options),
+            "command": self.change.command,
+            "fits": self.change.fits,
             "derivative": self.change.derivative,
             "step_ns": self.step_ns,
+            "samples": self.samples,
+            "same_samples_ns": self.same_ns,
             "operation_ns": self.operation_ns,
             "gain_ns": gain,
             "elasticity": share / 0.1 if self.change.derivative else None,
@@ -67,13 +87,15 @@ def effects(
     progress: Callable[[float, float], None] | None = None,
 ) -> WhatIf:
     """Runs again for every change that applies, for about `seconds`; `again` is text where it can't
-    be, and why.
+    be, and why. Changes of workload and platform take turns, the most promising first.
 
     With `row` only changes that affect it are tried, and its own time is kept, too.
     """
     if isinstance(again, Unrepeatable):
         return WhatIf([], [again.sentence])
-    wanted, most = list(applying(report, row)), [*impossible(report)]
+    options, most = workload_changes.applying(report) if row is None else ([], [])
+    wanted = workload_changes.ordered(options, applying(report, row))
+    most += impossible(report)
     if len(wanted) > MOST:
         most.append(f"{len(wanted) - MOST} more changes: at most {MOST} are tried")
     return run(report, again, wanted[:MOST], row, seconds, progress, most)
@@ -103,15 +125,21 @@ def run(
         if progress:
             progress(done / len(wanted), 0.0)
         try:
-            other = again(change.settings, row is not None)
+            other = again(change.settings, row is not None, change.options)
         except ArmillaryError as error:
-            reasons.append(f"{change.what}: {error.problems[0].message}")
+            reasons.append(f"{change.label}: {error.problems[0].message}")
             continue
-        if warning := _unfounded(report, other):
-            reasons.append(f"{change.what}: {warning}")
+        warning = None if change.fits == "near" else _unfounded(report, other)
+        if warning:
+            reasons.append(f"{change.label}: {warning}")
         else:
-            found.append(_effect(change, other, row))
-    return WhatIf(sorted(found, key=lambda effect: _key(effect, row)), reasons)
+            found.append(_effect(change, report, other, row))
+    return WhatIf(sorted(found, key=lambda effect: _place(effect, row)), reasons)
+
+
+def _place(effect: Effect, row: Collective | None) -> tuple[bool, float]:
+    """Where an effect stands: what may not fit comes last."""
+    return effect.change.fits == "near", _key(effect, row)
 
 
 def _unfounded(report: Report, other: Report) -> str | None:
@@ -131,15 +159,23 @@ def _key(effect: Effect, row: Collective | None) -> float:
     return (
         effect.operation_ns
         if row is not None and effect.operation_ns is not None
-        else effect.step_ns
+        else effect.same_ns
     )
 
 
-def _effect(change: Change, report: Report, row: Collective | None) -> Effect:
+def _effect(change: Change, report: Report, other: Report, row: Collective | None) -> Effect:
+    step = other["step_time_ns"]
     if row is None:
-        return Effect(change, report["step_time_ns"], None)
-    same = [other for other in detail(report)["collectives"] if same_operation(other, row)]
-    return Effect(change, report["step_time_ns"], same[0]["mean_ns"] if same else None)
+        now, then = _samples(report), _samples(other)
+        return Effect(change, step, None, then, then / now if now and then else 1.0)
+    same = [each for each in detail(other)["collectives"] if same_operation(each, row)]
+    return Effect(change, step, same[0]["mean_ns"] if same else None)
+
+
+def _samples(report: Report) -> int | None:
+    """Samples of a step, where the workload says so."""
+    batch: int | None = (report["config"]["workload"].get("summary") or {}).get("batch")
+    return batch or None
 
 
 def same_operation(a: Collective, b: Collective) -> bool:
@@ -150,9 +186,13 @@ def same_operation(a: Collective, b: Collective) -> bool:
 def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
     """What is said about it."""
     now = row["mean_ns"] if row is not None else report["step_time_ns"]
-    rows = [_row(effect, report, row) for effect in found.effects]
+    rows = [_row(effect, report, row, _mixed(found)) for effect in found.effects]
     parts: list[Part] = []
-    better = [effect for effect in found.effects if _key(effect, row) < now * (1 - 1e-6)]
+    better = [
+        effect
+        for effect in found.effects
+        if effect.change.fits != "near" and _key(effect, row) < now * (1 - 1e-6)
+    ]
     best, slope = (
         next(iter(better), None),
         next((effect for effect in better if effect.change.derivative), None),
@@ -163,34 +203,62 @@ def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
         parts.append(f"The most effective change of all: {_said(best, row, now)}.")
     if found.effects and best is None:
         parts.append("None of these changes makes it faster.")
+    if found.effects:
+        parts.append(
+            f"Tried: {counted(len(found.effects), 'change')}, each in a run of its own; at most "
+            f"{MOST} are tried."
+        )
     parts += [f"Left out: {reason}." for reason in found.left_out]
     if rows:
         tried = [
-            (each.change.what, now - _key(each, row), each.change.derivative)
+            (each.change.command or each.change.what, now - _key(each, row), each.change.kind)
             for each in found.effects[:_SHOWN]
         ]
         parts.append(charts.gains(tried, now, "Operation" if row is not None else "Step"))
-        columns = ("Change", *(("This operation", "") if row is not None else ()), "Step", "")
-        parts.append(Table("One change at a time, simulated again", columns, rows))
+        parts += [_OTHER_BATCHES] * _mixed(found)
+        parts.append(Table("One change at a time, simulated again", _columns(found, row), rows))
     return Section("What would help", parts)
 
 
+def _mixed(found: WhatIf) -> bool:
+    """Whether some changes alter the number of samples of a step."""
+    return any(effect.work != 1.0 for effect in found.effects)
+
+
+def _columns(found: WhatIf, row: Collective | None) -> tuple[str, ...]:
+    if row is not None:
+        return ("Change", "This operation", "", "Step", "")
+    return ("Change", "Step", "A sample", "") if _mixed(found) else ("Change", "Step", "")
+
+
+def said(effect: Effect, now: float, digits: int = 1) -> str:
+    """The new time of the step instead of the one `now`; of a sample, where the batch differs."""
+    percent = _percent(effect.same_ns, now, digits)
+    if effect.work == 1.0 or not effect.samples:
+        return f"{time(effect.step_ns)} instead of {time(now)} ({percent})"
+    each, before = effect.step_ns / effect.samples, now * effect.work / effect.samples
+    return f"{time(each)} a sample instead of {time(before)} ({percent})"
+
+
 def _said(effect: Effect, row: Collective | None, now: float) -> str:
-    new = _key(effect, row)
-    return f"{effect.change.what}: {time(new)} instead of {time(now)} ({_percent(new, now)})"
-
-
-def _row(effect: Effect, report: Report, row: Collective | None) -> tuple[str, ...]:
-    step = (time(effect.step_ns), _percent(effect.step_ns, report["step_time_ns"]))
     if row is None:
-        return (effect.change.what, *step)
+        return f"{effect.change.label}: {said(effect, now, 2)}"
+    new = _key(effect, row)
+    return f"{effect.change.label}: {time(new)} instead of {time(now)} ({_percent(new, now)})"
+
+
+def _row(effect: Effect, report: Report, row: Collective | None, mixed: bool) -> tuple[str, ...]:
+    percent = _percent(effect.same_ns, report["step_time_ns"])
+    if row is None:
+        each = [time(effect.step_ns / effect.samples) if effect.samples else "-"] * mixed
+        return (effect.change.label, time(effect.step_ns), *each, percent)
     own = (
         ("-", "")
         if effect.operation_ns is None
         else (time(effect.operation_ns), _percent(effect.operation_ns, row["mean_ns"]))
     )
-    return (effect.change.what, *own, *step)
+    return (effect.change.label, *own, time(effect.step_ns), percent)
 
 
-def _percent(new: float, old: float) -> str:
-    return f"{(new / old - 1) * 100:+.2f} %" if old else ""
+def _percent(new: float, old: float, digits: int = 2) -> str:
+    return f"{(new / old - 1) * 100:+.{digits}f} %" if old else ""

@@ -14,7 +14,7 @@ from .options import groups, meanings, near
 from .workload import Workload
 
 Builder = Callable[..., Workload]
-_DECODERS = ("transformer", "moe")
+DECODERS = ("transformer", "moe")
 """Families whose memory is known without making the workload."""
 
 DESCRIPTIONS: Mapping[str, str] = {
@@ -77,7 +77,7 @@ def needed_memory(model: str | os.PathLike[str] | Model, **chosen: object) -> in
     options says, in a few milliseconds for a decoder. Nothing where it doesn't say. Raises
     `InputError` listing every problem."""
     found = _known(model, chosen)
-    if found.family in _DECODERS:
+    if found.family in DECODERS:
         from .transformer import footprints
 
         return max(memory.total for memory in footprints(found, **chosen))

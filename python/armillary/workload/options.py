@@ -115,6 +115,18 @@ def read(declared: type[T], place: str, given: Mapping[str, Any]) -> T:
     return declared(**given)
 
 
+def flag(option: str) -> str:
+    """`--global-batch` of `global_batch`."""
+    return "--" + option.replace("_", "-")
+
+
+def spelled(option: str, value: object) -> list[str]:
+    """An option as it stands on a command line."""
+    if isinstance(value, bool):
+        return [flag(option) if value else flag("no_" + option)]
+    return [flag(option), str(value)]
+
+
 def near(key: str, known: list[str]) -> str:
     """The names that are like `key`, or all of them."""
     return ", ".join(difflib.get_close_matches(key, known, n=3, cutoff=0.5) or known)

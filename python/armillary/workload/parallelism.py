@@ -292,6 +292,15 @@ class Parallelism(Software):
         return frozenset(str(self.recompute_modules or "").split(",")) - {""}
 
     @property
+    def repeated(self) -> str:
+        """The kind of recomputation, as `step_flops` calls it."""
+        if self.recompute == "ops":
+            return "ops, sums kept" if self.sp and self.tp > 1 else "ops"
+        return (
+            "full, early stop" if self.recompute == "full" and self.early_stop else self.recompute
+        )
+
+    @property
     def world(self) -> int:
         """All ranks."""
         return self.tp * self.pp * self.data

@@ -16,6 +16,7 @@ from ..model.huggingface import is_huggingface
 from ..platform import AnyPlatform
 from . import workload as files
 from .families import build, options
+from .options import flag
 from .workload import Workload
 
 _FAMILY = re.compile(r"^family\s*:", re.MULTILINE)
@@ -115,7 +116,7 @@ def _no_model(name: str, chosen: Iterable[str]) -> Problem:
     if not os.path.lexists(name):
         near = difflib.get_close_matches(name.lower(), models(), n=5, cutoff=0.4)
         return Problem(name, "", "there is no such model", ", ".join(near or models()))
-    flags = ", ".join("--" + option.replace("_", "-") for option in chosen)
+    flags = ", ".join(flag(option) for option in chosen)
     return Problem(
         name, flags, "for models only, and this is not a model", "a model, or no such option"
     )

@@ -154,7 +154,7 @@ def _summary(
 ) -> Summary:
     shape, par = plan.at.model, plan.at.par
     flops = step_flops(
-        shape, par.global_batch or 0, par.seq or 0, _repeated(par), par.modules, par.mtp
+        shape, par.global_batch or 0, par.seq or 0, par.repeated, par.modules, par.mtp
     )
     ranks = par.world // par.pp
     classes = [
@@ -184,13 +184,6 @@ def _summary(
         notes=(*model.notes, *_notes(plan), *_assumed(plan)),
         tokens=(par.global_batch or 0) * (par.seq or 0),
     )
-
-
-def _repeated(par: Parallelism) -> str:
-    """The kind of recomputation, as `step_flops` calls it."""
-    if par.recompute == "ops":
-        return "ops, sums kept" if par.sp and par.tp > 1 else "ops"
-    return "full, early stop" if par.recompute == "full" and par.early_stop else par.recompute
 
 
 def _notes(plan: StagePlan) -> list[str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from conftest import Armillary
 
-from armillary.cli import parsing
 from armillary.cli.app import application
 from armillary.cli.groups import GROUPS
 from armillary.workload import families
+from armillary.workload.options import flag
 
 
 def test_every_verb_is_in_one_group() -> None:
@@ -40,7 +40,7 @@ def test_help_of_a_model_lists_every_option_in_one_group(armillary: Armillary) -
     assert titles == list(families.option_groups("moe"))
     assert len(titles) == 4
     listed = Counter(re.findall(r"^  (--[a-z0-9-]+)", shown, re.M))
-    assert listed == Counter(parsing.flag(name) for name in families.options("moe"))
+    assert listed == Counter(flag(name) for name in families.options("moe"))
 
 
 def test_help_of_a_dense_model_has_no_options_of_experts(armillary: Armillary) -> None:

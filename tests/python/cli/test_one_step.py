@@ -15,9 +15,10 @@ import toy
 from conftest import ROOT, Armillary
 
 import armillary as arm
-from armillary.cli import check, convert, explain, parsing, run
+from armillary.cli import check, convert, explain, run
 from armillary.model.files import FAMILIES
 from armillary.workload import families
+from armillary.workload.options import flag
 
 SMALL = ["--tp", "8", "--dp", "4"]
 
@@ -159,7 +160,7 @@ def test_every_option_of_a_model_is_explained(model: str, armillary: Armillary) 
     family = arm.workload.load_model(model).family
     assert "Raises" not in said and "`" not in said and "docstring" not in said
     for option in families.options(family):
-        assert parsing.flag(option) in said
+        assert flag(option) in said
         assert families.explanations(family)[option]
 
 

@@ -92,7 +92,7 @@ def test_no_more_runs_than_the_most() -> None:
     report = one("all_reduce", 1_000_000, platform).report
     runs: list[Mapping[str, str]] = []
 
-    def again(settings: Mapping[str, str], _detail: bool) -> Report:
+    def again(settings: Mapping[str, str], _detail: bool, _options: object) -> Report:
         runs.append(settings)
         return report
 

@@ -69,7 +69,7 @@ def test_the_same_run_has_the_same_verdict_after_as_many_runs() -> None:
     report = run("50 GB/s").report
     runs: list[Mapping[str, str]] = []
 
-    def again(settings: Mapping[str, str], _detail: bool) -> Report:
+    def again(settings: Mapping[str, str], _detail: bool, _options: object) -> Report:
         runs.append(settings)
         return copy.deepcopy(report)
 
@@ -85,7 +85,7 @@ def test_of_long_runs_fewer_changes_are_tried() -> None:
     report["symmetry"]["classes"] = 4
     runs: list[Mapping[str, str]] = []
 
-    def again(settings: Mapping[str, str], _detail: bool) -> Report:
+    def again(settings: Mapping[str, str], _detail: bool, _options: object) -> Report:
         runs.append(settings)
         return report
 
@@ -139,7 +139,7 @@ def test_a_choice_that_the_network_model_cannot_judge_is_not_proposed() -> None:
 def test_a_change_whose_run_warns_is_left_out(field: str) -> None:
     report = one("all_reduce", 1_000_000, switch("ring")).report
 
-    def again(_settings: Mapping[str, str], _detail: bool) -> Report:
+    def again(_settings: Mapping[str, str], _detail: bool, _options: object) -> Report:
         other = copy.deepcopy(report)
         other["step_time_ns"] /= 2
         if field == "warnings":
