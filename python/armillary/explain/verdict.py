@@ -110,9 +110,8 @@ def _has_detail(report: Report) -> bool:
 
 def _runs(report: Report) -> int:
     """How many changes are tried: fewer of runs that take long."""
-    counts, classes = report["counts"], max(report["symmetry"]["classes"], 1)
-    simulated = (counts["operations"] + counts["transfers"]) * classes / max(report["ranks"], 1)
-    return next((runs for most, runs in _RUNS if simulated <= most), _FEWEST)
+    amount = workload_changes.simulated(report)
+    return next((runs for most, runs in _RUNS if amount <= most), _FEWEST)
 
 
 def _shares(report: Report) -> dict[str, float]:

@@ -48,7 +48,7 @@ class Effect:
 
     @property
     def same_ns(self) -> float:
-        """Time of as many samples as a step of the run has, ns."""
+        """Time for the samples of a step of the run, ns."""
         return self.step_ns / self.work
 
     def as_dict(self, now: float) -> dict[str, Any]:

@@ -40,6 +40,8 @@ _SMALL = 0.5
 """Share of their peak below which kernels count as small."""
 _CHUNKS = 4
 """Numbers of virtual stages that are tried, at most."""
+_LARGEST = 20_000_000
+"""Operations and messages to be simulated up to which a larger batch is tried."""
 _THINNEST = 2
 """Layers of a part of the pipeline below which messages weigh more than the bubble."""
 _TOGETHER = 3
@@ -103,8 +105,8 @@ class Job:
     def mean(self, *fields: str) -> float:
         """Share of the step that the mean NPU spends on these parts."""
         rows: list[Any] = list(self.report["classes"])
-        spent: float = sum(row[field] * row["count"] for row in rows for field in fields)
-        return spent / (sum(row["count"] for row in rows) * self.report["step_time_ns"])
+        spent = float(sum(row[field] * row["count"] for row in rows for field in fields))
+        return spent / self.report["step_time_ns"] / int(sum(row["count"] for row in rows))
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,12 @@ class _Idea:
     gain: float = 0.0
 
 
+def simulated(report: Report) -> float:
+    """Operations and messages that a run simulates: those of one rank of each class."""
+    counts, classes = report["counts"], max(report["symmetry"]["classes"], 1)
+    return (counts["operations"] + counts["transfers"]) * classes / max(report["ranks"], 1)
+
+
 def applying(report: Report) -> tuple[list[Change], list[str]]:
     """The changes that can be simulated, the most promising of each kind first, and the reasons
     why others can't.
@@ -126,7 +134,7 @@ def applying(report: Report) -> tuple[list[Change], list[str]]:
     config = report["config"]["workload"]
     if not config.get("model"):
         pipelined = (config.get("summary") or {}).get("bubble", 0.0) >= _MEANINGFUL
-        reason = "options of the workload: the report does not name the model that it was made of"
+        reason = "options of the workload: its report does not name the model it was made of"
         return [], [reason] * pipelined
     job = _job(report)
     if job is None or not report["step_time_ns"]:
@@ -207,10 +215,9 @@ def _ideas(job: Job) -> Iterator[_Idea]:
 def _schedules(job: Job) -> Iterator[_Idea]:
     """More virtual stages, and a schedule that puts weight gradients off."""
     par = job.par
-    free = {"schedule": "1f1b"} if par.schedule == "gpipe" else {}
     for chunks in _chunks(job):
         what = f"{chunks} virtual stages instead of {par.virtual_stages}"
-        yield _Idea(what, {"virtual_stages": chunks, **free})
+        yield _Idea(what, {"virtual_stages": chunks, **_interleaving(par)})
     if par.schedule in ("gpipe", "1f1b"):
         what = f"schedule zb-h1 instead of {par.schedule}"
         yield _Idea(what, {"schedule": "zb-h1"})
@@ -220,18 +227,22 @@ def _chunks(job: Job) -> list[int]:
     """Numbers of virtual stages that the layers allow, next to that with parts of a few layers
     each."""
     par, layers = job.par, job.shape.layers
-    if par.schedule not in ("gpipe", "1f1b", "interleaved"):
+    if par.both_ways:
         return []
-    free = {"schedule": "1f1b"} if par.schedule == "gpipe" else {}
-    numbers = range(par.virtual_stages + 1, (layers + 2) // par.pp + 1)
-    valid = [each for each in numbers if job.changed({"virtual_stages": each, **free})]
+    also, numbers = _interleaving(par), range(par.virtual_stages + 1, (layers + 2) // par.pp + 1)
+    valid = [each for each in numbers if job.changed({"virtual_stages": each, **also})]
     thick = [each for each in valid if layers >= _THINNEST * each * par.pp]
     best = max(thick or valid, default=1)
     return sorted(valid, key=lambda each: (abs(log2(each / best)), each))[:_CHUNKS]
 
 
+def _interleaving(par: Parallelism) -> dict[str, str]:
+    """The option that lets a schedule have virtual stages."""
+    return {} if par.schedule in ("1f1b", "interleaved") else {"schedule": "1f1b"}
+
+
 def _micro_batches(job: Job) -> Iterator[_Idea]:
-    """More micro-batches: smaller ones, or a larger batch."""
+    """More micro-batches: smaller ones, or a larger batch, if that does not take too long."""
     yield from (_of_size(job, job.par.micro_batch // 2**half) for half in (1, 2))
     yield from _batches(job, 0.0)
 
@@ -244,6 +255,8 @@ def _of_size(job: Job, samples: int) -> _Idea:
 def _batches(job: Job, gain: float) -> Iterator[_Idea]:
     now, count = job.par.global_batch or 0, job.par.micro_batches
     for times in (2, 4):
+        if times * simulated(job.report) > _LARGEST:
+            return
         more = f"{times * count} micro-batches instead of {count}"
         what = f"a global batch of {times * now} instead of {now}, {more}"
         yield _Idea(what, {"global_batch": times * now}, gain)
@@ -334,7 +347,7 @@ def _mended(job: Job, ideas: Sequence[_Idea]) -> Change | None:
 def _savers(job: Job) -> Iterator[_Idea]:
     """What needs less memory, in the order of what it usually costs."""
     par = job.par
-    if par.schedule == "gpipe":
+    if par.schedule == "gpipe" and par.pp > 1:
         yield _Idea("schedule 1f1b instead of gpipe", {"schedule": "1f1b"})
     for level in range(par.shards + 1, 4) if par.copies > 1 else ():
         yield _Idea(f"ZeRO {level} instead of {par.shards}", {"zero": level})
