@@ -181,7 +181,8 @@ def _add(job: Job, idea: _Idea, found: list[Change], reasons: list[str]) -> None
     reach = gain * job.report["step_time_ns"]
     change = Change(idea.what, {}, False, reach, options, fits, lacking and fits == "yes")
     if fits == "no" and not lacking:
-        reasons.append(f"{change.label}: {job.too_large(options)}")
+        said = f"{change.label}: {job.too_large(options)}"
+        reasons += [said] if said not in reasons else []
     elif fits == "yes" or not lacking:
         found.append(change)
 

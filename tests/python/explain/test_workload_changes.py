@@ -159,7 +159,9 @@ def test_less_is_recomputed_where_memory_allows() -> None:
     tight = run(RECOMPUTING, none / 1.2)
     assert tight.fits == "yes"
     assert "recompute" not in {key for each in tried(tight) for key in each["options"]}
-    assert any("--recompute none" in each for each in tight.explain().data["left_out"])
+    left_out = tight.explain().data["left_out"]
+    assert any("--recompute none" in each for each in left_out)
+    assert len(left_out) == len({*left_out}), "each reason once"
 
 
 def test_what_may_not_fit_is_said_and_comes_last() -> None:
