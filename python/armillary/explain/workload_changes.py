@@ -311,8 +311,9 @@ def _larger_kernels(job: Job) -> Iterator[_Idea]:
     """Micro-batches of twice the size, where hosts launch too slowly or kernels are far from their
     peak."""
     waiting = job.mean(*(part.field for part in PARTS if part.bound.name == "hosts"))
-    slow = job.mean("compute_ns") - bounds.peak(job.report) / job.report["step_time_ns"]
-    small = slow > (1.0 - _SMALL) * job.mean("compute_ns") > 0
+    peak, computing = bounds.peak(job.report) / job.report["step_time_ns"], job.mean("compute_ns")
+    slow = computing - peak
+    small = 0 < peak < _SMALL * computing
     if waiting >= _MEANINGFUL or small:
         yield _of_size_twice(job, (waiting + (slow if small else 0.0)) / 2)
 
