@@ -37,7 +37,8 @@ Reads the files of ASTRA-sim's analytical front ends and prints what they print.
   --stat-row, --path, --run-name: accepted, without effect
 
 Flags that ASTRA-sim does not have:
-  --backend=analytical|link              congestion-unaware (default) or congestion-aware
+  --backend=NAME                         analytical (congestion-unaware, default), link (congestion-aware), flow,
+                                         packet, flit or external:COMMAND
   --json=FILE                            write Armillary's result to FILE; - writes it to standard output instead of the lines
   --no-fold                              simulate every rank, even if some behave alike
 ";

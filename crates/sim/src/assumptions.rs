@@ -10,7 +10,7 @@ use device::compute::{Compute, Efficiency};
 use graph::{CollectiveKind, Op};
 use lowering::{Line, Shape};
 use network::Usage;
-use platform::Measured;
+use platform::{Measured, Policy};
 use stats::Operation;
 use std::collections::BTreeSet;
 use topology::{Fabric, Paths, Routing};
@@ -31,13 +31,31 @@ pub(crate) fn of_run(
     operations: &[Operation],
     step: Time,
 ) -> Vec<String> {
+    let policy = idle_policy(parts);
     if !parts.platform.profile.is_native() {
-        return Vec::new();
+        return policy.into_iter().collect();
     }
-    let all = [full_speed(parts), small_messages(parts, operations, step)];
+    let all = [policy, full_speed(parts), small_messages(parts, operations, step)];
     let paths = idle_links(parts).into_iter().chain(relayed_blocks(parts));
     let paths = paths.chain(idle_cards(parts, backend));
     all.into_iter().flatten().chain(paths).chain(unmeasured(parts)).collect()
+}
+
+/// Priorities order nothing, where all are the same.
+fn idle_policy(parts: &Parts) -> Option<String> {
+    let nodes = || parts.workload.programs.iter().flat_map(|program| program.nodes());
+    let mut priorities = nodes().filter_map(|node| match node.op {
+        Op::Collective { priority, .. } => Some(priority),
+        _ => None,
+    });
+    let first = priorities.next()?;
+    let is_explicit = parts.platform.scheduler.policy == Policy::Explicit;
+    (is_explicit && priorities.all(|priority| priority == first)).then(|| {
+        format!(
+            "scheduler.policy explicit orders as fifo does: all collectives of the workload have \
+             comm_priority {first}"
+        )
+    })
 }
 
 /// A message takes one of the cards of its NPU, where it cannot split.

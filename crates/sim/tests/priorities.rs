@@ -101,3 +101,29 @@ fn a_later_collective_overtakes_chunks_of_the_ready_queue() {
     assert_eq!(dispatched, fifo, "all were dispatched at once");
     assert_eq!(last("policy: lifo, dispatch_below: 1"), lifo, "all but the first were not");
 }
+
+/// `explicit` has nothing to order by where all collectives are alike, and says so.
+#[test]
+fn priorities_that_are_all_the_same_are_told() {
+    let warned = |policy: &str, of_last: i32| {
+        let call = |urgency: i32| {
+            let mut call = collective(CollectiveKind::AllReduce, 1 << 20, 0);
+            if let Op::Collective { priority, .. } = &mut call {
+                *priority = urgency;
+            }
+            (call, &[] as &[u64])
+        };
+        let calls = [call(0), call(of_last)];
+        let platform = format!(
+            "topology: Ring(2)\nlinks: {{bandwidth: 50 GB/s, latency: 500 ns}}\n\
+             scheduler: {{policy: {policy}}}\n"
+        );
+        let built = workload(&[&calls, &calls], &[]);
+        let config = config(&platform, built, BackendKind::Analytical);
+        let report = run(&config, &mut |_| true).expect("it runs").report;
+        report.warnings.iter().any(|text| text.contains("scheduler.policy explicit orders as fifo"))
+    };
+    assert!(warned("explicit", 0));
+    assert!(!warned("explicit", 1));
+    assert!(!warned("fifo", 0));
+}

@@ -1,8 +1,8 @@
 //! The roofline: a kernel is bound by arithmetic or by memory, each at the part of its peak that
 //! kernels of its kind reach.
 //!
-//! Model: `time = start + max(operations / (peak * efficiency), bytes / (bandwidth * memory
-//! efficiency))`, each part rounded up to the picosecond. Matrix multiplications have the peak and
+//! Model: `time = start + max(operations / (peak * efficiency), latency + bytes / (bandwidth * memory
+//! efficiency))`, each part rounded up to the picosecond. Kernels without bytes don't wait for memory. Matrix multiplications have the peak and
 //! the efficiency of their elements' width. They keep the part `sustained` of it. Where the NPU
 //! works in tiles, they have the operations that these are worth (`tiles`). Each row of an embedding
 //! table that a kernel reads or writes costs `row` bytes more: rows are anywhere in memory, so that
@@ -34,6 +34,8 @@ pub struct Roofline {
     pub peak: Flops,
     /// Bandwidth of the local memory.
     pub memory: Bandwidth,
+    /// Latency of the local memory, once a kernel.
+    pub latency: Span,
     /// What of them is reached.
     pub efficiency: Efficiency,
     /// What every kernel takes in addition: filling and draining the NPU.
@@ -53,8 +55,18 @@ impl Roofline {
     /// The roofline with all of peak and bandwidth reached.
     pub fn ideal(peak: Flops, memory: Bandwidth) -> Roofline {
         let efficiency = Efficiency::default();
-        let (start, row, widths) = (Span::ZERO, Bytes(0), [None; 3]);
-        Roofline { peak, memory, efficiency, start, row, widths, tiles: None, apart: false }
+        let (latency, start, row, widths) = (Span::ZERO, Span::ZERO, Bytes(0), [None; 3]);
+        Roofline {
+            peak,
+            memory,
+            latency,
+            efficiency,
+            start,
+            row,
+            widths,
+            tiles: None,
+            apart: false,
+        }
     }
 
     /// Memory bandwidth that kernels of a kind reach.
@@ -82,7 +94,13 @@ impl Roofline {
         };
         let rate = peak.times(reached);
         let moved = work.bytes.0.saturating_add(work.rows.saturating_mul(self.row.0));
-        self.start + rate.span(operations).max(self.bandwidth(work.kernel).span(Bytes(moved)))
+        self.start + rate.span(operations).max(self.fetch(work.kernel, Bytes(moved)))
+    }
+
+    /// Time until `bytes` of a kernel have come from memory or are there.
+    fn fetch(&self, kernel: Kernel, bytes: Bytes) -> Span {
+        let latency = if bytes.0 == 0 { Span::ZERO } else { self.latency };
+        latency + self.bandwidth(kernel).span(bytes)
     }
 
     /// Time for the operations of `work` at the peak rate of their width.
@@ -147,6 +165,16 @@ mod tests {
         let roofline = Roofline::ideal(Flops(1_000_000_000_000), Bandwidth(1_000_000_000_000));
         assert_eq!(roofline.span(&work(3000, 1000, Kernel::Other)), Span(3000));
         assert_eq!(roofline.span(&work(1000, 3000, Kernel::Other)), Span(3000));
+    }
+
+    /// A kernel waits for its first byte once; arithmetic hides it, and no bytes have none.
+    #[test]
+    fn memory_has_a_latency() {
+        let mut roofline = Roofline::ideal(Flops(1_000_000_000_000), Bandwidth(1_000_000_000_000));
+        roofline.latency = Span(500);
+        assert_eq!(roofline.span(&work(1000, 3000, Kernel::Other)), Span(3500));
+        assert_eq!(roofline.span(&work(4000, 3000, Kernel::Other)), Span(4000));
+        assert_eq!(roofline.span(&work(1, 0, Kernel::Other)), Span(1));
     }
 
     #[test]

@@ -87,10 +87,10 @@ impl Cycles {
 }
 
 impl Systolic {
-    /// Time for `work`.
+    /// Time for `work`. Of a multiplication the first tile alone waits for memory's latency.
     pub fn span(&self, work: &Work) -> Span {
         match work.gemm {
-            Some(gemm) => self.clock.span(self.cycles(&gemm).total()),
+            Some(gemm) => self.rest.latency + self.clock.span(self.cycles(&gemm).total()),
             None => self.rest.span(work),
         }
     }

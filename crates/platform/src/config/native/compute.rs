@@ -216,6 +216,7 @@ fn complement(value: &mut Value) {
 pub(super) struct Given {
     pub peak: Option<Flops>,
     pub memory: Option<Bandwidth>,
+    pub latency: Span,
 }
 
 /// What `npu.compute` says.
@@ -288,6 +289,7 @@ fn of_model(
     let roofline = |peak| Roofline {
         peak,
         memory: given.memory.unwrap_or(BOUNDLESS),
+        latency: given.latency,
         efficiency,
         start: keys.kernel_overhead.unwrap_or(Span::ZERO),
         row: keys.row_access.unwrap_or(Bytes(0)),

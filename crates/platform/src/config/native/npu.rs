@@ -32,7 +32,8 @@ section! {
         /// Bandwidth of the NPU's memory. Without it memory never limits, and reductions cost
         /// nothing.
         pub bandwidth: Option<Bandwidth>, default None;
-        /// Time that a load or store adds that stays in the NPU's own memory.
+        /// Latency of the NPU's own memory: of every load and store that stays there, and of every
+        /// kernel that moves bytes, except measured ones.
         pub latency: Span, default Span::ZERO;
         /// Size of the NPU's memory ([what an NPU holds](../models/memory.md#what-an-npu-holds)).
         pub capacity: Option<Bytes>, default None;
@@ -53,7 +54,8 @@ pub(super) fn resolve(
     // A peak that is wrong is one problem. That compute has none would be another.
     let stand_in = peak.is_given().then_some(Flops(1));
     let peak = peak.value();
-    let given = Given { peak: peak.or(stand_in), memory: memory.bandwidth };
+    let given =
+        Given { peak: peak.or(stand_in), memory: memory.bandwidth, latency: memory.latency };
     let compute_at = at.and_then(|at| at.get(Npu::compute));
     let places = Places { npu: at, compute: compute_at.as_ref() };
     let read = compute::resolve(compute, given, places, findings)?;

@@ -5,6 +5,7 @@
 //! within a package run one way, those between packages both ways.
 
 use super::dim::{Dim, RING, SWITCH};
+use super::flits;
 use super::keys::{mapping, without_effect};
 use crate::config::astra_sim::syntax::number;
 use crate::config::file::Load;
@@ -37,16 +38,6 @@ const KEYS: [&str; 21] = [
 const LAST: &str = "package-link-efficiency";
 /// Switches, as files and as Table III call them.
 const LINKS: [&str; 2] = ["links-per-tile", "global-switches"];
-/// What a network of flits would need.
-const FLITS: [&str; 6] = [
-    "flit-width",
-    "local-packet-size",
-    "package-packet-size",
-    "vcs-per-vnet",
-    "routing-algorithm",
-    "buffers-per-vc",
-];
-const WHY: &str = "no network here has flits, virtual channels or buffers, and messages cross dimensions in order";
 /// B/s of one bit in a cycle of 1 ns.
 const BIT: u64 = 125_000_000;
 const MOST: u32 = 1 << 24;
@@ -67,21 +58,27 @@ const SHAPES: [(&str, Shape); 4] = [
     ("AllToAll", Shape::Switches),
 ];
 
-/// The dimensions, those of one NPU among them.
-pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<Vec<Dim>> {
+/// The dimensions, those of one NPU among them, and the keys of `network.flit`.
+pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<(Vec<Dim>, Vec<String>)> {
     let known: Vec<&str> = KEYS.iter().copied().chain([LAST]).collect();
     let tree = mapping("network file", &known, load, findings)?;
     let root = At::root(&tree);
-    let at = findings.need(&root, "topology", "Torus3D, NV_Switch");
+    let flits = flits::read(&root, findings);
+    Some((dims(&root, findings)?, flits))
+}
+
+/// The dimensions.
+fn dims(root: &At<'_>, findings: &mut Findings) -> Option<Vec<Dim>> {
+    let at = findings.need(root, "topology", "Torus3D, NV_Switch");
     let shape = at.and_then(|at| findings.one_of(&at, &SHAPES));
-    let npus = count(&root, "num-npus", None, findings);
-    let packages = count(&root, "num-packages", None, findings);
-    let local = divided(&root, ("num-npus", npus), ("num-packages", packages), findings);
-    let router = cycles(&root, "router-latency", Some(0), findings);
+    let npus = count(root, "num-npus", None, findings);
+    let packages = count(root, "num-packages", None, findings);
+    let local = divided(root, ("num-npus", npus), ("num-packages", packages), findings);
+    let router = cycles(root, "router-latency", Some(0), findings);
     let wire = |place: &str, width: &str, findings: &mut Findings| {
-        let bits = count(&root, width, None, findings);
-        let cycles = cycles(&root, &format!("{place}-link-latency"), None, findings);
-        let efficiency = part(&root, &format!("{place}-link-efficiency"), findings);
+        let bits = count(root, width, None, findings);
+        let cycles = cycles(root, &format!("{place}-link-latency"), None, findings);
+        let efficiency = part(root, &format!("{place}-link-efficiency"), findings);
         Some((Bandwidth(u64::from(bits?) * BIT), cycles? + router?, efficiency?))
     };
     let (near, far) = (
@@ -90,10 +87,9 @@ pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<Vec<Dim>>
     );
     let rings = |place: &str, size: Option<u32>, findings: &mut Findings| {
         let missing = (size == Some(1)).then_some(1);
-        count(&root, &format!("{place}-rings"), missing, findings)
+        count(root, &format!("{place}-rings"), missing, findings)
     };
     let one_way = rings("local", local, findings);
-    without_effect(&root, &FLITS, WHY, findings);
     let dim = |block, size, (bandwidth, cycles, efficiency), links, queues| Dim {
         block,
         size,
@@ -105,12 +101,12 @@ pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<Vec<Dim>>
     };
     let outer = match shape? {
         Shape::Torus => {
-            let rows = count(&root, "package-rows", None, findings);
+            let rows = count(root, "package-rows", None, findings);
             let columns =
-                divided(&root, ("num-packages", packages), ("package-rows", rows), findings);
+                divided(root, ("num-packages", packages), ("package-rows", rows), findings);
             let vertical = rings("vertical", rows, findings);
             let horizontal = rings("horizontal", columns, findings);
-            without_effect(&root, &LINKS, "a torus has no switches", findings);
+            without_effect(root, &LINKS, "a torus has no switches", findings);
             let both = |size, rings: u32| {
                 Some(dim(RING, size, far?, rings.saturating_mul(2), rings.saturating_mul(2)))
             };
@@ -118,9 +114,9 @@ pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<Vec<Dim>>
         }
         Shape::Switches => {
             let key = LINKS.into_iter().find(|k| root.get(k).is_some());
-            let links = count(&root, key.unwrap_or("links-per-tile"), None, findings);
+            let links = count(root, key.unwrap_or("links-per-tile"), None, findings);
             let idle = ["vertical-rings", "horizontal-rings"];
-            without_effect(&root, &idle, "packages around switches have no rings", findings);
+            without_effect(root, &idle, "packages around switches have no rings", findings);
             vec![dim(SWITCH, packages?, far?, links?, links?)]
         }
     };

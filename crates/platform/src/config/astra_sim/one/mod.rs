@@ -3,8 +3,8 @@
 //! A system file is lines of `key: value`; so is a network file of its Garnet backend, and one of
 //! its analytical backend is JSON. Both together say what one native file says, so they become the
 //! text of one, which is read as such: what a run uses can be seen, kept and changed. A key that
-//! the format does not have is a problem; keys that mean something to flits, packets or buses only
-//! are warnings. A cycle is 1 ns, as there.
+//! the format does not have is a problem; keys that nothing here uses, such as those of buses, are
+//! warnings. A cycle is 1 ns, as there.
 //!
 //! Source: Rashidi et al., "ASTRA-SIM", ISPASS 2020, Tables III and IV; the READMEs of
 //! `inputs/network/garnet` (astra-sim/astra-sim 94c3199c) and `inputs/system` (10723a27), and what
@@ -12,6 +12,7 @@
 
 mod analytical;
 mod dim;
+mod flits;
 mod garnet;
 mod keys;
 mod network;
@@ -95,8 +96,12 @@ fn written(network: &str, system: &str, found: &Network, choices: &str) -> Strin
     let blocks: Vec<String> =
         found.dims.iter().map(|dim| format!("{}({})", dim.block.name(), dim.size)).collect();
     let links: String = found.dims.iter().map(|dim| format!("  - {}\n", dim.link())).collect();
+    let flits = match &found.flits[..] {
+        [] => String::new(),
+        lines => format!("network:\n  flit: {{{}}}\n", lines.join(", ")),
+    };
     format!(
-        "# Files of ASTRA-sim 1.0; a cycle is 1 ns.\nsource: \"{}, {}\"\ntopology: {}\nlinks:\n{links}{choices}",
+        "# Files of ASTRA-sim 1.0; a cycle is 1 ns.\nsource: \"{}, {}\"\ntopology: {}\nlinks:\n{links}{flits}{choices}",
         file(network),
         file(system),
         blocks.join("_"),

@@ -11,6 +11,8 @@ pub(super) struct Network {
     pub dims: Vec<Dim>,
     /// Of each dimension of the file, whether it is among them.
     pub kept: Vec<bool>,
+    /// Keys of `network.flit`.
+    pub flits: Vec<String>,
 }
 
 /// Whether a text has the keys of a network file of version 1.0.
@@ -24,13 +26,16 @@ pub(super) fn is_first(text: &str) -> bool {
 pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<Network> {
     let text = file::text("network file", load, findings)?;
     let is_garnet = !text.trim_start().starts_with('{');
-    let dims =
-        if is_garnet { garnet::read(load, findings) } else { analytical::read(load, findings) }?;
+    let (dims, flits) = if is_garnet {
+        garnet::read(load, findings)?
+    } else {
+        (analytical::read(load, findings)?, Vec::new())
+    };
     let kept: Vec<bool> = dims.iter().map(|dim| dim.size > 1).collect();
     let dims: Vec<Dim> = dims.into_iter().filter(|dim| dim.size > 1).collect();
     if dims.is_empty() {
         findings.add("", "the network has one NPU", "two NPUs or more");
         return None;
     }
-    Some(Network { dims, kept })
+    Some(Network { dims, kept, flits })
 }

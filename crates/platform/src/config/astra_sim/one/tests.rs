@@ -5,7 +5,7 @@ use crate::platform::{Algorithm, Hierarchy, Policy};
 use graph::CollectiveKind;
 use proptest::prelude::*;
 use topology::{Block, Fabric};
-use units::{Bandwidth, Span};
+use units::{Bandwidth, Bytes, Span};
 
 const TORUS: &str = "num-npus: 32\nnum-packages: 8\npackage-rows: 4 \ntopology: Torus3D\nlocal-rings: 2
 vertical-rings: 2\nhorizontal-rings: 1\nflit-width: 2048 \nlocal-packet-size: 4096 \npackage-packet-size: 4096
@@ -153,12 +153,11 @@ fn routing_and_injection_choose_the_all_to_all() {
 
 #[test]
 fn keys_that_change_nothing_are_named() {
-    let why = "no network here has flits, virtual channels or buffers, and messages cross dimensions in order";
-    let flits = "flit-width, local-packet-size, package-packet-size, vcs-per-vnet, routing-algorithm, buffers-per-vc";
+    let why = "messages cross dimensions in order";
     assert_eq!(
         converted(TORUS, &format!("{SYSTEM}L: 50\nG: 0.0038\n")).unwrap().warnings,
         [
-            format!("network.txt: {flits} have no effect: {why}"),
+            format!("network.txt: routing-algorithm has no effect: {why}"),
             "system.txt: boost-mode has no effect: ranks that behave alike fold by themselves"
                 .into(),
             "system.txt: L, G have no effect: npu.memory.bandwidth says how long a reduction takes"
@@ -170,6 +169,26 @@ fn keys_that_change_nothing_are_named() {
     let scaled = LISTS.replace("\"hbm-scale\": [0, 0, 0]", "\"hbm-scale\": [1, 0, 0]");
     let warnings = converted(&scaled, SYSTEM).unwrap().warnings;
     assert!(warnings[0].starts_with("network.txt: hbm-latency, hbm-bandwidth, hbm-scale have no"));
+}
+
+/// 2,048 bits are 256 bytes. Garnet sends a packet as whole flits.
+#[test]
+fn flits_are_those_of_the_file() {
+    let flit = |network: &str| platform(network, SYSTEM).network.flit;
+    let found = flit(TORUS).unwrap();
+    assert_eq!((found.flit, found.packet), (Some(Bytes(256)), Some(Bytes(4096))));
+    assert_eq!((found.virtual_channels, found.buffer), (Some(50), Some(5000)));
+    assert_eq!(flit(SWITCHES), None);
+    let other = TORUS.replace("package-packet-size: 4096", "package-packet-size: 300");
+    assert_eq!(flit(&other).unwrap().packet, Some(Bytes(512)));
+    let warnings = converted(&other, SYSTEM).unwrap().warnings;
+    assert!(warnings.iter().any(|text| text.contains("local-packet-size 4096 has no effect")));
+    assert!(warnings.iter().any(|text| text.contains("packets of 300 bytes become 512 bytes")));
+    let odd = TORUS.replace("flit-width: 2048", "flit-width: 1001");
+    assert_eq!(
+        faults(&odd, SYSTEM),
+        ["network.txt: line 8, flit-width: a flit of 1001 bits (allowed: a multiple of 8 bits)"]
+    );
 }
 
 #[test]
