@@ -14,7 +14,7 @@ for them in a workload (`workload/dlrm_flow.py`): two forward, three backward.""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -88,9 +88,9 @@ class BenchFile:
         lines = [f"{','.join(map(str, shape))},{us:.3f} us" for shape, us in sorted(rows.items())]
         return "\n".join(["batch,m,n,k,width,time", *lines, ""])
 
-    def overhead_us(self, efficiency: float, bandwidth: float) -> float:
-        """Time that the framework adds to each kernel of a step, us. `bandwidth` is that
-        of memory (bytes/us). Activations reach the part `efficiency` of it."""
+    def overhead_us(self, elementwise_us: Callable[[int], float]) -> float:
+        """Time that the framework adds to each kernel of a step, us. `elementwise_us` is the time
+        of an elementwise kernel by itself, for its bytes."""
         products = {k.shape: k.measured_us for k in self.kernels if k.shape is not None}
         found: list[float] = []
         for samples, layers, us in self.mlps:
@@ -105,7 +105,7 @@ class BenchFile:
                     )
                 ]
                 known += sum(each if each is not None else math.nan for each in of_layer)
-                known += 5 * samples * outputs * _WIDTH / (bandwidth * efficiency)
+                known += elementwise_us(5 * samples * outputs * _WIDTH)
             if math.isfinite(known):
                 found.append(max(0.0, us - known) / (_PER_LAYER * len(layers)))
         return sum(found) / len(found) if found else 0.0

@@ -15,7 +15,7 @@ import typer
 from .. import __version__, files
 from ..errors import InputError, Problem
 from ..platform import Platform
-from ..units import PPM, US_PER_S, counted
+from ..units import PS_PER_US, counted
 from . import completion, output
 from .options import Json, Settings, settings
 
@@ -195,9 +195,17 @@ def _next_to(text: str, table: Path) -> str:
 
 def _framework_us(bench: BenchFile, platform: Platform) -> float:
     """What the framework adds to each kernel."""
-    npu = platform.describe()["npu"]
-    efficiency = npu["compute_settings"]["memory_efficiency_ppm"]["elementwise"] / PPM
-    return bench.overhead_us(efficiency, npu["memory_bandwidth"] / US_PER_S)
+    from ..workload.program import Program
+
+    bare = platform.changed({"npu.compute.kernel_overhead": "0 us"})
+
+    def elementwise_us(size: int) -> float:
+        program = Program()
+        program.compute("activation", [], operations=0, bytes=size, kernel="elementwise")
+        ((_, time_ps),) = bare.times(program)
+        return time_ps / PS_PER_US
+
+    return bench.overhead_us(elementwise_us)
 
 
 def _read(paths: list[str], collective: str | None) -> tuple[list[KernelTable], list[Log]]:
