@@ -238,14 +238,20 @@ def _access(
     copied: int = 0,
 ) -> float:
     """Cost of the kernels on a shard: rows are looked up for the first number of samples `asked`,
-    and there are pooled rows of the second. The update also moves the bytes `copied`."""
+    and there are pooled rows of the second. The update also moves the bytes `copied`. Where it is
+    not fused, it is two kernels."""
     samples, made = asked
     lookups = samples * table.pooling
     traffic = lookups, lookups * width, made * width
     lookup = lookup_of(*traffic, sizes)
     update = update_of(*traffic, sizes, sizes.optimizer, sizes.fused)
     moved = update._replace(bytes=update.bytes + copied)
-    return rates.access(lookup, moved) + (0.0 if sizes.fused else 3 * rates.start)
+    if sizes.fused:
+        return rates.access(lookup, moved)
+    half = TableWork(*(each // 2 for each in moved))
+    rest = TableWork(*(each - each // 2 for each in moved))
+    apart = rates.access(lookup, half) + rates.access(TableWork(0, 0, 0), rest)
+    return apart + 3 * rates.start
 
 
 def _held(rows: int, width: int, sizes: Sizes) -> int:
