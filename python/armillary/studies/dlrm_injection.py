@@ -92,7 +92,7 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 STUDY = Study(
     "DLRM: injection latency from 10 ns to 100 us",
-    f"{PAPER}, Fig. 14, section IV-C",
+    f"{PAPER}, Fig. 14 for two of its four systems, section IV-C",
     SETUP + FEWER + "Shares are until the last computation.",
     rows,
     charts,

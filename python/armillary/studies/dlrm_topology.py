@@ -1,4 +1,4 @@
-"""DLRM's exposed communication on flat and hierarchical systems (HOTI 2020, Figs. 12 and 13)."""
+"""DLRM's exposed communication on flat and hierarchical systems (HOTI 2020, Fig. 13)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 STUDY = Study(
     "DLRM: exposed communication on flat and hierarchical systems",
-    f"{PAPER}, Figs. 12 and 13, section IV-B",
+    f"{PAPER}, Fig. 13 and the sums of Fig. 12, section IV-B",
     SETUP + FEWER + "Rows with other numbers of chunks follow.",
     rows,
     charts,

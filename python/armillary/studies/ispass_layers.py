@@ -1,4 +1,4 @@
-"""Communication by layer of a Transformer and of ResNet-50 (ISPASS 2020, Figs. 13 to 16)."""
+"""Communication by layer of a Transformer and of ResNet-50 (ISPASS 2020, Figs. 13 to 15)."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 STUDY = Study(
     "Transformer and ResNet-50: communication by layer",
-    f"{PAPER}, Figs. 13 to 16, sections V-E and V-F",
+    f"{PAPER}, Figs. 13 to 15 in part and claims of Fig. 16, sections V-E and V-F",
     "Two iterations with the layers and cycles that the authors published, a cycle is 1 ns. The "
     "Transformer runs on 2x2x2, data-parallel across the local and the horizontal dimension and "
     "model-parallel across the vertical one; ResNet-50 runs on 2x4x4, data-parallel. LIFO. "

@@ -1,4 +1,4 @@
-"""A single all-reduce over TCP and switches with buffers (HOTI 2020, Figs. 7 to 10)."""
+"""A single all-reduce over TCP and switches with buffers (HOTI 2020, Figs. 7, 8 and 10)."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _sensitivity(run: Callable[..., Run]) -> Iterator[StudyRow]:
 
 STUDY = Study(
     "An all-reduce over TCP: direct and double binary tree, shallow and deep buffers",
-    f"{PAPER}, Figs. 7 to 10, section IV-A",
+    f"{PAPER}, Figs. 7, 8 and 10 in part, section IV-A",
     "128 hosts at one switch, 100 Gb/s, window 0.5 MB, least timeout 50 ms, as the paper has it. "
     "NewReno with selective acknowledgements and packets of 9,000 B, as in ns-3.44: our choice. "
     "This study runs on packets whatever `--backend` says.",
