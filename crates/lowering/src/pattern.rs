@@ -148,12 +148,7 @@ impl<'a> Patterns<'a> {
             Some(dim) => LinkGraph::new(&Fabric::Stacked(vec![dim.clone()])),
             None => LinkGraph::new(&self.platform.fabric),
         };
-        let (fabric, routing) = (&self.platform.fabric, self.platform.network.routing);
-        let routing = match fabric {
-            Fabric::Stacked(_) => routing,
-            Fabric::Graph(_) => fabric.splitting(routing),
-        };
-        links.ok().map(|links| Rc::new(links.with_routing(routing)))
+        links.ok().map(|links| Rc::new(links.with_routing(self.platform.network.routing)))
     }
 
     fn pace_one(&self, ready: &mut ReadyPlan, around: &Around, line: Places<'_>) {
@@ -400,10 +395,16 @@ fn loads<'s>(
             let Some(to) = step.to else { continue };
             let dst = places.npu(number, to.position(position, size));
             let parts = u128::from(step.bytes) * SHARES;
-            loads.leave(links, (src, dst), parts);
             splitter.find(links, (src, dst));
+            if !links.spreads() {
+                loads.leave(links, (src, dst), parts);
+            }
             for part in &splitter.found {
-                loads.all[part.link as usize] += (parts * u128::from(part.parts)).div_ceil(whole);
+                let carried = (parts * u128::from(part.parts)).div_ceil(whole);
+                loads.all[part.link as usize] += carried;
+                if links.spreads() && links.link(part.link).from == src {
+                    loads.leaving[part.link as usize] += carried;
+                }
                 hops += 1;
             }
             let leading = splitter.found.iter().filter(|part| part.leads);

@@ -6,14 +6,16 @@
 //! ASTRA-sim has none ([`Ports::Unlimited`]). Not modelled: shared links (`link.rs`), packets. Source:
 //! ASTRA-sim 2.0, section IV-C, but for the links out of an NPU and for all dimensions crossed.
 
+mod closed_form;
+
 use crate::agenda::Agenda;
 use crate::carried::Carried;
 use crate::parts::Split;
 use network::{
-    Alike, Alone, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered,
+    Alike, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered,
     Sequence, Stamp, Transfer, Usage,
 };
-use topology::{Block, LinkGraph, Routing, Turns};
+use topology::{Block, LinkGraph, Routing, Splitter, Turns};
 use units::{Span, Time};
 
 /// Which dimensions a message pays for when source and destination differ in several.
@@ -259,7 +261,7 @@ impl Paths {
                 });
                 way.total
             }
-            Paths::Graph { graph, costs } if graph.routing() == Routing::Spray => {
+            Paths::Graph { graph, costs } if Splitter::splits(graph) => {
                 let parts = Split::of(graph, costs, (src, dst));
                 parts.latency() + parts.slowest(bytes)
             }
@@ -303,7 +305,7 @@ impl Paths {
                 });
                 first.unwrap_or_default()
             }
-            Paths::Graph { graph, costs } if graph.routing() == Routing::Spray => {
+            Paths::Graph { graph, costs } if Splitter::splits(graph) => {
                 Split::of(graph, costs, (src, dst)).kept(bytes)
             }
             Paths::Graph { graph, costs } => graph
@@ -380,7 +382,7 @@ fn over_graph(
     now: Time,
     &Transfer { src, dst, bytes, paced, .. }: &Transfer,
 ) -> (Option<Time>, Span) {
-    if graph.routing() == Routing::Spray {
+    if Splitter::splits(graph) {
         let free = &mut departures.free;
         return Split::of(graph, costs, (src, dst)).depart(now, (free, carried), (bytes, paced));
     }
@@ -527,74 +529,5 @@ impl Ordered for Analytical {
             sink.arrives(&delivery);
         }
         true
-    }
-}
-
-impl ClosedForm for Analytical {
-    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
-        let is_stack = matches!(self.paths, Paths::Stack { .. });
-        if is_stack && self.paths.routing() == Routing::Spray {
-            return None;
-        }
-        let occupancy = match self.departures.ports {
-            Ports::OneAtATime => self.paths.occupancy(src, dst, bytes),
-            Ports::Unlimited => Span::ZERO,
-        };
-        Some(Alone { transit: self.paths.span(src, dst, bytes), occupancy })
-    }
-
-    fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
-        match &self.paths {
-            Paths::Graph { graph, costs } if graph.routing() == Routing::Spray => {
-                Split::of(graph, costs, (src, dst)).free(&self.departures.free) <= at
-            }
-            paths => self.departures.free_at(src, paths.port(src, dst)) <= at,
-        }
-    }
-
-    fn carry(&mut self, transfer: Transfer, times: u64) {
-        let started = u128::from(transfer.weight) * u128::from(times);
-        let bytes = started * u128::from(transfer.bytes);
-        match &self.paths {
-            Paths::Stack { axes, crossing, .. } => {
-                let carried = &mut self.bytes;
-                Paths::cross(axes, *crossing, transfer.src, transfer.dst, |dim, axis, hops, _| {
-                    carried[dim] += bytes * axis.leaving(hops);
-                });
-            }
-            Paths::Graph { graph, costs } => {
-                let Transfer { src, dst, weight, .. } = transfer;
-                self.carried.start((src, dst), bytes, weight);
-                if graph.routing() == Routing::Spray {
-                    Split::of(graph, costs, (src, dst)).carry(&mut self.carried, bytes);
-                } else {
-                    graph.route(src, dst).for_each(|hop| self.carried.add(hop.link, bytes));
-                }
-                self.bytes[0] += bytes;
-            }
-        }
-        self.transfers += started;
-    }
-
-    fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        self.paths.occupancy(src, dst, bytes)
-    }
-
-    fn departure(&self, src: u32, dst: u32) -> u32 {
-        match &self.paths {
-            Paths::Stack { axes, routing, .. } => {
-                let (mut a, mut b) = (src, dst);
-                for axis in axes {
-                    let ((x, next_a), (y, next_b)) = (axis.split(a), axis.split(b));
-                    if x != y {
-                        let way = axis.way(*routing, (src, dst), (x, y), None);
-                        return axis.port_seen_from(x, y) + way as u32;
-                    }
-                    (a, b) = (next_a, next_b);
-                }
-                u32::MAX
-            }
-            Paths::Graph { graph, .. } => graph.departure(src, dst),
-        }
     }
 }

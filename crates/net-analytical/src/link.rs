@@ -13,9 +13,9 @@
 use crate::agenda::Agenda;
 use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds,
-    LinkUsage, NetworkSink, Ordered, Sending, Sequence, Stamp, Transfer, Usage,
+    LinkUsage, NetworkSink, Ordered, Parts, Sending, Sequence, Stamp, Transfer, Usage,
 };
-use topology::{Hop, LinkGraph, Routing, Turns};
+use topology::{Hop, Lanes, LinkGraph, Routing, Turns};
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
@@ -120,8 +120,11 @@ pub struct LinkQueues {
     /// Keys of the messages where a policy needs them, and whose turn it is at each node.
     keys: Vec<u64>,
     turns: Turns,
-    /// Whether a message that starts needs a key, or is reported.
-    prepares: bool,
+    /// Lanes of the message that starts, and messages under way on several lanes.
+    lanes: Lanes,
+    parts: Parts,
+    /// Whether a message that starts needs a key.
+    has_keys: bool,
     free: Vec<u32>,
     agenda: Agenda<Event>,
     sink: Option<Box<dyn NetworkSink>>,
@@ -143,11 +146,13 @@ impl LinkQueues {
             by_link,
             stores: false,
             private: Vec::new(),
-            prepares: has_keys(graph.routing()),
+            has_keys: matches!(graph.routing(), Routing::DModK | Routing::Hash { .. }),
             graph,
             messages: Vec::new(),
             keys: Vec::new(),
             turns: Turns::default(),
+            lanes: Lanes::default(),
+            parts: Parts::default(),
             free: Vec::new(),
             agenda: Agenda::default(),
             sink: None,
@@ -164,6 +169,9 @@ impl LinkQueues {
 
     /// The one link from `src` to `dst`, if there is one and nobody else uses it.
     fn private_link(&self, src: u32, dst: u32) -> Option<Hop> {
+        if self.graph.lanes(src, dst) > 1 {
+            return None;
+        }
         let hop = self.graph.route(src, dst).next()?;
         let private = self.private.get(hop.link as usize).copied().unwrap_or(false);
         (private && hop.to == dst).then_some(hop)
@@ -229,17 +237,37 @@ impl LinkQueues {
         self.report_waiting(now, hop.link, queued);
     }
 
-    /// Finds the key of a message that starts, and reports it.
-    #[cold]
-    fn prepare(&mut self, now: Time, message: u32) {
-        let transfer = self.messages[message as usize].transfer;
-        if has_keys(self.graph.routing()) {
+    /// Starts a message, or a part of it, on a lane.
+    #[inline]
+    fn enter(&mut self, now: Time, transfer: Transfer, lane: u16) {
+        let entry = Message { transfer, next: NONE, since: now, tail: now };
+        let message = match self.free.pop() {
+            Some(at) => {
+                self.messages[at as usize] = entry;
+                at
+            }
+            None => {
+                self.messages.push(entry);
+                self.messages.len() as u32 - 1
+            }
+        };
+        if self.has_keys {
             self.keys.resize(self.messages.len(), 0);
-            self.keys[message as usize] = self.graph.key(transfer.src, transfer.dst);
+            self.keys[message as usize] = self.graph.lane_key(transfer.src, transfer.dst, lane);
         }
-        if let Some(sink) = &mut self.sink {
-            sink.starts(now, &transfer);
+        self.forward(now, message, transfer.src);
+    }
+
+    /// Starts a message on all lanes to its destination.
+    #[cold]
+    fn spread(&mut self, now: Time, transfer: Transfer) {
+        let mut lanes = std::mem::take(&mut self.lanes);
+        lanes.find(&self.graph, (transfer.src, transfer.dst));
+        self.parts.start(transfer.token, lanes.parts(transfer.bytes).count() as u32);
+        for (lane, bytes) in lanes.parts(transfer.bytes) {
+            self.enter(now, Transfer { bytes, ..transfer }, lane);
         }
+        self.lanes = lanes;
     }
 
     fn report_waiting(&mut self, now: Time, link: u32, messages: u32) {
@@ -304,30 +332,18 @@ impl LinkQueues {
     }
 }
 
-/// Whether a policy needs a key for each message.
-fn has_keys(routing: Routing) -> bool {
-    matches!(routing, Routing::DModK | Routing::Hash { .. })
-}
-
 impl Backend for LinkQueues {
     #[inline]
     fn start(&mut self, now: Time, transfer: Transfer) {
-        let entry = Message { transfer, next: NONE, since: now, tail: now };
-        let message = match self.free.pop() {
-            Some(at) => {
-                self.messages[at as usize] = entry;
-                at
-            }
-            None => {
-                self.messages.push(entry);
-                self.messages.len() as u32 - 1
-            }
-        };
         self.transfers += u128::from(transfer.weight);
-        if self.prepares {
-            self.prepare(now, message);
+        if let Some(sink) = &mut self.sink {
+            sink.starts(now, &transfer);
         }
-        self.forward(now, message, transfer.src);
+        if self.graph.spreads() {
+            self.spread(now, transfer);
+        } else {
+            self.enter(now, transfer, 0);
+        }
     }
 
     #[inline]
@@ -341,6 +357,7 @@ impl Backend for LinkQueues {
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
+        let bytes = Lanes::first(&self.graph, (src, dst), bytes);
         if self.stores {
             return self.graph.least(src, dst, |hop| self.cost(hop).transit(1, bytes));
         }
@@ -399,7 +416,6 @@ impl Backend for LinkQueues {
 
     fn observe(&mut self, sink: Box<dyn NetworkSink>) -> bool {
         self.sink = Some(sink);
-        self.prepares = true;
         true
     }
 
@@ -444,6 +460,9 @@ impl LinkQueues {
                     let transfer = self.messages[message as usize].transfer;
                     if node == transfer.dst {
                         self.free.push(message);
+                        if !self.parts.arrive(transfer.token) {
+                            continue;
+                        }
                         let delivery = Delivery { token: transfer.token, time };
                         finished.push(delivery);
                         if let Some(sink) = &mut self.sink {

@@ -63,21 +63,26 @@ impl<'a> Split<'a> {
     ) -> (Option<Time>, Span) {
         let (start, paced) = (now.max(self.free(free)), paced.max(bytes));
         self.keep(free, start, paced);
-        self.carry(carried, bytes.into());
+        self.carry(carried, bytes, 1);
         (Some(start), self.latency() + self.slowest(bytes).max(self.kept(paced)))
     }
 
-    /// It keeps the links by which it leaves.
+    /// It keeps the links by which it leaves until it has left by all.
     fn keep(&self, free: &mut [Time], start: Time, bytes: u64) {
-        for part in self.leaving() {
-            free[part.link as usize] = start + self.occupancy(part, bytes);
+        let kept = self.kept(bytes);
+        self.leaving().for_each(|part| free[part.link as usize] = start + kept);
+    }
+
+    /// Counts what its links carry, for `times` such messages.
+    pub(crate) fn carry(&self, carried: &mut Carried, bytes: u64, times: u128) {
+        for part in &self.parts {
+            let bytes = u128::from(bytes) * u128::from(part.parts) / u128::from(self.whole);
+            carried.add(part.link, bytes * times);
         }
     }
 
-    /// Counts what its links carry.
-    pub(crate) fn carry(&self, carried: &mut Carried, bytes: u128) {
-        for part in &self.parts {
-            carried.add(part.link, bytes * u128::from(part.parts) / u128::from(self.whole));
-        }
+    /// The links by which it leaves.
+    pub(crate) fn departures(&self) -> impl Iterator<Item = u32> + '_ {
+        self.leaving().map(|part| part.link)
     }
 }

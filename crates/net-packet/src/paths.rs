@@ -12,7 +12,7 @@ pub(crate) struct Paths {
     graph: LinkGraph,
     /// Links of all routes, each ended by [`END`].
     routes: Vec<u32>,
-    known: FxHashMap<(u32, u32), u32>,
+    known: FxHashMap<(u32, u32, u16), u32>,
     /// Where packets of a connection take different ways: the next links from a node to an NPU.
     choices: FxHashMap<(u32, u32), Box<[u32]>>,
     turns: Turns,
@@ -41,15 +41,15 @@ impl Paths {
         self.graph.routing() == Routing::Spray
     }
 
-    /// Where the route from `src` to `dst` begins in the table.
-    pub(crate) fn route(&mut self, src: u32, dst: u32) -> u32 {
-        if let Some(&known) = self.known.get(&(src, dst)) {
+    /// Where the route of a lane from `src` to `dst` begins in the table.
+    pub(crate) fn route(&mut self, src: u32, dst: u32, lane: u16) -> u32 {
+        if let Some(&known) = self.known.get(&(src, dst, lane)) {
             return known;
         }
         let start = self.routes.len() as u32;
-        self.routes.extend(self.graph.route(src, dst).map(|hop| hop.link));
+        self.routes.extend(self.graph.lane(src, dst, lane).map(|hop| hop.link));
         self.routes.push(END);
-        self.known.insert((src, dst), start);
+        self.known.insert((src, dst, lane), start);
         start
     }
 

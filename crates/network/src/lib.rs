@@ -5,7 +5,7 @@
 //! known without simulation), [`Ordered`] (`order.rs`: one order of events with the caller, for
 //! ASTRA-sim's profile), [`NetworkSink`] (`sink.rs`: what a backend observes) and [`Stuck`]
 //! (`stuck.rs`: why it cannot go on). Also [`LinkCost`] (`cost.rs`: what one link asks for a
-//! message), [`Usage`] (`usage.rs`) and the [`conformance`] suite that every backend runs. Not
+//! message), [`Parts`] (`parts.rs`: messages in several parts), [`Usage`] (`usage.rs`) and the [`conformance`] suite that every backend runs. Not
 //! here: queues, routes in time, packets (`net-*`), and anything about graphs or collectives.
 
 mod backend;
@@ -13,6 +13,7 @@ mod closed_form;
 pub mod conformance;
 mod cost;
 mod order;
+mod parts;
 mod sink;
 mod stuck;
 mod transfer;
@@ -22,6 +23,7 @@ pub use backend::{Alike, Backend, Contention, Footprint, LinkClasses};
 pub use closed_form::{Alone, ClosedForm};
 pub use cost::LinkCost;
 pub use order::{Ordered, Sequence, Stamp};
+pub use parts::Parts;
 pub use sink::{LinkEnds, NetworkSink, Sending};
 pub use stuck::{BlockedPort, Stuck};
 pub use transfer::{Delivery, Transfer};

@@ -4,7 +4,6 @@
 //! The report lists an assumption only if it matters to this run, and names a preset that has what
 //! is missing (`config::native::like`). The thresholds below are chosen, not measured.
 
-use crate::BackendKind;
 use crate::parts::Parts;
 use device::compute::{Compute, Efficiency};
 use graph::{CollectiveKind, Op};
@@ -13,7 +12,7 @@ use network::Usage;
 use platform::{Measured, Policy};
 use stats::Operation;
 use std::collections::BTreeSet;
-use topology::{Fabric, Paths, Routing};
+use topology::{Fabric, Paths};
 use units::{Span, Time};
 
 /// Most bytes per rank of a small collective, where the costs of a library other than sending bytes
@@ -25,19 +24,13 @@ const MATTERS: f64 = 0.01;
 const STORED: f64 = 0.05;
 
 /// The assumptions for the report.
-pub(crate) fn of_run(
-    parts: &Parts,
-    backend: &BackendKind,
-    operations: &[Operation],
-    step: Time,
-) -> Vec<String> {
+pub(crate) fn of_run(parts: &Parts, operations: &[Operation], step: Time) -> Vec<String> {
     let policy = idle_policy(parts);
     if !parts.platform.profile.is_native() {
         return policy.into_iter().collect();
     }
     let all = [policy, full_speed(parts), small_messages(parts, operations, step)];
     let paths = idle_links(parts).into_iter().chain(relayed_blocks(parts));
-    let paths = paths.chain(idle_cards(parts, backend));
     all.into_iter().flatten().chain(paths).chain(unmeasured(parts)).collect()
 }
 
@@ -54,23 +47,6 @@ fn idle_policy(parts: &Parts) -> Option<String> {
         format!(
             "scheduler.policy explicit orders as fifo does: all collectives of the workload have \
              comm_priority {first}"
-        )
-    })
-}
-
-/// A message takes one of the cards of its NPU, where it cannot split.
-fn idle_cards(parts: &Parts, backend: &BackendKind) -> Option<String> {
-    let splits = matches!(backend, BackendKind::Analytical | BackendKind::Flow);
-    let fabric = match &parts.platform.fabric {
-        Fabric::Graph(fabric) if !splits => fabric,
-        _ => return None,
-    };
-    let (cards, routing) = (fabric.cards(), parts.platform.network.routing);
-    let is_one = cards > 1 && routing != Routing::Spray;
-    is_one.then(|| {
-        format!(
-            "NPUs have {cards} equal links to switches, and with this backend a message takes one of \
-             them; with analytical and flow it splits over all"
         )
     })
 }

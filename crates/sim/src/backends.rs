@@ -333,9 +333,7 @@ fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
         }
         Fabric::Graph(graph) => {
             let sizes = graph.dims.iter().map(|dim| dim.size).collect();
-            let routing = platform.fabric.splitting(platform.network.routing);
-            let links = links(platform)?.with_routing(routing);
-            Ok(Analytical::graph(links, costs(platform)).with_sizes(sizes))
+            Ok(Analytical::graph(links(platform)?, costs(platform)).with_sizes(sizes))
         }
     }
 }

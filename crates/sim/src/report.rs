@@ -43,7 +43,7 @@ pub(crate) fn outcome(
     let dimensions = dimensions(parts, &finished, step, sends);
     let mut operations = finished.operations.clone();
     operations.truncate(OPERATIONS);
-    let assumptions = assumptions::of_run(parts, &config.backend, &finished.operations, step);
+    let assumptions = assumptions::of_run(parts, &finished.operations, step);
     let stored = assumptions::stored(parts, &finished.usage, step);
     let alike = rank_classes(parts, &finished.ranks);
     let first: Vec<u32> = alike.iter().map(|members| members[0]).collect();

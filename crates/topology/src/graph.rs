@@ -206,6 +206,38 @@ impl GraphLinks {
         if self.out.of(src).len() < 2 { 1 } else { (self.choices(src, dst).len() as u32).max(1) }
     }
 
+    /// Whether a message of some NPU may leave by several cards.
+    pub(crate) fn has_cards(&self) -> bool {
+        let alike = |&(a, b): &(u32, u32)| a == b || a >= self.npus && b >= self.npus;
+        let ends = |pair: &[u32]| (self.hop(pair[0]).to, self.hop(pair[1]).to);
+        (0..self.npus).any(|npu| {
+            // Links are in the order of the nodes that they lead to.
+            self.out.of(npu).windows(2).map(ends).any(|pair| alike(&pair))
+        })
+    }
+
+    /// Over how many cards a message may leave; 1 where ways relay it over different NPUs.
+    pub(crate) fn cards(&self, src: u32, dst: u32) -> u16 {
+        if self.out.of(src).len() < 2 {
+            return 1;
+        }
+        let links = self.choices(src, dst);
+        let to = |&link: &u32| self.hop(link).to;
+        let is_one = links.windows(2).all(|pair| to(&pair[0]) == to(&pair[1]));
+        let spreads = is_one || links.iter().all(|link| to(link) >= self.npus);
+        if spreads { u16::try_from(links.len()).unwrap_or(u16::MAX).max(1) } else { 1 }
+    }
+
+    /// The first of the links that messages share which leave by `link`.
+    pub(crate) fn first_card(&self, link: u32) -> u32 {
+        let Link { from, to, .. } = self.links[link as usize];
+        let shared = |other: &&u32| {
+            let other = self.hop(**other).to;
+            other == to || other >= self.npus && to >= self.npus
+        };
+        self.out.of(from).iter().find(shared).copied().unwrap_or(link)
+    }
+
     /// The number of an NPU by which routes to it are spread.
     #[inline]
     pub(crate) fn number(&self, npu: u32) -> u32 {

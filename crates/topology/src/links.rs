@@ -7,7 +7,7 @@
 
 use crate::graph::GraphLinks;
 use crate::link::{Hop, Link, LinkError};
-use crate::routing::digit;
+use crate::routing::{digit, turned, turned_digit};
 use crate::stack::StackLinks;
 use crate::{Fabric, GraphFabric, Rotation, Routing, Turns};
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ use units::Span;
 pub struct LinkGraph {
     kind: Kind,
     routing: Routing,
+    /// Messages spread over the cards of their NPU.
+    spreads: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -37,17 +39,45 @@ impl LinkGraph {
             Fabric::Stacked(dims) => Kind::Stack(StackLinks::new(dims)?),
             Fabric::Graph(graph) => Kind::Graph(GraphLinks::new(graph)?),
         };
-        Ok(LinkGraph { kind, routing: Routing::Lowest })
+        Ok(LinkGraph { kind, routing: Routing::Lowest, spreads: false })
     }
 
-    /// The same links with another policy. [`Routing::Auto`] is [`Routing::DModK`] on a graph.
+    /// The same links with another policy. [`Routing::Auto`] is [`Routing::DModK`] on a graph, on
+    /// which messages spread over the cards of their NPU.
     #[must_use]
     pub fn with_routing(self, routing: Routing) -> LinkGraph {
-        let routing = match (&self.kind, routing) {
-            (Kind::Graph(_), Routing::Auto) => Routing::DModK,
-            (_, routing) => routing,
+        let (routing, spreads) = match (&self.kind, routing) {
+            (Kind::Graph(graph), Routing::Auto) => (Routing::DModK, graph.has_cards()),
+            (_, routing) => (routing, false),
         };
-        LinkGraph { routing, ..self }
+        LinkGraph { routing, spreads, ..self }
+    }
+
+    /// Whether messages may spread over several cards of their NPU.
+    #[inline]
+    pub fn spreads(&self) -> bool {
+        self.spreads
+    }
+
+    /// Number of lanes from NPU `src` to NPU `dst`, at least 1.
+    pub fn lanes(&self, src: u32, dst: u32) -> u16 {
+        match &self.kind {
+            Kind::Graph(graph) if self.spreads => graph.cards(src, dst),
+            _ => 1,
+        }
+    }
+
+    /// The key with which a message starts that takes a lane; that of lane 0 is
+    /// [`LinkGraph::key`].
+    #[inline]
+    pub fn lane_key(&self, src: u32, dst: u32, lane: u16) -> u64 {
+        let key = self.key(src, dst);
+        if lane == 0 { key } else { turned(key, lane) }
+    }
+
+    /// The route of a lane, link by link.
+    pub fn lane(&self, src: u32, dst: u32, lane: u16) -> impl Iterator<Item = Hop> + '_ {
+        self.by_key(src, dst, self.lane_key(src, dst, lane))
     }
 
     /// What chooses among equally near next hops; [`Routing::Auto`] on stacks only.
@@ -173,7 +203,7 @@ impl LinkGraph {
             (Kind::Graph(graph), Routing::DModK) => {
                 let (ways, number) =
                     (u64::from(graph.ways(src, dst)), u64::from(graph.number(dst)));
-                number * ways + (u64::from(graph.number(src)) + number) % ways
+                turned(number * ways + (u64::from(graph.number(src)) + number) % ways, 0)
             }
             (_, routing) => routing.key(src, dst),
         }
@@ -187,7 +217,18 @@ impl LinkGraph {
             Routing::Lowest => self.next(node, dst),
             Routing::Auto => self.next_evenly(node, dst),
             Routing::Spray => self.pick(node, dst, |ways| turns.take(node, ways)),
-            Routing::DModK | Routing::Hash { .. } => self.pick(node, dst, |ways| digit(key, ways)),
+            Routing::DModK | Routing::Hash { .. } => {
+                self.pick(node, dst, |ways| self.digit(key, ways))
+            }
+        }
+    }
+
+    /// The next choice of a message that has a key.
+    #[inline]
+    fn digit(&self, key: &mut u64, ways: u32) -> u32 {
+        match self.routing {
+            Routing::DModK => turned_digit(key, ways),
+            _ => digit(key, ways),
         }
     }
 
@@ -219,13 +260,17 @@ impl LinkGraph {
     /// The route from NPU `src` to NPU `dst` by the routing policy, link by link; with
     /// [`Routing::Spray`] that of the first message. Empty when they are the same.
     pub fn route(&self, src: u32, dst: u32) -> impl Iterator<Item = Hop> + '_ {
-        let (mut at, mut key) = (src, self.key(src, dst));
+        self.by_key(src, dst, self.key(src, dst))
+    }
+
+    fn by_key(&self, src: u32, dst: u32, mut key: u64) -> impl Iterator<Item = Hop> + '_ {
+        let mut at = src;
         std::iter::from_fn(move || {
             let hop = match self.routing {
                 Routing::Lowest | Routing::Spray => self.next(at, dst)?,
                 Routing::Auto => self.next_evenly(at, dst)?,
                 Routing::DModK | Routing::Hash { .. } => {
-                    self.pick(at, dst, |ways| digit(&mut key, ways))?
+                    self.pick(at, dst, |ways| self.digit(&mut key, ways))?
                 }
             };
             at = hop.to;
@@ -234,8 +279,8 @@ impl LinkGraph {
     }
 
     /// The first link of [`LinkGraph::route`] among those of `src`, numbered alike by NPUs at which
-    /// it leads the same way and, on a graph, has the same bandwidth and latency. `u32::MAX` when
-    /// `src` is `dst`.
+    /// it leads the same way and, on a graph, has the same bandwidth and latency. Where messages
+    /// spread, all that leave by cards have one number. `u32::MAX` when `src` is `dst`.
     pub fn departure(&self, src: u32, dst: u32) -> u32 {
         match (&self.kind, self.routing) {
             (Kind::Stack(stack), routing) => {
@@ -243,12 +288,14 @@ impl LinkGraph {
                     Routing::Lowest | Routing::Spray => 0,
                     Routing::Auto => even,
                     Routing::DModK | Routing::Hash { .. } => {
-                        digit(&mut routing.key(src, dst), ways.max(1))
+                        self.digit(&mut routing.key(src, dst), ways.max(1))
                     }
                 })
             }
             (Kind::Graph(graph), _) => {
-                self.route(src, dst).next().map_or(u32::MAX, |hop| graph.alike(hop.link))
+                let first = self.route(src, dst).next().map(|hop| hop.link);
+                let first = first.map(|link| if self.spreads { graph.first_card(link) } else { link });
+                first.map_or(u32::MAX, |link| graph.alike(link))
             }
         }
     }

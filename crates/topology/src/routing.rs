@@ -3,7 +3,8 @@
 //! A message carries a *key*. At a node with `k` next hops it takes hop `key % k` and goes on with
 //! `key / k`: the choices along a route are the digits of its key. So one number decides the whole
 //! route, choices at different nodes are independent, and on a fat tree the key `dst` gives
-//! D-mod-K.
+//! D-mod-K. The high bits of a key of D-mod-K turn every choice: messages to one destination that
+//! leave by different cards then take different ways (`cards.rs`).
 //!
 //! Sources: D-mod-K: Zahavi, Johnson, Kerbyson, Lang, "Optimized InfiniBand fat-tree routing for
 //! shift all-to-all communication patterns", CCPE 22 (2010). ECMP: RFC 2992. The hash is SplitMix64
@@ -15,8 +16,8 @@ use std::str::FromStr;
 /// Which of several equally near next hops a message takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Routing {
-    /// What suits the fabric: [`Routing::DModK`] on a graph; on a stack, opposite places of an even
-    /// ring use both ways round.
+    /// What suits the fabric: on a graph [`Routing::DModK`], over all cards of an NPU; on a stack,
+    /// opposite places of an even ring use both ways round.
     #[default]
     Auto,
     /// The lowest: all messages to a destination take one way.
@@ -75,6 +76,24 @@ pub(crate) fn digit(key: &mut u64, ways: u32) -> u32 {
     let digit = *key % ways;
     *key /= ways;
     digit as u32
+}
+
+/// Low bits of a key of [`Routing::DModK`]; those above turn its choices.
+const DIGITS: u32 = 48;
+
+/// A key of [`Routing::DModK`] from its digits, with choices turned by `lane`.
+#[inline]
+pub(crate) fn turned(digits: u64, lane: u16) -> u64 {
+    digits & ((1 << DIGITS) - 1) | u64::from(lane) << DIGITS
+}
+
+/// The next digit of such a key: one of `ways`, at least 1.
+#[inline]
+pub(crate) fn turned_digit(key: &mut u64, ways: u32) -> u32 {
+    let (lane, mut digits) = ((*key >> DIGITS) as u16, turned(*key, 0));
+    let way = digit(&mut digits, ways);
+    *key = turned(digits, lane);
+    ((u64::from(way) + u64::from(lane)) % u64::from(ways)) as u32
 }
 
 /// Whose turn it is at each node, for [`Routing::Spray`].

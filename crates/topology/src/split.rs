@@ -1,11 +1,11 @@
 //! Which links a transfer that can split uses, and how much of it goes over each.
 //!
-//! It goes over the route of its policy. With [`Routing::Spray`] it splits into equal parts over
-//! the equally near next hops of every node on its way. Parts are counted in [`WHOLE`]ths and
-//! rounded up, so that the parts on a link are never too few.
+//! It goes over the route of its policy, and where messages spread over cards over all their lanes.
+//! With [`Routing::Spray`] it splits into equal parts over the equally near next hops of every node
+//! on its way. Parts are counted in [`WHOLE`]ths and rounded up, so that the parts on a link are
+//! never too few.
 
-use crate::{Fabric, GraphFabric, Hop, LinkGraph, Routing};
-use std::collections::BTreeMap;
+use crate::{Fabric, Hop, LinkGraph, Lanes, Routing};
 
 /// Parts of a whole transfer that splits: divisible by the numbers up to 16, and by powers of two up to 2^16.
 const WHOLE: u64 = (1 << 16) * 9 * 5 * 7 * 11 * 13;
@@ -27,25 +27,13 @@ pub struct Part {
 }
 
 impl Fabric {
-    /// What a policy means where transfers can split: on a stack, and on a graph whose NPUs have
-    /// several cards, [`Routing::Auto`] is [`Routing::Spray`].
+    /// What a policy means where transfers can split: on a stack, [`Routing::Auto`] is
+    /// [`Routing::Spray`].
     pub fn splitting(&self, routing: Routing) -> Routing {
         match (self, routing) {
             (Fabric::Stacked(_), Routing::Auto) => Routing::Spray,
-            (Fabric::Graph(graph), Routing::Auto) if graph.cards() > 1 => Routing::Spray,
             (_, routing) => routing,
         }
-    }
-}
-
-impl GraphFabric {
-    /// The most links of an NPU to switches that cost the same: its cards.
-    pub fn cards(&self) -> usize {
-        let mut alike = BTreeMap::<_, usize>::new();
-        for link in self.links.iter().filter(|l| l.from < self.npus && l.to >= self.npus) {
-            *alike.entry((link.from, link.bandwidth, link.latency, link.kind)).or_default() += 1;
-        }
-        alike.into_values().max().unwrap_or(0)
     }
 }
 
@@ -64,17 +52,27 @@ pub struct Splitter {
     /// Nodes at one distance from the destination with the part of the transfer that reaches them.
     here: Vec<(u32, u64)>,
     next: Vec<(u32, u64)>,
+    lanes: Lanes,
 }
 
 impl Splitter {
     /// Parts in a whole transfer under the policy of `graph`.
     pub fn whole(graph: &LinkGraph) -> u64 {
-        if graph.routing() == Routing::Spray { WHOLE } else { 1 }
+        if Splitter::splits(graph) { WHOLE } else { 1 }
+    }
+
+    /// Whether transfers may split under the policy of `graph`.
+    #[inline]
+    pub fn splits(graph: &LinkGraph) -> bool {
+        graph.routing() == Routing::Spray || graph.spreads()
     }
 
     /// Finds every link from `src` to `dst`, in the order of the way.
     pub fn find(&mut self, graph: &LinkGraph, (src, dst): (u32, u32)) {
         self.found.clear();
+        if graph.spreads() {
+            return self.over_lanes(graph, (src, dst));
+        }
         if graph.routing() != Routing::Spray {
             let mut at = src;
             self.found.extend(graph.route(src, dst).map(|hop| {
@@ -110,6 +108,24 @@ impl Splitter {
             let reached = self.next.iter_mut().zip(&self.found[first..]);
             reached.for_each(|(next, part)| next.1 = part.parts);
             self.merge();
+        }
+    }
+
+    /// Finds every link of the lanes from `src` to `dst`.
+    fn over_lanes(&mut self, graph: &LinkGraph, (src, dst): (u32, u32)) {
+        self.lanes.find(graph, (src, dst));
+        for (number, parts) in self.lanes.parts(WHOLE) {
+            let mut at = src;
+            for hop in graph.lane(src, dst, number) {
+                let from = std::mem::replace(&mut at, hop.to);
+                match self.found.iter_mut().find(|part| part.link == hop.link) {
+                    Some(part) => part.parts += parts,
+                    None => {
+                        let part = Part::of(graph, from, hop);
+                        self.found.push(Part { parts, leads: number == 0, ..part });
+                    }
+                }
+            }
         }
     }
 

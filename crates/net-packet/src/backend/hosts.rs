@@ -8,6 +8,7 @@ use crate::rdma::Reply;
 use crate::settings::Transport;
 use crate::tcp::{Answer, Sack};
 use network::{Delivery, Transfer};
+use topology::Lanes;
 use units::{Bandwidth, Span, Time};
 
 /// Control packets, which may leave first.
@@ -18,23 +19,24 @@ const SMALL: u8 = 1;
 const DATA: u8 = 2;
 
 impl Packets {
-    /// The connection from `src` to `dst`, made on first use.
-    fn connection(&mut self, now: Time, src: u32, dst: u32) -> u32 {
-        if let Some(&known) = self.known.get(&(src, dst)) {
+    /// The connection from `src` to `dst` on a lane, made on first use.
+    fn connection(&mut self, now: Time, (src, dst): (u32, u32), lane: u16) -> u32 {
+        if let Some(&known) = self.known.get(&(src, dst, lane)) {
             return known;
         }
-        let ways = (self.paths.route(src, dst), self.paths.route(dst, src));
+        let ways = (self.paths.route(src, dst, lane), self.paths.route(dst, src, lane));
         let at = self.connections.len() as u32;
         // The handshake crossed the empty network.
         let around = u64::from(self.settings.around());
         let graph = self.paths.graph();
         let cost = |hop: topology::Hop| self.ports[hop.link as usize].cost().transit(1, around);
-        let round_trip = graph.route(src, dst).chain(graph.route(dst, src)).map(cost).sum();
-        let first = graph.route(src, dst).next();
+        let (there, back) = (graph.lane(src, dst, lane), graph.lane(dst, src, lane));
+        let round_trip = there.chain(back).map(cost).sum();
+        let first = graph.lane(src, dst, lane).next();
         let line = first.map_or(Bandwidth(1), |hop| graph.link(hop.link).bandwidth);
         let settings = (now + self.skipped_time, &self.settings);
         self.connections.push(Connection::new((src, dst), ways, (round_trip, line), settings));
-        self.known.insert((src, dst), at);
+        self.known.insert((src, dst, lane), at);
         at
     }
 
@@ -46,15 +48,31 @@ impl Packets {
             && due <= now
         {
             self.injected.pop_front();
-            written.push(self.write(now, transfer));
+            self.enter(now, transfer, &mut written);
         }
         written.into_iter().for_each(|at| self.pump(now, at));
     }
 
-    /// A message enters the stream of its connection, which may send then. Returns the connection.
-    pub(crate) fn write(&mut self, now: Time, transfer: Transfer) -> u32 {
+    /// A message enters the streams of its connections, one on each lane. Adds them to `written`:
+    /// they may send then.
+    pub(crate) fn enter(&mut self, now: Time, transfer: Transfer, written: &mut Vec<u32>) {
+        if !self.paths.graph().spreads() {
+            written.push(self.write(now, transfer, 0));
+            return;
+        }
+        let mut lanes = std::mem::take(&mut self.lanes);
+        lanes.find(self.paths.graph(), (transfer.src, transfer.dst));
+        self.parts.start(transfer.token, lanes.parts(transfer.bytes).count() as u32);
+        for (lane, bytes) in lanes.parts(transfer.bytes) {
+            written.push(self.write(now, Transfer { bytes, ..transfer }, lane));
+        }
+        self.lanes = lanes;
+    }
+
+    /// A message enters the stream of its connection. Returns the connection.
+    fn write(&mut self, now: Time, transfer: Transfer, lane: u16) -> u32 {
         let Transfer { src, dst, bytes, token, .. } = transfer;
-        let at = self.connection(now, src, dst);
+        let at = self.connection(now, (src, dst), lane);
         // A stream has no empty messages: one byte stands for the header of an empty one.
         let written = bytes.max(1);
         let connection = &mut self.connections[at as usize];
@@ -186,16 +204,18 @@ impl Packets {
     /// Messages that end before byte `next` have arrived.
     #[inline]
     fn deliver(&mut self, now: Time, at: u32, next: u64, finished: &mut Vec<Delivery>) {
-        let before = finished.len();
         let messages = &mut self.connections[at as usize].messages;
+        let before = messages.len();
         while let Some(&Message { end, token, .. }) = messages.front()
             && end <= next
         {
             messages.pop_front();
-            self.under_way -= 1;
-            finished.push(Delivery { token, time: now });
+            if self.parts.arrive(token) {
+                self.under_way -= 1;
+                finished.push(Delivery { token, time: now });
+            }
         }
-        if finished.len() > before {
+        if messages.len() < before {
             self.changes(now);
         }
     }
@@ -341,6 +361,7 @@ impl Packets {
         // Sprayed packets use several links at once.
         let mut slowest = Span::ZERO;
         if !self.paths.vary() {
+            let bytes = Lanes::first(graph, (src, dst), bytes);
             slowest = graph
                 .route(src, dst)
                 .map(|hop| cost(hop).occupancy(bytes))

@@ -1,7 +1,7 @@
 //! The backend: messages become segments, segments packets, packets cross links.
 //!
-//! Model. Every message goes over the connection of its two NPUs; its bytes follow those of earlier
-//! messages. A segment leaves when the window or the rate allows, stands in the queue of each port
+//! Model. Every message goes over the connection of its two NPUs, or over one on each lane of their
+//! cards; its bytes follow those of earlier messages. A segment leaves when the window or the rate allows, stands in the queue of each port
 //! on its way (store and forward), and is acknowledged. A message is delivered when the receiver has
 //! all of it in order. A packet costs one event for each link. Where ports of a switch share a
 //! buffer, pause, or somebody watches, it costs a second one, when it begins to leave.
@@ -28,14 +28,14 @@ use crate::tcp::Sack;
 use engine::Histogram;
 use engine::{EventQueue, Random};
 use network::{
-    Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Sending,
-    Stuck, Transfer, Usage,
+    Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Parts,
+    Sending, Stuck, Transfer, Usage,
 };
 use rustc_hash::FxHashMap;
 use skip::Skip;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
-use topology::LinkGraph;
+use topology::{Lanes, LinkGraph};
 use units::{Span, Time};
 
 /// Bytes of a frame that pauses, with preamble and gap (IEEE 802.1Qbb).
@@ -74,7 +74,11 @@ pub struct Packets {
     pub(crate) ports: Vec<Port>,
     switches: Switches,
     random: Random,
-    pub(crate) known: FxHashMap<(u32, u32), u32>,
+    /// Connections by source, destination and lane.
+    pub(crate) known: FxHashMap<(u32, u32, u16), u32>,
+    /// Lanes of the message that starts, and messages under way on several lanes.
+    pub(crate) lanes: Lanes,
+    pub(crate) parts: Parts,
     pub(crate) connections: Vec<Connection>,
     pub(crate) sacks: Vec<Sack>,
     pub(crate) free_sacks: Vec<u32>,
@@ -130,6 +134,8 @@ impl Packets {
             random: Random::new(settings.seed.into()),
             settings,
             known: FxHashMap::default(),
+            lanes: Lanes::default(),
+            parts: Parts::default(),
             connections: Vec::new(),
             sacks: Vec::new(),
             free_sacks: Vec::new(),
@@ -489,8 +495,9 @@ impl Backend for Packets {
             self.injected.push_back((due, transfer));
             self.set(due, Timer::Inject);
         } else {
-            let at = self.write(now, transfer);
-            self.pump(now, at);
+            let mut written = Vec::new();
+            self.enter(now, transfer, &mut written);
+            written.into_iter().for_each(|at| self.pump(now, at));
         }
     }
 

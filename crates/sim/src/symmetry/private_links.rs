@@ -54,7 +54,8 @@ impl Finder<'_> {
         let mut user = vec![FREE; graph.len() as usize];
         let mut hops = 0;
         let mut mark = |src: u32, dst: u32| {
-            for hop in graph.route(src, dst) {
+            let lanes = 0..graph.lanes(src, dst);
+            for hop in lanes.flat_map(|lane| graph.lane(src, dst, lane)) {
                 hops += 1;
                 let user = &mut user[hop.link as usize];
                 *user = if *user == FREE || *user == src { src } else { SHARED };

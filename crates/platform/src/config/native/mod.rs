@@ -6,6 +6,7 @@
 //! (`section!`), `resolve`, which makes a part of the platform of them, and `keys`, which makes keys
 //! of that part again, to print it.
 
+mod cards;
 mod collectives;
 #[cfg(test)]
 mod collectives_tests;

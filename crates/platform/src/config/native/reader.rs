@@ -4,7 +4,7 @@ use super::fabric;
 use super::network::{self, Network};
 use super::root::Root;
 use super::shape::Shape;
-use super::{collectives, explicit, failed, generated, library, nics, npu, remote, sized};
+use super::{cards, collectives, explicit, failed, generated, library, nics, npu, remote, sized};
 use crate::config::declared::{Setting, Tried, Words, absent};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Tree;
@@ -57,6 +57,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     if let (Tried::Read(network), Some(at)) = (&file.network, root.get(Root::network)) {
         network::check(network, &at, findings);
     }
+    findings.warnings.extend(cards::note(&fabric, &file.network));
     if let Some(why) = keeps_order(&scheduler, &collectives, &fabric, logical.is_some()) {
         let key = path(Root::scheduler, Scheduler::dimension_order);
         let word = scheduler.dimension_order.word();

@@ -1,0 +1,22 @@
+//! What messages are assumed to do where NPUs have several network cards.
+
+use super::network::Network;
+use crate::config::declared::Tried;
+use topology::{Fabric, Routing};
+
+/// A note that messages spread over the cards of their NPU.
+pub(super) fn note(fabric: &Fabric, network: &Tried<Network>) -> Option<String> {
+    let routing = match network {
+        Tried::Read(network) => network.routing,
+        _ => Routing::default(),
+    };
+    let cards = if routing == Routing::Auto { fabric.cards() } else { 1 };
+    (cards > 1).then(|| {
+        format!(
+            "NPUs have up to {cards} links towards another one; a message spreads over them in \
+             proportion to their bandwidth, as a library spreads its channels over network cards. \
+             The backend flit and simulators in other processes take one of them for a message, as \
+             all backends do with network.routing: d_mod_k"
+        )
+    })
+}
