@@ -395,7 +395,7 @@ fn loads<'s>(
             let Some(to) = step.to else { continue };
             let dst = places.npu(number, to.position(position, size));
             let parts = u128::from(step.bytes) * SHARES;
-            splitter.find(links, (src, dst));
+            splitter.find(links, (src, dst), step.bytes);
             if !links.spreads() {
                 loads.leave(links, (src, dst), parts);
             }

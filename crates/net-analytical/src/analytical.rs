@@ -12,8 +12,8 @@ use crate::agenda::Agenda;
 use crate::carried::Carried;
 use crate::parts::Split;
 use network::{
-    Alike, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered,
-    Sequence, Stamp, Transfer, Usage,
+    Alike, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered, Sequence,
+    Stamp, Transfer, Usage,
 };
 use topology::{Block, LinkGraph, Routing, Splitter, Turns};
 use units::{Span, Time};
@@ -262,8 +262,7 @@ impl Paths {
                 way.total
             }
             Paths::Graph { graph, costs } if Splitter::splits(graph) => {
-                let parts = Split::of(graph, costs, (src, dst));
-                parts.latency() + parts.slowest(bytes)
+                Split::of(graph, costs, (src, dst), bytes).alone((bytes, bytes)).transit
             }
             Paths::Graph { graph, costs } => {
                 let cost = |hop: topology::Hop| costs[hop.link as usize];
@@ -306,7 +305,7 @@ impl Paths {
                 first.unwrap_or_default()
             }
             Paths::Graph { graph, costs } if Splitter::splits(graph) => {
-                Split::of(graph, costs, (src, dst)).kept(bytes)
+                Split::of(graph, costs, (src, dst), bytes).alone((bytes, bytes)).occupancy
             }
             Paths::Graph { graph, costs } => graph
                 .route(src, dst)
@@ -384,7 +383,8 @@ fn over_graph(
 ) -> (Option<Time>, Span) {
     if Splitter::splits(graph) {
         let free = &mut departures.free;
-        return Split::of(graph, costs, (src, dst)).depart(now, (free, carried), (bytes, paced));
+        let split = Split::of(graph, costs, (src, dst), bytes);
+        return split.depart(now, (free, carried), (bytes, paced));
     }
     let (mut at, mut key) = (src, graph.key(src, dst));
     let (mut start, mut latency, mut slowest) = (None, Span::ZERO, Span::ZERO);

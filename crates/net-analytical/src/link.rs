@@ -15,7 +15,7 @@ use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds,
     LinkUsage, NetworkSink, Ordered, Parts, Sending, Sequence, Stamp, Transfer, Usage,
 };
-use topology::{Hop, Lanes, LinkGraph, Routing, Turns};
+use topology::{Hop, LaneId, Lanes, LinkGraph, Routing, Turns};
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
@@ -169,10 +169,9 @@ impl LinkQueues {
 
     /// The one link from `src` to `dst`, if there is one and nobody else uses it.
     fn private_link(&self, src: u32, dst: u32) -> Option<Hop> {
-        if self.graph.lanes(src, dst) > 1 {
-            return None;
-        }
-        let hop = self.graph.route(src, dst).next()?;
+        let lanes = Lanes::of(&self.graph, (src, dst));
+        let [lane] = lanes.found[..] else { return None };
+        let hop = self.graph.lane(src, dst, lane.id).next()?;
         let private = self.private.get(hop.link as usize).copied().unwrap_or(false);
         (private && hop.to == dst).then_some(hop)
     }
@@ -239,7 +238,7 @@ impl LinkQueues {
 
     /// Starts a message, or a part of it, on a lane.
     #[inline]
-    fn enter(&mut self, now: Time, transfer: Transfer, lane: u16) {
+    fn enter(&mut self, now: Time, transfer: Transfer, lane: LaneId) {
         let entry = Message { transfer, next: NONE, since: now, tail: now };
         let message = match self.free.pop() {
             Some(at) => {
@@ -342,7 +341,7 @@ impl Backend for LinkQueues {
         if self.graph.spreads() {
             self.spread(now, transfer);
         } else {
-            self.enter(now, transfer, 0);
+            self.enter(now, transfer, LaneId::default());
         }
     }
 
@@ -357,7 +356,7 @@ impl Backend for LinkQueues {
     }
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
-        let bytes = Lanes::first(&self.graph, (src, dst), bytes);
+        let (lane, bytes) = self.graph.first_part((src, dst), bytes);
         if self.stores {
             return self.graph.least(src, dst, |hop| self.cost(hop).transit(1, bytes));
         }
@@ -365,7 +364,7 @@ impl Backend for LinkQueues {
         let slowest = match self.graph.routing() {
             // Any of the first links may be taken; of what follows it is enough to count latency.
             Routing::Spray => self.graph.choices(src, dst).into_iter().map(occupancy).min(),
-            _ => self.graph.route(src, dst).map(occupancy).max(),
+            _ => self.graph.lane(src, dst, lane).map(occupancy).max(),
         };
         let latency = self.graph.least(src, dst, |hop| self.cost(hop).transit(1, 0));
         latency + slowest.unwrap_or_default()

@@ -1,7 +1,7 @@
 //! The links of a message that splits over the cards of its NPU.
 
 use crate::carried::Carried;
-use network::LinkCost;
+use network::{Alone, LinkCost};
 use topology::{LinkGraph, Part, Splitter};
 use units::{Span, Time};
 
@@ -16,9 +16,15 @@ pub(crate) struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    pub(crate) fn of(graph: &LinkGraph, costs: &'a [LinkCost], ends: (u32, u32)) -> Split<'a> {
+    /// A message of `bytes` from one NPU to another.
+    pub(crate) fn of(
+        graph: &LinkGraph,
+        costs: &'a [LinkCost],
+        ends: (u32, u32),
+        bytes: u64,
+    ) -> Split<'a> {
         let mut splitter = Splitter::default();
-        splitter.find(graph, ends);
+        splitter.find(graph, ends, bytes);
         let parts = splitter.found;
         let leaves = parts.iter().map(|part| graph.link(part.link).from == ends.0).collect();
         Split { costs, parts, whole: Splitter::whole(graph), leaves }
@@ -34,18 +40,18 @@ impl<'a> Split<'a> {
     }
 
     /// The sum of the latencies of its links, one behind the other.
-    pub(crate) fn latency(&self) -> Span {
+    fn latency(&self) -> Span {
         let leading = self.parts.iter().filter(|part| part.leads);
         leading.map(|part| self.costs[part.link as usize].transit(1, 0)).sum()
     }
 
     /// How long the link is busy that needs the most time for it.
-    pub(crate) fn slowest(&self, bytes: u64) -> Span {
+    fn slowest(&self, bytes: u64) -> Span {
         self.parts.iter().map(|part| self.occupancy(part, bytes)).max().unwrap_or_default()
     }
 
     /// How long it keeps the links by which it leaves.
-    pub(crate) fn kept(&self, bytes: u64) -> Span {
+    fn kept(&self, bytes: u64) -> Span {
         self.leaving().map(|part| self.occupancy(part, bytes)).max().unwrap_or_default()
     }
 
@@ -61,16 +67,18 @@ impl<'a> Split<'a> {
         (free, carried): (&mut [Time], &mut Carried),
         (bytes, paced): (u64, u64),
     ) -> (Option<Time>, Span) {
-        let (start, paced) = (now.max(self.free(free)), paced.max(bytes));
-        self.keep(free, start, paced);
+        let start = now.max(self.free(free));
+        let Alone { transit, occupancy } = self.alone((bytes, paced));
+        self.leaving().for_each(|part| free[part.link as usize] = start + occupancy);
         self.carry(carried, bytes, 1);
-        (Some(start), self.latency() + self.slowest(bytes).max(self.kept(paced)))
+        (Some(start), transit)
     }
 
-    /// It keeps the links by which it leaves until it has left by all.
-    fn keep(&self, free: &mut [Time], start: Time, bytes: u64) {
-        let kept = self.kept(bytes);
-        self.leaving().for_each(|part| free[part.link as usize] = start + kept);
+    /// Its times where it waits for none. It keeps the links by which it leaves until it has left by
+    /// all.
+    pub(crate) fn alone(&self, (bytes, paced): (u64, u64)) -> Alone {
+        let occupancy = self.kept(paced.max(bytes));
+        Alone { transit: self.latency() + self.slowest(bytes).max(occupancy), occupancy }
     }
 
     /// Counts what its links carry, for `times` such messages.

@@ -18,7 +18,7 @@ impl FairFlows {
     fn drains_alone(&mut self, transfer: &Transfer) -> Span {
         let copies = self.copies(transfer);
         let ends = (transfer.src, transfer.dst);
-        let route = self.routes.of(&mut self.links, &self.limits, ends);
+        let route = self.routes.of(&mut self.links, &self.limits, ends, transfer.bytes);
         let level = route.level(&self.links.states, copies);
         let mut flow = Flow::new(*transfer, Time::ZERO, Vec::new());
         flow.weight = route.weight;
@@ -40,7 +40,7 @@ impl ClosedForm for FairFlows {
     fn unshared(&mut self, transfer: &Transfer) -> Option<Alone> {
         let copies = self.copies(transfer);
         let ends = (transfer.src, transfer.dst);
-        let route = self.routes.of(&mut self.links, &self.limits, ends);
+        let route = self.routes.of(&mut self.links, &self.limits, ends, transfer.bytes);
         let latency = route.latency;
         if transfer.bytes == 0 {
             return Some(Alone { transit: latency, occupancy: Span::ZERO });
@@ -55,7 +55,7 @@ impl ClosedForm for FairFlows {
     }
 
     fn links(&mut self, src: u32, dst: u32, links: &mut Vec<u32>) {
-        let route = self.routes.of(&mut self.links, &self.limits, (src, dst));
+        let route = self.routes.of(&mut self.links, &self.limits, (src, dst), u64::MAX);
         links.extend(route.crossed.iter().map(|crossed| crossed.link));
     }
 
@@ -64,7 +64,7 @@ impl ClosedForm for FairFlows {
         let started = u128::from(transfer.weight) * u128::from(times);
         let drains = (transfer.bytes > 0).then(|| self.drains_alone(&transfer));
         let ends = (transfer.src, transfer.dst);
-        let route = self.routes.of(&mut self.links, &self.limits, ends);
+        let route = self.routes.of(&mut self.links, &self.limits, ends, transfer.bytes);
         self.transfers += started;
         for &(place, parts) in &route.leaving {
             self.bytes[place] += started * u128::from(transfer.bytes) * parts;

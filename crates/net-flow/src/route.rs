@@ -82,27 +82,30 @@ pub(crate) struct Routes {
     splitter: Splitter,
     /// The one that was found last, where none are kept.
     last: Route,
-    kept: FxHashMap<(u32, u32), Route>,
+    /// By source, destination and, where that counts, bytes.
+    kept: FxHashMap<(u32, u32, u64), Route>,
 }
 
 impl Routes {
-    /// The route between two NPUs.
+    /// The route of `bytes` between two NPUs.
     #[inline]
     pub(crate) fn of(
         &mut self,
         links: &mut Links,
         limits: &Limits,
         (src, dst): (u32, u32),
+        bytes: u64,
     ) -> &Route {
         let Routes { splitter, last, kept } = self;
         if links.is_folded() {
-            return kept.entry((src, dst)).or_insert_with(|| {
+            let counts = if links.graph.spreads() { bytes } else { 0 };
+            return kept.entry((src, dst, counts)).or_insert_with(|| {
                 let mut route = Route::default();
-                find(splitter, &mut route, (links, limits), (src, dst));
+                find(splitter, &mut route, (links, limits), ((src, dst), bytes));
                 route
             });
         }
-        find(splitter, last, (links, limits), (src, dst));
+        find(splitter, last, (links, limits), ((src, dst), bytes));
         last
     }
 }
@@ -111,9 +114,9 @@ fn find(
     splitter: &mut Splitter,
     route: &mut Route,
     (links, limits): (&mut Links, &Limits),
-    ends: (u32, u32),
+    (ends, bytes): ((u32, u32), u64),
 ) {
-    splitter.find(&links.graph, ends);
+    splitter.find(&links.graph, ends, bytes);
     let leading = splitter.found.iter().filter(|part| part.leads);
     route.latency = leading.map(|part| links.cost(part.link, part.dim).1).sum();
     route.weight = limits.weights.of(route.latency);

@@ -2,7 +2,7 @@
 
 use crate::settings::Spraying;
 use rustc_hash::FxHashMap;
-use topology::{LinkGraph, Routing, Turns};
+use topology::{LaneId, LinkGraph, Routing, Turns};
 
 /// The end of a route.
 pub(crate) const END: u32 = u32::MAX;
@@ -12,7 +12,7 @@ pub(crate) struct Paths {
     graph: LinkGraph,
     /// Links of all routes, each ended by [`END`].
     routes: Vec<u32>,
-    known: FxHashMap<(u32, u32, u16), u32>,
+    known: FxHashMap<(u32, u32, LaneId), u32>,
     /// Where packets of a connection take different ways: the next links from a node to an NPU.
     choices: FxHashMap<(u32, u32), Box<[u32]>>,
     turns: Turns,
@@ -42,7 +42,7 @@ impl Paths {
     }
 
     /// Where the route of a lane from `src` to `dst` begins in the table.
-    pub(crate) fn route(&mut self, src: u32, dst: u32, lane: u16) -> u32 {
+    pub(crate) fn route(&mut self, src: u32, dst: u32, lane: LaneId) -> u32 {
         if let Some(&known) = self.known.get(&(src, dst, lane)) {
             return known;
         }

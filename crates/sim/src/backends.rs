@@ -309,7 +309,16 @@ fn gibibytes(gb_per_s: f64, latency: f64) -> LinkCost {
     LinkCost::Nanoseconds { bandwidth: gb_per_s * f64::from(1u32 << 30) / GIGA, latency }
 }
 
-pub(crate) fn links(platform: &Platform) -> Result<LinkGraph, Problem> {
+/// The links for a network on which a message takes one route.
+pub(crate) fn one_route(platform: &Platform) -> Result<LinkGraph, Problem> {
+    let routing = match (&platform.fabric, platform.network.routing) {
+        (Fabric::Graph(_), Routing::Auto) => Routing::DModK,
+        (_, routing) => routing,
+    };
+    Ok(links(platform)?.with_routing(routing))
+}
+
+fn links(platform: &Platform) -> Result<LinkGraph, Problem> {
     let graph = LinkGraph::new(&platform.fabric).map_err(|error| {
         let problem = Problem::new(&platform.name, "topology", error.to_string());
         match platform.fabric {
@@ -394,7 +403,7 @@ fn packet(platform: &Platform) -> Result<Packets, Problem> {
 
 fn external(platform: &Platform, command: &Command) -> Result<External, Problem> {
     let topology = net_external::Topology {
-        links: links(platform)?,
+        links: one_route(platform)?,
         costs: costs(platform),
         by_link: matches!(platform.fabric, Fabric::Graph(_)),
     };
@@ -413,13 +422,14 @@ fn external(platform: &Platform, command: &Command) -> Result<External, Problem>
 /// # Errors
 /// Settings that do not fit together.
 pub(crate) fn cycle(platform: &Platform) -> Result<(Span, u32), Problem> {
-    let settings = crate::flit_settings::settings(platform, &costs(platform), &links(platform)?)?;
+    let settings =
+        crate::flit_settings::settings(platform, &costs(platform), &one_route(platform)?)?;
     Ok((settings.cycle, settings.flit))
 }
 
 fn flit(platform: &Platform) -> Result<Flits, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
-    let (costs, links) = (costs(platform), links(platform)?);
+    let (costs, links) = (costs(platform), one_route(platform)?);
     let settings = crate::flit_settings::settings(platform, &costs, &links)?;
     Flits::new(&platform.fabric, links.clone(), (costs, by_link), settings)
         .map_err(|refusal| crate::flit_settings::problem(platform, &links, refusal))

@@ -84,10 +84,36 @@ mod tests {
     fn built_in_backends_break_no_rule() {
         let text = "topology: Ring(2)_Switch(3)\nlinks: {bandwidth: 10 GB/s, latency: 1 us}\n";
         let platform = native::from_yaml(text, "p.yml", &[]).expect("a platform");
+        keep_all_rules(&platform);
+    }
+
+    fn keep_all_rules(platform: &Platform) {
         for backend in BackendKind::ALL {
-            for found in check(&platform, &backend).expect("two NPUs or more") {
+            for found in check(platform, &backend).expect("two NPUs or more") {
                 assert_eq!(found.violation, None, "{backend}: {}", found.traffic);
             }
+        }
+    }
+
+    /// Four NPUs with two cards, each at a switch of its own: alike, and of other bandwidth or
+    /// latency; the last NPU has one card.
+    #[test]
+    fn messages_over_several_cards_break_no_rule() {
+        for (bandwidth, latency) in [(10, 500), (4, 500), (10, 900), (30, 200)] {
+            let mut text = "graph:\n  npus: 4\n  switches: 3\n  links:\n".to_string();
+            let mut link = |a: &str, b: &str, bandwidth: u32, latency: u32| {
+                let cost = format!("bandwidth: {bandwidth} GB/s, latency: {latency} ns");
+                text += &format!("  - {{between: [{a}, {b}], {cost}}}\n");
+            };
+            for npu in 0..4 {
+                link(&format!("npu{npu}"), "switch0", 10, 500);
+                if npu < 3 {
+                    link(&format!("npu{npu}"), "switch1", bandwidth, latency);
+                }
+            }
+            link("switch0", "switch2", 40, 300);
+            link("switch1", "switch2", 40, 300);
+            keep_all_rules(&native::from_yaml(&text, "p.yml", &[]).expect("a platform"));
         }
     }
 }

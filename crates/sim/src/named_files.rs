@@ -16,6 +16,6 @@ pub fn findings(platform: &Platform) -> Findings {
 fn routes(platform: &Platform) -> Result<(), Vec<Problem>> {
     let routing = platform.network.flit.as_ref().map(|flit| &flit.routing);
     let Some(FlitRouting::Table { file }) = routing else { return Ok(()) };
-    let links = backends::links(platform).map_err(|problem| vec![problem])?;
+    let links = backends::one_route(platform).map_err(|problem| vec![problem])?;
     routes_file::read(file, &platform.fabric, &links).map(drop)
 }

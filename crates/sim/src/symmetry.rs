@@ -28,7 +28,7 @@ use platform::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sight::{Hash, Sight, find_root, join, messages, scripts, uses_memory};
 use std::rc::Rc;
-use topology::{Fabric, Routing, Symmetry};
+use topology::{Fabric, LinkGraph, Routing, Symmetry};
 
 /// The classes, and why there are more than one.
 pub struct Classes {
@@ -98,6 +98,15 @@ struct Peers {
     scripts: Vec<Vec<Sight>>,
 }
 
+/// The links of a graph on which messages spread over cards.
+fn spread(platform: &Platform) -> Option<LinkGraph> {
+    if matches!(platform.fabric, Fabric::Stacked(_)) {
+        return None;
+    }
+    let graph = LinkGraph::new(&platform.fabric).ok()?.with_routing(platform.network.routing);
+    graph.spreads().then_some(graph)
+}
+
 struct Finder<'a> {
     workload: &'a Workload,
     platform: &'a Platform,
@@ -109,6 +118,8 @@ struct Finder<'a> {
     merge: bool,
     /// NPUs that look alike may leave by links that do not.
     routed: bool,
+    /// The links, where messages spread over several cards of an NPU.
+    cards: Option<LinkGraph>,
     shapes: Shapes<'a>,
     /// Ports of each first colour.
     ports: Vec<Rc<Vec<Ports>>>,
@@ -145,6 +156,7 @@ impl<'a> Finder<'a> {
             network,
             merge: network.alike() != Alike::OneLink,
             routed: !splits && platform.fabric.parts_npus(platform.network.routing),
+            cards: spread(platform),
             shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
             ports: Vec::new(),
             first: Vec::new(),
@@ -334,6 +346,9 @@ impl<'a> Finder<'a> {
     /// hangs on it.
     fn departure(&self, src: u32, dst: u32) -> u64 {
         let there = (dst as usize) < self.colours.len();
+        if let Some(graph) = self.cards.as_ref().filter(|_| there) {
+            return graph.departures(src, dst);
+        }
         let form = self.network.closed_form().filter(|_| there);
         u64::from(form.map_or(u32::MAX, |form| form.departure(src, dst)))
     }

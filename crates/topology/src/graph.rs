@@ -13,6 +13,7 @@
 
 use crate::GraphFabric;
 use crate::Routing;
+use crate::cards::SLOWER;
 use crate::generate::{Climb, Metric, Rotation, groups, metric, tree};
 use crate::link::{Hop, Link, LinkError};
 use crate::minimal::spread;
@@ -114,6 +115,8 @@ pub(crate) struct GraphLinks {
     drawn: Option<Box<Drawn>>,
     /// By NPU: its number leaf by leaf; empty where that is its id.
     numbers: Box<[u32]>,
+    /// The latency of cards does not count as distance.
+    spreads: bool,
 }
 
 impl GraphLinks {
@@ -153,6 +156,7 @@ impl GraphLinks {
             rows,
             drawn,
             numbers: Box::default(),
+            spreads: false,
         };
         graph.alike = graph.number_alike().into();
         graph.numbers = graph.number_by_leaf(fabric).into();
@@ -206,13 +210,25 @@ impl GraphLinks {
         if self.out.of(src).len() < 2 { 1 } else { (self.choices(src, dst).len() as u32).max(1) }
     }
 
-    /// Whether a message of some NPU may leave by several cards.
-    pub(crate) fn has_cards(&self) -> bool {
-        let alike = |&(a, b): &(u32, u32)| a == b || a >= self.npus && b >= self.npus;
-        let ends = |pair: &[u32]| (self.hop(pair[0]).to, self.hop(pair[1]).to);
+    /// Lets messages leave by several cards, and says whether any may. Cards of hosts are equally
+    /// near then, whatever their latency.
+    pub(crate) fn spread(&mut self) -> bool {
+        self.spreads = self.has_cards();
+        self.spreads
+    }
+
+    /// Whether an NPU has parallel links, or links to switches of about the same bandwidth.
+    fn has_cards(&self) -> bool {
+        let parallel = |pair: &[u32]| self.hop(pair[0]).to == self.hop(pair[1]).to;
+        let alike = |pair: &[u64]| pair[1] <= pair[0].saturating_mul(SLOWER);
         (0..self.npus).any(|npu| {
+            let out = self.out.of(npu);
+            let to_switches = out.iter().map(|&id| &self.links[id as usize]);
+            let to_switches = to_switches.filter(|link| link.to >= self.npus);
+            let mut rates: Vec<u64> = to_switches.map(|link| link.bandwidth.0).collect();
+            rates.sort_unstable();
             // Links are in the order of the nodes that they lead to.
-            self.out.of(npu).windows(2).map(ends).any(|pair| alike(&pair))
+            out.windows(2).any(parallel) || rates.windows(2).any(alike)
         })
     }
 
@@ -358,13 +374,14 @@ impl GraphLinks {
         Cow::Owned(all)
     }
 
-    /// Those of `links` over which it is nearest, and how far; `rest` is the distance without the
+    /// Those of `links` of a host over which it is nearest, and how far; `rest` is the distance without the
     /// link.
     fn nearest<'a>(&self, links: &'a [u32], rest: impl Fn(&Link) -> Far) -> (Cow<'a, [u32]>, Far) {
         let far = |&id: &u32| {
             let link = &self.links[id as usize];
             let (hops, latency) = rest(link);
-            (hops.saturating_add(1), latency.saturating_add(link.latency.0))
+            let own = if self.spreads { 0 } else { link.latency.0 };
+            (hops.saturating_add(1), latency.saturating_add(own))
         };
         if let [only] = links {
             return (Cow::Borrowed(links), far(only));

@@ -29,7 +29,7 @@ mod split;
 mod stack;
 
 pub use block::{Block, NOTATION, Paths, Symmetry};
-pub use cards::{Lane, Lanes};
+pub use cards::{Lane, LaneId, Lanes};
 pub use element::{Dim, Failed, GraphDim, GraphLink, GraphNode, Known, Nic, Reach, SharedStack};
 pub use fabric::{Fabric, GraphFabric};
 pub use facts::Facts;

@@ -7,9 +7,9 @@
 
 use crate::graph::GraphLinks;
 use crate::link::{Hop, Link, LinkError};
-use crate::routing::{digit, turned, turned_digit};
+use crate::routing::{digit, mix, turned, turned_digit};
 use crate::stack::StackLinks;
-use crate::{Fabric, GraphFabric, Rotation, Routing, Turns};
+use crate::{Fabric, GraphFabric, Lane, LaneId, Lanes, Rotation, Routing, Turns};
 use std::collections::BTreeMap;
 use units::Span;
 
@@ -45,9 +45,9 @@ impl LinkGraph {
     /// The same links with another policy. [`Routing::Auto`] is [`Routing::DModK`] on a graph, on
     /// which messages spread over the cards of their NPU.
     #[must_use]
-    pub fn with_routing(self, routing: Routing) -> LinkGraph {
-        let (routing, spreads) = match (&self.kind, routing) {
-            (Kind::Graph(graph), Routing::Auto) => (Routing::DModK, graph.has_cards()),
+    pub fn with_routing(mut self, routing: Routing) -> LinkGraph {
+        let (routing, spreads) = match (&mut self.kind, routing) {
+            (Kind::Graph(graph), Routing::Auto) => (Routing::DModK, graph.spread()),
             (_, routing) => (routing, false),
         };
         LinkGraph { routing, spreads, ..self }
@@ -59,7 +59,7 @@ impl LinkGraph {
         self.spreads
     }
 
-    /// Number of lanes from NPU `src` to NPU `dst`, at least 1.
+    /// Number of cards from NPU `src` to NPU `dst`, at least 1.
     pub fn lanes(&self, src: u32, dst: u32) -> u16 {
         match &self.kind {
             Kind::Graph(graph) if self.spreads => graph.cards(src, dst),
@@ -67,16 +67,25 @@ impl LinkGraph {
         }
     }
 
-    /// The key with which a message starts that takes a lane; that of lane 0 is
+    /// The key with which a message starts that takes a lane; that of the first lane is
     /// [`LinkGraph::key`].
     #[inline]
-    pub fn lane_key(&self, src: u32, dst: u32, lane: u16) -> u64 {
-        let key = self.key(src, dst);
-        if lane == 0 { key } else { turned(key, lane) }
+    pub fn lane_key(&self, src: u32, dst: u32, LaneId { card, turn }: LaneId) -> u64 {
+        match &self.kind {
+            Kind::Graph(graph) if self.spreads => {
+                // The turn counts for the card, too.
+                let ways = u64::from(graph.ways(src, dst));
+                let number = u64::from(graph.number(dst));
+                let back = ways - u64::from(turn) % ways;
+                let first = u64::from(graph.number(src)) + number + u64::from(card) + back;
+                turned(number * ways + first % ways, turn)
+            }
+            _ => self.key(src, dst),
+        }
     }
 
     /// The route of a lane, link by link.
-    pub fn lane(&self, src: u32, dst: u32, lane: u16) -> impl Iterator<Item = Hop> + '_ {
+    pub fn lane(&self, src: u32, dst: u32, lane: LaneId) -> impl Iterator<Item = Hop> + '_ {
         self.by_key(src, dst, self.lane_key(src, dst, lane))
     }
 
@@ -294,10 +303,20 @@ impl LinkGraph {
             }
             (Kind::Graph(graph), _) => {
                 let first = self.route(src, dst).next().map(|hop| hop.link);
-                let first = first.map(|link| if self.spreads { graph.first_card(link) } else { link });
+                let first =
+                    first.map(|link| if self.spreads { graph.first_card(link) } else { link });
                 first.map_or(u32::MAX, |link| graph.alike(link))
             }
         }
+    }
+
+    /// A number for all links of [`LinkGraph::departure`] over which a message spreads.
+    pub fn departures(&self, src: u32, dst: u32) -> u64 {
+        let Kind::Graph(graph) = &self.kind else { return self.departure(src, dst).into() };
+        let lanes = Lanes::of(self, (src, dst)).found;
+        let first = |lane: &Lane| self.lane(src, dst, lane.id).next();
+        let cards = lanes.iter().filter_map(first).map(|hop| graph.alike(hop.link));
+        cards.fold(0, |all, card| mix(all.wrapping_add(card.into())))
     }
 
     /// The least sum of `cost` over the links of any route that the policy may take from NPU `src`
@@ -305,7 +324,8 @@ impl LinkGraph {
     pub fn least(&self, src: u32, dst: u32, cost: impl Fn(Hop) -> Span) -> Span {
         // On a stack all routes cost the same.
         if self.routing != Routing::Spray || matches!(self.kind, Kind::Stack(_)) {
-            return self.route(src, dst).map(cost).sum();
+            let (lane, _) = self.first_part((src, dst), 0);
+            return self.lane(src, dst, lane).map(cost).sum();
         }
         let mut known = BTreeMap::from([(dst, Span::ZERO)]);
         let mut open = vec![src];

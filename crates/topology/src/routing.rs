@@ -62,7 +62,7 @@ impl Routing {
 }
 
 /// SplitMix64's step and output function.
-fn mix(x: u64) -> u64 {
+pub(crate) fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -81,19 +81,19 @@ pub(crate) fn digit(key: &mut u64, ways: u32) -> u32 {
 /// Low bits of a key of [`Routing::DModK`]; those above turn its choices.
 const DIGITS: u32 = 48;
 
-/// A key of [`Routing::DModK`] from its digits, with choices turned by `lane`.
+/// A key of [`Routing::DModK`] from its digits, with choices turned by `turn`.
 #[inline]
-pub(crate) fn turned(digits: u64, lane: u16) -> u64 {
-    digits & ((1 << DIGITS) - 1) | u64::from(lane) << DIGITS
+pub(crate) fn turned(digits: u64, turn: u16) -> u64 {
+    digits & ((1 << DIGITS) - 1) | u64::from(turn) << DIGITS
 }
 
 /// The next digit of such a key: one of `ways`, at least 1.
 #[inline]
 pub(crate) fn turned_digit(key: &mut u64, ways: u32) -> u32 {
-    let (lane, mut digits) = ((*key >> DIGITS) as u16, turned(*key, 0));
+    let (turn, mut digits) = ((*key >> DIGITS) as u16, turned(*key, 0));
     let way = digit(&mut digits, ways);
-    *key = turned(digits, lane);
-    ((u64::from(way) + u64::from(lane)) % u64::from(ways)) as u32
+    *key = turned(digits, turn);
+    ((u64::from(way) + u64::from(turn)) % u64::from(ways)) as u32
 }
 
 /// Whose turn it is at each node, for [`Routing::Spray`].

@@ -5,7 +5,7 @@
 //! on its way. Parts are counted in [`WHOLE`]ths and rounded up, so that the parts on a link are
 //! never too few.
 
-use crate::{Fabric, Hop, LinkGraph, Lanes, Routing};
+use crate::{Fabric, Hop, Lanes, LinkGraph, Routing};
 
 /// Parts of a whole transfer that splits: divisible by the numbers up to 16, and by powers of two up to 2^16.
 const WHOLE: u64 = (1 << 16) * 9 * 5 * 7 * 11 * 13;
@@ -67,11 +67,11 @@ impl Splitter {
         graph.routing() == Routing::Spray || graph.spreads()
     }
 
-    /// Finds every link from `src` to `dst`, in the order of the way.
-    pub fn find(&mut self, graph: &LinkGraph, (src, dst): (u32, u32)) {
+    /// Finds every link from `src` to `dst` for a transfer of `bytes`, in the order of the way.
+    pub fn find(&mut self, graph: &LinkGraph, (src, dst): (u32, u32), bytes: u64) {
         self.found.clear();
         if graph.spreads() {
-            return self.over_lanes(graph, (src, dst));
+            return self.over_lanes(graph, (src, dst), bytes);
         }
         if graph.routing() != Routing::Spray {
             let mut at = src;
@@ -111,19 +111,19 @@ impl Splitter {
         }
     }
 
-    /// Finds every link of the lanes from `src` to `dst`.
-    fn over_lanes(&mut self, graph: &LinkGraph, (src, dst): (u32, u32)) {
+    /// Finds every link of the lanes from `src` to `dst` that carry `bytes`.
+    fn over_lanes(&mut self, graph: &LinkGraph, (src, dst): (u32, u32), bytes: u64) {
         self.lanes.find(graph, (src, dst));
-        for (number, parts) in self.lanes.parts(WHOLE) {
+        for (lane, parts) in self.lanes.shares(bytes, WHOLE) {
+            // Lanes with more latency come later.
+            self.found.iter_mut().for_each(|part| part.leads = false);
             let mut at = src;
-            for hop in graph.lane(src, dst, number) {
+            for hop in graph.lane(src, dst, lane) {
                 let from = std::mem::replace(&mut at, hop.to);
-                match self.found.iter_mut().find(|part| part.link == hop.link) {
-                    Some(part) => part.parts += parts,
-                    None => {
-                        let part = Part::of(graph, from, hop);
-                        self.found.push(Part { parts, leads: number == 0, ..part });
-                    }
+                let part = Part { parts, leads: true, ..Part::of(graph, from, hop) };
+                match self.found.iter_mut().find(|known| known.link == hop.link) {
+                    Some(known) => (known.parts, known.leads) = (known.parts + parts, true),
+                    None => self.found.push(part),
                 }
             }
         }

@@ -53,7 +53,7 @@ fn turns_take_routes_to_routes() {
         assert!(turn.npus < npus && npus.is_multiple_of(turn.npus));
         let mut splitter = Splitter::default();
         let mut lowest = |src: u32, dst: u32| -> Vec<(u32, u64)> {
-            splitter.find(&links, (src, dst));
+            splitter.find(&links, (src, dst), u64::MAX);
             let parts = splitter.found.iter().map(|part| (turn.lowest(part.link), part.parts));
             let mut parts: Vec<_> = parts.collect();
             parts.sort_unstable();

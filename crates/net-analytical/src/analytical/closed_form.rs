@@ -22,7 +22,7 @@ impl ClosedForm for Analytical {
     fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
         match &self.paths {
             Paths::Graph { graph, costs } if Splitter::splits(graph) => {
-                Split::of(graph, costs, (src, dst)).free(&self.departures.free) <= at
+                Split::of(graph, costs, (src, dst), u64::MAX).free(&self.departures.free) <= at
             }
             paths => self.departures.free_at(src, paths.port(src, dst)) <= at,
         }
@@ -42,7 +42,7 @@ impl ClosedForm for Analytical {
                 let Transfer { src, dst, weight, .. } = transfer;
                 self.carried.start((src, dst), bytes, weight);
                 if Splitter::splits(graph) {
-                    let split = Split::of(graph, costs, (src, dst));
+                    let split = Split::of(graph, costs, (src, dst), transfer.bytes);
                     split.carry(&mut self.carried, transfer.bytes, started);
                 } else {
                     graph.route(src, dst).for_each(|hop| self.carried.add(hop.link, bytes));
@@ -57,10 +57,25 @@ impl ClosedForm for Analytical {
         self.paths.occupancy(src, dst, bytes)
     }
 
+    fn paced(&self, src: u32, dst: u32, (bytes, paced): (u64, u64)) -> Option<Alone> {
+        if let Paths::Graph { graph, costs } = &self.paths
+            && graph.spreads()
+        {
+            return Some(Split::of(graph, costs, (src, dst), bytes).alone((bytes, paced)));
+        }
+        let alone = self.uncontended(src, dst, bytes)?;
+        if paced <= bytes {
+            return Some(alone);
+        }
+        let occupancy = self.occupancy(src, dst, paced);
+        let latency = self.uncontended(src, dst, 0)?.transit;
+        Some(Alone { transit: alone.transit.max(latency + occupancy), occupancy })
+    }
+
     fn links(&mut self, src: u32, dst: u32, links: &mut Vec<u32>) {
         match &self.paths {
             Paths::Graph { graph, costs } if graph.spreads() => {
-                links.extend(Split::of(graph, costs, (src, dst)).departures());
+                links.extend(Split::of(graph, costs, (src, dst), u64::MAX).departures());
             }
             _ => links.push(self.departure(src, dst)),
         }

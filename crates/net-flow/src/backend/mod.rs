@@ -162,7 +162,7 @@ impl FairFlows {
     fn enter(&mut self, now: Time, at: u32) {
         let flow = &mut self.flows[at as usize];
         let Transfer { src, dst, bytes, weight, .. } = flow.transfer;
-        let route = self.routes.of(&mut self.links, &self.limits, (src, dst));
+        let route = self.routes.of(&mut self.links, &self.limits, (src, dst), bytes);
         flow.latency = route.latency;
         let carried = u128::from(bytes) * u128::from(weight);
         route.leaving.iter().for_each(|&(place, parts)| self.bytes[place] += carried * parts);
@@ -381,7 +381,7 @@ impl Backend for FairFlows {
 
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span {
         let mut splitter = Splitter::default();
-        splitter.find(&self.links.graph, (src, dst));
+        splitter.find(&self.links.graph, (src, dst), bytes);
         let latency: Span = splitter
             .found
             .iter()

@@ -8,7 +8,7 @@ use crate::rdma::Reply;
 use crate::settings::Transport;
 use crate::tcp::{Answer, Sack};
 use network::{Delivery, Transfer};
-use topology::Lanes;
+use topology::LaneId;
 use units::{Bandwidth, Span, Time};
 
 /// Control packets, which may leave first.
@@ -20,7 +20,7 @@ const DATA: u8 = 2;
 
 impl Packets {
     /// The connection from `src` to `dst` on a lane, made on first use.
-    fn connection(&mut self, now: Time, (src, dst): (u32, u32), lane: u16) -> u32 {
+    fn connection(&mut self, now: Time, (src, dst): (u32, u32), lane: LaneId) -> u32 {
         if let Some(&known) = self.known.get(&(src, dst, lane)) {
             return known;
         }
@@ -57,7 +57,7 @@ impl Packets {
     /// they may send then.
     pub(crate) fn enter(&mut self, now: Time, transfer: Transfer, written: &mut Vec<u32>) {
         if !self.paths.graph().spreads() {
-            written.push(self.write(now, transfer, 0));
+            written.push(self.write(now, transfer, LaneId::default()));
             return;
         }
         let mut lanes = std::mem::take(&mut self.lanes);
@@ -70,7 +70,7 @@ impl Packets {
     }
 
     /// A message enters the stream of its connection. Returns the connection.
-    fn write(&mut self, now: Time, transfer: Transfer, lane: u16) -> u32 {
+    fn write(&mut self, now: Time, transfer: Transfer, lane: LaneId) -> u32 {
         let Transfer { src, dst, bytes, token, .. } = transfer;
         let at = self.connection(now, (src, dst), lane);
         // A stream has no empty messages: one byte stands for the header of an empty one.
@@ -357,13 +357,13 @@ impl Packets {
     pub(crate) fn least(&self, src: u32, dst: u32, bytes: u64) -> Span {
         let graph = self.paths.graph();
         let cost = |hop: topology::Hop| self.ports[hop.link as usize].cost();
+        let (lane, bytes) = graph.first_part((src, dst), bytes);
         let latency = graph.least(src, dst, |hop| cost(hop).transit(1, 0));
         // Sprayed packets use several links at once.
         let mut slowest = Span::ZERO;
         if !self.paths.vary() {
-            let bytes = Lanes::first(graph, (src, dst), bytes);
             slowest = graph
-                .route(src, dst)
+                .lane(src, dst, lane)
                 .map(|hop| cost(hop).occupancy(bytes))
                 .max()
                 .unwrap_or_default();

@@ -35,7 +35,7 @@ use rustc_hash::FxHashMap;
 use skip::Skip;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
-use topology::{Lanes, LinkGraph};
+use topology::{LaneId, Lanes, LinkGraph};
 use units::{Span, Time};
 
 /// Bytes of a frame that pauses, with preamble and gap (IEEE 802.1Qbb).
@@ -75,7 +75,7 @@ pub struct Packets {
     switches: Switches,
     random: Random,
     /// Connections by source, destination and lane.
-    pub(crate) known: FxHashMap<(u32, u32, u16), u32>,
+    pub(crate) known: FxHashMap<(u32, u32, LaneId), u32>,
     /// Lanes of the message that starts, and messages under way on several lanes.
     pub(crate) lanes: Lanes,
     pub(crate) parts: Parts,

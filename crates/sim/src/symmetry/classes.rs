@@ -173,7 +173,7 @@ impl Finder<'_> {
         let ranks = turn.as_ref().map_or(self.workload.ranks.len() as u32, |turn| turn.npus);
         let lowest = |link: u32| turn.as_ref().map_or(link, |turn| turn.lowest(link)) as usize;
         self.each_flow(ranks, &mut |(colour, src, dst)| {
-            splitter.find(graph, (src, dst));
+            splitter.find(graph, (src, dst), u64::MAX);
             hops += splitter.found.len() as u64;
             for part in &splitter.found {
                 met[lowest(part.link)].add(&[colour.0, colour.1, part.parts]);
@@ -203,7 +203,7 @@ impl Finder<'_> {
         let mut differ = false;
         self.each_flow(ranks, &mut |(colour, src, dst)| {
             let mut route = Sum::default();
-            splitter.find(graph, (src, dst));
+            splitter.find(graph, (src, dst), u64::MAX);
             for part in &splitter.found {
                 route.add(&[listed[part.link as usize].0.into(), part.parts]);
             }

@@ -8,7 +8,7 @@ use super::{Finder, Ports};
 use crate::parts::Parts;
 use lowering::Geometry;
 use network::{Alike, Backend, Contention};
-use topology::{LinkGraph, Routing};
+use topology::{Lanes, LinkGraph, Routing};
 
 /// Of every link whether only one NPU ever sends over it; empty where the closed form that needs it
 /// is not taken, or where there are too many routes to look at.
@@ -54,8 +54,9 @@ impl Finder<'_> {
         let mut user = vec![FREE; graph.len() as usize];
         let mut hops = 0;
         let mut mark = |src: u32, dst: u32| {
-            let lanes = 0..graph.lanes(src, dst);
-            for hop in lanes.flat_map(|lane| graph.lane(src, dst, lane)) {
+            let lanes = Lanes::of(graph, (src, dst));
+            let routes = lanes.found.iter().map(|lane| graph.lane(src, dst, lane.id));
+            for hop in routes.flatten() {
                 hops += 1;
                 let user = &mut user[hop.link as usize];
                 *user = if *user == FREE || *user == src { src } else { SHARED };
