@@ -122,7 +122,7 @@ impl Way {
 
 enum Paths {
     Stack { axes: Vec<Axis>, crossing: Crossing, routing: Routing },
-    Graph { graph: LinkGraph, costs: Vec<LinkCost> },
+    Graph { graph: Box<LinkGraph>, costs: Vec<LinkCost> },
 }
 
 /// The analytical backend.
@@ -187,7 +187,8 @@ impl Analytical {
         let departures =
             Departures { ports: Ports::OneAtATime, width: costs.len(), row_of: Vec::new(), free };
         let carried = Carried::of_links(costs.len());
-        let made = Analytical::new(Paths::Graph { graph, costs }, Vec::new(), departures);
+        let made =
+            Analytical::new(Paths::Graph { graph: Box::new(graph), costs }, Vec::new(), departures);
         Analytical { carried, ..made }
     }
 
