@@ -29,7 +29,7 @@ _NO_MEMORY = re.compile(
     "failed to map segment|annot allocate memory|can't allocate memory|not enough memory|bad_alloc"
     "|out of memory|can't start new thread|could not create a primitive"
 )
-"""What errors of the system and of libraries say where memory is short."""
+"""Texts of errors of the system and of libraries where memory is short."""
 
 
 def out_of_memory(error: BaseException) -> Problem | None:

@@ -26,7 +26,7 @@ _Identity = dict[str, Any]
 
 @dataclass(frozen=True)
 class KeptOutcome:
-    """What a run found; as `_core.Outcome`."""
+    """Result of a run; as `_core.Outcome`."""
 
     json: str
     step_ps: int
@@ -51,7 +51,7 @@ class KeptOutcome:
 
     @classmethod
     def of(cls, found: _core.Outcome) -> KeptOutcome:
-        """What is kept of an outcome."""
+        """Kept parts of an outcome."""
         return cls(
             found.report(),
             found.step_ps,
@@ -102,7 +102,7 @@ class KeptRuns:
                 self.known[line.key] = line.found
 
     def run(self, identity: _Identity, run: Callable[[], _core.Outcome]) -> Outcome:
-        """What the run of this identity found: as kept, or now."""
+        """Result of the run of this identity: as kept, or now."""
         text = json.dumps({**identity, "program": _program()}, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()
         if key not in self.known:

@@ -66,7 +66,7 @@ ALLOWED = {
 
 
 def found(tree: ast.AST) -> Iterator[str]:
-    """What a file names of the lists above."""
+    """Entries of the lists above that a file names."""
     for node in ast.walk(tree):
         match node:
             case ast.Import():

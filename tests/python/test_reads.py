@@ -70,7 +70,7 @@ def test_exceptions_are_still_needed() -> None:
 
 @pytest.fixture(params=["pipe", "socket", "device", "folder", "link to a device"])
 def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """What is not a plain file."""
+    """Everything that is not a plain file."""
     path = tmp_path / "given"
     match request.param:
         case "pipe":

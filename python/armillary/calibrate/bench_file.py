@@ -174,7 +174,7 @@ class _Collective(msgspec.Struct):
 
 
 class _Bench(msgspec.Struct):
-    """What `armillary bench` writes, as far as it is read here."""
+    """Output of `armillary bench`, as far as it is read here."""
 
     machine: _Machine
     processes: _Processes

@@ -139,7 +139,7 @@ class Bench:
 
     @cached_property
     def _origin(self) -> dict[str, object]:
-        """Where the other efficiencies are from, on a platform without measured steps."""
+        """Origin of the other efficiencies, on a platform without measured steps."""
         said = self.platform.describe()["npu"]["compute_settings"].get("fitted_on")
         if said is None or said.endswith(_CALIBRATED):
             return {}

@@ -97,7 +97,7 @@ def _of_itself(own: Supported) -> Span:
 
 
 def _of_others(limits: Sequence[Supported]) -> Span:
-    """What was not measured may stay, or move as far as any of those that were."""
+    """Values that were not measured may stay, or move as far as any of those that were."""
 
     def span(size: int, given_us: float) -> tuple[float, float]:
         ends = [limit.of_another(size, given_us) for limit in limits]
@@ -114,7 +114,7 @@ def _places(measured: Sequence[Case]) -> dict[Place, dict[str, list[Case]]]:
 
 
 def _supported(cases: Sequence[Case]) -> Supported:
-    """What was measured of one collective, by size; repeated sizes by their mean."""
+    """Measurements of one collective, by size; repeated sizes by their mean."""
     moved: dict[int, list[float]] = {}
     for case in cases:
         rows = zip(case.table.points, case.times_before(), strict=True)

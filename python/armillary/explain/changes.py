@@ -65,7 +65,7 @@ class Change:
 
     @property
     def named(self) -> str:
-        """What changes, and the options that change it."""
+        """The change, and the options that make it."""
         return f"{self.what} ({self.command})" if self.options else self.what
 
     @property

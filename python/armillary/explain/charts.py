@@ -207,7 +207,7 @@ def _changes(
 
 
 def gains(rows: Sequence[tuple[str, float, str]], now_ns: float, what: str) -> Chart:
-    """What changes would save of `now_ns`, largest first, and the sort of each."""
+    """Savings of changes against `now_ns`, largest first, and the sort of each."""
     scale = Scale.of(max((abs(ns) for _, ns, _ in rows), default=now_ns))
     found = [
         {

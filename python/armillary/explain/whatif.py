@@ -36,7 +36,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change would do to the step, and to the operation that was asked for, ns.
+    """Effect of a change on the step, and on the operation that was asked for, ns.
 
     `samples` of the step are `work` times those of the run."""
 
@@ -138,7 +138,7 @@ def run(
 
 
 def _place(effect: Effect, row: Collective | None) -> tuple[bool, float]:
-    """Where an effect stands: what may not fit comes last."""
+    """Rank of an effect: what may not fit comes last."""
     return effect.change.fits == "near", _key(effect, row)
 
 

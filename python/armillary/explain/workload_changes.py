@@ -347,7 +347,7 @@ def _mended(job: Job, ideas: Sequence[_Idea]) -> Change | None:
 
 
 def _savers(job: Job) -> Iterator[_Idea]:
-    """What needs less memory, in the order of what it usually costs."""
+    """Options that need less memory, in the order of what they usually cost."""
     par = job.par
     if par.schedule == "gpipe" and par.pp > 1:
         yield _Idea("schedule 1f1b instead of gpipe", {"schedule": "1f1b"})

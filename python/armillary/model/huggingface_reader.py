@@ -102,4 +102,4 @@ WAY_OUT = (
     "remove it if it changes neither, or describe the model in a model file "
     "(docs/models/transformer.md)"
 )
-"""What to do about a key that is not known."""
+"""Advice about an unknown key."""

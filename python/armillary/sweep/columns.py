@@ -260,8 +260,8 @@ def _interval(read: _Report) -> dict[str, Value]:
 
 
 def _memory(read: _Report, claims: Claims) -> dict[str, Value]:
-    """What the fullest NPU needs, and whether it has that. The generator's number is exact where
-    64 bits of the report are too few."""
+    """Bytes that the fullest NPU needs, and whether it has them. The generator's number is exact
+    where 64 bits of the report are too few."""
     needed = max(claims.memory, read.memory_bytes or 0) or None
     capacity = read.config.platform.npu.memory_capacity_bytes
     return {"memory_bytes": needed, "memory_capacity_bytes": capacity, "fits": read.fits}

@@ -83,7 +83,7 @@ def misfits(view: View) -> Misfits | None:
 
 
 def near(view: View) -> str | None:
-    """What there is to say of the points that may not fit, or nothing where there are none."""
+    """Sentences about the points that may not fit, or nothing where there are none."""
     close = view.close
     if not close.height:
         return None

@@ -27,7 +27,7 @@ _LEFT_OUT = 50
 _FAILURES = 20
 _LONG = 300
 INCLUDE, NEAR = "--include-infeasible", "--near"
-"""What brings points back that don't fit, and those that may not."""
+"""Options that bring back points that don't fit, and points that may not."""
 
 
 def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> Page:
@@ -85,7 +85,7 @@ def _none(view: View, out: Misfits | None) -> str:
 
 
 def left_out(view: View, out: Misfits | None, where: str) -> Iterator[str]:
-    """What there is to say of points that may not fit, and of those that don't."""
+    """Sentences about points that may not fit, and about those that don't."""
     if close := near(view):
         kept = view.include_infeasible or view.near
         yield f"{close} {_kept(kept, where, NEAR)}"

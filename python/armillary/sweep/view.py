@@ -100,7 +100,7 @@ class View:
 
     @cached_property
     def close(self) -> pl.DataFrame:
-        """Those that may not fit in memory: the error of what they need decides."""
+        """Points that may not fit in memory: the error of what they need decides."""
         return self._those("near")
 
     def _those(self, answer: Fits) -> pl.DataFrame:

@@ -65,7 +65,7 @@ _MEETINGS: dict[Deed, Kind] = {"train": "indices", "evaluate": "indices", "updat
 """What meetings precede."""
 
 _FAULT, _STOP = 1, 2
-"""What a rank says in a meeting in addition: that it has a fault, that it is asked to end."""
+"""Additional messages of a rank in a meeting: it has a fault, or it is asked to end."""
 
 _FAULT_BYTES = 4096
 """Room for one rank's problems, as JSON."""

@@ -52,7 +52,7 @@ from .sharding import Placement
 from .tables import Feature, Table
 
 Gradient = Literal["sum", "mean"]
-"""What becomes of the ranks' gradients."""
+"""Treatment of the ranks' gradients."""
 
 
 class ShardedEmbeddingCollection(TablesModule):
@@ -94,7 +94,7 @@ class ShardedEmbeddingCollection(TablesModule):
             said, allowed = f"unknown gradient {gradient!r}", ", ".join(get_args(Gradient))
             raise InputError([Problem("", "gradient", said, allowed)])
         self._ranks = self.exchange.size if gradient == "mean" else 1
-        """What gradients are divided by."""
+        """Divisor of gradients."""
         self.tables, self.features = tuple(tables), tuple(features)
         self.optimizer = optimizer
         self._finite_only = refuse_not_finite

@@ -46,7 +46,7 @@ _BANDWIDTH = re.compile(r"\d+(\.\d+)?([eE][+-]?\d+)? ?([kMGT]?i?)(B/s|b/s|bps)")
 _TIME = re.compile(r"\d+(\.\d+)?([eE][+-]?\d+)? ?(ps|ns|us|ms|s)")
 _COUNT = re.compile(r"\d|[1-5]\d|6[0-4]")
 _ALL_OF_A_GPU = ("nvlinks", "pcie")
-"""What must be given of a GPU that is not in the list."""
+"""Data required for a GPU that is not in the list."""
 
 
 @dataclass
@@ -106,7 +106,7 @@ class Assumed:
         return times(one, links), f"{links} x {one}{note}"
 
     def xgmi(self, gcn: str, links: int) -> tuple[str, str] | None:
-        """What `links` xGMI links of an AMD GPU carry together, and a note; nothing if unknown."""
+        """Bandwidth of `links` xGMI links of an AMD GPU, and a note; nothing if unknown."""
         self.asked.add("xgmi")
         if "xgmi" not in self.given and gcn not in _XGMI:
             return None
@@ -116,21 +116,21 @@ class Assumed:
         return times(one, links), f"{links} x {one}{note}"
 
     def c2c(self, gpu: Gpu) -> tuple[str, str]:
-        """What NVLink-C2C carries between a GPU and its CPU, and a note."""
+        """Bandwidth of NVLink-C2C between a GPU and its CPU, and a note."""
         return self._value("c2c", f"{gpu.c2c:g} GB/s", gpu.c2c_source)
 
     def pcilink(self) -> tuple[str, str]:
-        """What the parts of one PCIe switch send each other, and a note."""
+        """Bandwidth between the parts of one PCIe switch, and a note."""
         return self._value("pcilink", "5000 GB/s", f"{_TOPO_H}: LOC_BW, inside a switch")
 
     def pcie(self, capability: int, lanes: int = 16) -> tuple[str, str]:
-        """What the lanes of a device carry in a machine of that age, and a note."""
+        """Bandwidth of the lanes of a device in a machine of that age, and a note."""
         number, speed = _PCIE[generation_of(capability)]
         source = f"{_TOPO_H}: PCIe {number}, {lanes} lanes"
         return self._value("pcie", f"{speed * lanes / 16:g} GB/s", source)
 
     def cpu(self, speed: float | None, source: str) -> tuple[str, str] | None:
-        """What two CPUs send each other, and a note; nothing where that is not known."""
+        """Bandwidth between two CPUs, and a note; nothing where it is not known."""
         self.asked.add("cpu")
         if speed is None and "cpu" not in self.given:
             return None

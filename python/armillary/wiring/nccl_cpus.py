@@ -1,4 +1,4 @@
-"""What joins the CPUs of an NCCL topology: NCCL's own numbers, by vendor, family and model."""
+"""Links between the CPUs of an NCCL topology: NCCL's own numbers, by vendor, family and model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readers of NCCL's topology share: what was read so far, and what a file may contain."""
+"""Shared parts of the readers of NCCL's topology: the state, and the allowed elements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INSIDE = {
     "gpu": ("nvlink", "xgmi", "c2c"),
     "nic": ("net", "gin", "rma"),
 }
-"""What each element may contain: NCCL's and RCCL's `src/graph/xml.cc`."""
+"""Children and attributes that each element may have: NCCL's and RCCL's `src/graph/xml.cc`."""
 _IDENTITY = "busid class vendor device subsystem_vendor subsystem_device"
 _ATTRIBUTES = {
     "pci": f"{_IDENTITY} link_speed link_width",

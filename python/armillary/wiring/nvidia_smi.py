@@ -178,7 +178,7 @@ def group_order(name: str, matrix: _Matrix) -> tuple[int, str]:
 
 
 def _between(assumed: Assumed, gpu: Gpu) -> tuple[str, str]:
-    """What two CPUs send each other, and a note. The matrix does not say which CPUs these are."""
+    """Bandwidth between two CPUs, and a note. The matrix does not say which CPUs these are."""
     speed = C2C if gpu.grace else 10.0
     source = "the matrix does not say which CPU; NCCL's src/graph/topo.h: SKL_QPI_BW, a Skylake"
     return assumed.cpu(speed, GRACE if gpu.grace else source) or ("", "")

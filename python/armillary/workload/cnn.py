@@ -469,7 +469,7 @@ def cnn(model: str | Model = "resnet-50", **options: object) -> Workload:
 
 
 def _assumed(chosen: Options) -> tuple[str, ...]:
-    """What every run warns of: what takes no time, and options without effect."""
+    """Warnings of every run: parts that take no time, and options without effect."""
     alone = chosen.kernels == "multiplications"
     notes = []
     if alone:

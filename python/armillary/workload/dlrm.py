@@ -246,7 +246,7 @@ def _notes(run: DlrmRun) -> tuple[str, ...]:
 
 
 def _assumed(run: DlrmRun) -> tuple[str, ...]:
-    """What every run warns of."""
+    """Warnings of every run."""
     dims = [load.dims for load in run.placement.whole]
     if max(dims) == 0 or sum(dims) == max(dims) * len(dims):
         return ()

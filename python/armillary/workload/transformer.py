@@ -187,7 +187,7 @@ def _summary(
 
 
 def _notes(plan: StagePlan) -> list[str]:
-    """What was chosen for the caller."""
+    """Choices made for the caller."""
     par = plan.at.par
     notes = [
         f"{_micro_batches(par)} of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"
@@ -203,7 +203,7 @@ def _notes(plan: StagePlan) -> list[str]:
 
 
 def _assumed(plan: StagePlan) -> list[str]:
-    """What every run warns of: assumptions about the layout, and options without effect."""
+    """Warnings of every run: assumptions about the layout, and options without effect."""
     par = plan.at.par
     return [*_split(plan), *_idle(par), *_idle_copies(par)]
 

@@ -369,7 +369,7 @@ def test_a_table_of_one_rank_does_not_cost_the_others(tmp_path: Path) -> None:
 
 
 def document(test: str, ranks: int, times: list[tuple[int, float]], **config: object) -> str:
-    """What `-J` of nccl-tests 2.17 and later writes (src/util.cu)."""
+    """Output of `-J` of nccl-tests 2.17 and later (src/util.cu)."""
     devices = [{"rank": r, "group": 0, "hostname": "a", "device": r} for r in range(ranks)]
     factor = 2 * (ranks - 1) / ranks if "reduce" in test else (ranks - 1) / ranks
     results = [

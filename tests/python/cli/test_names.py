@@ -13,7 +13,7 @@ import pytest
 
 RUN = "import sys, armillary_command as a; sys.exit(a.main())"
 BAD = "bad\udcff"
-"""What Python makes of the byte FF."""
+"""Python's reading of the byte FF."""
 PLATFORM = "topology: Ring(2)\nlinks: {bandwidth: 1 GB/s, latency: 1 us, per: npu}\n"
 ONE = ["collective", "all_reduce", "-b", "1M", "-e", "1M"]
 

@@ -87,7 +87,7 @@ def test_steps_on_tpus_that_others_published_lie_within() -> None:
 
 
 def test_the_efficiencies_of_others_are_no_advice() -> None:
-    """What an own platform is missing is not found on a preset that has assumed it."""
+    """A value that an own platform lacks is not taken from a preset that assumed it."""
     own = arm.Platform(
         "R(8)", bandwidth="90 GB/s", latency="1 us", settings={"npu.peak": "459 TFLOPS"}
     )

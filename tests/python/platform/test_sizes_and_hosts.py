@@ -1,4 +1,4 @@
-"""What every preset takes: numbers of NPUs, and offloading to the memory of hosts."""
+"""Options that every preset takes: numbers of NPUs, and offloading to the memory of hosts."""
 
 from __future__ import annotations
 

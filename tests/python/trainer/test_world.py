@@ -1,4 +1,4 @@
-"""What ranks say to each other: any plain value arrives as it is, and nothing else is taken."""
+"""Messages between ranks: any plain value arrives as it is, and nothing else is taken."""
 
 from __future__ import annotations
 

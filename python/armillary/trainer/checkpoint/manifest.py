@@ -127,7 +127,7 @@ class _Position(TypedDict):
 
 
 class Reached(TypedDict):
-    """Where the run was."""
+    """Place of the run."""
 
     updates: Count
     steps: Count
@@ -207,7 +207,7 @@ def parse(text: str, path: Path) -> Manifest:
 
 
 def _faults(found: Manifest) -> Iterator[tuple[str, str]]:
-    """Where and how a manifest contradicts itself."""
+    """Contradictions of a manifest, with their places."""
     if found.base is not None and found.base >= found.step:
         yield "base", f"is step {found.base}, which is not before step {found.step}"
     if found.progress["interaction"] not in INTERACTIONS:
@@ -234,7 +234,7 @@ def _faults(found: Manifest) -> Iterator[tuple[str, str]]:
 def _fault(
     entry: Entry, table: Stored | None, file: Record | None, manifest: Manifest
 ) -> str | None:
-    """What is wrong with an entry."""
+    """Faults of an entry."""
     if table is None or file is None:
         return "is not in the list of tables" if table is None else "has an unknown file"
     if entry.part != "weight" and entry.part not in table.state:

@@ -161,7 +161,7 @@ _OPERATIONS: dict[str, Callable[[_Machine, Any], None]] = {
     **dict.fromkeys(("BINPUT", "LONG_BINPUT"), lambda machine, place: machine.remember(place)),
     **dict.fromkeys(("BINGET", "LONG_BINGET"), lambda machine, place: machine.recall(place)),
 }
-"""What a pickle may do, by the names of `pickletools`."""
+"""Allowed operations of a pickle, by the names of `pickletools`."""
 
 
 def plain(data: bytes, names: Set[tuple[str, str]]) -> Any:  # noqa: ANN401

@@ -50,7 +50,7 @@ DENSE_STATE: dict[str, set[str]] = {
     "adam": {"step", "exp_avg", "exp_avg_sq"},
     "adamw": {"step", "exp_avg", "exp_avg_sq"},
 }
-"""What PyTorch's optimizers keep for each parameter."""
+"""States that PyTorch's optimizers keep for each parameter."""
 
 _Word = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 _Found = TypeVar("_Found")

@@ -117,7 +117,7 @@ _DAMAGES = (
     zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, NotImplementedError,
     RuntimeError,
 )  # fmt: skip
-"""What the library of archives raises for damaged ones."""
+"""Errors that the library of archives raises for damaged ones."""
 
 
 def is_tensor(thing: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a file states of a run, against the run that a rule made of it.
+"""Statements of a file about a run, against the run that a rule made of it.
 
 Every field under `model`, `parallel`, `batch` and `hardware` is read by the rule of its source, or
 agrees with the run, or is the reason why the row is left out. Here: that check. Not here: the rules
@@ -50,7 +50,7 @@ _ROUNDED = 0.05
 
 
 class Section(Mapping[str, object]):
-    """What a part of a row states; knows which of its fields were read."""
+    """Fields of a part of a row; knows which of them were read."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self.stated = {key: value for key, value in values.items() if _stated(value)}

@@ -34,7 +34,7 @@ def submission(row: Row) -> Training | Left:
 
 
 def _checked(row: Row, group: str, rule: Callable[[Row], Run]) -> Training | Left:
-    """What a rule makes of a row, if the run agrees with everything that the row states."""
+    """Run that a rule makes of a row, if it agrees with everything that the row states."""
     seen = stated.watched(row)
     try:
         found = _run(row, group, rule(seen))

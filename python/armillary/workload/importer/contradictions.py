@@ -53,7 +53,7 @@ def _streams(trace: Trace, found: Contradictions) -> None:
 
 
 def _waited(trace: Trace, found: Contradictions) -> None:
-    """What was launched before a wait for the whole device has ended when that returns."""
+    """Kernels launched before a wait for the whole device have ended when it returns."""
     waits = sorted((call.start, call.end) for call in trace.calls if call.name in _WAITS)
     starts = [start for start, _ in waits]
     ends = list(accumulate((end for _, end in reversed(waits)), min))[::-1]

@@ -67,7 +67,7 @@ def of_text(name: str, data: bytes) -> Problem:
 
 
 def of_events(names: Sequence[str]) -> tuple[str, str]:
-    """What a trace without operators and kernels is, by its processes and events, and the way."""
+    """Kind of a trace without operators and kernels, by processes and events; and the way out."""
     text = " ".join(names)
     if "/device:" in text or "/host:" in text:
         return "is a trace of XLA's profiler", _JAX

@@ -21,7 +21,7 @@ def recording() -> Recording:
 
 
 def said(path: Path) -> str:
-    """What is said of a file, and the way that is shown."""
+    """Message about a file, and the way out that it shows."""
     with pytest.raises(InputError) as caught:
         import_traces([path])
     [problem] = caught.value.problems
