@@ -123,7 +123,9 @@ def _operations(path: CriticalPath, step: float) -> Table:
                 _CAUSES.get(found["cause"], ""),
             )
         )
-    columns = ("Operation", "Kind", "Count", "Mean", "Time", "Share", "Began when")
+    columns = ["Operation", "Kind", "Count", "Mean", "Time", "Share", "Began when"]
+    if len({row[-1] for row in rows}) < 2:
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     return Table("Biggest operations on it", columns, rows, labels=2)
 
 

@@ -17,6 +17,10 @@ from .parts import Drawing, Fact, Part, Section, Table
 from .quantity import value_of
 from .visible import visible
 
+_SENTENCE = 48
+"""Letters of a cell from which a column breaks into lines."""
+_BRIEF = 12
+"""Letters of names of rows that need no room of their own on a phone."""
 _SHORT = 10
 """Rows of a table that is kept on one sheet of paper."""
 
@@ -145,31 +149,46 @@ def _inline(figure: Chart | Drawing) -> str:
 
 
 def _table(table: Table) -> str:
-    names = "".join(_head(name, i < table.labels) for i, name in enumerate(table.columns))
-    rows = "".join(f"<tr>{_row(row, table.labels)}</tr>\n" for row in table.rows)
+    kinds = _kinds(table)
+    names = "".join(map(_head, table.columns, kinds))
+    rows = "".join(f"<tr>{_row(row, kinds)}</tr>\n" for row in table.rows)
     inner = (
         element("caption", table.caption)
         + f"<thead><tr>{names}</tr></thead>\n<tbody>\n{rows}</tbody>"
     )
     note = element("p", table.note, "note") if table.note else ""
     grid = element("table", inner, raw=True, data_shown=str(table.shown))
-    kind = "table long" if len(table.rows) > _SHORT else "table"
-    return element("div", element("div", grid, "scroll", raw=True) + note, kind, raw=True)
+    kinds = ["table"] + (["long"] if len(table.rows) > _SHORT else [])
+    kinds += ["brief"] if all(len("".join(row[:1])) <= _BRIEF for row in table.rows) else []
+    grid = element("div", grid, "scroll", raw=True)
+    return element("div", grid + note, " ".join(kinds), raw=True)
 
 
-def _head(name: str, label: bool) -> str:
-    return element("th", name, "label" if label else "", scope="col") if name else "<td></td>"
+def _kinds(table: Table) -> list[str]:
+    """How each column is set: names, sentences, which break into lines, or numbers."""
+    long = [
+        any(len(row[place]) > _SENTENCE for row in table.rows if place < len(row))
+        for place in range(len(table.columns))
+    ]
+    return [
+        "label" if place < table.labels else "words" if is_long else ""
+        for place, is_long in enumerate(long)
+    ]
 
 
-def _row(row: Sequence[str], labels: int) -> str:
-    return "".join(_cell(cell, i, i < labels) for i, cell in enumerate(row))
+def _head(name: str, kind: str) -> str:
+    return element("th", name, kind, scope="col") if name else "<td></td>"
 
 
-def _cell(content: str, place: int, label: bool) -> str:
+def _row(row: Sequence[str], kinds: Sequence[str]) -> str:
+    return "".join(_cell(cell, place, kinds[place]) for place, cell in enumerate(row))
+
+
+def _cell(content: str, place: int, kind: str) -> str:
     """The first cell names its row; a number with a unit says what it is sorted by."""
     if place == 0 and content:
         return _filled("th", content, "label", {"scope": "row"})
-    return _filled("td", content, "label" if label else "", {})
+    return _filled("td", content, kind, {})
 
 
 def _filled(tag: str, content: str, kind: str, attributes: dict[str, str]) -> str:

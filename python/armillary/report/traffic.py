@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from ..units import NS_PER_US, counted
+from ..units import counted
 from .chart import Chart
 from .page import Fact, Page, Section, Table
 from .quantity import bandwidth, share, size, time
+from .scale import Scale
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,6 +32,8 @@ _HEADS = (
     "Busiest link",
     "Result",
 )
+_FEW = 4
+"""Curves that the headline names."""
 _RULE = (
     "Latency is from the creation of a message to its arrival. The warm-up is cut off by MSER; "
     "± is half the 95 % confidence interval by batch means."
@@ -61,13 +65,12 @@ def terminal(found: Traffic) -> Iterator[RenderableType]:
 
 def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
     """The page of the curves."""
-    names = ", ".join(dict.fromkeys(curve.pattern for curve in found.curves))
     drawn = any(curve.points for curve in found.curves)
     loaded = [curve for curve in found.curves if curve.points and curve.points[-1].links]
     return Page(
-        title=f"{names} traffic on {found.platform}",
+        title=_title(found),
         lead=_lead(found),
-        verdict=" ".join(f"{_said(found, curve)}." for curve in found.curves[:4]),
+        verdict=" ".join(f"{_verdict(found, curve)}." for curve in found.curves[:_FEW]),
         facts=list(_facts(found)),
         warnings=warnings,
         sections=[
@@ -79,25 +82,42 @@ def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
     )
 
 
+def _title(found: Traffic) -> str:
+    """The patterns and the platform, without folders."""
+    names = list(dict.fromkeys(_pattern(curve) for curve in found.curves))
+    said = " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else "".join(names)
+    return f"{said} traffic on {found.platform}"
+
+
+def _pattern(curve: Curve) -> str:
+    """A pattern's name; of a file its name alone."""
+    return PurePath(curve.pattern).name or curve.pattern
+
+
 def latencies(found: Traffic) -> Chart:
     """Mean and 99th percentile of the latency by load."""
+    steady = [
+        (curve, point)
+        for curve in found.curves
+        for point in curve.points
+        if point.outcome != "saturated"
+    ]
+    scale = Scale.of(min((point.latency["mean_ns"] for _, point in steady), default=1.0))
     records = [
         {
             "curve": _name(found, curve),
             "load": point.load,
             "statistic": name,
-            "us": point.latency[key] / NS_PER_US,
+            "latency": round(point.latency[key] / scale.ns, 9),
             "accepted": point.accepted_gb_per_s,
         }
-        for curve in found.curves
-        for point in curve.points
-        if point.outcome != "saturated"
-        for name, key in (("mean", "mean_ns"), ("p99", "p99_ns"))
+        for curve, point in steady
+        for name, key in (("mean", "mean_ns"), ("99th percentile", "p99_ns"))
     ]
     up = {
-        "field": "us",
+        "field": "latency",
         "type": "quantitative",
-        "title": "latency, us",
+        "title": scale.axis("latency"),
         "scale": {"type": "log", "nice": False},
     }
     note = (
@@ -146,14 +166,29 @@ def _chart(
     ]
     encoding: dict[str, Any] = {"x": across, "y": up, "color": colour, "tooltip": tooltip}
     if dash is not None:
-        encoding["strokeDash"] = {"field": dash, "type": "nominal", "title": None}
-    spec = {"height": 320, "mark": {"type": "line", "point": True}, "encoding": encoding}
+        styles = {"domain": ["mean", "99th percentile"], "range": [[1, 0], [4, 3]]}
+        legend = {"symbolType": "stroke", "symbolSize": 300}
+        encoding["strokeDash"] = {
+            "field": dash,
+            "type": "nominal",
+            "title": None,
+            "scale": styles,
+            "legend": legend,
+        }
+    # Dots are a layer of their own, so that legends of lines show lines.
+    dots = {key: each for key, each in encoding.items() if key != "strokeDash"}
+    dots |= {"detail": {"field": dash}} if dash is not None else {}
+    layer = [
+        {"mark": {"type": "line"}, "encoding": encoding},
+        {"mark": {"type": "point", "filled": True, "size": 30, "opacity": 1}, "encoding": dots},
+    ]
+    spec = {"height": 320, "layer": layer}
     return Chart(name, title, records, spec, note)
 
 
 def _name(found: Traffic, curve: Curve) -> str:
     several = len({each.backend for each in found.curves}) > 1
-    return f"{curve.pattern}, {curve.backend}" if several else curve.pattern
+    return f"{_pattern(curve)}, {curve.backend}" if several else _pattern(curve)
 
 
 def _lead(found: Traffic) -> str:
@@ -187,6 +222,14 @@ def _said(found: Traffic, curve: Curve) -> str:
     return f"{head}; saturates between {low:.2%} and {high:.2%}, at {rate} from each NPU"
 
 
+def _verdict(found: Traffic, curve: Curve) -> str:
+    """Where a curve saturates, before the latency of a message alone."""
+    head, _, outcome = _said(found, curve).partition("; ")
+    who, _, alone = head.partition(": ")
+    who = who.replace(curve.pattern, _pattern(curve), 1)
+    return f"{who}: {outcome}; {alone}"
+
+
 def _saturated(curve: Curve) -> str:
     """Which of the loads saturate the network."""
     loads = [f"{point.load:.4%}" for point in curve.points if point.outcome == "saturated"]
@@ -201,7 +244,7 @@ def _saturated(curve: Curve) -> str:
 
 
 def _facts(found: Traffic) -> Iterator[Fact]:
-    for curve in found.curves[:4]:
+    for curve in found.curves[:_FEW]:
         low, high = curve.saturation or (0.0, None)
         if high is not None:
             note = f"{bandwidth((low + high) / 2 * found.injection_gb_per_s)} from each NPU"
@@ -227,7 +270,7 @@ def _rows(curve: Curve) -> Iterator[list[str]]:
 
 
 def _table(curve: Curve) -> Table:
-    return Table(f"{curve.pattern} on {curve.backend}", _HEADS, list(_rows(curve)), labels=1)
+    return Table(f"{_pattern(curve)} on {curve.backend}", _HEADS, list(_rows(curve)), labels=1)
 
 
 def _last(curve: Curve) -> Point:
@@ -242,5 +285,5 @@ def _links(curve: Curve) -> Table:
     rows = [
         [link.name, f"{link.utilisation:.1%}", bandwidth(link.gb_per_s)] for link in point.links
     ]
-    title = f"{curve.pattern} on {curve.backend} at a load of {point.load:.1%}"
+    title = f"{_pattern(curve)} on {curve.backend} at a load of {point.load:.1%}"
     return Table(title, ("Link", "Utilisation", "Carried"), rows, labels=1)

@@ -1,23 +1,21 @@
-"""Charts of a sweep: influence of parameters, parallel coordinates, heat map of two parameters,
-Pareto front.
+"""Charts of a sweep: influence of parameters, heat map of two parameters, Pareto front.
 
-Many points are drawn as few: heat maps hold cells, the others a sample with the best points in it,
-and say so. Not here: what is drawn (`view.py`), drawing itself (`report/chart.py`)."""
+Many points are drawn as few: heat maps hold cells, the Pareto front a sample with the best points
+in it, and say so. Not here: what is drawn (`view.py`), parallel coordinates (`parallel.py`),
+drawing itself (`report/chart.py`)."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..errors import InputError, Problem
 from ..report.chart import PALETTE, Chart
-from .axis import Axis, places, spaced
+from .axis import Axis
 from .view import Measure, View, spread
 
-LINES = 300
-"""Points drawn in parallel coordinates."""
 AXES = 7
 """Parameters of these and of the heat map."""
 DOTS = 800
@@ -33,13 +31,8 @@ FITS: dict[str, str] = {
 
 _LETTERS = 90
 """What fits below a chart side by side."""
-_AXES_BY_HAND = {
-    "title": None,
-    "labelLimit": 130,
-    "labelPadding": 20,
-    "ticks": False,
-    "domain": False,
-}
+_LETTERS_IN_CELLS = {"expr": "bandwidth('x') >= 64 ? 12 : bandwidth('x') >= 44 ? 9 : 0"}
+"""Size of a value in its cell; narrow cells have none."""
 
 
 def influence(view: View) -> Chart:
@@ -71,50 +64,6 @@ def influence(view: View) -> Chart:
     return Chart("influence", "What matters", rows, spec, note)
 
 
-def parallel(view: View) -> Chart:
-    """A line a point over the parameters and the objectives, coloured by the first one."""
-    objective, axes = view.objective, view.axes[:AXES]
-    drawn = _sample(view)
-    names = _headings(view, axes)
-    measures = _measures(view)
-    ticks = {names[each.name]: each.ticks for each in axes} | {
-        each.label: _ticks(each) for each in measures
-    }
-    order = list(ticks)
-    angle = 0 if sum(len(name) + 2 for name in order) < _LETTERS else -20
-    by_hand = {**_AXES_BY_HAND, "labelAngle": angle}
-    x: dict[str, Any] = {"field": "axis", "type": "nominal", "sort": order, "axis": by_hand}
-    x["scale"] = {"type": "point", "padding": 0.3}
-    chosen = {"condition": {"param": "line", "value": 1}, "value": 0.05}
-    line: dict[str, Any] = {
-        "params": [
-            {"name": "line", "select": {"type": "point", "fields": ["point"], "toggle": "true"}}
-        ],
-        "mark": {"type": "line", "strokeWidth": 1.6},
-        "encoding": {
-            "x": x,
-            "y": _place("at"),
-            "detail": {"field": "point"},
-            "order": {"field": "place", "type": "quantitative"},
-            "color": _colour(objective),
-            "opacity": {**chosen, "condition": {**chosen["condition"], "value": 0.6}},  # type: ignore[dict-item]
-            "tooltip": [
-                {"field": "point"},
-                {"field": "axis"},
-                {"field": "value"},
-                {"field": _field(objective.label)},
-            ],
-        },
-    }
-    if view.is_marked:
-        line["encoding"]["strokeDash"] = _dashes()
-    spec = {"height": 340, "layer": [_rule(x, order), line, *_tick_labels(x, ticks)]}
-    rows = list(_lines(view, drawn, axes, measures, names))
-    return Chart(
-        "parallel", "Parallel coordinates", rows, spec, _note_of_sample(view, len(drawn), LINES)
-    )
-
-
 def heat_map(view: View, pair: tuple[str, str] | None = None) -> Chart:
     """The best point in each cell of two parameters; any two can be chosen in a page, `pair`
     (across, up) first.
@@ -141,21 +90,26 @@ def heat_map(view: View, pair: tuple[str, str] | None = None) -> Chart:
                 "name": "pair",
                 "value": titles[0],
                 "bind": {"input": "select", "options": titles, "name": " "},
-            }
+            },
+            {"name": "across_title", "expr": "split(pair, ' (across), ')[0]"},
+            {"name": "up_title", "expr": "replace(split(pair, ' (across), ')[1], ' (up)', '')"},
         ],
         "transform": [{"filter": "datum.pair === pair"}],
         "layer": _cell_layers(axes, objective),
     }
     best = "largest" if objective.more else "smallest"
+    what = objective.label.partition(" (")[0]
     note = (
-        f"First shown: {titles[0]}. Each cell: the {best} value of its points; empty where none ran"
+        f"First shown: {titles[0]}. Each cell: the {best} {what} of its points; "
+        "empty where none ran"
     )
     note += (
         ", grey where none fits in memory."
         if view.misfits.height and not view.include_infeasible
         else "."
     )
-    return Chart("heat-map", "Two parameters", rows, spec, note)
+    title = f"{what[0].upper()}{what[1:]} by two parameters"
+    return Chart("heat-map", title, rows, spec, note)
 
 
 def _cell_layers(axes: Sequence[Axis], objective: Measure) -> list[dict[str, Any]]:
@@ -165,23 +119,23 @@ def _cell_layers(axes: Sequence[Axis], objective: Measure) -> list[dict[str, Any
         "field": "across",
         "type": "nominal",
         "sort": {"field": "x"},
-        "title": None,
+        "title": {"signal": "across_title"},
         "axis": {"labelAngle": angle},
     }
     y = {
         "field": "up",
         "type": "nominal",
         "sort": {"field": "y", "order": "descending"},
-        "title": None,
+        "title": {"signal": "up_title"},
+        "axis": {"titlePadding": 12},
     }
-    value = {"field": _field(objective.label), "type": "quantitative"}
     tips = [
         {"field": _field(name)}
         for name in ("across", "up", objective.label, "points", "do not fit")
     ]
     cell = {"x": x, "y": y, "tooltip": tips}
     filled, empty = ({"filter": f"datum.points {sign} 0"} for sign in (">", "==="))
-    written = {**cell, "text": {**value, "format": ".3s" if _is_large(objective) else ".3g"}}
+    written = {**cell, "text": {"field": "text", "type": "nominal"}}
     return [
         {"mark": {"type": "rect", "color": "#e6e6e6"}, "transform": [empty], "encoding": cell},
         {
@@ -191,17 +145,13 @@ def _cell_layers(axes: Sequence[Axis], objective: Measure) -> list[dict[str, Any
         },
         *(
             {
-                "mark": {"type": "text", "fontSize": 11, "color": colour},
+                "mark": {"type": "text", "fontSize": _LETTERS_IN_CELLS, "color": colour},
                 "transform": [filled, {"filter": f"datum.on === '{ground}'"}],
                 "encoding": written,
             }
             for ground, colour in (("dark", "#fefefe"), ("light", "#010101"))
         ),
     ]
-
-
-def _is_large(objective: Measure) -> bool:
-    return max(map(abs, objective.shown()), default=0.0) >= 1e4
 
 
 def pareto(view: View, other: Measure) -> Chart:
@@ -300,117 +250,6 @@ def _is_wide(values: Sequence[float]) -> bool:
     return min(values) > 0 and max(values) / min(values) > 20
 
 
-def _sample(view: View) -> list[int]:
-    """Rows to draw, the best last: a third of them the best ones, the others evenly over the
-    ranking."""
-    best = view.ranking[: LINES // 3]
-    rest = spread(view.ranking[LINES // 3 :], LINES - len(best))
-    return [*reversed(rest), *reversed(best)]
-
-
-def _note_of_sample(view: View, drawn: int, most: int) -> str:
-    said = (
-        "Dark lines are the best points. Hover over a line to read it; click lines to set "
-        "them apart."
-    )
-    if view.ran.height > drawn:
-        said += f" Of {view.ran.height:,} points {drawn:,} are drawn: the best {most // 3:,}, "
-        said += "the others evenly over the ranking."
-    hidden = len(view.axes) - AXES
-    return said + (f" {hidden} parameters that matter less are left out." if hidden > 0 else "")
-
-
-def _measures(view: View) -> list[Measure]:
-    return [view.measure(*each) for each in view.objectives[:3]]
-
-
-def _headings(view: View, axes: Sequence[Axis]) -> dict[str, str]:
-    """Names above the axes; a parameter must not be called as an objective."""
-    taken = {each.label for each in _measures(view)}
-    return {
-        each.name: each.name if view.short[each.name] in taken else view.short[each.name]
-        for each in axes
-    }
-
-
-def _ticks(measure: Measure) -> list[tuple[float, str]]:
-    """Both ends and the middle of an objective's axis."""
-    numbers = sorted(set(measure.shown()))
-    named = zip(places(numbers), (f"{number:.4g}" for number in numbers), strict=True)
-    found = list(named)
-    middle = min(found, key=lambda each: abs(each[0] - 0.5))
-    return spaced(list(dict.fromkeys((found[0], middle, found[-1]))))
-
-
-def _dashes() -> dict[str, Any]:
-    """Lines of points that don't fit are dashed."""
-    scale = {"domain": list(FITS.values()), "range": [[1, 0], [8, 3], [4, 3]]}
-    return {"field": "memory", "type": "nominal", "title": None, "scale": scale}
-
-
-def _lines(
-    view: View,
-    drawn: Sequence[int],
-    axes: Sequence[Axis],
-    measures: Sequence[Measure],
-    names: dict[str, str],
-) -> Iterator[dict[str, Any]]:
-    points, objective = view.ran["index"].to_list(), view.objective
-    marked = view.is_marked
-    shown = {each.name: each.shown() for each in measures}
-    at = {each.name: places(shown[each.name]) for each in measures}
-    for row in drawn:
-        colour = {objective.label: shown[objective.name][row], "point": points[row]}
-        colour |= {"memory": FITS[view.fits[row]]} if marked else {}
-        for place, each in enumerate(axes):
-            value = {
-                "axis": names[each.name],
-                "at": round(each.places[row], 4),
-                "value": each.texts[row],
-            }
-            yield {**value, "place": place, **colour}
-        for place, measure in enumerate(measures, len(axes)):
-            text = f"{shown[measure.name][row]:g}"
-            yield {
-                "axis": measure.label,
-                "at": round(at[measure.name][row], 4),
-                "value": text,
-                "place": place,
-                **colour,
-            }
-
-
-def _place(field: str) -> dict[str, Any]:
-    return {"field": field, "type": "quantitative", "axis": None, "scale": {"domain": [0, 1]}}
-
-
-def _rule(x: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    rows = [{"axis": name, "from": 0, "to": 1} for name in names]
-    encoding = {"x": x, "y": _place("from"), "y2": {"field": "to"}}
-    return {
-        "data": {"values": rows},
-        "mark": {"type": "rule", "color": "#888888"},
-        "encoding": encoding,
-    }
-
-
-def _tick_labels(
-    x: dict[str, Any], ticks: Mapping[str, Sequence[tuple[float, str]]]
-) -> list[dict[str, Any]]:
-    """Labels next to the axes, with a rim in the colour of the page, since lines run below them."""
-    rows = [
-        {"axis": name, "at": round(at, 4), "text": text}
-        for name, some in ticks.items()
-        for at, text in some
-    ]
-    mark = {"type": "text", "fontSize": 11, "limit": 110, "align": "left", "dx": 5}
-    encoding = {"x": x, "y": _place("at"), "text": {"field": "text"}}
-    kinds = ({"color": "#ffffff", "stroke": "#ffffff", "strokeWidth": 4}, {"color": "#333333"})
-    return [
-        {"data": {"values": rows}, "mark": {**mark, **kind}, "encoding": encoding} for kind in kinds
-    ]
-
-
 def _cells(title: str, one: Axis, other: Axis, view: View) -> Iterator[dict[str, Any]]:
     """The cells of two axes that have points, in order. The axes are those of all points that were
     measured."""
@@ -431,7 +270,15 @@ def _cells(title: str, one: Axis, other: Axis, view: View) -> Iterator[dict[str,
         where = {"pair": title, "across": one.bins[x], "x": x, "up": other.bins[y], "y": y}
         ground = "dark" if found and dark(tops[x, y]) else "light"
         counted = {"points": len(found), "do not fit": out[x, y], "on": ground}
-        yield {**where, objective.label: tops.get((x, y)), **counted}
+        text = _short(tops[x, y], objective) if found else ""
+        yield {**where, objective.label: tops.get((x, y)), "text": text, **counted}
+
+
+def _short(value: float, objective: Measure) -> str:
+    """`92.9 ms`: three digits and the unit of the label."""
+    unit = objective.label.partition(" (")[2].rstrip(")")
+    digits = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{digits}{'' if unit == '%' else ' '}{unit}".strip()
 
 
 def _dark(objective: Measure, values: Sequence[float]) -> Callable[[float], bool]:

@@ -6,6 +6,7 @@ objectives alone; one of 10,000 points is no larger than one of 1,000."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from .. import _core
 from ..report.page import Fact, Page, Section, Table
 from ..report.quantity import number
 from ..units import counted
-from . import charts, losers
+from . import charts, losers, parallel
 from .failures import Failure, failures, total
 from .misfits import Misfits, misfits, near
 from .view import View, said
@@ -26,6 +27,8 @@ _BEST = 100
 _LEFT_OUT = 50
 _FAILURES = 20
 _LONG = 300
+_TITLE = 48
+"""Letters of a list of parameters in a title."""
 INCLUDE, NEAR = "--include-infeasible", "--near"
 """Options that bring back points that don't fit, and points that may not."""
 
@@ -41,15 +44,31 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
     out = misfits(view)
     warnings = [f"{counted(failed, 'point')} failed; the last section says why"] if failed else []
     return Page(
-        title=view.name,
+        title=title(view),
         verdict=verdict(view, out),
-        lead=f"A sweep of {counted(view.table.height, 'point')} over "
+        lead=f"Sweep {view.name}: {counted(view.table.height, 'point')} over "
         f"{counted(len(view.columns), 'parameter')}.",
         facts=list(_facts(view, failed, refused)),
         warnings=[*left_out(view, out, "here"), *warnings, *said_warnings(view.table)],
         sections=list(_sections(view, found, heat)),
         footer=f"Armillary {_core.version()}. All points are in table.parquet next to this page.",
     )
+
+
+def title(view: View) -> str:
+    """What is compared, and over which parameters: `gpt3-175b on dgx-h100-16n: step time by tp and
+    pp`."""
+    names = [view.short[name] for name in view.columns]
+    over = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+    over = over if len(over) <= _TITLE else counted(len(names), "parameter")
+    what = _word(view.objectives[0][0])
+    said = f"{what} by {over}" if over else what
+    return f"{view.subject}: {said}" if view.subject else f"{said[0].upper()}{said[1:]}"
+
+
+def _word(name: str) -> str:
+    """A column of results in words, without its unit."""
+    return HEADS.get(name) or re.sub(r"_(ns|bytes|per_npu)$", "", name).replace("_", " ")
 
 
 def verdict(view: View, out: Misfits | None) -> str:
@@ -126,10 +145,11 @@ def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
     )
     if view.measured.height > view.unknown:
         fitting = view.fitting.height - view.unknown
-        note = f"{number(view.misfits.height)} do not"
-        note += f", {number(view.close.height)} may not" if view.close.height else ""
-        note += f", {number(view.unknown)} unknown" if view.unknown else ""
-        yield Fact("Fit in memory", number(fitting), note)
+        out = view.misfits.height
+        close, unknown = view.close.height, view.unknown
+        some = {"do not": out, "may not": close, "unknown": unknown}
+        note = ", ".join(f"{number(count)} {word}" for word, count in some.items() if count)
+        yield Fact("Fit in memory", number(fitting), note or "all that ran")
     if refused:
         yield Fact("Refused", number(refused), "combinations, by constraints")
 
@@ -144,9 +164,10 @@ def _sections(
     else:
         yield Section("Best points", [_best(view)])
         if view.ran.height > 1:
-            yield Section("Why others are slower", [losers.table(view)])
+            yield Section("Why others are slower", [*losers.charts(view), losers.table(view)])
         if view.axes:
-            yield Section("Parameters", [charts.influence(view), charts.parallel(view)])
+            yield Section("Parameters", [charts.influence(view)])
+            yield Section("Parallel coordinates", [parallel.parallel(view)])
         if len(view.axes) > 1 or heat is not None:
             yield Section("Heat map", [charts.heat_map(view, heat)])
         if (other := view.against) is not None:
@@ -197,10 +218,7 @@ def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
     ]
     columns: dict[str, list[str]] = {"point": [number(index) for index in frame["index"]]}
     columns |= {view.short[name]: [_plain(value) for value in frame[name]] for name in view.columns}
-    columns |= {
-        HEADS.get(name, name.removesuffix("_ns").replace("_", " ")): _texts(frame, name)
-        for name in shown
-    }
+    columns |= {_word(name): _texts(frame, name) for name in shown}
     if view.is_marked:
         columns["fits"] = [answer or "yes" for answer in frame["fits"]]
     return Table(caption, list(columns), list(zip(*columns.values(), strict=True)), note)
@@ -208,12 +226,15 @@ def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
 
 _EXTRA = ("exposed_comm_ns", "mfu", "samples_per_s")
 HEADS = {
+    "exposed_comm_ns": "exposed comm., slowest ranks",
     "mean_compute_ns": "compute",
     "mean_exposed_comm_ns": "exposed comm",
     "mean_idle_ns": "idle",
     "memory_bytes": "memory",
     "memory_capacity_bytes": "capacity",
     "mfu": "MFU",
+    "samples_per_s": "throughput",
+    "tflops_per_npu": "compute rate of an NPU",
 }
 """What columns are called, where that isn't their name without its unit."""
 

@@ -69,6 +69,8 @@ class Sweep:
 
     orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By parameter, its texts in the study's order."""
+    subject: str = ""
+    """The model and the platform, for titles."""
 
     @property
     def impossible(self) -> int:
@@ -106,7 +108,8 @@ class Sweep:
         """What of it is ranked and drawn."""
         from .view import View
 
-        return View(self.name, self.table, self.objectives, include_infeasible, near, self.orders)
+        given = (self.name, self.table, self.objectives, include_infeasible, near, self.orders)
+        return View(*given, self.subject)
 
     def page(
         self,
@@ -197,6 +200,7 @@ def load(results: str | os.PathLike[str]) -> Sweep:
         file.parent,
         objectives,
         about.get("orders", {}),
+        about.get("subject", ""),
     )
 
 
@@ -425,21 +429,24 @@ class _Run:
     def ended(self) -> Sweep:
         """The table, written if there is a directory for it."""
         from .. import files
+        from .subject import subject
         from .table import NAME, parquet, table
 
         name = self.study.name
         frame = table(self.study.columns, self.finished.values())
         objectives = self.study.search.objectives or _objectives(frame)
-        orders = _orders(self.study)
+        orders, about_what = _orders(self.study), subject(self.study)
         if self.folder is not None:
             about = {
                 "name": name,
                 "objectives": objectives,
                 "refused": self.refused,
                 "orders": orders,
+                "subject": about_what,
             }
             files.write_bytes(self.folder / NAME, parquet(frame, about))
-        return Sweep(name, frame, self.failed, self.refused, self.folder, objectives, orders)
+        counts = (self.failed, self.refused)
+        return Sweep(name, frame, *counts, self.folder, objectives, orders, about_what)
 
     def close(self) -> None:
         """Lets the journal go."""

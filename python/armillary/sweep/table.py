@@ -94,6 +94,7 @@ class _About(msgspec.Struct):
     refused: int
     objectives: list[tuple[str, bool]]
     orders: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    subject: str = ""
 
 
 def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:

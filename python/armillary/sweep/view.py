@@ -7,6 +7,7 @@ need about as much may not. Both are left out unless asked for. Not here: what i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,6 +87,8 @@ class View:
     """Whether points that may not fit count as the others."""
     orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By parameter, its texts in the study's order."""
+    subject: str = ""
+    """The model and the platform, for the title; empty where unknown."""
 
     @cached_property
     def measured(self) -> pl.DataFrame:
@@ -150,10 +153,14 @@ class View:
 
     @cached_property
     def short(self) -> dict[str, str]:
-        """Names of parameters for people: the part after the last dot where that is unique."""
-        last = [name.rpartition(".")[2] for name in self.columns]
-        named = zip(self.columns, last, strict=True)
-        return {name: tail if last.count(tail) == 1 else name for name, tail in named}
+        """Names of parameters for people: the shortest end that begins after a dot and is
+        unique."""
+        tails = [_tails(name) for name in self.columns]
+        often = Counter(tail for some in tails for tail in some)
+        named = zip(self.columns, tails, strict=True)
+        return {
+            name: next((tail for tail in some if often[tail] == 1), name) for name, some in named
+        }
 
     @cached_property
     def axes(self) -> list[Axis]:
@@ -300,6 +307,12 @@ def _answers(frame: pl.DataFrame) -> list[Fits]:
     if "fits" not in frame.columns:
         return ["yes"] * frame.height
     return [each or "yes" for each in frame["fits"].to_list()]
+
+
+def _tails(name: str) -> list[str]:
+    """`c`, `b.c` and `a.b.c` of `a.b.c`."""
+    parts = name.split(".")
+    return [".".join(parts[-count:]) for count in range(1, len(parts) + 1)]
 
 
 def spread(rows: Sequence[int], most: int) -> list[int]:

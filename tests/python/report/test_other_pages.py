@@ -35,13 +35,29 @@ LOG = """\
  1048576 262144 float sum -1 29.17 35.95 62.91 0 29.17 35.95 62.91 0
  1073741824 268435456 float sum -1 4295.61 249.96 437.43 0 4295.61 249.96 437.43 0
 """
+CHIP = """\
+topology: Ring(4)
+links: {bandwidth: 16 GB/s, per: link, latency: 1 ns}
+"""
 SCHEMES: tuple[browser.Scheme, ...] = ("light", "dark")
 VERBS = {
     "sweep": "sweep sweep.yml -o results --workers 1",
     "design": "design design.yml --report report.html",
     "calibrate": "calibrate nccl.log -p dgx-h100 -o mine.yml --report report.html",
     "study": "study b4 --report report.html",
+    "traffic": "traffic -p chip.yml --backend link --size 64 --loads 10%,20% --report report.html",
 }
+TITLES = {
+    "sweep": "resnet-50 on dgx-h100: step time by chunks and bandwidth",
+    "design": "Designs for transformer-17b on 64 NPUs",
+    "calibrate": "Calibration of dgx-h100",
+    "traffic": "uniform traffic on chip",
+}
+BEYOND = """() => [...document.querySelectorAll('body *')].filter(each => {
+    const box = each.getBoundingClientRect();
+    return box.right > innerWidth + 1 && !each.closest('.scroll, .skip, svg, #vg-tooltip-element');
+}).map(each => each.outerHTML.slice(0, 120))"""
+"""Elements that stand out of the window, except within boxes that scroll by themselves."""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +78,7 @@ def test_nothing_grave_for_a_checker(
         ("sweep.yml", SWEEP),
         ("design.yml", DESIGN),
         ("nccl.log", LOG.format(ranks=ranks)),
+        ("chip.yml", CHIP),
     ):
         (tmp_path / name).write_text(text, encoding="utf-8")
     ran = armillary(*VERBS[verb].split())
@@ -72,3 +89,15 @@ def test_nothing_grave_for_a_checker(
             assert seen.complaints == []
             assert seen.requests == []
             assert accessibility.violations(seen.page) == []
+            assert seen.page.locator("h1").inner_text() == TITLES.get(
+                verb, seen.page.locator("h1").inner_text()
+            )
+            assert verb != "traffic" or "latency, ns" in seen.page.locator("#latency").inner_html()
+            assert "/" not in seen.page.locator("h1").inner_text().replace("GB/s", "")
+    with browser.visit(running, page, width=390) as seen:
+        assert seen.ask("document.documentElement.scrollWidth") == 390
+        assert seen.page.evaluate(BEYOND) == []
+    with browser.visit(running, page, width=700) as seen:
+        seen.page.emulate_media(media="print")
+        assert not seen.page.locator(".bar").is_visible()
+        assert seen.page.evaluate(BEYOND) == []

@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.sweep import Sweep, axis, charts, load
+from armillary.sweep import Sweep, axis, charts, load, parallel
 from armillary.sweep.view import Measure, View, spread
 
 BANDWIDTHS = [12.5, 25, 50, 100, 200, 400]
@@ -221,8 +221,37 @@ def test_in_a_browser(tmp_path: Path) -> None:
                 assert seen.requests == []
                 assert seen.ask("document.documentElement.scrollWidth") == width
                 lines = "#parallel .live path[aria-roledescription='line mark']"
-                assert seen.ask(f'document.querySelectorAll("{lines}").length') == charts.LINES
+                assert seen.ask(f'document.querySelectorAll("{lines}").length') == parallel.LINES
                 cells = seen.page.locator("#heat-map .live path[aria-roledescription='rect mark']")
                 before = cells.count()
                 seen.page.select_option("#heat-map select", index=1)
                 expect(cells).not_to_have_count(before)
+
+
+def test_a_title_says_what_is_compared() -> None:
+    named = Sweep("/home/me/l405", made(50), 0, 0, subject="llama-3-405b on dgx-h100-16n")
+    assert named.page().title == (
+        "llama-3-405b on dgx-h100-16n: step time by bandwidth, chunks, latency and backend"
+    )
+    assert Sweep("/home/me/l405", made(50), 0, 0).page().title.startswith("Step time by bandwidth")
+
+
+def test_cells_of_heat_maps_have_units() -> None:
+    rows = charts.heat_map(view(), ("chunks", "backend")).records()
+    assert {row["text"].partition(" ")[2] for row in rows if row["points"]} == {"s"}
+
+
+def test_few_lines_stand_out_and_axes_have_units() -> None:
+    rows = parallel.parallel(view(2000)).records()
+    assert {"bandwidth (GB/s)", "latency (us)", "step time (s)"} <= {row["axis"] for row in rows}
+    named = {row["point"]: row["points"] for row in rows}
+    groups = list(named.values())
+    assert groups.count("the best point") == 1
+    assert groups.count("the next 9") == 9
+    assert groups.count("the others") == parallel.LINES - 10
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 30])
+def test_groups_of_lines_are_complete(count: int) -> None:
+    rows = parallel.parallel(view(count)).records() if count > 1 else []
+    assert count == 1 or sum(row["points"] == "the best point" for row in rows) > 0
