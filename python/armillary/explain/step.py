@@ -109,7 +109,7 @@ def _waits(path: CriticalPath, step: float) -> list[str]:
 
 
 def _operations(path: CriticalPath, step: float) -> Table:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for found in path["by_operation"][:_ROWS]:
         mean = found["ns"] / found["count"] if found["count"] else 0.0
         rows.append(
