@@ -117,8 +117,8 @@ impl BackendKind {
     /// or ASTRA-sim's profile on a backend with an order of events of its own.
     pub fn make(&self, platform: &Platform) -> Result<Network, Problem> {
         let mut network = match self {
-            BackendKind::Analytical => Network::Analytical(analytical(platform)?),
-            BackendKind::Link => Network::Link(link(platform)?),
+            BackendKind::Analytical => Network::Analytical(Box::new(analytical(platform)?)),
+            BackendKind::Link => Network::Link(Box::new(link(platform)?)),
             BackendKind::Flow => Network::Flow(Box::new(flow(platform)?)),
             BackendKind::Packet => Network::Packet(Box::new(packet(platform)?)),
             BackendKind::Flit => Network::Flit(Box::new(flit(platform)?)),
@@ -183,9 +183,9 @@ impl FromStr for BackendKind {
 /// each transfer.
 pub enum Network {
     /// See [`BackendKind::Analytical`].
-    Analytical(Analytical),
+    Analytical(Box<Analytical>),
     /// See [`BackendKind::Link`].
-    Link(LinkQueues),
+    Link(Box<LinkQueues>),
     /// See [`BackendKind::Flow`].
     Flow(Box<FairFlows>),
     /// See [`BackendKind::Packet`].
