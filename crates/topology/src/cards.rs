@@ -9,29 +9,19 @@
 //! A message has parts in proportion to the bandwidth of its lanes. Lanes with more latency take
 //! part where messages arrive earlier with them.
 
-use crate::{Fabric, Hop, LinkGraph, Routing};
+use crate::link::SLOWER;
+use crate::routing::mix;
+use crate::{Fabric, Hop, LaneId, LinkGraph, Routing};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Most turns of choices that a lane tries.
 const TURNS: u16 = 8;
-/// A lane with this many times less bandwidth than the fastest, and no less latency, is left: most
-/// often it belongs to another network.
-pub(crate) const SLOWER: u64 = 4;
 /// Most pairs whose lanes are kept.
 const KEPT: usize = 1 << 16;
 /// Most sources that [`Fabric::cards`] looks at.
 const LOOKED_AT: u32 = 64;
 const PS_PER_S: u128 = 1_000_000_000_000;
-
-/// The name of a lane: a card, and by how much the choices behind it are turned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LaneId {
-    /// Number of the card; 0 is that of a message on one route.
-    pub card: u16,
-    /// Turns.
-    pub turn: u16,
-}
 
 /// A lane of the cards of an NPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +190,14 @@ impl Lanes {
 }
 
 impl LinkGraph {
+    /// A number for all links of [`LinkGraph::departure`] over which a message spreads.
+    pub fn departures(&self, src: u32, dst: u32) -> u64 {
+        let lanes = Lanes::of(self, (src, dst)).found;
+        let first = |lane: &Lane| self.lane(src, dst, lane.id).next();
+        let cards = lanes.iter().filter_map(first).map(|hop| self.place(hop.link));
+        cards.fold(0, |all, card| mix(all.wrapping_add(card.into())))
+    }
+
     /// The lane that a message from `src` to `dst` takes first, and what it carries of it.
     pub fn first_part(&self, (src, dst): (u32, u32), bytes: u64) -> (LaneId, u64) {
         if !self.spreads() {

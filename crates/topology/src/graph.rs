@@ -13,9 +13,8 @@
 
 use crate::GraphFabric;
 use crate::Routing;
-use crate::cards::SLOWER;
 use crate::generate::{Climb, Metric, Rotation, groups, metric, tree};
-use crate::link::{Hop, Link, LinkError};
+use crate::link::{Hop, Link, LinkError, SLOWER};
 use crate::minimal::spread;
 use crate::recipe::Recipe;
 use std::borrow::Cow;

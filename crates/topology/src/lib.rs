@@ -29,13 +29,13 @@ mod split;
 mod stack;
 
 pub use block::{Block, NOTATION, Paths, Symmetry};
-pub use cards::{Lane, LaneId, Lanes};
+pub use cards::{Lane, Lanes};
 pub use element::{Dim, Failed, GraphDim, GraphLink, GraphNode, Known, Nic, Reach, SharedStack};
 pub use fabric::{Fabric, GraphFabric};
 pub use facts::Facts;
 pub use failed::{FailedEntry, WrongFailure};
 pub use generate::Rotation;
-pub use link::{Hop, Link, LinkError};
+pub use link::{Hop, LaneId, Link, LinkError};
 pub use links::LinkGraph;
 pub use notation::{NotationError, Topology};
 pub use routing::{Routing, Turns};

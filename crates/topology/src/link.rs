@@ -2,6 +2,10 @@
 
 use units::{Bandwidth, Span};
 
+/// A lane with this many times less bandwidth than the fastest, and no less latency, is left: most
+/// often it belongs to another network.
+pub(crate) const SLOWER: u64 = 4;
+
 /// A one-way link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Link {
@@ -48,4 +52,13 @@ pub enum LinkError {
         /// Destination.
         to: u32,
     },
+}
+
+/// The name of a lane: a card, and by how much the choices behind it are turned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LaneId {
+    /// Number of the card; 0 is that of a message on one route.
+    pub card: u16,
+    /// Turns.
+    pub turn: u16,
 }

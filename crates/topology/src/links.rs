@@ -7,9 +7,9 @@
 
 use crate::graph::GraphLinks;
 use crate::link::{Hop, Link, LinkError};
-use crate::routing::{digit, mix, turned, turned_digit};
+use crate::routing::{digit, turned, turned_digit};
 use crate::stack::StackLinks;
-use crate::{Fabric, GraphFabric, Lane, LaneId, Lanes, Rotation, Routing, Turns};
+use crate::{Fabric, GraphFabric, LaneId, Rotation, Routing, Turns};
 use std::collections::BTreeMap;
 use units::Span;
 
@@ -287,6 +287,14 @@ impl LinkGraph {
         })
     }
 
+    /// On a graph, the place of a link among those of its node, numbered alike at every node.
+    pub(crate) fn place(&self, link: u32) -> u32 {
+        match &self.kind {
+            Kind::Stack(_) => link,
+            Kind::Graph(graph) => graph.alike(link),
+        }
+    }
+
     /// The first link of [`LinkGraph::route`] among those of `src`, numbered alike by NPUs at which
     /// it leads the same way and, on a graph, has the same bandwidth and latency. Where messages
     /// spread, all that leave by cards have one number. `u32::MAX` when `src` is `dst`.
@@ -308,15 +316,6 @@ impl LinkGraph {
                 first.map_or(u32::MAX, |link| graph.alike(link))
             }
         }
-    }
-
-    /// A number for all links of [`LinkGraph::departure`] over which a message spreads.
-    pub fn departures(&self, src: u32, dst: u32) -> u64 {
-        let Kind::Graph(graph) = &self.kind else { return self.departure(src, dst).into() };
-        let lanes = Lanes::of(self, (src, dst)).found;
-        let first = |lane: &Lane| self.lane(src, dst, lane.id).next();
-        let cards = lanes.iter().filter_map(first).map(|hop| graph.alike(hop.link));
-        cards.fold(0, |all, card| mix(all.wrapping_add(card.into())))
     }
 
     /// The least sum of `cost` over the links of any route that the policy may take from NPU `src`
