@@ -6,9 +6,11 @@
 
 mod alone;
 mod backend;
+mod drains;
 pub mod fair;
 mod limits;
 mod links;
+mod path;
 mod ripple;
 mod route;
 

@@ -26,6 +26,8 @@ pub struct Limits {
     pub weights: Weights,
     /// Rates are found anew at most once in this time; zero: at each start and drain.
     pub every: Span,
+    /// The part of a full link's bandwidth that may be left; `None`: rates are exact.
+    pub tolerance: Option<Ratio>,
     /// A flow that splits is no faster than on one of its routes.
     pub one_route: bool,
 }
@@ -47,6 +49,17 @@ impl Weights {
 }
 
 impl Limits {
+    /// Whether rates are those of the given links, rather than of links within the tolerance.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.tolerance.is_none()
+    }
+
+    /// How much of a full link of this capacity may be left.
+    pub(crate) fn slack(&self, capacity: u128) -> u128 {
+        let Some(Ratio(part)) = self.tolerance else { return 0 };
+        capacity / u128::from(Ratio::ONE.0) * u128::from(part)
+    }
+
     /// The highest level of a flow of this weight, whose slowest link has the rate `slowest`.
     #[inline]
     pub(crate) fn level(&self, weight: u64, slowest: impl FnOnce() -> u64) -> Option<u64> {

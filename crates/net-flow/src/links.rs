@@ -5,9 +5,10 @@
 //! says.
 
 use crate::fair::{Level, NOWHERE};
+use crate::limits::Limits;
 use network::{LinkClasses, LinkCost, LinkEnds, LinkUsage};
 use topology::{LinkGraph, Part};
-use units::{Bandwidth, Bytes, Ratio, Span, Time};
+use units::{Bandwidth, Bytes, Span, Time};
 
 /// Rates are counted in 1 / 2^16 bytes per second.
 pub(crate) const RATE_BITS: u32 = 16;
@@ -18,6 +19,7 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Member {
     pub flow: u32,
     pub hop: u32,
+    pub demand: u128,
 }
 
 /// A link that something has gone over.
@@ -45,9 +47,57 @@ pub(crate) struct LinkState {
     /// Number in the problem that was last solved, and which problem that was.
     pub local: u32,
     pub seen: u64,
-    /// The level at which it is full, and the one from which it must be looked at again.
-    pub full_at: Level,
+    /// Demand and messages of its members.
+    pub demand: u128,
+    pub load: u128,
+    /// The level from which it must be looked at again.
     pub queued: u64,
+    /// The level at which it was full when it was last looked at.
+    pub found: Level,
+}
+
+/// How full a link is. Spreading changes reads and writes little else of a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// The level at which it is full.
+    pub full_at: Level,
+    /// Capacity that its flows do not use. Wraps round while one of them has no level yet.
+    pub left: i128,
+    /// How much may be left where it holds flows back.
+    slack: i128,
+    /// The round in which its flows have changed last, and the lowest level at which they did.
+    pub round: u32,
+    pub touched: u64,
+    /// It is among those that may be queued.
+    pub is_listed: bool,
+    /// Nothing has changed since it was last looked at.
+    pub is_known: bool,
+}
+
+/// No level at which a link waits to be looked at.
+pub(crate) const NOT_QUEUED: u64 = u64::MAX;
+
+impl Room {
+    /// Whether its flows use so much or so little that it must be full at another level.
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        let is_full = self.full_at.value != NOWHERE.value;
+        self.left < 0 || (is_full && self.left > self.slack)
+    }
+
+    /// Flows have changed at this level.
+    #[inline]
+    pub(crate) fn touch(&mut self, round: u32, level: u64) {
+        let before = if self.round == round { self.touched } else { u64::MAX };
+        (self.round, self.touched) = (round, before.min(level));
+    }
+
+    /// Flows of this demand go from one level to another.
+    #[inline]
+    pub(crate) fn shift(&mut self, demand: u128, (old, new): (u64, u64)) {
+        let (old, new) = (demand.wrapping_mul(old.into()), demand.wrapping_mul(new.into()));
+        self.left = self.left.wrapping_add(old.wrapping_sub(new) as i128);
+    }
 }
 
 impl LinkState {
@@ -80,12 +130,14 @@ pub(crate) struct Links {
     /// By dimension for a stack, by link for an explicit graph.
     costs: Vec<LinkCost>,
     by_link: bool,
-    efficiency: Ratio,
+    limits: Limits,
     whole: u64,
     classes: Option<Box<dyn LinkClasses>>,
     pub states: Vec<LinkState>,
-    /// Members of all of them.
-    pub uses: usize,
+    /// By state.
+    pub rooms: Vec<Room>,
+    /// Messages of the members of all links.
+    pub load: u128,
     state_of: Vec<u32>,
 }
 
@@ -94,17 +146,18 @@ impl Links {
         graph: LinkGraph,
         costs: Vec<LinkCost>,
         by_link: bool,
-        (efficiency, whole): (Ratio, u64),
+        (limits, whole): (Limits, u64),
     ) -> Links {
         Links {
             graph,
             costs,
             by_link,
-            efficiency,
+            limits,
             whole,
             classes: None,
             states: Vec::new(),
-            uses: 0,
+            rooms: Vec::new(),
+            load: 0,
             state_of: Vec::new(),
         }
     }
@@ -132,10 +185,12 @@ impl Links {
     pub(crate) fn cost(&self, link: u32, dim: u32) -> (Bandwidth, Span) {
         let at = if self.by_link { link } else { dim };
         match self.costs[at as usize] {
-            LinkCost::Exact { bandwidth, latency } => (bandwidth.times(self.efficiency), latency),
+            LinkCost::Exact { bandwidth, latency } => {
+                (bandwidth.times(self.limits.efficiency), latency)
+            }
             LinkCost::Nanoseconds { bandwidth, latency } => {
                 let bandwidth = Bandwidth((bandwidth * 1e9) as u64);
-                (bandwidth.times(self.efficiency), Span((latency * 1e3) as u64))
+                (bandwidth.times(self.limits.efficiency), Span((latency * 1e3) as u64))
             }
         }
     }
@@ -168,10 +223,11 @@ impl Links {
         }
         let full = units_of(self.cost(link, dim).0);
         let unit = u128::from(self.whole) * u128::from(count);
+        let capacity = u128::from(full) * unit;
         self.states.push(LinkState {
             id: link,
             count,
-            capacity: u128::from(full) * unit,
+            capacity,
             unit,
             full,
             members: Vec::new(),
@@ -183,8 +239,19 @@ impl Links {
             is_dirty: false,
             local: 0,
             seen: 0,
+            demand: 0,
+            load: 0,
+            queued: NOT_QUEUED,
+            found: NOWHERE,
+        });
+        self.rooms.push(Room {
             full_at: NOWHERE,
-            queued: u64::MAX,
+            left: capacity as i128,
+            slack: self.limits.slack(capacity) as i128,
+            round: 0,
+            touched: 0,
+            is_listed: false,
+            is_known: false,
         });
         let at = self.states.len() as u32 - 1;
         self.state_of[link as usize] = at;
@@ -203,9 +270,12 @@ impl Links {
     ) -> u32 {
         let state = &mut self.states[link as usize];
         if state.members.is_empty() {
-            (state.since, state.full_at) = (now, NOWHERE);
+            state.since = now;
+            self.rooms[link as usize].full_at = NOWHERE;
         }
-        self.uses += 1;
+        self.load += messages;
+        state.load += messages;
+        state.demand += member.demand;
         state.carried += bytes;
         state.messages += messages;
         state.members.push(member);
@@ -219,11 +289,13 @@ impl Links {
         &mut self,
         now: Time,
         link: u32,
-        place: u32,
+        (messages, place): (u128, u32),
     ) -> (Option<Member>, Option<Sent>) {
         let state = &mut self.states[link as usize];
-        state.members.swap_remove(place as usize);
-        self.uses -= 1;
+        let member = state.members.swap_remove(place as usize);
+        self.load -= messages;
+        state.load -= messages;
+        state.demand -= member.demand;
         let moved = state.members.get(place as usize).copied();
         let sent = state.members.is_empty().then(|| self.pause(now, link));
         (moved, sent)

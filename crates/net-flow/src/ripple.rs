@@ -9,10 +9,17 @@ use std::collections::BinaryHeap;
 pub(crate) struct Ripple {
     /// By the level at which something changed.
     pub queue: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Links that are looked at together, and those of them that are full at another level.
+    pub batch: Vec<u32>,
+    pub given: Vec<(u32, u64)>,
+    /// Changes of one round are looked at together.
+    pub round: u32,
+    /// Links that may have to be queued.
+    pub listed: Vec<u32>,
     /// The flows of one link: the level at which something else holds them back, and their demand.
     pub held: Vec<(Level, u128)>,
     /// Flows whose levels have changed.
     pub changed: Vec<u32>,
-    /// Uses that may still be looked at.
-    pub patience: usize,
+    /// Messages on links that may still be looked at.
+    pub patience: u128,
 }

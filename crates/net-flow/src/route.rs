@@ -4,7 +4,7 @@
 
 use crate::fair::{Level, NOWHERE, Use, share};
 use crate::limits::Limits;
-use crate::links::{LinkState, Links};
+use crate::links::{LinkState, Links, Room};
 use rustc_hash::FxHashMap;
 use topology::Splitter;
 use units::Span;
@@ -34,13 +34,16 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Gives all links to a flow that stands for `copies`; returns its level.
-    pub(crate) fn alone(&self, states: &mut [LinkState], copies: u128) -> Level {
-        let level = self.level(states, copies);
+    /// Gives all links to a flow that stands for `copies` and has no level yet; returns its level.
+    pub(crate) fn alone(&self, links: &mut Links, copies: u128) -> Level {
+        let level = self.level(&links.states, copies);
         for crossed in &self.crossed {
-            let full = self.fills(states, crossed, copies);
-            let is_full = full.value == level.value;
-            states[crossed.link as usize].full_at = if is_full { full } else { NOWHERE };
+            let full = self.fills(&links.states, crossed, copies);
+            let full_at = if full.value == level.value { full } else { NOWHERE };
+            let demand = self.used(crossed, copies).demand;
+            let room: &mut Room = &mut links.rooms[crossed.link as usize];
+            room.shift(demand, (NOWHERE.value, level.value));
+            room.full_at = full_at;
         }
         level
     }

@@ -77,6 +77,7 @@ fn limits_keep_the_contract() {
             efficiency: units::Ratio(949_284),
             weights: Weights::RoundTrip,
             every: Span(300_000),
+            tolerance: Some(units::Ratio(5_000)),
             one_route: true,
         };
         let make = || stack(&dims, Routing::Lowest, limits);

@@ -372,6 +372,7 @@ fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
         flow: settings.stream_bandwidth_max,
         efficiency: settings.efficiency,
         every: settings.rates_every,
+        tolerance: (!settings.exact).then_some(settings.tolerance),
         weights: match settings.weights {
             FlowWeights::Equal => Weights::Equal,
             FlowWeights::RoundTrip => Weights::RoundTrip,

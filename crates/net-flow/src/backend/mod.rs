@@ -4,8 +4,8 @@
 //! until its last byte has left (it *drains*). It arrives one latency of its route later. So a flow
 //! that shares nothing takes `sum of latencies + bytes / bandwidth` of its slowest link, and
 //! switches cut through. Rates are found where flows start or drain, once for each instant, and only
-//! for the flows whose rates change (`settle.rs`). Not modelled: packets, headers, buffers, loss and the reaction time of congestion control
-//! (`net-packet`).
+//! for the flows whose rates change (`settle.rs`). Not modelled: packets, headers, buffers, loss and
+//! the reaction time of congestion control (`net-packet`).
 //!
 //! Arithmetic. Rates are integers in 1 / 2^16 bytes per second. Where one was rounded down, less
 //! than a unit is missing, and a flow drains at the first picosecond at which it can have sent
@@ -14,11 +14,17 @@
 //! Source: max-min fairness as a model of flows in networks: Casanova et al., "Versatile, scalable,
 //! and accurate simulation of distributed applications and platforms", JPDC 74 (2014), section 3.
 
+mod fill;
 mod settle;
+#[cfg(test)]
+#[path = "tolerance_tests.rs"]
+mod tolerance_tests;
 
-use crate::fair::{Level, NOWHERE, Solver, Use, share};
+use crate::drains::Drains;
+use crate::fair::{NOWHERE, Solver, Use, share};
 use crate::limits::{Limits, rate};
 use crate::links::{Links, Member, RATE_BITS, Sent};
+use crate::path::Path;
 use crate::ripple::Ripple;
 use crate::route::Routes;
 use engine::EventQueue;
@@ -30,21 +36,13 @@ use topology::{LinkGraph, Part, Splitter};
 use units::{PS_PER_US, Span, Time};
 
 /// Bytes kept for a flow, a link and a link in use, rounded up for tables that grow by doubling.
-const FLOW: u64 = 480;
+const FLOW: u64 = 960;
 const LINK: u64 = 4;
-const USED_LINK: u64 = 256;
+const USED_LINK: u64 = 384;
 
 /// Events between two looks at whether the run goes on. One may share out a whole network.
 const EVENTS_AT_ONCE: u32 = 1 << 4;
 const PS_PER_S: u128 = PS_PER_US as u128 * 1_000_000;
-
-#[derive(Clone, Copy)]
-pub(crate) enum Event {
-    /// The flow has sent its last byte, unless its rates have changed since.
-    Drain { flow: u32, schedule: u32 },
-    /// The flow has arrived.
-    Arrive { flow: u32 },
-}
 
 /// A link of a flow's route.
 #[derive(Clone, Copy)]
@@ -52,6 +50,8 @@ pub(crate) struct Hop {
     pub used: Use,
     /// The flow's place among the members of the link.
     place: u32,
+    /// How often its route goes over links that this one stands for.
+    crossings: u32,
 }
 
 pub(crate) struct Flow {
@@ -61,7 +61,6 @@ pub(crate) struct Flow {
     pub weight: u64,
     /// Its highest level.
     pub limit: Option<u64>,
-    pub level: Level,
     /// In units of rate.
     pub rate: u64,
     /// The rate was rounded down.
@@ -71,10 +70,12 @@ pub(crate) struct Flow {
     /// What it may have sent in addition, had no rate been rounded.
     slack: u64,
     at: Time,
-    /// Which of its drain events counts, when it comes, and when the flow drains: no earlier.
-    schedule: u32,
-    planned: Option<Time>,
+    /// When it drains: no earlier.
     due: Time,
+    /// How many flows it stands for on the links.
+    copies: u128,
+    /// It had all its links to itself when it started.
+    alone: bool,
     /// Number in the problem that was last solved.
     pub seen: u64,
 }
@@ -85,14 +86,21 @@ pub struct FairFlows {
     pub(crate) limits: Limits,
     pub(crate) routes: Routes,
     pub(crate) flows: Vec<Flow>,
+    /// By flow.
+    pub(crate) paths: Vec<Path>,
     free: Vec<u32>,
-    queue: EventQueue<Event>,
+    /// Flows that drain, and flows that arrive.
+    drains: Drains,
+    arrivals: EventQueue<u32>,
     order: u64,
     /// Links whose flows need new rates, and when they get them.
     pub(crate) dirty: Vec<u32>,
     pub(crate) dirty_at: Time,
     /// Flows that wait for their first rate.
     pub(crate) entered: Vec<u32>,
+    /// Flows on links, and those that started or drained since rates were found.
+    pub(crate) running: u128,
+    pub(crate) stirred: u128,
     pub(crate) ripples: Ripple,
     pub(crate) solver: Solver,
     pub(crate) problem: u64,
@@ -110,19 +118,23 @@ impl FairFlows {
     /// A network over `graph`; `costs` by dimension, or by link when `by_link`.
     pub fn new(graph: LinkGraph, costs: Vec<LinkCost>, by_link: bool, limits: Limits) -> FairFlows {
         let whole = Splitter::whole(&graph);
-        let links = Links::new(graph, costs, by_link, (limits.efficiency, whole));
+        let links = Links::new(graph, costs, by_link, (limits, whole));
         FairFlows {
             bytes: vec![0; links.dims()],
             links,
             limits,
             routes: Routes::default(),
             flows: Vec::new(),
+            paths: Vec::new(),
             free: Vec::new(),
-            queue: EventQueue::default(),
+            drains: Drains::default(),
+            arrivals: EventQueue::default(),
             order: 0,
             dirty: Vec::new(),
             dirty_at: Time::ZERO,
             entered: Vec::new(),
+            running: 0,
+            stirred: 0,
             ripples: Ripple::default(),
             solver: Solver::default(),
             problem: 0,
@@ -134,10 +146,12 @@ impl FairFlows {
         }
     }
 
+    /// The flow arrives one latency from now.
     #[inline]
-    fn push(&mut self, time: Time, event: Event) {
+    fn leave(&mut self, now: Time, at: u32) {
         self.order += 1;
-        self.queue.push(time, self.order, event);
+        let arrival = now + self.flows[at as usize].latency;
+        self.arrivals.push(arrival, self.order, at);
     }
 
     /// A place for `transfer`, not yet on its route.
@@ -145,13 +159,14 @@ impl FairFlows {
         match self.free.pop() {
             Some(at) => {
                 let flow = &mut self.flows[at as usize];
-                let (schedule, mut hops) = (flow.schedule, std::mem::take(&mut flow.hops));
+                let mut hops = std::mem::take(&mut flow.hops);
                 hops.clear();
-                *flow = Flow { schedule, ..Flow::new(transfer, now, hops) };
+                *flow = Flow::new(transfer, now, hops);
                 at
             }
             None => {
                 self.flows.push(Flow::new(transfer, now, Vec::new()));
+                self.paths.push(Path::new(None, [].into_iter()));
                 self.flows.len() as u32 - 1
             }
         }
@@ -167,31 +182,60 @@ impl FairFlows {
         let carried = u128::from(bytes) * u128::from(weight);
         route.leaving.iter().for_each(|&(place, parts)| self.bytes[place] += carried * parts);
         if bytes == 0 {
-            let arrival = now + flow.latency;
-            return self.push(arrival, Event::Arrive { flow: at });
+            return self.leave(now, at);
         }
         (flow.weight, flow.limit) = (route.weight, route.limit);
         let copies = if self.links.is_folded() { weight.into() } else { 1u128 };
-        let mut alone = true;
+        (flow.copies, flow.alone) = (copies, true);
+        self.running += copies;
         for (hop, crossed) in (0..).zip(&route.crossed) {
-            alone &= self.links.states[crossed.link as usize].members.is_empty();
-            let brings = (
-                copies * u128::from(crossed.crossings),
-                copies * crossed.parts * u128::from(bytes),
-            );
-            let place = self.links.enter(now, crossed.link, brings, Member { flow: at, hop });
-            flow.hops.push(Hop { used: route.used(crossed, copies), place });
+            let (link, crossings) = (crossed.link, crossed.crossings);
+            flow.alone &= self.links.states[link as usize].members.is_empty();
+            let brings =
+                (copies * u128::from(crossings), copies * crossed.parts * u128::from(bytes));
+            let used = route.used(crossed, copies);
+            let member = Member { flow: at, hop, demand: used.demand };
+            let place = self.links.enter(now, link, brings, member);
+            self.links.rooms[link as usize].shift(used.demand, (0, NOWHERE.value));
+            flow.hops.push(Hop { used, place, crossings });
         }
-        if alone {
-            let level = route.alone(&mut self.links.states, copies);
+        self.paths[at as usize] = Path::new(flow.limit, flow.hops.iter().map(|hop| hop.used));
+        if flow.alone {
+            let level = route.alone(&mut self.links, copies);
             (flow.rate, flow.rounded) = (rate(level.value, flow.weight), !level.exact);
-            flow.level = level;
+            self.paths[at as usize].level = level;
             return self.plan(at);
         }
+        self.join(now, at);
+    }
+
+    /// A flow that does not have its links to itself waits for its first rate.
+    fn join(&mut self, now: Time, at: u32) {
+        self.stirred += self.flows[at as usize].copies;
         self.entered.push(at);
         for hop in 0..self.flows[at as usize].hops.len() {
-            self.soil(now, self.flows[at as usize].hops[hop].used.link);
+            let link = self.flows[at as usize].hops[hop].used.link;
+            self.soil(now, link);
+            let first = self.links.states[link as usize].members[0].flow;
+            let flow = &self.flows[first as usize];
+            if flow.alone && flow.at == now && self.limits.every == Span::ZERO {
+                self.meet(now, first);
+            }
         }
+    }
+
+    /// A flow that had its links to itself at this instant does not: it is as if it had come with
+    /// the others.
+    fn meet(&mut self, now: Time, at: u32) {
+        let flow = &mut self.flows[at as usize];
+        flow.alone = false;
+        let old = std::mem::replace(&mut self.paths[at as usize].level, NOWHERE);
+        for Hop { used: Use { link, demand }, .. } in &flow.hops {
+            let room = &mut self.links.rooms[*link as usize];
+            room.shift(*demand, (old.value, NOWHERE.value));
+            room.full_at = NOWHERE;
+        }
+        self.join(now, at);
     }
 
     /// The flows of `link` need new rates.
@@ -207,11 +251,17 @@ impl FairFlows {
 
     /// The flow has sent its last byte. Those that shared links with it can go faster.
     fn drain(&mut self, now: Time, at: u32) {
-        let hops = std::mem::take(&mut self.flows[at as usize].hops);
+        let flow = &mut self.flows[at as usize];
+        let (hops, copies) = (std::mem::take(&mut flow.hops), flow.copies);
+        let level = self.paths[at as usize].level;
+        self.running -= copies;
+        self.stirred += copies;
         for hop in &hops {
-            let link = hop.used.link;
-            let (moved, sent) = self.links.leave(now, link, hop.place);
-            if let Some(Member { flow, hop: theirs }) = moved {
+            let Use { link, demand } = hop.used;
+            self.links.rooms[link as usize].shift(demand, (level.value, 0));
+            let messages = copies * u128::from(hop.crossings);
+            let (moved, sent) = self.links.leave(now, link, (messages, hop.place));
+            if let Some(Member { flow, hop: theirs, .. }) = moved {
                 self.flows[flow as usize].hops[theirs as usize].place = hop.place;
             }
             match sent {
@@ -219,10 +269,8 @@ impl FairFlows {
                 None => self.soil(now, link),
             }
         }
-        let flow = &mut self.flows[at as usize];
-        flow.hops = hops;
-        let arrival = now + flow.latency;
-        self.push(arrival, Event::Arrive { flow: at });
+        self.flows[at as usize].hops = hops;
+        self.leave(now, at);
     }
 
     fn report(&mut self, Sent { link, begin, end, bytes }: Sent, flow: u32) {
@@ -241,23 +289,26 @@ impl FairFlows {
         }
     }
 
-    /// Schedules the flow's drain. Where it drains later than it was to, the event that waits
-    /// finds that out.
+    /// Plans the flow's drain. Where it drains later than planned, that is found out then.
+    #[inline]
     pub(crate) fn plan(&mut self, at: u32) {
         let flow = &mut self.flows[at as usize];
         flow.due = flow.drains();
-        if flow.planned.is_none_or(|planned| flow.due < planned) {
-            flow.schedule = flow.schedule.wrapping_add(1);
-            flow.planned = Some(flow.due);
-            let (time, event) = (flow.due, Event::Drain { flow: at, schedule: flow.schedule });
-            self.push(time, event);
-        }
+        self.drains.plan(at, flow.due);
+    }
+
+    /// When something drains or arrives next.
+    #[inline]
+    fn next(&self) -> Option<Time> {
+        let drains = self.drains.peek().map(|(time, _)| time);
+        let arrives = self.arrivals.peek().map(|(time, _)| time);
+        drains.into_iter().chain(arrives).min()
     }
 
     /// What a member of a link has still to send over it then, times parts and links.
-    fn left(&self, Member { flow, hop }: Member, until: Time) -> u128 {
+    fn left(&self, Member { flow, demand, .. }: Member, until: Time) -> u128 {
         let flow = &self.flows[flow as usize];
-        let demand = flow.hops[hop as usize].used.demand / u128::from(flow.weight);
+        let demand = demand / u128::from(flow.weight);
         demand * u128::from(flow.left(until))
     }
 
@@ -283,15 +334,14 @@ impl Flow {
             latency: Span::ZERO,
             weight: 1,
             limit: None,
-            level: NOWHERE,
             rate: 0,
             rounded: false,
             left: (u128::from(transfer.bytes) * PS_PER_S) << RATE_BITS,
             slack: 0,
             at: now,
-            schedule: 0,
-            planned: None,
             due: Time::MAX,
+            copies: 1,
+            alone: false,
             seen: 0,
         }
     }
@@ -335,7 +385,7 @@ impl Backend for FairFlows {
 
     #[inline]
     fn next_event(&self) -> Option<Time> {
-        let next = self.queue.peek().map(|(time, _)| time);
+        let next = self.next();
         // Nothing drains at the instant at which rates change: everything else of that instant
         // comes before the rates are found.
         let due = self.due().map(|due| Time(due.0.saturating_add(1)));
@@ -351,7 +401,7 @@ impl Backend for FairFlows {
         let mut left = EVENTS_AT_ONCE;
         while left > 0 || finished.len() > before {
             left = left.saturating_sub(1);
-            let next = self.queue.peek().map(|(time, _)| time).filter(|&time| time <= until);
+            let next = self.next().filter(|&time| time <= until);
             if let Some(due) = self.due().filter(|&due| due < until)
                 && next.is_none_or(|next| next > due)
             {
@@ -362,19 +412,19 @@ impl Backend for FairFlows {
             if finished.get(before).is_some_and(|first| first.time < next) {
                 return;
             }
-            let Some((time, event)) = self.queue.pop() else { return };
-            match event {
-                Event::Drain { flow, schedule } => {
-                    let Flow { schedule: counts, due, .. } = self.flows[flow as usize];
-                    if counts != schedule {
-                    } else if due <= time {
+            match self.drains.peek().filter(|&(time, _)| time == next) {
+                Some((time, flow)) => {
+                    self.drains.pop();
+                    if self.flows[flow as usize].due <= time {
                         self.drain(time, flow);
                     } else {
-                        self.flows[flow as usize].planned = None;
                         self.plan(flow);
                     }
                 }
-                Event::Arrive { flow } => self.arrive(time, flow, finished),
+                None => {
+                    let Some((time, flow)) = self.arrivals.pop() else { return };
+                    self.arrive(time, flow, finished);
+                }
             }
         }
     }

@@ -5,11 +5,17 @@
 //! looked at again when one of those has changed below its own level. Links are taken in the order
 //! of the levels at which something changed: what is below is final. Most changes end after a few
 //! links. Where one reaches so many that all flows joined to it are found sooner by one filling,
-//! that is done instead. Both give the same levels: there is only one solution.
+//! that is done instead (`fill.rs`). Both give the same levels: there is only one solution.
+//!
+//! With a tolerance, a change spreads only to links whose flows use more than all or less than that
+//! allows. Then the rates are the max-min fair ones of links whose capacities are smaller by at most
+//! the tolerance. Links with changes at one level are taken together, so that links that are alike
+//! remain alike, and folded runs give the bytes of unfolded ones.
 
-use crate::backend::{FairFlows, Flow};
+use crate::backend::{FairFlows, Flow, Hop};
 use crate::fair::{Level, NOWHERE, Use, share};
 use crate::limits::rate;
+use crate::links::NOT_QUEUED;
 use std::cmp::Reverse;
 use units::Time;
 
@@ -18,11 +24,10 @@ impl FairFlows {
     #[inline(never)]
     pub(crate) fn settle(&mut self) {
         self.problem += 1;
-        if self.is_local() && self.ripple() {
-            self.dirty.clear();
-        } else {
+        if !(self.is_local() && self.ripple()) {
             self.fill();
         }
+        self.stirred = 0;
         self.entered.clear();
         let changed = std::mem::take(&mut self.ripples.changed);
         for &at in &changed {
@@ -35,64 +40,68 @@ impl FairFlows {
     /// A flow goes on at the rate of its level.
     fn apply(&mut self, now: Time, at: u32) {
         let flow = &mut self.flows[at as usize];
-        let rate = rate(flow.level.value, flow.weight);
-        if (rate, flow.level.exact) != (flow.rate, !flow.rounded) {
-            flow.change(now, rate, !flow.level.exact);
+        let level = self.paths[at as usize].level;
+        let rate = rate(level.value, flow.weight);
+        if (rate, level.exact) != (flow.rate, !flow.rounded) {
+            flow.change(now, rate, !level.exact);
             self.plan(at);
         }
     }
 
-    /// Whether few links have changed.
-    fn is_local(&mut self) -> bool {
-        let members = |&link: &u32| self.links.states[link as usize].members.len();
-        let soiled: usize = self.dirty.iter().map(members).sum();
-        self.ripples.patience = 2 * self.links.uses;
-        4 * soiled <= self.links.uses
+    /// Whether few flows have started or drained.
+    fn is_local(&self) -> bool {
+        4 * self.stirred <= self.running
     }
 
     /// Spreads the changes; false when they reach too much.
     fn ripple(&mut self) -> bool {
-        self.ripples.queue.clear();
-        for at in 0..self.dirty.len() {
-            let state = &mut self.links.states[self.dirty[at] as usize];
-            (state.is_dirty, state.queued) = (false, NONE_QUEUED);
-            self.look_at(self.dirty[at], 0);
-        }
+        self.ripples.patience = 2 * self.links.load;
         for at in 0..self.entered.len() {
             self.level(self.entered[at], None);
         }
-        while let Some(Reverse((level, link))) = self.ripples.queue.pop() {
-            let state = &mut self.links.states[link as usize];
-            if state.queued != level {
-                continue;
-            }
-            state.queued = NONE_QUEUED;
-            let old = state.full_at;
-            let cost = state.members.len();
-            let Some(left) = self.ripples.patience.checked_sub(cost) else {
+        for at in 0..self.dirty.len() {
+            self.touch(self.dirty[at]);
+        }
+        self.listen();
+        while let Some(&Reverse((level, _))) = self.ripples.queue.peek() {
+            self.gather(level);
+            if !self.find() {
                 self.give_up();
                 return false;
-            };
-            self.ripples.patience = left;
-            let new = self.full_at(link);
-            if new == old {
-                continue;
             }
-            let from = old.value.min(new.value);
-            if self.ripples.queue.peek().is_some_and(|Reverse((next, _))| *next < from) {
-                self.look_at(link, from);
-                continue;
-            }
-            self.fills_at(link, new);
+            self.give(level);
+            self.listen();
+        }
+        for link in self.dirty.drain(..) {
+            self.links.states[link as usize].is_dirty = false;
         }
         true
     }
 
-    /// Leaves no traces in the links.
-    fn give_up(&mut self) {
-        for Reverse((_, link)) in self.ripples.queue.drain() {
-            self.links.states[link as usize].queued = NONE_QUEUED;
+    /// Flows have started or drained on a link.
+    fn touch(&mut self, link: u32) {
+        let room = &mut self.links.rooms[link as usize];
+        room.touch(self.ripples.round, 0);
+        room.is_known = false;
+        if !std::mem::replace(&mut room.is_listed, true) {
+            self.ripples.listed.push(link);
         }
+    }
+
+    /// Queues the links on which flows have started or drained, and those whose flows have changed
+    /// by more than is allowed.
+    fn listen(&mut self) {
+        let mut listed = std::mem::take(&mut self.ripples.listed);
+        for link in listed.drain(..) {
+            let room = &mut self.links.rooms[link as usize];
+            room.is_listed = false;
+            if self.limits.is_exact() || room.touched == 0 || room.is_off() {
+                let level = room.touched;
+                self.look_at(link, level);
+            }
+        }
+        self.ripples.listed = listed;
+        self.ripples.round = self.ripples.round.wrapping_add(1);
     }
 
     /// Something has changed on a link at this level.
@@ -104,162 +113,174 @@ impl FairFlows {
         }
     }
 
+    /// Takes the links that wait at this level: all with a tolerance, one where rates are exact.
+    fn gather(&mut self, level: u64) {
+        self.ripples.batch.clear();
+        while let Some(&Reverse((next, link))) = self.ripples.queue.peek() {
+            if next != level || (self.limits.is_exact() && !self.ripples.batch.is_empty()) {
+                break;
+            }
+            self.ripples.queue.pop();
+            let state = &mut self.links.states[link as usize];
+            if state.queued == level {
+                state.queued = NOT_QUEUED;
+                self.ripples.batch.push(link);
+            }
+        }
+    }
+
+    /// Finds where the links of the batch are full; false when that takes too long.
+    fn find(&mut self) -> bool {
+        for at in 0..self.ripples.batch.len() {
+            let link = self.ripples.batch[at];
+            if !self.links.rooms[link as usize].is_known {
+                let found = self.full_at(link);
+                let state = &mut self.links.states[link as usize];
+                state.found = found;
+                self.links.rooms[link as usize].is_known = true;
+                self.ripples.patience = self.ripples.patience.saturating_sub(state.load);
+            }
+        }
+        self.ripples.patience > 0 || self.links.load == 0
+    }
+
+    /// Links of the batch that are full at another level wait until nothing changes below. Those of
+    /// this level give it to their flows.
+    fn give(&mut self, level: u64) {
+        let mut given = std::mem::take(&mut self.ripples.given);
+        for at in 0..self.ripples.batch.len() {
+            let link = self.ripples.batch[at];
+            let new = self.links.states[link as usize].found;
+            let room = &mut self.links.rooms[link as usize];
+            let from = room.full_at.value.min(new.value);
+            if room.full_at != new && from > level {
+                self.look_at(link, from);
+                continue;
+            }
+            if room.full_at != new {
+                room.full_at = new;
+                given.push((link, from));
+            }
+        }
+        for (link, from) in given.drain(..) {
+            for member in 0..self.links.states[link as usize].members.len() {
+                let at = self.links.states[link as usize].members[member].flow;
+                if self.paths[at as usize].level.value >= from {
+                    self.level(at, Some(link));
+                }
+            }
+        }
+        self.ripples.given = given;
+    }
+
+    /// Leaves no traces in the links.
+    fn give_up(&mut self) {
+        for Reverse((_, link)) in self.ripples.queue.drain() {
+            self.links.states[link as usize].queued = NOT_QUEUED;
+        }
+    }
+
     /// The level at which the link is full, where its flows are held back as they are elsewhere.
     fn full_at(&mut self, link: u32) -> Level {
-        let (states, flows) = (&self.links.states, &self.flows);
-        let state = &states[link as usize];
+        let (rooms, flows, paths) = (&self.links.rooms, &self.flows, &self.paths);
+        let state = &self.links.states[link as usize];
+        let full = rooms[link as usize].full_at;
         let held = &mut self.ripples.held;
         held.clear();
-        let (mut left, mut demand, mut rough) = (state.capacity, 0, false);
+        let mut open = Open { left: state.capacity, demand: state.demand, rough: false };
+        let value = open.share();
         for member in &state.members {
-            let flow = &flows[member.flow as usize];
-            let used = flow.hops[member.hop as usize].used;
-            demand += used.demand;
+            let path = &paths[member.flow as usize];
             // Where another link holds it back, that is its level.
-            let level = if flow.level.value < state.full_at.value {
-                flow.level
+            let level = if path.level.value < full.value {
+                path.level
             } else {
-                held_at(flow, Some(link), |link| states[link as usize].full_at)
+                path.held_at(link, rooms, || uses(&flows[member.flow as usize]))
             };
-            held.push((level, used.demand));
+            if !open.passes(level, member.demand, value) {
+                held.push((level, member.demand));
+            }
         }
         loop {
-            let value = share(left, demand);
-            let before = held.len();
-            held.retain(|&(level, one)| {
-                let stays = level.value >= value;
-                if !stays {
-                    left -= one * u128::from(level.value);
-                    demand -= one;
-                    rough |= !level.exact;
-                }
-                stays
-            });
-            if demand == 0 {
+            let (value, before) = (open.share(), held.len());
+            held.retain(|&(level, demand)| !open.passes(level, demand, value));
+            if open.demand == 0 {
                 return NOWHERE;
             }
             if held.len() == before {
-                return Level { value, exact: !rough && demand * u128::from(value) == left };
+                return open.full(value);
             }
         }
     }
 
-    /// The link is full at another level. Its flows that are no lower get theirs again.
-    fn fills_at(&mut self, link: u32, new: Level) {
-        let state = &mut self.links.states[link as usize];
-        let from = state.full_at.value.min(new.value);
-        state.full_at = new;
-        for member in 0..state.members.len() {
-            let at = self.links.states[link as usize].members[member].flow;
-            if self.flows[at as usize].level.value >= from {
-                self.level(at, Some(link));
-            }
-        }
-    }
-
-    /// Gives a flow the level that its links allow, and looks at those for which that matters, but
-    /// for the one that has changed.
+    /// Gives a flow the level that its links allow, and touches those for which that matters: with
+    /// a tolerance all of them, else not the one that has changed.
     fn level(&mut self, at: u32, by: Option<u32>) {
-        let (flow, states) = (&mut self.flows[at as usize], &self.links.states);
-        let new = held_at(flow, None, |link| states[link as usize].full_at);
-        let old = std::mem::replace(&mut flow.level, new);
+        let (path, rooms) = (&mut self.paths[at as usize], &mut self.links.rooms);
+        let flow = &self.flows[at as usize];
+        let new = path.held_at(NO_LINK, rooms, || uses(flow));
+        let old = std::mem::replace(&mut path.level, new);
         if new == old {
-            return;
+            return path.each(|| uses(flow), |one| rooms[one.link as usize].is_known = false);
         }
+        let (from, exact) = (old.value.min(new.value), self.limits.is_exact());
+        let (round, listed) = (self.ripples.round, &mut self.ripples.listed);
+        path.each(
+            || uses(flow),
+            |Use { link, demand }| {
+                let room = &mut rooms[link as usize];
+                room.is_known = false;
+                room.shift(demand, (old.value, new.value));
+                if exact && (Some(link) == by || from >= room.full_at.value) {
+                    return;
+                }
+                room.touch(round, from);
+                if (exact || room.is_off()) && !std::mem::replace(&mut room.is_listed, true) {
+                    listed.push(link);
+                }
+            },
+        );
+        let flow = &mut self.flows[at as usize];
         if std::mem::replace(&mut flow.seen, self.problem) != self.problem {
             self.ripples.changed.push(at);
-        }
-        let from = old.value.min(new.value);
-        for hop in 0..self.flows[at as usize].hops.len() {
-            let link = self.flows[at as usize].hops[hop].used.link;
-            if Some(link) != by && from < self.links.states[link as usize].full_at.value {
-                self.look_at(link, from);
-            }
-        }
-    }
-
-    /// Finds the levels of all links and flows that are joined to a dirty link.
-    fn fill(&mut self) {
-        self.problem += 1;
-        self.reach();
-        self.pose();
-        self.solver.solve();
-        for (&link, &level) in self.reached_links.iter().zip(self.solver.full_at()) {
-            self.links.states[link as usize].full_at = level;
-        }
-        self.ripples.changed.clear();
-        for (&at, &level) in self.reached_flows.iter().zip(self.solver.levels()) {
-            self.flows[at as usize].level = level;
-            self.ripples.changed.push(at);
-        }
-    }
-
-    /// Collects the links and flows that are joined to a dirty link.
-    fn reach(&mut self) {
-        self.reached_links.clear();
-        self.reached_flows.clear();
-        for link in self.dirty.drain(..) {
-            let state = &mut self.links.states[link as usize];
-            state.is_dirty = false;
-            if state.seen != self.problem {
-                state.seen = self.problem;
-                self.reached_links.push(link);
-            }
-        }
-        let mut next = 0;
-        while let Some(&link) = self.reached_links.get(next) {
-            self.links.states[link as usize].local = next as u32;
-            next += 1;
-            for member in 0..self.links.states[link as usize].members.len() {
-                let at = self.links.states[link as usize].members[member].flow;
-                let flow = &mut self.flows[at as usize];
-                if std::mem::replace(&mut flow.seen, self.problem) == self.problem {
-                    continue;
-                }
-                self.reached_flows.push(at);
-                for hop in &flow.hops {
-                    let state = &mut self.links.states[hop.used.link as usize];
-                    if state.seen != self.problem {
-                        state.seen = self.problem;
-                        self.reached_links.push(hop.used.link);
-                    }
-                }
-            }
-        }
-    }
-
-    /// States the problem of the links and flows that were reached.
-    fn pose(&mut self) {
-        self.solver.clear();
-        for &link in &self.reached_links {
-            self.solver.link(self.links.states[link as usize].capacity);
-        }
-        for &at in &self.reached_flows {
-            let flow = &self.flows[at as usize];
-            let states = &self.links.states;
-            let local = |hop: &crate::backend::Hop| Use {
-                link: states[hop.used.link as usize].local,
-                demand: hop.used.demand,
-            };
-            self.solver.flow(flow.limit, flow.hops.iter().map(local));
         }
     }
 }
 
-/// No level at which a link waits to be looked at.
-pub(crate) const NONE_QUEUED: u64 = u64::MAX;
+/// What is left of a link for the flows that nothing else holds back, as far as they are known.
+struct Open {
+    left: u128,
+    demand: u128,
+    /// Levels of other flows were rounded.
+    rough: bool,
+}
 
-/// The level at which a flow is held back by its limit and its links, but for one of them.
-fn held_at(flow: &Flow, but: Option<u32>, full_at: impl Fn(u32) -> Level) -> Level {
-    let limit = flow.limit.map(|value| Level { value, exact: true });
-    let mut level = limit.unwrap_or(NOWHERE);
-    for hop in flow.hops.iter().filter(|hop| Some(hop.used.link) != but) {
-        let full = full_at(hop.used.link);
-        if full.value < level.value {
-            level = full;
-        } else {
-            level.exact |= full.exact && full.value == level.value;
-        }
+impl Open {
+    #[inline]
+    fn share(&self) -> u64 {
+        share(self.left, self.demand)
     }
-    level
+
+    /// A flow that is held back below this value takes its part.
+    #[inline]
+    fn passes(&mut self, level: Level, demand: u128, value: u64) -> bool {
+        let passes = level.value < value;
+        if passes {
+            self.left -= demand * u128::from(level.value);
+            self.demand -= demand;
+            self.rough |= !level.exact;
+        }
+        passes
+    }
+
+    fn full(&self, value: u64) -> Level {
+        Level { value, exact: !self.rough && self.demand * u128::from(value) == self.left }
+    }
+}
+
+/// No link.
+const NO_LINK: u32 = u32::MAX;
+
+fn uses(flow: &Flow) -> impl Iterator<Item = Use> {
+    flow.hops.iter().map(|hop: &Hop| hop.used)
 }

@@ -1,0 +1,78 @@
+//! The levels of flows and the links that they go over, close together: spreading changes reads
+//! little else of a flow.
+
+use crate::fair::{Level, NOWHERE, Use};
+use crate::links::Room;
+
+/// Links that are kept next to the level. Most routes have no more.
+const NEAR: usize = 7;
+
+/// A flow's level and its links.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(crate) struct Path {
+    pub level: Level,
+    /// Its highest level.
+    limit: u64,
+    /// What it uses of each of its links for each unit of level.
+    demand: u64,
+    /// Links that are kept here: all, or none where they are many or used unequally.
+    near: u32,
+    links: [u32; NEAR],
+}
+
+impl Path {
+    /// Of a flow without a level.
+    pub(crate) fn new(limit: Option<u64>, uses: impl ExactSizeIterator<Item = Use>) -> Path {
+        let limit = limit.unwrap_or(u64::MAX);
+        let mut path = Path { level: NOWHERE, limit, demand: 0, near: 0, links: [0; NEAR] };
+        let count = uses.len();
+        for (at, one) in uses.enumerate() {
+            let demand = u64::try_from(one.demand).unwrap_or(0);
+            let fits = count <= NEAR && demand > 0 && (at == 0 || demand == path.demand);
+            if !fits {
+                path.near = 0;
+                break;
+            }
+            (path.demand, path.links[at], path.near) = (demand, one.link, at as u32 + 1);
+        }
+        path
+    }
+
+    /// Does something for each link; `far` gives them where they are not kept here.
+    #[inline]
+    pub(crate) fn each<I: Iterator<Item = Use>>(
+        &self,
+        far: impl FnOnce() -> I,
+        mut run: impl FnMut(Use),
+    ) {
+        if self.near == 0 {
+            return far().for_each(run);
+        }
+        let demand = self.demand.into();
+        self.links[..self.near as usize].iter().for_each(|&link| run(Use { link, demand }));
+    }
+
+    /// The level at which the flow is held back by its limit and its links, except one of them.
+    #[inline]
+    pub(crate) fn held_at<I: Iterator<Item = Use>>(
+        &self,
+        except: u32,
+        rooms: &[Room],
+        far: impl FnOnce() -> I,
+    ) -> Level {
+        let mut level = match self.limit {
+            u64::MAX => NOWHERE,
+            value => Level { value, exact: true },
+        };
+        self.each(far, |Use { link, .. }| {
+            let full = rooms[link as usize].full_at;
+            if link != except && full.value < level.value {
+                level = full;
+            } else if link != except {
+                level.exact |= full.exact && full.value == level.value;
+            }
+        });
+        level
+    }
+}
