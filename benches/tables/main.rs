@@ -1,13 +1,14 @@
 //! The tables of `docs/internals/performance/`: `cargo bench -p benches --bench tables -- [--quick] [SECTION]
 //! [CASE]`.
 //!
-//! Sections: all-reduce, million, gpt, chains, transfers, packets, flits, reading; `CASE` keeps the rows whose name
+//! Sections: all-reduce, million, gpt, chains, transfers, packets, fabrics, flits, reading; `CASE` keeps the rows whose name
 //! contains it. Times are CPU seconds or milliseconds of this process, the least of up to seven
 //! runs (`benches::clock`). `--quick` runs small cases once, to see that everything still runs.
 //! Markdown on stdout.
 
 mod all_reduce;
 mod chains;
+mod fabrics;
 mod flits;
 mod gpt;
 mod million;
@@ -37,13 +38,14 @@ impl Wish {
 
 type Section = (&'static str, fn(&Wish) -> io::Result<()>);
 
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 9] = [
     ("all-reduce", all_reduce::table),
     ("million", million::table),
     ("gpt", gpt::table),
     ("chains", chains::table),
     ("transfers", transfers::table),
     ("packets", packets::table),
+    ("fabrics", fabrics::table),
     ("flits", flits::table),
     ("reading", reading::table),
 ];
@@ -73,6 +75,7 @@ const CHILD: &str = "--in-a-process-of-its-own";
 fn in_child(words: &[String]) -> io::Result<()> {
     match words {
         [section, rest @ ..] if section == "million" => million::child(rest),
+        [section, rest @ ..] if section == "fabrics" => fabrics::child(rest),
         [section, rest @ ..] if section == "packets" => packets::child(rest),
         [section, rest @ ..] if section == "reading" => reading::child(rest),
         _ => Err(io::Error::other("no such measurement")),
