@@ -9,7 +9,6 @@
 //! A message has parts in proportion to the bandwidth of its lanes. Lanes with more latency take
 //! part where messages arrive earlier with them.
 
-use crate::link::SLOWER;
 use crate::routing::mix;
 use crate::{Fabric, Hop, LaneId, LinkGraph, Routing};
 use std::cmp::Reverse;
@@ -17,6 +16,9 @@ use std::collections::BTreeMap;
 
 /// Most turns of choices that a lane tries.
 const TURNS: u16 = 8;
+/// A lane with this many times less bandwidth than the fastest, and no less latency, is left: most
+/// often it belongs to another network.
+const SLOWER: u64 = 4;
 /// Most pairs whose lanes are kept.
 const KEPT: usize = 1 << 16;
 /// Most sources that [`Fabric::cards`] looks at.
@@ -75,7 +77,7 @@ impl Lanes {
     fn search(&mut self, graph: &LinkGraph, (src, dst): (u32, u32)) {
         self.taken.clear();
         let first = |card: u16| {
-            let id = LaneId { card, turn: card };
+            let id = LaneId { card, turn: card, over_cards: true };
             let link = graph.lane(src, dst, id).next().map(|hop| hop.link);
             (Reverse(link.map_or(0, |link| graph.link(link).bandwidth.0)), card)
         };
@@ -97,7 +99,8 @@ impl Lanes {
     fn best(&self, graph: &LinkGraph, ends: (u32, u32), (card, rate): (u16, u64)) -> Lane {
         let mut best: Option<Lane> = None;
         for more in 0..TURNS {
-            let lane = self.lane(graph, ends, LaneId { card, turn: card + more });
+            let id = LaneId { card, turn: card + more, over_cards: true };
+            let lane = self.lane(graph, ends, id);
             if best.is_none_or(|best| lane.rate > best.rate) {
                 best = Some(lane);
             }
@@ -119,12 +122,13 @@ impl Lanes {
         Lane { id, rate, latency }
     }
 
-    /// Leaves lanes that other NPUs relay, unless all of them begin with links to one node.
+    /// Leaves lanes that other NPUs relay, unless they are parallel links to one node. Where all are
+    /// relayed, the route by destination is the only one.
     fn leave_relayed(&mut self, graph: &LinkGraph, (src, dst): (u32, u32)) {
         let route = |lane: &Lane| graph.lane(src, dst, lane.id).map(|hop| hop.to);
         let mut first = self.found.iter().map(|lane| route(lane).next());
         let one = first.next();
-        if one.is_none_or(|one| first.all(|other| other == one)) {
+        if self.found.len() > 1 && one.is_none_or(|one| first.all(|other| other == one)) {
             return;
         }
         self.found.retain(|lane| route(lane).all(|to| to == dst || to >= graph.npus()));

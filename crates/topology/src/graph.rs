@@ -14,7 +14,7 @@
 use crate::GraphFabric;
 use crate::Routing;
 use crate::generate::{Climb, Metric, Rotation, groups, metric, tree};
-use crate::link::{Hop, Link, LinkError, SLOWER};
+use crate::link::{Hop, Link, LinkError};
 use crate::minimal::spread;
 use crate::recipe::Recipe;
 use std::borrow::Cow;
@@ -51,6 +51,15 @@ impl ByNode {
     fn of(&self, node: u32) -> &[u32] {
         &self.links[self.start[node as usize] as usize..self.start[node as usize + 1] as usize]
     }
+}
+
+/// What makes nodes near.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Near {
+    /// Few links, then little latency.
+    Latency,
+    /// The same, but the latency of links of hosts does not count: cards are equally near.
+    Links,
 }
 
 /// Distance: links, then latency in picoseconds.
@@ -114,8 +123,6 @@ pub(crate) struct GraphLinks {
     drawn: Option<Box<Drawn>>,
     /// By NPU: its number leaf by leaf; empty where that is its id.
     numbers: Box<[u32]>,
-    /// The latency of cards does not count as distance.
-    spreads: bool,
 }
 
 impl GraphLinks {
@@ -155,7 +162,6 @@ impl GraphLinks {
             rows,
             drawn,
             numbers: Box::default(),
-            spreads: false,
         };
         graph.alike = graph.number_alike().into();
         graph.numbers = graph.number_by_leaf(fabric).into();
@@ -205,30 +211,21 @@ impl GraphLinks {
 
     /// How many equally near next links an NPU has to another one; at least 1.
     #[inline]
-    pub(crate) fn ways(&self, src: u32, dst: u32) -> u32 {
-        if self.out.of(src).len() < 2 { 1 } else { (self.choices(src, dst).len() as u32).max(1) }
+    pub(crate) fn ways(&self, src: u32, dst: u32, near: Near) -> u32 {
+        if self.out.of(src).len() < 2 {
+            return 1;
+        }
+        (self.choices(src, dst, near).len() as u32).max(1)
     }
 
-    /// Lets messages leave by several cards, and says whether any may. Cards of hosts are equally
-    /// near then, whatever their latency.
-    pub(crate) fn spread(&mut self) -> bool {
-        self.spreads = self.has_cards();
-        self.spreads
-    }
-
-    /// Whether an NPU has parallel links, or links to switches of about the same bandwidth.
-    fn has_cards(&self) -> bool {
-        let parallel = |pair: &[u32]| self.hop(pair[0]).to == self.hop(pair[1]).to;
-        let alike = |pair: &[u64]| pair[1] <= pair[0].saturating_mul(SLOWER);
-        (0..self.npus).any(|npu| {
-            let out = self.out.of(npu);
-            let to_switches = out.iter().map(|&id| &self.links[id as usize]);
-            let to_switches = to_switches.filter(|link| link.to >= self.npus);
-            let mut rates: Vec<u64> = to_switches.map(|link| link.bandwidth.0).collect();
-            rates.sort_unstable();
-            // Links are in the order of the nodes that they lead to.
-            out.windows(2).any(parallel) || rates.windows(2).any(alike)
-        })
+    /// Whether an NPU has parallel links, or several links to switches.
+    pub(crate) fn has_cards(&self) -> bool {
+        let alike = |pair: &[u32]| {
+            let (a, b) = (self.hop(pair[0]).to, self.hop(pair[1]).to);
+            a == b || a >= self.npus && b >= self.npus
+        };
+        // Links are in the order of the nodes that they lead to.
+        (0..self.npus).any(|npu| self.out.of(npu).windows(2).any(alike))
     }
 
     /// Over how many cards a message may leave; 1 where ways relay it over different NPUs.
@@ -236,7 +233,7 @@ impl GraphLinks {
         if self.out.of(src).len() < 2 {
             return 1;
         }
-        let links = self.choices(src, dst);
+        let links = self.choices(src, dst, Near::Links);
         let to = |&link: &u32| self.hop(link).to;
         let is_one = links.windows(2).all(|pair| to(&pair[0]) == to(&pair[1]));
         let spreads = is_one || links.iter().all(|link| to(link) >= self.npus);
@@ -326,7 +323,7 @@ impl GraphLinks {
 
     /// The equally near next links from `node` to `dst`, by next node, then by id; none when they
     /// are the same.
-    pub(crate) fn choices(&self, node: u32, dst: u32) -> Cow<'_, [u32]> {
+    pub(crate) fn choices(&self, node: u32, dst: u32, near: Near) -> Cow<'_, [u32]> {
         if node == dst {
             return Cow::Borrowed(&[]);
         }
@@ -337,20 +334,21 @@ impl GraphLinks {
             let out = self.out.of(node);
             return match out {
                 [_] => Cow::Borrowed(out),
-                _ => self.nearest(out, |l| self.far(l.to, dst)).0,
+                _ => self.nearest(out, near, |l| self.far(l.to, dst, near)).0,
             };
         }
         if self.row[dst as usize] != NONE {
             return Cow::Borrowed(self.table(dst).next(self.row[node as usize]));
         }
-        self.to_host(node, dst)
+        self.to_host(node, dst, near)
     }
 
     /// [`GraphLinks::choices`] to a host from a node with a row: the ways to those of the host's
     /// switches over which it is nearest.
-    fn to_host(&self, node: u32, dst: u32) -> Cow<'_, [u32]> {
+    fn to_host(&self, node: u32, dst: u32, near: Near) -> Cow<'_, [u32]> {
         let row = self.row[node as usize];
-        let (last, _) = self.nearest(self.into.of(dst), |l| self.table(l.from).far(row));
+        let gates = self.into.of(dst);
+        let (last, _) = self.nearest(gates, near, |l| self.table(l.from).far(row));
         let mut gates = last.iter().map(|&id| self.links[id as usize].from);
         let first = gates.next().unwrap_or(dst);
         if first == node {
@@ -375,11 +373,16 @@ impl GraphLinks {
 
     /// Those of `links` of a host over which it is nearest, and how far; `rest` is the distance without the
     /// link.
-    fn nearest<'a>(&self, links: &'a [u32], rest: impl Fn(&Link) -> Far) -> (Cow<'a, [u32]>, Far) {
+    fn nearest<'a>(
+        &self,
+        links: &'a [u32],
+        near: Near,
+        rest: impl Fn(&Link) -> Far,
+    ) -> (Cow<'a, [u32]>, Far) {
         let far = |&id: &u32| {
             let link = &self.links[id as usize];
             let (hops, latency) = rest(link);
-            let own = if self.spreads { 0 } else { link.latency.0 };
+            let own = if near == Near::Links { 0 } else { link.latency.0 };
             (hops.saturating_add(1), latency.saturating_add(own))
         };
         if let [only] = links {
@@ -392,14 +395,14 @@ impl GraphLinks {
     }
 
     /// Distance between two nodes.
-    fn far(&self, node: u32, dst: u32) -> Far {
+    fn far(&self, node: u32, dst: u32, near: Near) -> Far {
         if let Some(Drawn::Distances(metric)) = self.drawn.as_deref() {
             return metric.far(node, dst);
         }
         match (self.row[node as usize], self.row[dst as usize]) {
             _ if node == dst => (0, 0),
-            (NONE, _) => self.nearest(self.out.of(node), |l| self.far(l.to, dst)).1,
-            (row, NONE) => self.nearest(self.into.of(dst), |l| self.table(l.from).far(row)).1,
+            (NONE, _) => self.nearest(self.out.of(node), near, |l| self.far(l.to, dst, near)).1,
+            (row, NONE) => self.nearest(self.into.of(dst), near, |l| self.table(l.from).far(row)).1,
             (row, _) => self.table(dst).far(row),
         }
     }

@@ -2,10 +2,6 @@
 
 use units::{Bandwidth, Span};
 
-/// A lane with this many times less bandwidth than the fastest, and no less latency, is left: most
-/// often it belongs to another network.
-pub(crate) const SLOWER: u64 = 4;
-
 /// A one-way link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Link {
@@ -61,4 +57,6 @@ pub struct LaneId {
     pub card: u16,
     /// Turns.
     pub turn: u16,
+    /// Cards are equally near, whatever their latency.
+    pub over_cards: bool,
 }

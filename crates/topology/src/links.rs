@@ -5,9 +5,9 @@
 //! wherever a message is, [`LinkGraph::choices`] names its equally near next hops, a [`Routing`]
 //! policy chooses one ([`LinkGraph::take`]), and [`LinkGraph::next`] is the lowest of them.
 
-use crate::graph::GraphLinks;
+use crate::graph::{GraphLinks, Near};
 use crate::link::{Hop, Link, LinkError};
-use crate::routing::{digit, turned, turned_digit};
+use crate::routing::{OVER_CARDS, digit, is_over_cards, turned, turned_digit};
 use crate::stack::StackLinks;
 use crate::{Fabric, GraphFabric, LaneId, Rotation, Routing, Turns};
 use std::collections::BTreeMap;
@@ -45,9 +45,9 @@ impl LinkGraph {
     /// The same links with another policy. [`Routing::Auto`] is [`Routing::DModK`] on a graph, on
     /// which messages spread over the cards of their NPU.
     #[must_use]
-    pub fn with_routing(mut self, routing: Routing) -> LinkGraph {
-        let (routing, spreads) = match (&mut self.kind, routing) {
-            (Kind::Graph(graph), Routing::Auto) => (Routing::DModK, graph.spread()),
+    pub fn with_routing(self, routing: Routing) -> LinkGraph {
+        let (routing, spreads) = match (&self.kind, routing) {
+            (Kind::Graph(graph), Routing::Auto) => (Routing::DModK, graph.has_cards()),
             (_, routing) => (routing, false),
         };
         LinkGraph { routing, spreads, ..self }
@@ -70,15 +70,15 @@ impl LinkGraph {
     /// The key with which a message starts that takes a lane; that of the first lane is
     /// [`LinkGraph::key`].
     #[inline]
-    pub fn lane_key(&self, src: u32, dst: u32, LaneId { card, turn }: LaneId) -> u64 {
+    pub fn lane_key(&self, src: u32, dst: u32, LaneId { card, turn, over_cards }: LaneId) -> u64 {
         match &self.kind {
-            Kind::Graph(graph) if self.spreads => {
+            Kind::Graph(graph) if over_cards => {
                 // The turn counts for the card, too.
-                let ways = u64::from(graph.ways(src, dst));
+                let ways = u64::from(graph.ways(src, dst, Near::Links));
                 let number = u64::from(graph.number(dst));
                 let back = ways - u64::from(turn) % ways;
                 let first = u64::from(graph.number(src)) + number + u64::from(card) + back;
-                turned(number * ways + first % ways, turn)
+                turned(number * ways + first % ways, turn | OVER_CARDS)
             }
             _ => self.key(src, dst),
         }
@@ -163,7 +163,10 @@ impl LinkGraph {
     pub fn next(&self, node: u32, dst: u32) -> Option<Hop> {
         match &self.kind {
             Kind::Stack(stack) => stack.next(node, dst),
-            Kind::Graph(graph) => graph.choices(node, dst).first().map(|&link| graph.hop(link)),
+            Kind::Graph(graph) => {
+                let links = graph.choices(node, dst, Near::Latency);
+                links.first().map(|&link| graph.hop(link))
+            }
         }
     }
 
@@ -186,7 +189,8 @@ impl LinkGraph {
                 (0..ways).filter_map(|way| stack.next_by(node, dst, way)).for_each(each);
             }
             Kind::Graph(graph) => {
-                graph.choices(node, dst).iter().for_each(|&link| each(graph.hop(link)));
+                let links = graph.choices(node, dst, Near::Latency);
+                links.iter().for_each(|&link| each(graph.hop(link)));
             }
         }
     }
@@ -198,7 +202,8 @@ impl LinkGraph {
         match &self.kind {
             Kind::Stack(stack) => stack.each_nearer(node, dst, each),
             Kind::Graph(graph) => {
-                graph.choices(node, dst).iter().for_each(|&link| each(graph.hop(link)));
+                let links = graph.choices(node, dst, Near::Latency);
+                links.iter().for_each(|&link| each(graph.hop(link)));
             }
         }
     }
@@ -211,7 +216,7 @@ impl LinkGraph {
         match (&self.kind, self.routing) {
             (Kind::Graph(graph), Routing::DModK) => {
                 let (ways, number) =
-                    (u64::from(graph.ways(src, dst)), u64::from(graph.number(dst)));
+                    (u64::from(graph.ways(src, dst, Near::Latency)), u64::from(graph.number(dst)));
                 turned(number * ways + (u64::from(graph.number(src)) + number) % ways, 0)
             }
             (_, routing) => routing.key(src, dst),
@@ -225,11 +230,18 @@ impl LinkGraph {
         match self.routing {
             Routing::Lowest => self.next(node, dst),
             Routing::Auto => self.next_evenly(node, dst),
-            Routing::Spray => self.pick(node, dst, |ways| turns.take(node, ways)),
+            Routing::Spray => self.pick(node, dst, Near::Latency, |ways| turns.take(node, ways)),
             Routing::DModK | Routing::Hash { .. } => {
-                self.pick(node, dst, |ways| self.digit(key, ways))
+                let near = self.near(*key);
+                self.pick(node, dst, near, |ways| self.digit(key, ways))
             }
         }
+    }
+
+    /// What is near for a message with this key.
+    #[inline]
+    fn near(&self, key: u64) -> Near {
+        if self.spreads && is_over_cards(key) { Near::Links } else { Near::Latency }
     }
 
     /// The next choice of a message that has a key.
@@ -251,14 +263,20 @@ impl LinkGraph {
     }
 
     /// The next link chosen by `choose` where there are several.
-    fn pick(&self, node: u32, dst: u32, choose: impl FnOnce(u32) -> u32) -> Option<Hop> {
+    fn pick(
+        &self,
+        node: u32,
+        dst: u32,
+        near: Near,
+        choose: impl FnOnce(u32) -> u32,
+    ) -> Option<Hop> {
         match &self.kind {
             Kind::Stack(stack) => {
                 let ways = stack.ways(node, dst);
                 stack.next_by(node, dst, if ways > 1 { choose(ways) } else { 0 })
             }
             Kind::Graph(graph) => {
-                let links = graph.choices(node, dst);
+                let links = graph.choices(node, dst, near);
                 let ways = links.len() as u32;
                 let way = if ways > 1 { choose(ways) } else { 0 };
                 links.get(way as usize).map(|&link| graph.hop(link))
@@ -279,7 +297,8 @@ impl LinkGraph {
                 Routing::Lowest | Routing::Spray => self.next(at, dst)?,
                 Routing::Auto => self.next_evenly(at, dst)?,
                 Routing::DModK | Routing::Hash { .. } => {
-                    self.pick(at, dst, |ways| self.digit(&mut key, ways))?
+                    let near = self.near(key);
+                    self.pick(at, dst, near, |ways| self.digit(&mut key, ways))?
                 }
             };
             at = hop.to;

@@ -81,7 +81,16 @@ pub(crate) fn digit(key: &mut u64, ways: u32) -> u32 {
 /// Low bits of a key of [`Routing::DModK`]; those above turn its choices.
 const DIGITS: u32 = 48;
 
-/// A key of [`Routing::DModK`] from its digits, with choices turned by `turn`.
+/// In the high bits: all cards are equally near, whatever their latency.
+pub(crate) const OVER_CARDS: u16 = 1 << 15;
+
+/// Whether all cards are equally near for a message with this key.
+#[inline]
+pub(crate) fn is_over_cards(key: u64) -> bool {
+    (key >> DIGITS) as u16 & OVER_CARDS != 0
+}
+
+/// A key of [`Routing::DModK`] from its digits, with choices turned by the low bits of `turn`.
 #[inline]
 pub(crate) fn turned(digits: u64, turn: u16) -> u64 {
     digits & ((1 << DIGITS) - 1) | u64::from(turn) << DIGITS
@@ -90,10 +99,11 @@ pub(crate) fn turned(digits: u64, turn: u16) -> u64 {
 /// The next digit of such a key: one of `ways`, at least 1.
 #[inline]
 pub(crate) fn turned_digit(key: &mut u64, ways: u32) -> u32 {
-    let (turn, mut digits) = ((*key >> DIGITS) as u16, turned(*key, 0));
+    let (high, mut digits) = ((*key >> DIGITS) as u16, turned(*key, 0));
     let way = digit(&mut digits, ways);
-    *key = turned(digits, turn);
-    ((u64::from(way) + u64::from(turn)) % u64::from(ways)) as u32
+    *key = turned(digits, high);
+    let turn = u64::from(high & !OVER_CARDS);
+    ((u64::from(way) + turn) % u64::from(ways)) as u32
 }
 
 /// Whose turn it is at each node, for [`Routing::Spray`].
