@@ -25,13 +25,21 @@ Out = Annotated[
         help="Write the best design by simulation as a platform file.",
     ),
 ]
+Schemes = Annotated[
+    str | None,
+    typer.Option(
+        "--schemes",
+        metavar="DIR",
+        help="Write the platform file of each scheme into this directory.",
+    ),
+]
 Rank = Annotated[
     int,
     typer.Option(
         "--rank",
         metavar="N",
         min=1,
-        help="Number of the design that -o writes; 1 is the first in the list.",
+        help="Number of the design that -o and --schemes write; 1 is the first in the list.",
     ),
 ]
 Objective = Annotated[
@@ -78,6 +86,7 @@ Figures = Annotated[
 def design(
     spec: Spec,
     out: Out = None,
+    schemes: Schemes = None,
     rank: Rank = 1,
     objective: Objective = None,
     simulate: Simulate = None,
@@ -114,6 +123,9 @@ def design(
         if out is not None:
             found.write_platform(out, rank - 1)
             output.log(f"platform written to {out}")
+        if schemes is not None:
+            written = counted(len(found.write_schemes(schemes, rank - 1)), "platform")
+            output.log(f"{written} written to {schemes}")
         if csv is not None:
             output.write_csv(csv, found.to_csv())
         if html is not None:

@@ -10,7 +10,7 @@ from ..report import design as report
 from ..report.chart import Chart
 from ..report.page import Fact, Page, Section, Table
 from ..units import GB, counted
-from .curves import BandwidthShare
+from .curves import BandwidthShare, missing
 from .designs import Designs
 from .solving import Design
 
@@ -42,13 +42,17 @@ def page(result: Designs) -> Page:
         f"{', '.join(model.name for model in best.models)}; "
         f"{found.topologies:,} topologies, {found.proved:.1%} of them settled in the model"
     )
-    sections = [Section("Designs", [*rankings(result), _table(data)]), *_curve_sections(result)]
+    sections = [
+        Section("Designs", [*rankings(result), _table(data)]),
+        Section(f"Bandwidth shared out on {best.topology}", [_scheme_table(data)]),
+        *_curve_sections(result),
+    ]
     return Page(
         _title(result),
         sections,
         lead,
         _facts(data),
-        list(result.task.notes),
+        [*result.notes, *report.broken(data["schemes"]), *missing(result.curves)],
         f"Armillary {data['version']}",
         verdict=report.verdict(data),
     )
@@ -86,7 +90,7 @@ def charts(result: Designs) -> list[Chart]:
     if curves:
         found += [step_time(curves), utilisation(curves)]
     if any(each.cost for each in curves):
-        found.append(performance_per_cost(curves))
+        found += [cost(curves), performance_per_cost(curves)]
     return found
 
 
@@ -167,6 +171,12 @@ def utilisation(curves: Sequence[BandwidthShare]) -> Chart:
     return _lines("utilisation", "Bandwidth used while collectives run", "%", rows)
 
 
+def cost(curves: Sequence[BandwidthShare]) -> Chart:
+    """As the paper's Fig. 15."""
+    rows = [_row(each, (each.cost or 0.0) / 1e6) for each in curves]
+    return _lines("cost", "Cost of the network", "cost (M$)", rows)
+
+
 def performance_per_cost(curves: Sequence[BandwidthShare]) -> Chart:
     """As the paper's Fig. 16: relative to EqualBW at the least total."""
     unit = curves[0].performance_per_cost or 1.0
@@ -224,3 +234,10 @@ def _table(data: Mapping[str, Any]) -> Table:
         row += [f"{each['cost'] / 1e6:.4g}"] if priced else []
         rows.append(row)
     return Table("Designs, best first", columns, rows, labels=labels)
+
+
+def _scheme_table(data: Mapping[str, Any]) -> Table:
+    """The table of schemes as the terminal has it."""
+    columns, rows = report.scheme_rows(data["schemes"])
+    title = "The schemes of LIBRA's paper, and the recommended design as the optimum"
+    return Table(title, columns, rows, labels=report.SCHEME_LABELS)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ from .. import _core, files
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..units import GB
-from . import bind, check, curves
+from . import check, curves
 from .check import Check
-from .optimal import Constraint
+from .curves import BandwidthShare
 from .rank import Order, SimulatedDesign
 from .search import Found
 from .solving import Design
@@ -67,17 +67,29 @@ class Designs:
         cheapest."""
         return self.designs[0]
 
-    def platform(self, rank: int = 0) -> Platform:
-        """A design as a platform. Raises `InputError` for a rank that isn't there."""
-        return check.platform(self.task, self._at(rank))
+    def platform(self, rank: int = 0, scheme: str = curves.OPTIMAL) -> Platform:
+        """A design as a platform, with the bandwidths of a scheme. Raises `InputError` for a rank
+        or a scheme that isn't there."""
+        return check.platform(self.task, self._shared(rank, scheme))
 
-    def platform_file(self, rank: int = 0) -> str:
+    def platform_file(self, rank: int = 0, scheme: str = curves.OPTIMAL) -> str:
         """The platform file of a design, with its origin."""
-        return self._named(rank).to_yaml()
+        return self._named(rank, scheme).to_yaml()
 
-    def write_platform(self, path: str | os.PathLike[str], rank: int = 0) -> None:
+    def write_platform(
+        self, path: str | os.PathLike[str], rank: int = 0, scheme: str = curves.OPTIMAL
+    ) -> None:
         """Writes the platform file of a design. Raises `InputError`."""
-        files.write_text(path, self.platform_file(rank))
+        files.write_text(path, self.platform_file(rank, scheme))
+
+    def write_schemes(self, directory: str | os.PathLike[str], rank: int = 0) -> list[str]:
+        """Writes the platform file of each scheme, `SmartBW.yml` and so on, into `directory`; the
+        files' names. Raises `InputError`."""
+        names = [each.scheme for each in self._shares(rank)]
+        with files.directory(directory) as folder:
+            for name in names:
+                files.write_text(folder / f"{name}.yml", self.platform_file(rank, name))
+        return [f"{name}.yml" for name in names]
 
     def table(self) -> pl.DataFrame:
         """The designs by simulation: `rank`, `model_rank`, `topology`, `bandwidth_gbs` by
@@ -89,7 +101,7 @@ class Designs:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data (schema `armillary.design/1`); bandwidths in bytes a second,
+        """Everything, as plain data (schema `armillary.design/2`); bandwidths in bytes a second,
         times in seconds."""
         found = self.found
         return {
@@ -110,20 +122,8 @@ class Designs:
             },
             "order": self._order(),
             "designs": [self._design(index, each) for index, each in enumerate(self.designs)],
-            "schemes": [
-                {
-                    "scheme": each.scheme,
-                    "bandwidth": [float(part) for part in each.bandwidth],
-                    "step_time": each.time,
-                    "utilisation": each.utilisation,
-                    "cost": each.cost,
-                    "breaks": [
-                        limit.name for limit in self._limits() if limit.is_broken(each.bandwidth)
-                    ],
-                }
-                for each in self.schemes
-            ],
-            "notes": list(self.task.notes),
+            "schemes": [self._scheme(each) for each in self.schemes],
+            "notes": list(self.notes),
             "prices": self.task.costs.source if self.task.costs else None,
         }
 
@@ -144,18 +144,24 @@ class Designs:
         return self.table().with_columns(text).write_csv()
 
     @cached_property
-    def schemes(self) -> list[curves.BandwidthShare]:
+    def schemes(self) -> list[BandwidthShare]:
         """What the paper's schemes make of the best design's total bandwidth on its topology, and
-        the optimum."""
-        return curves.shares(self.best, float(self.best.bandwidth.sum()), self._limits())
+        the best design itself as `optimal`; simulated, unless `simulate` is 0. Raises
+        `StalledError`."""
+        found = self._shares(0)
+        if not self.task.simulate:
+            return found
+        return [curves.simulated(self.task, self.best, each) for each in found]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, and why."""
+        return (*self.task.notes, *curves.missing(self.schemes))
 
     @cached_property
-    def curves(self) -> list[curves.BandwidthShare]:
+    def curves(self) -> list[BandwidthShare]:
         """The same for the totals that the task varies."""
         return curves.curves(self.task, self.best)
-
-    def _limits(self) -> list[Constraint]:
-        return [each for each in self.best.constraints if each.name != bind.TOTAL]
 
     def __repr__(self) -> str:
         return (
@@ -171,15 +177,28 @@ class Designs:
             )
         return self.designs[rank]
 
-    def _named(self, rank: int) -> Platform:
+    def _shares(self, rank: int) -> list[BandwidthShare]:
+        return curves.shares(self.task, self._at(rank))
+
+    def _shared(self, rank: int, scheme: str) -> Design:
+        """A design with the bandwidths of a scheme."""
         design = self._at(rank)
-        source = (
-            f"armillary design, {self.task.objective} of "
-            f"{', '.join(job.name for job in design.choice.jobs)}"
-        )
-        return check.platform(
-            self.task, design, {"name": f"{self.task.name}-{rank + 1}", "source": source}
-        )
+        if scheme == curves.OPTIMAL:
+            return design
+        found = {each.scheme: each.bandwidth for each in self._shares(rank)}
+        if scheme not in found:
+            said = f"there is no scheme {scheme!r}"
+            raise InputError([Problem(self.task.name, "scheme", said, ", ".join(found))])
+        return replace(design, bandwidth=found[scheme], links=())
+
+    def _named(self, rank: int, scheme: str) -> Platform:
+        design = self._shared(rank, scheme)
+        jobs = ", ".join(job.name for job in design.choice.jobs)
+        name, what = f"{self.task.name}-{rank + 1}", self.task.objective
+        if scheme != curves.OPTIMAL:
+            name, what = f"{name}-{scheme}", scheme
+        source = f"armillary design, {what} of {jobs}"
+        return check.platform(self.task, design, {"name": name, "source": source})
 
     def _row(self, index: int, design: Design) -> dict[str, Any]:
         row: dict[str, Any] = {
@@ -209,6 +228,18 @@ class Designs:
             row.setdefault(f"simulated_s {each.workload} {each.backend}", None)
         return row | {
             f"simulated_s {each.workload} {each.backend}": each.simulated for each in checks
+        }
+
+    def _scheme(self, share: BandwidthShare) -> dict[str, Any]:
+        return {
+            "scheme": share.scheme,
+            "bandwidth": [float(part) for part in share.bandwidth],
+            "step_time": share.time,
+            "simulated": share.simulated,
+            "utilisation": share.utilisation,
+            "cost": share.cost,
+            "performance_per_cost": share.performance_per_cost,
+            "breaks": list(share.breaks),
         }
 
     def _design(self, index: int, design: Design) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """The paper's closed forms: EqualBW, MessageBW, SmartBW (LIBRA, arXiv:2109.11762 v1, equations (1)
-to (7)).
+to (7)), for one workload or a set.
 
 Not here: the optimum under constraints (`optimal.py`).
 
@@ -18,15 +18,21 @@ one of three cases holds:
 
 The first two hold where their x and y fulfil their own condition; at most one does, and if none
 does the optimum is the kink. Within MP and DP each dimension gets what lets all end together; the
-shared one the larger of its two needs."""
+shared one the larger of its two needs.
+
+A set of workloads is one step that holds every collective of theirs as often as the objective
+weighs it: M and N of equation (3) become a sum over all of them. Where they share more than the
+closed forms allow, the program that equations (3), (4) and (7) state is solved by numbers."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from .model import StepModel, Vector
+from .model import StepModel, Vector, serial
+from .optimal import Constraint, Question, optimise
 
 SCHEMES = ("EqualBW", "MessageBW", "SmartBW")
 
@@ -40,6 +46,28 @@ def message(budget: float, volume: Vector) -> Vector:
     """Equation (2): in proportion to the bytes through each dimension."""
     total = float(np.sum(volume))
     return equal(budget, len(volume)) if total == 0 else volume * (budget / total)
+
+
+def plain(models: Sequence[StepModel], weights: Sequence[float]) -> StepModel:
+    """A set of workloads as SmartBW sees it: all collectives of all steps one after another, no
+    latencies."""
+    terms = [
+        (f"{model.name} {name}", weight * load)
+        for model, weight in zip(models, weights, strict=True)
+        for name, load in zip(model.terms[: model.own], model.loads, strict=False)
+    ]
+    compute = sum(weight * each.compute for each, weight in zip(models, weights, strict=True))
+    return serial("all", compute, terms, models[0].dimensions)
+
+
+def smart_of(budget: float, model: StepModel) -> Vector:
+    """SmartBW of a `plain` step, in closed form where there is one. Raises `NoSolution`."""
+    closed = smart(budget, model)
+    if closed is not None:
+        return closed
+    whole = Constraint("total", (1.0,) * model.dimensions, budget, True)
+    found = optimise(Question((model,), (1.0,), (whole,))).bandwidth
+    return found * (budget / float(np.sum(found)))
 
 
 def smart(budget: float, model: StepModel) -> Vector | None:

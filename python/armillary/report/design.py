@@ -17,6 +17,8 @@ from .terminal import emit
 Data = Mapping[str, Any]
 _EXPLAINED = 5
 """Designs whose workloads are listed one by one."""
+SCHEME_LABELS = 2
+"""Columns of the table of schemes that are text."""
 _NEAR = 0.02
 """Gap that needs no explanation."""
 
@@ -281,26 +283,48 @@ def _signed(seconds: float) -> str:
     return ("+" if seconds >= 0 else "-") + _seconds(abs(seconds))
 
 
-def _schemes(schemes: Sequence[Data]) -> Iterator[RenderableType]:
-    if not schemes:
-        return
-    yield Text("")
-    table = _table("Scheme", "GB/s by dimension")
-    for name in ("Step", "Over EqualBW", "Utilisation"):
-        table.add_column(name, justify="right")
+def scheme_rows(schemes: Sequence[Data]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table of schemes, with costs where there are prices.
+
+    The last columns go by the step of the model."""
+    priced = any(each["cost"] is not None for each in schemes)
+    tried = any(each["simulated"] is not None for each in schemes)
+    columns = ["Scheme", "GB/s by dimension", "Model", *(["Simulated"] if tried else [])]
+    columns += ["Over EqualBW", "Utilisation"]
+    columns += ["Cost", "Steps/s/M$"] if priced else []
+    rows = []
     for each in schemes:
-        shared = " + ".join(f"{part / GB:.4g}" for part in each["bandwidth"])
-        faster = f"{schemes[0]['step_time'] / each['step_time']:.3f}x"
-        table.add_row(
+        row = [
             each["scheme"],
-            shared,
+            " + ".join(f"{part / GB:.4g}" for part in each["bandwidth"]),
             _seconds(each["step_time"]),
-            faster,
+            *([_seconds(each["simulated"])] if tried else []),
+            f"{schemes[0]['step_time'] / each['step_time']:.3f}x",
             quantity.share(each["utilisation"]),
-        )
+        ]
+        per_cost = each["performance_per_cost"]
+        bought = "-" if per_cost is None else f"{per_cost * 1e6:.4g}"
+        rows.append([*row, *([money(each["cost"]), bought] if priced else [])])
+    return columns, rows
+
+
+def broken(schemes: Sequence[Data]) -> list[str]:
+    """What each scheme does not keep, one sentence a scheme."""
+    return [
+        f"{each['scheme']} breaks {'; '.join(each['breaks'])}" for each in schemes if each["breaks"]
+    ]
+
+
+def _schemes(schemes: Sequence[Data]) -> Iterator[RenderableType]:
+    columns, rows = scheme_rows(schemes)
+    yield Text("")
+    table = _table(*columns[:SCHEME_LABELS])
+    for name in columns[SCHEME_LABELS:]:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
     yield table
-    broken = [each for each in schemes if each["breaks"]]
-    yield from (Text(f"{each['scheme']} breaks {'; '.join(each['breaks'])}") for each in broken)
+    yield from (Text(each) for each in broken(schemes))
 
 
 def _seconds(seconds: float) -> str:

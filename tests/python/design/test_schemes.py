@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from instances import total
+from instances import overlapping, random_model, total
 
 from armillary.design.model import serial
 from armillary.design.optimal import Question, optimise
-from armillary.design.schemes import equal, message, smart, split
+from armillary.design.schemes import equal, message, plain, smart, smart_of, split
 
 
 def test_equations_1_and_2() -> None:
@@ -81,3 +81,42 @@ def test_smart_is_for_one_shared_dimension() -> None:
     got = smart(4.0, one)
     assert got is not None
     assert got.tolist() == [3.0, 1.0]
+
+
+def test_smart_of_a_set_sums_equation_3_over_its_workloads() -> None:
+    """MP on dimension 1 and DP on 2 in both: sums of bytes by weight under the roots of equations
+    (5) and (6)."""
+    one = serial("one", 1.0, [("mp", [6.0, 0.0]), ("dp", [0.0, 1.0])], 2)
+    two = serial("two", 2.0, [("mp", [1.0, 0.0]), ("dp", [0.0, 1.0])], 2)
+    step = plain((one, two), (1.0, 3.0))
+    assert step.compute == 7.0
+    assert step.volume.tolist() == [9.0, 4.0]
+    assert smart_of(10.0, step) == pytest.approx([6.0, 4.0], rel=1e-6)  # 3 : 2
+
+
+def test_smart_of_a_set_by_hand_with_two_shared_dimensions() -> None:
+    """Collectives of bytes a : b and b : a over the same two dimensions: by symmetry both get the
+    half, which no closed form of the paper says."""
+    step = plain(
+        (serial("one", 0.0, [("x", [3.0, 1.0])], 2), serial("two", 0.0, [("y", [1.0, 3.0])], 2)),
+        (1.0, 1.0),
+    )
+    assert smart(8.0, step) is None
+    assert smart_of(8.0, step) == pytest.approx([4.0, 4.0], rel=1e-6)
+
+
+def test_smart_of_a_random_set_is_never_slower_than_other_shares() -> None:
+    """By equation (3), for sets of up to four workloads with weights, which share any
+    dimensions."""
+    rng = np.random.default_rng(57)
+    for _ in range(100):
+        dims, count = int(rng.integers(1, 6)), int(rng.integers(1, 5))
+        kind = overlapping if rng.integers(2) else random_model
+        models = [kind(rng, dims, int(rng.integers(1, 5))) for _ in range(count)]
+        step = plain(models, np.exp(rng.normal(0, 1, count)).tolist())
+        got = smart_of(1e11, step)
+        assert np.sum(got) == pytest.approx(1e11, rel=1e-12)
+        others = [equal(1e11, dims), message(1e11, step.volume)]
+        others += list(rng.dirichlet(np.ones(dims), 200) * 1e11)
+        best = min(map(step.time, others))
+        assert step.time(got) <= best * (1 + 1e-6)
