@@ -130,7 +130,7 @@ fn every_fault_is_named() {
         ),
         (
             "{modell: roofline}",
-            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, speedup, comm_overlap_slowdown, efficiency, memory_efficiency, kernel_overhead, row_access, peak_by_type, efficiency_by_type, sustained, tiles, kernel_per_expert, rows, columns, dataflow, clock, sram, table)",
+            "line 3, npu.compute.modell: unknown key \"modell\"; did you mean \"model\"? (allowed: model, speedup, comm_overlap_slowdown, efficiency, memory_efficiency, fitted_on, kernel_overhead, row_access, peak_by_type, efficiency_by_type, sustained, tiles, kernel_per_expert, rows, columns, dataflow, clock, sram, table)",
         ),
         (
             "{model: fast}",
