@@ -130,6 +130,24 @@ MessageWidth = Annotated[
         "model's width.",
     ),
 ]
+Simulate = Annotated[
+    bool,
+    typer.Option(
+        "--simulate/--no-simulate",
+        help="Simulate a step with the best plans by costs and with simple ones, and take the "
+        "fastest. Without, take the lowest costs.",
+    ),
+]
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        "--backend",
+        metavar="NAME",
+        help="Network of these simulations. Default: the platform's, or analytical if that has "
+        "packets or flits.",
+        autocompletion=completion.backends,
+    ),
+]
 Out = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write the plan here (.yml or .json)."),
@@ -155,6 +173,8 @@ def plan(
     optimizer: Optimizer = "rowwise_adagrad",
     embedding_width: EmbeddingWidth = None,
     message_width: MessageWidth = None,
+    simulate: Simulate = True,
+    backend: Backend = None,
     out: Out = None,
     json: Json = None,
     report: ReportName = None,
@@ -162,7 +182,8 @@ def plan(
 ) -> None:
     """Choose how embedding tables are sharded over ranks.
 
-    Prints how far the plan can be from the best one."""
+    Takes the plan whose simulated step is the fastest of those compared. Prints how far its costs
+    can be from the lowest ones."""
     with output.guard():
         from ..planner import plan as run
         from ..report import planner as shown
@@ -192,6 +213,8 @@ def plan(
                 if host_capacity is None
                 else byte_count(host_capacity, "--host-capacity"),
                 near=near,
+                simulate=simulate,
+                backend=backend,
                 schemes=None if schemes is None else schemes.replace(" ", "").split(","),
                 progress=None if update is None else lambda share: update(share, 0.0),
                 **{key: value for key, value in given.items() if value is not None},

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from ..model.dlrm import EmbeddingTable
+from ..model.sharding_plan import ShardingPlan, TablePlan
 from .costs import Way
 from .partition import Floats, Whole
 
@@ -20,7 +25,42 @@ class Placed:
     memory: Whole
     """Bytes on each rank."""
 
+    @classmethod
+    def of(
+        cls, ways: Sequence[Way], places: Sequence[tuple[int, ...]], used: Whole, each: int
+    ) -> Placed:
+        """Loads and memory added up, on ranks that have `used` some bytes; `each`: ranks of a
+        node."""
+        loads, held = np.zeros(len(used)), used.copy()
+        for way, there in zip(ways, places, strict=True):
+            if way.place == "rank":
+                np.add.at(loads, list(there), way.costs)
+                np.add.at(held, list(there), way.memory)
+                continue
+            part = slice(there[0] * each, (there[0] + 1) * each) if there else slice(None)
+            loads[part] += way.costs[0]
+            held[part] += way.memory[0]
+        return cls(tuple(ways), tuple(places), loads, held)
+
     @property
     def highest(self) -> float:
         """The greatest load."""
         return float(self.loads.max(initial=0.0))
+
+    def sharding(
+        self, model: str, tables: Sequence[EmbeddingTable], ranks_per_node: int
+    ) -> ShardingPlan:
+        """The plan, for the simulator and the trainer."""
+        count, each = len(self.loads), ranks_per_node
+        everywhere = tuple(range(count))
+        planned = []
+        for table, way, places in zip(tables, self.ways, self.places, strict=True):
+            ranks = everywhere
+            if way.place == "rank":
+                ranks = places
+            elif way.place == "node":
+                ranks = everywhere[places[0] * each : (places[0] + 1) * each]
+            planned.append(
+                TablePlan(table.name, table.rows, table.dim, way.scheme, ranks, tier=way.tier)
+            )
+        return ShardingPlan(model, count, each, tuple(planned))

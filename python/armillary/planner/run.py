@@ -4,31 +4,54 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, get_args
 
-import numpy as np
-
+from .. import backends
 from ..errors import InputError, Problem
 from ..model import load_model
 from ..model.dlrm import Dlrm, EmbeddingTable, parse
 from ..model.files import Model
 from ..model.sharding import SCHEMES
-from ..model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
+from ..model.sharding_plan import SHARD_SCHEMES, ShardingPlan, ShardScheme
 from ..model.sharding_plan_file import write_plan
 from ..platform import AnyPlatform, Platform
 from ..platform.platform import Fits, fit_limits
 from ..units import counted
 from ..workload.dlrm_flow import DENSE_OPTIMIZERS
 from ..workload.dlrm_options import DlrmSizes, Options, options
+from .candidates import Candidate, Searched, Task, candidates, distinct, of_search
 from .costs import CostModel, Rates, Sizes, Way, platform_rates, volume_rates, ways
-from .placed import Placed
-from .search import Found, search
-from .tiers import Room, bytes_away, search_tiers
+from .simulated import Simulated, Step, backend_of, compared
+from .tiers import Room, bytes_away
 
 COSTS = get_args(CostModel)
 """Cost models."""
+DECIDED = ("plan", "sharding", "column_shards", "tier", "bottom", "dp", "npus_per_node")
+"""Options of the workload that a plan decides, or that have another name here."""
+_SEARCH, _FAMILIES = 0.15, 0.4
+"""Shares of the work after the search over all schemes, and after those over some."""
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class ComparedPlan:
+    """A plan that was considered."""
+
+    found_by: tuple[str, ...]
+    """`search` (the best one by costs), `near` (the next ones) or a heuristic, with the schemes
+    that tables could take if not all: `greedy (table)`. `--sharding table` and so on for what the
+    simulator does without a plan."""
+    simple: bool
+    """Whether a heuristic has it, the simulator by itself, or a search with one scheme only."""
+    greatest_load: float
+    step_ns: float | None
+    """The simulated step, nanoseconds; `None` where it was not simulated."""
+    chosen: bool
+    """Whether it is the plan that was chosen."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +84,22 @@ class Plan:
     fits: Fits = "yes"
     """Whether the fullest rank fits; `near` where it may (docs/models/memory.md)."""
     near_load: float | None = None
-    """The greatest load of the best plan that may fit, where that is lower."""
+    """The greatest load of the best plan by costs that may fit, where that is lower."""
+    lowest: float = 0.0
+    """The greatest load of the best plan by costs. This plan's is higher where its step is
+    faster."""
+    step_ns: float | None = None
+    """The simulated step, nanoseconds; `None` where plans were compared by costs only."""
+    backend: str | None = None
+    """The network backend of the simulations."""
+    allowed: tuple[str, ...] = ()
+    """The schemes that tables could take. The lower bound is of plans with these."""
+    compared: tuple[ComparedPlan, ...] = field(default=(), repr=False)
+    """The plans that were considered, the best one by costs first."""
+    by_costs: str | None = None
+    """Why plans were compared by costs only; `None` where they were simulated."""
+    warnings: tuple[str, ...] = ()
+    """Of the simulation of this plan."""
 
     @property
     def highest(self) -> float:
@@ -70,8 +108,17 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """How far the greatest load can be above that of the best plan, as a share of it."""
-        return self.highest / self.bound - 1 if self.bound > 0 else 0.0
+        """How far the greatest load, a sum of costs, can be above the best one, as a share of it.
+        Says nothing of the step: a load is not its time."""
+        return self._above(self.highest)
+
+    @property
+    def lowest_gap(self) -> float:
+        """The same of the best plan by costs."""
+        return self._above(self.lowest)
+
+    def _above(self, load: float) -> float:
+        return load / self.bound - 1 if self.bound > 0 else 0.0
 
     @property
     def imbalance(self) -> float:
@@ -113,11 +160,19 @@ class Plan:
             "cost_model": self.cost_model,
             "unit": self.unit,
             "greatest_load": self.highest,
+            "lowest_load": self.lowest,
             "lower_bound": self.bound,
             "gap": self.gap,
+            "lowest_gap": self.lowest_gap,
+            "step_ns": self.step_ns,
+            "backend": self.backend,
+            "by_costs": self.by_costs,
+            "compared": [asdict(each) for each in self.compared],
+            "warnings": list(self.warnings),
             "imbalance": self.imbalance,
             "heuristics": finite,
             "schemes": self.schemes,
+            "allowed_schemes": list(self.allowed),
             "on_hosts": self.on_hosts,
             "on_disk": self.on_disk,
             "shards": sum(len(table.ranks) for table in self.sharding.tables),
@@ -145,13 +200,22 @@ def plan(
     schemes: Sequence[str] | None = None,
     host_capacity: int | None = None,
     near: bool = False,
-    progress: Callable[[float], None] | None = None,
+    simulate: bool = True,
+    backend: str | None = None,
+    progress: Progress | None = None,
     **given: object,
 ) -> Plan:
     """Chooses how each table of a recommendation model is sharded, and on which rank each shard is:
     `plan("dlrm-neo-a", "zionex", 128)`.
 
-    The greatest load of a rank is kept low; no rank holds more than `capacity` bytes (default: what
+    Searches keep the greatest load of a rank, a sum of costs, low. A training step is simulated
+    with the best plans by costs and with simple ones, and the plan with the fastest step is chosen.
+    That is not an optimum: other plans may be faster. With `simulate=False`, or where no step can
+    be simulated, the plan with the lowest costs is chosen (`Plan.by_costs` says why). `backend` is
+    the network of these simulations: by default the platform's, or `analytical` where that has
+    packets or flits. `passes` among the options simulates that number of steps, for their mean.
+
+    No rank holds more than `capacity` bytes (default: what
     surely fits the memory of the platform's NPU; with `near`, what may). `cost` is `platform`
     (seconds, by the platform's kernels and simulated collectives) or `volume` (the paper's weighted
     bytes, with `access_weight` and `message_weight`). `schemes` are the ways to shard a table that
@@ -166,13 +230,16 @@ def plan(
         InputError: wrong options; a model without embedding tables; no plan has room, with how many
             ranks would, or how many bytes of a host or a disk are missing.
     """
-    found = parse(load_model(model))
+    loaded = load_model(model)
+    found = parse(loaded)
     target = _sized(platform, ranks)
     count = target.npus
     facts = target.describe()
     each = _node(ranks_per_node, count, facts)
+    _refuse_decided(given)
     chosen, widths = options(found, {**given, "dp": count, "npus_per_node": each})
     _check(cost, count, each, access_weight, message_weight)
+    _check_backend(backend, simulate)
     allowed = _schemes(schemes)
     size = facts["npu"].get("memory_capacity_bytes")
     if not (size if capacity is None else capacity):
@@ -192,32 +259,61 @@ def plan(
     )
     volume = cost == "volume"
     rates = volume_rates(access_weight, message_weight) if volume else platform_rates(target, each)
-    least = dense_bytes(found, widths, chosen)
-    ways_ = [_ways(table, sizes, rates, allowed) for table in found.tables]
+    task = Task(
+        found,
+        sizes,
+        rates,
+        chosen.skew,
+        chosen.cache,
+        dense_bytes(found, widths, chosen),
+        allowed,
+        [_ways(table, sizes, rates, allowed) for table in found.tables],
+        Room.of(facts, host_capacity, target.source),
+        lambda: _require_host(target, rates),
+    )
+    say = progress or (lambda _: None)
 
-    def within(held: int) -> Plan:
-        """The best plan whose ranks hold `held` bytes at most."""
-        dense, menu = least, ways_
-        used = np.full(count, dense, np.int64)
-        outcome = search(menu, used, held, each, progress)
-        if outcome.best is None and chosen.cache is not None:
-            _require_host(target, rates)
-            dense += chosen.cache
-            held_too = used + chosen.cache
-            outcome, menu = search_tiers(
-                found.tables,
-                menu,
-                sizes,
-                rates,
-                chosen.skew,
-                Room.of(facts, host_capacity, target.source),
-                lambda offered: search(offered, held_too, held, each, progress),
-            )
-        if outcome.best is None:
-            raise InputError([_no_room(menu, sizes, dense, held)])
-        return _result(found, target, sizes, rates, cost, outcome, outcome.best, dense, held)
+    def within(held: int) -> Searched:
+        """The best plan by costs whose ranks hold `held` bytes at most."""
+        outcome = task.search(task.menu, held, lambda share: say(_SEARCH * share))
+        if outcome.found.best is None:
+            dense = int(task.used(outcome.away)[0])
+            raise InputError([_no_room(outcome.menu, sizes, dense, held)])
+        return outcome
 
-    return within(capacity) if capacity is not None else _sure(within, size, near)
+    if capacity is not None:
+        held, whole, near_load = capacity, within(capacity), None
+    else:
+        held, whole, near_load = _sure(within, size, near)
+    network = backend_of(target, backend)
+    step = Step(loaded, target, network, {**given, "dp": count, "npus_per_node": each})
+    unable = _unable(facts, chosen) if simulate else "no simulation was asked for"
+    kept, steps = _kept(task, whole, held, step, unable, say)
+    result = _result(task, target.name, cost, whole, kept, steps)
+    memory = max(result.memory)
+    return replace(
+        result,
+        capacity=size if capacity is None else capacity,
+        fits="near" if capacity is None and memory > fit_limits(size)[0] else "yes",
+        near_load=near_load,
+        backend=None if steps.failed else network,
+    )
+
+
+def _kept(
+    task: Task, whole: Searched, held: int, step: Step, unable: str, say: Progress
+) -> tuple[list[Candidate], Simulated]:
+    """The plans that were considered, the best one by costs first, and their simulated steps;
+    `unable`: why there are none."""
+    kept = [*of_search(task, task.schemes, whole.found)]
+    if unable:
+        kept = distinct(kept)
+        return kept, Simulated((None,) * len(kept), failed=unable)
+    between, left = _FAMILIES - _SEARCH, 1 - _FAMILIES
+    own = partial(step.own, tier="host" if whole.away else "device")
+    kept += candidates(task, whole, held, own, lambda share: say(_SEARCH + between * share))
+    kept = distinct(kept)
+    return kept, compared(kept, step, lambda share: say(_FAMILIES + left * share))
 
 
 _FULL = 0.9
@@ -226,9 +322,11 @@ _WORTH = 0.99
 """The share of a load from which another one is said to be lower."""
 
 
-def _sure(within: Callable[[int], Plan], size: int, near: bool) -> Plan:
-    """The best plan that fits memory of `size` bytes or, with `near`, that may; without, also the
-    load of the latter where it is lower."""
+def _sure(
+    within: Callable[[int], Searched], size: int, near: bool
+) -> tuple[int, Searched, float | None]:
+    """Bytes of a rank, and the best plan by costs that fits memory of `size` bytes or, with `near`,
+    that may; without, also the load of the latter where it is lower."""
     sure, most = fit_limits(size)
     try:
         found = within(most if near else sure)
@@ -238,15 +336,13 @@ def _sure(within: Callable[[int], Plan], size: int, near: bool) -> Plan:
         first = error.problems[0]
         help_ = f"--near, for a plan that may fit; {first.help}"
         raise InputError([Problem(first.file, first.place, first.message, help_)]) from None
-    fits: Fits = "near" if max(found.memory) > sure else "yes"
-    if near or max(found.memory) < _FULL * sure:
-        return replace(found, capacity=size, fits=fits)
-    other = within(most).highest
-    better = other if other < _WORTH * found.highest else None
-    return replace(found, capacity=size, fits=fits, near_load=better)
+    if near or found.best.memory.max() < _FULL * sure:
+        return (most if near else sure), found, None
+    other = within(most).best.highest
+    return sure, found, other if other < _WORTH * found.best.highest else None
 
 
-def _can(within: Callable[[int], Plan], held: int) -> bool:
+def _can(within: Callable[[int], Searched], held: int) -> bool:
     try:
         within(held)
     except InputError:
@@ -287,6 +383,24 @@ def _check(cost: str, ranks: int, each: int, access: float, message: float) -> N
         raise InputError(problems)
 
 
+def _unable(facts: dict[str, Any], chosen: Options) -> str:
+    """Why a step can't be simulated with another plan; nothing where it can."""
+    if chosen.bench is not None:
+        return "the measured times of a bench file are those of one plan"
+    if facts["npu"]["compute"] == "recorded":
+        return "the platform does not say how long computations take (npu.peak, npu.compute)"
+    return ""
+
+
+def _check_backend(backend: str | None, simulate: bool) -> None:
+    if backend is None:
+        return
+    backends.known(backend)
+    if not simulate:
+        said = "has no effect: no step is simulated"
+        raise InputError([Problem("", "backend", said, "with simulate only")])
+
+
 def dense_bytes(model: Dlrm, sizes: DlrmSizes, chosen: Options) -> int:
     """Bytes of the MLPs on a rank: weights, gradients, optimizer state, and the inputs of their
     layers."""
@@ -303,16 +417,16 @@ def _require_host(platform: Platform, rates: Rates) -> None:
         raise InputError([Problem(platform.source, "remote_memory", said, allowed)])
 
 
-def _schemes(wanted: Sequence[str] | None) -> tuple[str, ...]:
+def _schemes(wanted: Sequence[str] | None) -> tuple[ShardScheme, ...]:
     """The schemes that may be taken."""
     unknown = [scheme for scheme in wanted or () if scheme not in SHARD_SCHEMES]
     if unknown or (wanted is not None and not wanted):
         said = f"unknown scheme {unknown[0]!r}" if unknown else "there is none"
         raise InputError([Problem("", "schemes", said, ", ".join(SHARD_SCHEMES))])
-    return tuple(wanted or SHARD_SCHEMES)
+    return tuple(scheme for scheme in SHARD_SCHEMES if scheme in (wanted or SHARD_SCHEMES))
 
 
-def _ways(table: EmbeddingTable, sizes: Sizes, rates: Rates, allowed: tuple[str, ...]) -> list[Way]:
+def _ways(table: EmbeddingTable, sizes: Sizes, rates: Rates, allowed: Sequence[str]) -> list[Way]:
     """The allowed ways to shard a table."""
     every = ways(table, sizes, rates)
     found = [way for way in every if way.scheme in allowed]
@@ -343,39 +457,53 @@ def _no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: 
 
 
 def _result(
-    model: Dlrm,
-    platform: Platform,
-    sizes: Sizes,
-    rates: Rates,
+    task: Task,
+    platform: str,
     cost: str,
-    found: Found,
-    best: Placed,
-    dense: int,
-    capacity: int,
+    whole: Searched,
+    kept: Sequence[Candidate],
+    steps: Simulated,
 ) -> Plan:
-    everywhere, each, fixed = tuple(range(sizes.ranks)), sizes.ranks_per_node, rates.fixed(sizes)
-    tables = []
-    for table, way, places in zip(model.tables, best.ways, best.places, strict=True):
-        ranks = everywhere
-        if way.place == "rank":
-            ranks = places
-        elif way.place == "node":
-            ranks = everywhere[places[0] * each : (places[0] + 1) * each]
-        planned = TablePlan(table.name, table.rows, table.dim, way.scheme, ranks, tier=way.tier)
-        tables.append(planned)
-    sharding = ShardingPlan(model.name, sizes.ranks, each, tuple(tables))
+    found, best, fixed = whole.found, kept[steps.fastest].placed, task.rates.fixed(task.sizes)
+    listed = tuple(
+        ComparedPlan(
+            each.found_by,
+            each.simple,
+            each.placed.highest + fixed,
+            steps.steps[at],
+            at == steps.fastest,
+        )
+        for at, each in enumerate(kept)
+    )
     return Plan(
-        model.name,
-        platform.name,
-        sharding,
+        task.model.name,
+        platform,
+        kept[steps.fastest].sharding,
         cost,
-        rates.unit,
+        task.rates.unit,
         tuple((best.loads + fixed).tolist()),
         found.bound + fixed,
         tuple(best.memory.tolist()),
-        dense,
-        capacity,
-        tuple(bytes_away(best, "host", sizes).tolist()),
-        tuple(bytes_away(best, "disk", sizes).tolist()),
+        int(task.used(whole.away)[0]),
+        0,
+        tuple(bytes_away(best, "host", task.sizes).tolist()),
+        tuple(bytes_away(best, "disk", task.sizes).tolist()),
         {name: load + fixed for name, load in found.heuristics.items()},
+        lowest=whole.best.highest + fixed,
+        allowed=task.schemes,
+        step_ns=steps.steps[steps.fastest],
+        compared=listed,
+        by_costs=steps.failed or None,
+        warnings=steps.warnings,
     )
+
+
+def _refuse_decided(given: Mapping[str, object]) -> None:
+    """Refuses options of the workload that a plan decides."""
+    names = [name for name in given if name in DECIDED]
+    if names:
+        said, help_ = (
+            "is not an option of a plan, which decides it",
+            "schemes, ranks, ranks_per_node",
+        )
+        raise InputError([Problem("", name, said, help_) for name in names])

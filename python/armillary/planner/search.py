@@ -8,7 +8,7 @@ are tried. Then single tables of the best plans take other ways."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -38,6 +38,9 @@ and ranks are many (`_LARGE`)."""
 KEPT = 4
 """Plans that single tables leave for other ways, the best ones."""
 
+NEAR = 2
+"""Other plans of these that are reported, next to the best one."""
+
 STEPS = 400
 """Such changes of a plan in a round, at most."""
 
@@ -62,6 +65,10 @@ class Found:
     heuristics: dict[str, float]
     """The greatest load of each heuristic on its own, without moves and swaps; infinite where it
     found no plan with room."""
+    near: tuple[Placed, ...] = ()
+    """Other plans with low loads, the lowest first."""
+    simple: dict[str, Placed] = field(default_factory=dict)
+    """The plan of each heuristic on its own."""
 
 
 def search(
@@ -76,9 +83,9 @@ def search(
     ranks = len(used)
     menu = Menu.of(ways, ranks, ranks_per_node, room - int(used.min()))
     bound = lower_bound(menu)
-    scores = dict.fromkeys(HEURISTICS, float("inf"))
+    simple: dict[str, Placed] = {}
     if not np.isfinite(bound):
-        return Found(None, bound, scores)
+        return _found([], bound, simple)
     large = len(ways) * ranks > _LARGE
     near = bound * (1 + ENOUGH[large])
     kept: list[Placed] = []
@@ -94,8 +101,11 @@ def search(
         shards, owners = split
         starts = {name: place(shards) for name, place in HEURISTICS.items()}
         for name, at in starts.items():
-            if at is not None:
-                scores[name] = min(scores[name], float(shards.loads(at).max(initial=0.0)))
+            if at is None:
+                continue
+            load = float(shards.loads(at).max(initial=0.0))
+            if name not in simple or load < simple[name].highest:
+                simple[name] = _placed(menu, picked, shards, owners, at)
         found = [at for at in starts.values() if at is not None]
         found.sort(key=lambda at: float(shards.loads(at).max(initial=0.0)))
         better = [improved(shards, at, bound) for at in found[:2]]
@@ -114,7 +124,19 @@ def search(
             _polished(menu, other, used, room, ranks_per_node, near),
             key=lambda placed: placed.highest,
         )
-    return Found(best, bound, scores)
+    return _found([best, *done] if best is not None else [], bound, simple)
+
+
+def _found(done: Sequence[Placed], bound: float, simple: dict[str, Placed]) -> Found:
+    """What was found, from the best plan and others."""
+    scores = {name: simple[name].highest if name in simple else np.inf for name in HEURISTICS}
+    others = sorted(done[1:], key=lambda placed: placed.highest)
+    near: list[Placed] = []
+    for each in others:
+        known = [(other.ways, other.places) for other in (done[0], *near)]
+        if (each.ways, each.places) not in known:
+            near.append(each)
+    return Found(done[0] if done else None, bound, scores, tuple(near[:NEAR]), simple)
 
 
 def _tries(menu: Menu, bound: float) -> Iterator[Whole]:

@@ -4,9 +4,11 @@ Here: what is shown of the JSON of `armillary plan`. Not here: how a plan is fou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..model.sharding_plan import SHARD_SCHEMES
 from ..units import NS_PER_S, counted
 from .chart import Chart
 from .page import Fact, Page, Section, Table
@@ -23,6 +25,14 @@ _HEURISTICS = {
     "by_node": "greedy over nodes, then ranks",
     "by_memory": "greedy, the largest shard first",
 }
+_ALONE = {
+    "table": "whole tables only",
+    "column": "all tables cut by columns",
+    "row": "all tables cut by rows",
+    "table_row": "all tables cut by rows within a node",
+    "data": "a copy of all tables on every rank",
+}
+_COMPARED = ("Found by", "", "Greatest sum of costs", "Simulated step", "Chosen")
 _SAME, _EQUAL = 5e-4, 0.01
 """Differences from the mean below which ranks are called the same, or are not drawn."""
 _MOST_RANKS = 4096
@@ -36,6 +46,8 @@ def terminal(data: Data) -> Iterator[RenderableType]:
 
     yield Text(_lead(data))
     yield Text(verdict(data))
+    for warning in data["warnings"]:
+        yield Text(f"Warning: {warning}")
     for head, rows in (("Plan", _results(data)), ("Memory of a rank", _memory(data))):
         yield Text("")
         table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -48,21 +60,54 @@ def terminal(data: Data) -> Iterator[RenderableType]:
 
 
 def verdict(data: Data) -> str:
-    """How good the plan is."""
+    """How good the plan is: by costs, and in simulation."""
     load, bound = _cost(data, data["greatest_load"]), _cost(data, data["lower_bound"])
     return (
-        f"Greatest load of a rank: {load} a step. No plan has less than {bound}: this one is at "
-        f"most {share(data['gap'])} from the best.{_near(data)}"
+        f"Greatest sum of costs of a rank: {load} a step. No plan{_limited(data)} has less than "
+        f"{bound}: this one is at most {_at_most(data['gap'])} from the best sum of costs (the "
+        f"planner's cost model).{_simulated(data)}{_near(data)}"
     )
 
 
+def _limited(data: Data) -> str:
+    allowed = data["allowed_schemes"]
+    return (
+        "" if set(allowed) == set(SHARD_SCHEMES) else f" with these schemes ({', '.join(allowed)})"
+    )
+
+
+def _at_most(gap: float) -> str:
+    """A share, rounded up: it is a limit."""
+    return f"{math.ceil(gap * 1e4 - 1e-6) / 100:.2f}%"
+
+
+def _simulated(data: Data) -> str:
+    """The simulated step, next to those of other plans; or that there is none."""
+    if data["by_costs"] is not None:
+        return f" Plans were compared by their costs only: {data['by_costs']}."
+    plans = [each for each in data["compared"] if each["step_ns"] is not None]
+    said = f" Simulated step ({data['backend']}): {time(data['step_ns'])}"
+    if len(plans) < 2:
+        return f"{said}. There was no other plan to compare it with."
+    said += f", the fastest of {len(plans)} plans that were simulated{_of_all(data)}"
+    simple = [each["step_ns"] for each in plans if each["simple"]]
+    if simple:
+        said += f"; simple plans: {time(min(simple))} to {time(max(simple))}"
+    return f"{said}. A plan that was not simulated may be faster."
+
+
+def _of_all(data: Data) -> str:
+    left = sum(each["step_ns"] is None for each in data["compared"])
+    return f" ({left} more were not)" if left else ""
+
+
 def _near(data: Data) -> str:
-    """That a plan may not fit, or that one that may not would be faster."""
+    """That a plan may not fit, or that one that may not would cost less."""
     if data["fits"] == "near":
         return " It may not fit: what it needs is closer to the memory of an NPU than it is known."
     if data["near_load"] is None:
         return ""
-    return f" A plan that may not fit has {_cost(data, data['near_load'])}: --near takes it."
+    return f" Costs of a plan that may not fit: {_cost(data, data['near_load'])}; --near takes it."
 
 
 def page(data: Data) -> Page:
@@ -72,15 +117,21 @@ def page(data: Data) -> Page:
         title=f"Sharding plan of {data['model']} on {data['platform']}",
         lead=_lead(data),
         verdict=verdict(data),
+        warnings=data["warnings"],
         facts=[
-            Fact("Greatest load", _cost(data, data["greatest_load"])),
-            Fact("Lower bound", _cost(data, data["lower_bound"])),
+            *_step_fact(data),
+            Fact("Greatest sum of costs", _cost(data, data["greatest_load"])),
+            Fact("Lower bound of costs", _cost(data, data["lower_bound"])),
             Fact("Greatest over mean load", f"{data['imbalance']:.3f}"),
             Fact("Most memory of a rank", size(max(data["memory_bytes"]))),
         ],
         sections=[
             Section("Loads", [_spread(data["loads"], "loads", "load")]),
             Section("Memory", [_spread(data["memory_bytes"], "memory_bytes", "memory")]),
+            Section(
+                "Plans that were compared",
+                [Table("compared", _COMPARED, _compared(data))],
+            ),
             Section(
                 "Plans and bounds",
                 [
@@ -116,19 +167,57 @@ def _cost(data: Data, value: float | None) -> str:
     return time(value * NS_PER_S) if data["unit"] == "s" else f"{value:.4g} {data['unit']}"
 
 
+def _step_fact(data: Data) -> list[Fact]:
+    return [] if data["step_ns"] is None else [Fact("Simulated step", time(data["step_ns"]))]
+
+
 def _results(data: Data) -> list[tuple[str, ...]]:
-    """Loads of the plan, of each heuristic and of the bound."""
-    bound = data["lower_bound"]
-
-    def above(value: float | None) -> str:
-        return "" if value is None or not bound else f"{(value / bound - 1) * 100:+.2f}%"
-
-    rows: list[tuple[str, ...]] = [("", "Greatest load", "Above the bound")]
-    rows.append(("this plan", _cost(data, data["greatest_load"]), above(data["greatest_load"])))
+    """Loads and steps of the plan, of the best one by costs, of each heuristic, and the bound."""
+    steps = {name: each["step_ns"] for each in data["compared"] for name in each["found_by"]}
+    rows: list[tuple[str, ...]] = [
+        ("", "Greatest sum of costs", "Above the bound", "Simulated step"),
+        _row(data, "this plan", data["greatest_load"], data["step_ns"]),
+        _row(data, "lowest costs that were found", data["lowest_load"], steps.get("search")),
+    ]
     for name, value in data["heuristics"].items():
-        rows.append((_HEURISTICS[name], _cost(data, value), above(value)))
-    rows.append(("lower bound of any plan", _cost(data, bound), ""))
+        rows.append(_row(data, _HEURISTICS[name], value, steps.get(name)))
+    rows += [_row(data, words, *found) for words, found in _by_scheme(data)]
+    rows.append(("lower bound of any plan", _cost(data, data["lower_bound"]), "", ""))
     return rows
+
+
+def _row(data: Data, words: str, load: float | None, step: float | None) -> tuple[str, ...]:
+    bound = data["lower_bound"]
+    above = "" if load is None or not bound else f"{(load / bound - 1) * 100:+.2f}%"
+    return words, _cost(data, load), above, "" if step is None else time(step)
+
+
+def _by_scheme(data: Data) -> Iterator[tuple[str, tuple[float, float | None]]]:
+    """The best plan by costs with each scheme alone."""
+    names = {name: each for each in data["compared"] for name in each["found_by"]}
+    for scheme, words in _ALONE.items():
+        found = names.get(f"search ({scheme})")
+        if found is not None:
+            yield words, (found["greatest_load"], found["step_ns"])
+
+
+def _compared(data: Data) -> list[tuple[str, ...]]:
+    """The plans, the fastest first; those that were not simulated last, the lowest costs first."""
+
+    def key(each: Data) -> tuple[float, float]:
+        step = each["step_ns"]
+        return (float("inf") if step is None else step, each["greatest_load"])
+
+    return [
+        (
+            "; ".join(each["found_by"]),
+            "simple" if each["simple"] else "",
+            _cost(data, each["greatest_load"]),
+            "" if each["step_ns"] is None else time(each["step_ns"]),
+            "this plan" if each["chosen"] else "",
+        )
+        for each in sorted(data["compared"], key=key)
+    ]
 
 
 def _memory(data: Data) -> list[tuple[str, ...]]:

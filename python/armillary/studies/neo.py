@@ -171,7 +171,7 @@ def step(
     given: dict[str, Any] = {"elementwise": True, "host_inputs": True, **options}
     if "sharding" in given:
         return _step(model, target, backend, 1.0, given)
-    with _planned(model, target, schemes, capacity, given) as (imbalance, file):
+    with _planned(model, target, schemes, capacity, backend, given) as (imbalance, file):
         return _step(model, target, backend, imbalance, {**given, "plan": file})
 
 
@@ -181,9 +181,12 @@ def _planned(
     platform: Platform,
     schemes: tuple[str, ...] | None,
     capacity: int,
+    backend: str | None,
     options: dict[str, Any],
 ) -> Iterator[tuple[float, str]]:
-    found = plan(model, platform, schemes=schemes, capacity=capacity, **options)
+    """A plan that is chosen by the same steps that are reported."""
+    given = {**options, "passes": PASSES}
+    found = plan(model, platform, schemes=schemes, capacity=capacity, backend=backend, **given)
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "plan.yml")
         found.write(file)

@@ -20,11 +20,18 @@ PLAN: dict[str, Any] = {
     "ranks_per_node": 4,
     "unit": "s",
     "greatest_load": 1e-3,
+    "lowest_load": 1e-3,
     "lower_bound": 1e-3,
+    "step_ns": None,
+    "backend": None,
+    "by_costs": "no simulation was asked for",
+    "compared": [],
+    "warnings": [],
     "gap": 0.0,
     "imbalance": 1.0,
     "heuristics": {},
     "schemes": {"table": 4},
+    "allowed_schemes": ["table"],
     "on_hosts": 0,
     "fits": "yes",
     "near_load": None,
@@ -46,7 +53,7 @@ PLAN: dict[str, Any] = {
     ],
 )
 def test_a_plan_draws_loads_that_differ(loads: list[float], said: str | None) -> None:
-    found, memory, _ = planner.page({**PLAN, "loads": loads}).sections
+    found, memory, *_ = planner.page({**PLAN, "loads": loads}).sections
     (part,) = found.parts
     assert (part if said else isinstance(part, Chart)) == (said or True)
     (chart,) = memory.parts

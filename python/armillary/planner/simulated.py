@@ -1,0 +1,112 @@
+"""Which of several plans has the fastest step when it is simulated.
+
+Not here: which plans these are (`candidates.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from .. import backends
+from ..api import simulate
+from ..errors import InputError, StalledError
+from ..model.files import Model
+from ..model.sharding_plan import ShardingPlan, Tier
+from ..platform import Platform
+from ..result import Result
+from ..workload.dlrm import dlrm, sharding_plan
+from .candidates import Candidate
+
+MOST_EVENTS = 300_000_000
+"""Events of all simulations of a choice, about: two minutes. The best plan by costs is simulated
+whatever it takes, then the simple ones, then the others."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Plans in the order of `candidates`, and the one whose step is the fastest."""
+
+    steps: tuple[float | None, ...]
+    """Nanoseconds of a step; `None` where it was not simulated."""
+    fastest: int = 0
+    """The number of the plan; of equal ones that with the lowest costs."""
+    warnings: tuple[str, ...] = ()
+    """Of the fastest plan's simulation."""
+    failed: str = ""
+    """Why no plan could be simulated."""
+
+
+def backend_of(platform: Platform, wanted: str | None) -> str:
+    """The network backend for the simulations: the one that is `wanted`, or the platform's, if it
+    carries whole messages, or else the analytical one, which takes less time than any other."""
+    if wanted is not None:
+        return wanted
+    return platform.backend if platform.backend in backends.MESSAGES else backends.DEFAULT
+
+
+@dataclass(frozen=True)
+class Step:
+    """A training step that is simulated as `armillary run` does."""
+
+    model: Model
+    platform: Platform
+    backend: str
+    options: dict[str, Any]
+    """Of the workload, without a plan. With `passes`, a step is the mean of that number."""
+
+    @property
+    def passes(self) -> int:
+        """Steps in a row."""
+        return int(self.options.get("passes", 1))
+
+    def run(self, plan: ShardingPlan, progress: Callable[[float], None]) -> Result:
+        """The steps with a plan; `progress` gets the share that is done."""
+        workload = dlrm(self.model, **self.options, plan=plan)
+        return simulate(
+            workload,
+            self.platform,
+            backend=self.backend,
+            progress=lambda share, _: progress(share),
+        )
+
+    def own(self, scheme: str, tier: Tier) -> ShardingPlan:
+        """The simulator's own plan. Raises `InputError`."""
+        return sharding_plan(self.model, **self.options, sharding=scheme, tier=tier)
+
+
+def compared(
+    plans: Sequence[Candidate], step: Step, progress: Callable[[float], None]
+) -> Simulated:
+    """Simulates the plans, the best one by costs first, as long as there are not more events than
+    `MOST_EVENTS`."""
+    steps: list[float | None] = [None] * len(plans)
+    spent, best = 0, None
+    for done, at in enumerate(sorted(range(len(plans)), key=lambda at: _turn(plans, at))):
+        if spent + spent / max(done, 1) > MOST_EVENTS:
+            break
+        try:
+            found = step.run(plans[at].sharding, partial(_said, progress, done, len(plans)))
+        except (InputError, StalledError) as error:
+            if best is None:
+                return Simulated(tuple(steps), failed=str(error).replace("\n", "; "))
+            continue
+        steps[at] = found.step_time_ns / step.passes
+        spent += found.cost["events"]
+        if best is None or found.step_time_ns < best.step_time_ns:
+            best = found
+    assert best is not None
+    known = [
+        (step, plans[at].placed.highest, at) for at, step in enumerate(steps) if step is not None
+    ]
+    return Simulated(tuple(steps), min(known)[-1], tuple(best.report["warnings"]))
+
+
+def _said(progress: Callable[[float], None], done: int, plans: int, share: float) -> None:
+    progress((done + share) / plans)
+
+
+def _turn(plans: Sequence[Candidate], at: int) -> tuple[bool, bool, float, int]:
+    """The best by costs first, which is plan 0; then simple ones, then others, each by costs."""
+    return (at > 0, not plans[at].simple, plans[at].placed.highest, at)
