@@ -86,8 +86,8 @@ class Plan:
     near_load: float | None = None
     """The greatest load of the best plan by costs that may fit, where that is lower."""
     lowest: float = 0.0
-    """The greatest load of the best plan by costs. This plan's is higher where its step is
-    faster."""
+    """The lowest of the greatest loads of the plans that were considered. This plan's is higher
+    where its step is faster."""
     step_ns: float | None = None
     """The simulated step, nanoseconds; `None` where plans were compared by costs only."""
     backend: str | None = None
@@ -295,7 +295,7 @@ def plan(
         result,
         capacity=size if capacity is None else capacity,
         fits="near" if capacity is None and memory > fit_limits(size)[0] else "yes",
-        near_load=near_load,
+        near_load=None if near_load is None else near_load + rates.fixed(sizes),
         backend=None if steps.failed else network,
     )
 
@@ -489,7 +489,7 @@ def _result(
         tuple(bytes_away(best, "host", task.sizes).tolist()),
         tuple(bytes_away(best, "disk", task.sizes).tolist()),
         {name: load + fixed for name, load in found.heuristics.items()},
-        lowest=whole.best.highest + fixed,
+        lowest=min(each.placed.highest for each in kept) + fixed,
         allowed=task.schemes,
         step_ns=steps.steps[steps.fastest],
         compared=listed,

@@ -177,13 +177,23 @@ def _results(data: Data) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         ("", "Greatest sum of costs", "Above the bound", "Simulated step"),
         _row(data, "this plan", data["greatest_load"], data["step_ns"]),
-        _row(data, "lowest costs that were found", data["lowest_load"], steps.get("search")),
+        _row(data, "lowest costs that were found", data["lowest_load"], _lowest_step(data)),
     ]
     for name, value in data["heuristics"].items():
         rows.append(_row(data, _HEURISTICS[name], value, steps.get(name)))
     rows += [_row(data, words, *found) for words, found in _by_scheme(data)]
     rows.append(("lower bound of any plan", _cost(data, data["lower_bound"]), "", ""))
     return rows
+
+
+def _lowest_step(data: Data) -> float | None:
+    """The fastest step of the plans with the lowest costs."""
+    steps = [
+        each["step_ns"]
+        for each in data["compared"]
+        if each["greatest_load"] == data["lowest_load"] and each["step_ns"] is not None
+    ]
+    return min(steps, default=None)
 
 
 def _row(data: Data, words: str, load: float | None, step: float | None) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ STEPS = {"A": model_a, "F": model_f, "I": model_i}
 SKEWS = (0.6, 1.2)
 
 WHY = {
-    "A": "the measured all-to-all takes most of the step, and the NPU with the most pooled columns "
-    "delays all of them; the paper's tables and its plan are not printed",
+    "A": "the measured exchanges of pooled rows take most of the step; the paper's tables and its "
+    "plan are not printed",
     "F": "everything that the paper prints is in it: reduce-scatter and all-gather of 32-bit "
     "pooled rows, rows fetched over PCIe. The paper does not say what else takes 23 ms a step; "
     "single rows through unified memory may",
