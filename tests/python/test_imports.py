@@ -155,7 +155,7 @@ ALLOWED: dict[str, set[str]] = {
         "workload",
         "units",
     },
-    "planner": {"api", "errors", "model", "platform", "units", "workload"},
+    "planner": {"api", "backends", "errors", "model", "platform", "result", "units", "workload"},
     "trainer": {"_core", "documents", "errors", "files", "machine", "units", "model", "nccl"},
     "cli": {
         "repeat",

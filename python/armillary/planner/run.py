@@ -92,8 +92,8 @@ class Plan:
     """The simulated step, nanoseconds; `None` where plans were compared by costs only."""
     backend: str | None = None
     """The network backend of the simulations."""
-    allowed: tuple[str, ...] = ()
-    """The schemes that tables could take. The lower bound is of plans with these."""
+    allowed: tuple[str, ...] | None = None
+    """The schemes that tables could take, if not all. The lower bound is of plans with these."""
     compared: tuple[ComparedPlan, ...] = field(default=(), repr=False)
     """The plans that were considered, the best one by costs first."""
     by_costs: str | None = None
@@ -172,7 +172,7 @@ class Plan:
             "imbalance": self.imbalance,
             "heuristics": finite,
             "schemes": self.schemes,
-            "allowed_schemes": list(self.allowed),
+            "allowed_schemes": None if self.allowed is None else list(self.allowed),
             "on_hosts": self.on_hosts,
             "on_disk": self.on_disk,
             "shards": sum(len(table.ranks) for table in self.sharding.tables),
@@ -490,7 +490,7 @@ def _result(
         tuple(bytes_away(best, "disk", task.sizes).tolist()),
         {name: load + fixed for name, load in found.heuristics.items()},
         lowest=min(each.placed.highest for each in kept) + fixed,
-        allowed=task.schemes,
+        allowed=None if set(task.schemes) == set(SHARD_SCHEMES) else task.schemes,
         step_ns=steps.steps[steps.fastest],
         compared=listed,
         by_costs=steps.failed or None,
