@@ -611,9 +611,13 @@ class Program:
         *,
         store: bool = False,
         reach: str = "remote",
+        tensor: int = 0,
         duration_ps: int = 0,
     ) -> int:
         """A load from, or a store to, memory.
+
+        `tensor` is a number for the tensor: accesses of one program with one number are to one
+        tensor, which lies there once. 0 where that is not known.
 
         `reach` is `local` (the NPU's own), `remote` (outside it), `host` or `disk` (that tier of
         remote memory), or `in_switch`: the shards of `bytes` of all NPUs are gathered in the
@@ -696,7 +700,7 @@ class Workload:
         groups: Sequence[tuple[str, list[str]]],
         by: Sequence[str],
         programs: Sequence[Program],
-        footprints: Sequence[tuple[int, int, int, int]],
+        footprints: Sequence[tuple[int, int, int, int, int]],
         summary: str | None,
         warnings: Sequence[str],
     ) -> Workload:
@@ -711,7 +715,7 @@ class Workload:
         programs: Sequence[Program],
         ranks: Sequence[int],
         groups: Sequence[tuple[str, list[int]]],
-        footprints: Sequence[tuple[int, int, int, int]],
+        footprints: Sequence[tuple[int, int, int, int, int]],
         summary: str | None,
         warnings: Sequence[str],
     ) -> Workload:

@@ -258,6 +258,9 @@ pub enum Op {
         bytes: Bytes,
         /// Where the tensor is.
         reach: Reach,
+        /// Number of the tensor in the program: accesses with one number are to one tensor. 0 where
+        /// it is not known.
+        tensor: u32,
     },
     /// Point-to-point send to `rank + peer`.
     Send {

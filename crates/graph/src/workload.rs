@@ -39,7 +39,7 @@ pub struct RankBinding {
     pub slots: u32,
 }
 
-/// Peak memory of one NPU by what it holds, bytes.
+/// Peak memory of one NPU by what it holds, and what lies outside of it; bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Footprint {
@@ -51,10 +51,17 @@ pub struct Footprint {
     pub optimizer: u64,
     /// Activations kept for the backward pass.
     pub activations: u64,
+    /// What lies in memory outside of the NPU instead; 0 where it is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outside: u64,
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl Footprint {
-    /// All of it.
+    /// All that is in the NPU's own memory.
     pub fn total(&self) -> u64 {
         [self.weights, self.gradients, self.optimizer, self.activations]
             .into_iter()

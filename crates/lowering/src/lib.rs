@@ -6,6 +6,7 @@
 
 pub mod astra_sim;
 pub mod compute;
+pub mod contents;
 pub mod library;
 pub mod loopback;
 mod lowered;

@@ -1,7 +1,7 @@
 //! The time of an access to memory on a platform, and accesses that are impossible. Not here: the
 //! models (`device::memory`), whose turn it is (`executor`).
 
-use crate::astra_sim;
+use crate::{astra_sim, contents};
 use device::memory::{Access, Local, Pipeline, Sharing};
 use graph::{Footprint, Node, Op, Problem, Program, Reach, Workload, and_more, node_place};
 use platform::{Exceeded, Platform};
@@ -122,12 +122,13 @@ pub fn problems(workload: &Workload, platform: &Platform) -> Vec<Problem> {
         None => None,
     };
     let problem = |fault: &Fault| {
-        let (rank, node, others) =
-            first(workload, &|node| (fault.holds)(node, access.as_ref(), npus))?;
-        let message = (fault.text)(node, access.as_ref(), npus) + &and_more(others, "operation");
+        let (rank, node, others) = first(workload, &|node| (fault.holds)(node, access.as_ref()))?;
+        let message = fault.text.to_string() + &and_more(others, "operation");
         Some(Problem::new("", node_place(rank, node), message).help(fault.help))
     };
-    FAULTS.iter().filter_map(problem).chain(room(workload, platform, access.is_some())).collect()
+    let full = contents::of(workload, platform).problems(workload);
+    let faults = FAULTS.iter().filter_map(problem).chain(full);
+    faults.chain(room(workload, platform, access.is_some())).collect()
 }
 
 /// Memory of NPUs that is too small, or that communication uses up.
@@ -179,40 +180,32 @@ fn room(workload: &Workload, platform: &Platform, outside: bool) -> Vec<Problem>
 
 /// A fault of an access.
 struct Fault {
-    holds: fn(&Node, Option<&Access>, u32) -> bool,
-    text: fn(&Node, Option<&Access>, u32) -> String,
+    holds: fn(&Node, Option<&Access>) -> bool,
+    text: &'static str,
     help: &'static str,
 }
 
-const FAULTS: [Fault; 4] = [
+const FAULTS: [Fault; 3] = [
     Fault {
-        holds: |node, access, _| outside(node).is_some() && access.is_none(),
-        text: |_, _, _| "accesses remote memory, but the platform has none".into(),
+        holds: |node, access| outside(node).is_some() && access.is_none(),
+        text: "accesses remote memory, but the platform has none",
         help: "remote_memory in the platform: {model: link, sharing: per_npu, bandwidth: 25 GB/s, latency: 1 us}",
     },
     Fault {
-        holds: |node, access, _| {
+        holds: |node, access| {
             outside(node).is_some_and(|(_, reach)| reach == Reach::InSwitch)
                 && access.is_some_and(|access| access.in_switch.is_none())
         },
-        text: |_, _, _| {
-            "gathers or scatters in the switches of remote memory, but the memory has no switches"
-                .into()
-        },
+        text: "gathers or scatters in the switches of remote memory, but the memory has no switches",
         help: "remote_memory.model: hierarchical or switches",
     },
     Fault {
-        holds: |node, access, _| {
+        holds: |node, access| {
             outside(node).is_some_and(|(_, reach)| reach == Reach::Disk)
                 && access.is_some_and(|access| access.disk.is_none())
         },
-        text: |_, _, _| "accesses a disk, but the platform has none".into(),
+        text: "accesses a disk, but the platform has none",
         help: "remote_memory: {model: zero_infinity, cpu: {bandwidth: 31 GB/s}, nvme: {bandwidth: 3 GB/s}}",
-    },
-    Fault {
-        holds: |node, access, npus| excess(node, access, npus).is_some(),
-        text: |node, access, npus| excess(node, access, npus).unwrap_or_default(),
-        help: "a tensor that fits, or more or larger memory groups",
     },
 ];
 
@@ -221,15 +214,6 @@ fn outside(node: &Node) -> Option<(Bytes, Reach)> {
         Op::Memory { bytes, reach, .. } if reach != Reach::Local => Some((bytes, reach)),
         _ => None,
     }
-}
-
-/// The message that the tensors of all NPUs need more room than there is.
-fn excess(node: &Node, access: Option<&Access>, npus: u32) -> Option<String> {
-    let ((bytes, _), capacity) = (outside(node)?, access?.capacity?);
-    let need = u128::from(bytes.0) * u128::from(npus);
-    (need > capacity).then(|| {
-        format!("{bytes} for each of {npus} NPUs are {need} bytes, more than the {capacity} that remote memory holds")
-    })
 }
 
 /// The first access for which `holds` is true, with its rank, and the number of further ones.

@@ -33,6 +33,18 @@ impl Fits {
         }
     }
 
+    /// What `least` to `most` bytes do in a memory of `capacity` bytes. They are counted, so there
+    /// is no band: it is near where only the count is uncertain.
+    pub fn counted(least: u128, most: u128, capacity: u128) -> Fits {
+        if least > capacity {
+            Fits::No
+        } else if most > capacity {
+            Fits::Near
+        } else {
+            Fits::Yes
+        }
+    }
+
     /// The most bytes that fit a memory of `capacity` bytes, and the most that may.
     pub fn limits(capacity: Bytes) -> (u64, u64) {
         let (capacity, band) = (u128::from(capacity.0), u128::from(BAND_PERCENT));
@@ -68,6 +80,13 @@ mod tests {
     use super::*;
 
     /// 80 GB with 5 % on both sides: 76 GB is the most that fits, 84 GB the most that is near.
+    #[test]
+    fn what_is_counted_has_no_band() {
+        assert_eq!(Fits::counted(100, 100, 100), Fits::Yes);
+        assert_eq!(Fits::counted(100, 101, 100), Fits::Near);
+        assert_eq!(Fits::counted(101, 101, 100), Fits::No);
+    }
+
     #[test]
     fn the_band_is_five_percent_on_both_sides() {
         let of = |needed| Fits::of(needed, Bytes(80_000_000_000));

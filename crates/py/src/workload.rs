@@ -18,7 +18,7 @@ type Named<T> = Vec<(String, T)>;
 
 /// Program, ranks that run it, members of the group of the first of them, kind, how many, bytes.
 type Volume = (u32, u64, Vec<u32>, &'static str, u64, u128);
-type Footprints = Vec<(u64, u64, u64, u64)>;
+type Footprints = Vec<(u64, u64, u64, u64, u64)>;
 
 #[pyclass(frozen)]
 pub struct Workload(pub graph::Workload);
@@ -248,11 +248,12 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Problem {
 }
 
 fn read_footprints(list: Footprints) -> Vec<Footprint> {
-    let read = |(weights, gradients, optimizer, activations)| Footprint {
+    let read = |(weights, gradients, optimizer, activations, outside)| Footprint {
         weights,
         gradients,
         optimizer,
         activations,
+        outside,
     };
     list.into_iter().map(read).collect()
 }

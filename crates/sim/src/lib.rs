@@ -24,6 +24,7 @@ mod packet_settings;
 mod packets;
 mod parts;
 mod picture;
+mod pools;
 mod report;
 mod run;
 mod symmetry;

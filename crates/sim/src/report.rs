@@ -7,7 +7,7 @@ use crate::memory::{self, Fullest};
 use crate::network::{Observed, Sends, busier, digits};
 use crate::parts::{ClassTimes, Outcome, Parts};
 use crate::symmetry::Classes;
-use crate::{assumptions, bounds, flits, names, packets, picture};
+use crate::{assumptions, bounds, flits, names, packets, picture, pools};
 use engine::Digest;
 use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
@@ -196,6 +196,7 @@ fn warnings(parts: &Parts, fullest: Option<&Fullest>, dimensions: &[Dimension]) 
         .iter()
         .flat_map(|declaration| declaration.warnings.iter().cloned());
     let shared = declared.chain(shared).chain(fullest.and_then(|each| each.warning(parts)));
+    let shared = shared.chain(pools::warnings(parts));
     let compute = lowering::compute::warnings(parts.workload, parts.platform);
     shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
 }

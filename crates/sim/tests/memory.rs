@@ -15,7 +15,7 @@ const EXAMPLE: &str = "topology: SW(16)_SW(16)\nlinks: {bandwidth: 50 GB/s, late
     memory_side: {bandwidth: 100 GB/s}, npu_side: {bandwidth: 50 GB/s}, in_node: {bandwidth: 256 GB/s}}\n";
 
 fn memory(store: bool, bytes: u64, reach: Reach) -> Op {
-    Op::Memory { store, bytes: Bytes(bytes), reach }
+    Op::Memory { store, bytes: Bytes(bytes), reach, tensor: 0 }
 }
 
 /// The same program on every rank; each node depends on the given ones.
@@ -143,7 +143,7 @@ fn refused(platform: &str, op: Op) -> String {
 #[test]
 fn impossible_accesses_are_refused_with_the_numbers() {
     let large = refused(EXAMPLE, memory(false, 40_000_000_000, Reach::Remote));
-    let numbers = "40 GB for each of 256 NPUs are 10240000000000 bytes, more than the 8000000000000 that remote memory holds";
+    let numbers = "the memory pool must hold 10.24 TB of 256 NPUs, more than its 8 TB";
     assert!(large.contains(numbers), "{large}");
     let link = "topology: SW(256)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\n\
                 remote_memory: {sharing: pool, latency: 1 us, bandwidth: 100 GB/s}\n";
@@ -205,8 +205,13 @@ fn holding(holds: &[(u64, u64)]) -> Workload {
         builder.hold(id, Held { allocates: Bytes(allocates), frees: Bytes(frees) });
     }
     let mut workload = Workload::uniform(builder.build().expect("ids are unique"), 2);
-    workload.footprints =
-        vec![Footprint { weights: 300, gradients: 100, optimizer: 100, activations: 150 }];
+    workload.footprints = vec![Footprint {
+        weights: 300,
+        gradients: 100,
+        optimizer: 100,
+        activations: 150,
+        outside: 0,
+    }];
     workload
 }
 
@@ -353,4 +358,93 @@ fn switches_reduce() {
     assert_eq!(step("in_network", BackendKind::Link), 1_000.0 + 10_000.0);
     let ends = step("halving_doubling", BackendKind::Analytical);
     assert!((ends - (8.0 * 1_000.0 + 2.0 * 15.0 / 16.0 * 10_000.0)).abs() < 1.0, "{ends}");
+}
+
+/// A pool of four NPUs: two groups of 500 bytes.
+const SMALL_POOL: &str = "topology: SW(4)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\nremote_memory: \
+    {model: ring, stations: 2, groups: 2, capacity: 500 B, chunk_size: 1 kB, \
+    memory_side: {bandwidth: 100 GB/s}, between: {bandwidth: 50 GB/s}, npu_side: {bandwidth: 50 GB/s}}\n";
+
+/// Runs on the small pool; its warnings, or why it is refused.
+fn on_small_pool(workload: Workload) -> Result<Vec<String>, String> {
+    run(&config(SMALL_POOL, workload, BackendKind::Analytical), &mut |_| true)
+        .map(|outcome| outcome.report.warnings)
+        .map_err(|error| error.to_string())
+}
+
+fn touch(store: bool, bytes: u64, tensor: u32) -> Op {
+    Op::Memory { store, bytes: Bytes(bytes), reach: Reach::Remote, tensor }
+}
+
+/// 4 x 250 bytes fill the pool; a second tensor of one byte each is too much; a second load of the
+/// first is not.
+#[test]
+fn a_pool_holds_each_tensor_once() {
+    let twice =
+        |tensor| everywhere(4, &[(touch(false, 250, 1), &[]), (touch(false, 1, tensor), &[0])]);
+    assert_eq!(on_small_pool(twice(1)), Ok(Vec::new()));
+    let refused = on_small_pool(twice(2)).expect_err("4 x 251 bytes in 1,000");
+    assert!(refused.contains("must hold 1004 B of 4 NPUs, more than its 1 kB"), "{refused}");
+    let unclear = on_small_pool(twice(0)).expect("it may be one tensor");
+    assert!(unclear[0].contains("between 1 kB and 1004 B lie in it"), "{unclear:?}");
+}
+
+/// What a generator says lies outside counts, although each access is small.
+#[test]
+fn what_a_generator_offloads_counts() {
+    let offloads = |outside| {
+        let mut workload = everywhere(4, &[(touch(false, 1, 0), &[])]);
+        workload.footprints = vec![Footprint { outside, ..Footprint::default() }];
+        on_small_pool(workload)
+    };
+    assert_eq!(offloads(250), Ok(Vec::new()));
+    assert!(offloads(251).is_err());
+}
+
+/// 1,000 random workloads: the tensors that were touched, each once, fit, or the run is refused.
+/// With accesses without a number all of them together fit, or there is a warning.
+#[test]
+fn contents_are_never_above_the_capacity() {
+    let mut state = 1u64;
+    let mut random = move |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut outcomes = [0; 3];
+    for _ in 0..1_000 {
+        let named = random(3) > 0;
+        let nodes: Vec<(Op, &[u64])> = (0..1 + random(6))
+            .map(|_| {
+                let tensor = if named { 1 + random(4) as u32 } else { random(3) as u32 };
+                (touch(random(2) == 0, 1 + random(150), tensor), &[][..])
+            })
+            .collect();
+        let (mut sizes, mut unnamed) = (BTreeMap::new(), 0);
+        for (op, _) in &nodes {
+            let Op::Memory { bytes, tensor, .. } = *op else { continue };
+            if tensor == 0 {
+                unnamed += bytes.0;
+            } else {
+                let size = sizes.entry(tensor).or_insert(0);
+                *size = bytes.0.max(*size);
+            }
+        }
+        let at_most = 4 * (sizes.values().sum::<u64>() + unnamed);
+        match on_small_pool(everywhere(4, &nodes)) {
+            Err(_) => {
+                assert!(at_most > 1_000, "{nodes:?}");
+                outcomes[0] += 1;
+            }
+            Ok(warnings) if warnings.is_empty() => {
+                assert!(at_most <= 1_000, "{nodes:?}");
+                outcomes[1] += 1;
+            }
+            Ok(_) => {
+                assert!(at_most > 1_000 && unnamed > 0, "{nodes:?}");
+                outcomes[2] += 1;
+            }
+        }
+    }
+    assert!(outcomes.iter().all(|&count| count > 50), "{outcomes:?}");
 }

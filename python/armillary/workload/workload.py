@@ -227,14 +227,15 @@ def _summary(text: str, ranks: int, file: str) -> Summary:
 
 def _declared(
     summary: Summary | None, programs: int, alike: int = 1
-) -> tuple[list[tuple[int, int, int, int]], str | None]:
+) -> tuple[list[tuple[int, int, int, int, int]], str | None]:
     """Memory by program, and the summary as text."""
     if summary is None:
         return [], None
-    memory = [entry.memory for entry in summary.classes]
-    # The core distinguishes only activations and what is held throughout.
+    memory = [(entry.memory, entry.host) for entry in summary.classes]
+    # The core distinguishes only activations, what is held throughout, and what lies outside.
     footprints = [
-        (m.weights, m.gradients + m.temporary, m.optimizer, m.activations) for m in memory
+        (m.weights, m.gradients + m.temporary, m.optimizer, m.activations, outside)
+        for m, outside in memory
     ]
     known = [footprint for footprint in footprints for _ in range(alike)]
     return known if len(known) == programs else [], json.dumps(summary.as_dict(), indent=2)

@@ -7,8 +7,9 @@
 //! of 16 bytes, three lines and their headers. Source: CXL Consortium, CXL 2.0 and 3.0
 //! specifications, link layer.
 
+use super::link::behind;
 use super::{Access, Fault, Pipeline, Sharing, Stage};
-use units::{Bandwidth, Span};
+use units::{Bandwidth, Bytes, Span};
 
 const LINE: u64 = 64;
 const PS_PER_S: u128 = 1_000_000_000_000;
@@ -27,6 +28,9 @@ pub struct Cxl {
     pub flit: u32,
     /// Lines under way at once; no bound when not given.
     pub outstanding: Option<u32>,
+    /// What one memory holds, if known.
+    #[serde(rename = "capacity_bytes", skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Bytes>,
 }
 
 impl Cxl {
@@ -62,18 +66,17 @@ impl Cxl {
 
     pub(super) fn access(&self) -> Result<Access, Fault> {
         let own = Pipeline::single(Stage::plain("CXL memory to NPU", self.latency, self.rate()?));
-        Ok(Access::new(self.sharing, own))
+        Ok(Access::new(self.sharing, own, behind(self.sharing, self.capacity)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Bytes;
 
     fn cxl(flit: u32, outstanding: Option<u32>) -> Cxl {
         let (latency, bandwidth) = (Span::from_ns(200), Bandwidth(64_000_000_000));
-        Cxl { sharing: Sharing::PerNpu, latency, bandwidth, flit, outstanding }
+        Cxl { sharing: Sharing::PerNpu, latency, bandwidth, flit, outstanding, capacity: None }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Model: `latency + bytes / bandwidth`; a shared memory serves one access at a time, first come
 //! first served. Source: ASTRA-sim's analytical remote memory (per NPU, per node, pool).
 
-use super::{Access, Pipeline, Sharing, Stage};
-use units::{Bandwidth, Span};
+use super::{Access, Pipeline, Sharing, Stage, Store};
+use units::{Bandwidth, Bytes, Span};
 
 /// A latency and a bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -16,11 +16,20 @@ pub struct Link {
     pub latency: Span,
     /// Bytes per second.
     pub bandwidth: Bandwidth,
+    /// What one memory holds, if known.
+    #[serde(rename = "capacity_bytes", skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Bytes>,
+}
+
+/// The memories behind links of which each holds `capacity`.
+pub(super) fn behind(sharing: Sharing, capacity: Option<Bytes>) -> Vec<Store> {
+    let capacity = capacity.map(|bytes| bytes.0.into());
+    vec![Store { name: "remote memory", of: sharing, capacity }]
 }
 
 impl Link {
     pub(super) fn access(&self) -> Access {
         let own = Pipeline::single(Stage::plain("memory to NPU", self.latency, self.bandwidth));
-        Access::new(self.sharing, own)
+        Access::new(self.sharing, own, behind(self.sharing, self.capacity))
     }
 }

@@ -25,6 +25,7 @@ pub use pipeline::{Load, Pipeline, Stage};
 pub use ring::Ring;
 pub use switches::{Level, Switches};
 
+use graph::Reach;
 use units::{Bandwidth, Bytes, Span};
 
 /// Who takes turns at a memory.
@@ -116,14 +117,48 @@ pub struct Access {
     pub host: Option<Pipeline>,
     /// A load or store of a tensor on a disk behind the host's memory, if there is one.
     pub disk: Option<Pipeline>,
-    /// Bytes all NPUs together can keep there, if known.
+    /// The memories in which tensors lie, from the NPUs outwards; accesses of reach `remote` are to
+    /// the last one.
+    pub stores: Vec<Store>,
+}
+
+/// Memories of one kind in which tensors lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// What it is, for people.
+    pub name: &'static str,
+    /// Whose tensors lie in one of them.
+    pub of: Sharing,
+    /// Bytes that one of them holds, if known.
     pub capacity: Option<u128>,
 }
 
+impl Store {
+    /// Which of the memories holds the tensors of `rank`.
+    pub fn index(&self, rank: u32) -> u32 {
+        match self.of {
+            Sharing::PerNpu => rank,
+            Sharing::PerNode { npus } => rank / npus.max(1),
+            Sharing::Pool => 0,
+        }
+    }
+}
+
 impl Access {
-    /// One memory without a bound on what it keeps.
-    pub(crate) fn new(sharing: Sharing, own: Pipeline) -> Self {
-        Access { sharing, own, in_switch: None, host: None, disk: None, capacity: None }
+    /// Accesses to tensors that lie in `stores`.
+    pub(crate) fn new(sharing: Sharing, own: Pipeline, stores: Vec<Store>) -> Self {
+        Access { sharing, own, in_switch: None, host: None, disk: None, stores }
+    }
+
+    /// Which of the stores an access is to; `None` for the NPU's own memory, and where there is no
+    /// such store.
+    pub fn store(&self, reach: Reach) -> Option<usize> {
+        match reach {
+            Reach::Local => None,
+            Reach::Remote | Reach::InSwitch => self.stores.len().checked_sub(1),
+            Reach::Host => Some(0),
+            Reach::Disk => self.disk.as_ref().and_then(|_| self.stores.len().checked_sub(1)),
+        }
     }
 }
 
@@ -137,7 +172,7 @@ impl RemoteMemory {
         match self {
             RemoteMemory::Link(link) => Ok(link.access()),
             RemoteMemory::Cxl(cxl) => cxl.access(),
-            RemoteMemory::Offload(offload) => Ok(offload.access(npus)),
+            RemoteMemory::Offload(offload) => Ok(offload.access()),
             RemoteMemory::Switches(switches) => switches.access(npus),
             RemoteMemory::Ring(ring) => ring.access(npus),
             RemoteMemory::Mesh(mesh) => mesh.access(npus),
@@ -158,9 +193,10 @@ impl RemoteMemory {
 }
 
 impl Groups {
-    /// What all of them hold.
-    pub(crate) fn total(&self) -> Option<u128> {
-        self.capacity.map(|each| u128::from(each.0) * u128::from(self.count))
+    /// The pool that they make.
+    pub(crate) fn store(&self) -> Store {
+        let capacity = self.capacity.map(|each| u128::from(each.0) * u128::from(self.count));
+        Store { name: "memory pool", of: Sharing::Pool, capacity }
     }
 
     /// Refuses a pool of nothing.

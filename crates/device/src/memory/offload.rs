@@ -4,7 +4,7 @@
 //! way. Nothing is shared, so every link carries what its NPU accesses. Sources: Rajbhandari et
 //! al., ZeRO-Infinity, SC 2021; Won et al., ISPASS 2023, Fig. 10.
 
-use super::{Access, Pipeline, Sharing, Stage, Wire};
+use super::{Access, Pipeline, Sharing, Stage, Store, Wire};
 use units::Bytes;
 
 /// A tier of memory.
@@ -30,17 +30,22 @@ pub struct Offload {
 }
 
 impl Offload {
-    pub(super) fn access(&self, npus: u32) -> Access {
+    pub(super) fn access(&self) -> Access {
         let stage = |name, tier: &Tier| Stage::plain(name, tier.wire.latency, tier.wire.bandwidth);
         let pipeline = |stages| Pipeline { stages, chunk: self.chunk };
         let near = || stage("CPU memory to NPU", &self.cpu);
         let host = pipeline(vec![near()]);
         let far = |tier| pipeline(vec![stage("NVMe to CPU memory", tier), near()]);
         let disk = self.nvme.as_ref().map(far);
-        let home = self.nvme.as_ref().unwrap_or(&self.cpu);
-        let capacity = home.capacity.map(|each| u128::from(each.0) * u128::from(npus));
+        let store = |name, tier: &Tier| {
+            let capacity = tier.capacity.map(|each| each.0.into());
+            Store { name, of: Sharing::PerNpu, capacity }
+        };
+        let stores = std::iter::once(store("CPU memory", &self.cpu))
+            .chain(self.nvme.as_ref().map(|tier| store("NVMe", tier)))
+            .collect();
         let own = disk.clone().unwrap_or_else(|| host.clone());
-        Access { host: Some(host), disk, capacity, ..Access::new(Sharing::PerNpu, own) }
+        Access { host: Some(host), disk, ..Access::new(Sharing::PerNpu, own, stores) }
     }
 }
 
@@ -60,13 +65,13 @@ mod tests {
     #[test]
     fn nvme_lies_behind_the_cpu() {
         let offload = Offload { cpu: tier(100), nvme: Some(tier(25)), chunk: Some(Bytes(1_000)) };
-        let access = offload.access(4);
+        let access = offload.access();
         assert_eq!(access.own.span(Bytes(4_000)), Span::from_ns(4 * 40 + 10));
         assert_eq!(access.disk.unwrap().span(Bytes(4_000)), Span::from_ns(4 * 40 + 10));
         assert_eq!(access.host.unwrap().span(Bytes(4_000)), Span::from_ns(40));
-        assert_eq!(access.capacity, Some(200));
+        assert_eq!(access.stores.iter().map(|s| s.capacity).collect::<Vec<_>>(), [Some(50); 2]);
         let cpu = Offload { nvme: None, ..offload };
-        assert_eq!(cpu.access(4).own.span(Bytes(4_000)), Span::from_ns(40));
-        assert_eq!(cpu.access(4).disk, None);
+        assert_eq!(cpu.access().own.span(Bytes(4_000)), Span::from_ns(40));
+        assert_eq!(cpu.access().disk, None);
     }
 }

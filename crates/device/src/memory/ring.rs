@@ -126,7 +126,7 @@ pub(super) fn pool(
     }
     stages.push(stage("station to NPU", Load::ONE, npu, 1));
     let own = Pipeline { stages, chunk: Some(chunk) };
-    Access { capacity: groups.total(), ..Access::new(Sharing::PerNpu, own) }
+    Access::new(Sharing::PerNpu, own, vec![groups.store()])
 }
 
 #[cfg(test)]

@@ -49,8 +49,8 @@ impl Switches {
         self.check(npus)?;
         let own = Pipeline { stages: self.stages(npus, false), chunk: Some(self.chunk) };
         let in_switch = Some(Pipeline { stages: self.stages(npus, true), chunk: Some(self.chunk) });
-        let capacity = self.groups.total();
-        Ok(Access { in_switch, capacity, ..Access::new(Sharing::PerNpu, own) })
+        let stores = vec![self.groups.store()];
+        Ok(Access { in_switch, ..Access::new(Sharing::PerNpu, own, stores) })
     }
 
     fn check(&self, npus: u32) -> Result<(), Fault> {

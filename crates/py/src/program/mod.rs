@@ -184,7 +184,8 @@ impl Program {
         self.push(name, &deps, duration_ps, Op::Recv { peer, bytes: Bytes(bytes), tag })
     }
 
-    #[pyo3(signature = (name, deps, bytes, *, store = false, reach = "remote", duration_ps = 0))]
+    #[pyo3(signature = (name, deps, bytes, *, store = false, reach = "remote", tensor = 0, duration_ps = 0))]
+    #[allow(clippy::too_many_arguments)]
     fn memory(
         &mut self,
         name: &str,
@@ -192,6 +193,7 @@ impl Program {
         bytes: u64,
         store: bool,
         reach: &str,
+        tensor: u32,
         duration_ps: u64,
     ) -> PyResult<u64> {
         let reach = Reach::from_name(reach).ok_or_else(|| {
@@ -200,7 +202,12 @@ impl Program {
                 "unknown reach {reach:?} of a memory access (allowed: {names})"
             ))
         })?;
-        self.push(name, &deps, duration_ps, Op::Memory { store, bytes: Bytes(bytes), reach })
+        self.push(
+            name,
+            &deps,
+            duration_ps,
+            Op::Memory { store, bytes: Bytes(bytes), reach, tensor },
+        )
     }
 
     /// What node `node` takes of the NPU's memory at its start and gives back at its end; several

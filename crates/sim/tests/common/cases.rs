@@ -84,7 +84,7 @@ impl NodeSpec {
             ("invalid", _) => Op::Invalid,
             ("metadata", _) => Op::Metadata,
             ("load" | "store", _) => {
-                Op::Memory { store: self.op == "store", bytes, reach: Reach::Remote }
+                Op::Memory { store: self.op == "store", bytes, reach: Reach::Remote, tensor: 0 }
             }
             ("compute", _) => Op::Compute {
                 operations: self.ops,

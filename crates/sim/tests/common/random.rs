@@ -239,7 +239,10 @@ impl Builder<'_> {
                 vec![(compute, if rank == slow % n { ns } else { 10 })]
             }
             Step::Memory { store, bytes, reach } => {
-                vec![(Op::Memory { store, bytes: Bytes(bytes), reach }, 0)]
+                vec![(
+                    Op::Memory { store, bytes: Bytes(bytes), reach, tensor: (bytes % 3) as u32 },
+                    0,
+                )]
             }
             Step::World { kind, bytes, priority, root } => {
                 vec![(self.collective(rank, kind, bytes, Members::All, priority, root % n), 0)]

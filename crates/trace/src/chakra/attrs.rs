@@ -24,11 +24,12 @@ pub(crate) enum Key {
     Kernel,
     Layer,
     MemoryReach,
+    MemoryTensor,
     MemoryAllocates,
     MemoryFrees,
 }
 
-const KEYS: usize = 19;
+const KEYS: usize = 20;
 
 impl Key {
     /// Every key, in the order of its number.
@@ -50,6 +51,7 @@ impl Key {
         Key::Kernel,
         Key::Layer,
         Key::MemoryReach,
+        Key::MemoryTensor,
         Key::MemoryAllocates,
         Key::MemoryFrees,
     ];
@@ -77,7 +79,7 @@ impl Key {
             9 => &[Key::CommType, Key::CommSize, Key::IsCpuOp, Key::CommRoot],
             11 => &[Key::TensorSize],
             12 => &[Key::InvolvedDim, Key::MemoryReach, Key::MemoryFrees],
-            13 => &[Key::CommPriority],
+            13 => &[Key::CommPriority, Key::MemoryTensor],
             14 => &[Key::DurationPicos],
             16 => &[Key::MemoryAllocates],
             _ => &[],
@@ -105,6 +107,7 @@ impl Key {
             Key::Kernel => "kernel",
             Key::Layer => "layer",
             Key::MemoryReach => "memory_reach",
+            Key::MemoryTensor => "memory_tensor",
             Key::MemoryAllocates => "memory_allocates",
             Key::MemoryFrees => "memory_frees",
         }

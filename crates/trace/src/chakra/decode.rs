@@ -102,7 +102,12 @@ impl<'o> Decoder<'o> {
             Kind::Metadata => self.metadata(raw)?,
             Kind::Load | Kind::Store => {
                 let bytes = Bytes(raw.attrs.required(Key::TensorSize)?);
-                Op::Memory { store: raw.kind == Kind::Store, bytes, reach: reach(raw)? }
+                Op::Memory {
+                    store: raw.kind == Kind::Store,
+                    bytes,
+                    reach: reach(raw)?,
+                    tensor: tensor(raw)?,
+                }
             }
             Kind::Compute => compute(raw)?,
             Kind::Host => self.host("a storage, batch or checkpoint node runs as time on the host"),
@@ -371,6 +376,15 @@ fn reach(raw: &Raw) -> Result<Reach, BadAttr> {
     text.and_then(Reach::from_name).ok_or_else(|| BadAttr {
         message: format!("attribute memory_reach is {value}"),
         help: "local, remote, in_switch, host or disk",
+    })
+}
+
+/// What attribute `memory_tensor` says: 0 where it is absent.
+fn tensor(raw: &Raw) -> Result<u32, BadAttr> {
+    let number = raw.attrs.unsigned(Key::MemoryTensor)?.unwrap_or(0);
+    u32::try_from(number).map_err(|_| BadAttr {
+        message: format!("attribute memory_tensor is {number}"),
+        help: "a number up to 4294967295; accesses to one tensor have the same number",
     })
 }
 

@@ -84,7 +84,12 @@ fn op() -> impl Strategy<Value = Op> {
             Op::Lookup(Lookup { operations, bytes: Bytes(bytes), rows, update })
         }),
         (any::<bool>(), any::<u64>(), proptest::sample::select(graph::Reach::ALL.to_vec()))
-            .prop_map(|(store, bytes, reach)| Op::Memory { store, bytes: Bytes(bytes), reach }),
+            .prop_map(|(store, bytes, reach)| Op::Memory {
+                store,
+                bytes: Bytes(bytes),
+                reach,
+                tensor: (bytes % 5) as u32
+            }),
         (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send {
             peer,
             bytes: Bytes(b),

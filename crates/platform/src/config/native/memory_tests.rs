@@ -20,7 +20,7 @@ pub(super) fn any(kind: u32, latency: u64, bandwidth: u64) -> RemoteMemory {
         0..3 => {
             let sharing =
                 [Sharing::PerNpu, Sharing::Pool, Sharing::PerNode { npus }][kind as usize];
-            RemoteMemory::Link(Link { sharing, latency, bandwidth })
+            RemoteMemory::Link(Link { sharing, latency, bandwidth, capacity: groups.capacity })
         }
         3 => {
             let bandwidth = Bandwidth(bandwidth.0.max(2));
@@ -30,6 +30,7 @@ pub(super) fn any(kind: u32, latency: u64, bandwidth: u64) -> RemoteMemory {
                 bandwidth,
                 flit: 68,
                 outstanding: None,
+                capacity: groups.capacity,
             })
         }
         4..6 => {

@@ -41,7 +41,12 @@ fn every_key_means_what_it_says() {
     let (sharing, bandwidth) = (Sharing::PerNode { npus: 8 }, Bandwidth(100_000_000_000));
     assert_eq!(
         platform.remote_memory,
-        Some(RemoteMemory::Link(Link { sharing, latency: Span::from_ns(1_000), bandwidth }))
+        Some(RemoteMemory::Link(Link {
+            sharing,
+            latency: Span::from_ns(1_000),
+            bandwidth,
+            capacity: None
+        }))
     );
     let choice = |kind: CollectiveKind| platform.collectives.choices[kind as usize].clone();
     let direct = |window| Algorithm::Direct { window };

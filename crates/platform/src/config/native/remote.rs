@@ -88,9 +88,9 @@ section! {
         /// Memory groups of a pool.
         pub groups: Option<u32>, default None,
             needed [Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh];
-        /// What each memory group of a pool holds.
-        pub capacity: Option<Bytes>, default None,
-            with [Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh];
+        /// What each memory group of a pool, or each memory (`link`, `cxl`), holds.
+        pub capacity: Option<Bytes>, default None, says "unlimited",
+            with [Model::Link, Model::Cxl, Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh];
         /// What a memory group hands out at a time; with `zero_infinity` what moves at a time (the
         /// default is everything).
         pub chunk_size: Option<Bytes>, default None,
@@ -296,6 +296,7 @@ impl Remote {
                 sharing: sharing?,
                 latency: self.latency?,
                 bandwidth: self.bandwidth?,
+                capacity: self.capacity,
             }),
             Model::Cxl => RemoteMemory::Cxl(memory::Cxl {
                 sharing: sharing?,
@@ -303,6 +304,7 @@ impl Remote {
                 bandwidth: self.bandwidth?,
                 flit: self.flit_size.unwrap_or(68),
                 outstanding: self.max_outstanding,
+                capacity: self.capacity,
             }),
             Model::ZeroInfinity => RemoteMemory::Offload(Offload {
                 cpu: self.cpu?.tier(),
@@ -472,11 +474,15 @@ pub(super) fn keys(memory: &RemoteMemory) -> Remote {
         ..absent()
     };
     match memory {
-        RemoteMemory::Link(link) => shared(link.sharing, link.latency, link.bandwidth, keys),
+        RemoteMemory::Link(link) => Remote {
+            capacity: link.capacity,
+            ..shared(link.sharing, link.latency, link.bandwidth, keys)
+        },
         RemoteMemory::Cxl(cxl) => Remote {
             model: Model::Cxl,
             flit_size: Some(cxl.flit),
             max_outstanding: cxl.outstanding,
+            capacity: cxl.capacity,
             ..shared(cxl.sharing, cxl.latency, cxl.bandwidth, keys)
         },
         RemoteMemory::Offload(offload) => Remote {
