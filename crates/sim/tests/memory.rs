@@ -384,9 +384,9 @@ fn a_pool_holds_each_tensor_once() {
         |tensor| everywhere(4, &[(touch(false, 250, 1), &[]), (touch(false, 1, tensor), &[0])]);
     assert_eq!(on_small_pool(twice(1)), Ok(Vec::new()));
     let refused = on_small_pool(twice(2)).expect_err("4 x 251 bytes in 1,000");
-    assert!(refused.contains("must hold 1004 B of 4 NPUs, more than its 1 kB"), "{refused}");
+    assert!(refused.contains("must hold 1.004 kB of 4 NPUs, more than its 1 kB"), "{refused}");
     let unclear = on_small_pool(twice(0)).expect("it may be one tensor");
-    assert!(unclear[0].contains("between 1 kB and 1004 B lie in it"), "{unclear:?}");
+    assert!(unclear[0].contains("between 1 kB and 1.004 kB lie in it"), "{unclear:?}");
 }
 
 /// What a generator says lies outside counts, although each access is small.
