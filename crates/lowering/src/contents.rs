@@ -12,7 +12,7 @@ use device::memory::{Access, Store};
 use graph::{Node, Op, Problem, Program, Reach, Workload};
 use platform::Platform;
 use std::collections::BTreeMap;
-use units::Bytes;
+use units::{Bytes, GIGA};
 
 /// What the ranks keep in each store.
 #[derive(Clone, Debug, Default)]
@@ -142,7 +142,7 @@ impl Contents {
             (count + 1, if fuller { Some(rank) } else { most })
         });
         let rank = rank.unwrap_or(0);
-        let (name, own) = (self.stores[store].name, Bytes(each(&rank)));
+        let (name, own) = (self.stores[store].name, large(each(&rank).into()));
         let message = format!(
             "the {name} must hold {} of {count} NPUs, more than its {}",
             large(bytes),
@@ -154,9 +154,12 @@ impl Contents {
     }
 }
 
-/// Bytes for people, also where they need more than 64 bits.
+/// Bytes for people: `83.2 GB`.
 pub fn large(bytes: u128) -> String {
-    u64::try_from(bytes).map_or_else(|_| format!("{bytes} B"), |bytes| Bytes(bytes).to_string())
+    match u64::try_from(bytes) {
+        Ok(small) if bytes < GIGA as u128 => Bytes(small).to_string(),
+        _ => format!("{:.1} GB", bytes as f64 / GIGA),
+    }
 }
 
 #[cfg(test)]

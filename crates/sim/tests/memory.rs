@@ -143,7 +143,7 @@ fn refused(platform: &str, op: Op) -> String {
 #[test]
 fn impossible_accesses_are_refused_with_the_numbers() {
     let large = refused(EXAMPLE, memory(false, 40_000_000_000, Reach::Remote));
-    let numbers = "the memory pool must hold 10.24 TB of 256 NPUs, more than its 8 TB";
+    let numbers = "the memory pool must hold 10240.0 GB of 256 NPUs, more than its 8000.0 GB";
     assert!(large.contains(numbers), "{large}");
     let link = "topology: SW(256)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\n\
                 remote_memory: {sharing: pool, latency: 1 us, bandwidth: 100 GB/s}\n";

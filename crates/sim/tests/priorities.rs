@@ -121,7 +121,10 @@ fn priorities_that_are_all_the_same_are_told() {
         let built = workload(&[&calls, &calls], &[]);
         let config = config(&platform, built, BackendKind::Analytical);
         let report = run(&config, &mut |_| true).expect("it runs").report;
-        report.assumptions.iter().any(|text| text.contains("scheduler.policy explicit orders as fifo"))
+        report
+            .assumptions
+            .iter()
+            .any(|text| text.contains("scheduler.policy explicit orders as fifo"))
     };
     assert!(warned("explicit", 0));
     assert!(!warned("explicit", 1));
