@@ -30,8 +30,6 @@ def text(page: Page, width: int = _WIDTH) -> str:
 
 
 def _parts(page: Page) -> Iterator[RenderableType]:
-    for warning in page.warnings:
-        yield Padding(Text("warning: ", "bold yellow").append(warning, "default"), (0, 0))
     yield Padding(Text(page.title, "bold green"), (0, 0))
     if page.verdict:
         yield Padding(Text(page.verdict), (0, 0))
@@ -39,6 +37,8 @@ def _parts(page: Page) -> Iterator[RenderableType]:
         yield Padding(Text(page.lead), (0, 0))
     for fact in page.facts:
         yield Text(f"{fact.label}: {fact.value} {fact.note}".rstrip())
+    for warning in page.warnings:
+        yield Padding(Text("warning: ", "bold yellow").append(warning, "default"), (0, 0))
     for section in page.sections:
         yield ""
         yield Padding(Text(section.title, "bold"), (0, 0))
