@@ -13,6 +13,7 @@ mod lowered;
 pub mod memory;
 mod native;
 mod pattern;
+mod remote;
 pub mod scheduler;
 pub mod shape;
 

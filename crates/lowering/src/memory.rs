@@ -1,6 +1,7 @@
 //! The time of an access to memory on a platform, and accesses that are impossible. Not here: the
 //! models (`device::memory`), whose turn it is (`executor`).
 
+use crate::remote::remote;
 use crate::{astra_sim, contents};
 use device::memory::{Access, Local, Pipeline, Sharing};
 use graph::{Footprint, Node, Op, Problem, Program, Reach, Workload, and_more, node_place};
@@ -13,11 +14,6 @@ use units::{Bandwidth, Bytes, Span};
 /// Who takes turns at memory outside the NPUs, if there is any that can be.
 pub fn sharing(platform: &Platform) -> Option<Sharing> {
     remote(platform).map(|access| access.sharing)
-}
-
-/// Accesses to memory outside the NPUs, if there is any that can be.
-pub fn remote(platform: &Platform) -> Option<Access> {
-    platform.remote_memory.as_ref()?.access(platform.fabric.npus()).ok()
 }
 
 /// The time of moving data out or back, if data that doesn't fit is moved.

@@ -1,9 +1,10 @@
 //! What limits flows besides the links, and how they share them.
 
-use crate::links::units_of;
 use units::{Bandwidth, PS_PER_US, Ratio, Span};
 
 const PS_PER_MS: u64 = PS_PER_US * 1_000;
+/// Rates are counted in 1 / 2^16 bytes per second.
+pub(crate) const RATE_BITS: u32 = 16;
 
 /// How flows share a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,6 +31,11 @@ pub struct Limits {
     pub tolerance: Option<Ratio>,
     /// A flow that splits is no faster than on one of its routes.
     pub one_route: bool,
+}
+
+/// Units of rate of a bandwidth.
+pub(crate) fn units_of(bandwidth: Bandwidth) -> u64 {
+    u64::try_from(u128::from(bandwidth.0) << RATE_BITS).unwrap_or(u64::MAX)
 }
 
 /// Units of rate of a flow.

@@ -5,13 +5,11 @@
 //! says.
 
 use crate::fair::{Level, NOWHERE};
-use crate::limits::Limits;
+use crate::limits::{Limits, RATE_BITS, units_of};
 use network::{LinkClasses, LinkCost, LinkEnds, LinkUsage};
 use topology::{LinkGraph, Part};
 use units::{Bandwidth, Bytes, Span, Time};
 
-/// Rates are counted in 1 / 2^16 bytes per second.
-pub(crate) const RATE_BITS: u32 = 16;
 const NONE: u32 = u32::MAX;
 
 /// A flow on a link: the flow, and which of its hops.
@@ -117,11 +115,6 @@ pub(crate) struct Sent {
     pub begin: Time,
     pub end: Time,
     pub bytes: u64,
-}
-
-/// Units of rate of a bandwidth.
-pub(crate) fn units_of(bandwidth: Bandwidth) -> u64 {
-    u64::try_from(u128::from(bandwidth.0) << RATE_BITS).unwrap_or(u64::MAX)
 }
 
 /// All links of a network.

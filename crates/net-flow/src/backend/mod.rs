@@ -22,8 +22,8 @@ mod tolerance_tests;
 
 use crate::drains::Drains;
 use crate::fair::{NOWHERE, Solver, Use, share};
-use crate::limits::{Limits, rate};
-use crate::links::{Links, Member, RATE_BITS, Sent};
+use crate::limits::{Limits, RATE_BITS, rate};
+use crate::links::{Links, Member, Sent};
 use crate::path::Path;
 use crate::ripple::Ripple;
 use crate::route::Routes;

@@ -102,11 +102,13 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
     platform.npu.peak = npu.1.map(Flops);
     platform.npu.memory_bandwidth = npu.2.map(Bandwidth);
     platform.npu.memory_capacity = npu.3.map(Bytes);
+    platform.npu.memory_latency = Span(npu.3.unwrap_or(0));
     if let (Some(peak), true) = (platform.npu.peak, npu.4) {
         let memory = platform.npu.memory_bandwidth.unwrap_or(Bandwidth(u64::MAX));
-        platform.npu.compute = Compute::Roofline(Roofline::ideal(peak, memory));
+        let latency = platform.npu.memory_latency;
+        let roofline = Roofline { latency, ..Roofline::ideal(peak, memory) };
+        platform.npu.compute = Compute::Roofline(roofline);
     }
-    platform.npu.memory_latency = Span(npu.3.unwrap_or(0));
     platform.npu.memory_contention = npu.3.is_none();
     platform.npu.memory_on_overflow = {
         use crate::platform::Exceeded::{Refuse, Spill, Warn};
