@@ -32,7 +32,6 @@ def labels(gpu: str, precision: str, family: str, gpus: int, stated: bool = True
     }
 
 
-@cache
 def measured() -> frozenset[str]:
     """GPUs whose steps were measured."""
     return frozenset(each.labels["gpu"] for each in of("steps").residuals)
