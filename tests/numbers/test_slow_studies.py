@@ -302,6 +302,7 @@ SENTENCES: dict[str, tuple[Callable[[], Facts], list[str]]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:this run simulates")
 @pytest.mark.parametrize("code", SENTENCES)
 def test_the_page_says_what_the_study_prints(code: str) -> None:
     facts, sentences = SENTENCES[code]
