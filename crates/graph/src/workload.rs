@@ -51,7 +51,7 @@ pub struct Footprint {
     pub optimizer: u64,
     /// Activations kept for the backward pass.
     pub activations: u64,
-    /// What lies in memory outside of the NPU instead; 0 where it is not known.
+    /// Bytes that lie in memory outside of the NPU instead; 0 where it is not known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub outside: u64,
 }

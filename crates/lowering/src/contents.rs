@@ -1,4 +1,4 @@
-//! What lies in memory outside of the NPUs, by program.
+//! Contents of memory outside of the NPUs, by program.
 //!
 //! A tensor lies there once, however often it is loaded and stored. Nothing is removed, so the most
 //! lies there at the end. Tensors are told apart by the numbers of accesses. Accesses without a
@@ -13,7 +13,7 @@ use platform::Platform;
 use std::collections::BTreeMap;
 use units::{Bytes, GIGA};
 
-/// What the ranks keep in each store.
+/// Bytes that the ranks keep in each store.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     /// The kinds of memory.
@@ -31,7 +31,7 @@ pub struct Kept {
     pub most: u64,
 }
 
-/// What lies in the memories of a platform; nothing in a replay and under ASTRA-sim's rules.
+/// Contents of the memories of a platform; nothing in a replay and under ASTRA-sim's rules.
 pub fn of(workload: &Workload, platform: &Platform) -> Contents {
     let access = remote(platform)
         .filter(|_| platform.profile.is_native() && !platform.scheduler.replay_only);
@@ -69,8 +69,8 @@ fn touches(program: &Program, access: &Access, store: usize) -> Vec<(u64, u32)> 
     program.nodes().iter().filter_map(to).collect()
 }
 
-/// What a rank keeps that accesses a store by `touches`, and of which the generator says that
-/// `declared` bytes lie there.
+/// Bytes of a rank that accesses a store by `touches`, if its generator says that `declared` bytes
+/// lie there.
 fn kept(touches: &[(u64, u32)], declared: u64) -> Kept {
     // A tensor is as large as its largest access.
     let (mut sizes, mut largest, mut unnamed) = (BTreeMap::new(), 0, 0u64);

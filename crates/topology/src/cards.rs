@@ -30,7 +30,7 @@ const PS_PER_S: u128 = 1_000_000_000_000;
 pub struct Lane {
     /// Its name.
     pub id: LaneId,
-    /// What its slowest link leaves to it, in bytes per second.
+    /// Bytes per second that its slowest link leaves to it.
     pub rate: u64,
     /// Latency of its links, in picoseconds.
     pub latency: u64,
@@ -43,7 +43,7 @@ pub struct Lanes {
     pub found: Vec<Lane>,
     /// NPUs that one may send to.
     peers: u32,
-    /// What lanes before this one take of links.
+    /// Parts of links that earlier lanes take.
     taken: BTreeMap<u32, u64>,
     /// Those of pairs that were asked for.
     known: BTreeMap<(u32, u32), Box<[Lane]>>,

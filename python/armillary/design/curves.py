@@ -21,7 +21,7 @@ OPTIMAL = "optimal"
 NAMES = (*schemes.SCHEMES, OPTIMAL)
 _WHOLE_LINKS = "whole links"
 _EVEN = 1e-6
-"""By how much, relatively, a limit may be exceeded before that counts."""
+"""Relative excess over a limit that does not count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class BandwidthShare:
 
 
 def shares(task: Task, design: Design) -> list[BandwidthShare]:
-    """What each scheme makes of the total of a design, and the design itself as the optimum."""
+    """Designs of each scheme with the total of a design, and the design itself as the optimum."""
     total = float(design.bandwidth.sum())
     return [
         *_schemes(task, design, total),
@@ -142,7 +142,7 @@ def _share(task: Task, design: Design, name: str, total: float, given: Vector) -
 
 
 def _utilisation(design: Design) -> float:
-    """Of the network by all workloads, weighted by the time of their collectives."""
+    """Utilisation of the network by all workloads, weighted by the time of their collectives."""
     given = design.bandwidth
     busy = [
         model.communication(given) * weight

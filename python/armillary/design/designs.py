@@ -155,7 +155,7 @@ class Designs:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, and why."""
+        """Changes that were left out, and the reasons."""
         return (*self.task.notes, *curves.missing(self.schemes))
 
     @cached_property

@@ -43,7 +43,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Task:
-    """What a plan is searched for."""
+    """Input of the search for a plan."""
 
     model: Dlrm
     sizes: Sizes
@@ -100,7 +100,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search by costs found."""
+    """Result of a search by costs."""
 
     found: Found
     menu: Menu

@@ -99,7 +99,7 @@ class Plan:
     by_costs: str | None = None
     """Why plans were compared by costs only; `None` where they were simulated."""
     warnings: tuple[str, ...] = ()
-    """Of the simulation of this plan."""
+    """Result of the simulation of this plan."""
 
     @property
     def highest(self) -> float:

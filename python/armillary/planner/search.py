@@ -128,7 +128,7 @@ def search(
 
 
 def _found(done: Sequence[Placed], bound: float, simple: dict[str, Placed]) -> Found:
-    """What was found, from the best plan and others."""
+    """Results for the best plan and others."""
     scores = {name: simple[name].highest if name in simple else np.inf for name in HEURISTICS}
     others = sorted(done[1:], key=lambda placed: placed.highest)
     near: list[Placed] = []

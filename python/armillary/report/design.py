@@ -309,7 +309,7 @@ def scheme_rows(schemes: Sequence[Data]) -> tuple[list[str], list[list[str]]]:
 
 
 def broken(schemes: Sequence[Data]) -> list[str]:
-    """What each scheme does not keep, one sentence a scheme."""
+    """Limits that each scheme breaks, one sentence a scheme."""
     return [
         f"{each['scheme']} breaks {'; '.join(each['breaks'])}" for each in schemes if each["breaks"]
     ]

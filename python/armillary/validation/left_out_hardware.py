@@ -28,7 +28,7 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
     "H100": ("dgx-h100",),
     "B200": ("dgx-b200", "gb200-nvl72", "gb300-nvl72"),
 }
-"""By generation, presets with its GPUs' efficiencies."""
+"""Presets with the efficiencies of their GPUs, by generation."""
 
 _SIDES = ("efficiency", "memory_efficiency")
 _FAST = ("gemm", "grouped")

@@ -32,7 +32,7 @@ SPEC: dict[str, Any] = {
 
 
 def _value(objective: str, share: BandwidthShare) -> float:
-    """What the objective minimises."""
+    """Quantity that the objective minimizes."""
     cost = share.cost or 0.0
     named = {"step_time": share.time, "cost": cost, "performance_per_cost": share.time * cost}
     return named[objective]

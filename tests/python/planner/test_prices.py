@@ -196,7 +196,7 @@ def test_a_plan_pays_for_kernels_what_a_step_does(
 
 
 def of_kernels_without_a_table(platform: arm.Platform) -> float:
-    """Of the rank without a table: a lookup and an update of nothing."""
+    """Cost of the rank without a table: a lookup and an update of nothing."""
     program = Program()
     for update in (False, True):
         program.lookup("", [], operations=0, bytes=0, rows=0, update=update)

@@ -1,12 +1,13 @@
 //! The roofline: a kernel is bound by arithmetic or by memory, each at the part of its peak that
 //! kernels of its kind reach.
 //!
-//! Model: `time = start + max(operations / (peak * efficiency), latency + bytes / (bandwidth * memory
-//! efficiency))`, each part rounded up to the picosecond. Kernels without bytes don't wait for memory. Matrix multiplications have the peak and
-//! the efficiency of their elements' width. They keep the part `sustained` of it. Where the NPU
-//! works in tiles, they have the operations that these are worth (`tiles`). Each row of an embedding
-//! table that a kernel reads or writes costs `row` bytes more: rows are anywhere in memory, so that
-//! short ones leave more of it idle. Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
+//! Model: `time = start + max(operations / (peak * efficiency), latency + bytes / (bandwidth *
+//! memory efficiency))`, each part rounded up to the picosecond. Kernels without bytes don't wait
+//! for memory. Matrix multiplications have the peak and the efficiency of their elements' width.
+//! They keep the part `sustained` of it. Where the NPU works in tiles, they have the operations
+//! that these are worth (`tiles`). Each row of an embedding table that a kernel reads or writes
+//! costs `row` bytes more: rows are anywhere in memory, so that short ones leave more of it idle.
+//! Source: Williams, Waterman, Patterson, "Roofline", CACM 2009.
 
 use super::{Tiles, Work};
 use graph::{Gemm, Kernel};
@@ -97,7 +98,7 @@ impl Roofline {
         self.start + rate.span(operations).max(self.fetch(work.kernel, Bytes(moved)))
     }
 
-    /// Time until `bytes` of a kernel have come from memory or are there.
+    /// Time that memory needs to read and write `bytes` of a kernel.
     fn fetch(&self, kernel: Kernel, bytes: Bytes) -> Span {
         let latency = if bytes.0 == 0 { Span::ZERO } else { self.latency };
         latency + self.bandwidth(kernel).span(bytes)

@@ -28,7 +28,7 @@ pub struct Cxl {
     pub flit: u32,
     /// Lines under way at once; no bound when not given.
     pub outstanding: Option<u32>,
-    /// What one memory holds, if known.
+    /// Bytes that one memory holds, if known.
     #[serde(rename = "capacity_bytes", skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Bytes>,
 }

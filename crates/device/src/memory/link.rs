@@ -16,7 +16,7 @@ pub struct Link {
     pub latency: Span,
     /// Bytes per second.
     pub bandwidth: Bandwidth,
-    /// What one memory holds, if known.
+    /// Bytes that one memory holds, if known.
     #[serde(rename = "capacity_bytes", skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Bytes>,
 }

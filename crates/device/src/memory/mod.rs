@@ -125,7 +125,7 @@ pub struct Access {
 /// Memories of one kind in which tensors lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// What it is, for people.
+    /// Name for people.
     pub name: &'static str,
     /// Whose tensors lie in one of them.
     pub of: Sharing,

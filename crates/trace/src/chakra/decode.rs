@@ -379,7 +379,7 @@ fn reach(raw: &Raw) -> Result<Reach, BadAttr> {
     })
 }
 
-/// What attribute `memory_tensor` says: 0 where it is absent.
+/// Value of the attribute `memory_tensor`: 0 where it is absent.
 fn tensor(raw: &Raw) -> Result<u32, BadAttr> {
     let number = raw.attrs.unsigned(Key::MemoryTensor)?.unwrap_or(0);
     u32::try_from(number).map_err(|_| BadAttr {
