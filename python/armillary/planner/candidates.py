@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InputError
 from ..model.dlrm import Dlrm, EmbeddingTable
 from ..model.sharding import SCHEMES
-from ..model.sharding_plan import ShardingPlan, ShardScheme, TablePlan
+from ..model.sharding_plan import ShardingPlan, ShardScheme, TablePlan, Tier
 from .costs import Rates, Sizes, Way, hosted, ways
 from .partition import Whole
 from .placed import Placed
@@ -54,11 +54,11 @@ class Task:
     dense: int
     """Bytes of the MLPs on each rank."""
     schemes: tuple[ShardScheme, ...]
-    """Those that are allowed."""
+    """Allowed schemes."""
     menu: Menu
     """The ways of each table that are allowed."""
     room: Room
-    """Of hosts and disks."""
+    """Room of hosts and disks."""
     require_host: Callable[[], None]
     """Raises `InputError` where the platform has no way to the hosts."""
 
@@ -234,8 +234,8 @@ def _narrow(task: Task, table: EmbeddingTable, width: int) -> Way:
 
 def _fits_away(task: Task, placed: Placed) -> bool:
     """Whether hosts and disks have room."""
-    limits = (("host", task.room.host), ("disk", task.room.disk))
+    limits: dict[Tier, int | None] = {"host": task.room.host, "disk": task.room.disk}
     return all(
-        most is None or bytes_away(placed, tier, task.sizes).max() <= most  # type: ignore[arg-type]
-        for tier, most in limits
+        most is None or bytes_away(placed, tier, task.sizes).max() <= most
+        for tier, most in limits.items()
     )
