@@ -35,6 +35,11 @@ pub trait ClosedForm {
 
     /// As [`ClosedForm::uncontended`], for a transfer of (bytes, [`Transfer::paced`]).
     fn paced(&self, src: u32, dst: u32, (bytes, paced): (u64, u64)) -> Option<Alone> {
+        self.paced_on_one_link(src, dst, (bytes, paced))
+    }
+
+    /// [`ClosedForm::paced`] of a transfer that leaves by one link.
+    fn paced_on_one_link(&self, src: u32, dst: u32, (bytes, paced): (u64, u64)) -> Option<Alone> {
         let alone = self.uncontended(src, dst, bytes)?;
         if paced <= bytes {
             return Some(alone);

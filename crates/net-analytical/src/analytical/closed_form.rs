@@ -63,13 +63,7 @@ impl ClosedForm for Analytical {
         {
             return Some(Split::of(graph, costs, (src, dst), bytes).alone((bytes, paced)));
         }
-        let alone = self.uncontended(src, dst, bytes)?;
-        if paced <= bytes {
-            return Some(alone);
-        }
-        let occupancy = self.occupancy(src, dst, paced);
-        let latency = self.uncontended(src, dst, 0)?.transit;
-        Some(Alone { transit: alone.transit.max(latency + occupancy), occupancy })
+        self.paced_on_one_link(src, dst, (bytes, paced))
     }
 
     fn links(&mut self, src: u32, dst: u32, links: &mut Vec<u32>) {
