@@ -170,7 +170,7 @@ impl LinkQueues {
     /// The one link from `src` to `dst`, if there is one and nobody else uses it.
     fn private_link(&self, src: u32, dst: u32) -> Option<Hop> {
         let lanes = Lanes::of(&self.graph, (src, dst));
-        let [lane] = lanes.found[..] else { return None };
+        let [lane] = &lanes.found[..] else { return None };
         let hop = self.graph.lane(src, dst, lane.id).next()?;
         let private = self.private.get(hop.link as usize).copied().unwrap_or(false);
         (private && hop.to == dst).then_some(hop)

@@ -9,44 +9,40 @@
 //! A message has parts in proportion to the bandwidth of its lanes. Lanes with more latency take
 //! part where messages arrive earlier with them.
 
-use crate::routing::mix;
-use crate::{Fabric, Hop, LaneId, LinkGraph, Routing};
+use crate::graph::{GraphLinks, Near};
+use crate::routing::{mix, over_cards, turned_digit};
+use crate::{Fabric, Lane, LaneId, LinkGraph, Routing};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Most turns of choices that a lane tries.
 const TURNS: u16 = 8;
 /// A lane with this many times less bandwidth than the fastest, and no less latency, is left: most
 /// often it belongs to another network.
 const SLOWER: u64 = 4;
-/// Most pairs whose lanes are kept.
-const KEPT: usize = 1 << 16;
 /// Most sources that [`Fabric::cards`] looks at.
 const LOOKED_AT: u32 = 64;
 const PS_PER_S: u128 = 1_000_000_000_000;
 
-/// A lane of the cards of an NPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
-    /// Its name.
-    pub id: LaneId,
-    /// Bytes per second that its slowest link leaves to it.
-    pub rate: u64,
-    /// Latency of its links, in picoseconds.
-    pub latency: u64,
-}
-
 /// Finds the lanes of messages on one graph.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lanes {
     /// Those that were found last, at least one: by latency, then the fastest first.
-    pub found: Vec<Lane>,
+    pub found: Arc<[Lane]>,
     /// NPUs that one may send to.
     peers: u32,
-    /// Parts of links that earlier lanes take.
-    taken: BTreeMap<u32, u64>,
-    /// Those of pairs that were asked for.
-    known: BTreeMap<(u32, u32), Box<[Lane]>>,
+    /// The lane of a message on one route.
+    only: Arc<[Lane]>,
+}
+
+impl Default for Lanes {
+    fn default() -> Lanes {
+        let only = Lane { id: LaneId::default(), rate: 1, latency: 0, links: Box::default() };
+        let only: Arc<[Lane]> = [only].into();
+        Lanes { found: only.clone(), peers: 1, only }
+    }
 }
 
 impl Lanes {
@@ -59,92 +55,11 @@ impl Lanes {
 
     /// Finds the lanes from NPU `src` to NPU `dst`.
     pub fn find(&mut self, graph: &LinkGraph, ends: (u32, u32)) {
-        self.found.clear();
         self.peers = graph.npus().saturating_sub(1).max(1);
-        if !graph.spreads() {
-            self.found.push(Lane { id: LaneId::default(), rate: 1, latency: 0 });
-        } else if let Some(known) = self.known.get(&ends) {
-            self.found.extend(known);
-        } else {
-            self.search(graph, ends);
-            if self.known.len() >= KEPT {
-                self.known.clear();
-            }
-            self.known.insert(ends, self.found.as_slice().into());
-        }
-    }
-
-    fn search(&mut self, graph: &LinkGraph, (src, dst): (u32, u32)) {
-        self.taken.clear();
-        let first = |card: u16| {
-            let id = LaneId { card, turn: card, over_cards: true };
-            let link = graph.lane(src, dst, id).next().map(|hop| hop.link);
-            (Reverse(link.map_or(0, |link| graph.link(link).bandwidth.0)), card)
-        };
-        let mut cards: Vec<_> = (0..graph.lanes(src, dst)).map(first).collect();
-        cards.sort_unstable();
-        for (Reverse(rate), card) in cards {
-            let lane = self.best(graph, (src, dst), (card, rate));
-            for hop in graph.lane(src, dst, lane.id) {
-                *self.taken.entry(hop.link).or_default() += lane.rate;
-            }
-            self.found.push(lane);
-        }
-        self.leave_relayed(graph, (src, dst));
-        self.leave_slow();
-        self.found.sort_by_key(|lane| (lane.latency, Reverse(lane.rate), lane.id.card));
-    }
-
-    /// The lane of a card of this bandwidth: the first one that is not slowed down, or the fastest.
-    fn best(&self, graph: &LinkGraph, ends: (u32, u32), (card, rate): (u16, u64)) -> Lane {
-        let mut best: Option<Lane> = None;
-        for more in 0..TURNS {
-            let id = LaneId { card, turn: card + more, over_cards: true };
-            let lane = self.lane(graph, ends, id);
-            if best.is_none_or(|best| lane.rate > best.rate) {
-                best = Some(lane);
-            }
-            if lane.rate >= rate {
-                break;
-            }
-        }
-        best.unwrap_or(Lane { id: LaneId::default(), rate: 1, latency: 0 })
-    }
-
-    fn lane(&self, graph: &LinkGraph, (src, dst): (u32, u32), id: LaneId) -> Lane {
-        let left = |hop: &Hop| {
-            let taken = self.taken.get(&hop.link).copied().unwrap_or(0);
-            graph.link(hop.link).bandwidth.0.saturating_sub(taken)
-        };
-        let route = || graph.lane(src, dst, id);
-        let rate = route().map(|hop| left(&hop)).min().unwrap_or(1).max(1);
-        let latency = route().map(|hop| graph.link(hop.link).latency.0).sum();
-        Lane { id, rate, latency }
-    }
-
-    /// Leaves lanes that other NPUs relay, unless they are parallel links to one node. Where all are
-    /// relayed, the route by destination is the only one.
-    fn leave_relayed(&mut self, graph: &LinkGraph, (src, dst): (u32, u32)) {
-        let route = |lane: &Lane| graph.lane(src, dst, lane.id).map(|hop| hop.to);
-        let mut first = self.found.iter().map(|lane| route(lane).next());
-        let one = first.next();
-        if self.found.len() > 1 && one.is_none_or(|one| first.all(|other| other == one)) {
-            return;
-        }
-        self.found.retain(|lane| route(lane).all(|to| to == dst || to >= graph.npus()));
-        if self.found.is_empty() {
-            self.found.push(self.lane(graph, (src, dst), LaneId::default()));
-        }
-    }
-
-    /// Leaves lanes that are much slower than the fastest one, and no sooner.
-    fn leave_slow(&mut self) {
-        let fastest = self.found.iter().max_by_key(|lane| (lane.rate, Reverse(lane.latency)));
-        let Some(&fastest) = fastest else { return };
-        self.found.retain(|lane| {
-            let slow = lane.rate.saturating_mul(SLOWER) < fastest.rate;
-            lane.id == fastest.id || !(slow && lane.latency >= fastest.latency)
+        let known = graph.remembered().map(|(links, known)| {
+            known.of(ends, || Search::new(graph, links, ends).lanes().into())
         });
+        self.found = known.unwrap_or_else(|| self.only.clone());
     }
 
     /// The lanes that carry a message. Over them it arrives at the earliest if its NPU sends such a
@@ -170,26 +85,21 @@ impl Lanes {
     /// Lanes with their part of a message; all parts together are the message, and only the first
     /// may carry nothing.
     pub fn parts(&self, bytes: u64) -> impl Iterator<Item = (LaneId, u64)> + '_ {
-        self.shares(bytes, bytes)
+        self.shares(bytes, bytes).map(|(lane, bytes)| (lane.id, bytes))
     }
 
     /// Lanes of a message of `bytes` with their share of `whole`.
-    pub(crate) fn shares(
-        &self,
-        bytes: u64,
-        whole: u64,
-    ) -> impl Iterator<Item = (LaneId, u64)> + '_ {
+    pub(crate) fn shares(&self, bytes: u64, whole: u64) -> impl Iterator<Item = (&Lane, u64)> + '_ {
         let used = self.used(bytes);
         let total: u128 = used.iter().map(|lane| u128::from(lane.rate)).sum();
         let upto = move |rate: u128| (u128::from(whole) * rate).div_ceil(total.max(1)) as u64;
         let mut before = 0;
-        let part = move |(at, lane): (usize, &Lane)| {
+        used.iter().enumerate().filter_map(move |(at, lane)| {
             let first = upto(before);
             before += u128::from(lane.rate);
-            (at, lane.id, upto(before) - first)
-        };
-        let sent = used.iter().enumerate().map(part);
-        sent.filter(|&(at, _, bytes)| at == 0 || bytes > 0).map(|(_, id, bytes)| (id, bytes))
+            let part = upto(before) - first;
+            (at == 0 || part > 0).then_some((lane, part))
+        })
     }
 }
 
@@ -197,8 +107,8 @@ impl LinkGraph {
     /// A number for all links of [`LinkGraph::departure`] over which a message spreads.
     pub fn departures(&self, src: u32, dst: u32) -> u64 {
         let lanes = Lanes::of(self, (src, dst)).found;
-        let first = |lane: &Lane| self.lane(src, dst, lane.id).next();
-        let cards = lanes.iter().filter_map(first).map(|hop| self.place(hop.link));
+        let first = lanes.iter().filter_map(|lane| lane.links.first());
+        let cards = first.map(|&link| self.place(link));
         cards.fold(0, |all, card| mix(all.wrapping_add(card.into())))
     }
 
@@ -227,4 +137,143 @@ impl Fabric {
         let pairs = (0..n.min(LOOKED_AT)).flat_map(peers).filter(|&(src, dst)| src != dst);
         pairs.map(|ends| Lanes::of(&graph, ends).found.len()).max().unwrap_or(1)
     }
+}
+
+/// Finds the lanes of one pair.
+struct Search<'a> {
+    graph: &'a LinkGraph,
+    links: &'a GraphLinks,
+    ends: (u32, u32),
+    /// By node: the next links to the destination.
+    choices: BTreeMap<u32, Cow<'a, [u32]>>,
+    /// Other NPUs may relay: all cards lead to one node.
+    relays: bool,
+    /// The route that was found last.
+    route: Vec<u32>,
+    /// Parts of links that earlier lanes take.
+    taken: BTreeMap<u32, u64>,
+}
+
+impl<'a> Search<'a> {
+    fn new(graph: &'a LinkGraph, links: &'a GraphLinks, ends: (u32, u32)) -> Search<'a> {
+        let first = links.choices(ends.0, ends.1, Near::Links);
+        let to = |&link: &u32| links.hop(link).to;
+        let relays = first.len() > 1 && first.windows(2).all(|pair| to(&pair[0]) == to(&pair[1]));
+        let choices = BTreeMap::from([(ends.0, first)]);
+        let (route, taken) = (Vec::new(), BTreeMap::new());
+        Search { graph, links, ends, choices, relays, route, taken }
+    }
+
+    /// The lanes; at least one.
+    fn lanes(mut self) -> Vec<Lane> {
+        let number = self.links.cards(self.ends.0, self.ends.1);
+        let mut cards: Vec<_> = (0..number).map(|card| (Reverse(self.first(card)), card)).collect();
+        cards.sort_unstable();
+        let mut found = Vec::new();
+        for (Reverse(rate), card) in cards {
+            let Some(lane) = self.best(card, rate) else { continue };
+            for &link in &lane.links {
+                *self.taken.entry(link).or_default() += lane.rate;
+            }
+            found.push(lane);
+        }
+        if found.is_empty() {
+            found.push(self.by_destination());
+        }
+        leave_slow(&mut found);
+        found.sort_by_key(|lane| (lane.latency, Reverse(lane.rate), lane.id.card));
+        found
+    }
+
+    /// The next links from a node.
+    fn next(&mut self, node: u32) -> &[u32] {
+        let (links, dst) = (self.links, self.ends.1);
+        self.choices.entry(node).or_insert_with(|| links.choices(node, dst, Near::Links))
+    }
+
+    fn key(&mut self, id: LaneId) -> u64 {
+        let (src, dst) = self.ends;
+        let ways = self.next(src).len() as u32;
+        over_cards((self.links.number(src), self.links.number(dst)), ways, id)
+    }
+
+    fn take(&mut self, node: u32, key: &mut u64) -> Option<u32> {
+        let links = self.next(node);
+        let ways = links.len() as u32;
+        let way = if ways > 1 { turned_digit(key, ways) } else { 0 };
+        links.get(way as usize).copied()
+    }
+
+    /// Bandwidth of the link by which a card leaves.
+    fn first(&mut self, card: u16) -> u64 {
+        let mut key = self.key(LaneId { card, turn: card, over_cards: true });
+        let link = self.take(self.ends.0, &mut key);
+        link.map_or(0, |link| self.graph.link(link).bandwidth.0)
+    }
+
+    /// The lane of a card of this bandwidth: the first one that is not slowed down, or the fastest.
+    /// None where other NPUs relay all of them.
+    fn best(&mut self, card: u16, rate: u64) -> Option<Lane> {
+        let mut best: Option<Lane> = None;
+        for more in 0..TURNS {
+            let id = LaneId { card, turn: card + more, over_cards: true };
+            if !self.walk(id) {
+                continue;
+            }
+            let left = self.rate();
+            if best.as_ref().is_none_or(|best| left > best.rate) {
+                best = Some(self.lane(id));
+            }
+            if left >= rate {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Finds the route of a lane; false where another NPU relays it and must not.
+    fn walk(&mut self, id: LaneId) -> bool {
+        self.route.clear();
+        let (mut at, mut key) = (self.ends.0, self.key(id));
+        while let Some(link) = self.take(at, &mut key) {
+            at = self.links.hop(link).to;
+            self.route.push(link);
+            if at < self.graph.npus() && at != self.ends.1 && !self.relays {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Bytes per second that the links of the route leave.
+    fn rate(&self) -> u64 {
+        let left = |link: &u32| {
+            let taken = self.taken.get(link).copied().unwrap_or(0);
+            self.graph.link(*link).bandwidth.0.saturating_sub(taken)
+        };
+        self.route.iter().map(left).min().unwrap_or(1).max(1)
+    }
+
+    fn lane(&self, id: LaneId) -> Lane {
+        let latency = self.route.iter().map(|&link| self.graph.link(link).latency.0).sum();
+        Lane { id, rate: self.rate(), latency, links: self.route.as_slice().into() }
+    }
+
+    /// The lane of the route by destination.
+    fn by_destination(&mut self) -> Lane {
+        let id = LaneId::default();
+        self.route.clear();
+        self.route.extend(self.graph.lane(self.ends.0, self.ends.1, id).map(|hop| hop.link));
+        self.lane(id)
+    }
+}
+
+/// Leaves lanes that are much slower than the fastest one, and no sooner.
+fn leave_slow(found: &mut Vec<Lane>) {
+    let fastest = found.iter().max_by_key(|lane| (lane.rate, Reverse(lane.latency)));
+    let Some(fastest) = fastest.cloned() else { return };
+    found.retain(|lane| {
+        let slow = lane.rate.saturating_mul(SLOWER) < fastest.rate;
+        lane.id == fastest.id || !(slow && lane.latency >= fastest.latency)
+    });
 }

@@ -6,8 +6,9 @@
 //! policy chooses one ([`LinkGraph::take`]), and [`LinkGraph::next`] is the lowest of them.
 
 use crate::graph::{GraphLinks, Near};
+use crate::lane::KnownLanes;
 use crate::link::{Hop, Link, LinkError};
-use crate::routing::{OVER_CARDS, digit, is_over_cards, turned, turned_digit};
+use crate::routing::{digit, is_over_cards, over_cards, turned, turned_digit};
 use crate::stack::StackLinks;
 use crate::{Fabric, GraphFabric, LaneId, Rotation, Routing, Turns};
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ use units::Span;
 pub struct LinkGraph {
     kind: Kind,
     routing: Routing,
-    /// Messages spread over the cards of their NPU.
-    spreads: bool,
+    /// Messages spread over the cards of their NPU: over these lanes.
+    lanes: Option<KnownLanes>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl LinkGraph {
             Fabric::Stacked(dims) => Kind::Stack(StackLinks::new(dims)?),
             Fabric::Graph(graph) => Kind::Graph(GraphLinks::new(graph)?),
         };
-        Ok(LinkGraph { kind, routing: Routing::Lowest, spreads: false })
+        Ok(LinkGraph { kind, routing: Routing::Lowest, lanes: None })
     }
 
     /// The same links with another policy. [`Routing::Auto`] is [`Routing::DModK`] on a graph, on
@@ -50,35 +51,31 @@ impl LinkGraph {
             (Kind::Graph(graph), Routing::Auto) => (Routing::DModK, graph.has_cards()),
             (_, routing) => (routing, false),
         };
-        LinkGraph { routing, spreads, ..self }
+        LinkGraph { routing, lanes: spreads.then(KnownLanes::default), ..self }
     }
 
     /// Whether messages may spread over several cards of their NPU.
     #[inline]
     pub fn spreads(&self) -> bool {
-        self.spreads
+        self.lanes.is_some()
     }
 
-    /// Number of cards from NPU `src` to NPU `dst`, at least 1.
-    pub fn lanes(&self, src: u32, dst: u32) -> u16 {
+    /// The links and the lanes that are known, where messages spread.
+    pub(crate) fn remembered(&self) -> Option<(&GraphLinks, &KnownLanes)> {
         match &self.kind {
-            Kind::Graph(graph) if self.spreads => graph.cards(src, dst),
-            _ => 1,
+            Kind::Graph(graph) => self.lanes.as_ref().map(|lanes| (graph, lanes)),
+            Kind::Stack(_) => None,
         }
     }
 
     /// The key with which a message starts that takes a lane; that of the first lane is
     /// [`LinkGraph::key`].
     #[inline]
-    pub fn lane_key(&self, src: u32, dst: u32, LaneId { card, turn, over_cards }: LaneId) -> u64 {
+    pub fn lane_key(&self, src: u32, dst: u32, lane: LaneId) -> u64 {
         match &self.kind {
-            Kind::Graph(graph) if over_cards => {
-                // The turn counts for the card, too.
-                let ways = u64::from(graph.ways(src, dst, Near::Links));
-                let number = u64::from(graph.number(dst));
-                let back = ways - u64::from(turn) % ways;
-                let first = u64::from(graph.number(src)) + number + u64::from(card) + back;
-                turned(number * ways + first % ways, turn | OVER_CARDS)
+            Kind::Graph(graph) if lane.over_cards => {
+                let ways = graph.ways(src, dst, Near::Links);
+                over_cards((graph.number(src), graph.number(dst)), ways, lane)
             }
             _ => self.key(src, dst),
         }
@@ -241,7 +238,7 @@ impl LinkGraph {
     /// What is near for a message with this key.
     #[inline]
     fn near(&self, key: u64) -> Near {
-        if self.spreads && is_over_cards(key) { Near::Links } else { Near::Latency }
+        if self.spreads() && is_over_cards(key) { Near::Links } else { Near::Latency }
     }
 
     /// The next choice of a message that has a key.
@@ -331,7 +328,7 @@ impl LinkGraph {
             (Kind::Graph(graph), _) => {
                 let first = self.route(src, dst).next().map(|hop| hop.link);
                 let first =
-                    first.map(|link| if self.spreads { graph.first_card(link) } else { link });
+                    first.map(|link| if self.spreads() { graph.first_card(link) } else { link });
                 first.map_or(u32::MAX, |link| graph.alike(link))
             }
         }

@@ -10,6 +10,7 @@
 //! shift all-to-all communication patterns", CCPE 22 (2010). ECMP: RFC 2992. The hash is SplitMix64
 //! (Steele, Lea, Flood, OOPSLA 2014).
 
+use crate::LaneId;
 use std::fmt;
 use std::str::FromStr;
 
@@ -82,7 +83,7 @@ pub(crate) fn digit(key: &mut u64, ways: u32) -> u32 {
 const DIGITS: u32 = 48;
 
 /// In the high bits: all cards are equally near, whatever their latency.
-pub(crate) const OVER_CARDS: u16 = 1 << 15;
+const OVER_CARDS: u16 = 1 << 15;
 
 /// Whether all cards are equally near for a message with this key.
 #[inline]
@@ -94,6 +95,15 @@ pub(crate) fn is_over_cards(key: u64) -> bool {
 #[inline]
 pub(crate) fn turned(digits: u64, turn: u16) -> u64 {
     digits & ((1 << DIGITS) - 1) | u64::from(turn) << DIGITS
+}
+
+/// The key of a lane between NPUs of these numbers, with so many ways to leave. The turn does not
+/// count for the card.
+pub(crate) fn over_cards((src, dst): (u32, u32), ways: u32, lane: LaneId) -> u64 {
+    let (ways, dst, turn) = (u64::from(ways), u64::from(dst), u64::from(lane.turn));
+    let back = ways - turn % ways;
+    let first = u64::from(src) + dst + u64::from(lane.card) + back;
+    turned(dst * ways + first % ways, lane.turn | OVER_CARDS)
 }
 
 /// The next digit of such a key: one of `ways`, at least 1.

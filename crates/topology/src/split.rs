@@ -118,7 +118,8 @@ impl Splitter {
             // Lanes with more latency come later.
             self.found.iter_mut().for_each(|part| part.leads = false);
             let mut at = src;
-            for hop in graph.lane(src, dst, lane) {
+            for &link in &lane.links {
+                let hop = Hop { link, to: graph.link(link).to, dim: 0 };
                 let from = std::mem::replace(&mut at, hop.to);
                 let part = Part { parts, leads: true, ..Part::of(graph, from, hop) };
                 match self.found.iter_mut().find(|known| known.link == hop.link) {

@@ -74,7 +74,7 @@ fn each_card_of_the_receiver_hears_one_lane() {
     let rates: Vec<u64> = lanes.found.iter().map(|lane| lane.rate).collect();
     assert_eq!(rates.iter().sum::<u64>(), 150);
     let last = |id: LaneId| graph.lane(0, 1, id).last().map(|hop| graph.link(hop.link).bandwidth.0);
-    for lane in &lanes.found {
+    for lane in lanes.found.iter() {
         assert_eq!(last(lane.id), Some(lane.rate));
     }
 }
