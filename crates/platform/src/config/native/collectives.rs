@@ -135,7 +135,9 @@ fn algorithm(at: &At<'_>, findings: &mut Findings) -> Option<Algorithm> {
     let found = plain.or_else(|| window(text).map(|w| Algorithm::Direct { window: Some(w) }));
     if found.is_none() {
         let hint = did_you_mean(text, ALGORITHMS.map(|found| found.0).into_iter().chain([AUTO]));
-        findings.refuse(at, format!("unknown algorithm \"{text}\"{hint}"), PerDim::example());
+        let is_file = text.contains(['.', '/']);
+        let allowed = if is_file { format!("{{custom: {text}}}") } else { PerDim::example() };
+        findings.refuse(at, format!("unknown algorithm \"{text}\"{hint}"), allowed);
     }
     found
 }

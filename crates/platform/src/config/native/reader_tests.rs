@@ -247,6 +247,10 @@ fn broken_text_gives_its_message() {
             format!("line 13, collectives.all_to_all: unknown algorithm \"direct(0)\"; did you mean \"direct\"? {NAMES}"),
         ),
         (
+            ("direct(4)", "a2a.xml"),
+            "line 13, collectives.all_to_all: unknown algorithm \"a2a.xml\" (allowed: {custom: a2a.xml})".into(),
+        ),
+        (
             ("direct(4)", "rings"),
             format!("line 13, collectives.all_to_all: unknown algorithm \"rings\"; did you mean \"ring\"? {NAMES}"),
         ),
