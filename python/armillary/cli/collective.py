@@ -80,24 +80,32 @@ def collective(
         nccl.root_rank(root, target.npus)
         for warning in target.warnings:
             output.log(f"warning: {warning}")
-        show = _nothing if "-" in (json, report) else sys.stdout.write
+        show = _nothing if "-" in (json, report) else _print
         show(
             f"# armillary {__version__}: simulated {name} over {counted(target.npus, 'NPU')} of "
             f"{target.name}, {network}\n#\n"
         )
         show(nccl.header(target.has_library) + "\n")
-        rows = []
-        for size in wanted:
-            with output.progress(f"{size} bytes") as update:
-                options = {"backend": network, "dtype": dtype}
-                rows.append(
-                    api.collective_row(
-                        name, size, target, root=root, fold=not no_fold, progress=update, **options
+
+        rows: list[nccl.CollectiveRow] = []
+        with output.until_stopped(lambda: bool(rows and (json or report))) as stops:
+            for size in wanted:
+                with output.progress(f"{size} bytes") as update:
+                    options = {"backend": network, "dtype": dtype}
+                    rows.append(
+                        api.collective_row(
+                            name,
+                            size,
+                            target,
+                            root=root,
+                            fold=not no_fold,
+                            progress=update,
+                            **options,
+                        )
                     )
-                )
-            show(nccl.line(rows[-1]) + "\n")
+                show(nccl.line(rows[-1]) + "\n")
         show(nccl.footer(rows) + "\n")
-        intervals = _intervals(name, rows, target)
+        intervals = {} if stops else _intervals(name, rows, target)
         show("".join(f"# {line}\n" for line in _described(intervals)))
         config = {
             "collective": name,
@@ -106,12 +114,22 @@ def collective(
             "fold": not no_fold,
             "platform": target.describe(),
         }
-        output.write_json(json, _result(rows, config, target.warnings, intervals))
+        kept = f"{counted(len(rows), 'size')} finished"
+        warnings = [*target.warnings, *([f"interrupted: {kept}"] if stops else [])]
+        output.write_json(json, _result(rows, config, warnings, intervals))
         if report is not None:
             from ..report import collective as pages
 
-            page = pages.page(rows, name, target.name, target.npus, network, target.warnings)
+            page = pages.page(rows, name, target.name, target.npus, network, warnings)
             output.write_page(report, page.html())
+        for stop in stops:
+            output.interrupted(stop, f"; {kept} and written")
+
+
+def _print(text: str) -> None:
+    """Each line as soon as it is known, to pipes as well."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def _nothing(_text: str) -> None:

@@ -123,6 +123,19 @@ def interrupted(stop: KeyboardInterrupt, kept: str = "; no file was written") ->
     _exit(128 + stop.number if isinstance(stop, Terminated) else INTERRUPTED)
 
 
+@contextlib.contextmanager
+def until_stopped(keeps: Callable[[], bool]) -> Iterator[list[KeyboardInterrupt]]:
+    """Work that a signal may end early: the signal is then in the list. If the verb `keeps`
+    nothing, the signal ends it here."""
+    stops: list[KeyboardInterrupt] = []
+    try:
+        yield stops
+    except KeyboardInterrupt as stop:
+        if not keeps():
+            raise
+        stops.append(stop)
+
+
 def _is_ours_to_report(error: BaseException) -> bool:
     """Whether it is a fault. What typer raises to end a verb or to refuse arguments is not."""
     from typer import Abort, Exit

@@ -3,6 +3,7 @@ only ends one that hangs."""
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -48,6 +49,31 @@ def test_a_signal_ends_it(what: str, sent: signal.Signals, code: int, tmp_path: 
             raise
     assert run.returncode == code
     assert "interrupted" in said.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_sizes_that_are_finished_are_written(
+    sent: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "mesh.yml").write_text(MESH, encoding="utf-8")
+    sizes = "collective all_reduce -b 4 -e 1G -f 268435456 -p mesh.yml --backend packet"
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, *sizes.split(), "--json", "c.json", "--report", "c.html"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert any(line.split()[:1] == ["4"] for line in run.stdout)
+        run.send_signal(sent)
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == code
+    assert said.endswith("\ninterrupted; 1 size finished and written\n")
+    found = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
+    assert [row["size"] for row in found["rows"]] == [4]
+    assert found["warnings"][-1] == "interrupted: 1 size finished"
+    assert "1 size finished" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
 CODE_OF_OTHERS = """\
