@@ -12,6 +12,7 @@ import typer
 from .. import __version__, backends, files
 from ..errors import InputError, Problem
 from ..platform import Platform
+from ..units import counted
 from . import completion, output
 from .options import Json, Npus, PlatformName, ReportName, Settings, byte_count, settings
 
@@ -128,7 +129,7 @@ def traffic(
     """Find latency by load, and saturation, with synthetic traffic."""
     with output.guard("armillary check"):
         from ..report import traffic as shown
-        from ..traffic import Pattern, loads_of
+        from ..traffic import Pattern, TrafficInterrupted, loads_of
         from ..traffic import traffic as run
 
         output.claim({"--json": json, "--plot": plot, "--report": report}, platform)
@@ -140,41 +141,54 @@ def traffic(
         target = Platform.load(platform, settings(set_, npus))
         for warning in target.warnings:
             output.log(f"warning: {warning}")
-        with output.progress("load points") as update:
-            found = run(
-                target,
-                parsed,
-                networks=[name.strip() for name in backend.split(",")] if backend else (),
-                size=byte_count(size, "--size"),
-                loads=loads_of(loads, target) if loads else (),
-                saturation=saturation,
-                arrivals=arrivals,
-                precision=_share(precision, "--precision"),
-                tolerance=_share(tolerance, "--tolerance"),
-                latency_limit=latency_limit,
-                messages_max=messages_max,
-                seed=seed,
-                jobs=jobs,
-                progress=update,
-            )
+        warnings, stop = target.warnings, None
+        try:
+            with output.progress("load points") as update:
+                found = run(
+                    target,
+                    parsed,
+                    networks=[name.strip() for name in backend.split(",")] if backend else (),
+                    size=byte_count(size, "--size"),
+                    loads=loads_of(loads, target) if loads else (),
+                    saturation=saturation,
+                    arrivals=arrivals,
+                    precision=_share(precision, "--precision"),
+                    tolerance=_share(tolerance, "--tolerance"),
+                    latency_limit=latency_limit,
+                    messages_max=messages_max,
+                    seed=seed,
+                    jobs=jobs,
+                    progress=update,
+                )
+        except TrafficInterrupted as stopped:
+            found, stop = stopped.found, stopped.stop
+            kept = counted(sum(len(curve.points) for curve in found.curves), "point")
+            warnings = [*warnings, f"interrupted: {kept} finished"]
+        _write(found, target, warnings, (json, plot, report))
         if "-" not in (json, report):
             for part in shown.terminal(found):
                 output.console().print(part)
-        _write(found, target, json, plot, report)
+        if stop is not None:
+            output.interrupted(stop, f"; {kept} finished")
 
 
 def _write(
-    found: Traffic, target: Platform, json: str | None, plot: str | None, report: str | None
+    found: Traffic,
+    target: Platform,
+    warnings: list[str],
+    to: tuple[str | None, str | None, str | None],
 ) -> None:
+    """Writes the JSON, the drawing and the page."""
     from ..report import traffic as shown
 
+    json, plot, report = to
     head = found.as_dict()
     whole = {
         "schema": head.pop("schema"),
         "version": __version__,
         **head,
         "config": {"platform": target.describe()},
-        "warnings": target.warnings,
+        "warnings": warnings,
     }
     output.write_json(json, json_text.dumps(whole, indent=2))
     if plot is not None:
@@ -185,7 +199,7 @@ def _write(
             files.write_text(plot, chart.svg())
         output.log(f"drawing written to {plot}")
     if report is not None:
-        output.write_page(report, shown.page(found, target.warnings).html())
+        output.write_page(report, shown.page(found, warnings).html())
 
 
 def _share(text: str, option: str) -> float:

@@ -5,8 +5,8 @@ saturation (`saturation.py`). Not here: one load point and its statistics, which
 
 from __future__ import annotations
 
-from .curves import Curve, Point, Traffic, traffic
+from .curves import Curve, Point, Traffic, TrafficInterrupted, traffic
 from .loads import loads_of
 from .patterns import Pattern
 
-__all__ = ["Curve", "Pattern", "Point", "Traffic", "loads_of", "traffic"]
+__all__ = ["Curve", "Pattern", "Point", "Traffic", "TrafficInterrupted", "loads_of", "traffic"]

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -105,6 +105,15 @@ class Traffic:
         return {"schema": SCHEMA, **asdict(self)}
 
 
+class TrafficInterrupted(KeyboardInterrupt):
+    """A Ctrl-C (`stop`), with the points that were finished (`found`)."""
+
+    def __init__(self, found: Traffic, stop: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.found = found
+        self.stop = stop
+
+
 @dataclass(frozen=True)
 class _Plan:
     """How points are run."""
@@ -149,7 +158,8 @@ def traffic(
     than `precision` of it, either way, or after `messages_max` messages. Points run on `jobs`
     threads. The result does not depend on their number.
 
-    Raises `InputError` for what does not fit together, `StalledError` for a network that locks up.
+    Raises `InputError` for what does not fit together, `StalledError` for a network that locks up,
+    `TrafficInterrupted` for a Ctrl-C after the first point of a curve.
     """
     platform = Platform.of(platform)
     find = saturation if saturation is not None else not loads
@@ -167,12 +177,9 @@ def traffic(
         raise InputError(
             [Problem(platform.name, "topology", "an NPU has no link by which to send")]
         )
-    with _Pool(jobs or len(os.sched_getaffinity(0)), progress, len(runs), plan) as pool:
-        waiting = [pool.side(_Run(pool, *run, injection, plan).curve) for run in runs]
-        curves = [each.result() for each in waiting]
     cycles = [found for _, _, core in runs if (found := core.cycle()) is not None]
     cycle, flit = cycles[0] if cycles else (None, None)
-    return Traffic(
+    empty = Traffic(
         platform=platform.name,
         npus=platform.npus,
         injection_gb_per_s=injection / GB,
@@ -182,8 +189,18 @@ def traffic(
         seed=seed,
         cycle_ns=cycle,
         flit_bytes=flit,
-        curves=curves,
+        curves=[],
     )
+    making = [_Making(*run, injection, plan) for run in runs]
+    try:
+        with _Pool(jobs or len(os.sched_getaffinity(0)), progress, len(runs), plan) as pool:
+            waiting = [pool.side(partial(each.curve, pool)) for each in making]
+            return replace(empty, curves=[each.result() for each in waiting])
+    except KeyboardInterrupt as stop:
+        curves = [curve for each in making if (curve := each.so_far()) is not None]
+        if not curves:
+            raise
+        raise TrafficInterrupted(replace(empty, curves=curves), stop) from stop
 
 
 def _request(
@@ -251,12 +268,8 @@ class _Pool:
         if self.stop.is_set():
             raise _Stopped
 
-    def each(self, work: Sequence[Callable[[], _Found]]) -> list[_Found]:
-        """What all of `work`, which are points, find."""
-        waiting = [self.points.submit(each) for each in work]
-        return [self._ended(each) for each in waiting]
-
-    def _ended(self, point: Future[_Found]) -> _Found:
+    def ended(self, point: Future[_Found]) -> _Found:
+        """What a point finds, once it has ended."""
         found = point.result()
         with self.lock:
             self.done += 1
@@ -265,33 +278,45 @@ class _Pool:
         return found
 
 
-@dataclass(frozen=True)
-class _Run:
+@dataclass
+class _Making:
     """A curve that is being made."""
 
-    pool: _Pool
     pattern: str
     backend: str
     core: _core.Traffic
     injection: float
     plan: _Plan
+    finished: Curve | None = None
+    """The curve with its first points; `None` before its saturation is known."""
+    points: list[tuple[float, Future[_Found]]] = field(default_factory=list)
+    """Points of the curve that are run, by load."""
 
-    def curve(self) -> Curve:
+    def curve(self, pool: _Pool) -> Curve:
         plan = self.plan
         first, alone = self.core.alone()
         limit = alone * plan.latency_limit
         found = None
         if plan.find:
-            found = bracket(lambda loads: self._saturate(loads, limit), plan.tolerance)
+            found = bracket(lambda loads: self._saturate(pool, loads, limit), plan.tolerance)
         loads = plan.loads or tuple(share * found[0] for share in SHARES if found)
-        points = self._points([load for load in loads if load > 0], limit, plan.precision)
-        return Curve(self.pattern, self.backend, alone, first, limit, found, points)
+        self.finished = Curve(self.pattern, self.backend, alone, first, limit, found, [])
+        self.points = self._start(pool, [load for load in loads if load > 0], limit, plan.precision)
+        return replace(self.finished, points=[_point(at, pool.ended(p)) for at, p in self.points])
 
-    def _saturate(self, loads: Sequence[float], limit: float) -> list[bool]:
-        points = self._points(loads, limit, max(_ROUGH, self.plan.precision))
-        return [point.outcome == "saturated" for point in points]
+    def so_far(self) -> Curve | None:
+        """The curve with the points that are finished, if there are any."""
+        finished = [(load, each) for load, each in self.points if _is_finished(each)]
+        points = [_point(load, each.result()) for load, each in finished]
+        return replace(self.finished, points=points) if self.finished and points else None
 
-    def _points(self, loads: Sequence[float], limit: float, precision: float) -> list[Point]:
+    def _saturate(self, pool: _Pool, loads: Sequence[float], limit: float) -> list[bool]:
+        points = self._start(pool, loads, limit, max(_ROUGH, self.plan.precision))
+        return [pool.ended(each)["outcome"] == "saturated" for _, each in points]
+
+    def _start(
+        self, pool: _Pool, loads: Sequence[float], limit: float, precision: float
+    ) -> list[tuple[float, Future[_Found]]]:
         def run(load: float) -> _Found:
             return self.core.run(
                 load * self.injection,
@@ -299,11 +324,14 @@ class _Run:
                 precision,
                 limit,
                 self.plan.messages_max,
-                self.pool.hook,
+                pool.hook,
             )
 
-        found = self.pool.each([partial(run, load) for load in loads])
-        return [_point(load, each) for load, each in zip(loads, found, strict=True)]
+        return [(load, pool.points.submit(run, load)) for load in loads]
+
+
+def _is_finished(point: Future[_Found]) -> bool:
+    return point.done() and not point.cancelled() and point.exception() is None
 
 
 def _point(load: float, found: _Found) -> Point:

@@ -58,7 +58,7 @@ def test_sizes_that_are_finished_are_written(
     (tmp_path / "mesh.yml").write_text(MESH, encoding="utf-8")
     sizes = "collective all_reduce -b 4 -e 1G -f 268435456 -p mesh.yml --backend packet"
     with subprocess.Popen(
-        [sys.executable, "-c", RUN, *sizes.split(), "--json", "c.json", "--report", "c.html"],
+        [sys.executable, "-c", RUN, *sizes.split(), "--json", "c.json"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -73,7 +73,28 @@ def test_sizes_that_are_finished_are_written(
     found = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
     assert [row["size"] for row in found["rows"]] == [4]
     assert found["warnings"][-1] == "interrupted: 1 size finished"
-    assert "1 size finished" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_points_that_are_finished_are_written(tmp_path: Path) -> None:
+    (tmp_path / "mesh.yml").write_text(MESH, encoding="utf-8")
+    loads = "-p mesh.yml --backend analytical,flit --pattern neighbor --loads 0.1 -j 2 --json -"
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, "traffic", "--messages-max", "100000000", *loads.split()],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        time.sleep(8)
+        assert run.poll() is None, "the run is too short to be stopped"
+        run.send_signal(signal.SIGTERM)
+        written, said = run.communicate(timeout=60)
+    assert run.returncode == 143
+    assert "\ninterrupted" in said
+    found = json.loads(written)
+    assert found["warnings"][-1] == "interrupted: 1 point finished"
+    (curve,) = found["curves"]
+    assert (curve["backend"], len(curve["points"])) == ("analytical", 1)
 
 
 CODE_OF_OTHERS = """\
