@@ -52,6 +52,7 @@ ALLOWED = {
     ("python/armillary/trainer/data/ray_readers.py", "pickle"): "a Ray cluster unpickles by itself "
     "whatever its processes send; SECURITY.md says that it is trusted",
     ("python/armillary/machine.py", "CDLL"): "the C library of the process itself",
+    ("tools/papers.py", "run_path"): "our own examples, from a table",
     ("benches/python/cache.py", "CDLL"): "the C library of the process itself",
     ("benches/python/checkpoints.py", "torch.distributed.checkpoint"): "writes only",
     ("benches/python/embedding.py", "import_module"): "FBGEMM",
