@@ -1,8 +1,9 @@
 """PyTorch execution traces: host operators with tensors and process groups, in every schema version
 alike.
 
-Here: nodes of schema 1.0.1 (fields on the node) and of 1.0.2 to 1.1.1 (`attrs`, `ctrl_deps`, values
-under `inputs`) as one type. Not here: which Kineto operator a node is (`linking.py`). A tensor is
+Here: nodes of schema 1.0.0 (`ExecutionGraphObserver`, whose tensors have no device) and 1.0.1
+(fields on the node), and of 1.0.2 to 1.1.1 (`attrs`, `ctrl_deps`, values under `inputs`) as one
+type. Not here: which Kineto operator a node is (`linking.py`). A tensor is
 `[id, storage, offset, elements, width, device]`. Source: the execution trace observer of PyTorch
 (`execution_trace_observer.cpp`), one file a process."""
 
@@ -18,9 +19,13 @@ from ...errors import InputError, Problem
 from .reading import LONGEST_NAME, HostDocument, Recording
 
 STEP = "ProfilerStep#"
-VERSIONS = ("1.0.1", "1.0.2", "1.0.3", "1.1.0", "1.1.1")
+VERSIONS = ("1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.1.0", "1.1.1")
 """Schema versions that were read and tested; what follows a dash (`-chakra.0.0.4`) does not matter
 here."""
+
+
+_NO_DEVICES = "1.0.0"
+"""The version whose tensors are `[id, storage, offset, elements, width]`."""
 
 
 @dataclass(slots=True)
@@ -90,7 +95,7 @@ def _nodes(file: str, document: HostDocument) -> list[HostNode]:
     nodes, problems = [], []
     for index, raw in enumerate(document.nodes):
         try:
-            nodes.append(_node(raw))
+            nodes.append(_node(_with_devices(raw) if document.schema == _NO_DEVICES else raw))
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
             known = f"nodes as in schema {' '.join(VERSIONS)}"
             problems.append(
@@ -99,6 +104,25 @@ def _nodes(file: str, document: HostDocument) -> list[HostNode]:
     if problems:
         raise InputError(problems)
     return nodes
+
+
+def _with_devices(raw: dict[str, Any]) -> dict[str, Any]:
+    """A node of schema 1.0.0 with a device, which is unknown, in each tensor. Types tell tensors
+    from lists of five numbers."""
+    found = dict(raw)
+    for values, types in (("inputs", "input_types"), ("outputs", "output_types")):
+        pairs = zip(raw.get(values) or [], raw.get(types) or [], strict=False)
+        known = [_with_device(value) if "Tensor(" in kind else value for value, kind in pairs]
+        found[values] = known + list(raw.get(values) or [])[len(known) :]
+    return found
+
+
+def _with_device(value: Any) -> Any:  # noqa: ANN401
+    if not isinstance(value, list):
+        return value
+    if len(value) == 5 and all(isinstance(each, int) for each in value):
+        return [*value, ""]
+    return [_with_device(each) for each in value]
 
 
 def _node(raw: dict[str, Any]) -> HostNode:

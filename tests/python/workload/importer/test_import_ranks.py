@@ -14,7 +14,8 @@ from recorded import Recording, nccl, step_us
 
 from armillary.errors import InputError
 from armillary.workload import Volume
-from armillary.workload.importer import Imported, collectives, import_traces
+from armillary.workload.importer import Imported, collectives, import_traces, reading
+from armillary.workload.importer import host_trace as host_traces
 from armillary.workload.importer.spread import Spread
 
 
@@ -285,6 +286,23 @@ def test_mixed_schema_versions(tmp_path: Path) -> None:
     assert "9.9 is not a known schema version" in problems([odd])[0]
 
 
+def test_schema_1_0_0_has_lists_of_five_numbers(tmp_path: Path) -> None:
+    """A shape of five dimensions is no tensor; values that are no lists stay."""
+    node = {
+        "id": 2,
+        "name": "aten::view",
+        "parent": 1,
+        "inputs": [[3, 4, 0, 120, 4], [1, 2, 3, 4, 5], "<None>", 7],
+        "input_types": ["Tensor(float)", "GenericList[Int,Int,Int,Int,Int]", "None"],
+        "outputs": [[[8, 4, 0, 120, 4], [9, 4, 0, 120, 4]]],
+        "output_types": ["GenericList[Tensor(float),Tensor(float)]"],
+    }
+    document = reading.HostDocument(schema="1.0.0", pid=1, nodes=[node])
+    (found,) = host_traces.host_trace(reading.Recording("t.json", 0, document)).nodes
+    assert found.inputs == [[3, 4, 0, 120, 4, ""], [1, 2, 3, 4, 5], "<None>", 7]
+    assert found.outputs == [[[8, 4, 0, 120, 4, ""], [9, 4, 0, 120, 4, ""]]]
+
+
 def test_a_circle_of_parents_is_named(tmp_path: Path) -> None:
     nodes = [{"id": k, "name": f"op{k}", "ctrl_deps": k % 3 + 5} for k in (5, 6, 7)]
     path = host_trace(tmp_path / "t.json", "1.1.1", nodes)  # type: ignore[arg-type]
@@ -293,9 +311,10 @@ def test_a_circle_of_parents_is_named(tmp_path: Path) -> None:
     assert all(f"op{k} ({k})" in told for k in (5, 6, 7))
 
 
-def test_an_execution_trace_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("schema", ["1.0.0", "1.0.1"])
+def test_an_execution_trace_alone(schema: str, tmp_path: Path) -> None:
     """A product, a collective whose wait comes before the next product."""
-    tensor = [1, 2, 0, 1024, 4, "cuda:0"]
+    tensor: list[object] = [1, 2, 0, 1024, 4] + (["cuda:0"] if schema != "1.0.0" else [])
     product = {
         "inputs": [tensor, tensor],
         "input_shapes": [[8, 128], [128, 16]],
@@ -313,7 +332,7 @@ def test_an_execution_trace_alone(tmp_path: Path) -> None:
         {"id": 5, "name": "record_param_comms", "parent": 2, "inputs": [9, 77, 0, "wait", [], []]},
         {"id": 6, "name": "aten::mm", "parent": 2, **product},
     ]
-    paths = [host_trace(tmp_path / f"rank{rank}.json", "1.0.1", nodes) for rank in range(2)]
+    paths = [host_trace(tmp_path / f"rank{rank}.json", schema, nodes) for rank in range(2)]
     result = import_traces(paths)
     summary = result.workload.summary
     assert summary is not None
@@ -324,12 +343,12 @@ def test_an_execution_trace_alone(tmp_path: Path) -> None:
         {"id": k, "name": f"ProfilerStep#{k}", "parent": 1} for k in (2, 5)
     ]
     stepped = host_trace(
-        tmp_path / "steps.json", "1.0.1", [*marks, *(node for node in nodes if node["id"] != 5)]
+        tmp_path / "steps.json", schema, [*marks, *(node for node in nodes if node["id"] != 5)]
     )
     assert import_traces([stepped]).workload.operations == 1  # step 5: the product with id 6
     assert import_traces([stepped], step=2).workload.operations == 2
     assert "steps on every rank: 2 5" in problems([stepped], step=3)[0]
     empty = host_trace(
-        tmp_path / "alone.json", "1.0.1", [{"id": 3, "name": "aten::add", "parent": 2}]
+        tmp_path / "alone.json", schema, [{"id": 3, "name": "aten::add", "parent": 2}]
     )
     assert "nothing has a size or a duration" in problems([empty])[0]
