@@ -59,6 +59,8 @@ pub struct Counters {
     pub waited: Span,
     /// Time sending.
     pub busy: Span,
+    /// How often something was drawn: what comes first, is dropped, or is marked.
+    pub drawn: u64,
     /// How often it was paused, and for how long.
     pub pauses: u64,
     /// See `pauses`.
@@ -82,10 +84,14 @@ impl Marks {
         })
     }
 
-    /// Whether a packet is marked that finds `queued` bytes.
+    /// Whether a packet is marked that finds `queued` bytes. Counts in `drawn` if that is chance.
     #[inline]
-    fn apply(&self, queued: u64, random: &mut Random) -> bool {
-        queued >= self.from && (queued >= self.to || self.draw(queued, random))
+    fn apply(&self, queued: u64, random: &mut Random, drawn: &mut u64) -> bool {
+        if queued < self.from || queued >= self.to {
+            return queued >= self.from;
+        }
+        *drawn += 1;
+        self.draw(queued, random)
     }
 
     fn draw(&self, queued: u64, random: &mut Random) -> bool {
@@ -264,6 +270,8 @@ impl Port {
         random: &mut Random,
     ) -> Outcome {
         let wire = u64::from(packet.wire);
+        // Another packet came at this instant: which one is the first was drawn.
+        self.counters.drawn += u64::from(self.since == now && self.ties == Ties::Drawn);
         self.wait_until(now);
         let waits = self.free > now || self.begun < self.line.len() || self.stops(&packet);
         if let Some(found) = &mut self.found {
@@ -278,7 +286,7 @@ impl Port {
                 };
                 outcome = Some(Outcome::Instead(other));
             }
-            if !packet.is(ACK) && self.marks.apply(self.queued, random) {
+            if !packet.is(ACK) && self.marks.apply(self.queued, random, &mut self.counters.drawn) {
                 packet.flags |= CE;
                 self.counters.marks += 1;
             }
@@ -314,6 +322,7 @@ impl Port {
         self.refused += 1;
         let waiting = self.line.range(self.begun..).rev();
         let rivals = waiting.take_while(|entry| entry.came >= self.slot).count() as u64;
+        self.counters.drawn += u64::from(rivals + self.refused > 1);
         let drawn = random.below(rivals + self.refused);
         let at = self.line.len() - 1 - usize::try_from(drawn).ok().filter(|_| drawn < rivals)?;
         let less = u64::from(self.line[at].packet.wire);

@@ -20,7 +20,7 @@ pub struct Settings {
     pub spraying: Spraying,
     /// The ports of switches.
     pub switch: Switch,
-    /// Of what is drawn: packets that a full buffer drops, and marks between two queues.
+    /// Of what is drawn: what [`Ties`] decide, and marks between two queues.
     pub seed: u32,
     /// What carries messages.
     pub transport: Transport,
@@ -49,19 +49,20 @@ pub struct Switch {
     pub small_first: Option<Bytes>,
     /// Priority flow control (IEEE 802.1Qbb). `None`: a full buffer drops.
     pub pause: Option<Pause>,
-    /// Which packet a full buffer drops.
+    /// Which packet is the first of those that meet.
     pub ties: Ties,
 }
 
-/// Which one is dropped of the packets that come to a full buffer while one packet leaves.
+/// In which order packets wait that come to a switch at one instant, and which one a full buffer drops
+/// of those that came while the present packet leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ties {
-    /// Each with the same probability, so that equal senders lose equally (Floyd and Jacobson, "On
-    /// traffic phase effects in packet-switched gateways", Internetworking: Research and Experience
-    /// 3, 1992).
+    /// Each order and each packet with the same probability, so that equal senders lose equally
+    /// (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", Internetworking:
+    /// Research and Experience 3, 1992).
     #[default]
     Drawn,
-    /// The last ones (ns-3). At one moment packets come in the order of their events.
+    /// In the order of their events, and the last one (ns-3).
     InOrder,
 }
 
@@ -260,6 +261,14 @@ pub struct Dcqcn {
     pub hyper: Bandwidth,
     /// Least rate.
     pub least: Bandwidth,
+}
+
+impl Switch {
+    /// Whether the order in which packets come is drawn: it decides which are dropped or marked.
+    pub(crate) fn draws(&self) -> bool {
+        let decides = self.buffer != Buffer::Unlimited || self.marking.is_some();
+        decides && self.ties == Ties::Drawn
+    }
 }
 
 impl Settings {

@@ -16,6 +16,8 @@ pub(crate) struct Switches {
     pause: Option<Pause>,
     /// By link: the switch that it leaves, or [`NPU`].
     of: Vec<u32>,
+    /// By link, whether it enters a switch; empty unless the order of packets is drawn.
+    into: Vec<bool>,
     /// By switch: bytes that wait in it.
     used: Vec<u64>,
     /// By link: bytes that came over it and wait, and whether it is paused.
@@ -26,15 +28,22 @@ pub(crate) struct Switches {
 const NPU: u32 = u32::MAX;
 
 impl Switches {
-    /// `from` and `npus`: the nodes that links leave, of which the first are NPUs.
-    pub(crate) fn new(settings: &Switch, from: impl Iterator<Item = u32>, npus: u32) -> Switches {
-        let of: Vec<u32> = from.map(|node| if node < npus { NPU } else { node - npus }).collect();
+    /// `ends`: the nodes that links leave and enter, of which the first `npus` are NPUs.
+    pub(crate) fn new(
+        settings: &Switch,
+        ends: impl Iterator<Item = (u32, u32)> + Clone,
+        npus: u32,
+    ) -> Switches {
+        let leaves = |(from, _)| if from < npus { NPU } else { from - npus };
+        let of: Vec<u32> = ends.clone().map(leaves).collect();
+        let into = ends.filter(|_| settings.draws()).map(|(_, to)| to >= npus).collect();
         let count = of.iter().filter(|&&at| at != NPU).max().map_or(0, |&most| most as usize + 1);
         let links = of.len();
         Switches {
             buffer: settings.buffer,
             pause: settings.pause,
             of,
+            into,
             used: vec![0; count],
             came: vec![(0, false); links],
         }
@@ -43,6 +52,18 @@ impl Switches {
     /// Whether somebody has to know when each packet leaves.
     pub(crate) fn counts(&self) -> bool {
         self.pause.is_some() || matches!(self.buffer, Buffer::Shared { .. })
+    }
+
+    /// Whether packets that come to switches at one instant come in drawn order.
+    #[inline]
+    pub(crate) fn draws(&self) -> bool {
+        !self.into.is_empty()
+    }
+
+    /// Whether a link enters a switch; where [`Switches::draws`].
+    #[inline]
+    pub(crate) fn is_entered_by(&self, link: u32) -> bool {
+        self.into[link as usize]
     }
 
     /// Bytes that may wait at a port, where so many wait.

@@ -135,6 +135,8 @@ pub struct PacketUsage {
     pub drops: u64,
     /// Packets marked.
     pub marks: u64,
+    /// How often something was drawn: what comes first, is dropped, or is marked.
+    pub drawn: u64,
     /// Times that a port was paused.
     pub pauses: u64,
     /// What senders have been through.

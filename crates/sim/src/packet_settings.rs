@@ -63,9 +63,9 @@ fn switch(packet: &Packet) -> net::Switch {
             .pause
             .as_ref()
             .map(|pause| net::Pause { above: pause.above, below: pause.below }),
-        ties: match (packet.ties, packet.like) {
-            (Some(keys::Ties::Drawn), _) | (None, keys::Like::Rfc) => net::Ties::Drawn,
-            (Some(keys::Ties::InOrder), _) | (None, keys::Like::Ns3) => net::Ties::InOrder,
+        ties: match packet.ties_used() {
+            keys::Ties::Drawn => net::Ties::Drawn,
+            keys::Ties::InOrder => net::Ties::InOrder,
         },
     }
 }

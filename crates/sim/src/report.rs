@@ -171,12 +171,14 @@ fn unused_seed(seed: u64) -> Option<String> {
 
 /// A sender that loses a packet may wait for its timer or not, so a time with losses is chance.
 fn one_draw(usage: &Usage) -> Option<String> {
-    let drops = usage.packets.as_ref().map_or(0, |packets| packets.drops);
-    let text = format!(
-        "packets were dropped ({drops}): the time is one draw of many, because which packets are lost \
-         decides who waits for a timer; network.packet.seed draws again"
-    );
-    (drops > 0).then_some(text)
+    let packets = usage.packets.as_ref().filter(|packets| packets.drops > 0)?;
+    let which = "which packets are lost decides who waits for a timer";
+    let why = if packets.drawn > 0 {
+        format!("one draw of many, because {which}; network.packet.seed draws again")
+    } else {
+        format!("one of many, because {which}, and differences of nanoseconds decide that")
+    };
+    Some(format!("packets were dropped ({}): the time is {why}", packets.drops))
 }
 
 fn warnings(parts: &Parts, fullest: Option<&Fullest>, dimensions: &[Dimension]) -> Vec<String> {

@@ -168,3 +168,25 @@ fn a_report_counts_what_a_full_buffer_drops() {
     let found = incast(paused, BackendKind::Packet).report.packets.expect("packets");
     assert!(found.pauses > 0 && found.drops == 0 && found.retransmits == 0, "{found:?}");
 }
+
+/// Four equal senders and a buffer of ten packets: some are lost. A seed draws again only where it
+/// has drawn.
+#[test]
+fn a_time_with_losses_is_chance_and_a_seed_draws_again_where_it_drew() {
+    for (keys, lost, drawn) in [
+        ("buffer: 15 kB", true, true),
+        ("buffer: 15 kB, ties: in_order", true, false),
+        ("buffer: 15 kB, like: ns3", true, false),
+        ("buffer: 15 MB", false, false),
+        ("mtu: 1500", false, false),
+    ] {
+        let text = format!(
+            "topology: Switch(5)\nlinks: {{bandwidth: 100 Gb/s, latency: 500 ns}}\n\
+             collectives: {{gather: direct}}\nnetwork: {{packet: {{{keys}}}}}\n"
+        );
+        let found = simulate(&text, CollectiveKind::Gather, 1_000_000, BackendKind::Packet);
+        let has = |text: &str| found.report.warnings.iter().any(|each| each.contains(text));
+        assert_eq!(has("packets were dropped"), lost, "{keys}: {:?}", found.report.warnings);
+        assert_eq!(has("seed draws again"), drawn, "{keys}: {:?}", found.report.warnings);
+    }
+}

@@ -10,6 +10,7 @@
 //! (`skip.rs`), and what the run was (`totals.rs`, `usage.rs`).
 
 mod hosts;
+mod instants;
 mod skip;
 mod totals;
 mod usage;
@@ -22,11 +23,12 @@ use crate::connection::Connection;
 use crate::packet::{ACK, NO_SACK, Packet};
 use crate::paths::{END, Paths};
 use crate::port::{Counters, Marks, Outcome, Port};
-use crate::settings::{Settings, Transport};
+use crate::settings::{Settings, Ties, Transport};
 use crate::switches::Switches;
 use crate::tcp::Sack;
 use engine::Histogram;
 use engine::{EventQueue, Random};
+use instants::Instants;
 use network::{
     Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Parts,
     Sending, Stuck, Transfer, Usage,
@@ -44,7 +46,7 @@ const PAUSE_FRAME: u64 = 84;
 const EVENTS_AT_ONCE: u32 = 1 << 12;
 
 #[derive(Clone, Copy)]
-enum Event {
+pub(crate) enum Event {
     /// The first packet on the link of a port arrives.
     Arrive { port: u32 },
     /// A packet that waited begins to leave.
@@ -82,7 +84,7 @@ pub struct Packets {
     pub(crate) connections: Vec<Connection>,
     pub(crate) sacks: Vec<Sack>,
     pub(crate) free_sacks: Vec<u32>,
-    queue: EventQueue<Event>,
+    queue: Instants,
     timers: EventQueue<Timer>,
     order: u64,
     /// Messages that wait for the latency of injection.
@@ -120,11 +122,12 @@ impl Packets {
             let in_switch = graph.link(link).from >= graph.npus();
             // Packets of an NPU wait in its memory, and nothing marks them there.
             let marks = Marks::new(settings.switch.marking.filter(|_| in_switch));
-            let switch = (marks, settings.switch.ties);
+            let draws = in_switch && settings.switch.draws();
+            let switch = (marks, if draws { Ties::Drawn } else { Ties::InOrder });
             Port::new(costs[place as usize], settings.tick, switch, in_switch)
         };
-        let from = (0..graph.len()).map(|link| graph.link(link).from);
-        let switches = Switches::new(&settings.switch, from, graph.npus());
+        let ends = (0..graph.len()).map(|link| (graph.link(link).from, graph.link(link).to));
+        let switches = Switches::new(&settings.switch, ends, graph.npus());
         Packets {
             ports: (0..graph.len()).map(port).collect(),
             bytes: vec![0; if by_link { 1 } else { costs.len() }],
@@ -139,7 +142,7 @@ impl Packets {
             connections: Vec::new(),
             sacks: Vec::new(),
             free_sacks: Vec::new(),
-            queue: EventQueue::default(),
+            queue: Instants::default(),
             timers: EventQueue::default(),
             order: 0,
             injected: VecDeque::new(),
@@ -454,7 +457,11 @@ impl Packets {
                 }
                 continue;
             }
-            match self.queue.pop() {
+            let drawn = self.switches.draws().then_some(|event| match event {
+                Event::Arrive { port } => self.switches.is_entered_by(port),
+                _ => false,
+            });
+            match self.queue.pop(drawn, &mut self.random) {
                 Some((time, Event::Arrive { port })) => self.arrive(time, port, finished),
                 Some((time, Event::Begin { port })) => {
                     self.begin(time, port);

@@ -23,6 +23,8 @@ pub struct Totals {
     pub under_way: u64,
     /// Packets marked.
     pub marks: u64,
+    /// How often something was drawn: what comes first, is dropped, or is marked.
+    pub drawn: u64,
     /// Times that a port was paused.
     pub pauses: u64,
     /// What senders have been through.
@@ -83,10 +85,11 @@ impl Packets {
         }
         let graph = self.paths.graph();
         for (link, port) in (0..).zip(&self.ports) {
-            let Counters { packets, drops, marks, pauses, longest, .. } = port.counters;
+            let Counters { packets, drops, marks, drawn, pauses, longest, .. } = port.counters;
             totals.hops += packets;
             totals.drops += drops;
             totals.marks += marks;
+            totals.drawn += drawn;
             totals.pauses += pauses;
             totals.under_way += port.standing();
             if graph.link(link).from >= graph.npus() {

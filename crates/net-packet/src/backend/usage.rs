@@ -16,6 +16,7 @@ impl Packets {
             hops: totals.hops,
             drops: totals.drops,
             marks: totals.marks,
+            drawn: totals.drawn,
             pauses: totals.pauses,
             losses: losses(totals.losses),
             longest_queue: totals.longest_queue,

@@ -1,6 +1,6 @@
 //! Which values of `network.packet` fit together.
 
-use super::{Dcqcn, Packet, Rdma, RdmaControl, RdmaRecovery, Tcp, Transport};
+use super::{Dcqcn, Like, Packet, Rdma, RdmaControl, RdmaRecovery, Tcp, Ties, Transport};
 use crate::config::declared::{Misfit, Setting, Words, suited};
 use crate::config::findings::{At, Findings};
 use units::{Bytes, Ratio, Span};
@@ -79,7 +79,8 @@ impl Packet {
                 idle.push((keys.to_vec(), why));
             }
         };
-        unless(self.buffer.is_some(), &[Packet::ties], "without a buffer: nothing is dropped");
+        unless(self.meets(), &[Packet::ties], "without a buffer or marking");
+        unless(self.draws(), &[Packet::seed], "where nothing is drawn");
         unless(sprays, &[Packet::spraying], "without routing: spray");
         let is_step = self.marking.as_ref().is_some_and(|marking| marking.from == marking.to);
         let probability = [Packet::marking, super::Marking::probability];
@@ -89,6 +90,24 @@ impl Packet {
             Transport::Rdma => self.idle_of_rdma(unless),
         }
         idle
+    }
+
+    /// Whether it matters which packet comes first to a switch.
+    fn meets(&self) -> bool {
+        self.buffer.is_some() || self.marking.is_some()
+    }
+
+    fn draws(&self) -> bool {
+        let chance = self.marking.as_ref().is_some_and(|marking| marking.from < marking.to);
+        chance || self.meets() && self.ties_used() == Ties::Drawn
+    }
+
+    /// The order of packets that meet: `ties`, or that of `like`.
+    pub fn ties_used(&self) -> Ties {
+        self.ties.unwrap_or(match self.like {
+            Like::Rfc => Ties::Drawn,
+            Like::Ns3 => Ties::InOrder,
+        })
     }
 
     fn idle_of_rdma(&self, mut unless: impl FnMut(bool, &[&'static str], &'static str)) {

@@ -30,12 +30,12 @@ pub enum Like {
 
 words!(Like: "rfc" = Like::Rfc, "ns3" = Like::Ns3);
 
-/// Which packet a full buffer drops.
+/// Which packet is the first of those that meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ties {
-    /// Any of those that come while one leaves.
+    /// Any of them.
     Drawn,
-    /// The last one.
+    /// That of the first event.
     InOrder,
 }
 
@@ -90,10 +90,12 @@ section! {
         pub spraying: Spraying, default Spraying::InTurns;
         /// Where the packets of a switch wait: bytes of each port, or a mapping.
         pub buffer: Option<Buffer>, default None, says "unlimited";
-        /// Which packet a full buffer drops: one drawn from those that came while the present packet
-        /// leaves, so that equal senders lose equally, or the last one (ns-3).
+        /// In which order packets wait that come to a switch at one moment, and which one a full
+        /// buffer drops of those that came while the present packet leaves: both drawn, so that
+        /// equal senders lose equally, or in the order of events, and the last one (ns-3). With a
+        /// `buffer` or `marking`.
         pub ties: Option<Ties>, default None, says "drawn; with `like: ns3` in_order";
-        /// Of what is drawn: the packets that full buffers drop, and marks between `from` and `to`.
+        /// Of what is drawn: what `ties` decides, and marks between `from` and `to`.
         pub seed: u32 as from_zero, default 0;
         /// When a port marks packets (explicit congestion notification, RFC 3168): the queue from
         /// which it does, or a mapping.

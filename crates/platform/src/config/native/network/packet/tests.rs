@@ -222,7 +222,10 @@ fn keys_that_others_leave_without_effect_are_named() {
     let warnings = |text: &str| read(text).expect("settings").warnings;
     for (text, expected) in [
         ("{tcp: {hystart: true}}", "tcp.hystart has no effect with congestion_control: new_reno"),
-        ("{ties: drawn}", "ties has no effect without a buffer: nothing is dropped"),
+        ("{ties: drawn}", "ties has no effect without a buffer or marking"),
+        ("{seed: 3}", "seed has no effect where nothing is drawn"),
+        ("{seed: 3, buffer: 9 kB, ties: in_order}", "seed has no effect where nothing is drawn"),
+        ("{seed: 3, buffer: 9 kB, like: ns3}", "seed has no effect where nothing is drawn"),
         (
             "{marking: {from: 9 kB, probability: 0.5}}",
             "marking.probability has no effect where all packets are marked from one queue on",
@@ -249,7 +252,7 @@ fn keys_that_others_leave_without_effect_are_named() {
     ] {
         assert_eq!(warnings(text), [format!("network.packet.{expected}")], "{text}");
     }
-    let used = "{like: ns3, buffer: 9 kB, ties: drawn, marking: {from: 3 kB, to: 6 kB, probability: \
+    let used = "{like: ns3, buffer: 9 kB, ties: drawn, seed: 3, marking: {from: 3 kB, to: 6 kB, probability: \
                 0.5}, tcp: {congestion_control: cubic, hystart: true, rescue: once}}";
     assert_eq!(warnings(used), [] as [String; 0]);
     let [said] = &packet("{tcp: {congestion_control: dctcp}}").doubt()[..] else { panic!("none") };
