@@ -53,7 +53,7 @@ pub struct Switch {
     pub ties: Ties,
 }
 
-/// In which order packets wait that come to a switch at one instant, and which one a full buffer drops
+/// In which order packets wait that reach a switch at one instant, and which one a full buffer drops
 /// of those that came while the present packet leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ties {

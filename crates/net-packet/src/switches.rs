@@ -54,7 +54,7 @@ impl Switches {
         self.pause.is_some() || matches!(self.buffer, Buffer::Shared { .. })
     }
 
-    /// Whether packets that come to switches at one instant come in drawn order.
+    /// Whether packets that reach switches at one instant arrive in drawn order.
     #[inline]
     pub(crate) fn draws(&self) -> bool {
         !self.into.is_empty()

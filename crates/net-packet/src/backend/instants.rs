@@ -3,7 +3,7 @@
 //! Events of one instant happen in the order in which they were set, so the packet of the same
 //! sender would come first each time. That sender would always be the first in the queue, the first
 //! to be acknowledged, and the last to be dropped or marked. Where the order of packets decides that,
-//! those that come to switches at one instant come in an order that is drawn, each order with the
+//! those that reach switches at one instant arrive in an order that is drawn, each order with the
 //! same probability. Equal senders then have equal chances in all that follows.
 
 use crate::backend::Event;

@@ -90,7 +90,7 @@ section! {
         pub spraying: Spraying, default Spraying::InTurns;
         /// Where the packets of a switch wait: bytes of each port, or a mapping.
         pub buffer: Option<Buffer>, default None, says "unlimited";
-        /// In which order packets wait that come to a switch at one moment, and which one a full
+        /// In which order packets wait that reach a switch at one moment, and which one a full
         /// buffer drops of those that came while the present packet leaves: both drawn, so that
         /// equal senders lose equally, or in the order of events, and the last one (ns-3). With a
         /// `buffer` or `marking`.
