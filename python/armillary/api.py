@@ -207,11 +207,14 @@ def compare(
     --json`); `names` what they are called. Raises `InputError` for fewer than two, for one without
     detail, and for a file that is not a report."""
     from .explain import compare as compared
+    from .report.names import files
 
-    called = [
-        os.fspath(each) if isinstance(each, str | os.PathLike) else chr(65 + at % 26)
-        for at, each in enumerate(results)
-    ]
+    called = files(
+        [
+            os.fspath(each) if isinstance(each, str | os.PathLike) else chr(65 + at % 26)
+            for at, each in enumerate(results)
+        ]
+    )
     return compared([_report(each) for each in results], names or called)
 
 

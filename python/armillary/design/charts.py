@@ -9,14 +9,15 @@ from typing import Any
 from ..report import design as report
 from ..report.chart import Chart
 from ..report.page import Fact, Page, Section, Table
-from ..units import GB, counted
+from ..report.quantity import time
+from ..report.scale import Scale
+from ..units import GB, NS_PER_S, counted
 from .curves import BandwidthShare, missing
 from .designs import Designs
 from .solving import Design
 
 _TOTAL = {"field": "total", "type": "quantitative", "title": "bandwidth of an NPU (GB/s)"}
 _SCHEME = {"field": "scheme", "type": "nominal", "title": None}
-_STEP_TIME = {"field": "step", "type": "quantitative", "title": "step (s)"}
 _BY = ["simulated", "model"]
 _WHO = {
     "field": "by",
@@ -38,7 +39,7 @@ def page(result: Designs) -> Page:
     data = result.to_dict()
     best, found = result.best, result.found
     lead = (
-        f"{result.task.objective.replace('_', ' ')} over "
+        f"{result.task.objective.replace('_', ' ').capitalize()} over "
         f"{', '.join(model.name for model in best.models)}; "
         f"{found.topologies:,} topologies, {found.proved:.1%} of them settled in the model"
     )
@@ -67,18 +68,20 @@ def _title(result: Designs) -> str:
 def _facts(data: Mapping[str, Any]) -> list[Fact]:
     best, order = data["designs"][0], data["order"]
     simulated = best["simulated"]
-    facts = [Fact("best topology", best["topology"], report.provision(best))]
+    facts = [Fact("Best topology", best["topology"], report.provision(best))]
     if simulated:
-        facts.append(Fact("step, simulated", f"{simulated['step_time']:,.4g} s", "weighted sum"))
+        facts.append(
+            Fact("Step, simulated", time(simulated["step_time"] * NS_PER_S), "weighted sum")
+        )
     model = f"simulated {simulated['gap']:+.2%}" if simulated else "weighted sum"
-    facts.append(Fact("step, by the model", f"{best['weighted_step_time']:,.4g} s", model))
+    facts.append(Fact("Step, by the model", time(best["weighted_step_time"] * NS_PER_S), model))
     if best["cost"] is not None:
-        facts.append(Fact("cost of the network", report.money(best["cost"])))
+        facts.append(Fact("Cost of the network", report.money(best["cost"])))
     if best["continuous"]:
         over = best["value"] / best["continuous"] - 1
-        facts.append(Fact("whole links cost", f"{over:.2%}", "against bandwidths of any size"))
+        facts.append(Fact("Whole links cost", f"{over:.2%}", "against bandwidths of any size"))
     facts.append(
-        Fact("order", _ORDERS[order["status"]], f"{order['simulated']:,} designs simulated")
+        Fact("Order", _ORDERS[order["status"]], f"{order['simulated']:,} designs simulated")
     )
     return facts
 
@@ -102,17 +105,19 @@ def rankings(result: Designs) -> list[Chart]:
         for index, each in enumerate(result.designs[:_DRAWN])
         for row in _rows(result, index, each)
     ]
+    scale = Scale.of(max(row["step"] for row in rows) * NS_PER_S)
+    in_unit = {"calculate": f"datum.step * {NS_PER_S / scale.ns:.0f}", "as": "time"}
+    step = {"field": "time", "type": "quantitative", "title": f"step ({scale.unit})"}
     title = "Step time by simulation and by the model"
     encoding = {
         "y": {"field": "design", "type": "nominal", "sort": None, "title": None},
-        "x": {**_STEP_TIME, "scale": _FITTED},
+        "x": {**step, "scale": _FITTED},
         "color": _WHO,
-        "tooltip": [{"field": "design"}, {"field": "by"}, _STEP_TIME],
+        "tooltip": [{"field": "design"}, {"field": "by"}, step],
     }
     mark = {"type": "point", "filled": True, "size": 70, "opacity": 0.8}
-    ranked = Chart(
-        "designs", title, rows, {"mark": mark, "encoding": encoding, "height": {"step": 20}}
-    )
+    drawn = {"mark": mark, "transform": [in_unit], "encoding": encoding, "height": {"step": 20}}
+    ranked = Chart("designs", title, rows, drawn)
     if result.best.cost is None:
         return [ranked]
     cost = {
@@ -122,16 +127,17 @@ def rankings(result: Designs) -> list[Chart]:
         "scale": _FITTED,
     }
     shape = {"field": "dimensions", "type": "nominal", "title": "dimensions"}
-    tips = [{"field": "design"}, {"field": "by"}, cost, _STEP_TIME]
+    tips = [{"field": "design"}, {"field": "by"}, cost, step]
     points = {
         "x": cost,
-        "y": {**_STEP_TIME, "scale": _FITTED},
+        "y": {**step, "scale": _FITTED},
         "color": _WHO,
         "shape": shape,
         "tooltip": tips,
     }
     spec = {
         "mark": mark,
+        "transform": [in_unit],
         "encoding": points,
         "height": 320,
     }
@@ -145,12 +151,12 @@ def _rows(result: Designs, index: int, design: Design) -> Iterator[dict[str, Any
     """One row for the model and one for the simulation, where there is one."""
     trials = result.order.trials
     times = {"simulated": trials[index].time if index < len(trials) else None, "model": design.time}
-    for by, time in times.items():
-        if time is not None:
+    for by, seconds in times.items():
+        if seconds is not None:
             yield {
                 "design": f"{index + 1} {design.topology}",
                 "by": by,
-                "step": time,
+                "step": seconds,
                 "cost": None if design.cost is None else design.cost / 1e6,
                 "dimensions": str(len(design.topology)),
             }
@@ -215,25 +221,24 @@ def _table(data: Mapping[str, Any]) -> Table:
     priced = any(each["cost"] is not None for each in data["designs"])
     ranks = any(each["parallelisation"] for each in data["designs"])
     whole = any(each["links"] for each in data["designs"])
-    columns = ["", "by model", "topology", *(["parallelisation"] if ranks else [])]
-    columns += ["links of an NPU by dimension" if whole else "GB/s by dimension"]
+    columns = ["Rank", "By the model", "Topology", *(["Parallelisation"] if ranks else [])]
+    columns += ["Links of an NPU by dimension" if whole else "GB/s by dimension"]
     labels = len(columns)
-    columns += [
-        "model (s)",
-        "simulated (s)",
-        "gap",
-        *(["cost (M$)"] if priced else []),
-    ]
+    columns += ["Model", "Simulated", "Gap", *(["Cost"] if priced else [])]
     rows = []
     for each in data["designs"]:
         found = each["simulated"]
         row = [str(each["rank"]), str(each["model_rank"] or "-"), each["topology"]]
         row += [each["parallelisation"]] if ranks else []
-        row += [report.provision(each).removesuffix(" GB/s"), f"{each['weighted_step_time']:.5g}"]
-        row += [f"{found['step_time']:.5g}", f"{found['gap']:+.2%}"] if found else ["-", "-"]
-        row += [f"{each['cost'] / 1e6:.4g}"] if priced else []
+        row += [report.provision(each).removesuffix(" GB/s"), _step(each["weighted_step_time"])]
+        row += [_step(found["step_time"]), f"{found['gap']:+.2%}"] if found else ["-", "-"]
+        row += [f"{each['cost'] / 1e6:.3f} M$"] if priced else []
         rows.append(row)
     return Table("Designs, best first", columns, rows, labels=labels)
+
+
+def _step(seconds: float) -> str:
+    return time(seconds * NS_PER_S, 5)
 
 
 def _scheme_table(data: Mapping[str, Any]) -> Table:

@@ -205,7 +205,7 @@ def _scheduler(report: Report) -> Iterator[Change]:
         less = {"scheduler.endpoint_delay": f"{delay * _LESS / PS_PER_NS:.3f} ns"}
         yield Change("10 % less endpoint delay", less, True, reach)
     kinds = {row["kind"] for row in detail(report)["collectives"] if row["kind"] != "send"}
-    if not kinds:
+    if not kinds or report["config"]["platform"]["library"]:
         return
     reach, chunks, active = (
         _on_path(report, *kinds),

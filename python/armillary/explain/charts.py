@@ -8,28 +8,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..report.chart import PALETTE, Chart
-from ..report.quantity import time
+from ..report.chart import PALETTE, Chart, wrapping
+from ..report.plain_names import Named
+from ..report.quantity import Quantity, in_one_unit, time
 from ..report.scale import Scale
 from .causes import Move
 from .layers import Span
 
 _ROOM = 1.2
 """Of the longest bar: what its axis has, for the words behind it."""
+_SMALL = 0.2
+"""Share of the step below which changes are drawn without it: next to it they are too short."""
 _SLOWER, _FASTER, _WHOLE = PALETTE[1], PALETTE[2], PALETTE[7]
 
 
 def waterfall(data: Mapping[str, Any], names: tuple[str, str], suffix: str) -> Chart:
     """From one step time to the other, cause by cause."""
-    at, rows = data["a_step_ns"], [_step(names[0], 0.0, data["a_step_ns"], "step")]
-    for cause, ns in [*data["causes"].items(), ("not listed", data["remainder_ns"])]:
-        if abs(ns) > 1e-9 * data["a_step_ns"]:
-            rows.append(_step(cause, at, at + ns, "slower" if ns > 0 else "faster"))
-            at += ns
-    rows.append(_step(names[1], 0.0, data["b_step_ns"], "step"))
-    note = "Grey: step times. Orange makes the step longer, green makes it shorter."
+    before, after = data["a_step_ns"], data["b_step_ns"]
+    moved = [*data["causes"].items(), ("not listed", data["remainder_ns"])]
+    moved = [(cause, ns) for cause, ns in moved if abs(ns) > 1e-9 * before]
+    small = sum(abs(ns) for _, ns in moved) < _SMALL * before
+    at, rows = 0.0 if small else before, []
+    for cause, ns in moved:
+        rows.append(_step(cause, at, at + ns, "slower" if ns > 0 else "faster"))
+        at += ns
+    if small:
+        rows.append(_step("change", 0.0, after - before, "step"))
+        grey = "the whole change"
+    else:
+        rows = [_step(names[0], 0.0, before, "step"), *rows, _step(names[1], 0.0, after, "step")]
+        grey = "step times"
+    note = f"Grey: {grey}. Orange makes the step longer, green makes it shorter."
     title = f"From {names[0]} to {names[1]}, by cause"
-    return _bars(f"waterfall{suffix}", title, rows, max(row["to_ns"] for row in rows), note)
+    longest = max((abs(row[end]) for row in rows for end in ("from_ns", "to_ns")), default=0.0)
+    return _bars(f"waterfall{suffix}", title, rows, longest, note)
 
 
 def sum_of(
@@ -76,9 +88,13 @@ def _step(name: str, start: float, end: float, what: str) -> dict[str, Any]:
 def _bars(name: str, title: str, rows: list[dict[str, Any]], longest: float, note: str) -> Chart:
     """Bars from one time to another, in the order of the rows, each with its length in words."""
     scale = Scale.of(longest)
+    saids = in_one_unit([Quantity(row["said"], row["change_ns"]) for row in rows])
+    rows = [{**row, "said": str(said)} for row, said in zip(rows, saids, strict=True)]
     order = [row["what"] for row in rows]
-    place = {"field": "what", "type": "nominal", "sort": order, "title": None}
-    room = {"domainMax": longest / scale.ns * _ROOM} if longest else {}
+    axis, height = wrapping(order)
+    place = {"field": "what", "type": "nominal", "sort": order, "title": None, "axis": axis}
+    furthest = max((row[end] for row in rows for end in ("from_ns", "to_ns")), default=0.0)
+    room = {"domainMax": furthest / scale.ns * _ROOM} if furthest > 0 else {}
     start = {"field": "start", "type": "quantitative", "title": scale.axis("time"), "scale": room}
     roles, colours = ["step", "part", "slower", "faster"], [_WHOLE, PALETTE[0], _SLOWER, _FASTER]
     tooltip = [{"field": "what", "title": "What"}, {"field": "said", "title": "Time"}]
@@ -89,6 +105,7 @@ def _bars(name: str, title: str, rows: list[dict[str, Any]], longest: float, not
         "scale": {"domain": roles, "range": colours},
     }
     spec = {
+        "height": height,
         "transform": [
             scale.calculate("from_ns", "start"),
             scale.calculate("to_ns", "end"),
@@ -121,7 +138,8 @@ def operations(moves: Sequence[Move], suffix: str) -> Chart:
     """Changes of operations, by cause: to the right what takes longer."""
     rows = [
         {
-            "operation": f"{move.name} ({move.kind})",
+            "operation": f"{Named(move.name)} ({move.kind})",
+            "name": move.name,
             "cause": cause,
             "change_ns": ns,
             "said": _signed(ns),
@@ -175,7 +193,8 @@ def _changes(
     for row in rows:
         sums[row[field]] = sums.get(row[field], 0.0) + abs(row["change_ns"])
     scale = Scale.of(max(sums.values(), default=0.0))
-    place = {"field": field, "type": "nominal", "sort": list(order), "title": None}
+    axis, height = wrapping(order)
+    place = {"field": field, "type": "nominal", "sort": list(order), "title": None, "axis": axis}
     encoding: dict[str, Any] = {
         "y": place,
         "x": {"field": "change", "type": "quantitative", "title": scale.axis("change")},
@@ -184,6 +203,8 @@ def _changes(
             {"field": "said", "title": "Change"},
         ],
     }
+    if rows and "name" in rows[0]:
+        encoding["tooltip"].append({"field": "name", "title": "Name"})
     if rows and "cause" in rows[0]:
         found = list(dict.fromkeys(row["cause"] for row in rows))
         encoding["color"] = {
@@ -200,6 +221,7 @@ def _changes(
         }
     spec = {
         "mark": "bar",
+        "height": height,
         "transform": [scale.calculate("change_ns", "change")],
         "encoding": encoding,
     }
@@ -218,16 +240,22 @@ def gains(rows: Sequence[tuple[str, float, str]], now_ns: float, what: str) -> C
         }
         for change, ns, kind in rows
     ]
-    place = {"field": "change", "type": "nominal", "sort": None, "title": None}
+    axis, height = wrapping([change for change, _, _ in rows])
+    place = {"field": "change", "type": "nominal", "sort": None, "title": None, "axis": axis}
     kinds = ["10 % more", "another choice", "option of the workload"]
-    shown = kinds if any(kind == kinds[-1] for _, _, kind in rows) else kinds[:2]
+    shown = {
+        kind: colour
+        for kind, colour in zip(kinds, PALETTE, strict=False)
+        if any(kind == each for _, _, each in rows)
+    }
     colour = {
         "field": "kind",
         "type": "nominal",
         "title": None,
-        "scale": {"domain": shown, "range": PALETTE[: len(shown)]},
+        "scale": {"domain": list(shown), "range": list(shown.values())},
     }
     spec = {
+        "height": height,
         "mark": {"type": "bar", "minWidth": 1},
         "transform": [scale.calculate("saved_ns", "saved")],
         "encoding": {

@@ -12,7 +12,8 @@ from typing import Any
 
 from ..report import flits, packets
 from ..report.page import Fact, Page, Part, Section, Table
-from ..report.quantity import Quantity, number, share, size, time
+from ..report.plain_names import Named, words
+from ..report.quantity import Quantity, configured, number, share, size, time
 from ..schema import Collective
 from ..units import counted
 from . import charts, layers, throughput
@@ -197,15 +198,18 @@ def _operations(pair: Pair, suffix: str) -> Iterator[Part]:
         yield f"{_signed(data['remainder_ns'])} come from operations too small to be listed."
     for key, name in (("only_a", pair.names[0]), ("only_b", pair.names[1])):
         if data[key]:
-            listed = ", ".join(f"{each['name']} ({each['kind']})" for each in data[key][:_ROWS])
+            listed = ", ".join(
+                f"{words(each['name'])} ({each['kind']})" for each in data[key][:_ROWS]
+            )
             yield f"Only in {name}: {counted(len(data[key]), 'operation')}: {listed}."
 
 
 def _reasons(data: Mapping[str, Any]) -> str:
     def said(reason: Mapping[str, Any]) -> str:
-        behind = f", behind {', '.join(reason['behind'])}" if reason["behind"] else ""
+        names = ", ".join(map(words, reason["behind"]))
+        behind = f", behind {names}" if names else ""
         return (
-            f"{_signed(reason['ns'])} {reason['cause']} in {reason['name']} "
+            f"{_signed(reason['ns'])} {reason['cause']} in {words(reason['name'])} "
             f"({reason['kind']}){behind}"
         )
 
@@ -227,7 +231,8 @@ def _algorithms(
         ):
             continue
         for found, name in zip((a, b), names, strict=True):
-            yield f"{move.name} in {name}: {_formula(found.rows[key])}"
+            said = words(move.name)
+            yield f"{said[:1].upper()}{said[1:]} in {name}: {_formula(found.rows[key])}"
 
 
 def _formula(row: Collective) -> str:
@@ -266,7 +271,14 @@ def _moves(moves: Sequence[Move], names: tuple[str, str]) -> Table:
             for cause, ns in sorted(move.causes.items(), key=lambda c: -abs(c[1]))
         )
         rows.append(
-            (move.name, move.kind, causes, time(move.a_ns), time(move.b_ns), _signed(move.delta_ns))
+            (
+                Named(move.name),
+                move.kind,
+                causes,
+                time(move.a_ns),
+                time(move.b_ns),
+                _signed(move.delta_ns),
+            )
         )
     note = f"and {number(len(moves) - _ROWS)} more" if len(moves) > _ROWS else ""
     return Table(
@@ -312,7 +324,9 @@ def _both(
 
 
 def _config(rows: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> Table:
-    cells = [(row["key"], str(row["a"]), str(row["b"])) for row in rows[:_ROWS]]
+    cells = [
+        (row["key"], *(configured(row["key"], row[each]) for each in "ab")) for row in rows[:_ROWS]
+    ]
     note = f"and {number(len(rows) - _ROWS)} more" if len(rows) > _ROWS else ""
     return Table("Keys that differ", ("Key", *names), cells, note, labels=3)
 

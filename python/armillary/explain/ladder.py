@@ -13,6 +13,7 @@ from typing import Any
 from ..report import packets
 from ..report.chart import Chart
 from ..report.page import Page, Part, Section, Table
+from ..report.plain_names import Named
 from ..report.quantity import time
 from ..schema import Report
 from ..units import NS_PER_S
@@ -154,7 +155,7 @@ def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Pag
             parts.append(Table(f"Why the step differs from that of {first.backend}", of, by))
         moved = [
             (
-                row["name"],
+                Named(row["name"]),
                 row["kind"],
                 time(row["a_ns"]),
                 time(row["b_ns"]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..schema import Report
 from .rows import detail
@@ -81,9 +81,9 @@ def _goes_on(run: Sequence[Span], layer: Span) -> bool:
 
 
 def _joined(run: Sequence[Span]) -> Span:
-    if len(run) == 1:
-        return run[0]
     text, first = _parts(run[0].name)
+    if len(run) == 1:
+        return replace(run[0], name=f"{text} {first}") if first >= 0 else run[0]
     name = f"{text} {first} to {_parts(run[-1].name)[1]}"
     return Span(
         name.strip(), len(run), sum(layer.a_ns for layer in run), sum(layer.b_ns for layer in run)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..report.page import Part, Section, Table
+from ..report.plain_names import Named
 from ..report.quantity import number, share, time
 from ..schema import CriticalPath, Report
 from ..step_parts import PARTS
@@ -114,7 +115,7 @@ def _operations(path: CriticalPath, step: float) -> Table:
         mean = found["ns"] / found["count"] if found["count"] else 0.0
         rows.append(
             (
-                found["name"],
+                Named(found["name"]),
                 found["kind"],
                 number(found["count"]),
                 time(mean),
@@ -158,7 +159,9 @@ def _parts(report: Report) -> Table:
         )
         for each in report["classes"][:_ROWS]
     ]
-    return Table("Parts of the step time", ("What", "Ranks", "NPUs", *names), rows, labels=2)
+    left = len(report["classes"]) - len(rows)
+    note = f"{counted(left, 'more class')} of ranks." if left > 0 else ""
+    return Table("Parts of the step time", ("What", "Ranks", "NPUs", *names), rows, note, labels=2)
 
 
 def _bounds(report: Report) -> list[Part]:

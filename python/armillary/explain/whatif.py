@@ -30,6 +30,8 @@ _OTHER_BATCHES = (
     "Steps of another number of samples are compared by the time of a sample. A larger global "
     "batch also changes how the model learns."
 )
+_FELT = 5e-5
+"""Relative change from which an effect is not 0.00 %."""
 _SHOWN = 20
 """Changes drawn; the table has all."""
 
@@ -186,7 +188,8 @@ def same_operation(a: Collective, b: Collective) -> bool:
 def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
     """What is said about it."""
     now = row["mean_ns"] if row is not None else report["step_time_ns"]
-    rows = [_row(effect, report, row, _mixed(found)) for effect in found.effects]
+    felt = [effect for effect in found.effects if _is_felt(effect, report, row)]
+    rows = [_row(effect, report, row, _mixed(found)) for effect in felt]
     parts: list[Part] = []
     better = [
         effect
@@ -208,16 +211,26 @@ def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
             f"Tried: {counted(len(found.effects), 'change')}, each in a run of its own; at most "
             f"{MOST} are tried."
         )
+    unfelt = [each.change.label for each in found.effects if each not in felt]
+    parts += [f"No effect: {'; '.join(unfelt)}."] if unfelt else []
     parts += [f"Left out: {reason}." for reason in found.left_out]
     if rows:
         tried = [
             (each.change.command or each.change.what, now - _key(each, row), each.change.kind)
-            for each in found.effects[:_SHOWN]
+            for each in felt[:_SHOWN]
         ]
         parts.append(charts.gains(tried, now, "Operation" if row is not None else "Step"))
         parts += [_OTHER_BATCHES] * _mixed(found)
         parts.append(Table("One change at a time, simulated again", _columns(found, row), rows))
     return Section("What would help", parts)
+
+
+def _is_felt(effect: Effect, report: Report, row: Collective | None) -> bool:
+    """Whether an effect on the step, or on the operation, is not 0.00 %."""
+    pairs = [(effect.same_ns, report["step_time_ns"])]
+    if row is not None and effect.operation_ns is not None:
+        pairs.append((effect.operation_ns, row["mean_ns"]))
+    return any(abs(new - old) >= _FELT * old for new, old in pairs)
 
 
 def _mixed(found: WhatIf) -> bool:
@@ -227,8 +240,8 @@ def _mixed(found: WhatIf) -> bool:
 
 def _columns(found: WhatIf, row: Collective | None) -> tuple[str, ...]:
     if row is not None:
-        return ("Change", "This operation", "", "Step", "")
-    return ("Change", "Step", "A sample", "") if _mixed(found) else ("Change", "Step", "")
+        return ("Change", "This operation", "Its effect", "Step", "Effect")
+    return ("Change", "Step", *["A sample"] * _mixed(found), "Effect")
 
 
 def said(effect: Effect, now: float, digits: int = 1) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from . import calibration
-from .chart import PALETTE, Chart
+from ..units import counted
+from . import calibration, names
+from .chart import PALETTE, TENS, Chart
 from .page import Page, Section, Table
 
 Found = Mapping[str, Any]
@@ -34,7 +35,7 @@ def page(found: Found) -> Page:
         title=f"Calibration of {found['platform']}",
         sections=list(_sections(found)),
         verdict=calibration.verdict(found),
-        lead=f"Measurements: {', '.join(files)}.",
+        lead=f"Measurements: {', '.join(names.files(files))}.",
         footer=footer,
     )
 
@@ -56,7 +57,11 @@ def _sections(found: Found) -> Iterator[Section]:
     if outliers:
         yield Section("Outliers", [_outliers(outliers)])
     if found["notes"]:
-        yield Section("What the measurements leave open", list(found["notes"]))
+        yield Section("What the measurements leave open", list(map(_sentence, found["notes"])))
+
+
+def _sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}{'' if note.endswith(('?', '.')) else '.'}"
 
 
 def _measured(found: Found) -> Iterator[Chart]:
@@ -93,7 +98,7 @@ def _by_size(found: Found, name: str, what: str, only: Found | None) -> Chart:
             "scale": {"type": "log", "base": 2},
         }
         | {"axis": {"labelExpr": _BYTES, "tickCount": 8, **_APART}},
-        "y": y if what == "busbw" else {**y, "scale": {"type": "log"}},
+        "y": y if what == "busbw" else {**y, **TENS},
         "color": colour,
     }
     point = {"type": "point", "filled": True, "size": 50, "tooltip": {"content": "data"}}
@@ -153,7 +158,10 @@ def _unmeasured(found: Found) -> list[Table | str]:
 
 
 def _errors(points: Sequence[Found]) -> Table:
-    note = "Between sizes: each third of the sizes, predicted by a fit without it."
+    note = (
+        "After: with the parameters alone; corrections by size then meet what was measured. "
+        "Between sizes: each third of the sizes, predicted by a fit without it."
+    )
     columns = ("Sizes", "Points", "Error before", "Error after", "Between sizes")
     return Table("Mean error by size", columns, calibration.errors(points), note=note)
 
@@ -171,7 +179,9 @@ def _kernels(kernels: Sequence[Found]) -> Table:
     return Table("Kernels", ("Kernel", "Measured", "Before", "After", ""), rows)
 
 
-def _parameters(parameters: Sequence[Found]) -> Table:
+def _parameters(parameters: Sequence[Found]) -> Table | str:
+    if all(each["fitted"] == each["given"] for each in parameters):
+        return f"No parameter changes: {counted(len(parameters), 'parameter')} fit as they are."
     rows = []
     for each in parameters:
         unit = each["unit"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,11 +35,18 @@ Ito, 2008)."""
 PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#5b5b5b"]
 """Colours of everything else, in this order."""
 
+TENS = {"scale": {"type": "log"}, "axis": {"tickCount": 3}}
+"""A logarithmic scale with a line for each power of ten."""
+
 ZOOM = ("zoom_from", "zoom_to")
 """Parameters of a chart whose time axis a reader can zoom."""
 
 _STEP = 24
 """Height of a bar and the gap to the next in pixels where a specification gives none."""
+_SHORT, _LINE = 20, 60
+"""Characters of a name beside an axis that fits a phone, and of a line."""
+_LINE_HEIGHT = 14
+"""Pixels of a line."""
 _COMPOSED = {"hconcat", "vconcat", "concat", "facet", "repeat", "spec"}
 _FACETS = {"row", "column", "facet"}
 _ADDRESSES = 128 << 30
@@ -54,6 +62,7 @@ _THEME: dict[str, Any] = {
     "font": _FONT,
     "background": "white",
     "view": {"stroke": None},
+    "mark": {"color": PALETTE[0]},
     "axis": {
         "labelFontSize": 12,
         "titleFontSize": 12,
@@ -211,6 +220,21 @@ def zoomed(scale_title: str, field: str, end: float) -> tuple[list[dict[str, Any
         "domainMax": {"expr": last},
     }
     return params, {"field": field, "type": "quantitative", "title": scale_title, "scale": domain}
+
+
+def wrapping(names: Sequence[str]) -> tuple[dict[str, Any], dict[str, int]]:
+    """An axis of names that break into lines of `_LINE` characters, and the height of a row.
+
+    On a phone `charts.js` breaks them into shorter lines."""
+    longest = max(map(len, names), default=0)
+    if longest <= _SHORT:
+        return {}, {"step": _STEP}
+    lines = max(len(textwrap.wrap(name, _LINE, break_on_hyphens=False)) for name in names)
+    pieces = f"replace(datum.label, regexp('(.{{1,{_LINE}}})( |$)', 'g'), '$1\\n')"
+    axis = {"labelLimit": 0, "labelExpr": f"split(trim({pieces}), '\\n')"}
+    higher = {"test": f"length(datum.label) > {_LINE}", "value": -_LINE_HEIGHT / 2}
+    axis |= {"labelOffset": {"condition": higher, "value": 0}}
+    return axis, {"step": max(_STEP, _LINE_HEIGHT * lines + 6)}
 
 
 def _rounded(svg: str) -> str:

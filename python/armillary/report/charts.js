@@ -107,14 +107,24 @@
     return line;
   };
 
+  // Names that break into lines break into shorter ones, others are cut.
+  const isBroken = (axis) => axis && axis.labelExpr && axis.labelExpr.startsWith("split(");
+  const slim = (axis) => {
+    if (!isBroken(axis)) return { ...axis, labelLimit: 110 };
+    const higher = [80, 60, 40, 20].map((most) => ({ test: `length(datum.label) > ${most}`, value: -0.35 * most }));
+    const labelExpr = axis.labelExpr.replace(/\{1,\d+\}/, "{1,20}");
+    return { ...axis, labelLimit: 150, labelExpr, labelOffset: { condition: higher, value: 0 } };
+  };
+
   // A specification for the width there is. On a phone names make room for what they name.
   const fitting = (spec, width) => {
     const narrow = width < 500;
     const legend = narrow ? { ...spec.config.legend, columns: 1 } : spec.config.legend;
-    const fitted = { ...spec, width, config: { ...spec.config, axisX: { labelOverlap: "greedy" }, legend } };
+    const fitted = { ...spec, width, config: { ...spec.config, axisX: { labelOverlap: "greedy", labelSeparation: 6 }, legend } };
     for (const view of narrow ? [fitted, ...(fitted.layer || [])] : []) {
       const y = view.encoding && view.encoding.y;
-      if (y && y.axis !== null) view.encoding = { ...view.encoding, y: { ...y, axis: { ...y.axis, labelLimit: 110 } } };
+      if (y && y.axis !== null) view.encoding = { ...view.encoding, y: { ...y, axis: slim(y.axis) } };
+      if (y && isBroken(y.axis)) fitted.height = Math.round(2.3 * spec.height);
     }
     return fitted;
   };

@@ -12,15 +12,17 @@ from typing import Any
 
 from ..nccl import CollectiveRow, bus_factor
 from ..units import BYTES_PER_US, NS_PER_US, counted
-from .chart import PALETTE, Chart
+from .chart import PALETTE, TENS, Chart
 from .page import Fact, Page, Section, Table
-from .quantity import Quantity, bandwidth, share, time
+from .quantity import Quantity, bandwidth, share
 
 _BOUND = PALETTE[7]
 _NOTE_BOUND = (
     "Dashed: the best that any algorithm between NPUs can do, given the bytes that have to leave "
     "each NPU and the latency to the farthest one."
 )
+_WHOLE_US = 1_000
+"""Microseconds from which they are shown without a fraction."""
 _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -62,7 +64,7 @@ def _facts(rows: Sequence[CollectiveRow], kind: str, npus: int) -> Iterator[Fact
     best, first = max(rows, key=lambda row: row.busbw), rows[0]
     yield Fact("Best bus bandwidth", _rate(best.busbw), f"at {_size(best.size)}")
     yield Fact("Algorithm bandwidth", _rate(best.algbw), f"at {_size(best.size)}")
-    yield Fact("Smallest size", time(first.time_us * NS_PER_US), f"for {_size(first.size)}")
+    yield Fact("Smallest size", _us(first.time_us), f"for {_size(first.size)}")
     if len(rows) > 1:
         yield Fact(
             "Mean bus bandwidth",
@@ -127,7 +129,7 @@ def _curves(
     """Points by size, coloured by what was chosen, with the bound where it is known."""
     across = _sizes([record["bytes"] for record in records])
     up: dict[str, Any] = {"field": "value", "type": "quantitative", "title": unit}
-    up |= {"scale": {"type": "log"}} if log else {}
+    up |= TENS if log else {}
     tooltip = [
         {"field": "size", "title": "Size"},
         {"field": "value", "title": unit, "format": ".4~g"},
@@ -256,12 +258,10 @@ def _table(rows: Sequence[CollectiveRow]) -> Table:
     ]
     cells = []
     for row in rows:
-        bound = (
-            [time(row.lower_bound_us * NS_PER_US), _part(row)] if row.lower_bound_us else ["", ""]
-        )
+        bound = [_us(row.lower_bound_us), _part(row)] if row.lower_bound_us else ["", ""]
         chosen = [_chosen(row)] if library else []
         numbers = [
-            time(row.time_us * NS_PER_US),
+            _us(row.time_us),
             _rate(row.algbw),
             _rate(row.busbw),
             *(bound if bounded else []),
@@ -269,6 +269,11 @@ def _table(rows: Sequence[CollectiveRow]) -> Table:
         cells.append([Quantity(_size(row.size), row.size), *chosen, *numbers])
     names = [heads[0], *(["Chosen"] if library else []), *heads[1:]]
     return Table("Every size", names, cells, labels=2 if library else 1)
+
+
+def _us(us: float) -> str:
+    """A time in the unit of the chart, as nccl-tests prints it."""
+    return Quantity(f"{us:,.2f} us" if us < _WHOLE_US else f"{us:,.0f} us", us * NS_PER_US)
 
 
 def _part(row: CollectiveRow) -> str:

@@ -14,13 +14,16 @@ from html import escape
 from ..units import counted
 from .chart import Chart, can_draw
 from .parts import Drawing, Fact, Part, Section, Table
-from .quantity import value_of
+from .plain_names import Named
+from .quantity import in_one_unit, value_of
 from .visible import visible
 
 _SENTENCE = 48
 """Letters of a cell from which a column breaks into lines."""
 _BRIEF = 12
 """Letters of names of rows that need no room of their own on a phone."""
+_MANY = 8
+"""Columns up to which numbers on paper stay on one line."""
 _SHORT = 10
 """Rows of a table that is kept on one sheet of paper."""
 
@@ -151,7 +154,7 @@ def _inline(figure: Chart | Drawing) -> str:
 def _table(table: Table) -> str:
     kinds = _kinds(table)
     names = "".join(map(_head, table.columns, kinds))
-    rows = "".join(f"<tr>{_row(row, kinds)}</tr>\n" for row in table.rows)
+    rows = "".join(f"<tr>{_row(row, kinds)}</tr>\n" for row in _in_units(table))
     inner = (
         element("caption", table.caption)
         + f"<thead><tr>{names}</tr></thead>\n<tbody>\n{rows}</tbody>"
@@ -159,9 +162,17 @@ def _table(table: Table) -> str:
     note = element("p", table.note, "note") if table.note else ""
     grid = element("table", inner, raw=True, data_shown=str(table.shown))
     kinds = ["table"] + (["long"] if len(table.rows) > _SHORT else [])
+    kinds += ["many"] if len(table.columns) > _MANY else []
     kinds += ["brief"] if all(len("".join(row[:1])) <= _BRIEF for row in table.rows) else []
     grid = element("div", grid, "scroll", raw=True)
     return element("div", grid + note, " ".join(kinds), raw=True)
+
+
+def _in_units(table: Table) -> list[tuple[str, ...]]:
+    """The rows, with one unit of time in each column."""
+    if len({len(row) for row in table.rows}) != 1:
+        return list(map(tuple, table.rows))
+    return list(zip(*map(in_one_unit, zip(*table.rows, strict=True)), strict=True))
 
 
 def _kinds(table: Table) -> list[str]:
@@ -195,4 +206,7 @@ def _filled(tag: str, content: str, kind: str, attributes: dict[str, str]) -> st
     value = value_of(content)
     if value is not None and content != f"{value:.0f}":
         attributes = {**attributes, "data-v": f"{value:.9g}"}
+    if isinstance(content, Named) and content.name != content:
+        said = text(content) + element("small", content.name)
+        return element(tag, said, kind, True, **attributes)
     return element(tag, content, kind, False, **attributes)

@@ -47,6 +47,17 @@ def is_recorded(summary: Summary) -> bool:
     return summary.family == _RECORDED
 
 
+def files(paths: Sequence[str]) -> list[str]:
+    """Names of files: each without the folders that are not needed to tell them apart."""
+    parts = [PurePath(path).parts for path in paths]
+    deepest = max(map(len, parts), default=0)
+    for length in range(1, deepest + 1):
+        found = ["/".join(each[-length:]) for each in parts]
+        if len(set(found)) == len(set(paths)):
+            return found
+    return list(paths)
+
+
 def ranks(item: Class) -> str:
     """`ranks 0-127`, clipped where the list is long."""
     text = item["ranks"]

@@ -107,6 +107,20 @@ _TYPES = (
 """Modules of convolutional and recommendation models."""
 
 
+class Named(str):
+    """An operation as a cell of a table has it: in plain words. `name` is the one in the report,
+    which `armillary explain` takes."""
+
+    __slots__ = ("name",)
+    name: str
+
+    def __new__(cls, name: str) -> Named:
+        """The words for `name`."""
+        made = super().__new__(cls, words(name).removeprefix("the "))
+        made.name = name
+        return made
+
+
 def words(name: str) -> str:
     """An operation in plain words; the name itself where no generator gives it."""
     return _stage(name) or _layered(name) or _by_pass(name) or name

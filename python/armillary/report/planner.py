@@ -31,7 +31,8 @@ _ALONE = {
     "table_row": "all tables cut by rows within a node",
     "data": "a copy of all tables on every rank",
 }
-_COMPARED = ("Found by", "", "Greatest sum of costs", "Simulated step", "Chosen")
+_SORT = "Sort"
+_COMPARED = ("Found by", _SORT, "Greatest sum of costs", "Simulated step", "Chosen")
 _SAME, _EQUAL = 5e-4, 0.01
 """Differences from the mean below which ranks are called the same, or are not drawn."""
 _MOST_RANKS = 4096
@@ -123,21 +124,47 @@ def page(data: Data) -> Page:
             Fact("Most memory of a rank", size(max(data["memory_bytes"]))),
         ],
         sections=[
-            Section("Loads", [_spread(data["loads"], "loads", "load")]),
-            Section("Memory", [_spread(data["memory_bytes"], "memory_bytes", "memory")]),
-            Section(
-                "Plans that were compared",
-                [Table("compared", _COMPARED, _compared(data))],
-            ),
+            *_spreads(data),
+            *_plans(data),
             Section(
                 "Plans and bounds",
                 [
-                    Table("plans", results[0], results[1:]),
-                    Table("memory", memory[0], memory[1:]),
+                    _filled("Plans, simple ones and the bound", "Plan", results),
+                    _filled("Memory of a rank", "What", memory),
                 ],
             ),
         ],
     )
+
+
+def _spreads(data: Data) -> list[Section]:
+    """Load and memory of each rank; one section where there is nothing to draw."""
+    load = _spread(data["loads"], "loads", "load")
+    memory = _spread(data["memory_bytes"], "memory_bytes", "memory")
+    if isinstance(load, str) and isinstance(memory, str):
+        return [Section("Load and memory", [load, memory])]
+    return [Section("Loads", [load]), Section("Memory", [memory])]
+
+
+def _plans(data: Data) -> list[Section]:
+    """The plans that were compared; nothing where there is only one."""
+    rows = _compared(data)
+    if len(rows) < 2:
+        return []
+    table = _filled("Plans, the fastest first", _COMPARED[0], [_COMPARED, *rows])
+    return [Section("Plans that were compared", [table])]
+
+
+def _filled(caption: str, first: str, rows: Sequence[Sequence[str]]) -> Table:
+    """A table without columns that are empty or say one sort; `first` names the first one."""
+    kept = [
+        at
+        for at, head in enumerate(rows[0])
+        if any(row[at] for row in rows[1:])
+        and not (head == _SORT and len({row[at] for row in rows[1:]}) == 1)
+    ]
+    heads, *cells = ([row[at] for at in kept] for row in rows)
+    return Table(caption, [first, *heads[1:]], cells)
 
 
 def _lead(data: Data) -> str:
@@ -217,7 +244,7 @@ def _compared(data: Data) -> list[tuple[str, ...]]:
 
     return [
         (
-            "; ".join(each["found_by"]),
+            _found_by(each["found_by"]),
             "simple" if each["simple"] else "",
             _cost(data, each["greatest_load"]),
             "" if each["step_ns"] is None else time(each["step_ns"]),
@@ -225,6 +252,12 @@ def _compared(data: Data) -> list[tuple[str, ...]]:
         )
         for each in sorted(data["compared"], key=key)
     ]
+
+
+def _found_by(names: Sequence[str]) -> str:
+    """The ways that found a plan. A way with all schemes stands for the same with fewer."""
+    ways = [(name, name.partition(" (")[0]) for name in names]
+    return "; ".join(name for name, way in ways if name == way or way not in names)
 
 
 def _memory(data: Data) -> list[tuple[str, ...]]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Sequence
 
-from ..units import GB, PS_PER_NS, TIMES
+from ..units import GB, PPM, PS_PER_NS, TIMES
 
 _OPERATIONS = (
     (1e24, "YFLOP"),
@@ -74,6 +75,42 @@ def _time(ns: float, digits: int) -> str:
     return f"{ns * PS_PER_NS:.0f} ps"
 
 
+_WITH_UNIT = re.compile(r"([+-]?)[\d.]+ (\S+)")
+_FAMILIES = (TIMES, _BYTES)
+_FINEST = 6
+"""Digits after the point, at most."""
+
+
+def in_one_unit(cells: Sequence[str]) -> Sequence[str]:
+    """Times, or bytes, of a column in the unit of the largest; small ones keep three digits."""
+    for family in _FAMILIES:
+        names = {unit for _, unit in family}
+        found = [cell for cell in cells if isinstance(cell, Quantity) and _unit(cell) in names]
+        if len({_unit(cell) for cell in found}) > 1:
+            largest = max(abs(cell.value) for cell in found)
+            scale, unit = next((each for each in family if largest >= each[0]), family[-1])
+            digits = max(4 - len(str(int(largest / scale))), 0)
+            return [
+                _rescaled(cell, scale, unit, digits)
+                if isinstance(cell, Quantity) and _unit(cell) in names
+                else cell
+                for cell in cells
+            ]
+    return cells
+
+
+def _unit(cell: str) -> str:
+    match = _WITH_UNIT.fullmatch(cell)
+    return match[2] if match else ""
+
+
+def _rescaled(cell: Quantity, scale: float, unit: str, digits: int) -> Quantity:
+    number = abs(cell.value) / scale
+    needed = 2 - math.floor(math.log10(number)) if number else 0
+    sign = cell[0] if cell[0] in "+-" else ""
+    return Quantity(f"{sign}{number:.{min(max(digits, needed), _FINEST)}f} {unit}", cell.value)
+
+
 def size(count: float) -> str:
     """`1.074 GB`, powers of 1000."""
     return _scaled(count, _BYTES, "B")
@@ -101,6 +138,19 @@ def share(part: float) -> str:
     return Quantity(f"{part * 100:.1f}%", part * 100)
 
 
+def configured(key: str, value: object) -> str:
+    """A value of a resolved configuration with the unit that its key says: `link_bandwidth`
+    50000000000 is `50 GB/s`."""
+    if isinstance(value, list):
+        return ", ".join(configured(key, each) for each in value)
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if not isinstance(value, int | float):
+        return str(value)
+    said = next((said for form, said in _CONFIGURED if form.search(key)), None)
+    return said(value) if said else f"{value:,}"
+
+
 def rate(per_second: float) -> str:
     """`0.0412`, `12.3`, `19,649`: three digits or more, without a unit."""
     if per_second < 10:
@@ -111,6 +161,16 @@ def rate(per_second: float) -> str:
 def number(count: int) -> str:
     """`1,048,576`."""
     return Quantity(f"{count:,}", count)
+
+
+_CONFIGURED: tuple[tuple[re.Pattern[str], Callable[[float], str]], ...] = (
+    (re.compile(r"bandwidth|_bytes_per_s"), lambda value: bandwidth(value / GB)),
+    (re.compile(r"_ps\b"), lambda value: time(value / PS_PER_NS)),
+    (re.compile(r"_bytes\b"), size),
+    (re.compile(r"flops\b"), lambda value: f"{operations(value)}/s"),
+    (re.compile(r"_ppm\b"), lambda value: share(value / PPM)),
+)
+"""What the end of a key says of its unit."""
 
 
 def _digits(value: float, digits: int) -> str:

@@ -15,6 +15,7 @@ from ..workload import Summary
 from . import names
 from .chart import COLOURS, PALETTE, Chart
 from .page import Part, Section, Table
+from .plain_names import Named
 from .quantity import number, share, size, time
 from .reading import Npu
 from .run_time import NAMES, bins, column, lines, palette, stacked, tooltip
@@ -89,7 +90,7 @@ def _operations_of(path: CriticalPath, step: float) -> Table:
     several = len({item["cause"] for item in path["by_operation"]}) > 1
     cells = [
         [
-            item["name"],
+            Named(item["name"]),
             item["kind"],
             number(item["count"]),
             time(item["ns"]),
@@ -129,7 +130,7 @@ def operations(report: Report) -> Section:
         return Section("Operations", ["Nothing ran."])
     cells = [
         [
-            item["name"],
+            Named(item["name"]),
             item["kind"],
             number(item["count"]),
             time(item["cost_ns"]),

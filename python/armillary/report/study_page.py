@@ -31,14 +31,23 @@ def charts(study: Json) -> list[Chart]:
 def page(study: Json, drawn: Sequence[Chart]) -> Page:
     """The study with its figures, its table, and the reasons of each row."""
     rows: list[Json] = study["rows"]
+    reasons = list(dict.fromkeys(row["why"] for row in rows))
+    often = len(reasons) < len(rows)
     cells = [
-        [row["setup"], row["backend"], *terminal.cells(row), terminal.source(row), row["why"]]
+        [
+            row["setup"],
+            row["backend"],
+            *terminal.cells(row),
+            terminal.source(row),
+            str(reasons.index(row["why"]) + 1) if often else row["why"],
+        ]
         for row in rows
     ]
+    notes = [f"{at}: {reason}." for at, reason in enumerate(reasons, 1)] if often else []
     columns = ("Setup", "Backend", "Reference", "Ours", "Ratio", "Source", "Why")
     table = Table("Reference and ours", columns, cells, labels=2)
     title = f"{study['study'].upper()}: {study['title']}"
-    sections = [Section("Figures", list(drawn)), Section("Numbers", [table])]
+    sections = [Section("Figures", list(drawn)), Section("Numbers", [table, *notes])]
     footer = f"Armillary {study['version']}, armillary study {study['study'].upper()}"
     return Page(title, sections, lead=f"{study['source']}. {study['setup']}", footer=footer)
 

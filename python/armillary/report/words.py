@@ -12,6 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from .page import Page, Table
+from .plain_names import Named
 from .terminal import Terminal, emit
 
 _WIDTH = 100
@@ -54,7 +55,7 @@ def _table(table: Table) -> Iterator[RenderableType]:
     for index, name in enumerate(table.columns):
         grid.add_column(name, justify="left" if index < table.labels else "right")
     for row in table.rows:
-        grid.add_row(*row)
+        grid.add_row(*(cell.name if isinstance(cell, Named) else cell for cell in row))
     yield ""
     yield Padding(Text(table.caption, "italic"), (0, 0, 0, 2))
     yield Padding(grid, (0, 0, 0, 2))

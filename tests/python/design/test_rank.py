@@ -202,7 +202,7 @@ def test_the_page_shows_model_and_simulation(armillary: Armillary, tmp_path: Pat
     data = json.loads((tmp_path / "out.json").read_text())
     assert data["order"]["simulated"] <= 4
     page = (tmp_path / "page.html").read_text()
-    for text in (report.verdict(data), "simulated (s)", "model (s)", "gap"):
+    for text in (report.verdict(data), "Simulated", "Model", "Gap"):
         assert text in page, text
     rows = (tmp_path / "f" / "designs.csv").read_text().splitlines()
     assert any("simulated" in row for row in rows)

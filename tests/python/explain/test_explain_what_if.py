@@ -12,6 +12,7 @@ from small import one, switch
 import armillary as arm
 from armillary.explain import whatif
 from armillary.repeat import Unrepeatable
+from armillary.report.page import Table
 from armillary.schema import Report
 
 
@@ -99,3 +100,13 @@ def test_no_more_runs_than_the_most() -> None:
     found = whatif.effects(report, again)
     assert len(runs) == whatif.MOST
     assert f"at most {whatif.MOST} are tried" in found.left_out[0]
+
+
+def test_a_change_without_an_effect_is_named_and_not_drawn() -> None:
+    """Latency is nothing next to the bytes of 8 GB, and a library chooses chunks by itself."""
+    section = one("all_reduce", 2**33, arm.Platform.load("dgx-h100")).explain().page.sections[-1]
+    texts = [part for part in section.parts if isinstance(part, str)]
+    assert not any("chunks instead" in text for text in texts)
+    (table,) = (part for part in section.parts if isinstance(part, Table))
+    assert "+0.00 %" not in {row[-1] for row in table.rows}
+    assert any(text.startswith("No effect: 10 % less latency") for text in texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 from conftest import ROOT, Armillary
 
 from armillary.explain.ladder import Rung, page
-from armillary.report import planner
-from armillary.report.chart import Chart
+from armillary.report import names, planner
+from armillary.report.chart import Chart, wrapping
 
 PLAN: dict[str, Any] = {
     "model": "dlrm-small",
@@ -85,3 +86,28 @@ def test_a_title_has_no_path(armillary: Armillary, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     page_ = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<h1>gpt-64 on " in page_
+
+
+def test_long_names_break_into_lines_and_are_not_cut() -> None:
+    long = "what collectives must send beyond Switch(8), over all links of Switch(128)"
+    axis, height = wrapping([long, "step"])
+    assert axis["labelLimit"] == 0 and height["step"] > wrapping(["step"])[1]["step"]
+    rows = [{"name": long, "x": 1}, {"name": "step", "x": 2}]
+    y = {"field": "name", "type": "nominal", "axis": axis}
+    x = {"field": "x", "type": "quantitative"}
+    chart = Chart("c", "c", rows, {"mark": "bar", "height": height, "encoding": {"x": x, "y": y}})
+    lines = re.findall("<tspan[^>]*>([^<]*)</tspan>", chart.svg())
+    assert " ".join(lines[:2]).strip() == long or long in " ".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        (["/runs/a.json", "/runs/b.json"], ["a.json", "b.json"]),
+        (["/runs/a/r.json", "/runs/b/r.json"], ["a/r.json", "b/r.json"]),
+        (["a.json", "a.json"], ["a.json", "a.json"]),
+        (["A", "B"], ["A", "B"]),
+    ],
+)
+def test_runs_are_named_without_their_folders(paths: list[str], said: list[str]) -> None:
+    assert names.files(paths) == said

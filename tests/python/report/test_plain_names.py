@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import armillary as arm
-from armillary.report.plain_names import words
+from armillary.report import words as terminal
+from armillary.report.page import Page, Section, Table, body
+from armillary.report.plain_names import Named, words
 from armillary.workload import Workload, build
 
 WORKLOADS: dict[str, dict[str, Any]] = {
@@ -56,3 +58,14 @@ def test_every_generated_operation_has_words(model: str) -> None:
     found = names(build(model, **options), npus)
     assert len(found) > 5
     assert {name for name in found if words(name) == name} == set()
+
+
+def test_pages_show_words_and_the_name_terminals_the_name() -> None:
+    """The name is what `armillary explain RESULT NODE` takes."""
+    rows = [(Named("*.layer*.up.dgrad"), "1"), (Named("my own kernel"), "2")]
+    page = Page("title", [Section("section", [Table("caption", ("Operation", "Count"), rows)])])
+    html = body(page)
+    assert "input gradient of the up-projection in all layers<small>*.layer*.up.dgrad</sm" in html
+    assert ">my own kernel</th>" in html
+    text = terminal.text(page)
+    assert "*.layer*.up.dgrad" in text and "up-projection" not in text

@@ -70,3 +70,31 @@ def test_what_a_text_says(text: str, value: float | None) -> None:
 @given(st.text())
 def test_any_text_says_a_number_or_none(text: str) -> None:
     quantity.value_of(text)
+
+
+def test_a_column_has_one_unit_of_time() -> None:
+    """Values stay exact, digits of the longest one are kept, and other texts stay as they are."""
+    column = [quantity.time(ns) for ns in (4.233e9, 852.8e6, 47_810, 0)]
+    found = quantity.in_one_unit([*column, "", "128"])
+    assert found == ["4.233 s", "0.853 s", "0.000048 s", "0", "", "128"]
+    assert [quantity.value_of(cell) for cell in found[:3]] == [4.233e9, 852.8e6, 47_810]
+    alike = [quantity.time(2e6), quantity.time(3e6)]
+    assert quantity.in_one_unit(alike) == alike
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("platform.fabric.dims[1].link_bandwidth", 50_000_000_000, "50 GB/s"),
+        ("platform.fabric.dims[0].link_latency_ps", 100_000, "100.0 ns"),
+        ("platform.library.node.step_latency_ps", [763_000, 1_000_000], "763.0 ns, 1.000 us"),
+        ("platform.npu.compute_settings.peak_by_type_flops.fp8", 1.979e15, "1.979 PFLOP/s"),
+        ("platform.npu.compute_settings.efficiency_ppm.gemm", 800_000, "80.0%"),
+        ("platform.npu.memory_capacity_bytes", 80_000_000_000, "80.00 GB"),
+        ("platform.npus", 1024, "1,024"),
+        ("platform.library.network.inline", None, "none"),
+        ("platform.hierarchy", "enhanced", "enhanced"),
+    ],
+)
+def test_values_of_configurations_have_units(key: str, value: object, said: str) -> None:
+    assert quantity.configured(key, value) == said
