@@ -44,7 +44,7 @@ ZOOM = ("zoom_from", "zoom_to")
 _STEP = 24
 """Height of a bar and the gap to the next in pixels where a specification gives none."""
 _SHORT, _LINE = 20, 60
-"""Characters of a name beside an axis that fits a phone, and of a line."""
+"""Characters of a name at an axis that fits a phone, and of a line."""
 _LINE_HEIGHT = 14
 """Pixels of a line."""
 _COMPOSED = {"hconcat", "vconcat", "concat", "facet", "repeat", "spec"}
