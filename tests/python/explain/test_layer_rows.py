@@ -25,7 +25,7 @@ def test_what_differs_in_either_run_stands_alone() -> None:
     assert [each.name for each in merged(rows)] == [
         "embedding",
         "layer 0 to 1",
-        "layer2",
+        "layer 2",
         "layer 3 to 4",
         "head",
     ]
