@@ -97,6 +97,8 @@ class Rates:
     """Cost of a lookup and of an update, next to others in the same kernels."""
     start: float
     """Cost of each kernel in addition, whatever it does."""
+    wait: float
+    """Cost of each kernel that moves bytes in addition: the latency of the memory."""
     all_to_all: float
     reduce_scatter: float
     all_gather: float
@@ -110,7 +112,11 @@ class Rates:
     """The same of a disk behind that memory."""
 
     def fixed(self, sizes: Sizes) -> float:
-        """Cost of every rank with every plan: the starts of the fused kernels."""
+        """Cost of every rank with tables, whatever the plan: the fused kernels begin."""
+        return 2 * (self.start + self.wait) if sizes.fused else 0.0
+
+    def idle(self, sizes: Sizes) -> float:
+        """Cost of a rank without tables."""
         return 2 * self.start if sizes.fused else 0.0
 
 
@@ -120,7 +126,7 @@ def volume_rates(access: float = 1.0, message: float = 1.0) -> Rates:
     def weighted(lookup: TableWork, update: TableWork) -> float:
         return (lookup.bytes + update.bytes) * access
 
-    return Rates("weighted bytes", weighted, 0.0, *[message] * 8)
+    return Rates("weighted bytes", weighted, 0.0, 0.0, *[message] * 8)
 
 
 def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
@@ -133,10 +139,11 @@ def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
     """
     memory_bandwidth(platform)
     start = kernel_seconds(platform, TableWork(0, 0, 0))
+    wait = kernel_seconds(platform, TableWork(0, 1, 0)) - start
 
     @cache
     def access(lookup: TableWork, update: TableWork) -> float:
-        return kernel_seconds(platform, lookup, update) - 2 * start
+        return kernel_seconds(platform, lookup, update) - 2 * (start + wait)
 
     def rate(kind: str) -> float:
         return collective_us(kind, _PROBE, platform) / 1e6 / _PROBE if platform.npus > 1 else 0.0
@@ -145,6 +152,7 @@ def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
         "s",
         access,
         start,
+        wait,
         rate("all_to_all"),
         rate("reduce_scatter"),
         rate("all_gather"),
@@ -251,7 +259,8 @@ def _access(
     half = TableWork(*(each // 2 for each in moved))
     rest = TableWork(*(each - each // 2 for each in moved))
     apart = rates.access(lookup, half) + rates.access(TableWork(0, 0, 0), rest)
-    return apart + 3 * rates.start
+    # A lookup of nothing does not wait for the memory.
+    return apart + rates.wait + 3 * (rates.start + rates.wait)
 
 
 def _held(rows: int, width: int, sizes: Sizes) -> int:

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
 
+import numpy as np
+
 from .. import backends
 from ..errors import InputError, Problem
 from ..model import load_model
@@ -465,6 +467,7 @@ def _result(
     steps: Simulated,
 ) -> Plan:
     found, best, fixed = whole.found, kept[steps.fastest].placed, task.rates.fixed(task.sizes)
+    loads = np.where(best.loads > 0, best.loads + fixed, task.rates.idle(task.sizes))
     listed = tuple(
         ComparedPlan(
             each.found_by,
@@ -481,7 +484,7 @@ def _result(
         kept[steps.fastest].sharding,
         cost,
         task.rates.unit,
-        tuple((best.loads + fixed).tolist()),
+        tuple(loads.tolist()),
         found.bound + fixed,
         tuple(best.memory.tolist()),
         int(task.used(whole.away)[0]),

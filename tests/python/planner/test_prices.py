@@ -189,9 +189,9 @@ def test_a_plan_pays_for_kernels_what_a_step_does(
     rates = without_messages(platform_rates(platform, 2))
     (way,) = (w for w in ways(parse(made).tables[0], sizes, rates) if w.scheme == scheme)
     ranks = 2 if scheme == "row" else 1
-    starts = 2 * rates.fixed(sizes)
-    if not fused and scheme == "table":
-        starts = of_kernels_without_a_table(platform)
+    starts = ranks * rates.fixed(sizes)
+    if scheme == "table":
+        starts += of_kernels_without_a_table(platform)
     assert ranks * way.costs[0] + starts == pytest.approx(of_kernels(step), rel=1e-6, abs=2e-11)
 
 
@@ -201,6 +201,17 @@ def of_kernels_without_a_table(platform: arm.Platform) -> float:
     for update in (False, True):
         program.lookup("", [], operations=0, bytes=0, rows=0, update=update)
     return sum(time_ps for _, time_ps in platform.times(program)) / 1e12
+
+
+def test_fused_tables_wait_for_the_memory_once() -> None:
+    """2 x 5 us for a lookup and an update, whatever the number of tables."""
+    tables = [{"rows": 1000, "dim": 64, "pooling": 8}] * 7
+    quick, slow = (
+        arm.plan(model(*tables), machine(2, changes), simulate=False, schemes=["table"])
+        for changes in ({}, {"npu.memory.latency": "5 us"})
+    )
+    assert slow.highest - quick.highest == pytest.approx(10e-6, abs=1e-11)
+    assert slow.bound - quick.bound == pytest.approx(10e-6, abs=1e-11)
 
 
 @settings(max_examples=25, deadline=None)

@@ -67,11 +67,11 @@ def test_what_hosts_cannot_hold_goes_to_the_disk(tmp_path: Path) -> None:
     where.write_text(platform("200 MB").to_yaml())
     _, bound = train._roofline(settings, str(where))
     assert bound.lookup > 0 and bound.total > bound.lookup
-    roomy = arm.plan(name, platform("1 GB"), cache=cache)
+    roomy = arm.plan(name, platform("1 GB"), cache=cache, simulate=False)
     assert roomy.on_disk == 0 < roomy.on_hosts
     assert roomy.highest < found.highest
     assert roomy.bound == pytest.approx(found.bound)
-    no_host = arm.plan(name, platform("1 GB"), cache=cache, host_capacity=0)
+    no_host = arm.plan(name, platform("1 GB"), cache=cache, host_capacity=0, simulate=False)
     assert no_host.on_hosts == 0 < no_host.on_disk
 
 
