@@ -1,6 +1,6 @@
 //! What the executor acts on: the choices of the platform, in the terms of its profile.
 
-use device::memory::{Pipeline, Sharing};
+use device::memory::{Access, Pipeline, Sharing};
 use graph::{CollectiveKind, Node, Op, Workload};
 use lowering::{PhaseSpec, Request, compute, memory};
 use network::Contention;
@@ -50,6 +50,8 @@ pub struct Settings {
     pub local_memory: Option<Bandwidth>,
     /// Which ranks take turns at memory outside the NPUs, if there is any.
     pub remote_memory: Option<Sharing>,
+    /// The pool that ranks share, if memory outside the NPUs is one.
+    pub pool: Option<Access>,
     /// The time of accesses to memory outside the NPU, if what doesn't fit is moved there.
     pub spill: Option<Pipeline>,
     /// The most that an NPU's memory may hold, and what happens if it must hold more.
@@ -91,6 +93,7 @@ impl Settings {
             closed_form: true,
             local_memory: platform.npu.memory_bandwidth,
             remote_memory: memory::sharing(platform),
+            pool: memory::pool(platform),
             spill: memory::spill(platform),
             memory_limit: platform
                 .npu

@@ -24,6 +24,13 @@ pub fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
         .collect()
 }
 
+/// The same if no rank delayed the accesses of another: at least what a run takes.
+pub fn least(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
+    let mut clock = Clock { memory: Accesses::alone(platform), ..Clock::new(platform) };
+    let mut of = |node: &Node| clock.duration(node);
+    workload.programs.iter().map(|p| p.nodes().iter().map(&mut of).collect()).collect()
+}
+
 /// Durations of computations whose NPU communicates all the time; empty if that makes no
 /// difference. In a replay it makes none: what communication cost is in the recorded durations.
 pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {

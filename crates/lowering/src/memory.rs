@@ -16,6 +16,11 @@ pub fn sharing(platform: &Platform) -> Option<Sharing> {
     remote(platform).map(|access| access.sharing)
 }
 
+/// The pool that ranks share, if memory outside the NPUs is one, and what accesses to it take.
+pub fn pool(platform: &Platform) -> Option<Access> {
+    remote(platform).filter(|access| access.pool.is_some() && platform.profile.is_native())
+}
+
 /// The time of moving data out or back, if data that doesn't fit is moved.
 pub fn spill(platform: &Platform) -> Option<Pipeline> {
     remote(platform)
@@ -68,6 +73,12 @@ impl<'a> Accesses<'a> {
     /// The times of accesses on `platform`.
     pub fn new(platform: &'a Platform) -> Accesses<'a> {
         Accesses { platform, remote: remote(platform), known: FxHashMap::default() }
+    }
+
+    /// The times of accesses that no other NPU delays.
+    pub fn alone(platform: &'a Platform) -> Accesses<'a> {
+        let remote = remote(platform).map(Access::alone);
+        Accesses { remote, ..Accesses::new(platform) }
     }
 
     /// The time of an access once it is its turn; `None` if there is no such memory.

@@ -28,7 +28,7 @@ pub struct Chain {
 /// The longest chain of a step; `rates` by program, counted in `rows` rows.
 pub fn longest(workload: &Workload, platform: &Platform, rates: &[Rates], rows: usize) -> Chain {
     let graph = Joined::of(workload);
-    let durations = compute::durations(workload, platform);
+    let durations = compute::least(workload, platform);
     let seconds = |(program, i): (usize, usize)| match workload.programs[program].nodes()[i].op {
         Op::Collective { kind, bytes, slot, .. } => {
             rates[program].get(&(slot, kind.name())).map_or(0.0, |&(_, rate)| bytes.0 as f64 * rate)

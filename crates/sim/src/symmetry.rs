@@ -12,6 +12,7 @@
 
 mod classes;
 mod links;
+mod neighbours;
 mod private_links;
 mod sight;
 mod turns;
@@ -23,6 +24,7 @@ use device::memory::Sharing;
 use executor::{ANNOUNCEMENT, Folding, Settings, SlotClass};
 use graph::{Op, Workload};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes};
+use neighbours::Neighbours;
 use network::{Alike, Backend, LinkClasses};
 use platform::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -136,6 +138,7 @@ struct Finder<'a> {
     /// slot, ports).
     alike: FxHashMap<(u32, usize, usize), bool>,
     groups: FxHashMap<(u32, u32), u32>,
+    neighbours: Neighbours,
 }
 
 impl<'a> Finder<'a> {
@@ -166,6 +169,7 @@ impl<'a> Finder<'a> {
             lines: FxHashMap::default(),
             alike: FxHashMap::default(),
             groups: FxHashMap::default(),
+            neighbours: Neighbours::of(workload, settings),
         }
     }
 
@@ -268,6 +272,7 @@ impl<'a> Finder<'a> {
             self.lines.clear();
             self.alike.clear();
             self.groups.clear();
+            self.neighbours.look(&self.colours);
             let mut next: FxHashMap<(u32, u64, u64), u32> = FxHashMap::default();
             let mut colours = Vec::with_capacity(self.colours.len());
             for rank in 0..self.colours.len() as u32 {
@@ -317,6 +322,11 @@ impl<'a> Finder<'a> {
                     );
                 }
             }
+            if self.neighbours.view(first) != self.neighbours.view(rank) {
+                return format!(
+                    "ranks {first} and {rank} share a node of the pool with other ranks"
+                );
+            }
             return format!("ranks {first} and {rank} exchange messages with different ranks");
         }
         String::new()
@@ -339,6 +349,9 @@ impl<'a> Finder<'a> {
             hash.add(self.path(rank, other, bytes));
             hash.add(self.path(other, rank, bytes));
         }
+        let (a, b) = self.neighbours.view(rank);
+        hash.add(a);
+        hash.add(b);
         hash.value()
     }
 

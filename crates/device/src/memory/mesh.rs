@@ -8,7 +8,7 @@
 //! first stations, row by row, hold one more. Source: Won et al., ISPASS 2023, section IV-D, Fig. 5
 //! (the shape; loads by counting).
 
-use super::ring::pool;
+use super::ring::along;
 use super::stations::deal;
 use super::{Access, Fault, Groups, Load, Wire};
 use units::Bytes;
@@ -46,15 +46,22 @@ impl Mesh {
                 format!("[x, y], both at least 1, with a product of at most {MOST}"),
             ));
         }
-        let load = Load::new(self.busiest(npus), self.groups.count.into());
+        let loads = self.loads(&deal(npus, x * y));
         let wires = [self.memory_side, self.between, self.npu_side];
-        Ok(pool(npus, &self.groups, wires, self.chunk, load, x + y - 2))
+        Ok(along(&self.groups, wires, self.chunk, loads, x + y - 2))
+    }
+
+    /// On the busiest links of each kind, if so many NPUs of each station access the pool.
+    pub(super) fn loads(&self, npus: &[u64]) -> [Load; 3] {
+        let all: u64 = npus.iter().sum();
+        let groups = u128::from(self.groups.count);
+        [Load::new(all.into(), groups), Load::new(self.busiest(npus), groups), Load::ONE]
     }
 
     /// The (NPU, group) pairs on the busiest link.
-    fn busiest(&self, npus: u32) -> u128 {
+    fn busiest(&self, npus: &[u64]) -> u128 {
         let (x, y) = (self.stations[0] as usize, self.stations[1] as usize);
-        let (npus, groups) = (deal(npus, (x * y) as u32), deal(self.groups.count, (x * y) as u32));
+        let groups = deal(self.groups.count, (x * y) as u32);
         let sums = |of: &[u64], along: bool| -> Vec<u64> {
             let line = |i| {
                 if along {
@@ -65,7 +72,7 @@ impl Mesh {
             };
             (0..if along { y } else { x }).map(line).collect()
         };
-        let columns = sums(&npus, false);
+        let columns = sums(npus, false);
         let rows = (0..y).map(|row| crossings(&groups[row * x..(row + 1) * x], &columns));
         let by_row = sums(&groups, true);
         let column = |c: usize| npus.iter().skip(c).step_by(x).copied().collect::<Vec<u64>>();
@@ -107,9 +114,9 @@ mod tests {
     }
 
     /// Walks every pair over its links and counts.
-    fn walked(mesh: &Mesh, npus: u32) -> u128 {
+    fn walked(mesh: &Mesh, npus: &[u64]) -> u128 {
         let [x, y] = mesh.stations;
-        let (npus, groups) = (deal(npus, x * y), deal(mesh.groups.count, x * y));
+        let groups = deal(mesh.groups.count, x * y);
         let mut links = BTreeMap::<(u32, u32), u128>::new();
         for (a, b) in (0..x * y).flat_map(|a| (0..x * y).map(move |b| (a, b))) {
             let pairs = u128::from(groups[a as usize]) * u128::from(npus[b as usize]);
@@ -131,7 +138,7 @@ mod tests {
     /// 2 x 2, an NPU and a group each: a link along x carries one group to two NPUs.
     #[test]
     fn the_smallest_mesh() {
-        assert_eq!(mesh(2, 2, 4).busiest(4), 2);
+        assert_eq!(mesh(2, 2, 4).busiest(&[1; 4]), 2);
         assert_eq!(mesh(2, 2, 4).access(4).unwrap().own.stages[1].hops, 2);
     }
 
@@ -142,8 +149,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_count_what_walking_counts(x in 1u32..6, y in 1u32..6, groups in 1u32..40, npus in 1u32..40) {
-            let mesh = mesh(x, y, groups);
+        fn sums_count_what_walking_counts(
+            x in 1u32..6, y in 1u32..6, groups in 1u32..40, npus in prop::collection::vec(0u64..4, 25),
+        ) {
+            let (mesh, npus) = (mesh(x, y, groups), &npus[..(x * y) as usize]);
             prop_assert_eq!(mesh.busiest(npus), walked(&mesh, npus));
         }
     }

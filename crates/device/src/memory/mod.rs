@@ -3,7 +3,8 @@
 //!
 //! Here: the contract. A [`RemoteMemory`], brought to so many NPUs, is [`Access`]: what an access
 //! of so many bytes takes, and who takes turns. One model a file; those in which a tensor crosses
-//! several links make a [`Pipeline`] of the loads on their busiest links. Not here: when an access
+//! several links make a [`Pipeline`] of the loads on their busiest links. A [`Pool`] says what these
+//! are when some of the NPUs access it. Not here: when an access
 //! starts and what it delays (`sim`), the network between NPUs (`net-*`).
 
 mod cxl;
@@ -12,9 +13,11 @@ mod local;
 mod mesh;
 mod offload;
 mod pipeline;
+mod pool;
 mod ring;
 mod stations;
 mod switches;
+mod tree;
 
 pub use cxl::Cxl;
 pub use link::Link;
@@ -22,8 +25,10 @@ pub use local::Local;
 pub use mesh::Mesh;
 pub use offload::{Offload, Tier};
 pub use pipeline::{Load, Pipeline, Stage};
+pub use pool::{Loads, Pool};
 pub use ring::Ring;
 pub use switches::{Level, Switches};
+pub use tree::Crowd;
 
 use graph::Reach;
 use units::{Bandwidth, Bytes, Span};
@@ -108,6 +113,9 @@ impl Fault {
 pub struct Access {
     /// Who takes turns.
     pub sharing: Sharing,
+    /// The links that accesses of several NPUs share, with `own` and `in_switch` as all of them
+    /// use these at once.
+    pub pool: Option<Pool>,
     /// A load or store of an NPU's own tensor.
     pub own: Pipeline,
     /// A load that gathers (a store that scatters) the shards of all NPUs in the switches, where
@@ -147,7 +155,18 @@ impl Store {
 impl Access {
     /// Accesses to tensors that lie in `stores`.
     pub(crate) fn new(sharing: Sharing, own: Pipeline, stores: Vec<Store>) -> Self {
-        Access { sharing, own, in_switch: None, host: None, disk: None, stores }
+        Access { sharing, pool: None, own, in_switch: None, host: None, disk: None, stores }
+    }
+
+    /// The same over links that NPUs share.
+    fn shared(self, pool: Pool) -> Access {
+        Access { pool: Some(pool), ..self }
+    }
+
+    /// The same for an NPU that no other NPU ever delays.
+    pub fn alone(self) -> Access {
+        let own = self.pool.as_ref().map(|pool| self.own.under(&pool.alone()));
+        Access { own: own.unwrap_or_else(|| self.own.clone()), ..self }
     }
 
     /// Which of the stores an access is to; `None` for the NPU's own memory, and where there is no
@@ -173,9 +192,11 @@ impl RemoteMemory {
             RemoteMemory::Link(link) => Ok(link.access()),
             RemoteMemory::Cxl(cxl) => cxl.access(),
             RemoteMemory::Offload(offload) => Ok(offload.access()),
-            RemoteMemory::Switches(switches) => switches.access(npus),
-            RemoteMemory::Ring(ring) => ring.access(npus),
-            RemoteMemory::Mesh(mesh) => mesh.access(npus),
+            RemoteMemory::Switches(switches) => {
+                Ok(switches.access(npus)?.shared(Pool::Tree(switches.tree(npus))))
+            }
+            RemoteMemory::Ring(ring) => Ok(ring.access(npus)?.shared(Pool::Ring(*ring, npus))),
+            RemoteMemory::Mesh(mesh) => Ok(mesh.access(npus)?.shared(Pool::Mesh(*mesh, npus))),
         }
     }
 

@@ -32,7 +32,7 @@ pub struct Offload {
 impl Offload {
     pub(super) fn access(&self) -> Access {
         let stage = |name, tier: &Tier| Stage::plain(name, tier.wire.latency, tier.wire.bandwidth);
-        let pipeline = |stages| Pipeline { stages, chunk: self.chunk };
+        let pipeline = |stages| Pipeline::new(stages, self.chunk);
         let near = || stage("CPU memory to NPU", &self.cpu);
         let host = pipeline(vec![near()]);
         let far = |tier| pipeline(vec![stage("NVMe to CPU memory", tier), near()]);

@@ -10,7 +10,8 @@
 //! `time = sum of latencies + sum over steps i of max over h of t_h(chunk i - h)`, `t_h(c) = c
 //! load_h / (load_1 bandwidth_h)`
 //!
-//! The last chunk is what is left. Source: Won et al., ASTRA-sim 2.0, ISPASS 2023, section IV-D,
+//! The last chunk is what is left. If fewer NPUs access the memory, the loads are smaller, and a
+//! tensor keeps its number of chunks ([`Pipeline::under`]). Source: Won et al., ASTRA-sim 2.0, ISPASS 2023, section IV-D,
 //! Figs. 6 to 8.
 
 use units::{Bandwidth, Bytes, Span};
@@ -46,6 +47,8 @@ pub struct Pipeline {
     pub stages: Vec<Stage>,
     /// Bytes the first link moves at a time; everything at once when not given.
     pub chunk: Option<Bytes>,
+    /// The load of the first link by which chunks are counted.
+    first: Load,
 }
 
 impl Load {
@@ -99,21 +102,32 @@ impl Stage {
 }
 
 impl Pipeline {
+    /// Links that move `chunk` bytes at a time; there is at least one.
+    pub fn new(stages: Vec<Stage>, chunk: Option<Bytes>) -> Pipeline {
+        Pipeline { first: stages[0].load, stages, chunk }
+    }
+
     /// One link.
     pub fn single(stage: Stage) -> Pipeline {
-        Pipeline { stages: vec![stage], chunk: None }
+        Pipeline::new(vec![stage], None)
+    }
+
+    /// The same links with other loads, a tensor cut into as many chunks.
+    pub fn under(&self, loads: &[Load]) -> Pipeline {
+        let stage = |(stage, &load): (&Stage, &Load)| Stage { load, ..stage.clone() };
+        Pipeline { stages: self.stages.iter().zip(loads).map(stage).collect(), ..self.clone() }
     }
 
     /// Chunks that an access of `bytes` takes: the paper's number of pipeline stages.
     pub fn chunks(&self, bytes: Bytes) -> u64 {
-        let first = self.stages[0].load.of(bytes).0;
+        let first = self.first.of(bytes).0;
         self.chunk.map_or(u64::from(first > 0), |chunk| first.div_ceil(chunk.0.max(1)))
     }
 
     /// What an access of `bytes` takes; `Span(u64::MAX)` beyond 213 days.
     pub fn span(&self, bytes: Bytes) -> Span {
         let latency: Span = self.stages.iter().map(|s| s.latency * u64::from(s.hops)).sum();
-        let (first, chunks) = (self.stages[0].load.of(bytes).0, self.chunks(bytes));
+        let (first, chunks) = (self.first.of(bytes).0, self.chunks(bytes));
         if chunks == 0 {
             return latency;
         }
@@ -124,9 +138,8 @@ impl Pipeline {
 
     /// What each hop takes to move its part of `chunk` bytes of the first link.
     pub fn times(&self, chunk: u64) -> Vec<Span> {
-        let first = self.stages[0].load;
         let hops =
-            |stage: &Stage| std::iter::repeat_n(stage.time(chunk, first), stage.hops as usize);
+            |stage: &Stage| std::iter::repeat_n(stage.time(chunk, self.first), stage.hops as usize);
         self.stages.iter().flat_map(hops).collect()
     }
 }
@@ -181,8 +194,7 @@ mod tests {
     /// Two chunks over two links: t1, max(t1, t2), t2.
     #[test]
     fn a_step_ends_with_its_slowest_link() {
-        let pipeline =
-            Pipeline { stages: vec![stage(1, 1, 100), stage(1, 1, 50)], chunk: Some(Bytes(1_000)) };
+        let pipeline = Pipeline::new(vec![stage(1, 1, 100), stage(1, 1, 50)], Some(Bytes(1_000)));
         assert_eq!(pipeline.span(Bytes(2_000)), Span::from_ns(14 + 10 + 20 + 20));
     }
 
@@ -209,7 +221,7 @@ mod tests {
             links in prop::collection::vec((1u128..9, 1u128..9, 1u64..500), 1..5), bytes in 1u64..1 << 30, chunk in 1u64..1 << 22,
         ) {
             let stages: Vec<Stage> = links.iter().map(|&(over, under, gb)| stage(over, under, gb)).collect();
-            let pipeline = Pipeline { stages, chunk: Some(Bytes(chunk)) };
+            let pipeline = Pipeline::new(stages, Some(Bytes(chunk)));
             let alone: Vec<u64> = pipeline.stages.iter().map(|s| s.bandwidth.span(s.load.of(Bytes(bytes))).0).collect();
             let latency = 7_000 * links.len() as u64;
             let (chunks, span) = (pipeline.chunks(Bytes(bytes)), pipeline.span(Bytes(bytes)).0);

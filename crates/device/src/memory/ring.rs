@@ -42,91 +42,103 @@ impl Ring {
                 format!("1 to {MOST}"),
             ));
         }
-        let (halves, hops) = self.busiest(npus);
-        let load = Load::new(halves, 2 * u128::from(self.groups.count));
-        Ok(pool(
-            npus,
-            &self.groups,
-            [self.memory_side, self.between, self.npu_side],
-            self.chunk,
-            load,
-            hops,
-        ))
+        let stations = deal(npus, self.stations);
+        let hops = self.farthest(&stations);
+        let wires = [self.memory_side, self.between, self.npu_side];
+        Ok(along(&self.groups, wires, self.chunk, self.loads(&stations), hops))
     }
 
-    /// Twice the (NPU, group) pairs on the busiest link, and the most links between a group and an
-    /// NPU.
-    fn busiest(&self, npus: u32) -> (u128, u32) {
+    /// The most links between a group and an NPU.
+    fn farthest(&self, npus: &[u64]) -> u32 {
         let n = self.stations as usize;
-        let (npus, groups) = (deal(npus, self.stations), deal(self.groups.count, self.stations));
-        // Pairs that start using the link out of a station less those that stop, by direction.
-        let (mut right, mut left) = (vec![0i128; 2 * n + 1], vec![0i128; 2 * n + 1]);
-        let mut hops = 0;
-        for (from, &g) in groups.iter().enumerate().filter(|g| *g.1 > 0) {
-            for apart in (1..n).filter(|apart| npus[(from + apart) % n] > 0) {
-                let pairs = i128::from(g) * i128::from(npus[(from + apart) % n]);
-                let (up, down) = if 2 * apart == n {
-                    (1, 1)
-                } else if 2 * apart < n {
-                    (2, 0)
-                } else {
-                    (0, 2)
-                };
-                add(&mut right, from, apart, up * pairs);
-                add(&mut left, from + apart, n - apart, down * pairs);
-                hops = hops.max(apart.min(n - apart) as u32);
-            }
-        }
-        (most(&right, n).max(most(&left, n)), hops)
+        let groups = deal(self.groups.count, self.stations);
+        let far = |apart: usize| {
+            (0..n).any(|at| groups[at] > 0 && npus[(at + apart) % n] > 0)
+                || (0..n).any(|at| npus[at] > 0 && groups[(at + apart) % n] > 0)
+        };
+        (1..=n / 2).rev().find(|&apart| far(apart)).unwrap_or(0) as u32
+    }
+
+    /// On the busiest links of each kind, if so many NPUs of each station access the pool.
+    pub(super) fn loads(&self, npus: &[u64]) -> [Load; 3] {
+        let all: u64 = npus.iter().sum();
+        let groups = u128::from(self.groups.count);
+        let between = Load::new(self.busiest(npus), 2 * groups);
+        [Load::new(all.into(), groups), between, Load::ONE]
+    }
+
+    /// Twice the (NPU, group) pairs on the busiest link.
+    fn busiest(&self, npus: &[u64]) -> u128 {
+        let groups = deal(self.groups.count, self.stations);
+        // What goes to the left goes to the right in a mirror.
+        let mirror = |of: &[u64]| of.iter().rev().copied().collect::<Vec<u64>>();
+        to_the_right(&groups, npus).max(to_the_right(&mirror(&groups), &mirror(npus)))
     }
 }
 
-/// `pairs` more on `length` links from link `from` on; twice round so that no interval wraps.
-fn add(change: &mut [i128], from: usize, length: usize, pairs: i128) {
-    let n = (change.len() - 1) / 2;
-    let from = from % n;
-    change[from] += pairs;
-    change[from + length] -= pairs;
+/// Twice the pairs on the busiest link to the right. A pair goes right if that is shorter, and half
+/// of it does if it is as far to the left.
+fn to_the_right(groups: &[u64], npus: &[u64]) -> u128 {
+    let n = groups.len();
+    let whole = n.saturating_sub(1) / 2;
+    let ahead = Turns::new(npus);
+    let behind = Turns::new(&groups.iter().rev().copied().collect::<Vec<u64>>());
+    // Twice the NPUs that a group reaches at least `skip` links on; and the groups that an NPU is
+    // reached from.
+    let reached = |sums: &Turns, at: usize, skip: usize| {
+        let half = if n.is_multiple_of(2) { sums.sum(at + n / 2, 1) } else { 0 };
+        2 * sums.sum(at + skip, (whole + 1).saturating_sub(skip)) + half
+    };
+    // The link out of station 0 carries what comes from the stations up to `n / 2` before it.
+    let first = (0..n / 2)
+        .map(|back| u128::from(groups[(n - back) % n]) * reached(&ahead, n - back, back + 1));
+    let mut on_link: u128 = first.sum();
+    let mut most = on_link;
+    for at in 1..n {
+        on_link += u128::from(groups[at]) * reached(&ahead, at, 1);
+        on_link -= u128::from(npus[at]) * reached(&behind, n - 1 - at, 1);
+        most = most.max(on_link);
+    }
+    most
 }
 
-/// The most on any link.
-fn most(change: &[i128], n: usize) -> u128 {
-    let mut sum = 0;
-    let along: Vec<i128> = change[..2 * n]
-        .iter()
-        .map(|c| {
-            sum += c;
-            sum
-        })
-        .collect();
-    (0..n).map(|link| (along[link] + along[link + n]) as u128).max().unwrap_or(0)
+/// Sums over neighbours on a ring.
+struct Turns(Vec<u128>);
+
+impl Turns {
+    fn new(of: &[u64]) -> Turns {
+        let sum = |sum: &mut u128, &of: &u64| {
+            *sum += u128::from(of);
+            Some(*sum)
+        };
+        let twice = of.iter().chain(of).chain(of).scan(0, sum);
+        Turns(std::iter::once(0).chain(twice).collect())
+    }
+
+    /// Of `count` stations from `from` on; at most three times round.
+    fn sum(&self, from: usize, count: usize) -> u128 {
+        self.0[from + count] - self.0[from]
+    }
 }
 
 /// The way from groups over links between stations to NPUs, which a ring and a mesh share.
-pub(super) fn pool(
-    npus: u32,
+pub(super) fn along(
     groups: &Groups,
     wires: [Wire; 3],
     chunk: Bytes,
-    load: Load,
+    loads: [Load; 3],
     hops: u32,
 ) -> Access {
-    let [memory, between, npu] = wires;
-    let stage = |name, load, wire: Wire, hops| Stage {
+    let names = ["memory to station", "station to station", "station to NPU"];
+    let stage = |(name, (wire, load)): (&'static str, (Wire, Load))| Stage {
         name,
         load,
         bandwidth: wire.bandwidth,
         latency: wire.latency,
-        hops,
+        hops: if name == names[1] { hops } else { 1 },
     };
-    let mut stages =
-        vec![stage("memory to station", Load::new(npus.into(), groups.count.into()), memory, 1)];
-    if hops > 0 {
-        stages.push(stage("station to station", load, between, hops));
-    }
-    stages.push(stage("station to NPU", Load::ONE, npu, 1));
-    let own = Pipeline { stages, chunk: Some(chunk) };
-    Access::new(Sharing::PerNpu, own, vec![groups.store()])
+    let stages = names.into_iter().zip(wires.into_iter().zip(loads)).map(stage).collect();
+    Access::new(Sharing::PerNpu, Pipeline::new(stages, Some(chunk)), vec![groups.store()])
 }
 
 #[cfg(test)]
@@ -153,8 +165,9 @@ mod tests {
     #[test]
     fn an_even_ring_carries_an_eighth_of_its_size() {
         for n in [2u32, 4, 8, 64] {
-            let (halves, hops) = ring(n, n).busiest(n);
-            assert_eq!((halves, hops), (u128::from(n) * u128::from(n) / 4, n / 2), "{n}");
+            let (ring, npus) = (ring(n, n), deal(n, n));
+            assert_eq!(ring.busiest(&npus), u128::from(n) * u128::from(n) / 4, "{n}");
+            assert_eq!(ring.farthest(&npus), n / 2, "{n}");
         }
     }
 
@@ -162,7 +175,7 @@ mod tests {
     /// way; station 3 left.
     #[test]
     fn one_group_sends_both_ways() {
-        assert_eq!(ring(4, 1).busiest(4), (3, 2));
+        assert_eq!((ring(4, 1).busiest(&[1; 4]), ring(4, 1).farthest(&[1; 4])), (3, 2));
         let access = ring(4, 1).access(4).unwrap();
         let loads: Vec<f64> = access.own.stages.iter().map(|s| s.load.value()).collect();
         assert_eq!(loads, [4.0, 1.5, 1.0]);
@@ -170,17 +183,43 @@ mod tests {
 
     #[test]
     fn one_station_has_no_ring() {
-        assert_eq!(ring(1, 3).access(8).unwrap().own.stages.len(), 2);
+        assert_eq!(ring(1, 3).access(8).unwrap().own.stages[1].hops, 0);
         assert_eq!(ring(0, 3).access(8).unwrap_err().message, "a ring of 0 stations");
     }
 
+    /// Twice the pairs on each link, to the right and to the left, pair by pair.
+    fn walked(groups: &[u64], npus: &[u64]) -> u128 {
+        let n = groups.len();
+        let mut links = vec![[0u128; 2]; n];
+        for (from, to) in (0..n).flat_map(|a| (0..n).map(move |b| (a, b))).filter(|p| p.0 != p.1) {
+            let pairs = u128::from(groups[from]) * u128::from(npus[to]);
+            let right = (to + n - from) % n;
+            let halves = match (2 * right).cmp(&n) {
+                std::cmp::Ordering::Less => [2, 0],
+                std::cmp::Ordering::Equal => [1, 1],
+                std::cmp::Ordering::Greater => [0, 2],
+            };
+            (0..right).for_each(|k| links[(from + k) % n][0] += halves[0] * pairs);
+            (0..n - right).for_each(|k| links[(to + k) % n][1] += halves[1] * pairs);
+        }
+        links.into_iter().flatten().max().unwrap_or(0)
+    }
+
     proptest! {
+        #[test]
+        fn sums_count_what_walking_counts(
+            npus in prop::collection::vec(0u64..4, 1..20), groups in 1u32..25,
+        ) {
+            let n = npus.len() as u32;
+            prop_assert_eq!(ring(n, groups).busiest(&npus), walked(&deal(groups, n), &npus));
+        }
+
         /// What all links carry is what all pairs are apart, so the busiest carries at least the
         /// mean.
         #[test]
         fn no_less_than_the_mean(n in 2u32..20, groups in 1u32..25, npus in 1u32..25) {
-            let (halves, _) = ring(n, groups).busiest(npus);
             let (g, p) = (deal(groups, n), deal(npus, n));
+            let halves = ring(n, groups).busiest(&p);
             let pairs = (0..n).flat_map(|a| (0..n).map(move |b| (a, b)));
             let total: u64 = pairs.map(|(a, b)| {
                 let d = a.abs_diff(b);

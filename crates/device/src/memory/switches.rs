@@ -3,19 +3,22 @@
 //!
 //! G NPUs are dealt evenly to the n_1 switches of level 1; every switch of a level is linked to
 //! every one of the next; every one of M memory groups to every switch of the level the memory is
-//! on. Tensors are striped over all groups and paths. For W bytes an NPU:
+//! on. Tensors are striped over all groups and paths. For W bytes on each of G NPUs:
 //!
 //! | link | own tensor | in-switch |
 //! | --- | --- | --- |
-//! | memory group to a switch of level k | `G W / (M n_k)` | the same |
+//! | memory group to a switch of level k > 1 | `G W / (M n_k)` | the same |
+//! | memory group to a switch of level 1 | `ceil(G / n_1) W / M` | `G W / M` |
 //! | switch of level i+1 to one of level i, i > 1 | `G W / (n_i n_i+1)` | the same |
 //! | switch of level 2 to one of level 1 | `ceil(G / n_1) W / n_2` | `G W / n_2` |
 //! | switch of level 1 to an NPU | `W` | `G W` |
 //!
 //! In-switch, shards of W are gathered as they are loaded (reduced and scattered as they are
-//! stored), so an NPU gets G W bytes. Where G does not divide by n_1, the fullest switch counts.
+//! stored), so an NPU gets G W bytes. Where G does not divide by n_1, the fullest switch counts. If
+//! fewer NPUs access the pool, `tree.rs` says what the links carry.
 //! Source: Won et al., ISPASS 2023, section IV-D, Figs. 6 and 8.
 
+use super::tree::{Links, Tree, Users};
 use super::{Access, Fault, Groups, Load, Pipeline, Sharing, Stage, Wire};
 use units::Bytes;
 
@@ -47,10 +50,28 @@ pub struct Switches {
 impl Switches {
     pub(super) fn access(&self, npus: u32) -> Result<Access, Fault> {
         self.check(npus)?;
-        let own = Pipeline { stages: self.stages(npus, false), chunk: Some(self.chunk) };
-        let in_switch = Some(Pipeline { stages: self.stages(npus, true), chunk: Some(self.chunk) });
-        let stores = vec![self.groups.store()];
-        Ok(Access { in_switch, ..Access::new(Sharing::PerNpu, own, stores) })
+        let links = self.links();
+        let pipeline = |loads: &[Load]| {
+            let stage = |(&(links, name, wire), &load): (&Link, &Load)| Stage {
+                name,
+                load,
+                bandwidth: links.bandwidth,
+                latency: wire.latency,
+                hops: 1,
+            };
+            Pipeline::new(links.iter().zip(loads).map(stage).collect(), Some(self.chunk))
+        };
+        let (own, gather) = self.tree(npus).everybody();
+        Ok(Access {
+            in_switch: Some(pipeline(&gather)),
+            ..Access::new(Sharing::PerNpu, pipeline(&own), vec![self.groups.store()])
+        })
+    }
+
+    /// The links that NPUs share.
+    pub(super) fn tree(&self, npus: u32) -> Tree {
+        let links = self.links().into_iter().map(|link| link.0).collect();
+        Tree::new(npus, self.levels[0].switches, links)
     }
 
     fn check(&self, npus: u32) -> Result<(), Fault> {
@@ -77,32 +98,32 @@ impl Switches {
     }
 
     /// From the memory to an NPU.
-    fn stages(&self, npus: u32, gather: bool) -> Vec<Stage> {
+    fn links(&self) -> Vec<Link> {
         let used = &self.levels[..self.memory_level as usize];
-        let g = u128::from(npus);
         let n = |level: usize| u128::from(used[level].switches);
-        let stage = |name, load, wire: Wire| Stage {
-            name,
-            load,
-            bandwidth: wire.bandwidth,
-            latency: wire.latency,
-            hops: 1,
+        let groups = u128::from(self.groups.count);
+        let link = |users, parallel, name, wire: Wire| {
+            (Links { users, parallel, bandwidth: wire.bandwidth }, name, wire)
         };
-        let groups = u128::from(self.groups.count) * n(used.len() - 1);
-        let mut stages = vec![stage("memory to switch", Load::new(g, groups), self.memory_side)];
+        let memory = match used.len() {
+            1 => (Users::Node, groups),
+            _ => (Users::All, groups * n(used.len() - 1)),
+        };
+        let mut links = vec![link(memory.0, memory.1, "memory to switch", self.memory_side)];
         for level in (1..used.len()).rev() {
-            let load = match (level, gather) {
-                (1, true) => Load::new(g, n(1)),
-                (1, false) => Load::new(g.div_ceil(n(0)), n(1)),
-                _ => Load::new(g, n(level) * n(level - 1)),
+            let (users, parallel) = match level {
+                1 => (Users::Node, n(1)),
+                _ => (Users::All, n(level) * n(level - 1)),
             };
-            stages.push(stage("switch to switch", load, used[level].down));
+            links.push(link(users, parallel, "switch to switch", used[level].down));
         }
-        let last = if gather { Load::new(g, 1) } else { Load::ONE };
-        stages.push(stage("switch to NPU", last, used[0].down));
-        stages
+        links.push(link(Users::One, 1, "switch to NPU", used[0].down));
+        links
     }
 }
+
+/// Links of one kind, their name and one of them.
+type Link = (Links, &'static str, Wire);
 
 #[cfg(test)]
 mod tests {
@@ -176,6 +197,19 @@ mod tests {
         // In-switch the last link is the slowest: 10 us, 160 us, then 125 us... max is 160 us all
         // along.
         assert_eq!(in_switch.span(Bytes(w)), Span::from_ns(10_000 + 160_000 * count + 125_000));
+    }
+
+    /// All groups are linked to each of 4 nodes of 16 and, if 62 NPUs are dealt, 15.
+    #[test]
+    fn memory_next_to_the_nodes_is_shared_by_node() {
+        let levels = vec![Level { switches: 4, down: wire(256) }];
+        let pool = Switches { levels, memory_level: 1, ..example() };
+        for npus in [64, 62] {
+            let access = pool.access(npus).unwrap();
+            assert_eq!(loads(&access.own, 1_000), [2_000, 1_000]);
+            let all = u64::from(npus) * 1_000;
+            assert_eq!(loads(&access.in_switch.unwrap(), 1_000), [all / 8, all]);
+        }
     }
 
     /// 250 NPUs on 16 switches: the fullest has 16.

@@ -3,9 +3,10 @@
 //!
 //! What doesn't fit is refused, or spills: what was allocated first moves to memory outside the
 //! NPU, and back when a node frees it. A node that needs such a move begins when it is over. Not
-//! here: how long an access takes (`lowering::memory`).
+//! here: how long an access takes (`lowering::memory`), and accesses to a pool (`pool.rs`).
 
 use super::Executor;
+use super::pool::{Then, Wanted};
 use crate::parts::agenda::Callback;
 use device::memory::Sharing;
 use graph::{Held, OpKind, Problem, Reach};
@@ -13,6 +14,13 @@ use network::Backend;
 use platform::Exceeded;
 use rustc_hash::FxHashMap;
 use units::{Bytes, Span, Time};
+
+/// What a node waits for before it begins.
+pub(super) struct Moves {
+    /// Bytes that move out of its NPU, and back.
+    out: Bytes,
+    back: Bytes,
+}
 
 /// The memory of one NPU.
 struct Own {
@@ -38,8 +46,9 @@ impl<B: Backend> Executor<'_, B> {
         self.recorder.memory_changed(rank, resident as i64, Time::ZERO);
     }
 
-    /// Ends node `node` when its turn has come and its access is over.
-    pub(super) fn access_memory(&mut self, rank: u32, node: u32, reach: Reach) {
+    /// Ends node `node`, which loads or stores `bytes`, when its turn has come and its access is
+    /// over.
+    pub(super) fn access_memory(&mut self, rank: u32, node: u32, wanted: Wanted, reach: Reach) {
         let program = self.ranks[rank].program as usize;
         let span = self.settings.durations[program][node as usize];
         let done = match reach {
@@ -47,6 +56,9 @@ impl<B: Backend> Executor<'_, B> {
                 let free = &mut self.memory.own[rank as usize].free;
                 *free = self.now.max(*free) + span;
                 *free
+            }
+            _ if self.settings.pool.is_some() => {
+                return self.access_pool(rank, node, wanted, Then::Complete);
             }
             Reach::Remote | Reach::InSwitch | Reach::Host | Reach::Disk => self.outside(rank, span),
         };
@@ -66,8 +78,8 @@ impl<B: Backend> Executor<'_, B> {
         *free
     }
 
-    /// Takes memory for a node. Returns when it may begin, if it has to wait for a move.
-    pub(super) fn allocate(&mut self, rank: u32, node: u32, held: Held) -> Option<Time> {
+    /// Takes memory for a node. Returns the moves that it has to wait for, if any.
+    pub(super) fn allocate(&mut self, rank: u32, node: u32, held: Held) -> Option<Moves> {
         let own = &mut self.memory.own[rank as usize];
         own.held = own.held.saturating_add(held.allocates.0);
         self.recorder.memory_changed(rank, held.allocates.0 as i64, self.now);
@@ -94,7 +106,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Moves out what doesn't fit, and back what the node frees and lies outside.
-    fn spill(&mut self, rank: u32, node: u32, held: Held, limit: Bytes) -> Option<Time> {
+    fn spill(&mut self, rank: u32, node: u32, held: Held, limit: Bytes) -> Option<Moves> {
         let resident = self.settings.resident[self.ranks[rank].program as usize];
         let own = &mut self.memory.own[rank as usize];
         let inside = own.held - own.spilled;
@@ -112,16 +124,26 @@ impl<B: Backend> Executor<'_, B> {
                     .help("a larger npu.memory.capacity"),
             );
         }
-        let pipeline = self.settings.spill.as_ref().filter(|_| out + back > 0)?;
-        let moves = [out, back].into_iter().filter(|&bytes| bytes > 0);
-        let span = moves.map(|bytes| pipeline.span(Bytes(bytes))).sum();
-        Some(self.outside(rank, span))
+        (out + back > 0).then_some(Moves { out: Bytes(out), back: Bytes(back) })
     }
 
-    /// A node waits for its memory until `later`. Meanwhile its rank accesses memory outside.
-    pub(super) fn wait_for_memory(&mut self, rank: u32, node: u32, kind: OpKind, later: Time) {
+    /// A node waits for its memory. Meanwhile its rank accesses memory outside.
+    pub(super) fn wait_for_memory(&mut self, rank: u32, node: u32, kind: OpKind, moves: Moves) {
         self.recorder.turns(rank, node, kind, OpKind::Remote, self.now);
         self.turns(rank, Some(kind), Some(OpKind::Remote));
+        let parts = [(true, moves.out), (false, moves.back)];
+        let parts = parts.into_iter().filter(|&(_, bytes)| bytes > Bytes(0));
+        if self.settings.pool.is_some() {
+            let last = parts.clone().count() - 1;
+            for (at, (store, bytes)) in parts.enumerate() {
+                let then = if at == last { Then::Begin } else { Then::Nothing };
+                self.access_pool(rank, node, Wanted { store, bytes, gathers: false }, then);
+            }
+            return;
+        }
+        let pipeline = self.settings.spill.as_ref().expect("data is moved");
+        let span = parts.map(|(_, bytes)| pipeline.span(bytes)).sum();
+        let later = self.outside(rank, span);
         self.register(rank, later, Callback::Moved(node));
     }
 

@@ -4,8 +4,8 @@
 //! parts of the state: nodes (`nodes.rs`), collectives (`collectives.rs`: instances and members;
 //! `phases.rs`: a chunk in its queue and phase; `steps.rs`: its messages), phases in closed form
 //! (`lockstep.rs`, `solo.rs`), algorithms from files (`custom.rs`), sends and receives
-//! (`point_to_point.rs`), the pace of computations (`pace.rs`), memory (`memory.rs`) and stalls
-//! (`stall.rs`). The parts themselves are in `parts/`. Not here: how a collective is split (crate
+//! (`point_to_point.rs`), the pace of computations (`pace.rs`), memory (`memory.rs`), pools that
+//! ranks share (`pool.rs`) and stalls (`stall.rs`). The parts themselves are in `parts/`. Not here: how a collective is split (crate
 //! `lowering`), and which ranks are alike (crate `sim`).
 //!
 //! Order: natively an instant has rounds. The network goes first, then every rank does what it has
@@ -21,6 +21,7 @@ mod nodes;
 mod pace;
 mod phases;
 mod point_to_point;
+mod pool;
 mod quiet;
 mod solo;
 mod stall;
@@ -107,6 +108,7 @@ pub struct Executor<'a, B> {
     graphs: custom::Graphs,
     messages: Messages,
     memory: memory::Memory,
+    pool: pool::Shared,
     paces: pace::Paces,
     recorder: Recorder<'a>,
     failed: Option<Problem>,
@@ -147,6 +149,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             graphs: custom::Graphs::default(),
             messages: Messages::default(),
             memory: memory::Memory::default(),
+            pool: pool::Shared::new(settings, folding),
             paces: pace::Paces::new(ranks),
             recorder: Recorder::new(workload, folding, dims, settings.replay_only, observers),
             failed: None,
@@ -236,6 +239,10 @@ impl<'a, B: Backend> Executor<'a, B> {
         }
         if !self.invitations.is_empty() {
             self.hand_out_invitations();
+            return Handled::Ours;
+        }
+        if self.pool.has_changed() {
+            self.share_pool();
             return Handled::Ours;
         }
         match self.network_goes_on(ours.unwrap_or(Stamp::MAX), finished) {
@@ -330,6 +337,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             }
             Callback::Node(node) if self.has_changed_pace(rank, node) => {}
             Callback::Node(node) => self.complete(rank, node),
+            Callback::Accessed(node) => self.accessed(rank, node),
             Callback::Moved(node) => self.begin_moved(rank, node),
             Callback::Launched(node, after) => self.begin_launched(rank, node, after),
             Callback::Operation(graph, node) => self.operation_done(graph, node),
@@ -422,7 +430,7 @@ fn order_of(
         Order::Chunk { node: collectives.node_of(run), chunk: run.chunk, cleared }
     };
     match callback {
-        Callback::Node(node) => of_node(node, Turn::Over),
+        Callback::Node(node) | Callback::Accessed(node) => of_node(node, Turn::Over),
         Callback::Moved(node) => of_node(node, Turn::Moved),
         Callback::Launched(node, _) => of_node(node, Turn::Launched),
         Callback::Operation(graph, node) => Order::Operation { graph, node, turn: Turn::Over },

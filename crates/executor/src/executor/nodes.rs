@@ -4,9 +4,10 @@
 //! nodes are ready (`parts/ranks.rs`).
 
 use super::Executor;
+use super::pool::Wanted;
 use crate::parts::agenda::Callback;
 use crate::parts::messages::Owner;
-use graph::{Op, OpKind};
+use graph::{Op, OpKind, Reach};
 use network::Backend;
 use platform::Launch;
 use units::{Span, Time};
@@ -100,9 +101,9 @@ impl<B: Backend> Executor<'_, B> {
     fn take_memory(&mut self, rank: u32, node: u32, kind: OpKind) {
         let program = self.ranks[rank].program as usize;
         if let Some(held) = self.workload.programs[program].held(node as usize)
-            && let Some(later) = self.allocate(rank, node, held)
+            && let Some(moves) = self.allocate(rank, node, held)
         {
-            return self.wait_for_memory(rank, node, kind, later);
+            return self.wait_for_memory(rank, node, kind, moves);
         }
         self.begin_node(rank, node, kind);
     }
@@ -127,7 +128,10 @@ impl<B: Backend> Executor<'_, B> {
             | Op::Gemm(_)
             | Op::Grouped(_)
             | Op::Lookup(_) => self.complete(rank, index),
-            Op::Memory { reach, .. } => self.access_memory(rank, index, reach),
+            Op::Memory { store, bytes, reach, .. } => {
+                let wanted = Wanted { store, bytes, gathers: reach == Reach::InSwitch };
+                self.access_memory(rank, index, wanted, reach)
+            }
             Op::Send { peer, bytes, tag } => {
                 self.send(Owner::node(rank, index), peer, bytes.0, tag)
             }

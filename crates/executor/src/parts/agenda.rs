@@ -18,6 +18,8 @@ const NONE: u32 = u32::MAX;
 pub(crate) enum Callback {
     /// A timed node is over.
     Node(u32),
+    /// An access to a pool for a node is over, unless others have delayed it since.
+    Accessed(u32),
     /// The memory that a node waits for has been moved out or back. The node may begin.
     Moved(u32),
     /// The host has launched a node. It could have begun when the second node ended; `None` for
