@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..report.chart import PALETTE, Chart, wrapping
+from ..report.path_layers import Span
 from ..report.plain_names import Named
 from ..report.quantity import Quantity, in_one_unit, time
 from ..report.scale import Scale
 from .causes import Move
-from .layers import Span
 
 _ROOM = 1.2
 """Of the longest bar: what its axis has, for the words behind it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..report.page import Part, Section, Table
+from ..report.plain_names import Named, words
 from ..report.quantity import bandwidth, number, share, size, time
 from ..schema import Collective, CollectiveTerms, Report
 from ..units import GB, PS_PER_NS, counted
@@ -43,7 +44,8 @@ def sections(report: Report, row: Collective, suffix: str = "") -> list[Section]
         if row["mean_ns"]
         else None
     )
-    made: list[Part] = [*sentences, *([chart] if chart else []), _table(row, lines)]
+    named = [] if words(row["name"]) == row["name"] else [f"Its name is {row['name']}."]
+    made: list[Part] = [*named, *sentences, *([chart] if chart else []), _table(row, lines)]
     return [Section(heading(row), made), Section("Lower bound", _bound(report, row))]
 
 
@@ -61,9 +63,11 @@ def data(report: Report, row: Collective) -> dict[str, Any]:
 
 
 def heading(row: Collective) -> str:
-    """`all_reduce "grad*", 100 MB on 8 ranks: 28.02 ms`."""
+    """`all_reduce "grad*", 100 MB on 8 ranks: 28.02 ms`, in words where there are any."""
     where = f"{size(row['bytes'])} on {counted(row['ranks'], 'rank')}"
-    return f'{row["kind"]} "{row["name"]}", {where}: {time(row["mean_ns"])}'
+    said = Named(row["name"])
+    what = f'{row["kind"]} "{said}"' if said == said.name else f"{row['kind']}, {said}"
+    return f"{what}, {where}: {time(row['mean_ns'])}"
 
 
 def terms(report: Report, row: Collective) -> list[TermLine]:
@@ -186,7 +190,7 @@ def _bottleneck(report: Report, row: Collective) -> Iterator[str]:
 def _waits(row: Collective) -> Iterator[str]:
     waited = term_sum(row, "contention_ns", "queue_ns")
     if waited > _NEGLIGIBLE * row["mean_ns"]:
-        names = ", ".join(part["name"] for part in row["behind"])
+        names = ", ".join(words(part["name"]) for part in row["behind"])
         behind = f", most of it behind {names}" if names else ""
         yield f"It waits {time(waited)} for other operations in queues and at links{behind}."
     if row["late_ns"] > _NEGLIGIBLE * row["mean_ns"]:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError, Problem
-from ..report import flits, packets
+from ..report import flits, packets, path_layers
 from ..schema import Report
 from ..units import counted
-from . import compare_page, dlrm_parts, layers, throughput, within
+from . import compare_page, dlrm_parts, throughput, within
 from .causes import LISTED, ComparedRun, Move, OperationWork, run, split
 from .compare_page import Pair
 from .explanation import COMPARISON, Comparison
@@ -86,7 +86,7 @@ def _pair(a: ComparedRun, b: ComparedRun, first: str, second: str) -> Pair:
         "remainder_ns": left,
         "layers": [
             {"layer": each.name, "a_ns": each.a_ns, "b_ns": each.b_ns, "delta_ns": each.delta_ns}
-            for each in layers.changes(a.report, b.report)
+            for each in path_layers.changes(a.report, b.report)
             if each.delta_ns
         ],
         "parts": _parts(a.report, b.report),

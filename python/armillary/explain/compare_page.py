@@ -10,20 +10,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..report import flits, packets
+from ..report import flits, packets, path_layers
 from ..report.page import Fact, Page, Part, Section, Table
+from ..report.path_layers import Span
 from ..report.plain_names import Named, words
-from ..report.quantity import Quantity, configured, number, share, size, time
+from ..report.quantity import Quantity, configured, in_one_unit, number, share, size, time
 from ..schema import Collective
 from ..units import counted
-from . import charts, layers, throughput
+from . import charts, throughput
 from .causes import CAUSES, ComparedRun, Key, Move
-from .layers import Span
 from .rows import term, term_sum
 
 _ROWS = 15
 _REASONS = 3
 _CAUSES = 2
+_COUNTS = 0.005
+"""Share of an operation's largest cause from which another one is named."""
 
 
 @dataclass(frozen=True)
@@ -95,19 +97,18 @@ def _verdict(data: Mapping[str, Any]) -> str:
     found = list(data["causes"].items())
     if not found:
         return "No operation on the critical path changes its time."
-    most = [
-        f"{_signed(ns)} {cause} ({CAUSES[cause].partition(':')[0]})"
-        for cause, ns in found[:_CAUSES]
-    ]
-    rest = data["delta_ns"] - sum(ns for _, ns in found[:_CAUSES])
+    named = [(f"{cause} ({CAUSES[cause].partition(':')[0]})", ns) for cause, ns in found[:_CAUSES]]
+    rest = data["delta_ns"] - sum(ns for _, ns in named)
     if len(found) > _CAUSES:
-        most.append(f"{_signed(rest)} other causes")
+        named.append(("other causes", rest))
+    times = in_one_unit([_signed(data["delta_ns"]), *(_signed(ns) for _, ns in named)])
+    most = [f"{ns} {cause}" for (cause, _), ns in zip(named, times[1:], strict=True)]
     near = (
         " The difference lies within what such predictions are off by."
         if data["within_interval"]
         else ""
     )
-    return f"The step changes by {_signed(data['delta_ns'])}: {', '.join(most)}.{near}"
+    return f"The step changes by {times[0]}: {', '.join(most)}.{near}"
 
 
 def _fastest(pairs: Sequence[Pair]) -> str:
@@ -178,7 +179,7 @@ def _sections(pair: Pair, suffix: str) -> list[Section]:
         found.append(Section("Roofline", list(_roofline(data["parts"], names))))
     if pair.moves:
         found.append(Section("By operation", list(_operations(pair, suffix))))
-    spans = layers.merged(layers.changes(pair.a.report, pair.b.report))
+    spans = path_layers.merged(path_layers.changes(pair.a.report, pair.b.report))
     if any(span.delta_ns for span in spans):
         by_layer: list[Part] = [charts.layers(spans, suffix), _layers(spans, names)]
         found.append(Section("By layer", by_layer))
@@ -205,17 +206,16 @@ def _operations(pair: Pair, suffix: str) -> Iterator[Part]:
 
 
 def _reasons(data: Mapping[str, Any]) -> str:
-    def said(reason: Mapping[str, Any]) -> str:
+    times = in_one_unit([_signed(reason["ns"]) for reason in data["reasons"]])
+
+    def said(reason: Mapping[str, Any], ns: str) -> str:
         names = ", ".join(map(words, reason["behind"]))
         behind = f", behind {names}" if names else ""
-        return (
-            f"{_signed(reason['ns'])} {reason['cause']} in {words(reason['name'])} "
-            f"({reason['kind']}){behind}"
-        )
+        return f"{ns} {reason['cause']} in {words(reason['name'])} ({reason['kind']}){behind}"
 
     if not data["reasons"]:
         return "No operation on the critical path changes its time."
-    return f"Most of it: {'; '.join(map(said, data['reasons']))}."
+    return f"Most of it: {'; '.join(map(said, data['reasons'], times))}."
 
 
 def _algorithms(
@@ -265,11 +265,8 @@ def _causes(data: Mapping[str, Any]) -> Table:
 
 def _moves(moves: Sequence[Move], names: tuple[str, str]) -> Table:
     rows = []
-    for move in moves[:_ROWS]:
-        causes = ", ".join(
-            f"{cause} {_signed(ns)}"
-            for cause, ns in sorted(move.causes.items(), key=lambda c: -abs(c[1]))
-        )
+    whys = _whys(moves[:_ROWS])
+    for move, causes in zip(moves, whys, strict=False):
         rows.append(
             (
                 Named(move.name),
@@ -284,6 +281,16 @@ def _moves(moves: Sequence[Move], names: tuple[str, str]) -> Table:
     return Table(
         "On the critical path", ("Operation", "Kind", "Why", *names, "Change"), rows, note, labels=3
     )
+
+
+def _whys(moves: Sequence[Move]) -> list[str]:
+    """Causes of each change, the largest first, all in one unit; without what hardly counts."""
+    kept: list[list[tuple[str, float]]] = []
+    for move in moves:
+        causes = sorted(move.causes.items(), key=lambda cause: -abs(cause[1]))
+        kept.append([(name, ns) for name, ns in causes if abs(ns) >= _COUNTS * abs(causes[0][1])])
+    said = iter(in_one_unit([_signed(ns) for causes in kept for _, ns in causes]))
+    return [", ".join(f"{name} {next(said)}" for name, _ in causes) for causes in kept]
 
 
 def _layers(spans: Sequence[Span], names: tuple[str, str]) -> Table:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..report import packets
-from ..report.chart import Chart
+from ..report.chart import COLOURS, Chart
 from ..report.page import Page, Part, Section, Table
 from ..report.plain_names import Named
 from ..report.quantity import time
@@ -24,8 +24,6 @@ from .ladder_causes import CAUSES, Run, split
 LADDER = "armillary.ladder/1"
 _SHOWN = 3
 """Operations that are named for each model."""
-_ALIKE = 5e-4
-"""Share of the first step time up to which two are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +122,31 @@ def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Pag
     """The table of step times, and for each model where and why it differs."""
     first = rungs[0]
     rows = [
-        (
+        [
             each.backend,
             time(each.step_ns),
             "" if each is first else f"{each.difference:+.2%}",
             _mostly(each),
             time(each.exposed_ns),
             f"{each.seconds:.2f} s",
-        )
+        ]
         for each in rungs
     ]
-    columns = (
+    columns = [
         "Network",
         "Step",
         f"To {first.backend}",
         "Mostly by",
         "Exposed communication",
         "Run took",
-    )
+    ]
+    if not any(each.causes for each in rungs):
+        for row in (columns, *rows):
+            row.pop(3)
     table = Table("Every model on the same workload", columns, rows)
     sections = [Section("Step times", [_chart(rungs), table])]
     for at, each in enumerate(rungs[1:]):
-        parts: list[Part] = [f"{line}." for line in each.why]
+        parts: list[Part] = [f"{line[:1].upper()}{line[1:]}." for line in each.why]
         if each.causes:
             by = [
                 (cause, signed(ns), f"{ns / first.step_ns:+.2%}", CAUSES[cause])
@@ -193,7 +194,11 @@ def _chart(rungs: Sequence[Rung]) -> Chart:
             ("rest of the step", each.step_ns - each.exposed_ns),
         )
     ]
-    part = {"field": "part", "type": "nominal", "title": None}
+    colours = {
+        "domain": ["rest of the step", "exposed communication"],
+        "range": [COLOURS["compute"], COLOURS["communication"]],
+    }
+    part = {"field": "part", "type": "nominal", "title": None, "scale": colours}
     spec = {
         "mark": "bar",
         "encoding": {

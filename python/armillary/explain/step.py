@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..report import path_layers
 from ..report.page import Part, Section, Table
 from ..report.plain_names import Named
 from ..report.quantity import number, share, time
 from ..schema import CriticalPath, Report
 from ..step_parts import PARTS
 from ..units import counted
-from . import bounds, charts, layers, within
+from . import bounds, charts, within
 from .rows import LAUNCH, detail
 
 _ROWS = 10
@@ -86,7 +87,7 @@ def _critical(report: Report, path: CriticalPath) -> list[Part]:
     ]
     kinds_of = [(part["name"], part["ns"]) for part in path["by_kind"]]
     chart = charts.sum_of("path", "The critical path, by kind of operation", kinds_of, "step")
-    return [*parts, chart, _operations(path, step), _layers(report)]
+    return [*parts, chart, _operations(path, step), path_layers.table(report)]
 
 
 def _waits(path: CriticalPath, step: float) -> list[str]:
@@ -128,23 +129,6 @@ def _operations(path: CriticalPath, step: float) -> Table:
     if len({row[-1] for row in rows}) < 2:
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     return Table("Biggest operations on it", columns, rows, labels=2)
-
-
-def _layers(report: Report) -> Table:
-    """In the order of the model, alike ones as one."""
-    step = report["step_time_ns"] or 1.0
-    spans = layers.merged(layers.changes(report, report))
-    rows = [
-        (
-            span.name,
-            number(span.count),
-            time(span.b_ns),
-            share(span.b_ns / step),
-            time(span.b_ns / span.count),
-        )
-        for span in spans
-    ]
-    return Table("By layer", ("Layer", "Number", "Time", "Share", "Of one"), rows)
 
 
 def _parts(report: Report) -> Table:

@@ -82,11 +82,14 @@ _FINEST = 6
 
 
 def in_one_unit(cells: Sequence[str]) -> Sequence[str]:
-    """Times, or bytes, of a column in the unit of the largest; small ones keep three digits."""
+    """Times, or bytes, of a column in the unit of the largest; small ones keep three digits.
+
+    A column that says other things as well stays as it is."""
     for family in _FAMILIES:
         names = {unit for _, unit in family}
         found = [cell for cell in cells if isinstance(cell, Quantity) and _unit(cell) in names]
-        if len({_unit(cell) for cell in found}) > 1:
+        others = len(cells) - len(found) - sum(cell in ("", "-", "0") for cell in cells)
+        if not others and len({_unit(cell) for cell in found}) > 1:
             largest = max(abs(cell.value) for cell in found)
             scale, unit = next((each for each in family if largest >= each[0]), family[-1])
             digits = max(4 - len(str(int(largest / scale))), 0)

@@ -15,7 +15,7 @@ from ..units import counted
 from . import names
 from .chart import Chart
 from .page import Section, Table
-from .quantity import number, share, time
+from .quantity import number, share
 from .run_time import NAMES, tooltip
 from .scale import Scale
 
@@ -50,11 +50,15 @@ def by_class(report: Report, scale: Scale) -> Section:
         _class_spec(scale, parts),
         _symmetry(report),
     )
-    return Section("Where the time goes", [chart, _class_table(report, rows, parts, step)])
+    return Section("Where the time goes", [chart, _class_table(report, rows, parts, step, scale)])
 
 
 def _class_table(
-    report: Report, rows: Sequence[dict[str, Any]], parts: dict[str, tuple[str, str]], step: float
+    report: Report,
+    rows: Sequence[dict[str, Any]],
+    parts: dict[str, tuple[str, str]],
+    step: float,
+    scale: Scale,
 ) -> Table:
     labelled = any(item["label"] for item in report["classes"])
     cells = [
@@ -62,7 +66,7 @@ def _class_table(
             row["class"],
             *([row["ranks"]] if labelled else []),
             number(row["npus"]),
-            *(_cell(row[field], step) for field, _ in parts.values()),
+            *(_cell(row[field], step, scale) for field, _ in parts.values()),
         ]
         for row in rows
     ]
@@ -179,5 +183,7 @@ def _symmetry(report: Report) -> str:
     )
 
 
-def _cell(ns: float, step: float) -> str:
-    return f"{time(ns, 3)} ({share(ns / step)})" if ns else "0"
+def _cell(ns: float, step: float, scale: Scale) -> str:
+    """A part in the unit of the step, with three digits of it."""
+    digits = max(3 - len(str(int(step / scale.ns))), 0)
+    return f"{ns / scale.ns:.{digits}f} {scale.unit} ({share(ns / step)})" if ns else "0"

@@ -12,7 +12,7 @@ from ..schema import CriticalPath, Detail, PathPart, Report
 from ..step_parts import PARTS
 from ..units import GB
 from ..workload import Summary
-from . import names
+from . import names, path_layers
 from .chart import COLOURS, PALETTE, Chart
 from .page import Part, Section, Table
 from .plain_names import Named
@@ -54,6 +54,7 @@ def critical_path(report: Report, detail: Detail, scale: Scale) -> Section:
     sums: list[tuple[str, list[PathPart]]] = [(title, path[key]) for title, key in _SUMS]  # type: ignore[literal-required]
     tables = [_operations_of(path, step)]
     tables += [_sums(title, parts, step) for title, parts in sums if _divided(parts, step)]
+    tables += [path_layers.table(report)] if _divided(path["by_layer"], step) else []
     return Section("Critical path", [_PATH, *_path_over_time(report, detail, scale), *tables])
 
 
@@ -61,7 +62,7 @@ _PATH = (
     "The chain of operations, without gaps, that determines the step time. The step gets shorter "
     "only if this chain does."
 )
-_SUMS = (("By kind", "by_kind"), ("By layer", "by_layer"), ("By cause", "by_cause"))
+_SUMS = (("By kind", "by_kind"), ("By cause", "by_cause"))
 
 
 def _path_over_time(report: Report, detail: Detail, scale: Scale) -> list[Part]:
@@ -107,8 +108,8 @@ def _operations_of(path: CriticalPath, step: float) -> Table:
 
 
 def _divided(parts: list[PathPart], step: float) -> bool:
-    """Whether no part is nearly all of the path, which a table would only repeat."""
-    return max((part["ns"] for part in parts), default=0.0) < _WHOLE * step
+    """Whether there are parts, and none is nearly all of the path, which a table would repeat."""
+    return bool(parts) and max(part["ns"] for part in parts) < _WHOLE * step
 
 
 _WHOLE = 0.99

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from armillary.explain.layers import Span, merged
+from armillary.report.path_layers import Span, merged
 
 
 def layer(name: str, a: float, b: float) -> Span:
@@ -40,3 +40,8 @@ def test_a_missing_number_ends_a_range() -> None:
 
 def test_names_without_numbers_are_never_joined() -> None:
     assert [each.name for each in merged([layer("a", 1, 1), layer("a", 1, 1)])] == ["a", "a"]
+
+
+def test_layers_are_named_as_ranges_are() -> None:
+    rows = [layer(f"top.{at}", 100, 100) for at in range(3)] + [layer("top.3", 5, 5)]
+    assert [each.name for each in merged(rows)] == ["top 0 to 2", "top 3"]

@@ -13,6 +13,7 @@ from conftest import ROOT, Armillary
 from armillary.explain.ladder import Rung, page
 from armillary.report import names, planner
 from armillary.report.chart import Chart, wrapping
+from armillary.report.page import Table
 
 PLAN: dict[str, Any] = {
     "model": "dlrm-small",
@@ -111,3 +112,14 @@ def test_long_names_break_into_lines_and_are_not_cut() -> None:
 )
 def test_runs_are_named_without_their_folders(paths: list[str], said: list[str]) -> None:
     assert names.files(paths) == said
+
+
+def test_a_plan_of_equal_ranks_has_no_empty_sections_and_columns() -> None:
+    """One section for two sentences, no table of a single plan, no column without a value."""
+    equal = {**PLAN, "loads": [1e-3] * 4, "memory_bytes": [1e9] * 4}
+    sections = {each.title: each for each in planner.page(equal).sections}
+    assert list(sections) == ["Load and memory", "Plans and bounds"]
+    for table in sections["Plans and bounds"].parts:
+        assert isinstance(table, Table)
+        assert all(table.columns)
+        assert all(any(row[at] for row in table.rows) for at in range(len(table.columns)))

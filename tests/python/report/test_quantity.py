@@ -75,11 +75,13 @@ def test_any_text_says_a_number_or_none(text: str) -> None:
 def test_a_column_has_one_unit_of_time() -> None:
     """Values stay exact, digits of the longest one are kept, and other texts stay as they are."""
     column = [quantity.time(ns) for ns in (4.233e9, 852.8e6, 47_810, 0)]
-    found = quantity.in_one_unit([*column, "", "128"])
-    assert found == ["4.233 s", "0.853 s", "0.000048 s", "0", "", "128"]
+    found = quantity.in_one_unit([*column, "", "-"])
+    assert found == ["4.233 s", "0.853 s", "0.000048 s", "0", "", "-"]
     assert [quantity.value_of(cell) for cell in found[:3]] == [4.233e9, 852.8e6, 47_810]
     alike = [quantity.time(2e6), quantity.time(3e6)]
     assert quantity.in_one_unit(alike) == alike
+    mixed = [*column, quantity.number(65_536)]
+    assert quantity.in_one_unit(mixed) == mixed
 
 
 @pytest.mark.parametrize(

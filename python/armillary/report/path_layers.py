@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..schema import Report
-from .rows import detail
+from ..schema import Detail, Report
+from .page import Table
+from .quantity import number, share, time
 
 _ALIKE = 0.01
 """Layers whose times differ by less, relatively, are shown as one."""
@@ -35,15 +36,23 @@ class Span:
 def changes(a: Report, b: Report) -> list[Span]:
     """Every layer of either critical path, in the order of the model."""
     before, after = (
-        {p["name"]: p["ns"] for p in detail(r)["critical_path"]["by_layer"]} for r in (a, b)
+        {p["name"]: p["ns"] for p in _detail(r)["critical_path"]["by_layer"]} for r in (a, b)
     )
     names = sorted(dict.fromkeys([*before, *after]), key=_order(a, b))
     return [Span(name, 1, before.get(name, 0.0), after.get(name, 0.0)) for name in names]
 
 
+def _detail(report: Report) -> Detail:
+    """The detail of a report that has one."""
+    found = report["detail"]
+    if found is None:
+        raise ValueError("a report without detail has no layers")
+    return found
+
+
 def _order(*reports: Report) -> Callable[[str], tuple[bool, int, str, int]]:
     """Where a layer stands in the programs; by name and number where it is in none."""
-    listed = [row["layer"] for report in reports for row in detail(report)["layers"]]
+    listed = [row["layer"] for report in reports for row in _detail(report)["layers"]]
     at = {name: place for place, name in enumerate(dict.fromkeys(listed))}
 
     def key(name: str) -> tuple[bool, int, str, int]:
@@ -80,14 +89,30 @@ def _goes_on(run: Sequence[Span], layer: Span) -> bool:
     return text == last and number == before + 1 and number > 0 and close
 
 
+def table(report: Report) -> Table:
+    """The layers of a report's critical path, alike ones as one."""
+    step = report["step_time_ns"] or 1.0
+    spans = merged(changes(report, report))
+    rows = [
+        (
+            span.name,
+            number(span.count),
+            time(span.b_ns),
+            share(span.b_ns / step),
+            time(span.b_ns / span.count),
+        )
+        for span in spans
+    ]
+    return Table("By layer", ("Layer", "Number", "Time", "Share", "Of one"), rows)
+
+
 def _joined(run: Sequence[Span]) -> Span:
     text, first = _parts(run[0].name)
-    if len(run) == 1:
-        return replace(run[0], name=f"{text} {first}") if first >= 0 else run[0]
-    name = f"{text} {first} to {_parts(run[-1].name)[1]}"
-    return Span(
-        name.strip(), len(run), sum(layer.a_ns for layer in run), sum(layer.b_ns for layer in run)
-    )
+    if first < 0:
+        return run[0]
+    last = f" to {_parts(run[-1].name)[1]}" if len(run) > 1 else ""
+    name = f"{text.rstrip('._ ')} {first}{last}".strip()
+    return Span(name, len(run), sum(layer.a_ns for layer in run), sum(layer.b_ns for layer in run))
 
 
 def _parts(name: str) -> tuple[str, int]:
