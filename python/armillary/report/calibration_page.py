@@ -11,7 +11,7 @@ from typing import Any
 
 from ..units import counted
 from . import calibration, names
-from .chart import PALETTE, TENS, Chart
+from .chart import PALETTE, Chart, tens
 from .page import Page, Section, Table
 
 Found = Mapping[str, Any]
@@ -98,7 +98,7 @@ def _by_size(found: Found, name: str, what: str, only: Found | None) -> Chart:
             "scale": {"type": "log", "base": 2},
         }
         | {"axis": {"labelExpr": _BYTES, "tickCount": 8, **_APART}},
-        "y": y if what == "busbw" else {**y, **TENS},
+        "y": y if what == "busbw" else {**y, **tens([row["us"] for row in rows])},
         "color": colour,
     }
     point = {"type": "point", "filled": True, "size": 50, "tooltip": {"content": "data"}}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -34,9 +35,6 @@ COLOURS = {(part.doing or part).label: part.style.colour for part in PARTS}
 Ito, 2008)."""
 PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#5b5b5b"]
 """Colours of everything else, in this order."""
-
-TENS = {"scale": {"type": "log"}, "axis": {"tickCount": 3}}
-"""A logarithmic scale with a line for each power of ten."""
 
 ZOOM = ("zoom_from", "zoom_to")
 """Parameters of a chart whose time axis a reader can zoom."""
@@ -220,6 +218,13 @@ def zoomed(scale_title: str, field: str, end: float) -> tuple[list[dict[str, Any
         "domainMax": {"expr": last},
     }
     return params, {"field": field, "type": "quantitative", "title": scale_title, "scale": domain}
+
+
+def tens(values: Sequence[float]) -> dict[str, Any]:
+    """A logarithmic scale for `values`, with a line for each power of ten."""
+    found = [math.log10(value) for value in values if value > 0] or [0.0]
+    powers = range(math.floor(min(found)), math.ceil(max(found)) + 1)
+    return {"scale": {"type": "log"}, "axis": {"values": [10.0**power for power in powers]}}
 
 
 def wrapping(names: Sequence[str]) -> tuple[dict[str, Any], dict[str, int]]:

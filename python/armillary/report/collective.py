@@ -12,7 +12,7 @@ from typing import Any
 
 from ..nccl import CollectiveRow, bus_factor
 from ..units import BYTES_PER_US, NS_PER_US, counted
-from .chart import PALETTE, TENS, Chart
+from .chart import PALETTE, Chart, tens
 from .page import Fact, Page, Section, Table
 from .quantity import Quantity, bandwidth, share
 
@@ -129,7 +129,8 @@ def _curves(
     """Points by size, coloured by what was chosen, with the bound where it is known."""
     across = _sizes([record["bytes"] for record in records])
     up: dict[str, Any] = {"field": "value", "type": "quantitative", "title": unit}
-    up |= TENS if log else {}
+    shown = [record[key] for record in records for key in ("value", "bound") if record[key]]
+    up |= tens(shown) if log else {}
     tooltip = [
         {"field": "size", "title": "Size"},
         {"field": "value", "title": unit, "format": ".4~g"},
@@ -273,7 +274,7 @@ def _table(rows: Sequence[CollectiveRow]) -> Table:
 
 def _us(us: float) -> str:
     """A time in the unit of the chart, as nccl-tests prints it."""
-    return Quantity(f"{us:,.2f} us" if us < _WHOLE_US else f"{us:,.0f} us", us * NS_PER_US)
+    return Quantity(f"{us:,.0f} us" if us >= _WHOLE_US else f"{us:#.4g} us", us * NS_PER_US)
 
 
 def _part(row: CollectiveRow) -> str:

@@ -18,6 +18,8 @@ Json = Mapping[str, Any]
 REFERENCE, OURS = "reference", "ours"
 COLOURS = {"domain": [REFERENCE, OURS], "range": ["#8c8c8c", "#0072b2"]}
 """The same two colours in every study."""
+_CODE = 4
+"""Letters of a code, such as E1; longer ones are names."""
 
 
 def charts(study: Json) -> list[Chart]:
@@ -46,9 +48,10 @@ def page(study: Json, drawn: Sequence[Chart]) -> Page:
     notes = [f"{at}: {reason}." for at, reason in enumerate(reasons, 1)] if often else []
     columns = ("Setup", "Backend", "Reference", "Ours", "Ratio", "Source", "Why")
     table = Table("Reference and ours", columns, cells, labels=2)
-    title = f"{study['study'].upper()}: {study['title']}"
+    code = study["study"].upper() if len(study["study"]) <= _CODE else study["study"]
+    title = f"{code}: {study['title']}"
     sections = [Section("Figures", list(drawn)), Section("Numbers", [table, *notes])]
-    footer = f"Armillary {study['version']}, armillary study {study['study'].upper()}"
+    footer = f"Armillary {study['version']}, armillary study {code}"
     return Page(title, sections, lead=f"{study['source']}. {study['setup']}", footer=footer)
 
 
