@@ -86,8 +86,7 @@ fn farthest(links: &LinkGraph) -> Option<u32> {
     if u64::from(npus) * u64::from(npus) > PAIRS {
         return None;
     }
-    let pairs = (0..npus).flat_map(|a| (0..npus).map(move |b| (a, b)));
-    pairs.map(|(a, b)| links.hops(a, b)).max()
+    (0..npus).map(|npu| links.farthest(npu)).max()
 }
 
 /// The maximum flow from the lower half of the ranks to the upper half, bytes per second.

@@ -261,31 +261,43 @@ impl GraphLinks {
         if self.npus == 0 {
             return Ok(());
         }
-        let to_first = self.reached(&self.into, |l| l.from);
-        if let Some(from) = (1..self.npus).find(|&v| !to_first[v as usize]) {
+        let to_first = self.distances(0, &self.into, |l| l.from);
+        if let Some(from) = (1..self.npus).find(|&v| to_first[v as usize] == NONE) {
             return Err(LinkError::Unreachable { from, to: 0 });
         }
-        let from_first = self.reached(&self.out, |l| l.to);
-        match (1..self.npus).find(|&v| !from_first[v as usize]) {
+        let from_first = self.distances(0, &self.out, |l| l.to);
+        match (1..self.npus).find(|&v| from_first[v as usize] == NONE) {
             Some(to) => Err(LinkError::Unreachable { from: 0, to }),
             None => Ok(()),
         }
     }
 
-    /// Nodes found from NPU 0 along `links`, each leading to its `end`.
-    fn reached(&self, links: &ByNode, end: impl Fn(&Link) -> u32) -> Vec<bool> {
-        let mut reached = vec![false; self.nodes() as usize];
-        let mut queue = VecDeque::from([0]);
-        reached[0] = true;
+    /// Links from NPU `first` to each node along `links`, each leading to its `end`; [`NONE`] where
+    /// there is no way.
+    fn distances(&self, first: u32, links: &ByNode, end: impl Fn(&Link) -> u32) -> Vec<u32> {
+        let mut far = vec![NONE; self.nodes() as usize];
+        let mut queue = VecDeque::from([first]);
+        far[first as usize] = 0;
         while let Some(node) = queue.pop_front() {
             for &id in links.of(node) {
                 let next = end(&self.links[id as usize]);
-                if !std::mem::replace(&mut reached[next as usize], true) {
+                if far[next as usize] == NONE {
+                    far[next as usize] = far[node as usize] + 1;
                     queue.push_back(next);
                 }
             }
         }
-        reached
+        far
+    }
+
+    /// Links from NPU `src` to the NPU that is farthest from it; `None` where routes are not the
+    /// shortest.
+    pub(crate) fn farthest(&self, src: u32) -> Option<u32> {
+        if matches!(self.drawn.as_deref(), Some(Drawn::Groups(_))) {
+            return None;
+        }
+        let far = self.distances(src, &self.out, |l| l.to);
+        far[..self.npus as usize].iter().copied().max()
     }
 
     pub(crate) fn npus(&self) -> u32 {

@@ -367,6 +367,16 @@ impl LinkGraph {
         }
     }
 
+    /// Links from NPU `src` to the NPU that is farthest from it.
+    pub(crate) fn farthest(&self, src: u32) -> u32 {
+        let found = match &self.kind {
+            Kind::Stack(_) => None,
+            Kind::Graph(graph) => graph.farthest(src),
+        };
+        let hops = || (0..self.npus()).map(|dst| self.hops(src, dst)).max();
+        found.or_else(hops).unwrap_or(0)
+    }
+
     /// Number of links from NPU `src` to NPU `dst`.
     pub fn hops(&self, src: u32, dst: u32) -> u32 {
         match &self.kind {
