@@ -22,7 +22,7 @@ _SENTENCE = 48
 """Letters of a cell from which a column breaks into lines."""
 _BRIEF = 12
 """Letters of names of rows that need no room of their own on a phone."""
-_MANY = 8
+_MANY = 9
 """Columns up to which numbers on paper stay on one line."""
 _SHORT = 10
 """Rows of a table that is kept on one sheet of paper."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from statistics import median
 
 from ..units import GB, PPM, PS_PER_NS, TIMES
 
@@ -77,6 +78,8 @@ def _time(ns: float, digits: int) -> str:
 
 _WITH_UNIT = re.compile(r"([+-]?)[\d.]+ (\S+)")
 _FAMILIES = (TIMES, _BYTES)
+_FAR = 0.05
+"""Share of a unit below which the usual value of a column has a smaller one."""
 _FINEST = 6
 """Digits after the point, at most."""
 
@@ -84,14 +87,17 @@ _FINEST = 6
 def in_one_unit(cells: Sequence[str]) -> Sequence[str]:
     """Times, or bytes, of a column in the unit of the largest; small ones keep three digits.
 
-    A column that says other things as well stays as it is."""
+    Where most are far smaller, in a smaller unit. A column that says other things as well stays as
+    it is."""
     for family in _FAMILIES:
         names = {unit for _, unit in family}
         found = [cell for cell in cells if isinstance(cell, Quantity) and _unit(cell) in names]
         others = len(cells) - len(found) - sum(cell in ("", "-", "0") for cell in cells)
         if not others and len({_unit(cell) for cell in found}) > 1:
-            largest = max(abs(cell.value) for cell in found)
-            scale, unit = next((each for each in family if largest >= each[0]), family[-1])
+            values = [abs(cell.value) for cell in found]
+            largest, usual = max(values), median(values)
+            most = min(largest, usual / _FAR)
+            scale, unit = next((each for each in family if most >= each[0]), family[-1])
             digits = max(4 - len(str(int(largest / scale))), 0)
             return [
                 _rescaled(cell, scale, unit, digits)
@@ -111,7 +117,7 @@ def _rescaled(cell: Quantity, scale: float, unit: str, digits: int) -> Quantity:
     number = abs(cell.value) / scale
     needed = 2 - math.floor(math.log10(number)) if number else 0
     sign = cell[0] if cell[0] in "+-" else ""
-    return Quantity(f"{sign}{number:.{min(max(digits, needed), _FINEST)}f} {unit}", cell.value)
+    return Quantity(f"{sign}{number:,.{min(max(digits, needed), _FINEST)}f} {unit}", cell.value)
 
 
 def size(count: float) -> str:

@@ -5,14 +5,15 @@ ranks wait for (`run_where.py`)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..schema import Detail, Report
 from . import flits, packets
-from .chart import PALETTE, Chart
+from .chart import PALETTE, Chart, wrapping
 from .page import Part, Section, Table
 from .quantity import bandwidth, number, share, size, time
-from .run_time import NAMES, bins, column, lines, tooltip
+from .run_time import bins, column, lines, tooltip
 from .scale import Scale
 
 _PHASES = 20
@@ -40,7 +41,11 @@ def phases(report: Report) -> Section:
         "P1 is the first phase of a chunk. ASTRA-sim calls the wait before it P0, the ready queue."
     )
     chart = Chart(
-        "phases", "Queue and network delay by phase, mean of each", rows, _phase_spec(scale), note
+        "phases",
+        "Queue and network delay by phase, mean of each",
+        rows,
+        _phase_spec(scale, rows),
+        note,
     )
     cells = [
         [p["name"], number(p["count"]), time(p["queue_ns"]), time(p["network_ns"])] for p in shown
@@ -51,7 +56,8 @@ def phases(report: Report) -> Section:
     return Section("Phases of collectives", [chart, table])
 
 
-def _phase_spec(scale: Scale) -> dict[str, Any]:
+def _phase_spec(scale: Scale, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    axis, height = wrapping([row["name"] for row in rows])
     fields = [field for field, _ in _DELAYS.values()]
     names = ", ".join(f"{field}: '{name}'" for name, (field, _) in _DELAYS.items())
     palette = {"domain": list(_DELAYS), "range": [colour for _, colour in _DELAYS.values()]}
@@ -63,8 +69,9 @@ def _phase_spec(scale: Scale) -> dict[str, Any]:
             {"calculate": f"datum.field == '{fields[0]}' ? 0 : 1", "as": "place"},
         ],
         "mark": "bar",
+        "height": height,
         "encoding": {
-            "y": {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": NAMES},
+            "y": {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": axis},
             "x": {"field": "time", "type": "quantitative", "title": scale.axis("time")},
             "color": {"field": "delay", "type": "nominal", "title": None, "scale": palette},
             "order": {"field": "place"},

@@ -80,6 +80,9 @@ def test_a_column_has_one_unit_of_time() -> None:
     assert [quantity.value_of(cell) for cell in found[:3]] == [4.233e9, 852.8e6, 47_810]
     alike = [quantity.time(2e6), quantity.time(3e6)]
     assert quantity.in_one_unit(alike) == alike
+    longest = [quantity.time(ns) for ns in (2_153e6, 6.73e6, 1.2e6, 1.1e6, 0.9e6)]
+    usual = ["2,153 ms", "6.73 ms", "1.20 ms", "1.10 ms", "0.900 ms"]
+    assert quantity.in_one_unit(longest) == usual, "the unit of most"
     mixed = [*column, quantity.number(65_536)]
     assert quantity.in_one_unit(mixed) == mixed
 
