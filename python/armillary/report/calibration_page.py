@@ -181,7 +181,7 @@ def _kernels(kernels: Sequence[Found]) -> Table:
 
 def _parameters(parameters: Sequence[Found]) -> Table | str:
     if all(each["fitted"] == each["given"] for each in parameters):
-        return f"No parameter changes: {counted(len(parameters), 'parameter')} fit as they are."
+        return f"{counted(len(parameters), 'parameter')} as before: none changes."
     rows = []
     for each in parameters:
         unit = each["unit"]
