@@ -6,7 +6,7 @@
 //! rest; it splits a dimension where no product fits. A group of one NPU communicates nothing, nor
 //! does its update time pass.
 
-use super::layers::{Layers, Parallelism, Scope};
+use super::layers::{Layers, Parallelism, Pass, Scope};
 use super::loops;
 use graph::{Axis, Declaration, Family, Mesh, Problem, Program, Workload};
 use std::sync::Arc;
@@ -52,6 +52,12 @@ impl Layers {
         let mut workload = self
             .bind(machine, program, &slots)
             .map_err(|problem| vec![Problem { file: file.into(), ..problem }])?;
+        if self.is_labelled() {
+            workload.notes.push((
+                "a local update time is that of each KB, taken as 1,024 bytes".into(),
+                self.layers.len() as u64,
+            ));
+        }
         if let left_out @ 1.. = loops::left_out(self, &started) {
             workload.notes.push((
                 "a collective of the text is not part of its training loop".into(),
@@ -101,9 +107,9 @@ impl Layers {
     /// ns of a pass, each forward computation counted twice because it may be repeated.
     fn time(&self) -> u128 {
         let of = |layer: &super::Layer| {
-            let times = [layer.forward, layer.forward, layer.input_gradient, layer.weight_gradient]
-                .map(|p| u128::from(p.compute));
-            times.iter().sum::<u128>() + 4 * u128::from(layer.update)
+            let passes = [Pass::Forward, Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
+            let time = |pass| u128::from(layer.part(pass).compute) + layer.update(pass);
+            passes.map(time).iter().sum::<u128>()
         };
         self.layers.iter().map(of).sum()
     }

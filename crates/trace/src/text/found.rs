@@ -2,7 +2,9 @@
 //!
 //! Here: guesses. Not here: whether one is right (`recover.rs`).
 
-use super::layers::{Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Scope};
+use super::layers::{
+    Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Scope, Update,
+};
 use super::steps::{Step, What};
 use graph::Program;
 
@@ -91,7 +93,7 @@ impl Found {
             forward: none,
             input_gradient: none,
             weight_gradient: none,
-            update: 0,
+            update: Update::Whole(0),
             own: None,
         });
         self.scopes.push([None; 3]);
@@ -202,7 +204,7 @@ impl Found {
     fn layers(&self, parallelism: Parallelism) -> Layers {
         let with_update = |(layer, updates): (&Layer, &[Option<u64>; 3])| {
             let update = updates.iter().flatten().next().copied().unwrap_or(0);
-            Layer { update, ..layer.clone() }
+            Layer { update: Update::Whole(update), ..layer.clone() }
         };
         Layers {
             parallelism,

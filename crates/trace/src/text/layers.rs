@@ -5,6 +5,7 @@
 //! layer's own parallelisation. Times are cycles of 1 ns (ASTRA-sim 1.0's clock), bytes those of
 //! one NPU's buffer: its contribution for ALLGATHER, its input otherwise.
 
+use super::labels::{FIELDS, HEAD, LAYER, NAME};
 use graph::CollectiveKind;
 use std::fmt;
 
@@ -85,10 +86,34 @@ pub struct Layer {
     pub input_gradient: Part,
     /// Gradients of the weights.
     pub weight_gradient: Part,
-    /// ns from the end of each of the layer's collectives until what waits for it may go on.
-    pub update: u64,
+    /// From the end of each of the layer's collectives until what waits for it may go on.
+    pub update: Update,
     /// The layer's own parallelisation; `Some` exactly for HYBRID_CUSTOMIZED.
     pub own: Option<LayerParallelism>,
+}
+
+/// How long an update takes, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Update {
+    /// Whatever the collective's size: the tool's files.
+    Whole(u64),
+    /// For each [`KILOBYTE`] of the collective: the paper's section IV-C and Fig. 8.
+    Kilobyte(u64),
+}
+
+/// Bytes of a KB of data. The paper does not say whether it is 1,000 bytes.
+pub const KILOBYTE: u64 = 1024;
+
+impl Update {
+    /// ns after a collective of `bytes`, rounded up.
+    pub fn ns(self, bytes: u64) -> u128 {
+        match self {
+            Update::Whole(ns) => ns.into(),
+            Update::Kilobyte(ns) => {
+                (u128::from(ns) * u128::from(bytes)).div_ceil(u128::from(KILOBYTE))
+            }
+        }
+    }
 }
 
 /// What a layer does in one pass.
@@ -100,6 +125,14 @@ pub struct Part {
     pub collective: Option<CollectiveKind>,
     /// Its size in bytes; the text gives one even without a collective.
     pub bytes: u64,
+}
+
+impl Part {
+    /// The word of its collective. Only the kinds of the table can be printed; `recover` lets no
+    /// other through.
+    pub(super) fn word(&self) -> &'static str {
+        KINDS.iter().find(|(_, kind)| *kind == self.collective).map_or("NONE", |(word, _)| word)
+    }
 }
 
 /// The passes of a training step.
@@ -204,6 +237,11 @@ impl Parallelism {
 }
 
 impl Layer {
+    /// ns of its update behind the collective of `pass`.
+    pub fn update(&self, pass: Pass) -> u128 {
+        self.update.ns(self.part(pass).bytes)
+    }
+
     /// What it does in `pass`.
     pub fn part(&self, pass: Pass) -> &Part {
         match pass {
@@ -215,6 +253,28 @@ impl Layer {
 }
 
 impl Layers {
+    /// Whether updates take their time for each KB, which only the form of Fig. 8 can say.
+    pub(super) fn is_labelled(&self) -> bool {
+        self.layers.iter().any(|layer| matches!(layer.update, Update::Kilobyte(_)))
+    }
+
+    /// Prints one labelled field on a line.
+    fn labelled(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} {}", HEAD[0], self.parallelism)?;
+        writeln!(f, "{} {}", HEAD[1], self.layers.len())?;
+        for (layer, number) in self.layers.iter().zip(1..) {
+            let parts = [layer.forward, layer.input_gradient, layer.weight_gradient];
+            let line = |values: [String; 3]| values.join(" ");
+            let (Update::Whole(ns) | Update::Kilobyte(ns)) = layer.update;
+            writeln!(f, "{LAYER} {number}\n{NAME} {}", layer.name)?;
+            writeln!(f, "{} {}", FIELDS[0].0, line(parts.map(|part| part.compute.to_string())))?;
+            writeln!(f, "{} {}", FIELDS[1].0, line(parts.map(|part| part.word().to_string())))?;
+            writeln!(f, "{} {}", FIELDS[2].0, line(parts.map(|part| part.bytes.to_string())))?;
+            writeln!(f, "{} {ns}", FIELDS[3].0)?;
+        }
+        Ok(())
+    }
+
     /// Who takes part in the collective of layer `index` in `pass`; `None` when nobody does.
     pub(super) fn scope(&self, index: usize, pass: Pass) -> Option<Scope> {
         let (activations, weights) = match &self.parallelism {
@@ -240,8 +300,12 @@ impl Layers {
 }
 
 impl fmt::Display for Layers {
-    /// Prints the text, columns apart by tabs; it reads back to the same layers.
+    /// Prints the text, columns apart by tabs, or one labelled field on a line; it reads back to the
+    /// same layers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_labelled() {
+            return self.labelled(f);
+        }
         writeln!(f, "{}", self.parallelism)?;
         writeln!(f, "{}", self.layers.len())?;
         self.layers.iter().try_for_each(|layer| writeln!(f, "{layer}"))
@@ -273,14 +337,10 @@ impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\t{}", self.name, self.reserved)?;
         for part in [&self.forward, &self.input_gradient, &self.weight_gradient] {
-            // Only the kinds of the table can be printed; `recover` lets no other through.
-            let kind = KINDS
-                .iter()
-                .find(|(_, kind)| *kind == part.collective)
-                .map_or("NONE", |(word, _)| word);
-            write!(f, "\t{}\t{kind}\t{}", part.compute, part.bytes)?;
+            write!(f, "\t{}\t{}\t{}", part.compute, part.word(), part.bytes)?;
         }
-        write!(f, "\t{}", self.update)?;
+        let (Update::Whole(ns) | Update::Kilobyte(ns)) = self.update;
+        write!(f, "\t{ns}")?;
         self.own.map_or(Ok(()), |own| write!(f, "\t{}", own.word()))
     }
 }

@@ -213,12 +213,14 @@ impl Loop<'_> {
         let name = format!("{}.{}", line.name, pass.name());
         let computed = self.after.clone();
         let id = self.push(layer, op, Span::ZERO, &format!("{name}.{}", kind.name()), computed);
-        if line.update == 0 {
+        // `faults` has bounded the sum of all updates.
+        let update = line.update(pass) as u64;
+        if update == 0 {
             return Some(id);
         }
         let wait =
             Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Optimizer };
-        Some(self.push(layer, wait, span(line.update), &format!("{name}.update"), [id]))
+        Some(self.push(layer, wait, span(update), &format!("{name}.update"), [id]))
     }
 
     fn push(

@@ -10,6 +10,8 @@
 //! fc    -1 16416 NONE 0 27708 NONE 0  9220 ALLREDUCE 8192000 922
 //! ```
 //!
+//! The paper's Fig. 8 prints the same with one labelled field on a line (`labelled.rs`).
+//!
 //! Here: text to [`Layers`] (`parse.rs`) and back (`Display`), the training loops (`loops.rs`),
 //! layers to a [`graph::Workload`] (`build.rs`) and back ([`recover()`]). The text holds no number
 //! of NPUs, of dimensions or of passes: the caller gives them. Not here: what the workload takes on
@@ -22,6 +24,10 @@ mod build;
 mod compare;
 mod fold;
 mod found;
+mod labelled;
+#[cfg(test)]
+mod labelled_tests;
+mod labels;
 mod layers;
 mod loops;
 mod parse;
@@ -31,7 +37,9 @@ mod steps;
 mod tests;
 
 pub use build::{MOST_LAYERS, MOST_TIME};
-pub use layers::{Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute};
+pub use layers::{
+    KILOBYTE, Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Update,
+};
 pub use parse::parse;
 pub use recover::recover;
 
@@ -86,6 +94,7 @@ fn looks_like_text(head: &[u8]) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().and_then(|line| line.split_whitespace().next()).unwrap_or_default();
     let second = lines.next().unwrap_or_default().trim();
-    Parallelism::WORDS.contains(&first)
+    labels::begins(&text)
+        || Parallelism::WORDS.contains(&first)
         || (!second.is_empty() && second.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -1,11 +1,12 @@
 //! Text to layers, with every fault by line and column.
 
-use super::layers::{KINDS, Layer, LayerParallelism, Layers, Parallelism, Part, Recompute};
+use super::labels::{self, Line};
+use super::layers::{KINDS, Layer, LayerParallelism, Layers, Parallelism, Part, Recompute, Update};
 use super::{MOST_LAYERS, MOST_TIME};
 use crate::chakra::problems::Problems;
 use graph::{CollectiveKind, Problem};
 
-const COLUMNS: [&str; 13] = [
+pub(super) const COLUMNS: [&str; 13] = [
     "name",
     "reserved",
     "forward compute time",
@@ -38,17 +39,19 @@ pub fn parse(bytes: &[u8], file: &str) -> Result<Layers, Vec<Problem>> {
     }
 }
 
-/// A line that isn't blank: its number from 1, and its words.
-type Line<'t> = (usize, Vec<&'t str>);
-
-struct Parser<'a> {
+pub(super) struct Parser<'a> {
     file: &'a str,
     problems: Problems,
 }
 
 impl Parser<'_> {
     /// Adds a problem; nothing, for a `?` behind it.
-    fn refuse<T>(&mut self, place: String, message: String, help: impl Into<String>) -> Option<T> {
+    pub(super) fn refuse<T>(
+        &mut self,
+        place: String,
+        message: String,
+        help: impl Into<String>,
+    ) -> Option<T> {
         self.problems.push(Problem::new(self.file, place, message).help(help));
         None
     }
@@ -66,8 +69,15 @@ impl Parser<'_> {
                 "a text workload of ASTRA-sim 1.0",
             );
         };
+        let first = labels::head(0, first);
         let parallelism = self.parallelism(&first);
-        let count = lines.next().and_then(|line| self.count(&line, first.0));
+        let second = lines.next().map(|line| labels::head(1, line));
+        let count = second.and_then(|line| self.count(&line, first.0));
+        if labels::begins(text) {
+            let layers = self.labelled(&mut lines, parallelism.as_ref())?;
+            self.compare_counts(count, layers.len() as u64);
+            return self.whole(parallelism?, layers, first.0);
+        }
         let customized = matches!(parallelism, None | Some(Parallelism::HybridCustomized));
         let mut layers = Vec::new();
         let mut described = 0u64;
@@ -79,10 +89,20 @@ impl Parser<'_> {
             layers.extend(self.layer(&line, customized, parallelism.is_some()));
         }
         self.compare_counts(count, described);
-        let layers = Layers { parallelism: parallelism?, layers };
+        self.whole(parallelism?, layers, first.0)
+    }
+
+    /// All layers under the first line, which is line `first`.
+    fn whole(
+        &mut self,
+        parallelism: Parallelism,
+        layers: Vec<Layer>,
+        first: usize,
+    ) -> Option<Layers> {
+        let layers = Layers { parallelism, layers };
         // Which layers the first line may name is known only where all of them are.
         if self.problems.is_empty() {
-            self.layers_of_header(&layers, first.0);
+            self.layers_of_header(&layers, first);
         }
         Some(layers)
     }
@@ -230,23 +250,27 @@ impl Parser<'_> {
             let help = format!("{most}: {}", COLUMNS[..most].join(", "));
             return self.refuse(format!("line {line}"), message, help);
         }
-        let mut row = Row { line: *line, words };
+        self.described(&Row { line: *line, words, places: None })
+    }
+
+    /// A layer whose columns are there.
+    pub(super) fn described(&mut self, row: &Row) -> Option<Layer> {
         // All three are read before one fails, so that every fault of a line is named.
-        let parts = [2, 5, 8].map(|column| self.part(&mut row, column));
-        let (reserved, update, own) = (self.reserved(&row), self.time(&row, 11), self.own(&row));
+        let parts = [2, 5, 8].map(|column| self.part(row, column));
+        let (reserved, update, own) = (self.reserved(row), self.time(row, 11), self.own(row));
         let [forward, input_gradient, weight_gradient] = parts;
         Some(Layer {
-            name: words[0].to_string(),
+            name: row.words[0].to_string(),
             reserved: reserved?,
             forward: forward?,
             input_gradient: input_gradient?,
             weight_gradient: weight_gradient?,
-            update: update?,
+            update: Update::Whole(update?),
             own: own?,
         })
     }
 
-    fn part(&mut self, row: &mut Row, column: usize) -> Option<Part> {
+    fn part(&mut self, row: &Row, column: usize) -> Option<Part> {
         let (compute, collective) = (self.time(row, column), self.collective(row, column + 1));
         let bytes = self.column(row, column + 2, u64::MAX, "bytes");
         Some(Part { compute: compute?, collective: collective?, bytes: bytes? })
@@ -264,7 +288,7 @@ impl Parser<'_> {
     }
 
     fn wrong<T>(&mut self, row: &Row, column: usize, help: String) -> Option<T> {
-        let place = format!("line {}, column {} ({})", row.line, column + 1, COLUMNS[column]);
+        let place = row.place(column);
         self.refuse(place, format!("the value is \"{}\"", short(row.words[column])), help)
     }
 
@@ -386,9 +410,22 @@ impl Header<'_> {
     }
 }
 
-struct Row<'w> {
-    line: usize,
-    words: &'w [&'w str],
+/// The words of a layer by column.
+pub(super) struct Row<'w> {
+    pub(super) line: usize,
+    pub(super) words: &'w [&'w str],
+    /// The line of each column, where they have lines of their own.
+    pub(super) places: Option<[usize; COLUMNS.len() - 1]>,
+}
+
+impl Row<'_> {
+    fn place(&self, column: usize) -> String {
+        let what = COLUMNS[column];
+        match self.places {
+            Some(places) => format!("line {} ({what})", places[column]),
+            None => format!("line {}, column {} ({what})", self.line, column + 1),
+        }
+    }
 }
 
 const NO_SIMAI: &str =
@@ -409,7 +446,7 @@ fn form(word: &str) -> String {
 }
 
 /// A word as it can be shown.
-fn short(word: &str) -> String {
+pub(super) fn short(word: &str) -> String {
     let shown: String = word.chars().take(40).collect();
     if shown.len() < word.len() { format!("{shown}...") } else { shown }
 }

@@ -504,7 +504,7 @@ fn layer() -> impl Strategy<Value = Layer> {
             forward,
             input_gradient,
             weight_gradient,
-            update,
+            update: Update::Whole(update),
             own: None,
         },
     )

@@ -11,7 +11,8 @@ use crate::config::file::Load;
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
 
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
+    ALGORITHM,
     "scheduling-policy",
     "intra-dimension-scheduling",
     "inter-dimension-scheduling",
@@ -36,6 +37,9 @@ const KEYS: [&str; 23] = [
     "G",
     "track-local-mem",
 ];
+/// The paper's word for the hierarchy (ISPASS 2020, Table III), and that of the tool.
+const ALGORITHM: &str = "algorithm";
+const OPTIMIZATION: &str = "collective-optimization";
 const IDLE: [&str; 7] =
     ["local-reduction-delay", "model-shared-bus", "L", "o", "g", "G", "track-local-mem"];
 const MANY: u32 = 1 << 20;
@@ -96,9 +100,17 @@ fn implementation(kind: &str) -> String {
 fn hierarchy(root: &At<'_>, early: bool, findings: &mut Findings) -> Option<&'static str> {
     // Early files reduce on all outer dimensions one after the other (4 phases on three of them),
     // later ones scatter on the way to the outermost one.
+    if let Some(at) = root.get(ALGORITHM) {
+        if root.get(OPTIMIZATION).is_some() {
+            let message = format!("{OPTIMIZATION} says the same as {ALGORITHM}");
+            findings.refuse(&at, message, "one of the two");
+        }
+        let words = [("baseline", "baseline"), ("enhanced", "hierarchical_optimal")];
+        return findings.one_of(&at, &words);
+    }
     let aware = if early { "hierarchical_optimal" } else { "enhanced" };
     let words = [("baseline", "baseline"), ("localBWAware", aware)];
-    word(root, "collective-optimization", &words, "baseline", findings)
+    word(root, OPTIMIZATION, &words, "baseline", findings)
 }
 
 /// A word; where the key is left out `missing`, and a warning.

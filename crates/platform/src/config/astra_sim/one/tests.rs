@@ -172,6 +172,22 @@ fn keys_that_change_nothing_are_named() {
 }
 
 /// 2,048 bits are 256 bytes. Garnet sends a packet as whole flits.
+/// Table III of the paper: "algorithm", "baseline" or "enhanced". The enhanced all-reduce of a torus
+/// has four phases (section III-D).
+#[test]
+fn the_hierarchy_has_the_papers_key_too() {
+    let said = |line: &str| SYSTEM.replace("collective-optimization: localBWAware", line);
+    let hierarchy = |line: &str| platform(TORUS, &said(line)).collectives.hierarchy;
+    assert_eq!(hierarchy("algorithm: enhanced"), Hierarchy::HierarchicalOptimal);
+    assert_eq!(hierarchy("algorithm: baseline"), Hierarchy::Baseline);
+    assert_eq!(
+        faults(TORUS, &said("algorithm: best")),
+        ["system.txt: line 8, algorithm: \"best\" is not allowed (allowed: baseline, enhanced)"]
+    );
+    let both = format!("{SYSTEM}algorithm: enhanced\n");
+    assert!(faults(TORUS, &both)[0].contains("collective-optimization says the same as algorithm"));
+}
+
 #[test]
 fn flits_are_those_of_the_file() {
     let flit = |network: &str| platform(network, SYSTEM).network.flit;
