@@ -430,7 +430,7 @@ pub(crate) fn cycle(platform: &Platform) -> Result<(Span, u32), Problem> {
 
 fn flit(platform: &Platform) -> Result<Flits, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
-    let (costs, links) = (costs(platform), one_route(platform)?);
+    let (costs, links) = (costs(platform), links(platform)?);
     let settings = crate::flit_settings::settings(platform, &costs, &links)?;
     Flits::new(&platform.fabric, links.clone(), (costs, by_link), settings)
         .map_err(|refusal| crate::flit_settings::problem(platform, &links, refusal))

@@ -13,7 +13,7 @@ import pytest
 from armillary.cli.app import main
 from armillary.platform import Platform
 
-SPLITTING = ["analytical", "flow", "link", "packet"]
+SPLITTING = ["analytical", "flow", "link", "packet", "flit"]
 NPUS, LEAF = 8, 4
 
 
@@ -62,7 +62,7 @@ def row(text: str, backend: str, folder: Path, *more: str, size: str = "8M") -> 
 
 
 def bus_bandwidth(cards: Cards, backend: str, folder: Path, *more: str) -> float:
-    size = "32M" if backend == "packet" else "256M"
+    size = {"packet": "32M", "flit": "16M"}.get(backend, "256M")
     return float(str(row(cards.text(), backend, folder, *more, size=size)["busbw"]))
 
 
@@ -160,8 +160,8 @@ def test_the_assumption_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert json.loads(found.read_text(encoding="utf-8"))["warnings"] == []
 
 
-def test_flits_take_one_card(tmp_path: Path) -> None:
-    text = Cards([50, 50]).text()
-    auto = row(text, "flit", tmp_path, size="64K")
-    one = row(text, "flit", tmp_path, "--set", "network.routing=d_mod_k", size="64K")
+def test_flits_with_a_routing_of_their_own_take_one_card(tmp_path: Path) -> None:
+    text, up_down = Cards([50, 50]).text(), ("--set", "network.flit.routing=up_down")
+    auto = row(text, "flit", tmp_path, *up_down, size="64K")
+    one = row(text, "flit", tmp_path, *up_down, "--set", "network.routing=d_mod_k", size="64K")
     assert auto == one

@@ -186,6 +186,48 @@ impl Flits {
         self.open.len() as u64 - 1
     }
 
+    /// Packets of a message or a part of it: an empty one has a byte.
+    fn packets(&self, bytes: u64) -> u64 {
+        bytes.max(1).div_ceil(self.settings.packet.into())
+    }
+
+    /// Flits of the last of these packets.
+    fn last_flits(&self, bytes: u64) -> u32 {
+        let rest = bytes.max(1) - (self.packets(bytes) - 1) * u64::from(self.settings.packet);
+        rest.div_ceil(self.settings.flit.into()) as u32
+    }
+
+    /// Sends packets on a lane, the last with `last` flits.
+    fn send(
+        &mut self,
+        cycle: u64,
+        (src, dst, lane): (u32, u32, u32),
+        (packets, last): (u64, u32),
+        number: u64,
+    ) {
+        let whole = self.settings.packet / self.settings.flit;
+        let packet = self.network.route(|routes| routes.packet(src, dst, lane, whole));
+        self.network.send_many(cycle, packet, (packets, last), number);
+    }
+
+    /// Sends a message whose packets take turns on the lanes.
+    fn send_in_turns(&mut self, cycle: u64, (src, dst): (u32, u32), bytes: u64, number: u64) {
+        let (packets, last) = (self.packets(bytes), self.last_flits(bytes));
+        let whole = self.settings.packet / self.settings.flit;
+        let lanes = self.network.routing().lanes_from(src);
+        let link = self.network.route(|routes| routes.leaves_by(src, dst));
+        let turn = &mut self.turns[link as usize];
+        let first = *turn;
+        *turn = (first + 1) % lanes;
+        for place in 0..packets.min(lanes.into()) {
+            let lane = (first + place as u32) % lanes;
+            let count = (packets - place).div_ceil(lanes.into());
+            let is_last = (packets - 1) % u64::from(lanes) == place;
+            let last = if is_last { last } else { whole };
+            self.send(cycle, (src, dst, lane), (count, last), number);
+        }
+    }
+
     /// Deliveries of the packets that have arrived.
     fn deliver(&mut self, finished: &mut Vec<Delivery>) {
         let mut arrived = std::mem::take(&mut self.arrived);
@@ -370,28 +412,18 @@ impl Backend for Flits {
             sink.starts(now, &transfer);
         }
         self.count(src, dst, u128::from(bytes) * u128::from(weight));
-        let bytes = bytes.max(1);
-        let packets = bytes.div_ceil(self.settings.packet.into());
-        let rest = bytes - (packets - 1) * u64::from(self.settings.packet);
-        let number = self.remember(Open { token, packets, weight });
         let cycle = now.0.div_ceil(self.settings.cycle.0).max(self.network.now());
-        let (whole, last) = (
-            self.settings.packet / self.settings.flit,
-            rest.div_ceil(self.settings.flit.into()) as u32,
-        );
-        let lanes = self.network.routing().lanes_from(src);
-        let link = self.network.route(|routes| routes.leaves_by(src, dst));
-        let turn = &mut self.turns[link as usize];
-        let first = *turn;
-        *turn = (first + 1) % lanes;
-        // Packets take turns on the lanes.
-        for place in 0..packets.min(lanes.into()) {
-            let lane = (first + place as u32) % lanes;
-            let packet = self.network.route(|routes| routes.packet(src, dst, lane, whole));
-            let count = (packets - place).div_ceil(lanes.into());
-            let is_last = (packets - 1) % u64::from(lanes) == place;
-            let last = if is_last { last } else { whole };
-            self.network.send_many(cycle, packet, (count, last), number);
+        let cards = self.network.routing().cards(src, dst, bytes);
+        if cards.is_empty() {
+            let packets = self.packets(bytes);
+            let number = self.remember(Open { token, packets, weight });
+            return self.send_in_turns(cycle, (src, dst), bytes, number);
+        }
+        let packets = cards.iter().map(|&(_, bytes)| self.packets(bytes)).sum();
+        let number = self.remember(Open { token, packets, weight });
+        for (card, bytes) in cards {
+            let count = self.packets(bytes);
+            self.send(cycle, (src, dst, card), (count, self.last_flits(bytes)), number);
         }
     }
 
@@ -426,6 +458,8 @@ impl Backend for Flits {
         };
         let links = || route.iter().map(|&link| self.cost(link));
         let latency: Span = links().map(|cost| cost.transit(1, 0)).sum();
+        let cards = self.network.routing().cards(src, dst, bytes);
+        let bytes = cards.first().map_or(bytes, |&(_, part)| part);
         latency + links().map(|cost| cost.occupancy(bytes)).max().unwrap_or_default()
     }
 

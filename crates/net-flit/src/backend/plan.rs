@@ -9,7 +9,7 @@ use super::search::Search;
 use super::valiant::Valiant;
 use super::wish::{Wish, datelines, up_down};
 use std::sync::Arc;
-use topology::{Fabric, LinkGraph};
+use topology::{Fabric, Lane, Lanes as Cards, LinkGraph};
 
 /// How packets find their way.
 #[derive(Clone, Debug)]
@@ -27,8 +27,13 @@ pub(super) enum Plan {
 pub(super) enum Whole {
     /// Those of a stack, with datelines.
     Stack(Datelines),
-    /// Those of a graph, and the class of each pair of NPUs; no class where one is enough.
-    Graph(Vec<u8>),
+    /// Those of a graph over each card of an NPU.
+    Graph {
+        /// The most cards of an NPU towards another one.
+        cards: u32,
+        /// By pair of NPUs and card; no class where one is enough.
+        classes: Vec<u8>,
+    },
     /// Those of a graph, links of the lowest kind first, and their classes.
     Ordered {
         /// By link.
@@ -61,14 +66,24 @@ impl Plan {
                 Ok((Plan::Whole(Whole::Stack(lines)), classes))
             }
             (Course::Topology, Fabric::Graph(_)) => {
-                let route = |src, dst| links.route(src, dst).map(|hop| hop.link).collect();
-                let (classes, count) = of_graph(wish, route)?;
-                Ok((Plan::Whole(Whole::Graph(classes)), count))
+                let (mut all, mut cards) = (Dependencies::new(links.len(), 1), 1);
+                for pair in wish.pairs() {
+                    let found = Cards::of(links, pair).found;
+                    cards = cards.max(found.len() as u32);
+                    found.iter().for_each(|lane| {
+                        all.add_route(&in_class(over_lane(links, pair, lane), 0));
+                    });
+                }
+                let route = |pair, card| over_card(links, pair, card);
+                let (classes, count) = of_graph(wish, &all, cards, route)?;
+                Ok((Plan::Whole(Whole::Graph { cards, classes }), count))
             }
             (Course::DimensionOrder, Fabric::Graph(graph)) => {
                 let kinds: Vec<u32> = graph.links.iter().map(|link| link.kind).collect();
-                let route = |src, dst| in_order(links, &kinds, src, dst);
-                let (classes, count) = of_graph(wish, route)?;
+                let route = |(src, dst), _| in_order(links, &kinds, src, dst);
+                let mut all = Dependencies::new(links.len(), 1);
+                wish.pairs().for_each(|pair| all.add_route(&in_class(route(pair, 0), 0)));
+                let (classes, count) = of_graph(wish, &all, 1, route)?;
                 Ok((Plan::Whole(Whole::Ordered { kinds, classes }), count))
             }
             (Course::UpDown, _) => Ok((Plan::Whole(Whole::UpDown(up_down(wish)?.into())), 1)),
@@ -95,23 +110,35 @@ impl Plan {
     }
 }
 
-/// The classes of a graph's routes, and how many.
+/// The classes of a graph's routes over each of so many cards, and how many classes there are; `all`
+/// has their dependencies in one class.
 fn of_graph(
     wish: &Wish<'_>,
-    route: impl Fn(u32, u32) -> Vec<u32>,
+    all: &Dependencies,
+    cards: u32,
+    route: impl Fn((u32, u32), u32) -> Vec<u32>,
 ) -> Result<(Vec<u8>, u16), Refusal> {
     let (links, npus) = (wish.links, wish.links.npus());
-    let mut all = Dependencies::new(links.len(), 1);
-    for (src, dst) in wish.pairs() {
-        all.add_route(&in_class(route(src, dst), 0));
-    }
     let Err(refusal) = all.check() else { return Ok((Vec::new(), 1)) };
-    let pairs = npus.saturating_mul(npus);
-    let of_pair = |pair: u32| route(pair / npus, pair % npus);
-    match layers::assign((pairs, links.len()), of_pair, wish.most()) {
+    let routes = npus.saturating_mul(npus).saturating_mul(cards);
+    let of_number = |number: u32| {
+        let pair = number / cards;
+        route((pair / npus, pair % npus), number % cards)
+    };
+    match layers::assign((routes, links.len()), of_number, wish.most()) {
         Some(found) => Ok(found),
         None => wish.overrule(Err(refusal)).map(|()| (Vec::new(), 1)),
     }
+}
+
+/// The route of the lane of a card; no links where an NPU has fewer cards towards the other.
+fn over_card(links: &LinkGraph, pair: (u32, u32), card: u32) -> Vec<u32> {
+    let found = Cards::of(links, pair).found;
+    found.get(card as usize).map_or_else(Vec::new, |lane| over_lane(links, pair, lane))
+}
+
+fn over_lane(links: &LinkGraph, (src, dst): (u32, u32), lane: &Lane) -> Vec<u32> {
+    links.lane(src, dst, lane.id).map(|hop| hop.link).collect()
 }
 
 fn in_class(links: Vec<u32>, class: u16) -> Vec<Hop> {
@@ -150,19 +177,17 @@ fn by_table(table: &Table, links: &LinkGraph, src: u32, dst: u32) -> Result<Vec<
 }
 
 impl Whole {
-    /// Links and classes from one NPU to another.
-    pub(super) fn hops(&self, links: &LinkGraph, src: u32, dst: u32) -> Vec<Hop> {
-        let of = |classes: &[u8]| {
-            let class = classes.get((src * links.npus() + dst) as usize).copied();
-            class.unwrap_or(0).into()
-        };
+    /// Links and classes from one NPU to another, on a graph over one of its cards.
+    pub(super) fn hops(&self, links: &LinkGraph, (src, dst): (u32, u32), card: u32) -> Vec<Hop> {
+        let pair = src * links.npus() + dst;
+        let of = |classes: &[u8], at: u32| classes.get(at as usize).copied().unwrap_or(0).into();
         match self {
             Whole::Stack(lines) => lines.hops(links, src, dst),
-            Whole::Graph(classes) => {
-                in_class(links.route(src, dst).map(|hop| hop.link).collect(), of(classes))
+            Whole::Graph { cards, classes } => {
+                in_class(over_card(links, (src, dst), card), of(classes, pair * cards + card))
             }
             Whole::Ordered { kinds, classes } => {
-                in_class(in_order(links, kinds, src, dst), of(classes))
+                in_class(in_order(links, kinds, src, dst), of(classes, pair))
             }
             Whole::UpDown(search) => in_class(search.way(src, dst).unwrap_or_default(), 0),
             Whole::Table(table) => by_table(table, links, src, dst).unwrap_or_default(),

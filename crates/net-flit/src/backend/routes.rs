@@ -1,14 +1,15 @@
 //! Ways of packets: the plan of a course, turned into channels.
 //!
-//! A link may be several channels side by side; a *lane* is one of them, the same on the whole way.
+//! A link may be several channels side by side; a *lane* is one of them, the same on the whole way. On
+//! a graph each link is one channel, and a lane is the way over a card of an NPU.
 
 use super::course::{Hop, Refusal};
-use super::plan::Plan;
+use super::plan::{Plan, Whole};
 use super::wish::Wish;
 use crate::fabric::{Head, Packet, Routing, Way};
 use std::collections::HashMap;
 use std::sync::Arc;
-use topology::{Fabric, LinkGraph};
+use topology::{Fabric, Lanes as Cards, LinkGraph};
 
 /// The channels of links: the first of each link has the link's number, then come the others.
 #[derive(Clone, Debug)]
@@ -198,10 +199,19 @@ impl Routes {
         }
     }
 
+    /// The cards over which a message spreads, with their parts of its bytes; none where it takes
+    /// one way or its packets have several ways.
+    pub(super) fn cards(&self, src: u32, dst: u32, bytes: u64) -> Vec<(u32, u64)> {
+        let Plan::Whole(Whole::Graph { cards: 2.., .. }) = &self.plan else { return Vec::new() };
+        let cards = Cards::of(&self.links, (src, dst));
+        let place = |id| cards.found.iter().position(|lane| lane.id == id).unwrap_or(0) as u32;
+        cards.parts(bytes).map(|(id, bytes)| (place(id), bytes)).collect()
+    }
+
     /// The links of the way from one NPU to another, where all packets take the same.
     pub(super) fn route(&self, src: u32, dst: u32) -> Option<Vec<u32>> {
         let Plan::Whole(whole) = &self.plan else { return None };
-        Some(whole.hops(&self.links, src, dst).iter().map(|hop| hop.link).collect())
+        Some(whole.hops(&self.links, (src, dst), 0).iter().map(|hop| hop.link).collect())
     }
 
     /// Links by which packets may leave an NPU, where they have several ways.
@@ -265,7 +275,7 @@ impl Routes {
             return known;
         }
         let Plan::Whole(whole) = &self.plan else { return 0 };
-        let hops = whole.hops(&self.links, src, dst);
+        let hops = whole.hops(&self.links, (src, dst), lane);
         let start = self.extend(&hops, lane);
         self.eject(&hops, dst, lane);
         self.known.insert((src, dst, lane), start);
