@@ -423,6 +423,8 @@ class Options:
     """Samples of a step on an NPU."""
     passes: int = 1
     """Iterations."""
+    overlap: bool = True
+    """Computation goes on while weight gradients are exchanged."""
     width: int = 4
     """Bytes of an element of weights and activations."""
     gradient_width: int = 4
@@ -459,7 +461,7 @@ def cnn(model: str | Model = "resnet-50", **options: object) -> Workload:
         width, reduced, chosen.elementwise, chosen.kernels, chosen.repack, chosen.optimizer
     )
     program = Program()
-    train(program, layers(net, batch, style), chosen.passes)
+    train(program, layers(net, batch, style), chosen.passes, chosen.overlap)
     used = memory(net, batch, width, reduced, chosen.optimizer)
     summary = summarize(
         net.name, program, chosen.dp, chosen.passes, batch * chosen.dp, net.parameters, used

@@ -85,9 +85,12 @@ class TrainedLayer:
     """Bytes that stay in the NPU's memory from the forward to the backward pass."""
 
 
-def train(program: Program, layers: Sequence[TrainedLayer], passes: int) -> None:
-    """Adds `passes` iterations over `layers` to `program`."""
-    loop = _Loop(program)
+def train(
+    program: Program, layers: Sequence[TrainedLayer], passes: int, overlap: bool = True
+) -> None:
+    """Adds `passes` iterations over `layers` to `program`. Without `overlap` the next compute waits
+    for the exchange of weight gradients and for the update."""
+    loop = _Loop(program, overlap)
     for _ in range(passes):
         for index, layer in enumerate(layers):
             with program.layer(layer.name), program.holding(allocates=layer.kept):
@@ -102,8 +105,9 @@ class _Loop:
     """Where the loop stands: the node that the next compute follows, and the last update of each
     layer's weights."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, overlap: bool) -> None:
         self.program = program
+        self.overlap = overlap
         self.at: list[int] = []
         self.updated: dict[int, int] = {}
 
@@ -170,6 +174,7 @@ class _Loop:
             node = self._touch(name, self.at if node is None else [node], layer.update)
         if node is not None:
             self.updated[index] = node
+            self.at = self.at if self.overlap else [node]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +189,8 @@ class Options:
     """NPUs of a data-parallel group that are next to one another."""
     passes: int = 1
     """Iterations."""
+    overlap: bool = True
+    """Computation goes on while weight gradients are exchanged."""
 
 
 @takes_options(Options)
@@ -200,7 +207,7 @@ def layerwise(model: str | Model, **options: object) -> Workload:
     layers = recorded(found, chosen)
     _check(chosen)
     program = Program()
-    train(program, layers, chosen.passes)
+    train(program, layers, chosen.passes, chosen.overlap)
     inner = chosen.inner_dp
     axes = [("inner", inner), ("model", chosen.mp), ("outer", chosen.dp // inner)]
     groups = {"model": ["model"], "data": ["inner", "outer"]}

@@ -32,9 +32,9 @@ TWO = arm.Platform(
 after the other."""
 
 
-def step_ns(layers: list[TrainedLayer], passes: int) -> float:
+def step_ns(layers: list[TrainedLayer], passes: int, overlap: bool = True) -> float:
     program = Program()
-    train(program, layers, passes)
+    train(program, layers, passes, overlap)
     workload = Workload.mesh("loop", [("dp", 2)], {}, [], [program])
     return arm.simulate(workload, TWO).step_time_ns
 
@@ -73,6 +73,22 @@ def test_two_layers_two_passes(one: tuple[int, ...], two: tuple[int, ...]) -> No
         ends = [free, *updates]
     layers = [layer("one", f1, i1, w1, c1, u1), layer("two", f2, i2, w2, c2, u2)]
     assert step_ns(layers, 2) == max(ends)
+
+
+@given(st.tuples(times, times, times, pairs, times), st.tuples(times, times, times, pairs, times))
+def test_without_overlap_all_times_add_up(one: tuple[int, ...], two: tuple[int, ...]) -> None:
+    """Layer 1 has no input gradient."""
+    layers = [layer("one", *one), layer("two", *two)]
+    assert step_ns(layers, 2, overlap=False) == 2 * (sum(one) - one[1] + sum(two))
+
+
+@pytest.mark.parametrize("model", ["resnet-50", "ispass-resnet-50"])
+def test_models_take_overlap(model: str) -> None:
+    hidden, exposed = (
+        arm.simulate(arm.workload.build(model, dp=8, overlap=overlap), "paper-ispass-torus-2x2x2")
+        for overlap in (True, False)
+    )
+    assert hidden.step_time_ns < exposed.step_time_ns
 
 
 def test_blocking_exchanges() -> None:
