@@ -6,8 +6,8 @@
 //! all of it in order. A packet costs one event for each link. Where ports of a switch share a
 //! buffer, pause, or somebody watches, it costs a second one, when it begins to leave.
 //!
-//! Here: the order of events, and packets on their way; what NPUs do (`hosts.rs`), steady states
-//! (`skip.rs`), and what the run was (`totals.rs`, `usage.rs`).
+//! Here: packets on their way; the order of events of one instant (`instants.rs`), what NPUs do
+//! (`hosts.rs`), steady states (`skip.rs`), and what the run was (`totals.rs`, `usage.rs`).
 
 mod hosts;
 mod instants;
