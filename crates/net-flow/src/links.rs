@@ -56,6 +56,7 @@ pub(crate) struct LinkState {
 
 /// How full a link is. Spreading changes reads and writes little else of a link.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Room {
     /// The level at which it is full.
     pub full_at: Level,
@@ -79,8 +80,13 @@ impl Room {
     /// Whether its flows use so much or so little that it must be full at another level.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
-        let is_full = self.full_at.value != NOWHERE.value;
-        self.left < 0 || (is_full && self.left > self.slack)
+        self.left < 0 || (self.is_full() && self.left > self.slack)
+    }
+
+    /// Whether it holds flows back.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.full_at.value != NOWHERE.value
     }
 
     /// Flows have changed at this level.

@@ -15,7 +15,7 @@
 use crate::backend::{FairFlows, Flow, Hop};
 use crate::fair::{Level, NOWHERE, Use, share};
 use crate::limits::rate;
-use crate::links::NOT_QUEUED;
+use crate::links::{NOT_QUEUED, Room};
 use std::cmp::Reverse;
 use units::Time;
 
@@ -95,7 +95,7 @@ impl FairFlows {
         for link in listed.drain(..) {
             let room = &mut self.links.rooms[link as usize];
             room.is_listed = false;
-            if self.limits.is_exact() || room.touched == 0 || room.is_off() {
+            if self.limits.is_exact() || room.is_off() || (room.touched == 0 && room.is_full()) {
                 let level = room.touched;
                 self.look_at(link, level);
             }
@@ -184,32 +184,41 @@ impl FairFlows {
     fn full_at(&mut self, link: u32) -> Level {
         let (rooms, flows, paths) = (&self.links.rooms, &self.flows, &self.paths);
         let state = &self.links.states[link as usize];
-        let full = rooms[link as usize].full_at;
+        let Room { full_at: full, left, .. } = rooms[link as usize];
         let held = &mut self.ripples.held;
         held.clear();
         let mut open = Open { left: state.capacity, demand: state.demand, rough: false };
-        let value = open.share();
+        let (value, mut least) = (open.share(), u64::MAX);
         for member in &state.members {
             let path = &paths[member.flow as usize];
-            // Where another link holds it back, that is its level.
+            // Where another link holds it back, that is its level. Where this one is full at a lower
+            // level, the others do not matter to the flows that it holds back.
             let level = if path.level.value < full.value {
                 path.level
+            } else if left < 0 {
+                continue;
             } else {
                 path.held_at(link, rooms, || uses(&flows[member.flow as usize]))
             };
             if !open.passes(level, member.demand, value) {
+                least = least.min(level.value);
                 held.push((level, member.demand));
             }
         }
         loop {
-            let (value, before) = (open.share(), held.len());
-            held.retain(|&(level, demand)| !open.passes(level, demand, value));
+            let value = open.share();
             if open.demand == 0 {
                 return NOWHERE;
             }
-            if held.len() == before {
+            if least >= value {
                 return open.full(value);
             }
+            least = u64::MAX;
+            held.retain(|&(level, demand)| {
+                let stays = !open.passes(level, demand, value);
+                least = if stays { least.min(level.value) } else { least };
+                stays
+            });
         }
     }
 
