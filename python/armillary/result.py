@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from . import files, kept_runs
 from .errors import InputError, Problem
-from .schema import Class, Dimension, Large, Link, Operation, Phase, Report
+from .schema import Class, Dimension, Large, Link, Operation, Outside, Phase, Report
 from .step_parts import PARTS
 from .units import NS_PER_S, PS_PER_NS, counted
 
@@ -155,6 +155,11 @@ class Result:
         needs is closer to the capacity than predictions are exact; `None` where that is unknown
         (docs/models/memory.md)."""
         return self.report["fits"]
+
+    @property
+    def outside(self) -> list[Outside]:
+        """What lies in memory outside of the NPUs, one row per kind of memory."""
+        return self.report["outside"]
 
     def breakdown(self) -> pl.DataFrame:
         """Where the step time goes, one row per class of ranks that behave alike.

@@ -11,6 +11,25 @@ Large: TypeAlias = Annotated[int, "128 bits"]
 """A whole number that can exceed 64 bits."""
 
 
+class Outside(TypedDict):
+    """Memories of one kind outside of the NPUs, and what lies in the fullest of them. A tensor lies
+    there once, however often it is accessed, and until the end of the step."""
+
+    name: str
+    """`memory pool`, `remote memory`, `CPU memory` or `NVMe`."""
+    memories: int
+    """Number of them in which something lies."""
+    ranks: int
+    """Ranks whose tensors lie in the fullest one."""
+    least_bytes: int
+    """The least that lies in the fullest one."""
+    most_bytes: int
+    """The most that may lie in the fullest one: more than `least_bytes` if accesses do not say to
+    which tensor they are."""
+    capacity_bytes: int | None
+    """What one of them can hold. Null where nothing says it."""
+
+
 class Class(TypedDict):
     """Ranks that behave alike. At every moment a rank is in one state: the first part of the step
     that holds. The parts sum to `step_time_ns`, to the picosecond."""
@@ -880,6 +899,9 @@ class Report(TypedDict):
     memory_bytes: int | None
     """What the fullest NPU needs, as the workload's generator says or, where that is more, as the
     run held. Null where neither says anything."""
+    outside: list[Outside]
+    """What lies in memory outside of the NPUs, one row per kind of memory. Empty where nothing
+    does, and in a replay."""
     classes: list[Class]
     """Ranks with the same program and the same times, by first rank."""
     symmetry: Symmetry

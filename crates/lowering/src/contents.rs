@@ -8,7 +8,7 @@
 
 use crate::remote::remote;
 use device::memory::{Access, Store};
-use graph::{Node, Op, Problem, Program, Reach, Workload};
+use graph::{Node, Op, Problem, Program, RankBinding, Reach, Workload};
 use platform::Platform;
 use std::collections::BTreeMap;
 use units::{Bytes, GIGA};
@@ -109,6 +109,19 @@ impl Contents {
     /// The most that lies in the fullest memory of store `store`.
     pub fn most(&self, workload: &Workload, store: usize) -> u128 {
         self.sums(workload, store, |kept| kept.most).into_values().max().unwrap_or(0)
+    }
+
+    /// The memories of store `store` in which something lies, and the ranks whose tensors lie in the
+    /// fullest of them.
+    pub fn users(&self, workload: &Workload, store: usize) -> (u64, u64) {
+        let mut sums = self.sums(workload, store, |kept| kept.most);
+        sums.retain(|_, bytes| *bytes > 0);
+        let fullest = sums.iter().max_by_key(|&(at, bytes)| (bytes, u32::MAX - at));
+        let uses = |(rank, binding): &(u32, &RankBinding)| {
+            let here = fullest.is_some_and(|(&at, _)| self.stores[store].index(*rank) == at);
+            here && self.programs[binding.program as usize][store].most > 0
+        };
+        (sums.len() as u64, (0..).zip(&workload.ranks).filter(uses).count() as u64)
     }
 
     /// A store that must hold more than it can.

@@ -89,6 +89,7 @@ pub(crate) fn outcome(
         ranks: u64::from(parts.settings.ranks),
         fits: fullest.as_ref().and_then(|each| each.fits(parts)).map(|fits| fits.word().into()),
         memory_bytes: fullest.as_ref().map(|each| each.bytes),
+        outside: pools::rows(parts),
         classes,
         symmetry: Symmetry {
             classes: symmetry.folding.representatives.len() as u64,

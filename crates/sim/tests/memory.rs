@@ -389,6 +389,24 @@ fn a_pool_holds_each_tensor_once() {
     assert!(unclear[0].contains("between 1 kB and 1.004 kB lie in it"), "{unclear:?}");
 }
 
+/// The report says what lies in the pool: 4 x 200 bytes of a named tensor; of those without a number
+/// 4 x 100 at least, all 4 x 140 at most.
+#[test]
+fn reports_say_what_lies_in_a_pool() {
+    let rows = |nodes: &[(Op, &[u64])]| {
+        let workload = everywhere(4, nodes);
+        report(SMALL_POOL, workload).outside
+    };
+    let named = rows(&[(touch(true, 200, 1), &[]), (touch(false, 150, 1), &[0])]);
+    assert_eq!((named.len(), named[0].name.as_str()), (1, "memory pool"));
+    assert_eq!((named[0].memories, named[0].ranks), (1, 4));
+    assert_eq!((named[0].least_bytes, named[0].most_bytes), (800, 800));
+    assert_eq!(named[0].capacity_bytes, Some(1_000));
+    let unnamed = rows(&[(touch(true, 100, 0), &[]), (touch(false, 40, 0), &[0])]);
+    assert_eq!((unnamed[0].least_bytes, unnamed[0].most_bytes), (400, 560));
+    assert!(rows(&[(WORK, &[])]).is_empty());
+}
+
 /// What a generator says lies outside counts, although each access is small.
 #[test]
 fn what_a_generator_offloads_counts() {

@@ -12,6 +12,7 @@ mod detail;
 mod flits;
 mod network;
 mod operations;
+mod outside;
 mod packets;
 mod part;
 mod path;
@@ -27,6 +28,7 @@ pub use detail::{
 pub use flits::{FlitChannel, FlitClass, FlitLink, Flits, PacketTimes};
 pub use network::{Bounds, Dimension, Flow, Link, Network, Phase, Series};
 pub use operations::{Counts, Operation};
+pub use outside::Outside;
 pub use packets::{Connection, Packets, Port};
 pub use part::{
     Part, PartActivity, PartBound, PartDeclaration, PartLane, PartSetting, PartStyle, PerPart,

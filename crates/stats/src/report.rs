@@ -1,8 +1,8 @@
 //! The report as a whole, and what was asked for.
 
 use crate::{
-    Bounds, Class, Counts, Detail, Dimension, Flits, Link, Network, Operation, Packets, Phase,
-    Picture, Roofline, Symmetry,
+    Bounds, Class, Counts, Detail, Dimension, Flits, Link, Network, Operation, Outside, Packets,
+    Phase, Picture, Roofline, Symmetry,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,6 +39,9 @@ pub struct Report {
     /// What the fullest NPU needs, as the workload's generator says or, where that is more, as the
     /// run held. Null where neither says anything.
     pub memory_bytes: Option<u64>,
+    /// What lies in memory outside of the NPUs, one row per kind of memory. Empty where nothing
+    /// does, and in a replay.
+    pub outside: Vec<Outside>,
     /// Ranks with the same program and the same times, by first rank.
     pub classes: Vec<Class>,
     /// The symmetry that folding uses.

@@ -179,6 +179,7 @@ def _completed(data: dict[str, Any]) -> dict[str, Any]:
         "picture": None,
         "fits": None,
         "memory_bytes": None,
+        "outside": [],
         **data,
     }
     classes = filled.get("classes")

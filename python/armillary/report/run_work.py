@@ -12,7 +12,7 @@ from ..schema import CriticalPath, Detail, PathPart, Report
 from ..step_parts import PARTS
 from ..units import GB
 from ..workload import Summary
-from . import names, path_layers
+from . import names, outside, path_layers
 from .chart import COLOURS, PALETTE, Chart
 from .page import Part, Section, Table
 from .plain_names import Named
@@ -160,6 +160,8 @@ def memory(report: Report, summary: Summary | None, npu: Npu, scale: Scale) -> S
     parts = (
         [*_peak(summary, npu), *_held(report, npu, scale)] if summary else _held(report, npu, scale)
     )
+    if lies := outside.table(report):
+        parts = [*parts, lies]
     return Section("Memory", parts) if parts else None
 
 

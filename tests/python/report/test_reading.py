@@ -18,7 +18,7 @@ def test_a_report_reads_back(report: Report, tmp_path: Path) -> None:
     assert reading.read(file) == report
 
 
-@pytest.mark.parametrize("field", ["detail", "network", "picture", "fits", "memory_bytes"])
+@pytest.mark.parametrize("field", ["detail", "network", "picture", "fits", "memory_bytes", "outside"])
 def test_older_reports_are_read(report: Report, field: str) -> None:
     old: dict[str, Any] = dict(report)
     del old[field]

@@ -1,0 +1,62 @@
+"""What lies in memory outside of the NPUs: in JSON, Python, text and on pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import armillary as arm
+from armillary.report import outside
+from armillary.workload import Program, Workload
+
+POOL = """\
+topology: SW(4)
+links: {bandwidth: 50 GB/s, latency: 0 ns}
+remote_memory: {model: ring, stations: 2, groups: 2, capacity: 500 B, chunk_size: 1 kB,
+  memory_side: {bandwidth: 100 GB/s}, between: {bandwidth: 50 GB/s}, npu_side: {bandwidth: 50 GB/s}}
+"""
+
+
+def _run(*accesses: tuple[int, int]) -> arm.Result:
+    """Each of four NPUs loads the bytes of tensors, one after the other."""
+    program, last = Program(), list[int]()
+    for number, (size, tensor) in enumerate(accesses):
+        last = [program.memory(f"load {number}", last, size, tensor=tensor)]
+    workload = Workload.listed("loads", [program], [0, 0, 0, 0], {})
+    return arm.simulate(workload, arm.Platform.parse(POOL, "pool.yml"))
+
+
+def test_a_pool_holds_the_tensors_of_all_npus() -> None:
+    """4 x (150 + 30) bytes of two groups of 500; the second load of a tensor adds nothing."""
+    result = _run((150, 1), (150, 1), (30, 2))
+    assert result.outside == [
+        {
+            "name": "memory pool",
+            "memories": 1,
+            "ranks": 4,
+            "least_bytes": 720,
+            "most_bytes": 720,
+            "capacity_bytes": 1000,
+        }
+    ]
+    assert outside.lines(result.report) == ["the memory pool holds 720 B of 1 kB, for 4 NPUs"]
+
+
+def test_tensors_without_a_number_give_bounds() -> None:
+    """One tensor of 100 bytes, or two of 140 together, on each of four NPUs."""
+    result = _run((100, 0), (40, 0))
+    assert outside.held(result.outside[0]) == "400 B to 560 B"
+
+
+def test_the_page_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    result = _run((150, 1))
+    result.html(path)
+    assert "Memory outside of the NPUs" in path.read_text(encoding="utf-8")
+    assert outside.table(arm.simulate(_quiet(), "dgx-h100", npus=8).report) is None
+
+
+def _quiet() -> Workload:
+    """A computation on each of eight NPUs."""
+    program = Program()
+    program.compute("work", [], operations=1000)
+    return Workload.listed("work", [program], [0] * 8, {})
