@@ -38,7 +38,7 @@ def test_a_pool_holds_the_tensors_of_all_npus() -> None:
             "capacity_bytes": 1000,
         }
     ]
-    assert outside.lines(result.report) == ["the memory pool holds 720 B of 1 kB, for 4 NPUs"]
+    assert outside.lines(result.report) == ["the memory pool holds 720 B of 1.000 kB, for 4 NPUs"]
 
 
 def test_tensors_without_a_number_give_bounds() -> None:
