@@ -131,8 +131,12 @@ fn of_graph(
     }
 }
 
-/// The route of the lane of a card; no links where an NPU has fewer cards towards the other.
+/// The route of the lane of a card; no links where an NPU has fewer cards towards the other, or is
+/// the other.
 fn over_card(links: &LinkGraph, pair: (u32, u32), card: u32) -> Vec<u32> {
+    if pair.0 == pair.1 {
+        return Vec::new();
+    }
     let found = Cards::of(links, pair).found;
     found.get(card as usize).map_or_else(Vec::new, |lane| over_lane(links, pair, lane))
 }
@@ -199,6 +203,40 @@ impl Whole {
 mod tests {
     use super::*;
     use topology::generate::{Values, Wire, generate, generator};
+
+    /// A ring of NPUs with two cables to each neighbor needs classes. Every route over every card leads
+    /// to its end.
+    #[test]
+    fn routes_over_all_cards_have_classes() {
+        let ends = (0..6u32).map(|from| (from, (from + 1) % 6));
+        let both = ends.flat_map(|(a, b)| [(a, b), (b, a), (a, b), (b, a)]);
+        let (bandwidth, latency) = (units::Bandwidth(1_000_000), units::Span(1));
+        let link = |(from, to)| topology::GraphLink { from, to, bandwidth, latency, kind: 0 };
+        let fabric = Fabric::Graph(topology::GraphFabric {
+            npus: 6,
+            links: both.map(link).collect(),
+            nodes: (0..6).map(|npu| topology::GraphNode::npu(format!("n{npu}"))).collect(),
+            ..topology::GraphFabric::default()
+        });
+        let links = LinkGraph::new(&fabric).expect("connected");
+        let links = links.with_routing(topology::Routing::Auto);
+        let (course, classes, may_lock_up) = (Course::Topology, None, false);
+        let wish = Wish { fabric: &fabric, links: &links, course: &course, classes, may_lock_up };
+        let (Plan::Whole(whole), 2) = Plan::new(&wish).expect("two classes") else {
+            panic!("other classes")
+        };
+        let cards =
+            |pair| (0..Cards::of(&links, pair).found.len() as u32).map(move |at| (pair, at));
+        assert_eq!(cards((0, 1)).count(), 2);
+        for ((src, dst), card) in wish.pairs().flat_map(cards) {
+            let hops = whole.hops(&links, (src, dst), card);
+            let end = hops.iter().fold(src, |at, hop| {
+                assert_eq!(links.link(hop.link).from, at);
+                links.link(hop.link).to
+            });
+            assert_eq!(end, dst, "{src} {dst} {card}");
+        }
+    }
 
     /// Routes in the order of dimensions never take a link of a lower kind after one of a higher,
     /// and are as short as others.
