@@ -75,28 +75,6 @@ def test_sizes_that_are_finished_are_written(
     assert found["warnings"][-1] == "interrupted: 1 size finished"
 
 
-def test_points_that_are_finished_are_written(tmp_path: Path) -> None:
-    (tmp_path / "mesh.yml").write_text(MESH, encoding="utf-8")
-    loads = "-p mesh.yml --backend analytical,flit --pattern neighbor --loads 0.1 -j 2 --json -"
-    with subprocess.Popen(
-        [sys.executable, "-c", RUN, "traffic", "--messages-max", "100000000", *loads.split()],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as run:
-        time.sleep(8)
-        assert run.poll() is None, "the run is too short to be stopped"
-        run.send_signal(signal.SIGTERM)
-        written, said = run.communicate(timeout=60)
-    assert run.returncode == 143
-    assert "\ninterrupted" in said
-    found = json.loads(written)
-    assert found["warnings"][-1] == "interrupted: 1 point finished"
-    (curve,) = found["curves"]
-    assert (curve["backend"], len(curve["points"])) == ("analytical", 1)
-
-
 CODE_OF_OTHERS = """\
 import signal, sys
 from armillary.cli import output

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import armillary as arm
+from armillary.cli import output
 from armillary.cli.app import main
 from armillary.traffic.saturation import bracket
 
@@ -57,6 +60,33 @@ def test_every_backend_carries_it(ring: str, backend: str, tmp_path: Path) -> No
     assert latency["min_ns"] <= latency["p50_ns"] <= latency["p99_ns"] <= latency["max_ns"]
     assert latency["mean_ns"] == pytest.approx(curve["alone_ns"], rel=0.2)
     assert curve["points"][1]["load"] == pytest.approx(0.1 / 32)
+
+
+def test_an_interrupted_run_has_the_points_that_are_finished(
+    ring: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Ctrl-C after the first point. The second one may have ended by then, too."""
+
+    @contextlib.contextmanager
+    def progress(_what: str) -> Iterator[Callable[[float, float], None]]:
+        yield interrupt
+
+    def interrupt(_done: float, _now: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, "progress", progress)
+    file = tmp_path / "found.json"
+    loads = ["-p", ring, "--backend", "link", "--loads", "2%,5%", "-j", "1"]
+    with pytest.raises(SystemExit) as ended:
+        main(["traffic", *loads, "--json", str(file)])
+    assert ended.value.code == 130
+    found = json.loads(file.read_text(encoding="utf-8"))
+    (curve,) = found["curves"]
+    number = len(curve["points"])
+    assert 1 <= number <= 2
+    assert curve["points"][0]["load"] == 0.02
+    finished = "1 point" if number == 1 else "2 points"
+    assert found["warnings"][-1] == f"interrupted: {finished} finished"
 
 
 def test_the_number_of_workers_changes_nothing(ring: str, tmp_path: Path) -> None:
