@@ -127,7 +127,7 @@ Seed = Annotated[
     typer.Option(
         "--seed",
         min=0,
-        help="Seed of random draws. No model of this release draws any, so it has no effect.",
+        help="Has no effect. Packets draw by --set network.packet.seed=N.",
     ),
 ]
 
