@@ -148,7 +148,7 @@ def _cell(text: str) -> str:
 
 
 def failures(items: Sequence[Item]) -> Iterator[str]:
-    """What is wrong with the commands' output, item by item. Equal commands run once."""
+    """Wrong output of the commands, item by item. Equal commands run once."""
     printed: dict[tuple[str, ...], tuple[int, str]] = {}
     for item in items:
         if item.run not in printed:

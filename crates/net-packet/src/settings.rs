@@ -20,7 +20,7 @@ pub struct Settings {
     pub spraying: Spraying,
     /// The ports of switches.
     pub switch: Switch,
-    /// Of what is drawn: what [`Ties`] decide, and marks between two queues.
+    /// Seed of all draws: those of [`Ties`], and marks between two queues.
     pub seed: u32,
     /// What carries messages.
     pub transport: Transport,

@@ -8,7 +8,7 @@ use lowering::contents::{self, large};
 use platform::Fits;
 use stats::Outside;
 
-/// What lies in each kind of memory.
+/// Contents of each kind of memory.
 pub(crate) fn rows(parts: &Parts) -> Vec<Outside> {
     let contents = contents::of(parts.workload, parts.platform);
     let clamped = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);

@@ -29,7 +29,7 @@ struct Piece {
     bytes: u64,
 }
 
-/// What each rank accesses, one after the other.
+/// Accesses of each rank, one after the other.
 type Plan = Vec<Vec<Piece>>;
 
 fn pool(shape: &Shape) -> String {

@@ -1,4 +1,4 @@
-"""What lies in memory outside of the NPUs, in a line and as a table."""
+"""Contents of memory outside of the NPUs, in a line and as a table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _line(row: Outside) -> str:
 
 
 def held(row: Outside) -> str:
-    """What lies in the fullest memory, or its bounds."""
+    """Bytes in the fullest memory, or their bounds."""
     least, most = row["least_bytes"], row["most_bytes"]
     return size(most) if least == most else f"{size(least)} to {size(most)}"
 

@@ -179,7 +179,7 @@ _CONFIGURED: tuple[tuple[re.Pattern[str], Callable[[float], str]], ...] = (
     (re.compile(r"flops\b"), lambda value: f"{operations(value)}/s"),
     (re.compile(r"_ppm\b"), lambda value: share(value / PPM)),
 )
-"""What the end of a key says of its unit."""
+"""Units by the ends of keys."""
 
 
 def _digits(value: float, digits: int) -> str:

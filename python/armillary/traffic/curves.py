@@ -269,7 +269,7 @@ class _Pool:
             raise _Stopped
 
     def ended(self, point: Future[_Found]) -> _Found:
-        """What a point finds, once it has ended."""
+        """Result of a point, once it has ended."""
         found = point.result()
         with self.lock:
             self.done += 1

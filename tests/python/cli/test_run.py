@@ -155,7 +155,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_a_seed_warns_as_it_has_no_effect(armillary: Armillary, tmp_path: Path) -> None:
-    """What packets draw has a seed of its own, `network.packet.seed`."""
+    """Packets have a seed of their own, `network.packet.seed`."""
     toy.platform(tmp_path), toy.traces(tmp_path)
     plain = armillary("run", "traces", "-p", "toy.yml", "--json", "plain.json")
     seeded = armillary("run", "traces", "-p", "toy.yml", "--json", "seeded.json", "--seed", "3")

@@ -1,4 +1,4 @@
-"""What lies in memory outside of the NPUs: in JSON, Python, text and on pages."""
+"""Contents of memory outside of the NPUs: in JSON, Python, text and on pages."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ impl Pool {
         matches!(self, Pool::Tree(_))
     }
 
-    /// What the links carry while `crowd` accesses the pool.
+    /// Loads on the links while `crowd` accesses the pool.
     pub fn loads(&self, crowd: &Crowd) -> Loads {
         match self {
             Pool::Tree(tree) => Loads::Tree(tree.rates(crowd)),

@@ -115,7 +115,7 @@ impl Turns {
         Turns(std::iter::once(0).chain(twice).collect())
     }
 
-    /// Of `count` stations from `from` on; at most three times round.
+    /// The sum over `count` stations from `from` on; at most three times round.
     fn sum(&self, from: usize, count: usize) -> u128 {
         self.0[from + count] - self.0[from]
     }

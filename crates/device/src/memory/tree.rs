@@ -36,7 +36,7 @@ pub(super) struct Links {
     pub users: Users,
     /// Parallel links, over which bytes are spread evenly.
     pub parallel: u128,
-    /// Of one of them.
+    /// Bandwidth of one of them.
     pub bandwidth: Bandwidth,
 }
 
@@ -56,7 +56,7 @@ pub struct Tree {
 pub struct Crowd {
     /// By place, the NPUs that access tensors of their own.
     pub own: Vec<u64>,
-    /// Of each gather in the switches, the places of its NPUs, each once.
+    /// Places of the NPUs of each gather in the switches, each once.
     pub gathers: Vec<Vec<u32>>,
 }
 

@@ -15,7 +15,7 @@ use platform::Exceeded;
 use rustc_hash::FxHashMap;
 use units::{Bytes, Span, Time};
 
-/// What a node waits for before it begins.
+/// Bytes that a node waits for before it begins.
 pub(super) struct Moves {
     /// Bytes that move out of its NPU, and back.
     out: Bytes,

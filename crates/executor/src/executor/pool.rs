@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use units::{Bytes, Span, Time};
 
-/// What an access is to do.
+/// Direction, size and kind of an access.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     /// Store rather than load.
@@ -27,7 +27,7 @@ pub(super) struct Wanted {
     pub gathers: bool,
 }
 
-/// What its node does when an access is over.
+/// The next step of a node when its access is over.
 #[derive(Clone, Copy)]
 pub(super) enum Then {
     /// It ends.
@@ -161,7 +161,7 @@ struct Times<'a> {
 }
 
 impl Times<'_> {
-    /// Of an access of `bytes` from a place, or of a gather.
+    /// Time of an access of `bytes` from a place, or of a gather.
     fn span(&mut self, gather: Option<usize>, place: u32, bytes: Bytes) -> Span {
         let (access, loads) = (self.access, &self.loads);
         let under = |pipeline: &Pipeline| match gather {

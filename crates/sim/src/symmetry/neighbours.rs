@@ -6,9 +6,9 @@ use graph::{Op, Reach, Workload};
 
 /// The nodes of a pool.
 pub(super) struct Neighbours {
-    /// Of each rank, if it may access the pool.
+    /// Node of each rank that may access the pool.
     node: Vec<Option<u32>>,
-    /// By node, which ranks are there.
+    /// By node, a hash of the colours of its ranks.
     seen: Vec<(u64, u64)>,
 }
 
@@ -46,7 +46,7 @@ impl Neighbours {
         }
     }
 
-    /// What a rank sees of its node.
+    /// Hash of the ranks on the node of a rank.
     pub(super) fn view(&self, rank: u32) -> (u64, u64) {
         let node = self.node.get(rank as usize).copied().flatten();
         node.map_or((0, 0), |node| self.seen[node as usize])

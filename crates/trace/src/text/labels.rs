@@ -41,7 +41,7 @@ pub(super) fn head(at: usize, line: Line<'_>) -> Line<'_> {
     without_label(HEAD[at], line)
 }
 
-/// What a layer consists of.
+/// The lines of a layer, for error messages.
 pub(super) fn form() -> String {
     let labels = FIELDS.map(|(label, columns)| match columns.len() {
         1 => format!("{label} t"),

@@ -287,7 +287,7 @@ def test_mixed_schema_versions(tmp_path: Path) -> None:
 
 
 def test_schema_1_0_0_has_lists_of_five_numbers(tmp_path: Path) -> None:
-    """A shape of five dimensions is no tensor; values that are no lists stay."""
+    """A shape of five dimensions is not a tensor; values that are no lists stay."""
     node = {
         "id": 2,
         "name": "aten::view",
