@@ -112,6 +112,14 @@ impl LinkGraph {
         cards.fold(0, |all, card| mix(all.wrapping_add(card.into())))
     }
 
+    /// The links of a lane that [`Lanes`] found for this pair.
+    pub fn over<'a>(&self, (src, dst): (u32, u32), lane: &'a Lane) -> Cow<'a, [u32]> {
+        if self.spreads() {
+            return Cow::Borrowed(&lane.links);
+        }
+        Cow::Owned(self.lane(src, dst, lane.id).map(|hop| hop.link).collect())
+    }
+
     /// The lane that a message from `src` to `dst` takes first, and what it carries of it.
     pub fn first_part(&self, (src, dst): (u32, u32), bytes: u64) -> (LaneId, u64) {
         if !self.spreads() {

@@ -9,7 +9,7 @@ use super::search::Search;
 use super::valiant::Valiant;
 use super::wish::{Wish, datelines, up_down};
 use std::sync::Arc;
-use topology::{Fabric, Lane, Lanes as Cards, LinkGraph};
+use topology::{Fabric, Lanes as Cards, LinkGraph};
 
 /// How packets find their way.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Plan {
                     let found = Cards::of(links, pair).found;
                     cards = cards.max(found.len() as u32);
                     found.iter().for_each(|lane| {
-                        all.add_route(&in_class(over_lane(links, pair, lane), 0));
+                        all.add_route(&in_class(links.over(pair, lane).into_owned(), 0));
                     });
                 }
                 let route = |pair, card| over_card(links, pair, card);
@@ -138,11 +138,7 @@ fn over_card(links: &LinkGraph, pair: (u32, u32), card: u32) -> Vec<u32> {
         return Vec::new();
     }
     let found = Cards::of(links, pair).found;
-    found.get(card as usize).map_or_else(Vec::new, |lane| over_lane(links, pair, lane))
-}
-
-fn over_lane(links: &LinkGraph, (src, dst): (u32, u32), lane: &Lane) -> Vec<u32> {
-    links.lane(src, dst, lane.id).map(|hop| hop.link).collect()
+    found.get(card as usize).map_or_else(Vec::new, |lane| links.over(pair, lane).into_owned())
 }
 
 fn in_class(links: Vec<u32>, class: u16) -> Vec<Hop> {

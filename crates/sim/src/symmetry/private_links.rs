@@ -55,10 +55,10 @@ impl Finder<'_> {
         let mut hops = 0;
         let mut mark = |src: u32, dst: u32| {
             let lanes = Lanes::of(graph, (src, dst));
-            let routes = lanes.found.iter().map(|lane| graph.lane(src, dst, lane.id));
-            for hop in routes.flatten() {
+            let links = lanes.found.iter().map(|lane| graph.over((src, dst), lane).into_owned());
+            for link in links.flatten() {
                 hops += 1;
-                let user = &mut user[hop.link as usize];
+                let user = &mut user[link as usize];
                 *user = if *user == FREE || *user == src { src } else { SHARED };
             }
             hops <= HOPS
