@@ -232,8 +232,8 @@ def ladder(
     to see what each is worth. `progress` opens a display for each run.
 
     Raises `InputError` for an unknown network, for one that is there twice, and for a run that
-    fails."""
-    from .explain import LADDER, Ladder, ladder_page, rungs
+    fails, `ExplanationInterrupted` for a Ctrl-C after the first run."""
+    from .explain import LADDER, ExplanationInterrupted, Ladder, ladder_page, rungs, warnings_of
     from .explain.ladder_causes import Run, trials
 
     if not networks or len(set(networks)) < len(networks):
@@ -247,29 +247,47 @@ def ladder(
         with show as update:
             return simulate(workload, on, backend=name, detail=detail, progress=update).report
 
-    reports, seconds, runs = [], [], []
-    for name in networks:
-        begin = time.monotonic()
-        reports.append(run(target, name, name, True))
-        seconds.append(time.monotonic() - begin)
-    for report, name in zip(reports, networks, strict=True) if causes else ():
+    def split(report: Report, name: str) -> Run:
         settings: dict[str, str] = {}
         without = []
         for trial in trials(report):
             settings |= trial.settings
             again = run(target.changed(settings), name, f"{name} without {trial.cause}", False)
             without.append((trial.cause, again["step_time_ns"]))
-        outside = backends.is_external(name)
-        runs.append(Run(name, report["step_time_ns"], without, outside))
+        return Run(name, report["step_time_ns"], without, backends.is_external(name))
+
+    reports, seconds, runs = [], [], []
+    stop: KeyboardInterrupt | None = None
+    try:
+        for name in networks:
+            begin = time.monotonic()
+            reports.append(run(target, name, name, True))
+            seconds.append(time.monotonic() - begin)
+        if causes:
+            runs = [split(*each) for each in zip(reports, networks, strict=True)]
+    except KeyboardInterrupt as found_stop:
+        if not seconds:
+            raise
+        stop = found_stop
+    reports = reports[: len(seconds)]
     found = rungs(reports, seconds, runs)
     said = title or f"{target.name} on {len(networks)} network models"
+    warnings = [*target.warnings, *warnings_of(reports, networks[: len(reports)])]
+    if stop is not None:
+        left = "" if len(reports) < len(networks) else ", without causes"
+        warnings.append(f"interrupted: {len(reports)} of {len(networks)} networks{left}")
+    warnings = list(dict.fromkeys(warnings))
     data = {
         "schema": LADDER,
         "version": reports[0]["version"],
         "platform": target.describe(),
         "networks": [each.as_dict() for each in found],
+        "warnings": warnings,
     }
-    return Ladder(ladder_page(found, said, target.warnings), data)
+    ladder = Ladder(ladder_page(found, said, warnings), data)
+    if stop is not None:
+        raise ExplanationInterrupted(ladder, stop) from stop
+    return ladder
 
 
 def _report(result: Result | Report | str | os.PathLike[str]) -> Report:
@@ -370,6 +388,7 @@ def collective_row(
 ) -> nccl.CollectiveRow:
     """Times the collective `kind` of one size; see `collective`."""
     from .explain import bounds
+    from .report import warned
 
     platform = Platform.of(platform)
     kind, width, ranks = nccl.operation(kind), nccl.element_bytes(dtype), platform.npus
@@ -383,7 +402,11 @@ def collective_row(
     bound = None if algorithm.startswith("NVLS") else bounds.of_all(found, kind, wanted)
     least = bound.ns / NS_PER_US if bound else 0.0
     row = replace(
-        _with_bounds(row, found), algorithm=algorithm, protocol=protocol, lower_bound_us=least
+        _with_bounds(row, found),
+        algorithm=algorithm,
+        protocol=protocol,
+        lower_bound_us=least,
+        warnings=warned.of(found),
     )
     interval = collective_interval(kind, row.size, platform)
     if interval is None or not algorithm:
@@ -467,18 +490,18 @@ def collective(
     and `busbw` (GB/s), the run's `digest`; and how close it comes: `dimension_bound_us`, the time
     in which the busiest dimension could carry the bytes sent over it, `network_bound_us`, that of
     all dimensions together, `lower_bound_us`, below which no algorithm comes, and the `utilisation`
-    of each. On a platform with a library also the `algorithm` and `protocol` it chose. Raises
+    of each. On a platform with a library also the `algorithm` and `protocol` it chose. `warnings`
+    of the run include what it assumed. Raises
     `InputError` for an unknown platform, and for a number of NPUs that no size gives."""
     import polars as pl
 
     target = Platform.of(platform, npus=npus)
     wanted = [sizes] if isinstance(sizes, int) else list(sizes)
-    rows = [
-        collective_row(
-            kind, size, target, backend=backend, dtype=dtype, root=root, fold=fold
-        ).as_dict()
+    found = [
+        collective_row(kind, size, target, backend=backend, dtype=dtype, root=root, fold=fold)
         for size in wanted
     ]
+    rows = [{**row.as_dict(), "warnings": row.warnings} for row in found]
     chosen = target.has_library
     schema = {
         key: kind

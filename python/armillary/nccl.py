@@ -80,11 +80,16 @@ class CollectiveRow:
     """80 % of measurements should lie from here ..."""
     high_us: float = 0.0
     """... to here: docs/models/uncertainty.md."""
+    warnings: list[str] = field(default_factory=list)
+    """Warnings of the run, and what it assumed."""
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON; the library's choice and the interval only where there is one."""
+        """For JSON; the library's choice and the interval only where there is one. Without the
+        warnings, which documents have once for all rows."""
+        given = asdict(self)
+        given.pop("warnings")
         optional = CHOICE + ENDS
-        return {key: value for key, value in asdict(self).items() if key not in optional or value}
+        return {key: value for key, value in given.items() if key not in optional or value}
 
 
 def operation(name: str) -> str:

@@ -331,6 +331,6 @@ def columns(row: type) -> dict[str, type[pl.DataType]]:
         float: pl.Float64,
         bool: pl.Boolean,
     }
-    kinds |= {Large: pl.Int128, list[float]: pl.List, float | None: pl.Float64}
+    kinds |= {Large: pl.Int128, list[float]: pl.List, list[str]: pl.List, float | None: pl.Float64}
     kinds |= {str | None: pl.String}
     return {name: kinds[kind] for name, kind in get_type_hints(row, include_extras=True).items()}

@@ -11,6 +11,7 @@ import typer
 
 from .. import __version__, api, nccl
 from ..platform import Platform
+from ..report import warned
 from ..uncertainty import Interval
 from ..uncertainty.collectives import BANDS, band
 from ..units import counted
@@ -115,7 +116,10 @@ def collective(
             "platform": target.describe(),
         }
         kept = f"{counted(len(rows), 'size')} finished"
-        warnings = [*target.warnings, *([f"interrupted: {kept}"] if stops else [])]
+        of_runs = warned.distinct(each for row in rows for each in row.warnings)
+        show("".join(f"# warning: {line}\n" for line in of_runs if line not in target.warnings))
+        warnings = list(dict.fromkeys([*target.warnings, *of_runs]))
+        warnings += [f"interrupted: {kept}"] if stops else []
         output.write_json(json, _result(rows, config, warnings, intervals))
         if report is not None:
             from ..report import collective as pages

@@ -70,8 +70,11 @@ def compare(
     With --backends, simulate one workload on several network models instead: armillary compare
     llama-3-8b --tp 8 -p dgx-h100 --backends analytical,link,flow."""
     with output.guard():
+        from ..explain import ExplanationInterrupted
+
         output.claim({"--json": json, "--report": report}, *results, platform, groups)
         found: Explanation
+        stop = None
         if backends_ is None:
             _only_with_backends(
                 {
@@ -85,16 +88,12 @@ def compare(
             )
             found = api.compare(*results)
         else:
-            found = _ladder(
-                results, (backends_, causes), (platform, npus, set_), (groups, passes), options
-            )
-        if "-" not in (json, report):
-            from ..report import words
-
-            words.show(found.page, output.console())
-        output.write_json(json, found.to_json())
-        if report is not None:
-            output.write_page(report, found.html())
+            on = (platform, npus, set_)
+            try:
+                found = _ladder(results, (backends_, causes), on, (groups, passes), options)
+            except ExplanationInterrupted as stopped:
+                found, stop = stopped.found, stopped.stop
+        output.write_explanation(found, json, report, stop)
 
 
 def _only_with_backends(given: dict[str, object], options: models.Options) -> None:

@@ -87,6 +87,7 @@ def explain(
 
     RESULT may be a model with its options, as for run: armillary explain llama-3-70b --tp 8 -p
     dgx-h100."""
+    from ..explain import ExplanationInterrupted
     from ..explain import explain as explained
     from ..report import reading
 
@@ -101,16 +102,14 @@ def explain(
         else:
             read = partial(models.source, what, options, groups=groups, passes=passes)
             result, again = _run(*models.on(platform, set_, npus, what, options, read), backend)
-        with output.progress("what would help", clock=False) as update:
-            wanted = None if no_what_if else again
-            found = explained(result, node, again=wanted, seconds=seconds, progress=update)
-        if "-" not in (json, report):
-            from ..report import words
-
-            words.show(found.page, output.console())
-        output.write_json(json, found.to_json())
-        if report is not None:
-            output.write_page(report, found.html())
+        stop = None
+        try:
+            with output.progress("what would help", clock=False) as update:
+                wanted = None if no_what_if else again
+                found = explained(result, node, again=wanted, seconds=seconds, progress=update)
+        except ExplanationInterrupted as stopped:
+            found, stop = stopped.found, stopped.stop
+        output.write_explanation(found, json, report, stop)
 
 
 def _run(source: Workload, target: Platform, backend: str | None) -> tuple[Report, Again]:

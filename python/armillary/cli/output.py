@@ -32,6 +32,8 @@ from ..units import NS_PER_MS
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..explain import Explanation
+
 FOUND = 1
 """Exit code: the run found a problem."""
 WRONG = 2
@@ -304,6 +306,22 @@ def write_json(path: str | None, text: str) -> None:
 def write_page(path: str, text: str) -> None:
     """Writes a page to `path`, or to stdout when it is `-`."""
     _write(path, text, "report")
+
+
+def write_explanation(
+    found: Explanation, json: str | None, page: str | None, stop: KeyboardInterrupt | None
+) -> None:
+    """Writes an explanation to the terminal, as JSON and as a page. After a Ctrl-C (`stop`) it is
+    what was known by then, and ends the verb."""
+    if "-" not in (json, page):
+        from ..report import words
+
+        words.show(found.page, console())
+    write_json(json, found.to_json())
+    if page is not None:
+        write_page(page, found.html())
+    if stop is not None:
+        interrupted(stop, "; what was finished is written")
 
 
 def write_csv(path: str, text: str) -> None:

@@ -53,7 +53,12 @@ def page(result: Designs) -> Page:
         sections,
         lead,
         _facts(data),
-        [*result.notes, *report.broken(data["schemes"]), *missing(result.curves)],
+        [
+            *result.warnings,
+            *result.notes,
+            *report.broken(data["schemes"]),
+            *missing(result.curves),
+        ],
         f"Armillary {data['version']}",
         verdict=report.verdict(data),
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..api import simulate
 from ..platform import Platform
+from ..report import warned
 from ..uncertainty import Interval
 from ..units import NS_PER_S
 from . import timing
@@ -44,6 +45,8 @@ class Check:
     interval: Interval | None = None
     """Factors on the simulated step between which measured steps like it lie, where any were
     measured."""
+    warnings: tuple[str, ...] = ()
+    """What the simulation assumed."""
 
     @property
     def gap(self) -> float:
@@ -76,7 +79,8 @@ def check(task: Task, design: Design) -> list[Check]:
         for backend in task.backends:
             result = simulate(job.workload, platform(task, design), backend=backend)
             seconds = result.step_time_ns / NS_PER_S
-            found.append(Check(job.name, backend, time, seconds, {}, result.interval))
+            warnings = tuple(warned.of(result.report))
+            found.append(Check(job.name, backend, time, seconds, {}, result.interval, warnings))
     return found
 
 

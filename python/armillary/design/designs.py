@@ -124,6 +124,7 @@ class Designs:
             "designs": [self._design(index, each) for index, each in enumerate(self.designs)],
             "schemes": [self._scheme(each) for each in self.schemes],
             "notes": list(self.notes),
+            "warnings": list(self.warnings),
             "prices": self.task.costs.source if self.task.costs else None,
         }
 
@@ -157,6 +158,13 @@ class Designs:
     def notes(self) -> tuple[str, ...]:
         """Changes that were left out, and the reasons."""
         return (*self.task.notes, *curves.missing(self.schemes))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the simulations of the best design assumed."""
+        trial = self._trial(0)
+        checks = trial.checks if trial else ()
+        return tuple(dict.fromkeys(warning for each in checks for warning in each.warnings))
 
     @cached_property
     def curves(self) -> list[BandwidthShare]:

@@ -6,8 +6,8 @@ simulating (`api`)."""
 
 from __future__ import annotations
 
-from .compare import compare
-from .explanation import Comparison, Explanation
+from .compare import compare, warnings_of
+from .explanation import Comparison, Explanation, ExplanationInterrupted
 from .ladder import LADDER, Ladder, rungs
 from .ladder import page as ladder_page
 from .verdict import Verdict
@@ -17,10 +17,12 @@ __all__ = [
     "LADDER",
     "Comparison",
     "Explanation",
+    "ExplanationInterrupted",
     "Ladder",
     "Verdict",
     "compare",
     "explain",
     "ladder_page",
     "rungs",
+    "warnings_of",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError, Problem
-from ..report import flits, packets, path_layers
+from ..report import flits, packets, path_layers, warned
 from ..schema import Report
 from ..units import counted
 from . import compare_page, dlrm_parts, throughput, within
@@ -46,17 +46,18 @@ def compare(reports: Sequence[Report], names: Sequence[str] | None = None) -> Co
         "version": reports[0]["version"],
         "base": called[0],
         "pairs": [pair.data for pair in pairs],
-        "warnings": _warnings(reports, called),
+        "warnings": warnings_of(reports, called),
     }
     return Comparison(compare_page.page(pairs, data["warnings"]), data)
 
 
-def _warnings(reports: Sequence[Report], called: Sequence[str]) -> list[str]:
-    """Warnings of the runs; those that not all of them have begin with whose they are."""
+def warnings_of(reports: Sequence[Report], called: Sequence[str]) -> list[str]:
+    """Warnings of the runs, and what they assumed. Those that not all of them have begin with
+    whose they are."""
     by_name = list(zip(called, reports, strict=True))
     found = []
-    for warning in dict.fromkeys(each for report in reports for each in report["warnings"]):
-        names = [name for name, report in by_name if warning in report["warnings"]]
+    for warning in dict.fromkeys(each for report in reports for each in warned.of(report)):
+        names = [name for name, report in by_name if warning in warned.of(report)]
         found.append(warning if len(names) == len(called) else f"{', '.join(names)}: {warning}")
     return found
 

@@ -43,6 +43,16 @@ class Explanation:
         return page.body(self.page)
 
 
+class ExplanationInterrupted(KeyboardInterrupt):
+    """A Ctrl-C (`stop`), with what is known of the explanation (`found`), which says so in its
+    warnings."""
+
+    def __init__(self, found: Explanation, stop: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.found = found
+        self.stop = stop
+
+
 @dataclass(frozen=True)
 class Comparison(Explanation):
     """What moved between runs, and why. Schema `armillary.comparison/1`, docs/guides/compare.md."""

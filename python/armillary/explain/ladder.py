@@ -171,15 +171,21 @@ def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Pag
             parts.append("No operation on the critical path changes its time.")
         name = f"{each.backend} and {first.backend}"
         sections.append(Section(name, parts, anchor=f"rung-{at + 1}"))
+    return Page(title, sections, verdict=_verdict(rungs), warnings=warnings)
+
+
+def _verdict(rungs: Sequence[Rung]) -> str:
+    """The shortest and the longest step."""
     steps = sorted(rungs, key=lambda each: each.step_ns)
     least, most = steps[0], steps[-1]
-    verdict = (
-        f"{least.backend} has the shortest step, {time(least.step_ns)}; {most.backend} the "
-        f"longest, {time(most.step_ns)} ({most.step_ns / least.step_ns - 1:+.2%})."
-        if most.step_ns > least.step_ns > 0
-        else "All networks give the same step time."
-    )
-    return Page(title, sections, verdict=verdict, warnings=warnings)
+    if len(steps) == 1:
+        return f"{least.backend} gives a step of {time(least.step_ns)}."
+    if most.step_ns > least.step_ns > 0:
+        return (
+            f"{least.backend} has the shortest step, {time(least.step_ns)}; {most.backend} the "
+            f"longest, {time(most.step_ns)} ({most.step_ns / least.step_ns - 1:+.2%})."
+        )
+    return "All networks give the same step time."
 
 
 def _chart(rungs: Sequence[Rung]) -> Chart:

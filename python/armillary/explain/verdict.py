@@ -68,7 +68,10 @@ def verdict(
         or unsaid(report)
     ):
         return of(report, None)
-    return of(report, whatif.run(report, again, _wanted(report), progress=progress))
+    found = whatif.run(report, again, _wanted(report), progress=progress)
+    if found.stop is not None:
+        raise found.stop
+    return of(report, found)
 
 
 def _wanted(report: Report) -> list[changes.Change]:

@@ -79,6 +79,8 @@ class WhatIf:
 
     effects: Sequence[Effect]
     left_out: Sequence[str]
+    stop: KeyboardInterrupt | None = None
+    """The Ctrl-C that ended the runs early."""
 
 
 def effects(
@@ -116,27 +118,32 @@ def run(
     with the reason.
 
     Changes are also left out if they only look better because the network model ignores their cost:
-    the run warns of that."""
+    the run warns of that. A Ctrl-C ends the runs; what is known by then stays."""
     found, reasons, begin = [], list(left_out), monotonic()
+    stop: KeyboardInterrupt | None = None
     for done, change in enumerate(wanted):
         if done and monotonic() - begin > seconds:
             reasons.append(
                 f"{len(wanted) - done} changes: the others took {monotonic() - begin:.0f} s"
             )
             break
-        if progress:
-            progress(done / len(wanted), 0.0)
         try:
+            if progress:
+                progress(done / len(wanted), 0.0)
             other = again(change.settings, row is not None, change.options)
         except ArmillaryError as error:
             reasons.append(f"{change.label}: {error.problems[0].message}")
             continue
+        except KeyboardInterrupt as found_stop:
+            reasons.append(f"{counted(len(wanted) - done, 'change')}: the run was interrupted")
+            stop = found_stop
+            break
         warning = None if change.fits == "near" else _unfounded(report, other)
         if warning:
             reasons.append(f"{change.label}: {warning}")
         else:
             found.append(_effect(change, report, other, row))
-    return WhatIf(sorted(found, key=lambda effect: _place(effect, row)), reasons)
+    return WhatIf(sorted(found, key=lambda effect: _place(effect, row)), reasons, stop)
 
 
 def _place(effect: Effect, row: Collective | None) -> tuple[bool, float]:

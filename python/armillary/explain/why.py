@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ..repeat import Again, Unrepeatable
+from ..report import warned
 from ..report.page import Page, Section, Table
 from ..report.quantity import number, share, size, time
 from ..schema import Collective, Operation, Report
 from ..units import counted
 from . import collective, step, verdict, whatif
-from .explanation import EXPLANATION, Explanation
+from .explanation import EXPLANATION, Explanation, ExplanationInterrupted
 from .rows import detail, find, operations, pattern, require_choices, unknown
 
 _MOST = 5
@@ -31,7 +32,8 @@ def explain(
 
     `report` has its detail. `again` simulates again, for what would help; text says why that can't
     be; None leaves it out. It takes about `seconds`. Raises `InputError` for a report without
-    detail and a node that is not there."""
+    detail and a node that is not there, `ExplanationInterrupted` for a Ctrl-C while it simulates
+    again."""
     detail(report)
     require_choices(report)
     if node is None:
@@ -112,14 +114,21 @@ def _with_changes(
         data["left_out"] = list(found.left_out)
     said = verdict.of(report, found) if data["node"] is None else None
     data["verdict"] = {"sentence": said.sentence, **said.facts} if said else None
+    data["warnings"] = warned.of(report)
+    if found is not None and found.stop is not None:
+        tried = counted(len(found.effects), "change")
+        data["warnings"].append(f"interrupted: {tried} simulated again")
     page = Page(
         title,
         sections,
         _lead(report),
-        warnings=report["warnings"],
+        warnings=data["warnings"],
         verdict=said.sentence if said else "",
     )
-    return Explanation(page, data)
+    explanation = Explanation(page, data)
+    if found is not None and found.stop is not None:
+        raise ExplanationInterrupted(explanation, found.stop) from found.stop
+    return explanation
 
 
 def _lead(report: Report) -> str:
@@ -157,10 +166,17 @@ def _other(report: Report, node: str) -> Explanation:
         "operations": [{**each, "critical_ns": spent} for each in found],
         "what_if": [],
         "left_out": [],
+        "warnings": warned.of(report),
     }
     sections = [Section("Over all ranks", [said, _operations(found)] if found else [said])]
     return Explanation(
-        Page(f"{node}: {counted(len(found), 'operation')}", sections, _lead(report)), data
+        Page(
+            f"{node}: {counted(len(found), 'operation')}",
+            sections,
+            _lead(report),
+            warnings=warned.of(report),
+        ),
+        data,
     )
 
 

@@ -109,6 +109,7 @@ def _parts(data: Data) -> Iterator[RenderableType]:
     yield Text(verdict(data))
     yield Text("")
     yield Text(_searched(data["search"]))
+    yield from (Text(f"warning: {each}") for each in data["warnings"])
     yield from (Text(f"note: {each}") for each in data["notes"])
     yield Text("")
     yield from _ranking(data)

@@ -47,7 +47,7 @@ def terminal(data: Data) -> Iterator[RenderableType]:
     yield Text(_lead(data))
     yield Text(verdict(data))
     for warning in data["warnings"]:
-        yield Text(f"Warning: {warning}")
+        yield Text(f"warning: {warning}")
     for head, rows in (("Plan", _results(data)), ("Memory of a rank", _memory(data))):
         yield Text("")
         table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -19,6 +19,7 @@ import msgspec
 from .. import step_parts
 from ..errors import InputError, Problem
 from ..platform.platform import Fits
+from ..report.warned import texts
 from ..uncertainty import steps
 from ..units import NS_PER_S, TFLOP
 from ..workload import Workload
@@ -191,6 +192,7 @@ class _Report(msgspec.Struct):
     digest: str
     config: _Config
     warnings: list[str]
+    assumptions: list[str]
     fits: Fits | None
     memory_bytes: int | None
     classes: list[_Class]
@@ -235,10 +237,11 @@ def columns(report: str, claims: Claims) -> dict[str, Value]:
         ) / max(read.ranks, 1)
     found |= _rates(read, claims)
     found |= _interval(read) | {"bubble": claims.bubble}
-    found |= {"ranks": read.ranks, "classes": len(read.classes), "warnings": len(read.warnings)}
+    warned = texts(read.warnings, read.assumptions)
+    found |= {"ranks": read.ranks, "classes": len(read.classes), "warnings": len(warned)}
     found |= _memory(read, claims)
     found |= {"model_flops": claims.flops or None, "digest": read.digest}
-    found["warning_texts"] = "\n".join(read.warnings)
+    found["warning_texts"] = "\n".join(warned)
     for number, each in enumerate(read.dimensions, 1):
         found[f"dim{number}_utilisation"] = each.utilisation
         found[f"dim{number}_busy_ns"] = each.busy_ns

@@ -4,11 +4,11 @@ Texts that differ in numbers alone are one warning, worded as the first point ha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..report.warned import pattern
 from ..units import counted
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 COLUMN = "warning_texts"
 _SHOWN = 20
-_NUMBERS = re.compile(r"[0-9][0-9,.]*")
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ def warned(table: pl.DataFrame) -> list[Warned]:
         return []
     found: dict[str, tuple[str, list[int]]] = {}
     for index, texts in table.select("index", COLUMN).iter_rows():
-        for key, text in {_NUMBERS.sub("*", each): each for each in _lines(texts)}.items():
+        for key, text in {pattern(each): each for each in _lines(texts)}.items():
             found.setdefault(key, (text, []))[1].append(index)
     made = [Warned(text, len(points), points[0]) for text, points in found.values()]
     return sorted(made, key=lambda each: (-each.points, each.first, each.text))
