@@ -387,8 +387,8 @@ def collective_row(
     progress: Progress | None = None,
 ) -> nccl.CollectiveRow:
     """Times the collective `kind` of one size; see `collective`."""
+    from . import run_warnings
     from .explain import bounds
-    from .report import warned
 
     platform = Platform.of(platform)
     kind, width, ranks = nccl.operation(kind), nccl.element_bytes(dtype), platform.npus
@@ -406,7 +406,7 @@ def collective_row(
         algorithm=algorithm,
         protocol=protocol,
         lower_bound_us=least,
-        warnings=warned.of(found),
+        warnings=run_warnings.of(found),
     )
     interval = collective_interval(kind, row.size, platform)
     if interval is None or not algorithm:

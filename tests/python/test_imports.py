@@ -49,6 +49,7 @@ ALLOWED: dict[str, set[str]] = {
         "units",
     },
     "repeat": {"schema"},
+    "run_warnings": {"schema"},
     "explain": {
         "blocks",
         "errors",
@@ -61,6 +62,7 @@ ALLOWED: dict[str, set[str]] = {
         "uncertainty",
         "workload",
         "units",
+        "run_warnings",
     },
     "result": {
         "kept_runs",
@@ -91,6 +93,7 @@ ALLOWED: dict[str, set[str]] = {
         "uncertainty",
         "workload",
         "units",
+        "run_warnings",
     },
     "sweep": {
         "_core",
@@ -107,6 +110,7 @@ ALLOWED: dict[str, set[str]] = {
         "uncertainty",
         "workload",
         "units",
+        "run_warnings",
     },
     "design": {
         "_core",
@@ -121,6 +125,7 @@ ALLOWED: dict[str, set[str]] = {
         "uncertainty",
         "workload",
         "units",
+        "run_warnings",
     },
     "validation": {
         "_core",
@@ -155,10 +160,21 @@ ALLOWED: dict[str, set[str]] = {
         "workload",
         "units",
     },
-    "planner": {"api", "backends", "errors", "model", "platform", "result", "units", "workload"},
+    "planner": {
+        "api",
+        "backends",
+        "errors",
+        "model",
+        "platform",
+        "result",
+        "run_warnings",
+        "units",
+        "workload",
+    },
     "trainer": {"_core", "documents", "errors", "files", "machine", "units", "model", "nccl"},
     "cli": {
         "repeat",
+        "run_warnings",
         "",
         "_core",
         "api",

@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__, api, nccl
+from .. import __version__, api, nccl, run_warnings
 from ..platform import Platform
-from ..report import warned
 from ..uncertainty import Interval
 from ..uncertainty.collectives import BANDS, band
 from ..units import counted
@@ -116,7 +115,7 @@ def collective(
             "platform": target.describe(),
         }
         kept = f"{counted(len(rows), 'size')} finished"
-        of_runs = warned.distinct(each for row in rows for each in row.warnings)
+        of_runs = run_warnings.distinct(each for row in rows for each in row.warnings)
         show("".join(f"# warning: {line}\n" for line in of_runs if line not in target.warnings))
         warnings = list(dict.fromkeys([*target.warnings, *of_runs]))
         warnings += [f"interrupted: {kept}"] if stops else []

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from .. import run_warnings
 from ..api import simulate
 from ..platform import Platform
-from ..report import warned
 from ..uncertainty import Interval
 from ..units import NS_PER_S
 from . import timing
@@ -79,7 +79,7 @@ def check(task: Task, design: Design) -> list[Check]:
         for backend in task.backends:
             result = simulate(job.workload, platform(task, design), backend=backend)
             seconds = result.step_time_ns / NS_PER_S
-            warnings = tuple(warned.of(result.report))
+            warnings = tuple(run_warnings.of(result.report))
             found.append(Check(job.name, backend, time, seconds, {}, result.interval, warnings))
     return found
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .. import run_warnings
 from ..errors import InputError, Problem
-from ..report import flits, packets, path_layers, warned
+from ..report import flits, packets, path_layers
 from ..schema import Report
 from ..units import counted
 from . import compare_page, dlrm_parts, throughput, within
@@ -56,8 +57,8 @@ def warnings_of(reports: Sequence[Report], called: Sequence[str]) -> list[str]:
     whose they are."""
     by_name = list(zip(called, reports, strict=True))
     found = []
-    for warning in dict.fromkeys(each for report in reports for each in warned.of(report)):
-        names = [name for name, report in by_name if warning in warned.of(report)]
+    for warning in dict.fromkeys(each for report in reports for each in run_warnings.of(report)):
+        names = [name for name, report in by_name if warning in run_warnings.of(report)]
         found.append(warning if len(names) == len(called) else f"{', '.join(names)}: {warning}")
     return found
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import run_warnings
 from ..repeat import Again, Unrepeatable
-from ..report import warned
 from ..report.page import Page, Section, Table
 from ..report.quantity import number, share, size, time
 from ..schema import Collective, Operation, Report
@@ -114,7 +114,7 @@ def _with_changes(
         data["left_out"] = list(found.left_out)
     said = verdict.of(report, found) if data["node"] is None else None
     data["verdict"] = {"sentence": said.sentence, **said.facts} if said else None
-    data["warnings"] = warned.of(report)
+    data["warnings"] = run_warnings.of(report)
     if found is not None and found.stop is not None:
         tried = counted(len(found.effects), "change")
         data["warnings"].append(f"interrupted: {tried} simulated again")
@@ -166,7 +166,7 @@ def _other(report: Report, node: str) -> Explanation:
         "operations": [{**each, "critical_ns": spent} for each in found],
         "what_if": [],
         "left_out": [],
-        "warnings": warned.of(report),
+        "warnings": run_warnings.of(report),
     }
     sections = [Section("Over all ranks", [said, _operations(found)] if found else [said])]
     return Explanation(
@@ -174,7 +174,7 @@ def _other(report: Report, node: str) -> Explanation:
             f"{node}: {counted(len(found), 'operation')}",
             sections,
             _lead(report),
-            warnings=warned.of(report),
+            warnings=run_warnings.of(report),
         ),
         data,
     )

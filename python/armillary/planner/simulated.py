@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .. import backends
+from .. import backends, run_warnings
 from ..api import simulate
 from ..errors import InputError, StalledError
 from ..model.files import Model
 from ..model.sharding_plan import ShardingPlan, Tier
 from ..platform import Platform
-from ..report import warned
 from ..result import Result
 from ..workload.dlrm import dlrm, sharding_plan
 from .candidates import Candidate
@@ -101,7 +100,7 @@ def compared(
     known = [
         (step, plans[at].placed.highest, at) for at, step in enumerate(steps) if step is not None
     ]
-    return Simulated(tuple(steps), min(known)[-1], tuple(warned.of(best.report)))
+    return Simulated(tuple(steps), min(known)[-1], tuple(run_warnings.of(best.report)))
 
 
 def _said(progress: Callable[[float], None], done: int, plans: int, share: float) -> None:

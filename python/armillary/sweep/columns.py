@@ -19,7 +19,7 @@ import msgspec
 from .. import step_parts
 from ..errors import InputError, Problem
 from ..platform.platform import Fits
-from ..report.warned import texts
+from ..run_warnings import texts
 from ..uncertainty import steps
 from ..units import NS_PER_S, TFLOP
 from ..workload import Workload

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..report.warned import pattern
+from ..run_warnings import pattern
 from ..units import counted
 
 if TYPE_CHECKING:

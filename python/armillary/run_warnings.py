@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..schema import Report
+from .schema import Report
 
 _NUMBERS = re.compile(r"[0-9][0-9,.]*")
 
