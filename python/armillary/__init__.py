@@ -27,6 +27,7 @@ from .traffic import traffic
 if TYPE_CHECKING:
     from . import platform, workload
     from .api import collective, compare, ladder, simulate
+    from .network import Network
     from .planner import plan
     from .platform import Platform
     from .result import Result
@@ -38,6 +39,7 @@ _HOMES = {
     "collective": "api",
     "compare": "api",
     "ladder": "api",
+    "Network": "network",
     "plan": "planner",
     "simulate": "api",
     "platform": "platform",
@@ -52,6 +54,7 @@ _HOMES = {
 __all__ = [
     "ArmillaryError",
     "InputError",
+    "Network",
     "Platform",
     "Problem",
     "Result",

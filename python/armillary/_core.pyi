@@ -13,6 +13,7 @@ __all__ = [
     "Columns",
     "Embedding",
     "EngineMemory",
+    "Network",
     "Outcome",
     "PanicException",
     "Platform",
@@ -422,6 +423,30 @@ class Traffic:
         `outcome`, `messages`, `warm_up_messages`, `offered` and `accepted` (bytes per second and
         sender), `simulated_ns`, `latency` (ns) and `links` (name, dimension from 0, utilisation,
         bytes per second)."""
+
+@final
+class Network:
+    """The network of a platform under another front end. Calls are numbered from 1."""
+
+    def __new__(cls, platform: Platform, backend: str) -> Network:
+        """The network at time 0."""
+    @property
+    def npus(self) -> int:
+        """Number of NPUs."""
+    @property
+    def now(self) -> int:
+        """Time, ps."""
+    def send(self, src: int, dst: int, bytes: int, tag: int) -> int:
+        """A message from now on; the number is due when it has arrived."""
+    def receive(self, src: int, dst: int, bytes: int, tag: int) -> int:
+        """A receive, posted now; the number is due when its message has arrived."""
+    def schedule(self, delay: int) -> int:
+        """A number that is due `delay` ps from now."""
+    def advance(self, limit: int | None) -> list[int]:
+        """Numbers that are due at the next instant at which any is, in order; none where nothing
+        is left until `limit`."""
+    def waiting(self) -> list[tuple[str, str, str, str]]:
+        """File, place, message and help for receives without a send."""
 
 def version() -> str:
     """Version of Armillary, as in every report."""

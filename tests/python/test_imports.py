@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "model": {"documents", "errors", "files", "schema", "units"},
     "workload": {"_core", "documents", "errors", "files", "machine", "model", "platform", "units"},
     "calibrate": {"_core", "documents", "errors", "nccl", "platform", "units"},
+    "network": {"_core", "errors", "platform", "units"},
     "traffic": {"_core", "backends", "documents", "errors", "platform", "units"},
     "report": {
         "blocks",
@@ -208,6 +209,7 @@ ALLOWED: dict[str, set[str]] = {
         "api",
         "design",
         "errors",
+        "network",
         "planner",
         "platform",
         "result",

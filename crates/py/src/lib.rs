@@ -13,6 +13,7 @@ mod errors;
 mod flits;
 mod ingest;
 mod kinds;
+mod network;
 mod packets;
 mod pairs;
 mod platform;
@@ -38,6 +39,8 @@ mod _core {
     use super::flits::flit_run;
     #[pymodule_export]
     use super::ingest::{TextColumn, TextRecipe};
+    #[pymodule_export]
+    use super::network::Network;
     #[pymodule_export]
     use super::packets::packet_run;
     #[pymodule_export]
