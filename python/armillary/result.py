@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from . import files, kept_runs
 from .errors import InputError, Problem
-from .schema import Class, Dimension, Large, Link, Operation, Outside, Phase, Report
+from .schema import (
+    Class,
+    Detail,
+    Dimension,
+    Large,
+    LayerPass,
+    LayerPhase,
+    Link,
+    Operation,
+    Outside,
+    Phase,
+    Report,
+)
 from .step_parts import PARTS
 from .units import NS_PER_S, PS_PER_NS, counted
 
@@ -192,6 +204,29 @@ class Result:
 
         return pl.DataFrame(self.report["phases"], schema=columns(Phase))
 
+    def layers(self) -> pl.DataFrame:
+        """Each layer in each pass on the first rank of each class: compute, raw and exposed
+        communication.
+
+        A run without detail is repeated once with it, as in `explain`."""
+        import polars as pl
+
+        rows = [
+            {"rank_class": layer["rank_class"], "layer": layer["layer"], **each}
+            for layer in self._logged["layers"]
+            for each in layer["passes"]
+        ]
+        named = {"rank_class": pl.Int64, "layer": pl.String}
+        return pl.DataFrame(rows, schema={**named, **columns(LayerPass)})
+
+    def layer_phases(self) -> pl.DataFrame:
+        """Mean queue and network time of chunks by layer, pass and phase, over all ranks.
+
+        A run without detail is repeated once with it, as in `explain`."""
+        import polars as pl
+
+        return pl.DataFrame(self._logged["layer_phases"], schema=columns(LayerPhase))
+
     def links(self) -> pl.DataFrame:
         """The busiest links (link backend), at most 20."""
         import polars as pl
@@ -235,6 +270,16 @@ class Result:
         if self.report["detail"] is None and self._again is not None:
             return self._again({}, True, {})
         return self.report
+
+    @property
+    def _logged(self) -> Detail:
+        """The detail of the report. Raises `InputError` where there is none."""
+        detail = self._detailed["detail"]
+        if detail is None:
+            raise InputError(
+                [Problem("", "detail", "this run has no detail", "simulate(..., detail=True)")]
+            )
+        return detail
 
     def compare(self, *others: Result) -> Comparison:
         """What moved from this run to each of `others`, and why; see `armillary.compare`."""
@@ -332,5 +377,5 @@ def columns(row: type) -> dict[str, type[pl.DataType]]:
         bool: pl.Boolean,
     }
     kinds |= {Large: pl.Int128, list[float]: pl.List, list[str]: pl.List, float | None: pl.Float64}
-    kinds |= {str | None: pl.String}
+    kinds |= {str | None: pl.String, int | None: pl.Int64}
     return {name: kinds[kind] for name, kind in get_type_hints(row, include_extras=True).items()}

@@ -522,6 +522,21 @@ class Counts(TypedDict):
     """Number of transfers."""
 
 
+class LayerPass(TypedDict):
+    """One layer in one pass. The numbers sum over the passes to those of the layer."""
+
+    pass_name: str
+    """`forward`, `input_gradient` (of inputs, and of weights where one operation computes both),
+    `weight_gradient`, `recompute`; `other` where names of operations say no pass."""
+    compute_ns: float
+    """Computation."""
+    comm_ns: float
+    """Raw communication: the sum of the times that its collectives, sends and receives were in
+    flight."""
+    exposed_comm_ns: float
+    """The part of communication in which nothing computed."""
+
+
 class Layer(TypedDict):
     """One layer on one class of ranks. `compute_ns` and the exposed parts sum over the layers to
     those of the class."""
@@ -555,6 +570,27 @@ class Layer(TypedDict):
     exposed_host_ns: float
     """Charged to the layer. Only work of the host is in flight: recorded operators, data
     loading."""
+    passes: list[LayerPass]
+    """What it does in each pass."""
+
+
+class LayerPhase(TypedDict):
+    """Chunks of the collectives of one layer in one pass, in one phase."""
+
+    layer: str
+    """Name of the layer."""
+    pass_name: str
+    """The pass, as in `layers`."""
+    phase: str
+    """The phase, as in `phases`."""
+    dim: int | None
+    """Dimension of the phase, from 0. Null for the ready queue."""
+    count: Large
+    """Chunk phases over all ranks."""
+    queue_ns: float
+    """Mean wait in the queue."""
+    network_ns: float
+    """Mean time from leaving the queue to the end of the phase."""
 
 
 class Activity(TypedDict):
@@ -785,6 +821,9 @@ class Detail(TypedDict):
     layers: list[Layer]
     """Sums by layer of the first rank of each class (at most 64 classes), in order of
     appearance."""
+    layer_phases: list[LayerPhase]
+    """What chunks of collectives wait and take, by layer, pass and phase over all ranks, at most
+    20,000 rows. The counts sum to those of `phases`."""
     bin_ns: float
     """Width of the bins of `activity`, ns: a power of two picoseconds so that there are at most
     512. The last bin ends with the step."""

@@ -13,7 +13,7 @@ mod parts;
 mod settings;
 
 pub use executor::{
-    ANNOUNCEMENT, Executor, Finished, Halt, NetworkStall, PhaseTotals, Progress, RankTotals, Stall,
+    ANNOUNCEMENT, Delays, Executor, Finished, Halt, NetworkStall, Progress, RankTotals, Stall,
 };
 pub use folding::{Folding, SlotClass};
 pub use settings::Settings;

@@ -16,8 +16,7 @@ use indexmap::IndexMap;
 use network::Usage;
 use platform::config::native;
 use stats::{
-    Class, Counts, Dimension, Link, Origin, Part, PerPart, Phase, Report, SCHEMA, StepParts,
-    Symmetry,
+    Class, Counts, Dimension, Link, Origin, Part, PerPart, Report, SCHEMA, StepParts, Symmetry,
 };
 use std::collections::BTreeMap;
 use topology::{Fabric, GraphFabric};
@@ -97,10 +96,7 @@ pub(crate) fn outcome(
         },
         bounds: bounds::bounds(&dimensions, f64::from(parts.settings.ranks)),
         dimensions,
-        phases: ready(finished.ready)
-            .into_iter()
-            .chain(finished.phases.iter().map(|p| phase(parts, p)))
-            .collect(),
+        phases: finished.delays.rows(&dims).into_iter().map(|(_, phase)| phase).collect(),
         operations,
         links: links(parts, &finished.usage.links),
         network,
@@ -384,24 +380,6 @@ pub(crate) fn dimension_name(parts: &Parts, dim: u32) -> String {
     match (&parts.platform.logical, name) {
         (None, Some(name)) => name,
         _ => format!("dimension {}", dim + 1),
-    }
-}
-
-/// The wait before the first phase, where there is a ready queue (ISPASS 2020, Fig. 12).
-fn ready((count, total): (u128, u128)) -> Option<Phase> {
-    let mean = total as f64 / count as f64 / PS_PER_NS as f64;
-    let name = "P0 ready queue".into();
-    (count > 0).then_some(Phase { name, count, queue_ns: mean, network_ns: 0.0 })
-}
-
-fn phase(parts: &Parts, totals: &executor::PhaseTotals) -> Phase {
-    let dim = dimension_name(parts, totals.dim);
-    let mean = |sum: u128| sum as f64 / totals.count as f64 / PS_PER_NS as f64;
-    Phase {
-        name: format!("P{} {} {dim}", totals.phase + 1, totals.kind.name()),
-        count: totals.count,
-        queue_ns: mean(totals.queue),
-        network_ns: mean(totals.network),
     }
 }
 

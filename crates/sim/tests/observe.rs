@@ -36,11 +36,30 @@ proptest! {
                     let charged = layers.map(|layer| layer.parts.charged[part]).sum();
                     prop_assert!(close(charged, class.parts[part]), "{part:?}");
                 }
+                for layer in detail.layers.iter().filter(|l| l.rank_class == at as u64) {
+                    let sum = |of: fn(&stats::LayerPass) -> f64| layer.passes.iter().map(of).sum();
+                    let (charged, flying) = (&layer.parts.charged, &layer.parts.in_flight);
+                    prop_assert!(close(sum(|pass| pass.compute_ns), charged[Part::Compute]));
+                    prop_assert!(close(sum(|pass| pass.exposed_comm_ns), charged[Part::Communication]));
+                    prop_assert!(close(sum(|pass| pass.comm_ns), flying[Part::Communication]));
+                }
                 // To the picosecond: sums of integers as long as they fit a double.
                 let ps = |ns: f64| (ns * 1e3).round() as u64;
                 let busy: u64 = Part::charged().map(|(part, _)| ps(class.parts[part])).sum();
                 prop_assert_eq!(busy + ps(class.parts[Part::Idle]), ps(report.step_time_ns));
                 prop_assert!(busy <= ps(class.finish_ns));
+            }
+            for phase in &report.phases {
+                let same: Vec<_> = detail.layer_phases.iter().filter(|row| row.phase == phase.name).collect();
+                let named = report.phases.iter().filter(|other| other.name == phase.name);
+                let (all, count, sum) = named.fold((0, 0, [0.0; 2]), |(all, count, sum), phase| {
+                    let times = [phase.queue_ns, phase.network_ns].map(|ns| ns * phase.count as f64);
+                    (all + 1, count + phase.count, [sum[0] + times[0], sum[1] + times[1]])
+                });
+                prop_assert!(all > 0 && same.iter().map(|row| row.count).sum::<u128>() == count);
+                let queue = same.iter().map(|row| row.queue_ns * row.count as f64).sum();
+                let network = same.iter().map(|row| row.network_ns * row.count as f64).sum();
+                prop_assert!(close(queue, sum[0]) && close(network, sum[1]), "{}", phase.name);
             }
             let busy = |class: &stats::Class| class.count as f64 * (report.step_time_ns - class.parts[Part::Idle]);
             let cost: f64 = report.operations.iter().map(|operation| operation.cost_ns).sum();

@@ -13,6 +13,9 @@ use std::ops::Index;
 pub struct Detail {
     /// Sums by layer of the first rank of each class (at most 64 classes), in order of appearance.
     pub layers: Vec<Layer>,
+    /// What chunks of collectives wait and take, by layer, pass and phase over all ranks, at most
+    /// 20,000 rows. The counts sum to those of `phases`.
+    pub layer_phases: Vec<LayerPhase>,
     /// Width of the bins of `activity`, ns: a power of two picoseconds so that there are at most
     /// 512. The last bin ends with the step.
     pub bin_ns: f64,
@@ -41,6 +44,42 @@ pub struct Layer {
     /// Each part of the step.
     #[serde(flatten)]
     pub parts: LayerParts,
+    /// What it does in each pass.
+    pub passes: Vec<LayerPass>,
+}
+
+/// One layer in one pass. The numbers sum over the passes to those of the layer.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct LayerPass {
+    /// `forward`, `input_gradient` (of inputs, and of weights where one operation computes both),
+    /// `weight_gradient`, `recompute`; `other` where names of operations say no pass.
+    pub pass_name: String,
+    /// Computation.
+    pub compute_ns: f64,
+    /// Raw communication: the sum of the times that its collectives, sends and receives were in
+    /// flight.
+    pub comm_ns: f64,
+    /// The part of communication in which nothing computed.
+    pub exposed_comm_ns: f64,
+}
+
+/// Chunks of the collectives of one layer in one pass, in one phase.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct LayerPhase {
+    /// Name of the layer.
+    pub layer: String,
+    /// The pass, as in `layers`.
+    pub pass_name: String,
+    /// The phase, as in `phases`.
+    pub phase: String,
+    /// Dimension of the phase, from 0. Null for the ready queue.
+    pub dim: Option<u64>,
+    /// Chunk phases over all ranks.
+    pub count: u128,
+    /// Mean wait in the queue.
+    pub queue_ns: f64,
+    /// Mean time from leaving the queue to the end of the phase.
+    pub network_ns: f64,
 }
 
 /// Time of each part of the step on a layer, ns; idle time belongs to no layer.

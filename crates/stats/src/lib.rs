@@ -23,7 +23,8 @@ mod roofline;
 pub use classes::{Class, StepParts, Symmetry};
 pub use collectives::{Collective, CollectivePhase, CollectiveTerms};
 pub use detail::{
-    Activity, ActivityParts, Detail, GanttBar, GanttLane, HeldMemory, Layer, LayerParts,
+    Activity, ActivityParts, Detail, GanttBar, GanttLane, HeldMemory, Layer, LayerParts, LayerPass,
+    LayerPhase,
 };
 pub use flits::{FlitChannel, FlitClass, FlitLink, Flits, PacketTimes};
 pub use network::{Bounds, Dimension, Flow, Link, Network, Phase, Series};

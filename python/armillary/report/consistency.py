@@ -129,6 +129,9 @@ def _dims(report: Report, detail: Detail) -> _Found:
     """Dimensions of collectives: those of the network, or the logical ones that they run over."""
     logical = report["config"]["platform"].get("logical")
     count = len(report["dimensions"] if logical is None else logical)
+    for at, layer in enumerate(detail["layer_phases"]):
+        if (dim := layer["dim"]) is not None:
+            yield from _index(f"detail.layer_phases[{at}].dim", dim, count, "dimension")
     for at, row in enumerate(detail["collectives"]):
         for part, found in (("phases", row["phases"]), ("terms", row["terms"])):
             for nth, each in enumerate(found):

@@ -193,6 +193,14 @@ def _completed(data: dict[str, Any]) -> dict[str, Any]:
         filled["dimensions"] = [
             {**without, **dim} if isinstance(dim, dict) else dim for dim in dims
         ]
+    detail = filled["detail"]
+    if isinstance(detail, dict):
+        filled["detail"] = {"layer_phases": [], **detail}
+        layers = detail.get("layers")
+        if isinstance(layers, list):
+            filled["detail"]["layers"] = [
+                {"passes": [], **each} if isinstance(each, dict) else each for each in layers
+            ]
     picture = filled["picture"]
     cables = picture.get("cables") if isinstance(picture, dict) else None
     if isinstance(picture, dict) and isinstance(cables, list):

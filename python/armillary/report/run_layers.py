@@ -2,8 +2,8 @@
 
 Here: the charts and the table of layers. The pictures are those of the ASTRA-SIM papers: compute
 and exposed communication by layer (ISPASS 2020, Fig. 15; HOTI 2020, Figs. 12 and 13), raw
-communication by layer (ISPASS Figs. 13 and 14, HOTI Fig. 11). Not here: classes of ranks
-(`run_where.py`)."""
+communication by layer (ISPASS Figs. 13 and 14, HOTI Fig. 11). Not here: passes of a layer
+(`run_passes.py`), classes of ranks (`run_where.py`)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,17 @@ from typing import Any
 from .. import step_parts
 from ..schema import Detail, Layer, Report
 from ..units import counted
-from . import names
+from . import names, run_passes
 from .chart import COLOURS, Chart
+from .layer_chart import RAW, axis
 from .page import Section, Table
 from .quantity import time
 from .run_time import tooltip
 from .run_where import PARTS, colours, present
 from .scale import Scale
 
-RAW = "#f2b48c"
-"""Communication in flight, exposed or not."""
 _LAYERS = 200
 """Layers drawn and listed; the smaller ones of more are one."""
-_LABELS = 24
-"""Layers named below a chart of more."""
 _CHARGED = [(part, part.doing) for part in step_parts.PARTS if part.doing]
 _PARTS = {part.label: PARTS[part.label] for part, _ in _CHARGED}
 _HEADS = {
@@ -60,7 +57,8 @@ def by_layer(report: Report, detail: Detail, scale: Scale) -> Section:
         "layers", "Compute and exposed time by layer", rows, _exposed(scale, rows), note
     )
     raw = Chart("layer_communication", "Communication by layer", rows, _raw(scale, rows), _RAW_NOTE)
-    return Section("Layers", [exposed, raw, _table(rows)], anchor="by-layer")
+    passes = run_passes.parts(report, detail, [row["layer"] for row in rows], scale)
+    return Section("Layers", [exposed, raw, _table(rows), *passes], anchor="by-layer")
 
 
 def _rows(report: Report, layers: Sequence[Layer]) -> list[dict[str, Any]]:
@@ -114,14 +112,6 @@ def _weight(row: dict[str, Any]) -> float:
     return float(sum(row[field] for field, _ in _PARTS.values()))
 
 
-def _axis(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Names of layers, of very many every second, third, ..."""
-    found = [row["layer"] for row in rows]
-    axis = {"labelAngle": -50, "values": found[:: -(-len(found) // _LABELS)]}
-    axis |= {"labelLimit": 0, "labelExpr": "truncate(datum.label, 20)"}
-    return {"field": "layer", "type": "nominal", "sort": None, "title": None, "axis": axis}
-
-
 def _exposed(scale: Scale, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     parts = present(_PARTS, rows)
     fields = [field for field, _ in parts.values()]
@@ -139,7 +129,7 @@ def _exposed(scale: Scale, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "mark": "bar",
         "height": 240,
         "encoding": {
-            "x": _axis(rows),
+            "x": axis([row["layer"] for row in rows]),
             "y": {"field": "time", "type": "quantitative", "title": scale.axis("time of a rank")},
             "color": {"field": "part", "type": "nominal", "title": None, "scale": colours(parts)},
             "order": {"field": "place"},
@@ -168,7 +158,7 @@ def _raw(scale: Scale, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         ],
         "height": 240,
         "encoding": {
-            "x": _axis(rows),
+            "x": axis([row["layer"] for row in rows]),
             "tooltip": tooltip(
                 "layer",
                 ("raw", scale.axis("raw"), ",.4~r"),

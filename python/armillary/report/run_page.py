@@ -12,7 +12,17 @@ from collections.abc import Iterator
 from ..schema import Report
 from ..units import GB, PS_PER_NS, counted
 from ..workload import Summary
-from . import names, rates, roofline, run_layers, run_network, run_time, run_where, run_work
+from . import (
+    names,
+    rates,
+    roofline,
+    run_layers,
+    run_network,
+    run_passes,
+    run_time,
+    run_where,
+    run_work,
+)
 from .page import Fact, Page, Section, Table, fragment
 from .platform_picture import picture
 from .quantity import bandwidth, number, operations, share, size, time
@@ -125,6 +135,9 @@ def _sections(report: Report, config: Asked, summary: Summary | None) -> Iterato
         yield roofline.section(report["roofline"])
     yield run_network.network(report, detail, scale)
     yield run_network.phases(report)
+    waits = run_passes.waits(detail, scale) if detail else None
+    if waits:
+        yield waits
     held = run_work.memory(report, summary, config["platform"]["npu"], scale)
     if held:
         yield held

@@ -274,6 +274,10 @@ def hostile(report: Report) -> Report:
     changed["detail"]["layers"] = [
         {**item, "layer": f"{EVIL}.[0]'\"\\"} for item in changed["detail"]["layers"][:1]
     ]
+    changed["detail"]["layer_phases"] = [
+        {**item, "layer": EVIL, "pass_name": EVIL, "phase": f"{EVIL}'\"\\ {i}"}
+        for i, item in enumerate(changed["detail"]["layer_phases"])
+    ]
     changed["dimensions"] = [{**item, "name": "a.b[0]'\"\\"} for item in changed["dimensions"]]
     changed["config"]["platform"]["name"] = EVIL
     return changed  # type: ignore[no-any-return]
@@ -327,7 +331,9 @@ def test_a_large_run_stays_small(tmp_path: Path, running: Browser) -> None:
     look(
         running,
         tmp_path / "r.html",
-        names | {"phases", "dimensions", "queues", "memory", "memory_over_time"},
+        names
+        | {"layer_passes", "layer_delays", "phases", "dimensions", "queues"}
+        | {"memory", "memory_over_time"},
         390,
     )
 

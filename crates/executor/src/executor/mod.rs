@@ -27,7 +27,8 @@ mod solo;
 mod stall;
 mod steps;
 
-pub use crate::parts::recorder::{PhaseTotals, RankTotals};
+pub use crate::parts::delays::Delays;
+pub use crate::parts::recorder::RankTotals;
 pub use stall::{NetworkStall, Stall};
 
 use crate::folding::Folding;
@@ -212,8 +213,7 @@ impl<'a, B: Backend> Executor<'a, B> {
         }
         Ok(Finished {
             ranks: self.recorder.finish(),
-            phases: self.recorder.phases(),
-            ready: self.recorder.ready(),
+            delays: self.recorder.delays(),
             operations: self.recorder.operations(self.workload),
             lowered: self.scripts.into_lowered(),
             events,
@@ -464,10 +464,8 @@ fn too_long() -> Problem {
 pub struct Finished {
     /// Per simulated rank.
     pub ranks: Vec<RankTotals>,
-    /// Per phase label.
-    pub phases: Vec<PhaseTotals>,
-    /// Chunks that left ready queues, and the sum of their waits there, ps.
-    pub ready: (u128, u128),
+    /// Waits and times of chunks.
+    pub delays: Delays,
     /// Per (name, kind), largest total first.
     pub operations: Vec<stats::Operation>,
     /// What the collectives became: one entry for each kind of call, in no order.

@@ -133,6 +133,8 @@ impl<B: Backend> Executor<'_, B> {
             kind: phase.kind,
             custom: phase.custom.is_some(),
             entered: state.entered,
+            queued: state.dispatched,
+            left_ready_queue: state.is_first,
             started: state.started,
         };
         let now = self.now;

@@ -5,14 +5,15 @@ use super::activities::Activities;
 use super::collectives::collectives;
 use super::layers::{self, intervals};
 use super::log::Log;
+use super::pass::Pass;
 use super::path::{Segment, Walk};
 use super::source::Source;
 use super::{bins, gantt, memory};
 use crate::names::pattern;
 use indexmap::IndexMap;
 use stats::{
-    Activity, ActivityParts, CriticalPath, Detail, Layer, LayerParts, PathOperation, PathPart,
-    PathSegment, PathSeries,
+    Activity, ActivityParts, CriticalPath, Detail, Layer, LayerParts, LayerPass, Part,
+    PathOperation, PathPart, PathSegment, PathSeries, PerPart,
 };
 use std::collections::BTreeMap;
 use units::{Span, Time};
@@ -29,6 +30,7 @@ pub fn detail(source: &Source, mut log: Log) -> Detail {
     let activities = std::mem::take(&mut log.activity);
     Detail {
         layers: layers(source, &log),
+        layer_phases: log.delays.rows(source),
         bin_ns: bins::width(source.step) as f64 / 1e3,
         activity: activity(source, activities),
         gantt: gantt::lanes(source, &log, CLASSES),
@@ -55,16 +57,36 @@ fn layers(source: &Source, log: &Log) -> Vec<Layer> {
 
 fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer> {
     let program = source.workload.program(rank);
-    let intervals = intervals(source, log, rank);
-    let row = |(layer, sums): (&str, layers::Sums)| Layer {
+    let generated = source.workload.declaration.is_some();
+    let key = |node: usize| (program.layer(node), Pass::of(program.name(node), generated));
+    let keys: Vec<layers::Key> = (0..program.nodes().len()).map(key).collect();
+    let mut by_layer: IndexMap<&str, Vec<(Pass, layers::Sums)>> = IndexMap::new();
+    for ((layer, pass), sums) in layers::sums(&intervals(source, log, rank), &keys) {
+        by_layer.entry(layer).or_default().push((pass, sums));
+    }
+    by_layer.into_iter().map(|(layer, passes)| layer_row(class, layer, passes)).collect()
+}
+
+fn layer_row(class: u64, layer: &str, mut passes: Vec<(Pass, layers::Sums)>) -> Layer {
+    passes.sort_by_key(|(pass, _)| *pass);
+    let sum = |of: fn(&layers::Sums) -> &PerPart<Span>| {
+        PerPart::of(|part| passes.iter().map(|(_, sums)| of(sums)[part]).sum::<Span>().as_ns())
+    };
+    let pass = |(pass, sums): &(Pass, layers::Sums)| LayerPass {
+        pass_name: pass.name().into(),
+        compute_ns: sums.charged[Part::Compute].as_ns(),
+        comm_ns: sums.in_flight[Part::Communication].as_ns(),
+        exposed_comm_ns: sums.charged[Part::Communication].as_ns(),
+    };
+    Layer {
         rank_class: class,
         layer: layer.into(),
         parts: LayerParts {
-            charged: sums.charged.map(Span::as_ns),
-            in_flight: sums.in_flight.map(Span::as_ns),
+            charged: sum(|sums| &sums.charged),
+            in_flight: sum(|sums| &sums.in_flight),
         },
-    };
-    layers::sums(&intervals, |node| program.layer(node)).into_iter().map(row).collect()
+        passes: passes.iter().map(pass).collect(),
+    }
 }
 
 fn critical_path(source: &Source, log: &Log) -> CriticalPath {

@@ -2,12 +2,11 @@
 //!
 //! Every moment of the first rank of a stage (or class) is charged to one operation (`layers.rs`).
 //! Neighbours that belong to the same pass form one bar. In generated programs the name of an
-//! operation contains its pass, `<micro-batch>.<layer>.<operation>`: gradients end in `grad`, those
-//! of weights in `wgrad`, and recomputation is called `again`. Bars that look the same in a drawing
-//! are merged.
+//! operation contains its pass (`pass.rs`). Bars that look the same in a drawing are merged.
 
 use super::layers::{self, intervals};
 use super::log::Log;
+use super::pass::{Pass, micro_batch};
 use super::source::Source;
 use graph::{Kernel, Op, Program};
 use stats::{GanttBar, GanttLane, Part};
@@ -38,6 +37,15 @@ impl Work {
             Work::Recompute => "recompute",
             Work::Optimizer => "optimizer",
             Work::Part(name) => name,
+        }
+    }
+
+    fn of_pass(pass: Pass) -> Work {
+        match pass {
+            Pass::Forward | Pass::Other => Work::Forward,
+            Pass::InputGradient => Work::Backward,
+            Pass::WeightGradient => Work::WeightGrad,
+            Pass::Recompute => Work::Recompute,
         }
     }
 
@@ -100,41 +108,33 @@ fn lane(source: &Source, log: &Log, class: usize, room: usize) -> GanttLane {
 
 /// What a moment that is charged to a node as `part` shows, and its micro-batch or layer.
 fn what(program: &Program, node: usize, part: Part, generated: bool) -> (Work, &str) {
-    let mut words = program.name(node).split('.');
-    let first = words.next().unwrap_or_default();
-    let numbered = generated && !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit());
+    let numbered = micro_batch(program.name(node)).filter(|_| generated);
     match program.nodes()[node].op {
-        Op::Compute { kernel: Kernel::Optimizer, .. } if !numbered => (Work::Optimizer, ""),
+        Op::Compute { kernel: Kernel::Optimizer, .. } if numbered.is_none() => {
+            (Work::Optimizer, "")
+        }
         Op::Compute { cpu: false, .. }
         | Op::Gemm(_)
         | Op::Grouped(_)
         | Op::Lookup(_)
         | Op::Collective { .. }
-            if numbered && part <= Part::Communication =>
+            if part <= Part::Communication =>
         {
-            pass(words).map_or((Work::of(part), program.layer(node)), |work| (work, first))
+            let within = numbered.and_then(|(first, words)| Some((pass(words)?, first)));
+            within.unwrap_or_else(|| (Work::of(part), program.layer(node)))
         }
         _ => (Work::of(part), program.layer(node)),
     }
 }
 
-/// The pass that follows from the words of a name after the micro-batch. `None` for work between
-/// passes.
-fn pass<'a>(words: impl Iterator<Item = &'a str>) -> Option<Work> {
-    let mut work = Work::Forward;
-    for (place, word) in words.enumerate() {
-        match word {
-            "again" => return Some(Work::Recompute),
-            "wgrad" | "accumulate" => work = Work::WeightGrad,
-            "gradients" | "parameters" | "gather" | "regather" if place <= 1 => return None,
-            _ if place == 0 && (word.starts_with("receive") || word.starts_with("send")) => {
-                return None;
-            }
-            _ if word.ends_with("grad") => work = Work::Backward,
-            _ => {}
-        }
-    }
-    Some(work)
+/// The pass by the words of a name after the micro-batch. `None` for work between passes.
+fn pass(words: &str) -> Option<Work> {
+    let between = |(place, word): (usize, &str)| match word {
+        "gradients" | "parameters" | "gather" | "regather" => true,
+        _ => place == 0 && (word.starts_with("receive") || word.starts_with("send")),
+    };
+    let between = words.split('.').take(2).enumerate().any(between);
+    (!between).then(|| Work::of_pass(Pass::of_words(words)))
 }
 
 /// Adds a bar, or makes the last one longer if it shows the same and ends at most `gap` before.
@@ -228,15 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_passes() {
-        let of = |name: &'static str| pass(name.split('.'));
-        assert_eq!(of("layer3.qkv"), Some(Work::Forward));
-        assert_eq!(of("layer3.qkv.dgrad"), Some(Work::Backward));
-        assert_eq!(of("layer3.up.wgrad"), Some(Work::WeightGrad));
-        assert_eq!(of("layer3.again.up"), Some(Work::Recompute));
-        assert_eq!(of("receive_grad.0"), None);
-        assert_eq!(of("layer3.gradients.dp"), None);
-        assert_eq!(of("gather.layer3.parameters.dp"), None);
+    fn work_between_passes_is_none_of_them() {
+        assert_eq!(pass("layer3.qkv.dgrad"), Some(Work::Backward));
+        assert_eq!(pass("layer3.again.up"), Some(Work::Recompute));
+        for name in ["receive_grad.0", "layer3.gradients.dp", "gather.layer3.parameters.dp"] {
+            assert_eq!(pass(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! Sums by layer: how long each layer of a program computes, communicates and accesses memory, and
-//! how much of it is exposed.
+//! Sums by layer and pass: how long each of a program computes, communicates and accesses memory,
+//! and how much of it is exposed.
 //!
 //! Every moment of a rank is charged to one operation, of the first [`Part`] that has something in
 //! flight. Of several in flight it is the one that ends first, because the rank waits for that one
 //! next. So the exposed parts of the layers sum to those of the rank.
 
 use super::log::{Log, Ran};
+use super::pass::Pass;
 use super::source::Source;
 use crate::charge;
 use graph::OpKind;
@@ -14,7 +15,7 @@ use stats::{Part, PerPart};
 use std::collections::BTreeSet;
 use units::{Span, Time};
 
-/// Sums of one layer on one rank.
+/// Sums of one layer in one pass on one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     /// The time that is charged to it.
@@ -34,14 +35,14 @@ pub(super) struct Interval {
     pub end: Time,
 }
 
-/// Sums by layer in order of appearance. `layer` names the layer of a node.
-pub(super) fn sums<'a>(
-    intervals: &[Interval],
-    layer: impl Fn(usize) -> &'a str,
-) -> IndexMap<&'a str, Sums> {
-    let mut sums: IndexMap<&str, Sums> = IndexMap::new();
+/// A layer and a pass.
+pub(super) type Key<'a> = (&'a str, Pass);
+
+/// Sums in order of appearance. `keys` has the layer and pass of each node.
+pub(super) fn sums<'a>(intervals: &[Interval], keys: &[Key<'a>]) -> IndexMap<Key<'a>, Sums> {
+    let mut sums: IndexMap<Key, Sums> = IndexMap::new();
     for interval in intervals {
-        let entry = sums.entry(layer(interval.node)).or_default();
+        let entry = sums.entry(keys[interval.node]).or_default();
         let span = interval.end.since(interval.began.min(interval.end));
         let reports = |part: &Part| part.about().doing.is_some_and(|it| it.in_flight.is_some());
         if let Some(part) = interval.part.filter(reports) {
@@ -49,7 +50,7 @@ pub(super) fn sums<'a>(
         }
     }
     charge(intervals, |at, part, from, to| {
-        sums[layer(intervals[at].node)].charged[part] += to.since(from);
+        sums[&keys[intervals[at].node]].charged[part] += to.since(from);
     });
     sums.retain(|_, sums| *sums != Sums::default());
     sums

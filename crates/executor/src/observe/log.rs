@@ -1,12 +1,13 @@
 //! The log of a run: when each node of each simulated rank started and ended, what let it start,
 //! which nodes met in a collective or by a message, and what ranks and dimensions did over time.
 //!
-//! It has 24 bytes for each node and rank, activity in bins, and the terms of time for each node of
-//! a program (`chains.rs`). So its size follows from the simulated part of the workload, not from
+//! It has 24 bytes for each node and rank, activity in bins, and the terms of time and the delays
+//! of each node of a program (`chains.rs`, `delays.rs`). So its size follows from the simulated part of the workload, not from
 //! the length of the run.
 
 use super::activities::Activities;
 use super::chains::{Chains, Over};
+use super::delays::NodeDelays;
 use super::{Activity, ChunkPhase, Departure, Message, Observer, Place, Reception};
 use crate::folding::Folding;
 use graph::{OpKind, Workload};
@@ -46,6 +47,7 @@ pub struct Log {
     held: Vec<Vec<(Time, u64)>>,
     pub(super) activity: Activities,
     pub(super) chains: Chains,
+    pub(super) delays: NodeDelays,
 }
 
 impl Log {
@@ -55,7 +57,7 @@ impl Log {
         for &rank in &folding.representatives {
             first.push(first[first.len() - 1] + workload.program(rank).nodes().len());
         }
-        let programs = folding
+        let programs: Vec<u32> = folding
             .representatives
             .iter()
             .map(|&rank| workload.ranks[rank as usize].program)
@@ -68,6 +70,7 @@ impl Log {
             instance: FxHashMap::default(),
             messages: FxHashMap::default(),
             held: vec![Vec::new(); folding.representatives.len()],
+            delays: NodeDelays::new(programs.clone()),
             chains: Chains::new(dims, programs),
             activity: Activities::new(folding, dims),
         }
@@ -143,6 +146,7 @@ impl Observer for Log {
 
     fn chunk_ends(&mut self, chunk: &ChunkPhase, now: Time) {
         self.chains.ends(chunk, now);
+        self.delays.ends(chunk, self.activity.multiplicity(chunk.rank), now);
     }
 
     fn opens(&mut self, instance: u32, request: &Request, lowered: &Arc<Lowered>, ranks: u32) {

@@ -3,8 +3,9 @@
 //! The recorder of the executor calls its observers in order of time. Without observers this costs
 //! one branch per event. Here: the contract. Other files: `log.rs` keeps times of nodes and
 //! activity over time. `path.rs` (the critical path) and `layers.rs` (sums by layer) read it when
-//! the run is over. `chains.rs` finds the terms of each collective's time (`chain.rs`), and
-//! `collectives.rs` sums them. `timeline/` writes events to a file as they happen. Not here: sums
+//! the run is over. `delays.rs` sums what chunks wait and take by layer, pass and
+//! phase. `chains.rs` finds the terms of each collective's time (`chain.rs`), and `collectives.rs`
+//! sums them. `timeline/` writes events to a file as they happen. Not here: sums
 //! that every run keeps (`parts/recorder.rs`).
 
 mod activities;
@@ -12,12 +13,14 @@ mod bins;
 mod chain;
 mod chains;
 mod collectives;
+mod delays;
 mod detail;
 mod gantt;
 mod layers;
 mod log;
 mod memory;
 mod network;
+mod pass;
 mod path;
 mod source;
 mod timeline;
@@ -59,8 +62,12 @@ pub struct ChunkPhase {
     pub kind: CollectiveKind,
     /// Whether an algorithm from a file does it.
     pub custom: bool,
-    /// When it came into its queue.
+    /// When it came into its queue, or into the ready queue before that.
     pub entered: Time,
+    /// When it came into its queue; meaningless as long as it waits in the ready queue.
+    pub queued: Time,
+    /// Whether it has come from the ready queue.
+    pub left_ready_queue: bool,
     /// When it left its queue; meaningless before.
     pub started: Time,
 }

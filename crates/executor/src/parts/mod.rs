@@ -7,6 +7,7 @@ pub(crate) mod agenda;
 pub(crate) mod chunks;
 pub(crate) mod collectives;
 pub(crate) mod dealt;
+pub(crate) mod delays;
 mod flight;
 pub(crate) mod messages;
 pub(crate) mod ranks;

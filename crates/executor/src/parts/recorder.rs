@@ -5,13 +5,14 @@
 //! Each moment that is not idle is charged to one operation (`flight.rs`). The recorder only
 //! listens: nothing in a run depends on it.
 
+use super::delays::{Delays, Label};
 use super::flight::InFlight;
 use crate::charge::part;
 use crate::folding::Folding;
 use crate::names;
 use crate::observe::{Activity, Message, Observer};
 use engine::Digest;
-use graph::{CollectiveKind, Op, OpKind, Workload};
+use graph::{Op, OpKind, Workload};
 use indexmap::{Equivalent, IndexMap};
 use stats::{Part, PerPart};
 use units::{Span, Time};
@@ -40,23 +41,6 @@ pub struct RankTotals {
     pub digest: u64,
 }
 
-/// Totals of one phase label over all ranks.
-#[derive(Clone, Debug)]
-pub struct PhaseTotals {
-    /// Position among the phases, 0-based.
-    pub phase: u32,
-    /// Dimension.
-    pub dim: u32,
-    /// What it does.
-    pub kind: CollectiveKind,
-    /// Chunk phases.
-    pub count: u128,
-    /// Sum of waits in the queue, ps.
-    pub queue: u128,
-    /// Sum of times in the phase, ps.
-    pub network: u128,
-}
-
 #[derive(Clone, Default)]
 struct State {
     since: Time,
@@ -70,9 +54,7 @@ pub(crate) struct Recorder<'a> {
     observers: Vec<&'a mut dyn Observer>,
     ranks: Vec<State>,
     multiplicity: Vec<u64>,
-    phases: Vec<PhaseTotals>,
-    /// Chunks that left ready queues, and the sum of their waits there, ps.
-    ready: (u128, u128),
+    delays: Delays,
     /// Start of every node of every simulated rank; `Time::MAX` while not running.
     starts: Vec<Time>,
     operations: Operations,
@@ -127,8 +109,7 @@ impl<'a> Recorder<'a> {
             observers,
             ranks,
             multiplicity,
-            phases: Vec::new(),
-            ready: (0, 0),
+            delays: Delays::default(),
             starts,
             operations,
             replay_only,
@@ -243,14 +224,7 @@ impl<'a> Recorder<'a> {
 
     /// A chunk leaves the ready queue of a rank.
     pub(crate) fn dispatched(&mut self, rank: u32, waited: Span) {
-        let ranks = u128::from(self.multiplicity[rank as usize]);
-        self.ready.0 += ranks;
-        self.ready.1 += u128::from(waited.0) * ranks;
-    }
-
-    /// See [`Finished::ready`](crate::Finished::ready).
-    pub(crate) fn ready(&self) -> (u128, u128) {
-        self.ready
+        self.delays.left_ready_queue(waited, self.multiplicity[rank as usize]);
     }
 
     #[inline]
@@ -266,7 +240,7 @@ impl<'a> Recorder<'a> {
     pub(crate) fn phase_ended(
         &mut self,
         rank: u32,
-        label: (u32, u32, CollectiveKind),
+        label: Label,
         queue: Span,
         network: Span,
         now: Time,
@@ -280,16 +254,7 @@ impl<'a> Recorder<'a> {
                 observer.dimension_busy(rank, label.1, *since, now);
             }
         }
-        let same = |p: &PhaseTotals| (p.phase, p.dim, p.kind) == label;
-        let at = self.phases.iter().position(same).unwrap_or_else(|| {
-            let (phase, dim, kind) = label;
-            self.phases.push(PhaseTotals { phase, dim, kind, count: 0, queue: 0, network: 0 });
-            self.phases.len() - 1
-        });
-        let (totals, ranks) = (&mut self.phases[at], self.multiplicity[rank as usize]);
-        totals.count += u128::from(ranks);
-        totals.queue += u128::from(queue.0) * u128::from(ranks);
-        totals.network += u128::from(network.0) * u128::from(ranks);
+        self.delays.ended(label, queue, network, self.multiplicity[rank as usize]);
     }
 
     /// From now on the rank has something more in flight.
@@ -338,11 +303,9 @@ impl<'a> Recorder<'a> {
         self.ranks.iter_mut().map(|state| std::mem::take(&mut state.totals)).collect()
     }
 
-    /// By phase, dimension and kind.
-    pub(crate) fn phases(&mut self) -> Vec<PhaseTotals> {
-        let mut phases = std::mem::take(&mut self.phases);
-        phases.sort_by_key(|p| (p.phase, p.dim, p.kind));
-        phases
+    /// Of all chunks.
+    pub(crate) fn delays(&mut self) -> Delays {
+        std::mem::take(&mut self.delays)
     }
 
     /// By pattern of names and kind, the most costly first.

@@ -10,6 +10,7 @@
 
 use super::layers::{KINDS, Layers, Parallelism, Pass, Recompute, Scope};
 use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder};
+use rustc_hash::FxHashMap;
 use units::{Bytes, Span};
 
 /// Of the collectives in the file, which a loop has started.
@@ -25,6 +26,7 @@ pub(super) fn run(
     let count = layers.layers.len();
     let mut walk = Loop {
         layers,
+        labels: labels(layers),
         slot,
         program: ProgramBuilder::default(),
         after: Vec::new(),
@@ -41,6 +43,23 @@ pub(super) fn run(
     (walk.program, walk.started)
 }
 
+/// Names of layers, those that repeat with a number, so that reports tell the layers apart. A name
+/// of a text has no space, so none of them is that of another layer.
+fn labels(layers: &Layers) -> Vec<String> {
+    let mut seen: FxHashMap<&str, u32> = FxHashMap::default();
+    let label = |layer: &super::Layer, count: u32| match count {
+        1 => layer.name.clone(),
+        _ => format!("{} ({count})", layer.name),
+    };
+    let mut labels = Vec::with_capacity(layers.layers.len());
+    for layer in &layers.layers {
+        let count = seen.entry(&layer.name).or_default();
+        *count += 1;
+        labels.push(label(layer, *count));
+    }
+    labels
+}
+
 /// The time as it is counted inside.
 pub(super) fn span(ns: u64) -> Span {
     Span::from_ns(ns)
@@ -48,6 +67,8 @@ pub(super) fn span(ns: u64) -> Span {
 
 struct Loop<'a> {
     layers: &'a Layers,
+    /// What reports call each layer.
+    labels: Vec<String>,
     slot: &'a mut dyn FnMut(Scope) -> Option<u32>,
     program: ProgramBuilder,
     /// What the next computation waits for.
@@ -233,7 +254,7 @@ impl Loop<'_> {
     ) -> u64 {
         let id = self.program.len() as u64;
         self.program.push(Node { id, duration, op }, name, deps);
-        self.program.label(&self.layers.layers[layer].name);
+        self.program.label(&self.labels[layer]);
         id
     }
 }
