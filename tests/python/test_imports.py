@@ -190,6 +190,7 @@ ALLOWED: dict[str, set[str]] = {
         "files",
         "model",
         "nccl",
+        "network",
         "planner",
         "platform",
         "report",

@@ -7,7 +7,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 GROUPS = {
-    "Simulate": ("run", "collective", "traffic", "sweep"),
+    "Simulate": ("run", "collective", "traffic", "network", "sweep"),
     "Understand results": ("explain", "compare", "report"),
     "Design": ("design",),
     "Train": ("ingest", "plan", "train", "checkpoint"),

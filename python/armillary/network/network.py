@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import NoReturn
 
-from . import _core
-from .errors import InputError, Problem, StalledError
-from .platform import AnyPlatform, Platform
-from .units import base
+from .. import _core
+from ..errors import InputError, Problem, StalledError
+from ..platform import AnyPlatform, Platform
+from ..units import base
 
 Callback = Callable[[], object]
 """What is called when something is done. `Network.now` is the time then."""
