@@ -3,7 +3,8 @@
 //! Such a flow has one rate from its start until it drains, so its time is that of its slowest
 //! link. Whether it meets others is for the caller to know ([`ClosedForm::links`]).
 
-use crate::backend::{FairFlows, Flow};
+use crate::backend::FairFlows;
+use crate::fluid::Fluid;
 use crate::limits::rate;
 use network::{Alone, ClosedForm, Transfer};
 use units::{Span, Time};
@@ -20,10 +21,10 @@ impl FairFlows {
         let ends = (transfer.src, transfer.dst);
         let route = self.routes.of(&mut self.links, &self.limits, ends, transfer.bytes);
         let level = route.level(&self.links.states, copies);
-        let mut flow = Flow::new(*transfer, Time::ZERO, Vec::new());
-        flow.weight = route.weight;
-        (flow.rate, flow.rounded) = (rate(level.value, route.weight), !level.exact);
-        flow.drains().since(Time::ZERO)
+        let mut fluid = Fluid::new(transfer.bytes, Time::ZERO);
+        fluid.weight = route.weight;
+        (fluid.rate, fluid.rounded) = (rate(level.value, route.weight), !level.exact);
+        fluid.drains().since(Time::ZERO)
     }
 }
 

@@ -8,6 +8,7 @@ mod alone;
 mod backend;
 mod drains;
 pub mod fair;
+mod fluid;
 mod limits;
 mod links;
 mod path;

@@ -27,7 +27,8 @@ pub struct Limits {
     pub weights: Weights,
     /// Rates are found anew at most once in this time; zero: at each start and drain.
     pub every: Span,
-    /// The part of a full link's bandwidth that may be left; `None`: rates are exact.
+    /// The part of a link's bandwidth by which its flows may use too much or too little; `None`:
+    /// rates are exact.
     pub tolerance: Option<Ratio>,
     /// A flow that splits is no faster than on one of its routes.
     pub one_route: bool,
@@ -60,7 +61,7 @@ impl Limits {
         self.tolerance.is_none()
     }
 
-    /// How much of a full link of this capacity may be left.
+    /// How much more or less of a link of this capacity than all may be used.
     pub(crate) fn slack(&self, capacity: u128) -> u128 {
         let Some(Ratio(part)) = self.tolerance else { return 0 };
         capacity / u128::from(Ratio::ONE.0) * u128::from(part)

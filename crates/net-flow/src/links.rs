@@ -62,7 +62,7 @@ pub(crate) struct Room {
     pub full_at: Level,
     /// Capacity that its flows do not use. Wraps round while one of them has no level yet.
     pub left: i128,
-    /// How much may be left where it holds flows back.
+    /// How much more than all its flows may use, and leave where it holds flows back.
     slack: i128,
     /// The round in which its flows have changed last, and the lowest level at which they did.
     pub round: u32,
@@ -80,7 +80,7 @@ impl Room {
     /// Whether its flows use so much or so little that it must be full at another level.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
-        self.left < 0 || (self.is_full() && self.left > self.slack)
+        self.left < -self.slack || (self.is_full() && self.left > self.slack)
     }
 
     /// Whether it holds flows back.

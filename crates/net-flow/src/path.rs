@@ -5,7 +5,7 @@ use crate::fair::{Level, NOWHERE, Use};
 use crate::links::Room;
 
 /// Links that are kept next to the level. Most routes have no more.
-const NEAR: usize = 7;
+const NEAR: usize = 6;
 
 /// A flow's level and its links.
 #[derive(Clone, Debug)]
@@ -19,13 +19,16 @@ pub(crate) struct Path {
     /// Links that are kept here: all, or none where they are many or used unequally.
     near: u32,
     links: [u32; NEAR],
+    /// The level has changed, and the rate not yet.
+    pub is_changed: bool,
 }
 
 impl Path {
     /// Of a flow without a level.
     pub(crate) fn new(limit: Option<u64>, uses: impl ExactSizeIterator<Item = Use>) -> Path {
         let limit = limit.unwrap_or(u64::MAX);
-        let mut path = Path { level: NOWHERE, limit, demand: 0, near: 0, links: [0; NEAR] };
+        let (links, is_changed) = ([0; NEAR], false);
+        let mut path = Path { level: NOWHERE, limit, demand: 0, near: 0, links, is_changed };
         let count = uses.len();
         for (at, one) in uses.enumerate() {
             let demand = u64::try_from(one.demand).unwrap_or(0);

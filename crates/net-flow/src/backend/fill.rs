@@ -16,7 +16,9 @@ impl FairFlows {
             (room.full_at, room.left) = (level, state.capacity as i128);
             room.is_known = false;
         }
-        self.ripples.changed.clear();
+        for at in self.ripples.changed.drain(..) {
+            self.paths[at as usize].is_changed = false;
+        }
         for (&at, &level) in self.reached_flows.iter().zip(self.solver.levels()) {
             let flow = &self.flows[at as usize];
             self.paths[at as usize].level = level;

@@ -22,6 +22,7 @@ mod tolerance_tests;
 
 use crate::drains::Drains;
 use crate::fair::{NOWHERE, Solver, Use, share};
+use crate::fluid::{Fluid, units_left};
 use crate::limits::{Limits, RATE_BITS, rate};
 use crate::links::{Links, Member, Sent};
 use crate::path::Path;
@@ -33,7 +34,7 @@ use network::{
     NetworkSink, Sending, Transfer, Usage,
 };
 use topology::{LinkGraph, Part, Splitter};
-use units::{PS_PER_US, Span, Time};
+use units::{Span, Time};
 
 /// Bytes kept for a flow, a link and a link in use, rounded up for tables that grow by doubling.
 const FLOW: u64 = 960;
@@ -42,7 +43,6 @@ const USED_LINK: u64 = 384;
 
 /// Events between two looks at whether the run goes on. One may share out a whole network.
 const EVENTS_AT_ONCE: u32 = 1 << 4;
-const PS_PER_S: u128 = PS_PER_US as u128 * 1_000_000;
 
 /// A link of a flow's route.
 #[derive(Clone, Copy)]
@@ -58,20 +58,8 @@ pub(crate) struct Flow {
     transfer: Transfer,
     pub hops: Vec<Hop>,
     latency: Span,
-    pub weight: u64,
     /// Its highest level.
     pub limit: Option<u64>,
-    /// In units of rate.
-    pub rate: u64,
-    /// The rate was rounded down.
-    pub rounded: bool,
-    /// In units of rate times picoseconds, at the instant `at`.
-    left: u128,
-    /// What it may have sent in addition, had no rate been rounded.
-    slack: u64,
-    at: Time,
-    /// When it drains: no earlier.
-    due: Time,
     /// How many flows it stands for on the links.
     copies: u128,
     /// It had all its links to itself when it started.
@@ -88,6 +76,7 @@ pub struct FairFlows {
     pub(crate) flows: Vec<Flow>,
     /// By flow.
     pub(crate) paths: Vec<Path>,
+    pub(crate) fluids: Vec<Fluid>,
     free: Vec<u32>,
     /// Flows that drain, and flows that arrive.
     drains: Drains,
@@ -126,6 +115,7 @@ impl FairFlows {
             routes: Routes::default(),
             flows: Vec::new(),
             paths: Vec::new(),
+            fluids: Vec::new(),
             free: Vec::new(),
             drains: Drains::default(),
             arrivals: EventQueue::default(),
@@ -161,11 +151,13 @@ impl FairFlows {
                 let flow = &mut self.flows[at as usize];
                 let mut hops = std::mem::take(&mut flow.hops);
                 hops.clear();
-                *flow = Flow::new(transfer, now, hops);
+                *flow = Flow::new(transfer, hops);
+                self.fluids[at as usize] = Fluid::new(transfer.bytes, now);
                 at
             }
             None => {
-                self.flows.push(Flow::new(transfer, now, Vec::new()));
+                self.flows.push(Flow::new(transfer, Vec::new()));
+                self.fluids.push(Fluid::new(transfer.bytes, now));
                 self.paths.push(Path::new(None, [].into_iter()));
                 self.flows.len() as u32 - 1
             }
@@ -184,7 +176,9 @@ impl FairFlows {
         if bytes == 0 {
             return self.leave(now, at);
         }
-        (flow.weight, flow.limit) = (route.weight, route.limit);
+        flow.limit = route.limit;
+        let fluid = &mut self.fluids[at as usize];
+        fluid.weight = route.weight;
         let copies = if self.links.is_folded() { weight.into() } else { 1u128 };
         (flow.copies, flow.alone) = (copies, true);
         self.running += copies;
@@ -202,7 +196,7 @@ impl FairFlows {
         self.paths[at as usize] = Path::new(flow.limit, flow.hops.iter().map(|hop| hop.used));
         if flow.alone {
             let level = route.alone(&mut self.links, copies);
-            (flow.rate, flow.rounded) = (rate(level.value, flow.weight), !level.exact);
+            (fluid.rate, fluid.rounded) = (rate(level.value, fluid.weight), !level.exact);
             self.paths[at as usize].level = level;
             return self.plan(at);
         }
@@ -217,8 +211,8 @@ impl FairFlows {
             let link = self.flows[at as usize].hops[hop].used.link;
             self.soil(now, link);
             let first = self.links.states[link as usize].members[0].flow;
-            let flow = &self.flows[first as usize];
-            if flow.alone && flow.at == now && self.limits.every == Span::ZERO {
+            let (flow, fluid) = (&self.flows[first as usize], &self.fluids[first as usize]);
+            if flow.alone && fluid.at == now && self.limits.every == Span::ZERO {
                 self.meet(now, first);
             }
         }
@@ -292,9 +286,12 @@ impl FairFlows {
     /// Plans the flow's drain. Where it drains later than planned, that is found out then.
     #[inline]
     pub(crate) fn plan(&mut self, at: u32) {
-        let flow = &mut self.flows[at as usize];
-        flow.due = flow.drains();
-        self.drains.plan(at, flow.due);
+        let fluid = &mut self.fluids[at as usize];
+        let time = fluid.drains();
+        if time < fluid.planned {
+            fluid.planned = time;
+            self.drains.plan(at, time);
+        }
     }
 
     /// When something drains or arrives next.
@@ -307,9 +304,9 @@ impl FairFlows {
 
     /// What a member of a link has still to send over it then, times parts and links.
     fn left(&self, Member { flow, demand, .. }: Member, until: Time) -> u128 {
-        let flow = &self.flows[flow as usize];
-        let demand = demand / u128::from(flow.weight);
-        demand * u128::from(flow.left(until))
+        let fluid = &self.fluids[flow as usize];
+        let demand = demand / u128::from(fluid.weight);
+        demand * u128::from(fluid.left(until))
     }
 
     /// When rates must be found again: before anything later than this.
@@ -320,52 +317,9 @@ impl FairFlows {
 }
 
 impl Flow {
-    /// Bytes that it has not sent then.
-    fn left(&self, until: Time) -> u64 {
-        let sent = u128::from(self.rate) * u128::from(until.since(self.at.min(until)).0);
-        (self.left.saturating_sub(sent).div_ceil(PS_PER_S << RATE_BITS)) as u64
-    }
-
-    /// A flow without a route or a rate.
-    pub(crate) fn new(transfer: Transfer, now: Time, hops: Vec<Hop>) -> Flow {
-        Flow {
-            transfer,
-            hops,
-            latency: Span::ZERO,
-            weight: 1,
-            limit: None,
-            rate: 0,
-            rounded: false,
-            left: (u128::from(transfer.bytes) * PS_PER_S) << RATE_BITS,
-            slack: 0,
-            at: now,
-            due: Time::MAX,
-            copies: 1,
-            alone: false,
-            seen: 0,
-        }
-    }
-
-    /// Goes on at another rate.
-    #[inline]
-    pub(crate) fn change(&mut self, now: Time, rate: u64, rounded: bool) {
-        let span = now.since(self.at).0;
-        let sent = u128::from(self.rate) * u128::from(span);
-        self.left = self.left.saturating_sub(sent);
-        if self.rounded {
-            self.slack = self.slack.saturating_add(span.saturating_mul(self.weight));
-        }
-        (self.at, self.rate, self.rounded) = (now, rate, rounded);
-    }
-
-    /// When the flow drains at its rate: the first picosecond at which it can have sent everything.
-    /// A rate that was rounded down is less than a unit of its weight too low.
-    #[inline]
-    pub(crate) fn drains(&self) -> Time {
-        let left = self.left.saturating_sub(self.slack.into());
-        let missing = if self.rounded { self.weight } else { 0 };
-        let span = left.div_ceil(u128::from(self.rate) + u128::from(missing));
-        self.at + Span(u64::try_from(span).unwrap_or(u64::MAX))
+    /// A flow without a route.
+    fn new(transfer: Transfer, hops: Vec<Hop>) -> Flow {
+        Flow { transfer, hops, latency: Span::ZERO, limit: None, copies: 1, alone: false, seen: 0 }
     }
 }
 
@@ -415,7 +369,9 @@ impl Backend for FairFlows {
             match self.drains.peek().filter(|&(time, _)| time == next) {
                 Some((time, flow)) => {
                     self.drains.pop();
-                    if self.flows[flow as usize].due <= time {
+                    let fluid = &mut self.fluids[flow as usize];
+                    fluid.planned = Time::MAX;
+                    if fluid.drains() <= time {
                         self.drain(time, flow);
                     } else {
                         self.plan(flow);
@@ -447,9 +403,8 @@ impl Backend for FairFlows {
         let level = splitter.found.iter().map(full).min().unwrap_or(u64::MAX);
         let limit = self.limits.level(weight, || self.links.slowest(&splitter.found));
         let level = level.min(limit.unwrap_or(u64::MAX));
-        let left = (u128::from(bytes) * PS_PER_S) << RATE_BITS;
         let rate = rate(level, weight);
-        latency + Span(u64::try_from(left.div_ceil(rate.into())).unwrap_or(u64::MAX))
+        latency + Span(u64::try_from(units_left(bytes).div_ceil(rate.into())).unwrap_or(u64::MAX))
     }
 
     fn usage(&self, until: Time) -> Usage {

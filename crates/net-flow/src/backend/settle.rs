@@ -7,9 +7,9 @@
 //! links. Where one reaches so many that all flows joined to it are found sooner by one filling,
 //! that is done instead (`fill.rs`). Both give the same levels: there is only one solution.
 //!
-//! With a tolerance, a change spreads only to links whose flows use more than all or less than that
-//! allows. Then the rates are the max-min fair ones of links whose capacities are smaller by at most
-//! the tolerance. Links with changes at one level are taken together, so that links that are alike
+//! With a tolerance, a change spreads only to links whose flows use more or less than that allows.
+//! Then the rates are the max-min fair ones of links whose capacities differ by at most the
+//! tolerance, up or down: so times are not too long or too short on average. Links with changes at one level are taken together, so that links that are alike
 //! remain alike, and folded runs give the bytes of unfolded ones.
 
 use crate::backend::{FairFlows, Flow, Hop};
@@ -39,12 +39,16 @@ impl FairFlows {
 
     /// A flow goes on at the rate of its level.
     fn apply(&mut self, now: Time, at: u32) {
-        let flow = &mut self.flows[at as usize];
-        let level = self.paths[at as usize].level;
-        let rate = rate(level.value, flow.weight);
-        if (rate, level.exact) != (flow.rate, !flow.rounded) {
-            flow.change(now, rate, !level.exact);
-            self.plan(at);
+        let (path, fluid) = (&mut self.paths[at as usize], &mut self.fluids[at as usize]);
+        path.is_changed = false;
+        let rate = rate(path.level.value, fluid.weight);
+        if (rate, path.level.exact) != (fluid.rate, !fluid.rounded) {
+            let is_faster = rate >= fluid.rate;
+            fluid.change(now, rate, !path.level.exact);
+            // A slower one drains later: that is found out when its turn comes.
+            if is_faster {
+                self.plan(at);
+            }
         }
     }
 
@@ -59,18 +63,18 @@ impl FairFlows {
         for at in 0..self.entered.len() {
             self.level(self.entered[at], None);
         }
-        for at in 0..self.dirty.len() {
-            self.touch(self.dirty[at]);
-        }
-        self.listen();
-        while let Some(&Reverse((level, _))) = self.ripples.queue.peek() {
-            self.gather(level);
+        self.begin();
+        let mut level = 0;
+        loop {
             if !self.find() {
                 self.give_up();
                 return false;
             }
             self.give(level);
             self.listen();
+            let Some(&Reverse((next, _))) = self.ripples.queue.peek() else { break };
+            level = next;
+            self.gather(level);
         }
         for link in self.dirty.drain(..) {
             self.links.states[link as usize].is_dirty = false;
@@ -78,24 +82,29 @@ impl FairFlows {
         true
     }
 
-    /// Flows have started or drained on a link.
-    fn touch(&mut self, link: u32) {
-        let room = &mut self.links.rooms[link as usize];
-        room.touch(self.ripples.round, 0);
-        room.is_known = false;
-        if !std::mem::replace(&mut room.is_listed, true) {
-            self.ripples.listed.push(link);
+    /// Takes the links on which flows have started or drained, as far as that matters.
+    fn begin(&mut self) {
+        for link in self.ripples.listed.drain(..) {
+            self.links.rooms[link as usize].is_listed = false;
         }
+        self.ripples.batch.clear();
+        for &link in &self.dirty {
+            let room = &mut self.links.rooms[link as usize];
+            room.is_known = false;
+            if self.limits.is_exact() || room.is_off() || room.is_full() {
+                self.ripples.batch.push(link);
+            }
+        }
+        self.ripples.round = self.ripples.round.wrapping_add(1);
     }
 
-    /// Queues the links on which flows have started or drained, and those whose flows have changed
-    /// by more than is allowed.
+    /// Queues the links whose flows have changed by more than is allowed.
     fn listen(&mut self) {
         let mut listed = std::mem::take(&mut self.ripples.listed);
         for link in listed.drain(..) {
             let room = &mut self.links.rooms[link as usize];
             room.is_listed = false;
-            if self.limits.is_exact() || room.is_off() || (room.touched == 0 && room.is_full()) {
+            if self.limits.is_exact() || room.is_off() {
                 let level = room.touched;
                 self.look_at(link, level);
             }
@@ -148,6 +157,7 @@ impl FairFlows {
     /// this level give it to their flows.
     fn give(&mut self, level: u64) {
         let mut given = std::mem::take(&mut self.ripples.given);
+        let mut held_here = std::mem::take(&mut self.ripples.held_here);
         for at in 0..self.ripples.batch.len() {
             let link = self.ripples.batch[at];
             let new = self.links.states[link as usize].found;
@@ -163,14 +173,14 @@ impl FairFlows {
             }
         }
         for (link, from) in given.drain(..) {
-            for member in 0..self.links.states[link as usize].members.len() {
-                let at = self.links.states[link as usize].members[member].flow;
-                if self.paths[at as usize].level.value >= from {
-                    self.level(at, Some(link));
-                }
+            let (members, paths) = (&self.links.states[link as usize].members, &self.paths);
+            let flows = members.iter().map(|member| member.flow);
+            held_here.extend(flows.filter(|&at| paths[at as usize].level.value >= from));
+            for at in held_here.drain(..) {
+                self.level(at, Some(link));
             }
         }
-        self.ripples.given = given;
+        (self.ripples.given, self.ripples.held_here) = (given, held_here);
     }
 
     /// Leaves no traces in the links.
@@ -249,8 +259,7 @@ impl FairFlows {
                 }
             },
         );
-        let flow = &mut self.flows[at as usize];
-        if std::mem::replace(&mut flow.seen, self.problem) != self.problem {
+        if !std::mem::replace(&mut path.is_changed, true) {
             self.ripples.changed.push(at);
         }
     }

@@ -29,8 +29,8 @@ section! {
         /// Rates are found anew at most once in this time; 0: at each start and end. Runs with many
         /// flows are much faster with some hundred nanoseconds.
         pub rates_every: Span, default Span::ZERO;
-        /// Rates are the fair ones of links whose bandwidths are smaller by at most this.
-        pub tolerance: Ratio, default Ratio(Ratio::ONE.0 / 50);
+        /// Rates are the fair ones of links whose bandwidths differ by at most this.
+        pub tolerance: Ratio, default Ratio(Ratio::ONE.0 / 100);
         /// Rates are exact, whatever `tolerance` says. Runs with many flows are several times
         /// slower.
         pub exact: bool, default false;
