@@ -26,7 +26,7 @@ _PARTS = (
     ("interaction", r"interaction\..*|cross\..*"),
     ("top MLP", r"top\..*"),
     ("loss", r"loss\..*"),
-    ("update", r"embedding\.weight_gradient"),
+    ("update", r"embedding\.weight_gradient(\.optimizer)?"),
     ("optimizer", r"optimizer|.*\.optimizer"),
     ("exchanges", r"exchange\..*"),
     ("scores", r"scores"),

@@ -77,7 +77,7 @@ _COMPUTED = {
     "interaction_forward": r"(interaction|cross)\.(.*\.)?forward(\.elementwise)?",
     "interaction_backward": r"(interaction|cross)\.(.*\.)?[a-z]+_gradient(\.elementwise)?",
     "lookup": r"embedding\.forward",
-    "update": r"embedding\.weight_gradient",
+    "update": r"embedding\.weight_gradient(\.optimizer)?",
 }
 _EXCHANGED = {
     "all_to_all_forward": r"embedding\.forward\..*",

@@ -12,12 +12,13 @@ with every price. No plan beats it; a plan may not reach it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..model.sharding_plan import ShardScheme
 from .costs import Way
 
 Floats = NDArray[np.float64]
@@ -56,6 +57,24 @@ class Menu:
                 cost[table, at] = part * sum(way.costs)
                 memory[table, at] = part * sum(way.memory)
         return cls(tuple(map(tuple, ways)), largest, heaviest, cost, memory, room)
+
+    def only(self, schemes: Collection[ShardScheme]) -> Menu:
+        """The menu without other schemes."""
+        width = self.largest.shape[1]
+        has = [[way.scheme in schemes for way in options] for options in self.ways]
+        allowed = np.array([each + [False] * (width - len(each)) for each in has], bool)
+
+        def kept(values: Floats) -> Floats:
+            return np.where(allowed, values, np.inf)
+
+        return Menu(
+            self.ways,
+            kept(self.largest),
+            kept(self.heaviest),
+            kept(self.cost),
+            kept(self.memory),
+            self.room,
+        )
 
     def pick(self, most: float, price: float, bytes_: float = np.inf) -> NDArray[np.int64]:
         """The cheapest way of each table with shards up to a cost of `most` and up to `bytes_`,

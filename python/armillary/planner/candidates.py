@@ -19,9 +19,10 @@ from ..model.dlrm import Dlrm, EmbeddingTable
 from ..model.sharding import SCHEMES
 from ..model.sharding_plan import ShardingPlan, ShardScheme, TablePlan, Tier
 from .costs import Rates, Sizes, Way, hosted, ways
+from .exchanges import search_exchanges, search_paying
 from .partition import Whole
 from .placed import Placed
-from .search import Found, search
+from .search import Found
 from .tiers import Menu, Room, bytes_away, search_tiers
 
 BEST, NEAR = "search", "near"
@@ -74,8 +75,7 @@ class Task:
     def search(self, menu: Menu, held: int, progress: Callable[[float], None] | None) -> Searched:
         """The best plan by costs whose ranks hold `held` bytes at most; with tables in slower
         memory where there is no room otherwise, and a cache."""
-        each = self.sizes.ranks_per_node
-        found = search(menu, self.used(False), held, each, progress)
+        found = search_exchanges(menu, self.used(False), held, self.sizes, self.rates, progress)
         if found.best is not None or self.cache is None:
             return Searched(found, menu, False)
         self.require_host()
@@ -85,7 +85,7 @@ class Task:
         self, menu: Menu, held: int, progress: Callable[[float], None] | None
     ) -> Searched:
         """The same with tables in slower memory."""
-        used, each = self.used(True), self.sizes.ranks_per_node
+        used = self.used(True)
         found, offered = search_tiers(
             self.model.tables,
             menu,
@@ -93,7 +93,7 @@ class Task:
             self.rates,
             self.skew,
             self.room,
-            lambda ways: search(ways, used, held, each, progress),
+            lambda ways: search_exchanges(ways, used, held, self.sizes, self.rates, progress),
         )
         return Searched(found, offered, True)
 
@@ -175,7 +175,7 @@ def _searched(task: Task, family: Sequence[str], held: int, away: bool) -> Found
         [way for way in options if way.scheme in family] or list(options) for options in task.menu
     ]
     if not away:
-        return search(menu, task.used(False), held, task.sizes.ranks_per_node)
+        return search_paying(menu, task.used(False), held, task.sizes, task.rates)
     try:
         return task.search_away(menu, held, None).found
     except InputError:  # a host or a disk has no room
@@ -205,7 +205,7 @@ def _own(
         else ()
         for way, planned in zip(chosen, plan.tables, strict=True)
     ]
-    placed = Placed.of(chosen, places, task.used(whole.away), each)
+    placed = Placed.of(chosen, places, task.used(whole.away), each).paying(task.rates, task.sizes)
     return placed if placed.memory.max() <= held and _fits_away(task, placed) else None
 
 

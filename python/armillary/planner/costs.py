@@ -5,6 +5,9 @@ Two models have the same form: bytes that a shard reads and sends, each times a 
     volume     the paper's: message volume and access size, each with a weight
     platform   seconds: kernels as a run times them, and the platform's collectives as simulated
 
+A step does each exchange once for all tables. So the latencies of an exchange are a cost of the
+plan, which it pays if one of its tables needs the exchange (`Rates.once`).
+
 For a shard of `w` of a table's `D` columns, `L` lookups of a sample, `B` samples of all ranks on
 `n` ranks, `g` of them in a node, bytes `e` of an element, `f` and `b` of a pooled one forward and
 backward, `i` of an index, `s` of the optimizer's state of a row (4 with rowwise_adagrad):
@@ -14,7 +17,8 @@ backward, `i` of an index, `s` of the optimizer's state of a row (4 with rowwise
     column     the same for each shard
     row        access / n; B D f by reduce-scatter, B D b by all-gather; B L i / n
     table_row  the same within a node; then B D (f + b) / g by all-to-all between nodes
-    data       access / n, and the update of the whole table; its gradients by all-reduce
+    data       a rank's own lookups: B L (w e + 2 w o + 2 i) / n + B w (f + b) / n, with `o` bytes
+               of an element of a gradient; those of the whole table by all-reduce; its update
     on hosts   in addition, rows that a step looks up are fetched and written back
     on disks   the same, through the host's memory
 
@@ -24,10 +28,10 @@ Source: Mudigere et al., Neo and ZionEX, ISCA 2022, sections 4 and 4.1; access a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from ..api import collective_us
 from ..model.dlrm import EmbeddingTable
@@ -35,8 +39,14 @@ from ..model.locality import Popularity
 from ..model.sharding import TableLoad
 from ..model.sharding_plan import ShardScheme, Tier, even
 from ..platform import Platform
-from ..workload.dlrm_flow import TableWork, lookup_of, update_of
-from .probes import access_seconds, group_seconds, kernel_seconds, memory_bandwidth
+from ..workload.dlrm_flow import TableWork, gradient_of, lookup_of, step_of, update_of
+from .probes import (
+    access_seconds,
+    change_seconds,
+    group_seconds,
+    kernel_seconds,
+    memory_bandwidth,
+)
 
 CostModel = Literal["platform", "volume"]
 
@@ -49,13 +59,27 @@ PLACES: dict[ShardScheme, Literal["rank", "node", "all"]] = {
 }
 """Where the shards of a scheme go: each to a rank, to the ranks of a node, or to all ranks."""
 
+Exchange = Literal["inputs", "whole", "rows", "node_rows", "copies"]
+
+EXCHANGES: dict[ShardScheme, tuple[Exchange, ...]] = {
+    "table": ("inputs", "whole"),
+    "column": ("inputs", "whole"),
+    "table_row": ("inputs", "node_rows"),
+    "row": ("inputs", "rows"),
+    "data": ("copies",),
+}
+"""Exchanges of a step that tables of a scheme need: of inputs; of the pooled rows of whole tables
+and columns, of rows, and of rows in nodes; of the gradients of copies."""
+
 NARROWEST = 16
 """Columns of the narrowest column shard."""
 
 _Number = TypeVar("_Number", int, float)
 
 _PROBE = 64 << 20
-"""Bytes of an NPU in the collectives that are timed."""
+"""Bytes of an NPU in the collectives that are timed for the cost of a byte."""
+_NEXT_TO_NOTHING = 1 << 10
+"""The same for latencies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +119,9 @@ class Rates:
     """Of a cost: `s`, or `weighted bytes`."""
     access: Callable[[TableWork, TableWork], float]
     """Cost of a lookup and of an update, next to others in the same kernels."""
+    change: Callable[[int, int], float]
+    """Cost of the update of copies with these operations and bytes, next to others in the same
+    kernel."""
     start: float
     """Cost of each kernel in addition, whatever it does."""
     wait: float
@@ -110,6 +137,16 @@ class Rates:
     memory."""
     disk: float
     """The same of a disk behind that memory."""
+    latencies: Mapping[Exchange, float] = field(default_factory=dict, kw_only=True)
+    """Cost of each exchange of a step in addition, whatever it carries. With `copies`: without the
+    kernel that updates them."""
+
+    def once(self, schemes: Iterable[ShardScheme], sizes: Sizes) -> float:
+        """Cost of every rank for the exchanges that tables of these schemes need, and for the
+        kernel that updates all copies."""
+        needed = sorted({each for scheme in schemes for each in EXCHANGES[scheme]})
+        kernel = self.start + self.wait if "copies" in needed and sizes.fused else 0.0
+        return sum(self.latencies.get(each, 0.0) for each in needed) + kernel
 
     def fixed(self, sizes: Sizes) -> float:
         """Cost of every rank with tables, whatever the plan: the fused kernels begin."""
@@ -126,12 +163,16 @@ def volume_rates(access: float = 1.0, message: float = 1.0) -> Rates:
     def weighted(lookup: TableWork, update: TableWork) -> float:
         return (lookup.bytes + update.bytes) * access
 
-    return Rates("weighted bytes", weighted, 0.0, 0.0, *[message] * 8)
+    def change(_: int, moved: int) -> float:
+        return moved * access
+
+    return Rates("weighted bytes", weighted, change, 0.0, 0.0, *[message] * 8)
 
 
 def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
-    """Seconds on `platform`: of kernels as a run times them, and per byte of collectives over all
-    NPUs, within nodes of `ranks_per_node` and between them, as its own network model has them.
+    """Seconds on `platform`: of kernels as a run times them, and of collectives over all NPUs,
+    within nodes of `ranks_per_node` and between them, as its own network model has them, with few
+    bytes and with many.
 
     Raises:
         InputError: the platform has no memory bandwidth, or its kernels last as long as a trace
@@ -145,22 +186,51 @@ def platform_rates(platform: Platform, ranks_per_node: int) -> Rates:
     def access(lookup: TableWork, update: TableWork) -> float:
         return kernel_seconds(platform, lookup, update) - 2 * (start + wait)
 
-    def rate(kind: str) -> float:
-        return collective_us(kind, _PROBE, platform) / 1e6 / _PROBE if platform.npus > 1 else 0.0
+    def change(operations: int, moved: int) -> float:
+        return change_seconds(platform, operations, moved) - (start + wait)
 
+    kinds = ("all_to_all", "reduce_scatter", "all_gather", "all_reduce")
+    pooled, summed, gathered, reduced = (_everywhere(platform, kind) for kind in kinds)
+    within = _part(platform, ranks_per_node, "node", "reduce_scatter")
+    across = _part(platform, ranks_per_node, "rail", "all_to_all")
+    host, disk = _slower_rates(platform)
     return Rates(
         "s",
         access,
+        change,
         start,
         wait,
-        rate("all_to_all"),
-        rate("reduce_scatter"),
-        rate("all_gather"),
-        rate("all_reduce"),
-        _part_rate(platform, ranks_per_node, "node", "reduce_scatter"),
-        _part_rate(platform, ranks_per_node, "rail", "all_to_all"),
-        *_slower_rates(platform),
+        pooled.byte,
+        summed.byte,
+        gathered.byte,
+        reduced.byte,
+        within.byte,
+        across.byte,
+        host,
+        disk,
+        latencies={
+            "inputs": 2 * pooled.latency,
+            "whole": 2 * pooled.latency,
+            "rows": summed.latency + gathered.latency,
+            "node_rows": 2 * (within.latency + across.latency),
+            "copies": reduced.latency,
+        },
     )
+
+
+class _Timed(NamedTuple):
+    """Seconds of a collective: with next to no bytes, and of each byte in addition."""
+
+    latency: float
+    byte: float
+
+
+def _everywhere(platform: Platform, kind: str) -> _Timed:
+    """A collective over all NPUs; its bytes are those in the buffer of a rank."""
+    if platform.npus == 1:
+        return _Timed(0.0, 0.0)
+    few, many = (collective_us(kind, size, platform) / 1e6 for size in (_NEXT_TO_NOTHING, _PROBE))
+    return _Timed(few, (many - few) / (_PROBE - _NEXT_TO_NOTHING))
 
 
 def _slower_rates(platform: Platform) -> tuple[float, float]:
@@ -175,11 +245,16 @@ def _slower_rates(platform: Platform) -> tuple[float, float]:
     return host, disk
 
 
-def _part_rate(platform: Platform, each: int, group: str, kind: str) -> float:
-    """Seconds for each byte that a rank sends to the others of its node or rail."""
+def _part(platform: Platform, each: int, group: str, kind: str) -> _Timed:
+    """A collective of each node or rail; its bytes are those that a rank sends to the others."""
     size = each if group == "node" else platform.npus // each
-    sent = _PROBE * (size - 1) / size
-    return group_seconds(platform, each, group, kind, _PROBE) / sent if size > 1 else 0.0
+    if size == 1:
+        return _Timed(0.0, 0.0)
+    few, many = (
+        group_seconds(platform, each, group, kind, amount) for amount in (_NEXT_TO_NOTHING, _PROBE)
+    )
+    sent = (_PROBE - _NEXT_TO_NOTHING) * (size - 1) / size
+    return _Timed(few, (many - few) / sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,21 +318,18 @@ def _access(
     asked: tuple[int, int],
     sizes: Sizes,
     rates: Rates,
-    copied: int = 0,
 ) -> float:
     """Cost of the kernels on a shard: rows are looked up for the first number of samples `asked`,
-    and there are pooled rows of the second. The update also moves the bytes `copied`. Where it is
-    not fused, it is two kernels."""
+    and there are pooled rows of the second. An update that is not fused is two kernels."""
     samples, made = asked
     lookups = samples * table.pooling
     traffic = lookups, lookups * width, made * width
     lookup = lookup_of(*traffic, sizes)
     update = update_of(*traffic, sizes, sizes.optimizer, sizes.fused)
-    moved = update._replace(bytes=update.bytes + copied)
     if sizes.fused:
-        return rates.access(lookup, moved)
-    half = TableWork(*(each // 2 for each in moved))
-    rest = TableWork(*(each - each // 2 for each in moved))
+        return rates.access(lookup, update)
+    half = TableWork(*(each // 2 for each in update))
+    rest = TableWork(*(each - each // 2 for each in update))
     apart = rates.access(lookup, half) + rates.access(TableWork(0, 0, 0), rest)
     # A lookup of nothing does not wait for the memory.
     return apart + rates.wait + 3 * (rates.start + rates.wait)
@@ -333,11 +405,15 @@ def _node_rows(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
 
 
 def _copies(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
-    parameters = table.rows * table.dim
-    asked = sizes.local_batch, sizes.local_batch
-    whole = parameters * (2 * sizes.embedding + sizes.gradient)
-    cost = _access(table, table.dim, asked, sizes, rates, whole)
-    cost += parameters * sizes.gradient * rates.all_reduce
-    held = _held(table.rows, table.dim, sizes) + parameters * sizes.gradient
-    samples = sizes.local_batch
+    samples, whole = sizes.local_batch, TableLoad(0, 0, 0, table.rows * table.dim, table.rows)
+    lookups = samples * table.pooling
+    traffic = lookups, lookups * table.dim, samples * table.dim
+    cost = (
+        rates.access(lookup_of(*traffic, sizes), gradient_of(*traffic, sizes))
+        + rates.change(*step_of(whole, sizes, sizes.optimizer))
+        + whole.parameters * sizes.gradient * rates.all_reduce
+    )
+    if not sizes.fused:
+        cost += 3 * (rates.start + rates.wait)
+    held = sum(whole.bytes(sizes.embedding, sizes.optimizer)) + whole.parameters * sizes.gradient
     return Way("data", (cost,), (held + _buffers(table, table.dim, samples, samples, sizes),))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..model.dlrm import EmbeddingTable
 from ..model.sharding_plan import ShardingPlan, TablePlan
-from .costs import Way
+from .costs import Rates, Sizes, Way
 from .partition import Floats, Whole
 
 
@@ -41,6 +41,11 @@ class Placed:
             loads[part] += way.costs[0]
             held[part] += way.memory[0]
         return cls(tuple(ways), tuple(places), loads, held)
+
+    def paying(self, rates: Rates, sizes: Sizes) -> Placed:
+        """The same with what ranks pay once, whatever their tables: kernels, and exchanges."""
+        held = np.where(self.loads > 0, self.loads + rates.fixed(sizes), rates.idle(sizes))
+        return replace(self, loads=held + rates.once((way.scheme for way in self.ways), sizes))
 
     @property
     def highest(self) -> float:

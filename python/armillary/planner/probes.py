@@ -32,6 +32,14 @@ def kernel_seconds(platform: Platform, lookup: TableWork, update: TableWork | No
     return sum(time_ps for _, time_ps in platform.times(program)) / PS_PER_S
 
 
+def change_seconds(platform: Platform, operations: int, moved: int) -> float:
+    """Seconds of an optimizer's kernel."""
+    program = Program()
+    program.compute("", [], operations=operations, bytes=moved, kernel="optimizer")
+    ((_, time_ps),) = platform.times(program)
+    return time_ps / PS_PER_S
+
+
 def access_seconds(platform: Platform, size: int, reach: str) -> float:
     """Seconds of an access to `size` bytes in a slower memory that is idle otherwise."""
     program = Program()

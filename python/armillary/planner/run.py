@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
 
-import numpy as np
-
 from .. import backends
 from ..errors import InputError, Problem
 from ..model import load_model
@@ -297,7 +295,7 @@ def plan(
         result,
         capacity=size if capacity is None else capacity,
         fits="near" if capacity is None and memory > fit_limits(size)[0] else "yes",
-        near_load=None if near_load is None else near_load + rates.fixed(sizes),
+        near_load=near_load,
         backend=None if steps.failed else network,
     )
 
@@ -466,13 +464,12 @@ def _result(
     kept: Sequence[Candidate],
     steps: Simulated,
 ) -> Plan:
-    found, best, fixed = whole.found, kept[steps.fastest].placed, task.rates.fixed(task.sizes)
-    loads = np.where(best.loads > 0, best.loads + fixed, task.rates.idle(task.sizes))
+    found, best = whole.found, kept[steps.fastest].placed
     listed = tuple(
         ComparedPlan(
             each.found_by,
             each.simple,
-            each.placed.highest + fixed,
+            each.placed.highest,
             steps.steps[at],
             at == steps.fastest,
         )
@@ -484,15 +481,15 @@ def _result(
         kept[steps.fastest].sharding,
         cost,
         task.rates.unit,
-        tuple(loads.tolist()),
-        found.bound + fixed,
+        tuple(best.loads.tolist()),
+        found.bound,
         tuple(best.memory.tolist()),
         int(task.used(whole.away)[0]),
         0,
         tuple(bytes_away(best, "host", task.sizes).tolist()),
         tuple(bytes_away(best, "disk", task.sizes).tolist()),
-        {name: load + fixed for name, load in found.heuristics.items()},
-        lowest=min(each.placed.highest for each in kept) + fixed,
+        found.heuristics,
+        lowest=min(each.placed.highest for each in kept),
         allowed=None if set(task.schemes) == set(SHARD_SCHEMES) else task.schemes,
         step_ns=steps.steps[steps.fastest],
         compared=listed,

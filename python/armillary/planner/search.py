@@ -71,6 +71,11 @@ class Found:
     """The plan of each heuristic on its own."""
 
 
+def enough(tables: int, ranks: int) -> float:
+    """How close to the lower bound a load has to be."""
+    return ENOUGH[tables * ranks > _LARGE]
+
+
 def search(
     ways: Sequence[Sequence[Way]],
     used: Whole,
@@ -87,7 +92,7 @@ def search(
     if not np.isfinite(bound):
         return _found([], bound, simple)
     large = len(ways) * ranks > _LARGE
-    near = bound * (1 + ENOUGH[large])
+    near = bound * (1 + enough(len(ways), ranks))
     kept: list[Placed] = []
     tries = list(_tries(menu, bound))
     for number, picked in enumerate(tries):

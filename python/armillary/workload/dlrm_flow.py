@@ -144,7 +144,8 @@ class DlrmFlow:
         it, two in an update."""
         count = 1
         if not self.run.options.fused:
-            count = max(1, (1 + update) * shards(self.run, self.whole, self.node))
+            copied = self.run.placement.data.shards if update else 0
+            count = max(1, (1 + update) * shards(self.run, self.whole, self.node) - copied)
         at = list(deps)
         for index in range(count):
             done, part, rows = (
@@ -339,17 +340,30 @@ class DlrmFlow:
         return arrived
 
     def _update(self, arrived: Sequence[int]) -> None:
-        """The fused backward and optimizer kernel; copied tables are all-reduced after it."""
+        """The fused backward and optimizer kernel. Gradients of copied tables are added up over all
+        NPUs after it, and then each NPU updates its copies."""
         run = self.run
         work = update(run, self.whole, self.node)
         name, deps = "embedding.weight_gradient", [*arrived, *([] if arrived else self.at)]
         done = self._tables(name, deps, work, update=True)
         # What leaves the cache was changed, as everything in it.
         self._move("embedding.write_back", done, store=True)
-        copies = run.placement.data.parameters * run.sizes.gradient
-        self.updated["embedding"] = (
-            self._collective(name, done, "all_reduce", copies, "copies") or done
-        )
+        copied = run.placement.data
+        amount = copied.parameters * run.sizes.gradient
+        summed = self._collective(name, done, "all_reduce", amount, "copies")
+        self.updated["embedding"] = self._update_copies(summed or done) if copied.shards else done
+
+    def _update_copies(self, deps: Sequence[int]) -> list[int]:
+        """The optimizer of copied tables: one kernel, or one for every table."""
+        run, copied = self.run, self.run.placement.data
+        work = step_of(copied, run.sizes, run.options.optimizer)
+        count = 1 if run.options.fused else copied.shards
+        at = list(deps)
+        for index in range(count):
+            done, moved = ((index + 1) * all_ // count - index * all_ // count for all_ in work)
+            name = "embedding.weight_gradient.optimizer"
+            at = [self.program.compute(name, at, operations=done, bytes=moved, kernel="optimizer")]
+        return at
 
 
 def _moved(run: DlrmRun, layer: Dense) -> tuple[int, int]:
@@ -377,16 +391,23 @@ def dense_layers(run: DlrmRun, whole: TableLoad) -> tuple[tuple[Dense, int], ...
 def traffic(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int, int]:
     """Lookups, elements read and pooled elements written by an NPU with these shards in an
     iteration."""
+    cut, copied = _cut(run, whole, node), _copied(run)
+    return cut[0] + copied[0], cut[1] + copied[1], cut[2] + copied[2]
+
+
+def _cut(run: DlrmRun, whole: TableLoad, node: TableLoad) -> tuple[int, int, int]:
+    """The same of tables that are not copied."""
     placement, batch = run.placement, run.batch
-    parts = [
-        (whole, batch, 1),
-        (placement.row, batch, run.options.dp),
-        (node, batch, run.placement.npus_per_node),
-        (placement.data, run.sizes.local_batch, 1),
-    ]
-    lookups = sum(-(-samples * load.lookups // ways) for load, samples, ways in parts)
-    elements = sum(-(-samples * load.elements // ways) for load, samples, ways in parts)
-    return lookups, elements, sum(samples * load.dims for load, samples, _ in parts)
+    parts = [(whole, 1), (placement.row, run.options.dp), (node, placement.npus_per_node)]
+    lookups = sum(-(-batch * load.lookups // ways) for load, ways in parts)
+    elements = sum(-(-batch * load.elements // ways) for load, ways in parts)
+    return lookups, elements, sum(batch * load.dims for load, _ in parts)
+
+
+def _copied(run: DlrmRun) -> tuple[int, int, int]:
+    """The same of copied tables."""
+    load, samples = run.placement.data, run.sizes.local_batch
+    return samples * load.lookups, samples * load.elements, samples * load.dims
 
 
 class TableWork(NamedTuple):
@@ -433,9 +454,12 @@ def lookup(run: DlrmRun, whole: TableLoad, node: TableLoad) -> TableWork:
 
 
 def update(run: DlrmRun, whole: TableLoad, node: TableLoad) -> TableWork:
-    """The tables' backward pass with their optimizer on an NPU with these shards."""
-    asked = traffic(run, whole, node)
-    return update_of(*asked, run.sizes, run.options.optimizer, run.options.fused)
+    """The tables' backward pass with their optimizer on an NPU with these shards; of copied tables
+    without."""
+    cut = _cut(run, whole, node)
+    cut_work = update_of(*cut, run.sizes, run.options.optimizer, run.options.fused)
+    copied = gradient_of(*_copied(run), run.sizes)
+    return TableWork(*(one + other for one, other in zip(cut_work, copied, strict=True)))
 
 
 def lookup_of(lookups: int, elements: int, pooled: int, sizes: ElementBytes) -> TableWork:
@@ -454,6 +478,20 @@ def update_of(
     if not fused:
         state += elements * sizes.gradient
     return TableWork(2 * elements, moved + 2 * state, 2 * lookups)
+
+
+def gradient_of(lookups: int, elements: int, pooled: int, sizes: ElementBytes) -> TableWork:
+    """The backward pass of copied tables: rows of the tables' gradients are read and written."""
+    moved = pooled * sizes.backward + lookups * sizes.index + 2 * elements * sizes.gradient
+    return TableWork(elements, moved, 2 * lookups)
+
+
+def step_of(copied: TableLoad, sizes: ElementBytes, optimizer: str) -> tuple[int, int]:
+    """Operations and bytes of the optimizer's step of copied tables. It reads all gradients, and
+    reads and writes all weights and states."""
+    weights, state = copied.bytes(sizes.embedding, optimizer)
+    moved = 2 * (weights + state) + copied.parameters * sizes.gradient
+    return 2 * copied.parameters, moved
 
 
 def shards(run: DlrmRun, whole: TableLoad, node: TableLoad) -> int:

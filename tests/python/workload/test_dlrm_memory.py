@@ -204,3 +204,39 @@ def test_messages_have_the_bytes_of_their_formats() -> None:
     assert rows["pooled", "all_gather"] == 64 * 4 * 8 * 4
     with pytest.raises(InputError, match="messages: given together with forward_width"):
         sent(messages="forward=fp16", forward_width=2)
+
+
+COPIES = """
+topology: Switch(2)
+links: {bandwidth: 100 GB/s, per: npu, latency: 1 us}
+npu: {peak: 1000 TFLOPS, memory: {bandwidth: 1000 GB/s, capacity: 80 GB}}
+"""
+
+
+@pytest.mark.parametrize(("optimizer", "state"), [("sgd", 0), ("rowwise_adagrad", 4 * 10**6)])
+def test_every_rank_updates_its_copies(optimizer: str, state: int) -> None:
+    """10^6 rows of 64: after the all-reduce, an NPU reads the gradients, and reads and writes
+    weights and states, at 1000 GB/s. Before it, 2 x 64 samples x 8 rows of gradients."""
+    fields = {
+        "dense_features": 4,
+        "bottom": [8],
+        "interaction": {"kind": "concat"},
+        "top": [1],
+        "tables": [{"rows": 10**6, "dim": 64, "pooling": 8}],
+    }
+    workload = arm.workload.dlrm(
+        arm.model.Model("copied", "dlrm", fields),
+        dp=2,
+        local_batch=64,
+        sharding="data",
+        optimizer=optimizer,
+        width=4,
+        embedding_width=2,
+        gradient_width=4,
+    )
+    report = arm.simulate(workload, arm.Platform.parse(COPIES)).report
+    found = {row["name"]: row["total_ns"] / 2 for row in report["operations"]}
+    changed = 10**6 * 64 * (2 * 2 + 4) + 2 * state
+    assert found["embedding.weight_gradient.optimizer"] == pytest.approx(changed / 1000, rel=1e-6)
+    added = 64 * 64 * 4 + 64 * 8 * 8 + 2 * 64 * 8 * 64 * 4
+    assert found["embedding.weight_gradient"] == pytest.approx(added / 1000, rel=1e-6)
