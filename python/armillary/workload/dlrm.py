@@ -46,10 +46,11 @@ from ..model.sharding import (
 )
 from ..model.sharding_plan import ShardingPlan
 from ..model.sharding_plan_file import checked, read_plan
-from ..units import counted
+from ..units import PS_PER_US, counted
 from .dlrm_bench import read_parts
 from .dlrm_cache import cached
-from .dlrm_flow import DENSE_OPTIMIZERS, DlrmFlow, DlrmRun, activations, dense_layers
+from .dlrm_flow import DENSE_OPTIMIZERS, DlrmFlow, DlrmRun, HostWork, activations, dense_layers
+from .dlrm_hosts import host_work
 from .dlrm_options import DlrmSizes, Options, options
 from .options import takes_options
 from .program import Program
@@ -142,8 +143,9 @@ def _workload(run: DlrmRun) -> Workload:
     """Ranks with equal loads share a program; with tables shared out to nodes, those of a node do,
     if they hold the same."""
     name, kinds = run.model.name, run.placement.kinds
-    programs = [_program(run, kind) for kind in kinds]
-    summary = _summary(run, programs)
+    hosts = host_work(run)
+    programs = [_program(run, kind, hosts) for kind in kinds]
+    summary = _summary(run, programs, hosts)
     if run.placement.node:
         each = run.placement.npus_per_node
         axes = [("local", each), ("node", run.options.dp // each)]
@@ -162,16 +164,16 @@ def _workload(run: DlrmRun) -> Workload:
     return Workload.listed(name, programs, placed, groups, summary, _assumed(run))
 
 
-def _program(run: DlrmRun, kind: NpuKind) -> Program:
+def _program(run: DlrmRun, kind: NpuKind, hosts: HostWork) -> Program:
     """What an NPU of this kind does."""
-    flow = DlrmFlow(run, kind)
+    flow = DlrmFlow(run, kind, hosts)
     for _ in range(run.options.passes):
         flow.iteration()
         flow.program.hold(flow.at[0], frees=activations(run, kind.whole, kind.node))
     return flow.program
 
 
-def _summary(run: DlrmRun, programs: Sequence[Program]) -> Summary:
+def _summary(run: DlrmRun, programs: Sequence[Program], hosts: HostWork) -> Summary:
     kinds, classes = run.placement.kinds, []
     for index, (kind, program) in enumerate(zip(kinds, programs, strict=True)):
         volumes = tuple(
@@ -214,7 +216,7 @@ def _summary(run: DlrmRun, programs: Sequence[Program]) -> Summary:
         flops,
         0.0,
         tuple(classes),
-        (*_notes(run), *_assumed(run)),
+        (*_notes(run, hosts), *_assumed(run)),
     )
 
 
@@ -230,7 +232,7 @@ def _memory(run: DlrmRun, npu: int) -> Memory:
     )
 
 
-def _notes(run: DlrmRun) -> tuple[str, ...]:
+def _notes(run: DlrmRun, hosts: HostWork) -> tuple[str, ...]:
     tables = ", ".join(f"{count} {scheme}" for scheme, count in run.placement.schemes)
     kinds, sizes = run.placement.kinds, (run.sizes.embedding, run.options.optimizer)
     held = [sum(run.placement.memory(kind.first, *sizes)) for kind in kinds]
@@ -239,6 +241,12 @@ def _notes(run: DlrmRun) -> tuple[str, ...]:
         f"tables: {tables}; bytes of tables and optimizer state on an NPU: {min(held)} to "
         f"{max(held)}, {whole} over all"
     ]
+    if any(hosts):
+        reading, writing = hosts.reading_ps / PS_PER_US, hosts.writing_ps / PS_PER_US
+        notes.append(
+            f"hosts, in each step: samples arrive in {reading:.1f} us, checkpoints leave in "
+            f"{writing:.1f} us, and an NPU copies {hosts.copied} bytes of them to its host"
+        )
     dims = [load.dims for load in run.placement.whole]
     if max(dims) > 0 and min(dims) == 0:
         notes.append(f"{dims.count(0)} of {len(dims)} NPUs hold no whole table or column shard")

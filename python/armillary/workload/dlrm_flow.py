@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -58,10 +58,22 @@ class DlrmRun:
         return self.sizes.local_batch * self.options.dp
 
 
+class HostWork(NamedTuple):
+    """What hosts do next to a step (`dlrm_hosts.py`)."""
+
+    reading_ps: int = 0
+    """Until the samples of a step have arrived."""
+    writing_ps: int = 0
+    """Until the part of a checkpoint has left."""
+    copied: int = 0
+    """Bytes of this part that an NPU copies to its host."""
+
+
 class DlrmFlow:
     """One NPU's program under construction: the nodes the next iteration waits for."""
 
-    def __init__(self, run: DlrmRun, kind: NpuKind) -> None:
+    def __init__(self, run: DlrmRun, kind: NpuKind, hosts: HostWork | None = None) -> None:
+        self.hosts = hosts or HostWork()
         self.run, self.whole, self.node, self.fetched = run, kind.whole, kind.node, kind.fetched
         self.program = Program()
         self.bottoms = (
@@ -72,6 +84,8 @@ class DlrmFlow:
         self.updated: dict[str, list[int]] = {}
         self.inputs_after: list[int] = []
         self.copy_after: list[int] = []
+        self.beside: list[int] = []
+        """What hosts did last next to the steps."""
         self.at: list[int] = []
         self.summed: list[int] = []
         """All-reduces of this iteration, where an optimizer step for all MLPs follows."""
@@ -82,10 +96,11 @@ class DlrmFlow:
         if run.options.host_us:
             length = int(run.options.host_us * PS_PER_US)
             self.at = [self.program.compute("data", self.at, duration_ps=length, host=True)]
+        arrived = self._beside()
         self._part("data")
         self._part("trainer")
         self._part("inputs.distribute")
-        inputs = self._inputs()
+        inputs = self._inputs(arrived)
         looked = self._lookup(inputs)
         pooled = [] if self.alone else self._pool(looked)
         for layer in self.bottoms:
@@ -171,16 +186,41 @@ class DlrmFlow:
             if moved
         ]
 
-    def _inputs(self) -> list[int]:
+    def _beside(self) -> list[int]:
+        """The hosts' work next to this step. Returns what the inputs of this batch wait for: what
+        was done next to the step before, and without a pipeline their own arrival."""
+        work, before = self.hosts, self.beside
+        after, arrived = [*before, *self.inputs_after], list[int]()
+        if work.reading_ps:
+            length = work.reading_ps
+            arrived.append(
+                self.program.compute("inputs.arrive", after, duration_ps=length, host=True)
+            )
+        self.beside = [*arrived, *self._checkpoint(after, arrived)]
+        return before if self.run.options.pipelined else [*before, *arrived]
+
+    def _checkpoint(self, after: Sequence[int], arrived: Sequence[int]) -> Iterator[int]:
+        """The part of a checkpoint that leaves next to this step. A card sends while it receives,
+        so only what takes longer than the samples follows them."""
+        work = self.hosts
+        longer = work.writing_ps - work.reading_ps
+        if longer > 0:
+            name, deps = "checkpoint.store", arrived or after
+            yield self.program.compute(name, deps, duration_ps=longer, host=True)
+        if work.copied:
+            name, moved = "checkpoint.copy", work.copied
+            yield self.program.memory(name, after, moved, store=True, reach="host")
+
+    def _inputs(self, arrived: Sequence[int]) -> list[int]:
         """The input all-to-alls of this batch: lengths first, since they give the number of
         indices."""
-        run, deps = self.run, self.inputs_after
+        run, deps = self.run, [*self.inputs_after, *arrived]
         if run.options.host_inputs:
-            after = self.copy_after if run.options.pipelined else deps
+            after = [*self.copy_after, *arrived] if run.options.pipelined else deps
             copied = self.program.memory("inputs.copy", after, input_bytes(run), reach="host")
             deps = [*deps, copied]
         if not run.distributed:
-            return deps if run.options.host_inputs else []
+            return deps if run.options.host_inputs or arrived else []
         lengths = run.sizes.local_batch * run.placement.lengths * run.sizes.length
         indices = run.sizes.local_batch * run.placement.indices * run.sizes.index
         deps = self._collective("lengths.forward", deps, "all_to_all", lengths, "inputs") or deps

@@ -25,6 +25,9 @@ TableMemory = Literal["device", "host"]
 MOST_SAMPLES = 2**36
 """Samples of the largest batch over all NPUs."""
 
+MOST_RATE = 10**15
+"""Bytes or samples per second, at most."""
+
 MOST_SKEW = 4.0
 """Largest exponent of Zipf's law."""
 
@@ -97,6 +100,16 @@ class Options:
     """Activations, gathering of features and the update of the MLPs take time."""
     host_us: int = 0
     """Microseconds that the host works before each iteration, as for reading samples."""
+    front_end: int | None = None
+    """Bytes per second of a host's card in the front-end network, through which samples arrive and
+    checkpoints leave."""
+    front_end_us: int = 0
+    """Microseconds of latency of that network."""
+    readers: int | None = None
+    """Samples per second that readers make, for all NPUs together."""
+    checkpoint_every: int | None = None
+    """Steps from one checkpoint to the next. Each step writes the same part of it: to the host,
+    over the platform's remote_memory, and through front-end, if there is one."""
     bench: str | None = None
     """A file of armillary bench with the parts of this model's step. The step is then as armillary
     train does it: samples are made, lookups distributed, a loss computed and scores kept, all in
@@ -156,7 +169,7 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
         problems.append(Problem("", "host_us", said, f"0 to {LARGEST}"))
     if chosen.bottom == "first":
         problems += _check_first(chosen)
-    problems += _check_cache(chosen)
+    problems += _check_cache(chosen) + _check_hosts(chosen)
     if chosen.bench is not None and (chosen.host_us or chosen.bottom == "first"):
         other = "host_us" if chosen.host_us else "bottom first"
         problems.append(Problem("", "bench", f"given together with {other}", "one of them"))
@@ -231,6 +244,22 @@ def _check_cache(chosen: Options) -> list[Problem]:
         problems.append(Problem("", "cache", f"invalid size: {chosen.cache}", "0 or more bytes"))
     if not 0 <= chosen.skew <= MOST_SKEW:
         problems.append(Problem("", "skew", f"invalid skew: {chosen.skew}", f"0 to {MOST_SKEW:g}"))
+    return problems
+
+
+def _check_hosts(chosen: Options) -> list[Problem]:
+    names = ("front_end", "readers", "checkpoint_every")
+    problems = check_counts(
+        {name: value for name in names if (value := getattr(chosen, name)) is not None},
+        front_end=MOST_RATE,
+        readers=MOST_RATE,
+    )
+    if not 0 <= chosen.front_end_us <= LARGEST:
+        said = f"{chosen.front_end_us} is out of range"
+        problems.append(Problem("", "front_end_us", said, f"0 to {LARGEST}"))
+    if chosen.front_end_us and chosen.front_end is None:
+        said = "has no effect: there is no front_end"
+        problems.append(Problem("", "front_end_us", said, "front_end, such as 12500000000"))
     return problems
 
 
