@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..model.dlrm import Dlrm, EmbeddingTable
 from ..model.sharding import SCHEMES
 from ..model.sharding_plan import ShardingPlan, ShardScheme, TablePlan, Tier
-from .costs import Rates, Sizes, Way, hosted, ways
+from .costs import EXCHANGES, Rates, Sizes, Way, hosted, ways
 from .exchanges import search_exchanges, search_paying
 from .partition import Whole
 from .placed import Placed
@@ -124,33 +124,45 @@ def candidates(
 ) -> Iterator[Candidate]:
     """The plans to simulate in addition to those of `whole`, the search over all schemes. `own` is
     the plan of the simulator for a scheme."""
-    families = list(_families(task.schemes))
+    families = list(_families(task, whole))
     for number, family in enumerate(families):
         progress(number / len(families))
         found = _searched(task, family, held, whole.away)
         if found is not None:
-            yield from of_search(task, family, found)
+            limited = "all" if set(family) == set(task.schemes) else ", ".join(family)
+            yield from of_search(task, family, found, f" ({limited})")
     for scheme in SCHEMES:
         placed = _own(task, whole, scheme, held, own)
         if placed is not None:
             yield Candidate((f"--sharding {scheme}",), True, placed, task.sharding(placed))
 
 
-def _families(allowed: tuple[ShardScheme, ...]) -> Iterator[tuple[ShardScheme, ...]]:
-    """Each scheme alone, and whole tables with each other one; without `allowed` itself."""
+def _families(task: Task, whole: Searched) -> Iterator[tuple[ShardScheme, ...]]:
+    """Each scheme alone, and whole tables with each other one. All together only where the best
+    plan of `whole` has fewer exchanges than they need."""
+    allowed = task.schemes
     others = [scheme for scheme in allowed if scheme != "table"]
     alone: list[tuple[ShardScheme, ...]] = [(scheme,) for scheme in allowed]
     pairs: list[tuple[ShardScheme, ...]] = [("table", scheme) for scheme in others]
     for family in alone + (pairs if "table" in allowed else []):
         if set(family) != set(allowed):
             yield family
+    if len(allowed) > 1 and not _all_exchanges(task, whole.best):
+        yield allowed
 
 
-def of_search(task: Task, schemes: Sequence[str], found: Found) -> Iterator[Candidate]:
-    """The plans of a search, the best one by costs first."""
+def _all_exchanges(task: Task, placed: Placed) -> bool:
+    """Whether the tables of a plan need every exchange that the allowed schemes have."""
+    used = {each for way in placed.ways for each in EXCHANGES[way.scheme]}
+    return used == {each for scheme in task.schemes for each in EXCHANGES[scheme]}
+
+
+def of_search(
+    task: Task, schemes: Sequence[str], found: Found, limited: str = ""
+) -> Iterator[Candidate]:
+    """The plans of a search, the best one by costs first; `limited` says to which schemes."""
     if found.best is None:
         return
-    limited = "" if set(schemes) == set(task.schemes) else f" ({', '.join(schemes)})"
     plans = [(BEST, found.best), *((NEAR, each) for each in found.near), *found.simple.items()]
     for method, placed in plans:
         simple = method not in (BEST, NEAR) or len(schemes) == 1

@@ -16,7 +16,7 @@ from ..model.sharding_plan import ShardScheme
 from .bound import Menu, lower_bound
 from .costs import EXCHANGES, Rates, Sizes, Way
 from .partition import Whole
-from .search import HEURISTICS, NEAR, Found, enough, search
+from .search import HEURISTICS, NEAR, Found, distinct, enough, search
 
 
 def search_paying(
@@ -90,7 +90,7 @@ def _fewer(schemes: Sequence[ShardScheme]) -> Iterator[list[ShardScheme]]:
 def _better(one: Found, other: Found) -> Found:
     """The best plans of two searches, whose best plan is there."""
     plans = [plan for each in (one, other) for plan in (each.best, *each.near) if plan is not None]
-    first, *near = sorted(plans, key=lambda plan: plan.highest)
+    first, *near = distinct(sorted(plans, key=lambda plan: plan.highest))
     simple = dict(one.simple)
     for name, plan in other.simple.items():
         if name not in simple or plan.highest < simple[name].highest:

@@ -42,8 +42,9 @@ class ComparedPlan:
     """A plan that was considered."""
 
     found_by: tuple[str, ...]
-    """`search` (the best one by costs), `near` (the next ones) or a heuristic, with the schemes
-    that tables could take if not all: `greedy (table)`. `--sharding table` and so on for what the
+    """`search` (the best one by costs), `near` (the next ones) or a heuristic. In parentheses the
+    schemes of a search over some: `greedy (table)`; `(all)` where the best one needs fewer
+    exchanges. `--sharding table` and so on for what the
     simulator does without a plan."""
     simple: bool
     """Whether a heuristic has it, the simulator by itself, or a search with one scheme only."""

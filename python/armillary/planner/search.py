@@ -135,13 +135,14 @@ def search(
 def _found(done: Sequence[Placed], bound: float, simple: dict[str, Placed]) -> Found:
     """Results for the best plan and others."""
     scores = {name: simple[name].highest if name in simple else np.inf for name in HEURISTICS}
-    others = sorted(done[1:], key=lambda placed: placed.highest)
-    near: list[Placed] = []
-    for each in others:
-        known = [(other.ways, other.places) for other in (done[0], *near)]
-        if (each.ways, each.places) not in known:
-            near.append(each)
+    near = distinct([*done[:1], *sorted(done[1:], key=lambda placed: placed.highest)])[1:]
     return Found(done[0] if done else None, bound, scores, tuple(near[:NEAR]), simple)
+
+
+def distinct(plans: Sequence[Placed]) -> list[Placed]:
+    """Each different plan once, in their order."""
+    known = {(each.ways, each.places): each for each in reversed(plans)}
+    return [each for each in plans if known[each.ways, each.places] is each]
 
 
 def _tries(menu: Menu, bound: float) -> Iterator[Whole]:

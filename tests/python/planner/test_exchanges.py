@@ -15,7 +15,16 @@ import armillary as arm
 from armillary.model import Model
 from armillary.model.dlrm import EmbeddingTable
 from armillary.planner import run
-from armillary.planner.costs import EXCHANGES, Rates, Sizes, Way, platform_rates, volume_rates, ways
+from armillary.planner.costs import (
+    EXCHANGES,
+    Exchange,
+    Rates,
+    Sizes,
+    Way,
+    platform_rates,
+    volume_rates,
+    ways,
+)
 from armillary.planner.exchanges import search_exchanges
 
 NETWORK = """
@@ -136,7 +145,7 @@ TABLE = st.builds(
     ),
 )
 def test_the_bound_is_below_every_plan_with_latencies(
-    made: list[EmbeddingTable], latencies: dict[str, int]
+    made: list[EmbeddingTable], latencies: dict[Exchange, float]
 ) -> None:
     shape, rates = sizes(4, 2), replace(volume_rates(), latencies=latencies)
     options = [ways(table, shape, rates) for table in made]
