@@ -15,6 +15,7 @@ from ..report.page import Fact, Page, Part, Section, Table
 from ..report.path_layers import Span
 from ..report.plain_names import Named, words
 from ..report.quantity import Quantity, configured, in_one_unit, number, share, size, time
+from ..report.scale import Scale
 from ..schema import Collective
 from ..units import counted
 from . import charts, throughput
@@ -47,6 +48,9 @@ def page(pairs: Sequence[Pair], warnings: Sequence[str] = ()) -> Page:
         for at, pair in enumerate(pairs)
         for section in _sections(pair, "" if alone else f"-{at + 1}")
     ]
+    unit = Scale.of(
+        max(ns for pair in pairs for ns in (pair.data["a_step_ns"], pair.data["b_step_ns"]))
+    )
     if alone:
         return Page(
             first.data["headline"],
@@ -54,10 +58,12 @@ def page(pairs: Sequence[Pair], warnings: Sequence[str] = ()) -> Page:
             verdict=_verdict(first.data),
             facts=_facts(first),
             warnings=warnings,
+            unit=unit,
         )
     others = counted(len(pairs), "other run")
     parts = [Section("At a glance", [_glance(pairs)]), *sections]
-    return Page(f"{first.names[0]} and {others}", parts, verdict=_fastest(pairs), warnings=warnings)
+    title = f"{first.names[0]} and {others}"
+    return Page(title, parts, verdict=_fastest(pairs), warnings=warnings, unit=unit)
 
 
 def _side_by_side(parts: Mapping[str, Any], names: tuple[str, str]) -> Table:
@@ -305,9 +311,7 @@ def _layers(spans: Sequence[Span], names: tuple[str, str]) -> Table:
         )
         for span in spans
     ]
-    return Table(
-        "Layers of the critical path", ("Layer", "Number", *names, "Change", "Of one"), rows
-    )
+    return Table("Layers of the critical path", ("Layer", "Number", *names, "Change", "Each"), rows)
 
 
 def _each(span: Span) -> str:

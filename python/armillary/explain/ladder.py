@@ -15,8 +15,8 @@ from ..report.chart import COLOURS, Chart
 from ..report.page import Page, Part, Section, Table
 from ..report.plain_names import Named
 from ..report.quantity import time
+from ..report.scale import Scale
 from ..schema import Report
-from ..units import NS_PER_S
 from .compare import compare
 from .explanation import Explanation
 from .ladder_causes import CAUSES, Run, split
@@ -171,7 +171,8 @@ def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Pag
             parts.append("No operation on the critical path changes its time.")
         name = f"{each.backend} and {first.backend}"
         sections.append(Section(name, parts, anchor=f"rung-{at + 1}"))
-    return Page(title, sections, verdict=_verdict(rungs), warnings=warnings)
+    longest = max(each.step_ns for each in rungs)
+    return Page(title, sections, verdict=_verdict(rungs), warnings=warnings, unit=Scale.of(longest))
 
 
 def _verdict(rungs: Sequence[Rung]) -> str:
@@ -190,10 +191,9 @@ def _verdict(rungs: Sequence[Rung]) -> str:
 
 def _chart(rungs: Sequence[Rung]) -> Chart:
     """A bar for each network: exposed communication of the rank that has most, and the rest."""
-    longest = max(each.step_ns for each in rungs)
-    scale, unit = next(each for each in _UNITS if longest >= each[0] or each is _UNITS[-1])
+    scale = Scale.of(max(each.step_ns for each in rungs))
     rows = [
-        {"network": each.backend, "part": part, "time": ns / scale}
+        {"network": each.backend, "part": part, "time": ns / scale.ns}
         for each in rungs
         for part, ns in (
             ("exposed communication", each.exposed_ns),
@@ -209,16 +209,13 @@ def _chart(rungs: Sequence[Rung]) -> Chart:
         "mark": "bar",
         "encoding": {
             "y": {"field": "network", "type": "nominal", "sort": None, "title": None},
-            "x": {"field": "time", "type": "quantitative", "title": f"step ({unit})"},
+            "x": {"field": "time", "type": "quantitative", "title": scale.axis("step")},
             "color": part,
             "order": {"field": "part", "sort": "descending"},
         },
         "height": {"step": 34},
     }
     return Chart("step-times", "Step time by network", rows, spec)
-
-
-_UNITS = ((NS_PER_S, "s"), (1e6, "ms"), (1e3, "us"))
 
 
 def _mostly(rung: Rung) -> str:

@@ -9,6 +9,7 @@ from .. import run_warnings
 from ..repeat import Again, Unrepeatable
 from ..report.page import Page, Section, Table
 from ..report.quantity import number, share, size, time
+from ..report.scale import Scale
 from ..schema import Collective, Operation, Report
 from ..units import counted
 from . import collective, step, verdict, whatif
@@ -124,6 +125,7 @@ def _with_changes(
         _lead(report),
         warnings=data["warnings"],
         verdict=said.sentence if said else "",
+        unit=Scale.of(report["step_time_ns"] if row is None else row["mean_ns"]),
     )
     explanation = Explanation(page, data)
     if found is not None and found.stop is not None:

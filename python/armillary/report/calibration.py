@@ -114,9 +114,10 @@ def verdict(found: Mapping[str, Any]) -> str:
     for many, what in ((points, "collectives"), (found["kernels"], "kernels")):
         if many:
             before, after = (error(many, which) for which in ("given_us", "fitted_us"))
-            parts.append(
-                f"the mean error of measured {what} goes from {before:.1f} to {after:.1f} %"
-            )
+            moves = f"goes from {before:.1f} to {after:.1f} %"
+            if f"{before:.1f}" == f"{after:.1f}":
+                moves = f"stays at {after:.1f} %"
+            parts.append(f"the mean error of measured {what} {moves}")
     others = [abs(change(curve)) for curve in found["curves"] if not curve["measured"]]
     if others:
         parts.append(

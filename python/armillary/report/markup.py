@@ -16,6 +16,7 @@ from .chart import Chart, can_draw
 from .parts import Drawing, Fact, Part, Section, Table
 from .plain_names import Named
 from .quantity import in_one_unit, value_of
+from .scale import Scale
 from .visible import visible
 
 _SENTENCE = 48
@@ -72,18 +73,18 @@ def _fact(fact: Fact) -> str:
     return element("div", element("dt", fact.label) + element("dd", fact.value) + note, raw=True)
 
 
-def section(given: Section, anchor: str) -> str:
-    """A section with its heading and its parts."""
+def section(given: Section, anchor: str, unit: Scale | None = None) -> str:
+    """A section with its heading and its parts. `unit`: the page's unit of time."""
     heading = element("h2", given.title, id=f"{anchor}-heading")
-    parts = element("div", fragment(given.parts), "parts", raw=True)
+    parts = element("div", fragment(given.parts, unit), "parts", raw=True)
     return element(
         "section", f"{heading}\n{parts}", raw=True, id=anchor, aria_labelledby=f"{anchor}-heading"
     )
 
 
-def fragment(parts: Iterable[Part]) -> str:
+def fragment(parts: Iterable[Part], unit: Scale | None = None) -> str:
     """Parts as HTML to be put into something else, such as a notebook."""
-    return "\n".join(map(_part, parts))
+    return "\n".join(_part(part, unit) for part in parts)
 
 
 def contents(entries: Iterable[tuple[str, str]]) -> str:
@@ -112,10 +113,10 @@ def data(chart: Chart) -> str:
     return f'<script type="application/json" data-chart="{attribute(chart.name)}">{said}</script>'
 
 
-def _part(part: Part) -> str:
+def _part(part: Part, unit: Scale | None) -> str:
     if isinstance(part, str):
         return element("p", part)
-    return _table(part) if isinstance(part, Table) else _figure(part)
+    return _table(part, unit) if isinstance(part, Table) else _figure(part)
 
 
 UNDRAWN = (
@@ -151,10 +152,10 @@ def _inline(figure: Chart | Drawing) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{attribute(figure.title)}" ', 1)
 
 
-def _table(table: Table) -> str:
+def _table(table: Table, unit: Scale | None) -> str:
     kinds = _kinds(table)
     names = "".join(map(_head, table.columns, kinds))
-    rows = "".join(f"<tr>{_row(row, kinds)}</tr>\n" for row in _in_units(table))
+    rows = "".join(f"<tr>{_row(row, kinds)}</tr>\n" for row in _in_units(table, unit))
     inner = (
         element("caption", table.caption)
         + f"<thead><tr>{names}</tr></thead>\n<tbody>\n{rows}</tbody>"
@@ -168,11 +169,12 @@ def _table(table: Table) -> str:
     return element("div", grid + note, " ".join(kinds), raw=True)
 
 
-def _in_units(table: Table) -> list[tuple[str, ...]]:
-    """The rows, with one unit of time in each column."""
+def _in_units(table: Table, unit: Scale | None) -> list[tuple[str, ...]]:
+    """The rows, with one unit in each column: the page's, for parts of what the page is about."""
     if len({len(row) for row in table.rows}) != 1:
         return list(map(tuple, table.rows))
-    return list(zip(*map(in_one_unit, zip(*table.rows, strict=True)), strict=True))
+    columns = [in_one_unit(cells, unit) for cells in zip(*table.rows, strict=True)]
+    return list(zip(*columns, strict=True))
 
 
 def _kinds(table: Table) -> list[str]:

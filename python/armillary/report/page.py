@@ -24,6 +24,7 @@ from . import markup, viewer
 from .chart import Chart, can_draw
 from .markup import fragment
 from .parts import Drawing, Fact, Part, Section, Table
+from .scale import Scale
 
 __all__ = [
     "Drawing",
@@ -45,7 +46,8 @@ class Page:
     """A page. `verdict`, one sentence that says what matters most, stands below the title; `lead`
     below that.
 
-    `warnings` and `facts` come before the sections, `footer` at the end. Names of its charts and
+    `warnings` and `facts` come before the sections, `footer` at the end. `unit` is that of its axes
+    of time: columns of times that are parts of the step have it as well. Names of its charts and
     drawings must differ."""
 
     title: str
@@ -55,6 +57,7 @@ class Page:
     warnings: Sequence[str] = ()
     footer: str = ""
     verdict: str = ""
+    unit: Scale | None = None
 
     def html(self) -> str:
         """The page as one HTML document; the same bytes for the same page."""
@@ -109,7 +112,8 @@ def body(page: Page) -> str:
     undrawn = not can_draw() and any(isinstance(figure, Chart) for figure in page.figures())
     said = [*page.warnings, *([markup.UNDRAWN] if undrawn else [])]
     head = markup.head(page.title, page.verdict, page.lead, said, page.facts)
-    return "\n".join([head, *map(markup.section, page.sections, page.anchors())])
+    each = zip(page.sections, page.anchors(), strict=True)
+    return "\n".join([head, *(markup.section(*section, page.unit) for section in each)])
 
 
 def write_figures(

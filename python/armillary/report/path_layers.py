@@ -103,7 +103,7 @@ def table(report: Report) -> Table:
         )
         for span in spans
     ]
-    return Table("By layer", ("Layer", "Number", "Time", "Share", "Of one"), rows)
+    return Table("By layer", ("Layer", "Number", "Time", "Share", "Each"), rows)
 
 
 def _joined(run: Sequence[Span]) -> Span:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from ..units import GB, PPM, PS_PER_NS, TIMES
+from .scale import Scale
 
 _OPERATIONS = (
     (1e24, "YFLOP"),
@@ -80,24 +81,25 @@ _WITH_UNIT = re.compile(r"([+-]?)[\d.]+ (\S+)")
 _FAMILIES = (TIMES, _BYTES)
 _FAR = 0.05
 """Share of a unit below which the usual value of a column has a smaller one."""
+_VISIBLE = 0.02
+"""Share of the page's unit of time from which a column has that unit."""
 _FINEST = 6
 """Digits after the point, at most."""
 
 
-def in_one_unit(cells: Sequence[str]) -> Sequence[str]:
-    """Times, or bytes, of a column in the unit of the largest; small ones keep three digits.
+def in_one_unit(cells: Sequence[str], page: Scale | None = None) -> Sequence[str]:
+    """Times, or bytes, of a column in one unit. Small ones keep three digits.
 
-    Where most are far smaller, in a smaller unit. A column that says other things as well stays as
-    it is."""
+    The unit is that of the largest, or a smaller one where most are far smaller. Times that are a
+    visible part of the `page`'s unit have that one. A column that says other things as well stays
+    as it is."""
     for family in _FAMILIES:
         names = {unit for _, unit in family}
         found = [cell for cell in cells if isinstance(cell, Quantity) and _unit(cell) in names]
         others = len(cells) - len(found) - sum(cell in ("", "-", "0") for cell in cells)
-        if not others and len({_unit(cell) for cell in found}) > 1:
-            values = [abs(cell.value) for cell in found]
-            largest, usual = max(values), median(values)
-            most = min(largest, usual / _FAR)
-            scale, unit = next((each for each in family if most >= each[0]), family[-1])
+        if not others and (wanted := _wanted(found, family, page if family is TIMES else None)):
+            scale, unit = wanted
+            largest = max(abs(cell.value) for cell in found)
             digits = max(4 - len(str(int(largest / scale))), 0)
             return [
                 _rescaled(cell, scale, unit, digits)
@@ -106,6 +108,22 @@ def in_one_unit(cells: Sequence[str]) -> Sequence[str]:
                 for cell in cells
             ]
     return cells
+
+
+def _wanted(
+    found: Sequence[Quantity], family: Sequence[tuple[float, str]], page: Scale | None
+) -> tuple[float, str] | None:
+    """The unit that a column's numbers are to have, as size and name; `None` where they have it."""
+    units = {_unit(cell) for cell in found}
+    if not found:
+        return None
+    values = [abs(cell.value) for cell in found]
+    most = min(max(values), median(values) / _FAR)
+    if page is not None and most >= _VISIBLE * page.ns:
+        return None if units == {page.unit} else (page.ns, page.unit)
+    if len(units) == 1:
+        return None
+    return next((each for each in family if most >= each[0]), family[-1])
 
 
 def _unit(cell: str) -> str:

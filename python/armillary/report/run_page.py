@@ -51,6 +51,7 @@ def page(report: Report, verdict: str = "", interval: str = "") -> Page:
         sections=list(_sections(report, config, summary)),
         footer=_footer(report),
         verdict=verdict,
+        unit=Scale.of(report["step_time_ns"]),
     )
 
 

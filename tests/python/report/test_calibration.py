@@ -30,3 +30,11 @@ def test_a_change_without_an_interval_is_shown() -> None:
     shown = [line.split() for line in written.getvalue().splitlines()]
     assert ["call_overhead", "2", "us", "3", "us", "not", "alone"] in shown
     assert not any(line[:1] == ["p2p_overhead"] for line in shown)
+
+
+def test_an_error_that_stays_does_not_go_anywhere() -> None:
+    point = {"measured_us": 100.0, "given_us": 114.7, "fitted_us": 114.71}
+    moved = {**point, "fitted_us": 105.0}
+    found: dict[str, list[object]] = {"parameters": [], "curves": [], "kernels": [], "points": []}
+    assert "stays at 14.7 %" in calibration.verdict({**found, "points": [point]})
+    assert "goes from 14.7 to 5.0 %" in calibration.verdict({**found, "points": [moved]})

@@ -74,7 +74,7 @@ def test_network_models_have_a_chart() -> None:
     assert {row["network"]: 0.0 for row in chart.records()} == {"analytical": 0, "packet": 0}
     packets = [row["time"] for row in chart.records() if row["network"] == "packet"]
     assert packets == [1.0, 3.0]
-    assert "step (s)" in str(chart.spec)
+    assert "step, s" in str(chart.spec)
 
 
 def test_a_title_has_no_path(armillary: Armillary, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armillary.report import quantity
+from armillary.report.scale import Scale
 
 NS = {"ps": 1e-3, "ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -85,6 +86,21 @@ def test_a_column_has_one_unit_of_time() -> None:
     assert quantity.in_one_unit(longest) == usual, "the unit of most"
     mixed = [*column, quantity.number(65_536)]
     assert quantity.in_one_unit(mixed) == mixed
+
+
+def test_parts_of_the_step_have_the_unit_of_the_page() -> None:
+    """Single operations, far shorter than the page's unit, keep their own."""
+    page = Scale.of(5.996e9)
+    parts = [quantity.time(ns) for ns in (697.5e6, 142.1e6)]
+    assert quantity.in_one_unit(parts, page) == ["0.698 s", "0.142 s"]
+    assert [quantity.value_of(cell) for cell in quantity.in_one_unit(parts, page)] == [
+        697.5e6,
+        142.1e6,
+    ]
+    operations = [quantity.time(ns) for ns in (1.84e6, 0.374e6)]
+    assert quantity.in_one_unit(operations, page) == quantity.in_one_unit(operations)
+    own = [quantity.time(ns) for ns in (4.11e9, 1.04e9)]
+    assert quantity.in_one_unit(own, page) == own
 
 
 @pytest.mark.parametrize(
