@@ -637,6 +637,7 @@ class Program:
         store: bool = False,
         reach: str = "remote",
         tensor: int = 0,
+        group: str | None = None,
         duration_ps: int = 0,
     ) -> int:
         """A load from, or a store to, memory.
@@ -645,8 +646,9 @@ class Program:
         tensor, which lies there once. 0 where that is not known.
 
         `reach` is `local` (the NPU's own), `remote` (outside it), `host` or `disk` (that tier of
-        remote memory), or `in_switch`: the shards of `bytes` of all NPUs are gathered in the
-        switches of remote memory as they are loaded, reduced and scattered as they are stored.
+        remote memory), or `in_switch`: the shards of `bytes` of the NPUs in `group` are gathered in
+        the switches of remote memory as they are loaded, reduced and scattered as they are stored.
+        Without a group these are all NPUs.
         """
     def hold(self, node: int, *, allocates: int = 0, frees: int = 0) -> None:
         """Node `node` takes bytes of the NPU's memory at its start, and gives bytes back at its
@@ -678,6 +680,9 @@ class Program:
     label: str
     """Layer of the model that the nodes to come belong to; where empty, each belongs to the first
     word of its name."""
+    @property
+    def groups(self) -> list[str]:
+        """Names of the groups that operations are for, in the order of their first use."""
     @property
     def operations(self) -> int:
         """FLOPs on the NPU so far."""

@@ -404,8 +404,13 @@ mod tests {
 
     #[test]
     fn peers_outside_and_foreign_operations_are_named() {
-        let memory =
-            Op::Memory { store: false, bytes: Bytes(1), reach: graph::Reach::Remote, tensor: 0 };
+        let memory = Op::Memory {
+            store: false,
+            bytes: Bytes(1),
+            reach: graph::Reach::Remote,
+            tensor: 0,
+            slot: None,
+        };
         let problems = check(vec![
             program(&[(send(2, 8, 0), &[]), (recv(0, 8, 0), &[]), (memory, &[])]),
             program(&[]),

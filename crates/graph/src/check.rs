@@ -10,6 +10,8 @@
 mod collectives;
 #[path = "check_cycle.rs"]
 mod cycle;
+#[path = "check_gathers.rs"]
+mod gathers;
 #[path = "check_messages.rs"]
 mod messages;
 
@@ -45,6 +47,7 @@ pub fn check(workload: &Workload, npus: u32) -> Vec<Problem> {
     let cyclic = cycle::check(workload, &classes, &mut problems);
     let sound_groups = groups(workload, &mut problems);
     collectives::check(workload, &classes, &sound_groups, &cyclic, &mut problems);
+    gathers::check(workload, &sound_groups, &mut problems);
     messages::check(workload, &mut problems);
     problems
 }

@@ -142,8 +142,8 @@ pub enum Reach {
     /// Memory outside the NPU.
     #[default]
     Remote,
-    /// Memory outside the NPU, the shards of all NPUs being gathered in its switches on a load,
-    /// reduced and scattered on a store.
+    /// Memory outside the NPU, the shards of a group of NPUs being gathered in its switches on a
+    /// load, reduced and scattered on a store.
     InSwitch,
     /// The memory of the NPU's host, whatever lies behind it.
     Host,
@@ -261,6 +261,8 @@ pub enum Op {
         /// Number of the tensor in the program: accesses with one number are to one tensor. 0 where
         /// it is not known.
         tensor: u32,
+        /// In-switch the slot of the group whose shards are gathered; none for all NPUs.
+        slot: Option<u32>,
     },
     /// Point-to-point send to `rank + peer`.
     Send {
@@ -302,6 +304,15 @@ pub enum Op {
 }
 
 impl Op {
+    /// The slot of the group that the operation is for, if it has one.
+    pub const fn slot(&self) -> Option<u32> {
+        match *self {
+            Op::Collective { slot, .. } => Some(slot),
+            Op::Memory { slot, .. } => slot,
+            _ => None,
+        }
+    }
+
     /// Floating-point operations and bytes of a computation on the NPU, where both are known.
     pub fn work(&self) -> Option<(u128, Bytes)> {
         match self {

@@ -94,7 +94,7 @@ impl Program {
         !self.held.is_empty()
     }
 
-    /// How many group slots the program's collectives use.
+    /// How many group slots the program's collectives and gathers use.
     pub fn slots(&self) -> u32 {
         self.slots
     }

@@ -12,23 +12,45 @@ use graph::{Node, Op, Problem, Program, Reach, Workload};
 use platform::{Platform, Profile};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::sync::Arc;
 use units::{Ratio, Span};
 
 /// Durations by program and node.
 pub fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
-    let mut clock = Clock::new(platform);
-    workload
-        .programs
-        .iter()
-        .map(|p| p.nodes().iter().map(|node| clock.duration(node)).collect())
-        .collect()
+    of_programs(workload, Clock::new(platform))
 }
 
 /// The same if no rank delayed the accesses of another: at least what a run takes.
 pub fn least(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
-    let mut clock = Clock { memory: Accesses::alone(platform), ..Clock::new(platform) };
-    let mut of = |node: &Node| clock.duration(node);
-    workload.programs.iter().map(|p| p.nodes().iter().map(&mut of).collect()).collect()
+    of_programs(workload, Clock { memory: Accesses::alone(platform), ..Clock::new(platform) })
+}
+
+fn of_programs(workload: &Workload, mut clock: Clock) -> Vec<Vec<Span>> {
+    let groups = smallest_groups(workload);
+    let mut of = |(at, program): (usize, &Arc<Program>)| {
+        clock.groups = groups.get(at).cloned().unwrap_or_default();
+        program.nodes().iter().map(|node| clock.duration(node)).collect()
+    };
+    workload.programs.iter().enumerate().map(&mut of).collect()
+}
+
+/// By program and slot, the members of the smallest group; nothing where no shards of groups are
+/// gathered.
+fn smallest_groups(workload: &Workload) -> Vec<Vec<u32>> {
+    let gathers = |node: &Node| matches!(node.op, Op::Memory { slot: Some(_), .. });
+    if !workload.programs.iter().any(|program| program.nodes().iter().any(gathers)) {
+        return Vec::new();
+    }
+    let world = workload.ranks.len() as u32;
+    let slots = |program: &Arc<Program>| vec![world; program.slots() as usize];
+    let mut found: Vec<Vec<u32>> = workload.programs.iter().map(slots).collect();
+    for (rank, binding) in (0..world).zip(&workload.ranks) {
+        for (slot, least) in (0..).zip(&mut found[binding.program as usize]) {
+            let group = workload.group_of(rank, slot) as usize;
+            *least = workload.groups[group].members.len(world).min(*least);
+        }
+    }
+    found
 }
 
 /// Durations of computations whose NPU communicates all the time; empty if that makes no
@@ -157,12 +179,15 @@ impl Doubt {
 struct Clock<'a> {
     platform: &'a Platform,
     memory: Accesses<'a>,
+    /// Members of the group in each slot of the program, where they are known.
+    groups: Vec<u32>,
     known: FxHashMap<Work, Option<Estimate>>,
 }
 
 impl<'a> Clock<'a> {
     fn new(platform: &'a Platform) -> Clock<'a> {
-        Clock { platform, memory: Accesses::new(platform), known: FxHashMap::default() }
+        let memory = Accesses::new(platform);
+        Clock { platform, memory, groups: Vec::new(), known: FxHashMap::default() }
     }
 
     /// The time of a computation on the NPU, before the platform's factor on compute.
@@ -190,7 +215,8 @@ impl<'a> Clock<'a> {
         if let (Op::Memory { bytes, reach, .. }, false) =
             (node.op, self.platform.scheduler.replay_only)
         {
-            return self.memory.span(bytes, reach).unwrap_or(Span::ZERO);
+            let members = self.members(&node.op);
+            return self.memory.span(bytes, reach, members).unwrap_or(Span::ZERO);
         }
         if let Profile::AstraSim(parameters) = &self.platform.profile {
             return astra_sim::duration(node, parameters, self.platform.scheduler.replay_only);
@@ -201,11 +227,16 @@ impl<'a> Clock<'a> {
         }
     }
 
+    /// Members of the group of an operation, where they are known.
+    fn members(&self, op: &Op) -> Option<u32> {
+        self.groups.get(op.slot()? as usize).copied()
+    }
+
     /// The time of an operation; a problem where nothing says it.
     fn stated(&mut self, node: &Node) -> Result<Span, Problem> {
         let recorded = node.duration > Span::ZERO;
         let known = match node.op {
-            Op::Memory { bytes, reach, .. } => self.memory.span(bytes, reach).is_some(),
+            Op::Memory { bytes, reach, .. } => self.memory.span(bytes, reach, None).is_some(),
             _ if node.op.work().is_none() || recorded => true,
             _ => self.models(node),
         };

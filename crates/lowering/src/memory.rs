@@ -66,7 +66,7 @@ fn sent(fabric: &Fabric) -> Bandwidth {
 pub struct Accesses<'a> {
     platform: &'a Platform,
     remote: Option<Access>,
-    known: FxHashMap<(Bytes, Reach), Option<Span>>,
+    known: FxHashMap<(Bytes, Reach, Option<u32>), Option<Span>>,
 }
 
 impl<'a> Accesses<'a> {
@@ -81,17 +81,18 @@ impl<'a> Accesses<'a> {
         Accesses { remote, ..Accesses::new(platform) }
     }
 
-    /// The time of an access once it is its turn; `None` if there is no such memory.
-    pub fn span(&mut self, bytes: Bytes, reach: Reach) -> Option<Span> {
-        if let Some(&known) = self.known.get(&(bytes, reach)) {
+    /// The time of an access once it is its turn; `None` if there is no such memory. A gather in
+    /// switches is of `members` NPUs, or of all.
+    pub fn span(&mut self, bytes: Bytes, reach: Reach, members: Option<u32>) -> Option<Span> {
+        if let Some(&known) = self.known.get(&(bytes, reach, members)) {
             return known;
         }
-        let found = self.find(bytes, reach);
-        self.known.insert((bytes, reach), found);
+        let found = self.find(bytes, reach, members);
+        self.known.insert((bytes, reach, members), found);
         found
     }
 
-    fn find(&self, bytes: Bytes, reach: Reach) -> Option<Span> {
+    fn find(&self, bytes: Bytes, reach: Reach, members: Option<u32>) -> Option<Span> {
         let npu = &self.platform.npu;
         match (reach, self.platform.profile.astra_sim(), &self.remote) {
             (Reach::Local, ..) => Some(
@@ -100,7 +101,9 @@ impl<'a> Accesses<'a> {
             (_, Some(parameters), Some(_)) => Some(astra_sim::remote_access(bytes, parameters)),
             (Reach::Remote, None, Some(remote)) => Some(remote.own.span(bytes)),
             (Reach::InSwitch, None, Some(remote)) => {
-                remote.in_switch.as_ref().map(|pool| pool.span(bytes))
+                let all = self.platform.fabric.npus();
+                let members = members.unwrap_or(all);
+                remote.in_switch.as_ref().map(|pool| pool.of_group(members, all).span(bytes))
             }
             (Reach::Host, None, Some(remote)) => {
                 Some(remote.host.as_ref().unwrap_or(&remote.own).span(bytes))

@@ -322,7 +322,9 @@ impl<'a> Finder<'a> {
                     );
                 }
             }
-            if self.neighbours.view(first) != self.neighbours.view(rank) {
+            if self.neighbours.view(self.workload, first)
+                != self.neighbours.view(self.workload, rank)
+            {
                 return format!(
                     "ranks {first} and {rank} share a node of the pool with other ranks"
                 );
@@ -349,7 +351,7 @@ impl<'a> Finder<'a> {
             hash.add(self.path(rank, other, bytes));
             hash.add(self.path(other, rank, bytes));
         }
-        let (a, b) = self.neighbours.view(rank);
+        let (a, b) = self.neighbours.view(self.workload, rank);
         hash.add(a);
         hash.add(b);
         hash.value()

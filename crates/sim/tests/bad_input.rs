@@ -92,7 +92,13 @@ fn all_that_a_native_platform_lacks_is_told_at_once() {
     use CollectiveKind::{AllReduce, AllToAll};
     let platform = "topology: Ring(5000)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns}\n\
                     collectives: {rings: one_way, all_reduce: {custom: nothing.xml}}\n";
-    let load = Op::Memory { store: false, bytes: Bytes(8), reach: graph::Reach::Remote, tensor: 0 };
+    let load = Op::Memory {
+        store: false,
+        bytes: Bytes(8),
+        reach: graph::Reach::Remote,
+        tensor: 0,
+        slot: None,
+    };
     let calls = [
         collective(AllReduce, 8, 0),
         collective(AllToAll, 8, 0),

@@ -15,7 +15,7 @@ const EXAMPLE: &str = "topology: SW(16)_SW(16)\nlinks: {bandwidth: 50 GB/s, late
     memory_side: {bandwidth: 100 GB/s}, npu_side: {bandwidth: 50 GB/s}, in_node: {bandwidth: 256 GB/s}}\n";
 
 fn memory(store: bool, bytes: u64, reach: Reach) -> Op {
-    Op::Memory { store, bytes: Bytes(bytes), reach, tensor: 0 }
+    Op::Memory { store, bytes: Bytes(bytes), reach, tensor: 0, slot: None }
 }
 
 /// The same program on every rank; each node depends on the given ones.
@@ -373,7 +373,7 @@ fn on_small_pool(workload: Workload) -> Result<Vec<String>, String> {
 }
 
 fn touch(store: bool, bytes: u64, tensor: u32) -> Op {
-    Op::Memory { store, bytes: Bytes(bytes), reach: Reach::Remote, tensor }
+    Op::Memory { store, bytes: Bytes(bytes), reach: Reach::Remote, tensor, slot: None }
 }
 
 /// 4 x 250 bytes fill the pool; a second tensor of one byte each is too much; a second load of the

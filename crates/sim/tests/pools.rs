@@ -10,16 +10,17 @@ use units::{Bytes, Span};
 /// NPUs of a node; nodes; out-node switches; memory groups. GB/s of a link from a group, to a node
 /// and to an NPU.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    npus: u32,
-    nodes: u32,
-    switches: u32,
-    groups: u32,
-    gb: [u64; 3],
+pub(crate) struct Shape {
+    pub npus: u32,
+    pub nodes: u32,
+    pub switches: u32,
+    pub groups: u32,
+    pub gb: [u64; 3],
 }
 
 /// Section IV-D.
-const EXAMPLE: Shape = Shape { npus: 256, nodes: 16, switches: 4, groups: 8, gb: [100, 50, 256] };
+pub(crate) const EXAMPLE: Shape =
+    Shape { npus: 256, nodes: 16, switches: 4, groups: 8, gb: [100, 50, 256] };
 
 /// An access of a rank: it begins so many us after the one before has ended.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ struct Piece {
 /// Accesses of each rank, one after the other.
 type Plan = Vec<Vec<Piece>>;
 
-fn pool(shape: &Shape) -> String {
+pub(crate) fn pool(shape: &Shape) -> String {
     let Shape { npus, nodes, switches, groups, gb: [memory, node, npu] } = shape;
     format!(
         "topology: SW({npus})\nlinks: {{bandwidth: 50 GB/s, latency: 0 ns}}\nremote_memory: \
@@ -69,7 +70,7 @@ fn fabric(shape: &Shape) -> String {
     )
 }
 
-fn built(programs: Vec<Vec<(Op, u64, Vec<u64>)>>) -> Workload {
+pub(crate) fn built(programs: Vec<Vec<(Op, u64, Vec<u64>)>>) -> Workload {
     let mut workload = Workload::default();
     for nodes in programs {
         let mut builder = ProgramBuilder::default();
@@ -95,7 +96,7 @@ fn accesses(plan: &Plan) -> Workload {
             let last = nodes.len() as u64 - 1;
             nodes.push((WORK, piece.after, vec![last]));
             let (store, bytes) = (piece.store, Bytes(piece.bytes));
-            let op = Op::Memory { store, bytes, reach: Reach::Remote, tensor: 1 };
+            let op = Op::Memory { store, bytes, reach: Reach::Remote, tensor: 1, slot: None };
             nodes.push((op, 0, vec![last + 1]));
         }
         nodes
@@ -149,7 +150,7 @@ fn messages(shape: &Shape, plan: &Plan) -> Workload {
     built(programs)
 }
 
-fn outcome(platform: &str, workload: Workload, backend: BackendKind) -> Outcome {
+pub(crate) fn outcome(platform: &str, workload: Workload, backend: BackendKind) -> Outcome {
     run(&config(platform, workload, backend), &mut |_| true)
         .unwrap_or_else(|error| panic!("{platform}\n{error}"))
 }
@@ -202,7 +203,7 @@ fn parts_of_a_pool_are_as_fast_as_its_fabric() {
 }
 
 /// A small generator of random numbers below a bound.
-fn generator(seed: u64) -> impl FnMut(u64) -> u64 {
+pub(crate) fn generator(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {
         state =

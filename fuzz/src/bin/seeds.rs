@@ -195,8 +195,8 @@ fn everything() -> Workload {
             kernel: Kernel::Other,
         },
         Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Other },
-        Op::Memory { store: false, bytes: Bytes(4096), reach: Reach::Remote, tensor: 0 },
-        Op::Memory { store: true, bytes: Bytes(1), reach: Reach::InSwitch, tensor: 7 },
+        Op::Memory { store: false, bytes: Bytes(4096), reach: Reach::Remote, tensor: 0, slot: None },
+        Op::Memory { store: true, bytes: Bytes(1), reach: Reach::InSwitch, tensor: 7, slot: None },
         Op::Send { peer: 1, bytes: Bytes(77), tag: 5 },
         Op::Recv { peer: 2, bytes: Bytes(1 << 33), tag: 0 },
     ];

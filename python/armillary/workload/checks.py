@@ -477,12 +477,6 @@ def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
         )
     if given.in_switch and given.offload != "parameters":
         faults.append(("in_switch", f"on with offload {given.offload}", "offload parameters"))
-    if given.in_switch and given.tp * given.pp > 1:
-        said = (
-            f"on with tp {given.tp} x pp {given.pp}: switches gather over all NPUs, which hold "
-            "different parameters"
-        )
-        faults.append(("in_switch", said, "tp 1 and pp 1"))
     return faults
 
 

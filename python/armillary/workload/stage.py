@@ -302,10 +302,8 @@ class Builder:
         group, size, count = part
         width, load = self.par.bytes.weight, f"{name}.load.{group}"
         shard = -(-count // size) * width
-        if self.par.in_switch:
-            # A pool is everybody's: what only some ranks replicate each of them loads whole.
-            reach, amount = ("in_switch", shard) if group == "dp" else ("remote", count * width)
-            return self.program.memory(load, after, amount, reach=reach)
+        if self.par.in_switch and size > 1:
+            return self.program.memory(load, after, shard, reach="in_switch", group=group)
         node = self.program.memory(load, after, shard)
         return (
             node
@@ -318,9 +316,9 @@ class Builder:
         group, size, count = part
         width, store = self.par.gradient_bytes, f"{name}.store.{group}"
         shard = -(-count // size) * width
-        if self.par.in_switch and group == "dp":
+        if self.par.in_switch and size > 1:
             node = self.program.memory(
-                store, self.stream.after, shard, store=True, reach="in_switch"
+                store, self.stream.after, shard, store=True, reach="in_switch", group=group
             )
         else:
             node = self.program.memory(store, self._scattered(name, part, last), shard, store=True)

@@ -71,7 +71,7 @@ def generate(model: Model, family: str, options: Mapping[str, object]) -> Worklo
     programs, memories = _programs(plan)
     around = len(rings(par))
     summary = _summary(model, plan, programs[::around], memories)
-    used = {volume.group for program in programs for volume in program.volumes}
+    used = {group for program in programs for group in program.groups}
     every = _GROUPS | (_FOLDED if par.folded > 1 else {})
     groups = every | {name + BACKWARD: along for name, along in every.items()}
     groups = {name: along for name, along in groups.items() if name in used}

@@ -14,6 +14,12 @@ from armillary.errors import InputError
 from armillary.workload import Program, Workload, cnn, dlrm, moe, transformer
 from armillary.workload.parallelism import Recompute, Schedule
 
+POOL = (
+    "{model: hierarchical, nodes: 2, out_switches: 2, groups: 4, chunk_size: 1 MB, "
+    "memory_side: {bandwidth: 100 GB/s}, "
+    "npu_side: {bandwidth: 100 GB/s}, in_node: {bandwidth: 400 GB/s}}"
+)
+
 
 def platform(npus: int, **settings: object) -> arm.Platform:
     return arm.Platform(
@@ -133,7 +139,6 @@ def test_what_is_offloaded_moves() -> None:
         ({"offload": "parameters"}, "parameters, which ZeRO 0 keeps on every NPU"),
         ({"offload": "all"}, "'all' is not one of them"),
         ({"in_switch": True}, "on with offload none"),
-        ({"in_switch": True, "offload": "parameters", "zero": 3, "tp": 2}, "on with tp 2 x pp 1"),
     ],
 )
 def test_impossible_offloading_is_refused(options: dict[str, Any], said: str) -> None:
@@ -144,16 +149,31 @@ def test_impossible_offloading_is_refused(options: dict[str, Any], said: str) ->
 
 def test_in_switch_collectives_replace_those_of_ranks() -> None:
     """Without gathers and reductions of ranks, nothing is communicated."""
-    pool = (
-        "{model: hierarchical, nodes: 2, out_switches: 2, groups: 4, chunk_size: 1 MB, "
-        "memory_side: {bandwidth: 100 GB/s}, "
-        "npu_side: {bandwidth: 100 GB/s}, in_node: {bandwidth: 400 GB/s}}"
-    )
     options: dict[str, Any] = {"dp": 8, "zero": 3, "offload": "parameters"}
     for in_switch in (False, True):
         workload = transformer("megatron-1.7b", **options, in_switch=in_switch)
-        only = arm.simulate(workload, platform(8, remote_memory=pool)).report["classes"][0]
+        only = arm.simulate(workload, platform(8, remote_memory=POOL)).report["classes"][0]
         assert (only["comm_ns"] == 0) == in_switch
+
+
+def test_in_switch_collectives_are_those_of_groups() -> None:
+    """Ranks of one tensor or pipeline part gather and reduce theirs: only the rest is left to the
+    network. A shard is the part of one of the ranks that hold the parameters."""
+    options: dict[str, Any] = {"tp": 2, "pp": 2, "dp": 4, "zero": 3, "offload": "parameters"}
+    workload = transformer("megatron-1.7b", **options, in_switch=True)
+    assert workload.summary is not None
+    groups = {volume.group for entry in workload.summary.classes for volume in entry.volumes}
+    assert "tp" in groups and "dp" not in groups
+    result = arm.simulate(workload, platform(16, remote_memory=POOL))
+    stored = sum(row["bytes"] for row in result.report["operations"] if ".store.dp" in row["name"])
+    # In each of 8 micro-batches all gradients once, 2 bytes each. The last stage has its own copy of
+    # the embedding.
+    assert 2 <= stored / 8 / workload.summary.parameters < 2.2
+
+
+def test_only_in_switch_accesses_have_a_group() -> None:
+    with pytest.raises(ValueError, match="only in_switch has one"):
+        Program().memory("a", [], 8, group="dp")
 
 
 def test_refused_where_it_happens() -> None:

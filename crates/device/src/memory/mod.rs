@@ -28,7 +28,7 @@ pub use pipeline::{Load, Pipeline, Stage};
 pub use pool::{Loads, Pool};
 pub use ring::Ring;
 pub use switches::{Level, Switches};
-pub use tree::Crowd;
+pub use tree::{Crowd, Gather};
 
 use graph::Reach;
 use units::{Bandwidth, Bytes, Span};

@@ -118,6 +118,17 @@ impl Pipeline {
         Pipeline { stages: self.stages.iter().zip(loads).map(stage).collect(), ..self.clone() }
     }
 
+    /// Gathers of `members` NPUs by switches, where these are the gathers of `npus` NPUs.
+    pub fn of_group(&self, members: u32, npus: u32) -> Pipeline {
+        let part = |load: Load| {
+            let (over, under) = (u128::from(members), u128::from(npus));
+            Load::new(load.over.saturating_mul(over), load.under.saturating_mul(under))
+        };
+        let stage = |stage: &Stage| Stage { load: part(stage.load), ..stage.clone() };
+        let stages = self.stages.iter().map(stage).collect();
+        Pipeline { stages, chunk: self.chunk, first: part(self.first) }
+    }
+
     /// Chunks that an access of `bytes` takes: the paper's number of pipeline stages.
     pub fn chunks(&self, bytes: Bytes) -> u64 {
         let first = self.first.of(bytes).0;

@@ -3,8 +3,8 @@
 //! An access takes an equal part of its rate from every one of the parallel links of a kind, so
 //! these are one link with the sum of their bandwidths. All accesses share the links above the
 //! nodes, those of a node its links, and an NPU has one link for itself. A gather in the switches
-//! brings every NPU the shards of all NPUs. Its bytes cross the links above once, and those of each
-//! node once.
+//! brings every NPU of a group the shards of all of them. Its bytes cross the links above once, and
+//! those of each node of the group once.
 //!
 //! Rates grow together. Where a link is full, those of its accesses stay (progressive filling:
 //! Bertsekas and Gallager, Data Networks, section 6.5.2). A link is as loaded for an access of rate
@@ -56,8 +56,17 @@ pub struct Tree {
 pub struct Crowd {
     /// By place, the NPUs that access tensors of their own.
     pub own: Vec<u64>,
-    /// Places of the NPUs of each gather in the switches, each once.
-    pub gathers: Vec<Vec<u32>>,
+    /// Gathers in the switches.
+    pub gathers: Vec<Gather>,
+}
+
+/// A gather in the switches of the shards of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gather {
+    /// Places of its NPUs, each once.
+    pub places: Vec<u32>,
+    /// NPUs of the group: each has a shard.
+    pub members: u32,
 }
 
 /// The rates of a crowd.
@@ -65,13 +74,12 @@ pub struct Crowd {
 pub struct Rates {
     /// By node, NPUs that access their own tensors, and the rate of each.
     own: Vec<(u64, f64)>,
-    /// Nodes and rate of each gather.
-    gathers: Vec<(Vec<u32>, f64)>,
+    /// Each gather and its rate.
+    gathers: Vec<(Gather, f64)>,
     /// By node, the gathers that reach it.
     reaching: Vec<Vec<usize>>,
     /// Distinct rates and how many accesses have them.
     all: Vec<(f64, f64)>,
-    npus: u32,
     links: Vec<Links>,
 }
 
@@ -105,7 +113,7 @@ impl Tree {
     /// Loads when all NPUs access their own tensors, on the fullest node; and in a gather of all.
     pub(super) fn everybody(&self) -> (Vec<Load>, Vec<Load>) {
         let own = self.rates(&Crowd { own: deal(self.npus, self.nodes), gathers: Vec::new() });
-        let gathers = vec![(0..self.nodes).collect()];
+        let gathers = vec![Gather { places: (0..self.nodes).collect(), members: self.npus }];
         let gather = self.rates(&Crowd { own: vec![0; self.nodes as usize], gathers });
         (own.own(0), gather.gather(0))
     }
@@ -118,15 +126,14 @@ impl Tree {
 
     pub(super) fn rates(&self, crowd: &Crowd) -> Rates {
         let mut reaching = vec![Vec::new(); self.nodes as usize];
-        for (index, nodes) in crowd.gathers.iter().enumerate() {
-            nodes.iter().for_each(|&node| reaching[node as usize].push(index));
+        for (index, gather) in crowd.gathers.iter().enumerate() {
+            gather.places.iter().for_each(|&node| reaching[node as usize].push(index));
         }
         let mut rates = Rates {
             own: crowd.own.iter().map(|&count| (count, 0.0)).collect(),
-            gathers: crowd.gathers.iter().map(|nodes| (nodes.clone(), 0.0)).collect(),
+            gathers: crowd.gathers.iter().map(|gather| (gather.clone(), 0.0)).collect(),
             reaching,
             all: Vec::new(),
-            npus: self.npus,
             links: self.links.clone(),
         };
         self.fill(&mut rates);
@@ -155,7 +162,7 @@ impl Tree {
                     nodes[index].settle(*count, least);
                 }
             }
-            for (places, rate) in rates.gathers.iter_mut().filter(|gather| gather.1 == 0.0) {
+            for (Gather { places, .. }, rate) in rates.gathers.iter_mut().filter(|g| g.1 == 0.0) {
                 if places.iter().any(|&place| full[place as usize]) {
                     *rate = least;
                     above.settle(1, least);
@@ -190,8 +197,8 @@ impl Rates {
 
     /// On the way of gather `index`, by the bytes of a shard.
     pub(super) fn gather(&self, index: usize) -> Vec<Load> {
-        let (nodes, rate) = &self.gathers[index];
-        self.loads(*rate, nodes, self.npus.into())
+        let (gather, rate) = &self.gathers[index];
+        self.loads(*rate, &gather.places, gather.members.into())
     }
 
     /// Loads for an access of `rate` to `nodes`, each byte of which stands for `bytes`.
@@ -241,7 +248,8 @@ mod tests {
     fn crowd(own: &[(usize, u64)], gathers: &[&[u32]]) -> Crowd {
         let mut all = vec![0; 16];
         own.iter().for_each(|&(node, count)| all[node] = count);
-        Crowd { own: all, gathers: gathers.iter().map(|nodes| nodes.to_vec()).collect() }
+        let gather = |places: &&[u32]| Gather { places: places.to_vec(), members: 256 };
+        Crowd { own: all, gathers: gathers.iter().map(gather).collect() }
     }
 
     fn values(loads: &[Load]) -> Vec<f64> {

@@ -137,7 +137,12 @@ impl<B: Backend> Executor<'_, B> {
             let last = parts.clone().count() - 1;
             for (at, (store, bytes)) in parts.enumerate() {
                 let then = if at == last { Then::Begin } else { Then::Nothing };
-                self.access_pool(rank, node, Wanted { store, bytes, gathers: false }, then);
+                self.access_pool(
+                    rank,
+                    node,
+                    Wanted { store, bytes, gathers: false, slot: None },
+                    then,
+                );
             }
             return;
         }

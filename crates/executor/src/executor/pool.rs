@@ -3,14 +3,15 @@
 //! Those of one NPU take turns. Those of several NPUs share the links of the pool, each direction
 //! by itself. Once all ranks have done what they do in a round, the accesses under way get their
 //! times for the loads that the links have now. What is left of an access is scaled by its new time
-//! over its former one. Gathers in the switches are one access if they have the same size and began
-//! at the same moment. Not here: the loads (`device::memory`).
+//! over its former one. Gathers in the switches are one access if they are of one group, have the
+//! same size and began at the same moment. Not here: the loads (`device::memory`).
 
 use super::Executor;
 use crate::folding::Folding;
 use crate::parts::agenda::Callback;
 use crate::settings::Settings;
-use device::memory::{Access, Crowd, Loads, Pipeline, Pool};
+use device::memory::{Access, Crowd, Gather, Loads, Pool};
+use graph::{Members, Workload};
 use network::Backend;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,8 +24,10 @@ pub(super) struct Wanted {
     pub store: bool,
     /// How much.
     pub bytes: Bytes,
-    /// Gather or scatter the shards of all NPUs in the switches.
+    /// Gather or scatter shards in the switches.
     pub gathers: bool,
+    /// The slot of the group whose shards these are; none for all NPUs.
+    pub slot: Option<u32>,
 }
 
 /// The next step of a node when its access is over.
@@ -61,8 +64,24 @@ struct Queued {
     registered: Option<Time>,
 }
 
-/// When gathers that are one access began, and their size.
-type Gather = (Time, Bytes);
+/// When gathers that are one access began, their size, and their group, if not all NPUs.
+type Began = (Time, Bytes, Option<u32>);
+
+/// NPUs of a group among the ranks that a simulated one stands for.
+#[derive(Default)]
+struct Part {
+    /// Of all NPUs of the group.
+    members: u32,
+    places: BTreeSet<u32>,
+}
+
+/// The groups of a slot of a simulated rank.
+struct Gathering {
+    /// That of the simulated rank itself.
+    own: Option<u32>,
+    /// Those of all ranks that it stands for.
+    groups: BTreeMap<Option<u32>, Part>,
+}
 
 /// The accesses of all ranks to the pool.
 pub(super) struct Shared {
@@ -70,6 +89,10 @@ pub(super) struct Shared {
     queues: Vec<VecDeque<Queued>>,
     /// By rank index: the places of the ranks that it stands for, and how many of them are there.
     places: Vec<Vec<(u32, u64)>>,
+    /// By rank index: the ranks that it stands for.
+    ranks: Vec<Vec<u32>>,
+    /// By rank index and slot, where shards were gathered.
+    gatherings: FxHashMap<(u32, Option<u32>), Gathering>,
     /// Ranks with an access under way.
     busy: BTreeSet<u32>,
     changed: bool,
@@ -78,10 +101,14 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(settings: &Settings, folding: &Folding) -> Shared {
         let ranks = folding.representatives.len();
-        let mut places = vec![Vec::new(); ranks];
+        let (mut places, mut there) = (vec![Vec::new(); ranks], vec![Vec::new(); ranks]);
         let pool = settings.pool.as_ref().and_then(|access| access.pool.as_ref());
         let ids = pool.map_or(0, |_| settings.ranks);
-        for (place, rank) in (0..ids).filter_map(|id| Some((pool?.place(id), folding.local(id)))) {
+        for id in 0..ids {
+            let (Some(place), rank) = (pool.map(|pool| pool.place(id)), folding.local(id)) else {
+                continue;
+            };
+            there[rank as usize].push(id);
             let known: &mut Vec<(u32, u64)> = &mut places[rank as usize];
             match known.last_mut() {
                 Some(last) if last.0 == place => last.1 += 1,
@@ -89,7 +116,36 @@ impl Shared {
             }
         }
         let queues = (0..ranks).map(|_| VecDeque::new()).collect();
-        Shared { queues, places, busy: BTreeSet::new(), changed: false }
+        let (gatherings, busy) = (FxHashMap::default(), BTreeSet::new());
+        Shared { queues, places, ranks: there, gatherings, busy, changed: false }
+    }
+
+    /// Looks up the groups of a slot of a rank, whose id is `id`, before it gathers shards.
+    fn look_up(
+        &mut self,
+        workload: &Workload,
+        pool: &Pool,
+        (rank, id): (u32, u32),
+        slot: Option<u32>,
+    ) {
+        let world = workload.ranks.len() as u32;
+        let group = |id: u32| {
+            let group = workload.group_of(id, slot?);
+            (workload.groups[group as usize].members != Members::All).then_some(group)
+        };
+        let members = |group: Option<u32>| {
+            group.map_or(world, |group| workload.groups[group as usize].members.len(world))
+        };
+        let there = &self.ranks[rank as usize];
+        self.gatherings.entry((rank, slot)).or_insert_with(|| {
+            let mut groups: BTreeMap<Option<u32>, Part> = BTreeMap::new();
+            for &id in there {
+                let part = groups.entry(group(id)).or_default();
+                part.members = members(group(id));
+                part.places.insert(pool.place(id));
+            }
+            Gathering { own: group(id), groups }
+        });
     }
 
     /// Whether an access has begun or ended since the last sharing.
@@ -104,9 +160,9 @@ impl Shared {
     }
 
     /// The accesses under way in one direction, and the numbers of the gathers among them.
-    fn crowd(&self, store: bool, places: u32, now: Time) -> (Crowd, BTreeMap<Gather, usize>) {
+    fn crowd(&self, store: bool, places: u32, now: Time) -> (Crowd, BTreeMap<Began, usize>) {
         let mut own = vec![0; places as usize];
-        let mut gathers: BTreeMap<Gather, BTreeSet<u32>> = BTreeMap::new();
+        let mut gathers: BTreeMap<Began, Part> = BTreeMap::new();
         for &rank in &self.busy {
             let front = &self.queues[rank as usize][0];
             let there = &self.places[rank as usize];
@@ -114,22 +170,29 @@ impl Shared {
                 continue;
             }
             if front.wanted.gathers {
-                let gather = gathers.entry(front.gather(now)).or_default();
-                gather.extend(there.iter().map(|place| place.0));
+                for (&group, part) in &self.gatherings[&(rank, front.wanted.slot)].groups {
+                    let gather = gathers.entry(front.gather(group, now)).or_default();
+                    gather.members = part.members;
+                    gather.places.extend(&part.places);
+                }
             } else {
                 there.iter().for_each(|&(place, count)| own[place as usize] += count);
             }
         }
         let numbers = gathers.keys().zip(0..).map(|(&gather, index)| (gather, index)).collect();
-        let gathers = gathers.into_values().map(|places| places.into_iter().collect()).collect();
-        (Crowd { own, gathers }, numbers)
+        let gather = |part: Part| Gather {
+            places: part.places.into_iter().collect(),
+            members: part.members,
+        };
+        (Crowd { own, gathers: gathers.into_values().map(gather).collect() }, numbers)
     }
 }
 
 impl Queued {
-    /// The gather that the access is a part of.
-    fn gather(&self, now: Time) -> Gather {
-        (self.under_way.as_ref().map_or(now, |under_way| under_way.began), self.wanted.bytes)
+    /// The gather of `group` that the access is a part of.
+    fn gather(&self, group: Option<u32>, now: Time) -> Began {
+        let began = self.under_way.as_ref().map_or(now, |under_way| under_way.began);
+        (began, self.wanted.bytes, group)
     }
 
     /// Goes on so that all of the access would take `span`. Returns when it is over.
@@ -157,25 +220,33 @@ impl UnderWay {
 struct Times<'a> {
     access: &'a Access,
     loads: Loads,
+    /// NPUs of all groups.
+    npus: u32,
     known: FxHashMap<(Option<usize>, u32, Bytes), Span>,
 }
 
 impl Times<'_> {
-    /// Time of an access of `bytes` from a place, or of a gather.
-    fn span(&mut self, gather: Option<usize>, place: u32, bytes: Bytes) -> Span {
-        let (access, loads) = (self.access, &self.loads);
-        let under = |pipeline: &Pipeline| match gather {
-            Some(index) => pipeline.under(&loads.gather(index)).span(bytes),
-            None => pipeline.under(&loads.own(place)).span(bytes),
+    /// Time of an access of `bytes` from a place, or of a gather, given by number and members.
+    fn span(&mut self, gather: Option<(usize, u32)>, place: u32, bytes: Bytes) -> Span {
+        let (access, loads, npus) = (self.access, &self.loads, self.npus);
+        let under = || match (gather, access.in_switch.as_ref()) {
+            (Some((index, members)), Some(all)) => {
+                all.of_group(members, npus).under(&loads.gather(index)).span(bytes)
+            }
+            _ => access.own.under(&loads.own(place)).span(bytes),
         };
-        let pipeline = gather.and(access.in_switch.as_ref()).unwrap_or(&access.own);
-        *self.known.entry((gather, place, bytes)).or_insert_with(|| under(pipeline))
+        *self.known.entry((gather.map(|gather| gather.0), place, bytes)).or_insert_with(under)
     }
 }
 
 impl<B: Backend> Executor<'_, B> {
     /// Accesses the pool for `node` when the earlier accesses of its rank are over.
     pub(super) fn access_pool(&mut self, rank: u32, node: u32, wanted: Wanted, then: Then) {
+        let pool = self.settings.pool.as_ref().and_then(|access| access.pool.as_ref());
+        if let Some(pool) = pool.filter(|_| wanted.gathers) {
+            let ids = (rank, self.ranks[rank].id);
+            self.pool.look_up(self.workload, pool, ids, wanted.slot);
+        }
         let queued = Queued { node, wanted, then, under_way: None, registered: None };
         self.pool.queues[rank as usize].push_back(queued);
         self.pool.changed |= self.pool.busy.insert(rank);
@@ -211,14 +282,19 @@ impl<B: Backend> Executor<'_, B> {
             return Time::MAX;
         }
         let (crowd, numbers) = self.pool.crowd(store, pool.places(), self.now);
-        let mut times = Times { access, loads: pool.loads(&crowd), known: FxHashMap::default() };
+        let (loads, npus, known) = (pool.loads(&crowd), self.settings.ranks, FxHashMap::default());
+        let mut times = Times { access, loads, npus, known };
         let (mut first, now) = (Time::MAX, self.now);
-        let Shared { queues, places, busy, .. } = &mut self.pool;
+        let Shared { queues, places, busy, gatherings, .. } = &mut self.pool;
         for &rank in busy.iter() {
             let front = &mut queues[rank as usize][0];
-            let Wanted { bytes, gathers, .. } = front.wanted;
+            let Wanted { bytes, gathers, slot, .. } = front.wanted;
             if front.wanted.store == store {
-                let gather = gathers.then(|| numbers[&front.gather(now)]);
+                let gather = gathers.then(|| {
+                    let own = gatherings[&(rank, slot)].own;
+                    let index = numbers[&front.gather(own, now)];
+                    (index, crowd.gathers[index].members)
+                });
                 let place = places[rank as usize].first().map_or(0, |place| place.0);
                 let of_place =
                     if gather.is_none() && pool.tells_places_apart() { place } else { 0 };

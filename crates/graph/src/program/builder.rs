@@ -1,7 +1,7 @@
 //! Making a program from nodes in any order.
 
 use super::{Held, Program, UNLABELLED, named_layer};
-use crate::{Node, Op};
+use crate::Node;
 use indexmap::IndexSet;
 use std::ops::Range;
 
@@ -290,8 +290,6 @@ fn starts(mut ends: Vec<u32>) -> Vec<u32> {
 }
 
 fn slots(nodes: &[Node]) -> u32 {
-    let used = nodes
-        .iter()
-        .filter_map(|n| if let Op::Collective { slot, .. } = n.op { Some(slot + 1) } else { None });
+    let used = nodes.iter().filter_map(|n| n.op.slot().map(|slot| slot + 1));
     used.max().unwrap_or(0)
 }

@@ -184,7 +184,7 @@ impl Program {
         self.push(name, &deps, duration_ps, Op::Recv { peer, bytes: Bytes(bytes), tag })
     }
 
-    #[pyo3(signature = (name, deps, bytes, *, store = false, reach = "remote", tensor = 0, duration_ps = 0))]
+    #[pyo3(signature = (name, deps, bytes, *, store = false, reach = "remote", tensor = 0, group = None, duration_ps = 0))]
     #[allow(clippy::too_many_arguments)]
     fn memory(
         &mut self,
@@ -194,6 +194,7 @@ impl Program {
         store: bool,
         reach: &str,
         tensor: u32,
+        group: Option<&str>,
         duration_ps: u64,
     ) -> PyResult<u64> {
         let reach = Reach::from_name(reach).ok_or_else(|| {
@@ -202,12 +203,15 @@ impl Program {
                 "unknown reach {reach:?} of a memory access (allowed: {names})"
             ))
         })?;
-        self.push(
-            name,
-            &deps,
-            duration_ps,
-            Op::Memory { store, bytes: Bytes(bytes), reach, tensor },
-        )
+        if group.is_some() && reach != Reach::InSwitch {
+            return Err(PyValueError::new_err(format!(
+                "a group for a memory access of reach {:?} (allowed: only in_switch has one)",
+                reach.name()
+            )));
+        }
+        let slot = group.map(|group| self.slot(group));
+        let op = Op::Memory { store, bytes: Bytes(bytes), reach, tensor, slot };
+        self.push(name, &deps, duration_ps, op)
     }
 
     /// What node `node` takes of the NPU's memory at its start and gives back at its end; several
@@ -246,6 +250,12 @@ impl Program {
 
     fn __len__(&self) -> usize {
         self.built.as_ref().map_or(self.builder.len(), |program| program.nodes().len())
+    }
+
+    /// The names of the groups that operations are for, in the order of their first use.
+    #[getter]
+    fn groups(&self) -> Vec<String> {
+        self.slots.clone()
     }
 
     #[getter]

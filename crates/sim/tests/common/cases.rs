@@ -83,9 +83,13 @@ impl NodeSpec {
         match (self.op.as_str(), kind) {
             ("invalid", _) => Op::Invalid,
             ("metadata", _) => Op::Metadata,
-            ("load" | "store", _) => {
-                Op::Memory { store: self.op == "store", bytes, reach: Reach::Remote, tensor: 0 }
-            }
+            ("load" | "store", _) => Op::Memory {
+                store: self.op == "store",
+                bytes,
+                reach: Reach::Remote,
+                tensor: 0,
+                slot: None,
+            },
             ("compute", _) => Op::Compute {
                 operations: self.ops,
                 bytes: self.bytes.map(Bytes),

@@ -240,7 +240,13 @@ impl Builder<'_> {
             }
             Step::Memory { store, bytes, reach } => {
                 vec![(
-                    Op::Memory { store, bytes: Bytes(bytes), reach, tensor: (bytes % 3) as u32 },
+                    Op::Memory {
+                        store,
+                        bytes: Bytes(bytes),
+                        reach,
+                        tensor: (bytes % 3) as u32,
+                        slot: None,
+                    },
                     0,
                 )]
             }

@@ -102,12 +102,14 @@ impl<'o> Decoder<'o> {
             Kind::Metadata => self.metadata(raw)?,
             Kind::Load | Kind::Store => {
                 let bytes = Bytes(raw.attrs.required(Key::TensorSize)?);
-                Op::Memory {
-                    store: raw.kind == Kind::Store,
-                    bytes,
-                    reach: reach(raw)?,
-                    tensor: tensor(raw)?,
-                }
+                let (reach, store) = (reach(raw)?, raw.kind == Kind::Store);
+                let slot = match reach {
+                    Reach::InSwitch if raw.attrs.get(Key::PgName).is_some() => {
+                        Some(self.slot(raw)?)
+                    }
+                    _ => None,
+                };
+                Op::Memory { store, bytes, reach, tensor: tensor(raw)?, slot }
             }
             Kind::Compute => compute(raw)?,
             Kind::Host => self.host("a storage, batch or checkpoint node runs as time on the host"),

@@ -88,7 +88,9 @@ fn op() -> impl Strategy<Value = Op> {
                 store,
                 bytes: Bytes(bytes),
                 reach,
-                tensor: (bytes % 5) as u32
+                tensor: (bytes % 5) as u32,
+                slot: (reach == graph::Reach::InSwitch && bytes % 2 == 0)
+                    .then_some((bytes % 3) as u32),
             }),
         (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send {
             peer,
@@ -130,7 +132,7 @@ fn program() -> impl Strategy<Value = Program> {
         let mut builder = ProgramBuilder::default();
         for (i, (mut op, picos, (name, layer), step, deps)) in nodes.into_iter().enumerate() {
             id += step;
-            if let Op::Collective { slot, .. } = &mut op {
+            if let Op::Collective { slot, .. } | Op::Memory { slot: Some(slot), .. } = &mut op {
                 let known = order.iter().position(|s| s == slot);
                 *slot = known.unwrap_or_else(|| {
                     order.push(*slot);

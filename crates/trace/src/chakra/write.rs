@@ -8,7 +8,8 @@
 //! `gemm(batch,m,n,k,width)` (`grouped(...)`) for a matrix multiplication, whose
 //! `num_ops` and `tensor_size` follow from its shape. An access to memory that is not simply
 //! outside the NPU says so in `memory_reach`: `local`, `in_switch`, `host` or `disk`; its tensor is
-//! the number `memory_tensor`, where it is known. The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent. What a
+//! the number `memory_tensor`, where it is known. The group whose shards are gathered in switches is
+//! `pg_name`, as that of a collective. The root of a rooted collective is the attribute `comm_root`, its position in the group, 0 when absent. What a
 //! node changes in the memory of its NPU are `memory_allocates` (at its start) and `memory_frees`
 //! (at its end), in bytes. The layer of a node is the attribute `layer`, where the name doesn't begin
 //! with it. Groups themselves go to a communicator group file ([`write_groups`]): ASTRA-sim can't
@@ -102,12 +103,14 @@ fn attributes(
             let kernel = format!("{}({})", lookup.kernel().name(), lookup.rows);
             attrs.push(("kernel", Attr::Text(kernel)));
         }
-        Op::Memory { bytes, reach, tensor, .. } => {
+        Op::Memory { bytes, reach, tensor, slot, .. } => {
             attrs.push(("tensor_size", Attr::Uint64(bytes.0)));
             attrs.extend((tensor != 0).then_some(("memory_tensor", Attr::Uint32(tensor))));
             attrs.extend(
                 (reach != Reach::Remote).then(|| ("memory_reach", Attr::Text(reach.name().into()))),
             );
+            let group = slot.map(|slot| groups[slot as usize].clone());
+            attrs.extend(group.map(|group| ("pg_name", Attr::Text(group))));
         }
         Op::Send { peer, bytes, tag } | Op::Recv { peer, bytes, tag } => {
             let other = absolute(rank, peer)?;
