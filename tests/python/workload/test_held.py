@@ -166,8 +166,7 @@ def test_in_switch_collectives_are_those_of_groups() -> None:
     assert "tp" in groups and "dp" not in groups
     result = arm.simulate(workload, platform(16, remote_memory=POOL))
     stored = sum(row["bytes"] for row in result.report["operations"] if ".store.dp" in row["name"])
-    # In each of 8 micro-batches all gradients once, 2 bytes each. The last stage has its own copy of
-    # the embedding.
+    # In each of 8 micro-batches all gradients once, 2 bytes each; the embedding lies on two stages.
     assert 2 <= stored / 8 / workload.summary.parameters < 2.2
 
 
