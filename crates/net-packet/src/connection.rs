@@ -28,6 +28,11 @@ pub(crate) enum Sides {
 pub(crate) struct Connection {
     pub src: u32,
     pub dst: u32,
+    /// Whose settings it has: a kind of link.
+    pub kind: u16,
+    /// Bytes that a link carries for a packet without data, and most bytes of data in a packet.
+    pub around: u16,
+    pub segment: u16,
     /// Its ways there and back in the table of routes.
     pub there: u32,
     pub back: u32,
@@ -50,27 +55,32 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// `round_trip` of an empty network; `line`: the bandwidth of the NPU's link.
+    /// `kind` and its `settings`, and bytes of data in a packet; `round_trip` of an empty network;
+    /// `line`: the bandwidth of the NPU's link.
     pub(crate) fn new(
         (src, dst): (u32, u32),
         (there, back): (u32, u32),
         (round_trip, line): (Span, Bandwidth),
-        (now, settings): (Time, &Settings),
+        (kind, segment, settings): (u16, u16, &Settings),
+        now: Time,
     ) -> Connection {
-        let segment = settings.payload();
+        let bytes = u64::from(segment);
         let sides = match &settings.transport {
             Transport::Tcp(tcp) => {
-                let sender = tcp::Sender::new(tcp, segment, round_trip);
+                let sender = tcp::Sender::new(tcp, bytes, round_trip);
                 Sides::Tcp(Box::new((sender, tcp::Receiver::default())))
             }
             Transport::Rdma(rdma) => {
-                let sender = rdma::Sender::new(rdma, segment, line);
+                let sender = rdma::Sender::new(rdma, bytes, line);
                 Sides::Rdma(Box::new((sender, rdma::Receiver::default())))
             }
         };
         Connection {
             src,
             dst,
+            kind,
+            around: settings.around(),
+            segment,
             there,
             back,
             sides,

@@ -1,7 +1,7 @@
 //! The packet backend: TCP and RDMA over switches with buffers.
 //!
-//! Here: [`Packets`] (`backend/`), its [`Settings`] (`settings.rs`), ports and their queues
-//! (`port.rs`), what ports of a switch share (`switches.rs`), ways (`paths.rs`), connections
+//! Here: [`Packets`] (`backend/`), its [`Settings`] (`settings.rs`), those that differ by kind of
+//! link (`protocols.rs`), ports and their queues (`port.rs`), what ports of a switch share (`switches.rs`), ways (`paths.rs`), connections
 //! (`connection.rs`), TCP (`tcp/`) and RDMA (`rdma/`), captures of packets (`capture.rs`), and the
 //! collectives of reference runs (`reference/`). Not here: fluid flows (`net-flow`), flits.
 
@@ -11,6 +11,7 @@ mod connection;
 mod packet;
 mod paths;
 mod port;
+mod protocols;
 mod rdma;
 pub mod reference;
 mod round_trips;
@@ -20,6 +21,7 @@ mod tcp;
 
 pub use backend::{Flow, Packets, Skipped, Totals};
 pub use port::Counters;
+pub use protocols::Protocols;
 pub use settings::{
     Buffer, Control, Dcqcn, Flight, Marking, Pause, Rdma, Recovery, Reduction, Rescue, Settings,
     Spraying, Switch, Tcp, Ties, Transport,

@@ -119,6 +119,8 @@ pub(crate) struct Port {
     queued: u64,
     marks: Marks,
     ties: Ties,
+    /// Bytes that may wait.
+    pub room: u64,
     /// What came from then on came while the present packet leaves; and how many of these were
     /// dropped.
     slot: Time,
@@ -137,11 +139,12 @@ pub(crate) struct Port {
 }
 
 impl Port {
+    /// `in_switch`: bytes that may wait, at a port of a switch.
     pub(crate) fn new(
         cost: LinkCost,
         tick: Span,
         (marks, ties): (Marks, Ties),
-        in_switch: bool,
+        in_switch: Option<u64>,
     ) -> Port {
         Port {
             tick,
@@ -161,7 +164,8 @@ impl Port {
             since: Time::ZERO,
             paused: None,
             counters: Counters::default(),
-            found: in_switch.then(Box::default),
+            found: in_switch.map(|_| Box::default()),
+            room: in_switch.unwrap_or(u64::MAX),
         }
     }
 
@@ -464,7 +468,7 @@ mod tests {
     fn losses(inputs: u32, apart: u64, ties: Ties) -> Vec<u64> {
         let bandwidth = Bandwidth(1_000_000_000);
         let cost = LinkCost::Exact { bandwidth, latency: Span(1_000_000) };
-        let mut port = Port::new(cost, Span::ZERO, (Marks::new(None), ties), true);
+        let mut port = Port::new(cost, Span::ZERO, (Marks::new(None), ties), Some(20_000));
         let mut random = Random::new(0);
         let mut lost = vec![0; inputs as usize];
         for round in 0..10_000u64 {

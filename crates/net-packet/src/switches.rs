@@ -6,52 +6,92 @@
 //! is what the buffer has above the threshold.
 
 use crate::packet::Packet;
-use crate::settings::{Buffer, Pause, Switch};
+use crate::protocols::Protocols;
+use crate::settings::{Buffer, Pause};
+use rustc_hash::FxHashMap;
 use units::Ratio;
 
 /// Accounts of all switches.
 #[derive(Clone, Debug)]
 pub(crate) struct Switches {
-    buffer: Buffer,
-    pause: Option<Pause>,
-    /// By link: the switch that it leaves, or [`NPU`].
+    /// By link: the pool of the port that it leaves, or [`NPU`]. The ports of a switch that lead to
+    /// links of one kind share a pool.
     of: Vec<u32>,
-    /// By link, whether it enters a switch; empty unless the order of packets is drawn.
+    /// By link, whether it enters a switch where the order of packets is drawn; empty where it is
+    /// drawn nowhere.
     into: Vec<bool>,
-    /// By switch: bytes that wait in it.
-    used: Vec<u64>,
-    /// By link: bytes that came over it and wait, and whether it is paused.
-    came: Vec<(u64, bool)>,
+    /// By pool.
+    pools: Vec<Pool>,
+    /// By link: what came over it.
+    came: Vec<Came>,
+    /// See [`Switches::counts`].
+    counts: bool,
 }
 
-/// In the place of a switch: packets of an NPU wait in its memory.
+/// What ports share.
+#[derive(Clone, Copy, Debug)]
+struct Pool {
+    /// Bytes that wait.
+    used: u64,
+    /// Bytes that there is room for, and the part of what is free that a port may take; `None`
+    /// where ports have rooms of their own.
+    shared: Option<(u64, Ratio)>,
+}
+
+/// What came over a link.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    /// Bytes that wait.
+    bytes: u64,
+    paused: bool,
+    pause: Option<Pause>,
+}
+
+/// In the place of a pool: packets of an NPU wait in its memory.
 const NPU: u32 = u32::MAX;
 
 impl Switches {
     /// `ends`: the nodes that links leave and enter, of which the first `npus` are NPUs.
     pub(crate) fn new(
-        settings: &Switch,
+        protocols: &Protocols,
         ends: impl Iterator<Item = (u32, u32)> + Clone,
         npus: u32,
     ) -> Switches {
-        let leaves = |(from, _)| if from < npus { NPU } else { from - npus };
-        let of: Vec<u32> = ends.clone().map(leaves).collect();
-        let into = ends.filter(|_| settings.draws()).map(|(_, to)| to >= npus).collect();
-        let count = of.iter().filter(|&&at| at != NPU).max().map_or(0, |&most| most as usize + 1);
-        let links = of.len();
+        let switch = |link| &protocols.of_link(link).switch;
+        let mut known: FxHashMap<(u32, u16), u32> = FxHashMap::default();
+        let mut pools = Vec::new();
+        let mut pool = |(link, (from, _)): (u32, (u32, u32))| {
+            if from < npus {
+                return NPU;
+            }
+            *known.entry((from, protocols.kind(link))).or_insert_with(|| {
+                let shared = match switch(link).buffer {
+                    Buffer::Shared { total, alpha } => Some((total.0, alpha)),
+                    Buffer::Port(_) | Buffer::Unlimited => None,
+                };
+                pools.push(Pool { used: 0, shared });
+                pools.len() as u32 - 1
+            })
+        };
+        let of: Vec<u32> = (0..).zip(ends.clone()).map(&mut pool).collect();
+        let mut into: Vec<bool> =
+            (0..).zip(ends).map(|(link, (_, to))| to >= npus && switch(link).draws()).collect();
+        if !into.contains(&true) {
+            into.clear();
+        }
+        let came = |link| Came { bytes: 0, paused: false, pause: switch(link).pause };
         Switches {
-            buffer: settings.buffer,
-            pause: settings.pause,
+            counts: protocols.pauses() || pools.iter().any(|pool| pool.shared.is_some()),
+            came: (0..of.len() as u32).map(came).collect(),
             of,
             into,
-            used: vec![0; count],
-            came: vec![(0, false); links],
+            pools,
         }
     }
 
     /// Whether somebody has to know when each packet leaves.
     pub(crate) fn counts(&self) -> bool {
-        self.pause.is_some() || matches!(self.buffer, Buffer::Shared { .. })
+        self.counts
     }
 
     /// Whether packets that reach switches at one instant arrive in drawn order.
@@ -66,54 +106,48 @@ impl Switches {
         self.into[link as usize]
     }
 
-    /// Bytes that may wait at a port, where so many wait.
+    /// Bytes that what ports share lets wait at a port, where so many wait.
     #[inline]
     pub(crate) fn room(&self, port: u32, queued: u64) -> u64 {
-        let switch = self.of[port as usize];
-        match self.buffer {
-            _ if switch == NPU => u64::MAX,
-            Buffer::Unlimited => u64::MAX,
-            Buffer::Port(bytes) => bytes.0,
-            Buffer::Shared { total, alpha } => {
-                let free = total.0.saturating_sub(self.used[switch as usize]);
-                let most = u128::from(free) * u128::from(alpha.0) / u128::from(Ratio::ONE.0);
-                u64::try_from(most).unwrap_or(u64::MAX).min(queued + free)
-            }
-        }
+        let pool = self.pools.get(self.of[port as usize] as usize);
+        let Some(Pool { used, shared: Some((total, alpha)) }) = pool else { return u64::MAX };
+        let free = total.saturating_sub(*used);
+        let most = u128::from(free) * u128::from(alpha.0) / u128::from(Ratio::ONE.0);
+        u64::try_from(most).unwrap_or(u64::MAX).min(queued + free)
     }
 
     /// A packet waits at `port` from now on. Returns whether the link by which it came is to be
     /// paused.
     pub(crate) fn enters(&mut self, port: u32, packet: &Packet) -> bool {
-        let switch = self.of[port as usize];
-        if switch == NPU {
+        let pool = self.of[port as usize];
+        if pool == NPU {
             return false;
         }
-        self.used[switch as usize] += u64::from(packet.wire);
-        let Some((bytes, paused)) = self.came.get_mut(packet.via as usize) else { return false };
-        *bytes += u64::from(packet.wire);
-        let stops = !*paused && self.pause.is_some_and(|pause| *bytes > pause.above.0);
-        *paused |= stops;
+        self.pools[pool as usize].used += u64::from(packet.wire);
+        let Some(came) = self.came.get_mut(packet.via as usize) else { return false };
+        came.bytes += u64::from(packet.wire);
+        let stops = !came.paused && came.pause.is_some_and(|pause| came.bytes > pause.above.0);
+        came.paused |= stops;
         stops
     }
 
     /// A packet that waited at `port` leaves. Returns whether the link by which it came is to be
     /// resumed.
     pub(crate) fn leaves(&mut self, port: u32, packet: &Packet) -> bool {
-        let switch = self.of[port as usize];
-        if switch == NPU {
+        let pool = self.of[port as usize];
+        if pool == NPU {
             return false;
         }
-        self.used[switch as usize] -= u64::from(packet.wire);
-        let Some((bytes, paused)) = self.came.get_mut(packet.via as usize) else { return false };
-        *bytes -= u64::from(packet.wire);
-        let resumes = *paused && self.pause.is_none_or(|pause| *bytes <= pause.below.0);
-        *paused &= !resumes;
+        self.pools[pool as usize].used -= u64::from(packet.wire);
+        let Some(came) = self.came.get_mut(packet.via as usize) else { return false };
+        came.bytes -= u64::from(packet.wire);
+        let resumes = came.paused && came.pause.is_none_or(|pause| came.bytes <= pause.below.0);
+        came.paused &= !resumes;
         resumes
     }
 
     /// Whether the sender of a link is paused.
     pub(crate) fn is_paused(&self, link: u32) -> bool {
-        self.came[link as usize].1
+        self.came[link as usize].paused
     }
 }

@@ -4,6 +4,7 @@
 mod capture;
 mod common;
 mod contract;
+mod protocols;
 mod rdma;
 mod reference;
 mod shares;

@@ -386,16 +386,15 @@ fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
 fn packet(platform: &Platform) -> Result<Packets, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
     let keys = platform.network.packet.clone().unwrap_or_default();
-    if let Some(fault) = keys.faults().into_iter().next() {
+    let misfits = keys.misfits(&platform.fabric).into_iter();
+    let faults = keys.faults().into_iter().map(|(_, fault)| fault);
+    if let Some(fault) = misfits.chain(faults).next() {
         let key = format!("network.packet.{}", fault.keys.join("."));
         return Err(Problem::new(&platform.name, key, fault.message).help(fault.allowed));
     }
-    let packets = Packets::new(
-        links(platform)?,
-        costs(platform),
-        by_link,
-        crate::packet_settings::settings(&keys),
-    );
+    let links = links(platform)?;
+    let protocols = crate::packet_settings::protocols(&keys, &platform.fabric, &links);
+    let packets = Packets::new(links, costs(platform), by_link, protocols);
     Ok(match keys.skip {
         Some(tolerance) => packets.with_skipping(tolerance),
         None => packets,
@@ -403,6 +402,12 @@ fn packet(platform: &Platform) -> Result<Packets, Problem> {
 }
 
 fn external(platform: &Platform, command: &Command) -> Result<External, Problem> {
+    let keys = platform.network.packet.clone().unwrap_or_default();
+    if let Some((key, _)) = keys.lists().first() {
+        let text = "simulators in other processes have one value for all links";
+        let key = format!("network.packet.{key}");
+        return Err(Problem::new(&platform.name, key, text).help("one value, or --backend packet"));
+    }
     let topology = net_external::Topology {
         links: one_route(platform)?,
         costs: costs(platform),

@@ -4,8 +4,8 @@
 //! their unit in the key, as `armillary platform show --json` has them. Not here: links and routes,
 //! which are messages of their own (`net_external`).
 
-use platform::Platform;
 use platform::config::native;
+use platform::{ByDim, Platform};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub(crate) const ABOUT: &str = "a simulator in another process";
 pub(crate) fn settings(platform: &Platform) -> String {
     let mut resolved = platform.clone();
     let packet = resolved.network.packet.get_or_insert_default();
-    packet.tcp.get_or_insert_default();
+    packet.tcp = ByDim::All(Some(packet.protocol(0).tcp));
     let shown = native::to_json(&resolved);
     let mut lines = String::new();
     let _ = writeln!(lines, "platform={}", platform.name.replace(['\n', '\r'], " "));

@@ -4,45 +4,57 @@
 //! (`net_packet`).
 
 use net_packet as net;
-use platform::packet::{self as keys, Packet, Transport};
-use units::{Bytes, Ratio, Span};
+use platform::packet::{self as keys, Packet, Protocol, Transport};
+use topology::{Fabric, LinkGraph};
+use units::{Ratio, Span};
 
-/// The settings that `packet`, which has no faults, asks for.
-pub(crate) fn settings(packet: &Packet) -> net::Settings {
+/// The settings that `packet`, which has no faults, asks for on the links of `fabric`.
+pub(crate) fn protocols(packet: &Packet, fabric: &Fabric, links: &LinkGraph) -> net::Protocols {
+    let each = packet.protocols().iter().map(|protocol| settings(packet, protocol)).collect();
+    let kind = |link: u32| match fabric {
+        Fabric::Stacked(_) => links.dim(link),
+        Fabric::Graph(graph) => graph.links[link as usize].kind,
+    };
+    let kinds = (0..links.len()).map(|link| kind(link) as u16).collect();
+    net::Protocols::by_kind(each, if packet.lists().is_empty() { Vec::new() } else { kinds })
+}
+
+/// The settings of a dimension.
+fn settings(packet: &Packet, protocol: &Protocol) -> net::Settings {
     net::Settings {
-        mtu: short(packet.mtu),
-        header: short(packet.header_bytes()),
-        framing: short(packet.framing),
-        injection: injection(packet),
+        mtu: short(protocol.mtu),
+        header: short(protocol.headers),
+        framing: short(protocol.framing),
+        injection: injection(packet, protocol),
         tick: packet.tick,
-        switch: switch(packet),
+        switch: switch(packet, protocol),
         seed: packet.seed,
         spraying: match packet.spraying {
             keys::Spraying::InTurns => net::Spraying::InTurns,
             keys::Spraying::ShortestQueue => net::Spraying::ShortestQueue,
         },
-        transport: match packet.transport {
-            Transport::Tcp => net::Transport::Tcp(tcp(packet)),
-            Transport::Rdma => net::Transport::Rdma(rdma(&packet.rdma.clone().unwrap_or_default())),
+        transport: match protocol.transport {
+            Transport::Tcp => net::Transport::Tcp(tcp(protocol)),
+            Transport::Rdma => net::Transport::Rdma(rdma(&protocol.rdma)),
         },
     }
 }
 
 /// ns-3 sends what an application has written one step of its clock later.
-fn injection(packet: &Packet) -> Span {
+fn injection(packet: &Packet, protocol: &Protocol) -> Span {
     let step = match packet.like {
         keys::Like::Rfc => Span::ZERO,
         keys::Like::Ns3 => packet.tick.max(Span(1)),
     };
-    packet.injection_latency + step
+    protocol.injection_latency + step
 }
 
 /// A size within a packet, which has at most 65,535 bytes.
-fn short(size: Bytes) -> u16 {
-    u16::try_from(size.0).unwrap_or(u16::MAX)
+fn short(size: u64) -> u16 {
+    u16::try_from(size).unwrap_or(u16::MAX)
 }
 
-fn switch(packet: &Packet) -> net::Switch {
+fn switch(packet: &Packet, protocol: &Protocol) -> net::Switch {
     let buffer = |buffer: &keys::Buffer| match (buffer.per_port, buffer.shared) {
         (Some(size), _) => net::Buffer::Port(size),
         (None, Some(total)) => {
@@ -51,33 +63,33 @@ fn switch(packet: &Packet) -> net::Switch {
         (None, None) => net::Buffer::Unlimited,
     };
     net::Switch {
-        buffer: packet.buffer.as_ref().map_or(net::Buffer::Unlimited, buffer),
-        marking: packet.marking.as_ref().map(|marking| net::Marking {
+        buffer: protocol.buffer.as_ref().map_or(net::Buffer::Unlimited, buffer),
+        marking: protocol.marking.as_ref().map(|marking| net::Marking {
             from: marking.from,
             to: marking.to,
             most: marking.probability,
         }),
         control_first: packet.control_first,
         small_first: packet.small_messages_first,
-        pause: packet
+        pause: protocol
             .pause
             .as_ref()
             .map(|pause| net::Pause { above: pause.above, below: pause.below }),
-        ties: match packet.ties_used() {
+        ties: match protocol.ties {
             keys::Ties::Drawn => net::Ties::Drawn,
             keys::Ties::InOrder => net::Ties::InOrder,
         },
     }
 }
 
-fn tcp(packet: &Packet) -> net::Tcp {
-    let tcp = packet.tcp.clone().unwrap_or_default();
+fn tcp(protocol: &Protocol) -> net::Tcp {
+    let tcp = &protocol.tcp;
     let control = match tcp.congestion_control {
         keys::TcpControl::NewReno => net::Control::NewReno,
         keys::TcpControl::Cubic => net::Control::Cubic,
         keys::TcpControl::Dctcp => net::Control::Dctcp,
     };
-    let like = match packet.like {
+    let like = match protocol.like {
         keys::Like::Rfc => net::Tcp::default(),
         keys::Like::Ns3 => net::Tcp::ns3(control),
     };
@@ -104,7 +116,7 @@ fn tcp(packet: &Packet) -> net::Tcp {
         }),
         resent_in_pipe: tcp.resent_in_pipe.unwrap_or(like.resent_in_pipe),
         stalls: like.stalls,
-        partial: packet.like == keys::Like::Ns3,
+        partial: protocol.like == keys::Like::Ns3,
         reduction: match tcp.recovery {
             keys::TcpRecovery::Proportional => net::Reduction::Proportional,
             keys::TcpRecovery::Half => net::Reduction::Half,
@@ -147,19 +159,27 @@ fn dcqcn(dcqcn: &keys::Dcqcn) -> net::Dcqcn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platform::ByDim;
+    use units::Bytes;
+
+    fn only(packet: &Packet) -> net::Settings {
+        settings(packet, &packet.protocol(0))
+    }
 
     #[test]
     fn platforms_and_the_backend_have_the_same_defaults() {
-        assert_eq!(settings(&Packet::default()), net::Settings::default());
-        let packet = Packet { transport: Transport::Rdma, ..Packet::default() };
+        assert_eq!(only(&Packet::default()), net::Settings::default());
+        let transport = ByDim::All(Transport::Rdma);
+        let packet = Packet { transport, ..Packet::default() };
         let transport = net::Transport::Rdma(net::Rdma::default());
-        assert_eq!(settings(&packet), net::Settings::with(transport));
+        assert_eq!(only(&packet), net::Settings::with(transport));
     }
 
     #[test]
     fn buffers_are_of_ports_or_shared() {
         let of = |buffer: keys::Buffer| {
-            settings(&Packet { buffer: Some(buffer), ..Packet::default() }).switch.buffer
+            let buffer = ByDim::All(Some(buffer));
+            only(&Packet { buffer, ..Packet::default() }).switch.buffer
         };
         let port = keys::Buffer { per_port: Some(Bytes(7)), ..keys::Buffer::default() };
         assert_eq!(of(port), net::Buffer::Port(Bytes(7)));

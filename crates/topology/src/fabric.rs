@@ -79,6 +79,18 @@ impl Fabric {
         }
     }
 
+    /// What links may differ in, innermost first: the dimensions of a stack, or the kinds of links of
+    /// a graph. None where links are all alike, or where dimensions share cards.
+    pub fn kinds_of_links(&self) -> Vec<String> {
+        match self {
+            Fabric::Stacked(dims) => {
+                (1..=dims.len()).map(|dim| format!("dimension {dim}")).collect()
+            }
+            Fabric::Graph(graph) if graph.stack.is_some() => Vec::new(),
+            Fabric::Graph(graph) => graph.kinds.clone(),
+        }
+    }
+
     /// Whether an NPU may have several equally near next hops: where it has not, all routing
     /// policies leave it by the same link.
     pub fn npus_choose(&self) -> bool {

@@ -26,16 +26,19 @@ impl Packets {
         }
         let ways = (self.paths.route(src, dst, lane), self.paths.route(dst, src, lane));
         let at = self.connections.len() as u32;
-        // The handshake crossed the empty network.
-        let around = u64::from(self.settings.around());
         let graph = self.paths.graph();
+        let links = graph.lane(src, dst, lane).map(|hop| hop.link);
+        let (kind, segment) = self.protocols.on_way(links);
+        let settings = self.protocols.of(kind);
+        // The handshake crossed the empty network.
+        let around = u64::from(settings.around());
         let cost = |hop: topology::Hop| self.ports[hop.link as usize].cost().transit(1, around);
         let (there, back) = (graph.lane(src, dst, lane), graph.lane(dst, src, lane));
         let round_trip = there.chain(back).map(cost).sum();
         let first = graph.lane(src, dst, lane).next();
         let line = first.map_or(Bandwidth(1), |hop| graph.link(hop.link).bandwidth);
-        let settings = (now + self.skipped_time, &self.settings);
-        self.connections.push(Connection::new((src, dst), ways, (round_trip, line), settings));
+        let (protocol, now) = ((kind, segment, settings), now + self.skipped_time);
+        self.connections.push(Connection::new((src, dst), ways, (round_trip, line), protocol, now));
         self.known.insert((src, dst, lane), at);
         at
     }
@@ -76,7 +79,7 @@ impl Packets {
         // A stream has no empty messages: one byte stands for the header of an empty one.
         let written = bytes.max(1);
         let connection = &mut self.connections[at as usize];
-        let end = match (&mut connection.sides, &self.settings.transport) {
+        let end = match (&mut connection.sides, &self.protocols.of(connection.kind).transport) {
             (Sides::Tcp(sides), Transport::Tcp(tcp)) => {
                 sides.0.write(now, written, tcp);
                 sides.0.written
@@ -87,7 +90,7 @@ impl Packets {
             }
             (Sides::Tcp(sides), Transport::Rdma(_)) => sides.0.written,
         };
-        let small = self.settings.switch.small_first.is_some_and(|most| bytes <= most.0);
+        let small = self.protocols.whole().switch.small_first.is_some_and(|most| bytes <= most.0);
         let class = if small { SMALL } else { DATA };
         connection.latest = token;
         connection.messages.push_back(Message { end, token, class });
@@ -98,10 +101,10 @@ impl Packets {
     /// Sends what a connection may send now.
     #[inline]
     pub(crate) fn pump(&mut self, now: Time, at: u32) {
-        let around = self.settings.around();
+        let Connection { kind, around, .. } = self.connections[at as usize];
         loop {
             let connection = &mut self.connections[at as usize];
-            let emit = match (&mut connection.sides, &self.settings.transport) {
+            let emit = match (&mut connection.sides, &self.protocols.of(kind).transport) {
                 (Sides::Tcp(sides), Transport::Tcp(tcp)) => sides.0.take(now, tcp),
                 (Sides::Rdma(sides), Transport::Rdma(rdma)) => {
                     sides.0.take(now, rdma, around.into())
@@ -110,7 +113,7 @@ impl Packets {
             };
             let Some(emit) = emit else { break };
             let mut class = DATA;
-            if self.settings.switch.small_first.is_some() {
+            if self.protocols.whole().switch.small_first.is_some() {
                 let message = connection.messages.partition_point(|m| m.end <= emit.seq);
                 class = connection.messages.get(message).map_or(DATA, |m| m.class);
             }
@@ -143,7 +146,7 @@ impl Packets {
         }
         let connection = &mut self.connections[at as usize];
         if let (Sides::Rdma(sides), Transport::Rdma(rdma)) =
-            (&connection.sides, &self.settings.transport)
+            (&connection.sides, &self.protocols.of(connection.kind).transport)
         {
             let free = sides.0.free;
             if free > now && connection.send_at != Some(free) && sides.0.waits(rdma) {
@@ -156,11 +159,11 @@ impl Packets {
     /// Data has arrived.
     #[inline]
     pub(crate) fn data(&mut self, now: Time, packet: Packet, finished: &mut Vec<Delivery>) {
-        let len = u64::from(packet.wire - self.settings.around());
-        let data = (packet.seq, len);
         let connection = &mut self.connections[packet.connection as usize];
+        let len = u64::from(packet.wire - connection.around);
+        let data = (packet.seq, len);
         connection.last = now + self.skipped_time;
-        match (&mut connection.sides, &self.settings.transport) {
+        match (&mut connection.sides, &self.protocols.of(connection.kind).transport) {
             (Sides::Tcp(sides), Transport::Tcp(tcp)) => {
                 let receiver = &mut sides.1;
                 let before = receiver.next;
@@ -182,7 +185,7 @@ impl Packets {
                 let at = connection.messages.partition_point(|m| m.end < end);
                 let ends = connection.messages.get(at).is_some_and(|m| m.end == end);
                 let before = receiver.next;
-                let reply = receiver.data(data, (ends, self.settings.payload()), rdma);
+                let reply = receiver.data(data, (ends, connection.segment.into()), rdma);
                 connection.carried += receiver.next - before;
                 let reports = packet.is(CE)
                     && rdma.dcqcn.is_some_and(|d| receiver.reports(now, d.report_interval));
@@ -237,7 +240,7 @@ impl Packets {
     fn acknowledge(&mut self, now: Time, at: u32) {
         let connection = &mut self.connections[at as usize];
         let (Sides::Tcp(sides), Transport::Tcp(tcp)) =
-            (&mut connection.sides, &self.settings.transport)
+            (&mut connection.sides, &self.protocols.of(connection.kind).transport)
         else {
             return;
         };
@@ -272,9 +275,8 @@ impl Packets {
             self.sacks[place as usize] = ranges;
             place
         });
-        let wire = self.settings.around();
-        let class = if self.settings.switch.control_first { FIRST } else { DATA };
-        let Connection { dst, back, .. } = self.connections[at as usize];
+        let class = if self.protocols.whole().switch.control_first { FIRST } else { DATA };
+        let Connection { dst, back, around: wire, .. } = self.connections[at as usize];
         self.totals.acks += 1;
         let packet =
             Packet { seq, connection: at, route: back, via: END, sack, wire, flags, class };
@@ -287,21 +289,22 @@ impl Packets {
         let sack = (packet.sack != NO_SACK).then(|| self.sacks[packet.sack as usize]);
         self.forget(packet.sack);
         let connection = &mut self.connections[packet.connection as usize];
-        let round_trip = match (&mut connection.sides, &self.settings.transport) {
-            (Sides::Tcp(sides), Transport::Tcp(tcp)) => {
-                let news = (packet.seq, sack.as_ref(), packet.is(ECE));
-                sides.0.acknowledged(now, news, tcp)
-            }
-            (Sides::Rdma(sides), Transport::Rdma(rdma)) if packet.is(CNP) => {
-                sides.0.report(now, rdma);
-                None
-            }
-            (Sides::Rdma(sides), Transport::Rdma(rdma)) => {
-                let news = (packet.seq, sack.as_ref(), packet.is(NAK));
-                sides.0.acknowledged(now, news, rdma)
-            }
-            _ => None,
-        };
+        let round_trip =
+            match (&mut connection.sides, &self.protocols.of(connection.kind).transport) {
+                (Sides::Tcp(sides), Transport::Tcp(tcp)) => {
+                    let news = (packet.seq, sack.as_ref(), packet.is(ECE));
+                    sides.0.acknowledged(now, news, tcp)
+                }
+                (Sides::Rdma(sides), Transport::Rdma(rdma)) if packet.is(CNP) => {
+                    sides.0.report(now, rdma);
+                    None
+                }
+                (Sides::Rdma(sides), Transport::Rdma(rdma)) => {
+                    let news = (packet.seq, sack.as_ref(), packet.is(NAK));
+                    sides.0.acknowledged(now, news, rdma)
+                }
+                _ => None,
+            };
         if let Some(round_trip) = round_trip {
             connection.round_trips.measured(now, round_trip);
             self.round_trips.add(round_trip.0);
@@ -342,7 +345,7 @@ impl Packets {
         }
         connection.timeout_at = None;
         if connection.deadline().is_some_and(|deadline| deadline <= now) {
-            match (&mut connection.sides, &self.settings.transport) {
+            match (&mut connection.sides, &self.protocols.of(connection.kind).transport) {
                 (Sides::Tcp(sides), Transport::Tcp(tcp)) => sides.0.timed_out(now, tcp),
                 (Sides::Rdma(sides), Transport::Rdma(rdma)) => sides.0.timed_out(now, rdma),
                 _ => {}
@@ -368,6 +371,7 @@ impl Packets {
                 .max()
                 .unwrap_or_default();
         }
-        latency + slowest + self.settings.injection
+        let links = graph.lane(src, dst, lane).map(|hop| hop.link);
+        latency + slowest + self.protocols.of(self.protocols.outermost(links)).injection
     }
 }

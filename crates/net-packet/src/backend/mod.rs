@@ -22,8 +22,9 @@ use crate::capture::{Capture, Leaving};
 use crate::connection::Connection;
 use crate::packet::{ACK, NO_SACK, Packet};
 use crate::paths::{END, Paths};
-use crate::port::{Counters, Marks, Outcome, Port};
-use crate::settings::{Settings, Ties, Transport};
+use crate::port::{Counters, Outcome, Port};
+use crate::protocols::Protocols;
+use crate::settings::Transport;
 use crate::switches::Switches;
 use crate::tcp::Sack;
 use engine::Histogram;
@@ -72,7 +73,7 @@ pub(crate) enum Timer {
 /// The packet backend.
 pub struct Packets {
     pub(crate) paths: Paths,
-    pub(crate) settings: Settings,
+    pub(crate) protocols: Protocols,
     pub(crate) ports: Vec<Port>,
     switches: Switches,
     random: Random,
@@ -115,27 +116,25 @@ impl Packets {
         graph: LinkGraph,
         costs: Vec<LinkCost>,
         by_link: bool,
-        settings: Settings,
+        settings: impl Into<Protocols>,
     ) -> Packets {
+        let protocols: Protocols = settings.into();
+        let whole = *protocols.whole();
         let port = |link: u32| {
             let place = if by_link { link } else { graph.link(link).dim };
             let in_switch = graph.link(link).from >= graph.npus();
-            // Packets of an NPU wait in its memory, and nothing marks them there.
-            let marks = Marks::new(settings.switch.marking.filter(|_| in_switch));
-            let draws = in_switch && settings.switch.draws();
-            let switch = (marks, if draws { Ties::Drawn } else { Ties::InOrder });
-            Port::new(costs[place as usize], settings.tick, switch, in_switch)
+            protocols.port(link, costs[place as usize], in_switch)
         };
         let ends = (0..graph.len()).map(|link| (graph.link(link).from, graph.link(link).to));
-        let switches = Switches::new(&settings.switch, ends, graph.npus());
+        let switches = Switches::new(&protocols, ends, graph.npus());
         Packets {
             ports: (0..graph.len()).map(port).collect(),
             bytes: vec![0; if by_link { 1 } else { costs.len() }],
-            paths: Paths::new(graph, settings.spraying),
+            paths: Paths::new(graph, whole.spraying),
             watched: switches.counts(),
             switches,
-            random: Random::new(settings.seed.into()),
-            settings,
+            random: Random::new(whole.seed.into()),
+            protocols,
             known: FxHashMap::default(),
             lanes: Lanes::default(),
             parts: Parts::default(),
@@ -174,8 +173,7 @@ impl Packets {
         }
         let at = &mut self.ports[port as usize];
         at.begin(now, |_, _| {});
-        let room = self.switches.room(port, 0);
-        match at.accept(now, packet, room, &mut self.random) {
+        match at.accept(now, packet, at.room, &mut self.random) {
             Outcome::First(arrival) => self.push(arrival, Event::Arrive { port }),
             Outcome::Behind => {}
             Outcome::Instead(other) => self.forget(other.sack),
@@ -196,7 +194,7 @@ impl Packets {
         self.begin(now, port);
         let at = &mut self.ports[port as usize];
         let queued = at.queued();
-        let room = self.switches.room(port, queued);
+        let room = at.room.min(self.switches.room(port, queued));
         let outcome = at.accept(now, packet, room, &mut self.random);
         let waits = at.queued() > queued || matches!(outcome, Outcome::Instead(_));
         match outcome {
@@ -297,17 +295,17 @@ impl Packets {
         let begin = begin + self.skipped_time;
         let npu = self.paths.graph().link(port).from;
         if let Some(capture) = self.capture.as_mut().filter(|_| packet.via == END) {
-            let Connection { src, dst, .. } = self.connections[packet.connection as usize];
+            let of = &self.connections[packet.connection as usize];
             let sack = (packet.sack != NO_SACK).then(|| self.sacks[packet.sack as usize]);
             capture.write(&Leaving {
                 time: begin,
                 from: npu,
-                to: if packet.is(ACK) { src } else { dst },
+                to: if packet.is(ACK) { of.src } else { of.dst },
                 packet,
-                data: packet.wire - self.settings.around(),
-                segment: self.settings.payload(),
+                data: packet.wire - of.around,
+                segment: of.segment.into(),
                 sack,
-                is_rdma: matches!(self.settings.transport, Transport::Rdma(_)),
+                is_rdma: matches!(self.protocols.of(of.kind).transport, Transport::Rdma(_)),
             });
         }
         let Some(sink) = &mut self.sink else { return };
@@ -380,10 +378,10 @@ impl Packets {
 
     /// Packets stand before paused ports, and nothing moves that could let them go on.
     fn is_stuck(&self) -> bool {
-        self.settings.switch.pause.is_some()
-            && self.standing > 0
+        self.standing > 0
             && self.queue.is_empty()
             && self.injected.is_empty()
+            && self.protocols.pauses()
     }
 
     /// Paused ports, each of which waits for the next.
@@ -485,21 +483,24 @@ impl Backend for Packets {
         self.transfers += u128::from(weight);
         self.under_way += 1;
         let carried = u128::from(bytes) * u128::from(weight);
-        let mut from = src;
+        let (mut from, mut kind) = (src, 0);
         for hop in self.paths.graph().route(src, dst) {
             if from < self.paths.graph().npus() {
                 let place = if self.by_link { 0 } else { hop.dim as usize };
                 self.bytes[place] += carried;
             }
             from = hop.to;
+            kind = self.protocols.kind(hop.link).max(kind);
         }
         if let Some(sink) = &mut self.sink {
             sink.starts(now, &transfer);
         }
         let now = self.inside(now);
-        if self.settings.injection > Span::ZERO {
-            let due = now + self.settings.injection;
-            self.injected.push_back((due, transfer));
+        let injection = self.protocols.of(kind).injection;
+        if injection > Span::ZERO {
+            let due = now + injection;
+            let place = self.injected.partition_point(|&(before, _)| before <= due);
+            self.injected.insert(place, (due, transfer));
             self.set(due, Timer::Inject);
         } else {
             let mut written = Vec::new();
@@ -574,7 +575,7 @@ impl Backend for Packets {
             links: self.ports.len() as u64,
             link,
             used_link: 0,
-            packet: self.settings.payload(),
+            packet: self.protocols.least_payload(),
         }
     }
 

@@ -157,11 +157,12 @@ impl Packets {
         if skip.changed {
             return self.begin_window(now);
         }
-        let (one, packet) = (Ratio::ONE.0, self.settings.payload());
+        let one = Ratio::ONE.0;
         let compares = skip.shares.iter().all(|share| share.before.is_some());
         let (mut steady, mut worst, mut rates) = (true, 0u64, Vec::new());
         for share in &mut skip.shares {
-            let received = self.connections[share.connection as usize].received();
+            let connection = &self.connections[share.connection as usize];
+            let (received, packet) = (connection.received(), connection.segment);
             let bytes = received - share.from;
             let before = share.before.replace(bytes);
             share.from = received;
@@ -217,10 +218,10 @@ impl Packets {
     pub(crate) fn end_skip(&mut self, now: Time) {
         let Some(open) = self.skip.as_mut().and_then(|skip| skip.open.take()) else { return };
         let length = now.since(open.from);
-        let payload = self.settings.payload();
         for &(at, bytes) in &open.rates {
             let carried = u128::from(bytes) * u128::from(length.0) / u128::from(open.period.0);
             // Whole packets, so that those that follow are cut as before.
+            let payload = u64::from(self.connections[at as usize].segment);
             let carried = carried as u64 / payload * payload;
             self.carry(at, carried);
         }
@@ -248,14 +249,14 @@ impl Packets {
         if self.paths.vary() {
             return;
         }
-        let packets = bytes / self.settings.payload();
-        let acks = match &self.settings.transport {
+        let (payload, around) = (u64::from(connection.segment), u64::from(connection.around));
+        let packets = bytes / payload;
+        let acks = match &self.protocols.of(connection.kind).transport {
             crate::Transport::Tcp(tcp) => packets / u64::from(tcp.ack_every.max(1)),
             crate::Transport::Rdma(rdma) => packets / u64::from(rdma.ack_every.max(1)),
         };
-        let around = u64::from(self.settings.around());
         let (there, back) = (connection.there, connection.back);
-        self.count(there, packets, packets * (self.settings.payload() + around));
+        self.count(there, packets, packets * (payload + around));
         self.count(back, acks, acks * around);
     }
 

@@ -116,9 +116,9 @@ impl Packets {
         Some([Span(mean), percentile(50), percentile(99)])
     }
 
-    /// The settings.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    /// The settings of a link.
+    pub fn settings(&self, link: u32) -> &Settings {
+        self.protocols.of_link(link)
     }
 
     /// What each link's port has done, by link.

@@ -14,11 +14,12 @@ pub fn counts(network: &Packets, bytes: u64) {
     assert_eq!(sent, totals.arrived + totals.drops + totals.under_way, "packets: {totals:?}");
     let carried: u64 = network.flows().map(|flow| flow.bytes).sum();
     assert_eq!(carried, bytes, "bytes that have arrived");
-    let most = match network.settings().switch.buffer {
+    let room = |link| match network.settings(link).switch.buffer {
         Buffer::Unlimited => u64::MAX,
         Buffer::Port(bytes) => bytes.0,
         Buffer::Shared { total, .. } => total.0,
     };
+    let most = network.counters().map(|(link, _)| room(link)).max().unwrap_or(u64::MAX);
     assert!(totals.longest_queue <= most, "a queue of {} B", totals.longest_queue);
 }
 

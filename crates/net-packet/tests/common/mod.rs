@@ -3,7 +3,7 @@
 pub mod check;
 
 pub use net_packet::reference::{Order, Trees};
-use net_packet::{Packets, Settings};
+use net_packet::{Packets, Protocols, Settings};
 use network::{Backend, LinkCost, Transfer};
 use topology::{Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology};
 use units::{Bandwidth, Span, Time};
@@ -83,7 +83,7 @@ pub fn dims(shape: &str, random: &mut Random) -> Vec<Dim> {
 }
 
 /// A backend on stacked blocks.
-pub fn stack(dims: &[Dim], routing: Routing, settings: Settings) -> Packets {
+pub fn stack(dims: &[Dim], routing: Routing, settings: impl Into<Protocols>) -> Packets {
     let cost = |d: &Dim| LinkCost::Exact { bandwidth: d.bandwidth, latency: d.latency };
     let links = LinkGraph::new(&Fabric::Stacked(dims.to_vec())).expect("a network");
     Packets::new(links.with_routing(routing), dims.iter().map(cost).collect(), false, settings)

@@ -193,7 +193,11 @@ impl Findings {
         match text.parse() {
             Ok(value) => Some(value),
             Err(error) => {
-                self.refuse(at, error.message(), error.allowed);
+                let message = match at.tree.value {
+                    Value::List(_) | Value::Map(_) => format!("{text} is not allowed"),
+                    _ => error.message(),
+                };
+                self.refuse(at, message, error.allowed);
                 None
             }
         }

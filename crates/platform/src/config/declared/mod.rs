@@ -26,6 +26,7 @@
 //! - `struct Name by key` checks the keys that are given against the model that `key` names.
 //! - `struct Name short key` lets a plain value stand for a mapping with that one key.
 
+mod by_dim;
 mod counts;
 mod explained;
 mod key;
@@ -39,6 +40,7 @@ mod tried;
 mod values;
 mod words;
 
+pub use by_dim::ByDim;
 pub(crate) use counts::counts;
 pub(crate) use explained::explained;
 pub(crate) use key::{Absent, Key};

@@ -168,8 +168,12 @@ impl<T: Setting> Setting for Option<T> {
         T::example()
     }
 
+    /// Nothing in a list is an entry that is left out.
     fn read(at: &At<'_>, findings: &mut Findings) -> Option<Option<T>> {
-        T::read(at, findings).map(Some)
+        match at.tree.value {
+            Value::Null => Some(None),
+            _ => T::read(at, findings).map(Some),
+        }
     }
 
     fn show(&self) -> Option<Shown> {

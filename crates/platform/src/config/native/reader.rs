@@ -55,7 +55,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         findings.warnings.extend(sized::larger_node(&file.topology, &fabric));
     }
     if let (Tried::Read(network), Some(at)) = (&file.network, root.get(Root::network)) {
-        network::check(network, &at, findings);
+        network::check(network, &fabric, &at, findings);
     }
     findings.warnings.extend(cards::note(&fabric, &file.network));
     if let Some(why) = keeps_order(&scheduler, &collectives, &fabric, logical.is_some()) {

@@ -152,7 +152,7 @@ fn broken_text_gives_its_message() {
         (("450 GB/s", "0 GB/s"), format!("line 6, links[0].bandwidth: bandwidth \"0 GB/s\" is zero {BANDWIDTH}")),
         (
             ("450 GB/s", "[1]"),
-            format!("line 6, links[0].bandwidth: bandwidth \"a list\" does not start with a number {BANDWIDTH}"),
+            format!("line 6, links[0].bandwidth: a list is not allowed {BANDWIDTH}"),
         ),
         (
             ("per: npu, ", ""),

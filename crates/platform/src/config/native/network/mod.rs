@@ -27,7 +27,7 @@ pub use packet::Packet;
 
 use crate::config::declared::{Setting, Shown, Words, section, words};
 use crate::config::findings::{At, Findings};
-use topology::Routing;
+use topology::{Fabric, Routing};
 
 /// Registers backends, the default first: the key of its section, the type of its settings and its
 /// name, what it is in a few words.
@@ -94,9 +94,9 @@ backends! {
 }
 
 /// Refuses settings that do not fit together, and warns of those without effect.
-pub(super) fn check(network: &Network, at: &At<'_>, findings: &mut Findings) {
+pub(super) fn check(network: &Network, fabric: &Fabric, at: &At<'_>, findings: &mut Findings) {
     if let (Some(packet), Some(at)) = (&network.packet, at.get(Network::packet)) {
-        packet::check(packet, network.routing == Routing::Spray, &at, findings);
+        packet::check(packet, fabric, network.routing == Routing::Spray, &at, findings);
     }
     if let (Some(flit), Some(at)) = (&network.flit, at.get(Network::flit)) {
         flit::check(flit, &at, findings);

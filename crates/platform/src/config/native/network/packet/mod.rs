@@ -1,21 +1,26 @@
 //! `network.packet`: the packet backend.
 //!
-//! Here: the keys of packets and of switches. Not here: those of transports (`transport.rs`), and
-//! which values fit together (`check.rs`).
+//! Here: the keys of packets and of switches. Not here: those of transports (`transport.rs`), values
+//! that differ by dimension (`dimensions.rs`), and which values fit together (`check.rs`,
+//! `faults.rs`).
 
 mod check;
+mod dimensions;
+mod faults;
 mod octets;
 #[cfg(test)]
 mod tests;
 mod transport;
 
-pub use check::Fault;
 pub(crate) use check::check;
+pub use dimensions::Protocol;
+pub use faults::Fault;
+pub use octets::Octets;
 pub use transport::{
     Dcqcn, Flight, Rdma, RdmaControl, RdmaRecovery, Rescue, Tcp, TcpControl, TcpRecovery, Transport,
 };
 
-use crate::config::declared::{counts, section, words};
+use crate::config::declared::{ByDim, counts, section, words};
 use units::{Bytes, Ratio, Span};
 
 /// Whose behaviour a run has.
@@ -67,20 +72,21 @@ section! {
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub struct Packet {
         /// What carries messages.
-        pub transport: Transport, default Transport::Tcp;
+        pub transport: ByDim<Transport>, default ByDim::All(Transport::Tcp);
         /// Whose behaviour TCP and switches have where they differ: that of the RFCs, or that of ns-3.
         /// The keys below say in what.
         pub like: Like, default Like::Rfc, with [Transport::Tcp];
         /// Largest IP packet (RFC 894 for Ethernet).
-        pub mtu: Bytes as octets, default Bytes(1500);
+        pub mtu: ByDim<Octets>, default ByDim::All(Octets(1500));
         /// Headers within it: IPv4 (20 B) with TCP (20 B), or with UDP (8 B), InfiniBand's base
         /// transport header (12 B) and its check sum (4 B).
-        pub headers: Option<Bytes> as octets, default None, says "40 B with `tcp`, 44 B with `rdma`";
+        pub headers: ByDim<Option<Octets>>, default ByDim::All(None),
+            says "40 B with `tcp`, 44 B with `rdma`";
         /// What Ethernet adds to each packet on a link: header (14 B), check sum (4 B), preamble (8
         /// B) and gap (12 B) (IEEE 802.3).
-        pub framing: Bytes as octets, default Bytes(38);
+        pub framing: ByDim<Octets>, default ByDim::All(Octets(38));
         /// Time from the start of a message until its first packet may leave.
-        pub injection_latency: Span, default Span::ZERO;
+        pub injection_latency: ByDim<Span>, default ByDim::All(Span::ZERO);
         /// Times that packets take on links are rounded to whole multiples of this, as ns-3 does with
         /// 1 ns.
         pub tick: Span, default Span::ZERO, says "exact";
@@ -89,7 +95,7 @@ section! {
         /// routing).
         pub spraying: Spraying, default Spraying::InTurns;
         /// Where the packets of a switch wait: bytes of each port, or a mapping.
-        pub buffer: Option<Buffer>, default None, says "unlimited";
+        pub buffer: ByDim<Option<Buffer>>, default ByDim::All(None), says "unlimited";
         /// In which order packets wait that reach a switch at one moment, and which one a full
         /// buffer drops of those that came while the present packet leaves: both drawn, so that
         /// equal senders lose equally, or in the order of events, and the last one (ns-3). With a
@@ -99,37 +105,23 @@ section! {
         pub seed: u32 as from_zero, default 0;
         /// When a port marks packets (explicit congestion notification, RFC 3168): the queue from
         /// which it does, or a mapping.
-        pub marking: Option<Marking>, default None, says "never";
+        pub marking: ByDim<Option<Marking>>, default ByDim::All(None), says "never";
         /// Whether acknowledgements and reports of congestion leave a port before data.
         pub control_first: bool, default false;
         /// Messages of at most so many bytes leave a port before larger ones.
         pub small_messages_first: Option<Bytes>, default None, says "all wait alike";
         /// Priority flow control (IEEE 802.1Qbb): when a switch stops those that send to it.
-        pub pause: Option<Pause>, default None, says "never: full buffers drop";
+        pub pause: ByDim<Option<Pause>>, default ByDim::All(None),
+            says "never: full buffers drop";
         /// Steady states are skipped: while the rates of all connections stay within this of one
         /// another, bytes flow on at these rates.
         pub skip: Option<Ratio>, default None, says "every packet is simulated";
         /// Settings of TCP.
-        pub tcp: Option<Tcp>, default None, says "defaults of TCP", with [Transport::Tcp];
+        pub tcp: ByDim<Option<Tcp>>, default ByDim::All(None), says "defaults of TCP",
+            with [Transport::Tcp];
         /// Settings of RDMA over converged Ethernet (RoCEv2).
-        pub rdma: Option<Rdma>, default None, says "defaults of RDMA", with [Transport::Rdma];
-    }
-}
-
-impl Packet {
-    /// Warnings about settings of TCP that hardly make sense together.
-    pub fn doubt(&self) -> Vec<String> {
-        let tcp = self.tcp.clone().unwrap_or_default();
-        let doubts = [tcp.early(), self.unmarked(&tcp)];
-        doubts.into_iter().flatten().filter(|_| self.transport == Transport::Tcp).collect()
-    }
-
-    /// DCTCP that never hears of congestion.
-    fn unmarked(&self, tcp: &Tcp) -> Option<String> {
-        let is_idle = tcp.congestion_control == TcpControl::Dctcp && self.marking.is_none();
-        let text = "network.packet.tcp.congestion_control: dctcp behaves as new_reno without \
-                    network.packet.marking: no packet is marked";
-        is_idle.then(|| text.to_string())
+        pub rdma: ByDim<Option<Rdma>>, default ByDim::All(None), says "defaults of RDMA",
+            with [Transport::Rdma];
     }
 }
 
@@ -169,29 +161,6 @@ section! {
         pub above: Bytes, required;
         /// It is resumed when so many are left.
         pub below: Bytes, like above;
-    }
-}
-
-impl Tcp {
-    /// The sender's timer may end while the receiver still waits for another segment to acknowledge.
-    fn early(&self) -> Option<String> {
-        let (least, delay) = (self.rto_min, self.ack_delay);
-        (self.ack_every > 1 && least < delay).then(|| {
-            format!(
-                "network.packet.tcp.rto_min ({least}) is below ack_delay ({delay}): while an \
-                 acknowledgement is delayed, its segment may be sent again although nothing was lost"
-            )
-        })
-    }
-}
-
-impl Packet {
-    /// Headers within a packet.
-    pub fn header_bytes(&self) -> Bytes {
-        self.headers.unwrap_or(match self.transport {
-            Transport::Tcp => Bytes(40),
-            Transport::Rdma => Bytes(44),
-        })
     }
 }
 

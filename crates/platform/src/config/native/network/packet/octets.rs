@@ -1,31 +1,45 @@
-//! Sizes within packets, which may stand without a unit: `mtu: 1500`. For `as` in `section!`.
+//! Sizes within packets, which may stand without a unit: `mtu: 1500`.
 
 use crate::config::declared::{Setting, Shown};
 use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
 use units::Bytes;
 
-pub(super) fn kind() -> String {
-    "size, or a number of bytes".into()
-}
+/// A size within a packet, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Octets(pub u64);
 
-pub(super) fn example() -> String {
-    "a number of bytes, such as 1500".into()
-}
+impl Setting for Octets {
+    const UNIT: &'static str = Bytes::UNIT;
 
-pub(super) fn read<T: From<Bytes>>(at: &At<'_>, findings: &mut Findings) -> Option<T> {
-    let bytes = match at.tree.value {
-        Value::Int(plain) => u64::try_from(plain).ok().map(Bytes),
-        _ => None,
-    };
-    bytes.or_else(|| findings.quantity(at)).map(T::from)
-}
+    fn kind() -> String {
+        "size, or a number of bytes".into()
+    }
 
-pub(super) fn show<T: Copy + Into<Option<Bytes>>>(value: &T) -> Option<Shown> {
-    let bytes: Option<Bytes> = (*value).into();
-    bytes.map(|bytes| Shown::of(bytes.0))
-}
+    fn example() -> String {
+        "a number of bytes, such as 1500".into()
+    }
 
-pub(super) fn json<T: Copy + Into<Option<Bytes>>>(value: &T) -> serde_json::Value {
-    Setting::json(&(*value).into())
+    fn read(at: &At<'_>, findings: &mut Findings) -> Option<Octets> {
+        let plain = match at.tree.value {
+            Value::Int(plain) => u64::try_from(plain).ok(),
+            _ => None,
+        };
+        plain.or_else(|| findings.quantity(at).map(|Bytes(bytes)| bytes)).map(Octets)
+    }
+
+    fn show(&self) -> Option<Shown> {
+        Some(Shown::of(self.0))
+    }
+
+    fn json(&self) -> serde_json::Value {
+        self.0.into()
+    }
+
+    fn change(&mut self, path: &str, value: f64) -> bool {
+        let mut bytes = Bytes(self.0);
+        let changed = bytes.change(path, value);
+        self.0 = bytes.0;
+        changed
+    }
 }

@@ -21,12 +21,13 @@ fn packet(text: &str) -> Packet {
 fn a_plain_value_is_a_buffer_of_each_port_a_step_or_a_pause_without_hysteresis() {
     let found = packet("{buffer: 500 kB, marking: 65 kB, pause: 200 kB}");
     let buffer = Buffer { per_port: Some(Bytes(500_000)), shared: None, alpha: None };
-    assert_eq!(found.buffer, Some(buffer));
+    assert_eq!(found.buffer, ByDim::All(Some(buffer)));
     let step = Bytes(65_000);
-    assert_eq!(found.marking, Some(Marking { from: step, to: step, probability: Ratio::ONE }));
+    let marking = Marking { from: step, to: step, probability: Ratio::ONE };
+    assert_eq!(found.marking, ByDim::All(Some(marking)));
     let pause = Bytes(200_000);
-    assert_eq!(found.pause, Some(Pause { above: pause, below: pause }));
-    assert_eq!((found.header_bytes(), found.tcp), (Bytes(40), None));
+    assert_eq!(found.pause, ByDim::All(Some(Pause { above: pause, below: pause })));
+    assert_eq!((found.protocol(0).headers, found.tcp), (40, ByDim::All(None)));
 }
 
 #[test]
@@ -42,7 +43,7 @@ fn every_key_reads_back_as_printed() {
     let platform = read(text).expect("settings");
     let again = from_yaml(&to_yaml(&platform), "p.yml", &[]).expect("settings");
     assert_eq!(again.network, platform.network);
-    let rdma = platform.network.packet.and_then(|packet| packet.rdma).expect("RDMA");
+    let rdma = platform.network.packet.expect("packets").protocol(0).rdma;
     assert_eq!((rdma.ack_every, rdma.recovery), (1, RdmaRecovery::Selective));
     assert_eq!(rdma.dcqcn.expect("DCQCN").rate_min, Bandwidth(125_000_000));
     let text = "{tcp: {congestion_control: dctcp, initial_window: 3, window: 500 kB, ack_every: 1, \
@@ -51,7 +52,7 @@ fn every_key_reads_back_as_printed() {
     let platform = read(text).expect("settings");
     let again = from_yaml(&to_yaml(&platform), "p.yml", &[]).expect("settings");
     assert_eq!(again.network, platform.network);
-    let tcp = platform.network.packet.and_then(|packet| packet.tcp).expect("TCP");
+    let tcp = platform.network.packet.expect("packets").protocol(0).tcp;
     assert_eq!((tcp.congestion_control, tcp.initial_window), (TcpControl::Dctcp, 3));
     assert_eq!((tcp.rto_min, tcp.restart_after_idle), (Span(50_000_000_000), false));
 }
@@ -257,4 +258,80 @@ fn keys_that_others_leave_without_effect_are_named() {
     assert_eq!(warnings(used), [] as [String; 0]);
     let [said] = &packet("{tcp: {congestion_control: dctcp}}").doubt()[..] else { panic!("none") };
     assert!(said.contains("behaves as new_reno without network.packet.marking"), "{said}");
+}
+
+/// A platform of two dimensions, or one that a generator makes with two kinds of links.
+fn on(topology: &str, packet: &str) -> Result<Platform, Vec<String>> {
+    let text = format!(
+        "topology: {topology}\nlinks: {{bandwidth: 100 Gb/s, latency: 500 ns}}\nnetwork:\n  packet: {packet}\n"
+    );
+    let shown = |problem: &graph::Problem| problem.to_string();
+    from_yaml(&text, "p.yml", &[]).map_err(|all| all.iter().map(shown).collect())
+}
+
+const STACK: &str = "Switch(4)_Switch(4)";
+const LEAVES: &str = "{generator: leaf_spine, leaves: 4, npus_per_leaf: 4, spines: 2}";
+
+#[test]
+fn a_list_has_a_value_for_each_dimension_or_kind_of_link() {
+    let text = "{transport: [rdma, tcp], mtu: [9 kB, 1500], headers: [60, null], framing: [24, 38], \
+                injection_latency: [10 ns, 1 us], buffer: [64 MB, {shared: 4 MB, alpha: 0.5}], \
+                marking: [null, 65 kB], pause: [1 MB, null], \
+                tcp: [null, {window: 500 kB}], rdma: [{congestion_control: none}, null]}";
+    for topology in [STACK, LEAVES] {
+        let platform = on(topology, text).expect("settings");
+        assert_eq!(platform.warnings, [] as [String; 0]);
+        let again = from_yaml(&to_yaml(&platform), "p.yml", &[]).expect("settings");
+        assert_eq!(again.network, platform.network);
+        let packet = platform.network.packet.expect("packets");
+        let [inner, outer] = &packet.protocols()[..] else { panic!("two") };
+        assert_eq!((inner.mtu, inner.headers, inner.framing), (9000, 60, 24));
+        assert_eq!((outer.mtu, outer.headers, outer.framing), (1500, 40, 38));
+        assert_eq!((inner.transport, outer.transport), (Transport::Rdma, Transport::Tcp));
+        assert_eq!((inner.marking.is_some(), outer.marking.is_some()), (false, true));
+        assert_eq!((inner.pause.is_some(), outer.pause.is_some()), (true, false));
+        assert_eq!(inner.rdma.congestion_control, RdmaControl::None);
+        assert_eq!(outer.tcp.window, Bytes(500_000));
+        let buffers = [inner, outer].map(|each| each.buffer.clone().expect("a buffer"));
+        assert_eq!(buffers[0].per_port, Some(Bytes(64_000_000)));
+        assert_eq!(buffers[1].shared, Some(Bytes(4_000_000)));
+    }
+}
+
+#[test]
+fn wrong_lists_are_refused() {
+    let one = "one value, or one for each of dimension 1, dimension 2";
+    for (topology, text, problem) in [
+        (STACK, "{mtu: [1500, 1500, 1500]}", format!(".mtu: 3 entries for 2 dimensions or kinds of links (allowed: {one})")),
+        (STACK, "{buffer: [9 kB]}", format!(".buffer: 1 entries for 2 dimensions or kinds of links (allowed: {one})")),
+        (LEAVES, "{tcp: [{sack: true}]}", ".tcp: 1 entries for 2 dimensions or kinds of links (allowed: one value, or one for each of npu, leaf)".into()),
+        (STACK, "{seed: [1, 2]}", ".seed: a list is not allowed (allowed: a whole number from 0)".into()),
+        (STACK, "{like: [rfc, ns3]}", ".like: a list is not allowed (allowed: rfc, ns3)".into()),
+        (STACK, "{mtu: [9000, 40]}", ".mtu[1]: an MTU of 40 B leaves no byte for data: headers take 40 B (allowed: more than 40, at most 65000)".into()),
+        (STACK, "{mtu: 40}", ".mtu: an MTU of 40 B leaves no byte for data: headers take 40 B (allowed: more than 40, at most 65000)".into()),
+        (STACK, "{mtu: [50, 1500], headers: [40, 60]}", ".mtu[0]: an MTU of 50 B leaves no byte for data of an outer dimension: headers take 60 B (allowed: more than 60)".into()),
+        (STACK, "{buffer: [1530 B, 9 kB], framing: [0, 38]}", ".buffer[0]: 1.53 kB hold no packet of 1538 B (MTU and framing) (allowed: at least 1538 B)".into()),
+        (STACK, "{tcp: [{window: 1 kB}, {}]}", ".tcp[0].window: a window of 1 kB holds no segment of 1460 B (MTU less headers) (allowed: at least 1460 B)".into()),
+    ] {
+        let expected = format!("p.yml: line 4, network.packet{problem}");
+        assert_eq!(on(topology, text).expect_err(text), [expected], "{text}");
+    }
+    let [problem] = &on(STACK, "{mtu: []}").expect_err("no entries")[..] else { panic!("one") };
+    assert!(problem.contains("network.packet.mtu: a list without entries"), "{problem}");
+}
+
+#[test]
+fn a_key_without_effect_in_one_dimension_only_is_no_mistake() {
+    let warnings = |text: &str| on(STACK, text).expect("settings").warnings;
+    assert_eq!(warnings("{buffer: [9 kB, null], ties: drawn}"), [] as [String; 0]);
+    let text = "{transport: [rdma, tcp], rdma: {window: 1 MB}, tcp: {ack_every: 1}}";
+    assert_eq!(warnings(text), [] as [String; 0]);
+    assert_eq!(
+        warnings("{tcp: [{sack: false, rescue: once}, {rescue: once}]}"),
+        ["network.packet.tcp[0].rescue has no effect with sack: false"]
+    );
+    assert_eq!(
+        warnings("{transport: [rdma, tcp], tcp: [{ack_every: 1}, null]}"),
+        ["network.packet.tcp[0] has no effect with transport: rdma"]
+    );
 }
