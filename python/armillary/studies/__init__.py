@@ -59,6 +59,7 @@ STUDIES = (
     Entry("neo-memory", "e5", "studies.neo_memory"),
     Entry("neo-quality", "e6", "studies.neo_quality"),
     Entry("neo-messages", "e7", "studies.neo_messages"),
+    Entry("neo-servers", "e8", "studies.neo_servers"),
     Entry("validate-collectives", "v1", "validation.collectives"),
     Entry("validate-training", "v2", "validation.training_steps"),
     Entry("validate-memory", "v3", "validation.peak_memory"),

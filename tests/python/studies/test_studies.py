@@ -118,7 +118,7 @@ QUICK = [
     for entry in STUDIES
     if entry.code
     not in (
-        *("a3", "a4", "a5", "c2", "c3", "c4", "c5", "e1", "e2", "e3", "e5", "e7"),
+        *("a3", "a4", "a5", "c2", "c3", "c4", "c5", "e1", "e2", "e3", "e5", "e7", "e8"),
         *("v1", "v2", "v3", "v4", "v5", "v6"),
     )
 ]
