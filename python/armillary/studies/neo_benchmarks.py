@@ -20,6 +20,9 @@ TABLES, DIM, POOLING, BATCH = 64, 128, 32, 2048
 """Appendix A; the batch is ours."""
 SIDE = 4096
 """Of the largest layers in Appendix A."""
+MLP_SIDES, MLP_BATCHES = (1024, 2048, 4096), (128, 256, 512, 1024, 2048, 4096)
+FORMATS = {"A100": {2: "FP16", 4: "TF32"}, "V100": {2: "FP16", 4: "FP32"}}
+"""By bytes of an element, with the presets' rates; BF16 has that of FP16."""
 WIRES = {"all_to_all": 7.0, "all_reduce": 60.0}
 """GB/s of 256 MB."""
 LARGE = 256 * 10**6
@@ -29,6 +32,7 @@ SET = "the preset is set to it; the kernel's overhead is added"
 LIBRARY = (
     "the preset's efficiency of the library is set to it; messages and latencies are simulated"
 )
+KERNELS = "the figure has no numbers; products, activations and SGD one after the other"
 CURVE = "the figure has no numbers; the latencies are those of other machines with NCCL"
 
 
@@ -54,6 +58,8 @@ def _rows(backend: str) -> Iterator[StudyRow]:
         share = 100 * 2 * SIDE**3 / _seconds(program, platform, backend) / peak
         reference = printed(PRODUCTS[gpu], "Appendix B, after equation 1; Fig. 12")
         yield StudyRow(f"{gpu}: product of {SIDE}^3, FP16", backend, reference, share, "%", SET)
+    for gpu, name in GPUS.items():
+        yield from _mlps(gpu, Platform.load(name))
     platform = Platform.load("zionex")
     for kind, rate in WIRES.items():
         for size in (*SMALL, LARGE):
@@ -66,6 +72,30 @@ def _rows(backend: str) -> Iterator[StudyRow]:
             yield StudyRow(setup, backend, reference, found, "GB/s", why)
 
 
+def _mlps(gpu: str, platform: Platform) -> Iterator[StudyRow]:
+    """The grid of MLPs: operations of the products over the time of all kernels."""
+    for width, name in FORMATS[gpu].items():
+        for side in MLP_SIDES:
+            for batch in MLP_BATCHES:
+                seconds = sum(time for _, time in platform.times(_layer(batch, side, width))) / 1e12
+                rate = 3 * 2 * batch * side**2 / seconds / 1e12
+                setup = f"{gpu} {name}: MLP {side}, batch {batch}"
+                reference = drawn("Appendix A, Figs. 13 and 14")
+                yield StudyRow(setup, "-", reference, rate, "TFLOP/s", KERNELS)
+
+
+def _layer(batch: int, side: int, width: int) -> Program:
+    """Forward pass, backward pass and SGD of a layer; all 20 are alike."""
+    program, output = Program(), batch * side * width
+    for m, n, k in ((batch, side, side), (side, side, batch), (batch, side, side)):
+        program.gemm("product", [], m=m, n=n, k=k, width=width)
+    for moved in (2 * output, 3 * output):
+        program.compute("relu", [], operations=0, bytes=moved, kernel="elementwise")
+    moved = 3 * side**2 * width
+    program.compute("sgd", [], operations=2 * side**2, bytes=moved, kernel="optimizer")
+    return program
+
+
 def _seconds(program: Program, platform: Platform, backend: str) -> float:
     """Time of the program on all NPUs of the platform."""
     workload = Workload.mesh("benchmark", [("npu", platform.npus)], {}, [], [program])
@@ -74,7 +104,7 @@ def _seconds(program: Program, platform: Platform, backend: str) -> float:
 
 STUDY = Study(
     "Bandwidths and rates of V100, A100 and 128 GPUs",
-    f"{PAPER}, Appendices A and B, Figs. 12, 15 and 17 in part",
+    f"{PAPER}, Appendices A and B, Figs. 12, 13, 14, 15 and 17 in part",
     "The presets zionex and zion have these rates as efficiencies of their data sheets. The study "
     "shows what simulated kernels and collectives make of them. GB/s of a collective are bytes of "
     "a GPU's buffer over time. Read as the bus bandwidth of nccl-tests, 60 GB/s would be half of "
