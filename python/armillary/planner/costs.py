@@ -97,11 +97,18 @@ class Sizes:
     optimizer: str
     fused: bool = True
     """One kernel for all tables of a rank, and one for their update; otherwise three a table."""
+    distributed: bool = True
+    """Whether a step distributes lengths and indices."""
 
     @property
     def batch(self) -> int:
         """Samples of all ranks."""
         return self.local_batch * self.ranks
+
+    @property
+    def sent(self) -> int:
+        """Bytes of an index on the network."""
+        return self.index if self.distributed else 0
 
     @property
     def nodes(self) -> int:
@@ -145,6 +152,8 @@ class Rates:
         """Cost of every rank for the exchanges that tables of these schemes need, and for the
         kernel that updates all copies."""
         needed = sorted({each for scheme in schemes for each in EXCHANGES[scheme]})
+        if not sizes.distributed:
+            needed = [each for each in needed if each != "inputs"]
         kernel = self.start + self.wait if "copies" in needed and sizes.fused else 0.0
         return sum(self.latencies.get(each, 0.0) for each in needed) + kernel
 
@@ -355,7 +364,7 @@ def _whole(
     rates: Rates,
 ) -> Way:
     batch = sizes.batch
-    indices = batch * table.pooling * sizes.index
+    indices = batch * table.pooling * sizes.sent
 
     def cost(width: int) -> float:
         pooled = batch * width * (sizes.forward + sizes.backward)
@@ -381,7 +390,7 @@ def _rows(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
         _access(table, table.dim, (sizes.local_batch, batch), sizes, rates)
         + pooled * sizes.forward * rates.reduce_scatter
         + pooled * sizes.backward * rates.all_gather
-        + batch * table.pooling * sizes.index / ranks * rates.all_to_all
+        + batch * table.pooling * sizes.sent / ranks * rates.all_to_all
     )
     held = _held(-(-table.rows // ranks), table.dim, sizes)
     return Way(
@@ -397,7 +406,7 @@ def _node_rows(table: EmbeddingTable, sizes: Sizes, rates: Rates) -> Way:
         _access(table, table.dim, (sizes.local_batch * sizes.nodes, batch), sizes, rates)
         + pooled * (each - 1) / each * rates.within
         + pooled / each * far * rates.across
-        + batch * table.pooling * sizes.index / each * rates.all_to_all
+        + batch * table.pooling * sizes.sent / each * rates.all_to_all
     )
     held = _held(-(-table.rows // each), table.dim, sizes)
     lookups = sizes.local_batch * sizes.nodes

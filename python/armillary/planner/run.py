@@ -257,6 +257,7 @@ def plan(
         widths.index,
         chosen.optimizer,
         chosen.fused,
+        (chosen.flow or found.flow) == "neo",
     )
     volume = cost == "volume"
     rates = volume_rates(access_weight, message_weight) if volume else platform_rates(target, each)

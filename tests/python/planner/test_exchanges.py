@@ -98,6 +98,8 @@ npu: {peak: 1 TFLOPS, memory: {bandwidth: 1000 GB/s, capacity: 1 GB}}
         assert rates.once([scheme], shape) == pytest.approx(seconds, rel=0.01), scheme  # type: ignore[list-item]
     both = rates.once(["table", "column", "row"], shape)
     assert both == pytest.approx(6 * 3e-6, rel=0.01), "inputs are distributed once"
+    there = replace(shape, distributed=False)
+    assert rates.once(["table"], there) == pytest.approx(2 * 3e-6, rel=0.01), "they are in place"
     assert rates.all_to_all == pytest.approx(0.5 / 100e9, rel=0.01), "half of a buffer is sent"
 
 

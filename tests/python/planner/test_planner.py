@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -272,6 +273,10 @@ def test_the_costs_of_a_whole_table_by_hand() -> None:
     access = batch * 16 * (3 * 64 * 2 + 2 * 8 + 8) + batch * 64 * 4
     messages = batch * 64 * 4 + batch * 16 * 8
     assert whole.costs == (access + messages,)
+    (in_place, *_) = ways(
+        EmbeddingTable("t", 1000, 64, 16), replace(sizes(4, 4), distributed=False), volume_rates()
+    )
+    assert in_place.costs == (access + batch * 64 * 4,), "flow hoti"
     held = 1000 * 64 * 2 + 1000 * 4
     assert whole.memory == (held + batch * 64 * 2 + batch * 16 * 8,)
 

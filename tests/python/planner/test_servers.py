@@ -24,7 +24,7 @@ MLPS = 16 * 64 + (64 + TABLES * ROW) * 1000 + 1000
 FAST = {"bandwidth": "10000 GB/s", "peak": "100000 TFLOPS", "memory": "100000 GB/s"}
 
 
-def reached(changes: dict[str, str], backend: str = "analytical", **options: int) -> ServerRates:
+def reached(changes: dict[str, str], backend: str = "analytical", /, **options: int) -> ServerRates:
     """Rates on machines that are fast apart from `changes`."""
     given = {**FAST, **changes}
     text = f"""
