@@ -67,7 +67,7 @@ STUDY = Study(
     f"{PAPER}, section 8.2 and Fig. 3",
     "Trainers wait for no one, and the rate is that in the middle of many steps. The paper prints "
     "neither the machines nor the rate of its older system. So these are assumed: two sockets of "
-    "20 cores with 5.12 TFLOP/s in FP32, of which MLPs reach half. Memory gives 100 GB/s of rows. "
+    "20 cores with 5.12 TFLOP/s in FP32. MLPs reach half of that. Memory gives 100 GB/s of rows. "
     "Cards have 25 Gb/s. A trainer has two steps of 150 samples under way. Its MLPs are averaged "
     "every 20 steps, by 15 more servers. ZionEX has the paper's 1.2 M samples/s.",
     rows,
