@@ -80,7 +80,8 @@ impl Room {
     /// Whether its flows use so much or so little that it must be full at another level.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
-        self.left < -self.slack || (self.is_full() && self.left > self.slack)
+        // Without branches: which of these holds is hard to foresee.
+        (self.left < -self.slack) | (self.is_full() & (self.left > self.slack))
     }
 
     /// Whether it holds flows back.
@@ -92,7 +93,8 @@ impl Room {
     /// Flows have changed at this level.
     #[inline]
     pub(crate) fn touch(&mut self, round: u32, level: u64) {
-        let before = if self.round == round { self.touched } else { u64::MAX };
+        // Without a branch: nothing is lower than this level where the round is new.
+        let before = self.touched | u64::from(self.round != round).wrapping_neg();
         (self.round, self.touched) = (round, before.min(level));
     }
 

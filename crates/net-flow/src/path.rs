@@ -70,11 +70,13 @@ impl Path {
         };
         self.each(far, |Use { link, .. }| {
             let full = rooms[link as usize].full_at;
-            if link != except && full.value < level.value {
-                level = full;
-            } else if link != except {
-                level.exact |= full.exact && full.value == level.value;
-            }
+            let value = if link == except { NOWHERE.value } else { full.value };
+            // Without branches: which link is the tightest is hard to foresee.
+            let is_tighter = value < level.value;
+            let is_as_tight = (value == level.value) & (link != except);
+            level.exact = (is_tighter & full.exact)
+                | (!is_tighter & (level.exact | (is_as_tight & full.exact)));
+            level.value = level.value.min(value);
         });
         level
     }

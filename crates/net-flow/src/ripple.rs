@@ -12,8 +12,8 @@ pub(crate) struct Ripple {
     /// Links that are looked at together, and those of them that are full at another level.
     pub batch: Vec<u32>,
     pub given: Vec<(u32, u64)>,
-    /// Flows of a link to which it gives another level.
-    pub held_here: Vec<u32>,
+    /// Room for the flows of a link to which it gives another level.
+    pub reached: Vec<u32>,
     /// Changes of one round are looked at together.
     pub round: u32,
     /// Links that may have to be queued.

@@ -15,6 +15,7 @@
 //! and accurate simulation of distributed applications and platforms", JPDC 74 (2014), section 3.
 
 mod fill;
+mod look;
 mod settle;
 #[cfg(test)]
 #[path = "tolerance_tests.rs"]

@@ -13,9 +13,9 @@
 //! remain alike, and folded runs give the bytes of unfolded ones.
 
 use crate::backend::{FairFlows, Flow, Hop};
-use crate::fair::{Level, NOWHERE, Use, share};
+use crate::fair::Use;
 use crate::limits::rate;
-use crate::links::{NOT_QUEUED, Room};
+use crate::links::{Member, NOT_QUEUED};
 use std::cmp::Reverse;
 use units::Time;
 
@@ -71,10 +71,10 @@ impl FairFlows {
                 return false;
             }
             self.give(level);
-            self.listen();
-            let Some(&Reverse((next, _))) = self.ripples.queue.peek() else { break };
-            level = next;
-            self.gather(level);
+            match self.listen().or_else(|| self.gather()) {
+                Some(next) => level = next,
+                None => break,
+            }
         }
         for link in self.dirty.drain(..) {
             self.links.states[link as usize].is_dirty = false;
@@ -98,19 +98,39 @@ impl FairFlows {
         self.ripples.round = self.ripples.round.wrapping_add(1);
     }
 
-    /// Queues the links whose flows have changed by more than is allowed.
-    fn listen(&mut self) {
-        let mut listed = std::mem::take(&mut self.ripples.listed);
-        for link in listed.drain(..) {
+    /// Queues the links whose flows have changed by more than is allowed. Where these come next,
+    /// they are taken at once, at the level that is returned.
+    fn listen(&mut self) -> Option<u64> {
+        self.ripples.round = self.ripples.round.wrapping_add(1);
+        let (least, most) = self.sort_out();
+        let waits = self.ripples.queue.peek().is_some_and(|Reverse(next)| next.0 <= least);
+        let is_one = least == most && (self.ripples.batch.len() == 1 || !self.limits.is_exact());
+        let takes = is_one && !waits;
+        for at in 0..self.ripples.batch.len() {
+            let link = self.ripples.batch[at];
+            if takes {
+                self.links.states[link as usize].queued = NOT_QUEUED;
+            } else {
+                self.look_at(link, self.links.rooms[link as usize].touched);
+            }
+        }
+        takes.then_some(least)
+    }
+
+    /// Makes a batch of the listed links whose flows have changed by more than is allowed. Returns
+    /// the lowest and the highest level at which they did.
+    fn sort_out(&mut self) -> (u64, u64) {
+        self.ripples.batch.clear();
+        let (mut least, mut most) = (u64::MAX, 0);
+        for link in self.ripples.listed.drain(..) {
             let room = &mut self.links.rooms[link as usize];
             room.is_listed = false;
             if self.limits.is_exact() || room.is_off() {
-                let level = room.touched;
-                self.look_at(link, level);
+                self.ripples.batch.push(link);
+                (least, most) = (least.min(room.touched), most.max(room.touched));
             }
         }
-        self.ripples.listed = listed;
-        self.ripples.round = self.ripples.round.wrapping_add(1);
+        (least, most)
     }
 
     /// Something has changed on a link at this level.
@@ -122,9 +142,11 @@ impl FairFlows {
         }
     }
 
-    /// Takes the links that wait at this level: all with a tolerance, one where rates are exact.
-    fn gather(&mut self, level: u64) {
+    /// Takes the links that wait at the lowest level: all with a tolerance, one where rates are
+    /// exact. Returns that level.
+    fn gather(&mut self) -> Option<u64> {
         self.ripples.batch.clear();
+        let level = self.ripples.queue.peek()?.0.0;
         while let Some(&Reverse((next, link))) = self.ripples.queue.peek() {
             if next != level || (self.limits.is_exact() && !self.ripples.batch.is_empty()) {
                 break;
@@ -136,6 +158,7 @@ impl FairFlows {
                 self.ripples.batch.push(link);
             }
         }
+        Some(level)
     }
 
     /// Finds where the links of the batch are full; false when that takes too long.
@@ -157,7 +180,6 @@ impl FairFlows {
     /// this level give it to their flows.
     fn give(&mut self, level: u64) {
         let mut given = std::mem::take(&mut self.ripples.given);
-        let mut held_here = std::mem::take(&mut self.ripples.held_here);
         for at in 0..self.ripples.batch.len() {
             let link = self.ripples.batch[at];
             let new = self.links.states[link as usize].found;
@@ -173,62 +195,32 @@ impl FairFlows {
             }
         }
         for (link, from) in given.drain(..) {
-            let (members, paths) = (&self.links.states[link as usize].members, &self.paths);
-            let flows = members.iter().map(|member| member.flow);
-            held_here.extend(flows.filter(|&at| paths[at as usize].level.value >= from));
-            for at in held_here.drain(..) {
-                self.level(at, Some(link));
-            }
+            self.hand_on(link, from);
         }
-        (self.ripples.given, self.ripples.held_here) = (given, held_here);
+        self.ripples.given = given;
+    }
+
+    /// The link gives its level to those of its flows that are not slower than this.
+    fn hand_on(&mut self, link: u32, from: u64) {
+        let members = &self.links.states[link as usize].members;
+        let mut reached = std::mem::take(&mut self.ripples.reached);
+        reached.resize(reached.len().max(members.len()), 0);
+        let mut count = 0;
+        for &Member { flow, .. } in members {
+            // Each flow is written, and kept where the next one does not take its place: no branch.
+            reached[count] = flow;
+            count += usize::from(self.paths[flow as usize].level.value >= from);
+        }
+        for &at in &reached[..count] {
+            self.level(at, Some(link));
+        }
+        self.ripples.reached = reached;
     }
 
     /// Leaves no traces in the links.
     fn give_up(&mut self) {
         for Reverse((_, link)) in self.ripples.queue.drain() {
             self.links.states[link as usize].queued = NOT_QUEUED;
-        }
-    }
-
-    /// The level at which the link is full, where its flows are held back as they are elsewhere.
-    fn full_at(&mut self, link: u32) -> Level {
-        let (rooms, flows, paths) = (&self.links.rooms, &self.flows, &self.paths);
-        let state = &self.links.states[link as usize];
-        let Room { full_at: full, left, .. } = rooms[link as usize];
-        let held = &mut self.ripples.held;
-        held.clear();
-        let mut open = Open { left: state.capacity, demand: state.demand, rough: false };
-        let (value, mut least) = (open.share(), u64::MAX);
-        for member in &state.members {
-            let path = &paths[member.flow as usize];
-            // Where another link holds it back, that is its level. Where this one is full at a lower
-            // level, the others do not matter to the flows that it holds back.
-            let level = if path.level.value < full.value {
-                path.level
-            } else if left < 0 {
-                continue;
-            } else {
-                path.held_at(link, rooms, || uses(&flows[member.flow as usize]))
-            };
-            if !open.passes(level, member.demand, value) {
-                least = least.min(level.value);
-                held.push((level, member.demand));
-            }
-        }
-        loop {
-            let value = open.share();
-            if open.demand == 0 {
-                return NOWHERE;
-            }
-            if least >= value {
-                return open.full(value);
-            }
-            least = u64::MAX;
-            held.retain(|&(level, demand)| {
-                let stays = !open.passes(level, demand, value);
-                least = if stays { least.min(level.value) } else { least };
-                stays
-            });
         }
     }
 
@@ -265,40 +257,9 @@ impl FairFlows {
     }
 }
 
-/// What is left of a link for the flows that nothing else holds back, as far as they are known.
-struct Open {
-    left: u128,
-    demand: u128,
-    /// Levels of other flows were rounded.
-    rough: bool,
-}
-
-impl Open {
-    #[inline]
-    fn share(&self) -> u64 {
-        share(self.left, self.demand)
-    }
-
-    /// A flow that is held back below this value takes its part.
-    #[inline]
-    fn passes(&mut self, level: Level, demand: u128, value: u64) -> bool {
-        let passes = level.value < value;
-        if passes {
-            self.left -= demand * u128::from(level.value);
-            self.demand -= demand;
-            self.rough |= !level.exact;
-        }
-        passes
-    }
-
-    fn full(&self, value: u64) -> Level {
-        Level { value, exact: !self.rough && self.demand * u128::from(value) == self.left }
-    }
-}
-
 /// No link.
 const NO_LINK: u32 = u32::MAX;
 
-fn uses(flow: &Flow) -> impl Iterator<Item = Use> {
+pub(crate) fn uses(flow: &Flow) -> impl Iterator<Item = Use> {
     flow.hops.iter().map(|hop: &Hop| hop.used)
 }
