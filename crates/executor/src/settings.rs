@@ -4,7 +4,7 @@ use device::memory::{Access, Pipeline, Sharing};
 use graph::{CollectiveKind, Node, Op, Workload};
 use lowering::{PhaseSpec, Request, compute, memory};
 use network::Contention;
-use platform::{Dispatch, Exceeded, Launch, Platform, Policy};
+use platform::{Dispatch, Exceeded, Launch, Platform, Policy, Queues};
 use units::{Bandwidth, Bytes, Span};
 
 /// The settings that the executor itself acts on.
@@ -19,9 +19,7 @@ pub struct Settings {
     /// Ids of nodes that have an algorithm of their own.
     pub custom_nodes: Vec<u64>,
     /// Queues of each dimension.
-    pub queues_per_dim: u32,
-    /// Chunk phases at once in a queue.
-    pub per_queue: u32,
+    pub queues: Vec<Queues>,
     /// When chunks leave the ready queue; `None`: at once.
     pub dispatch: Option<Dispatch>,
     /// Communication operations at once on a rank; 0 for no limit.
@@ -75,11 +73,10 @@ impl Settings {
         let native = platform.profile.is_native();
         Settings {
             ranks: workload.ranks.len() as u32,
+            queues: (0..platform.sizes().len()).map(|dim| scheduler.queues(dim)).collect(),
             sizes: platform.sizes(),
             aligned_groups: native,
             custom_nodes: platform.collectives.custom_nodes.keys().copied().collect(),
-            queues_per_dim: scheduler.queues().0,
-            per_queue: scheduler.queues().1,
             dispatch: scheduler.dispatch(),
             comm_streams: if native { scheduler.comm_streams } else { 1 },
             memory_is_communication: !native,
@@ -128,8 +125,7 @@ impl Settings {
     /// Whether a phase may take the closed form of `executor/lockstep.rs`; `single`: its collective
     /// has no other phase.
     pub fn may_lockstep(&self, phase: &PhaseSpec, single: bool) -> bool {
-        let one_at_a_time =
-            self.comm_streams == 1 && self.per_queue == 1 && self.queues_per_dim == 1 && single;
+        let one_at_a_time = self.comm_streams == 1 && self.one_at_a_time() && single;
         self.closed_form
             && !self.rendezvous
             // Shared memory serves the first of one instant first: there the order of scheduling
@@ -145,11 +141,20 @@ impl Settings {
 
     /// Whether phases may run alone, see `executor/solo.rs`.
     pub fn runs_alone(&self) -> bool {
-        let one_at_a_time = self.per_queue == 1 && self.queues_per_dim == 1;
         self.closed_form
             && self.canonical
             && self.contention != Contention::None
-            && one_at_a_time
+            && self.one_at_a_time()
             && !self.rendezvous
+    }
+
+    /// Whether a dimension of an NPU runs one chunk phase at a time.
+    pub fn one_at_a_time(&self) -> bool {
+        self.queues.iter().all(|queues| queues.active() == 1)
+    }
+
+    /// Chunk phases at once on the dimension that runs most.
+    pub fn most_active(&self) -> u64 {
+        self.queues.iter().map(|queues| queues.active()).max().unwrap_or(1)
     }
 }

@@ -2,7 +2,7 @@
 //! contends, and refuses what could lock up.
 
 use net_flit::input_queued::{self, Allocator};
-use net_flit::{Course, Flits, Random, Refusal, Router, Settings};
+use net_flit::{Course, Flits, PacketsByKind, Random, Refusal, Router, Settings};
 use network::{Backend, LinkCost, Transfer, conformance};
 use topology::{
     Block, Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology,
@@ -335,6 +335,38 @@ fn lock_up(mut network: Flits) {
     for (at, port) in stuck.cycle.iter().enumerate() {
         assert_eq!(port.to, stuck.cycle[(at + 1) % 8].from);
     }
+}
+
+/// A message has the packets of its outermost dimension: it takes what it takes where all have them.
+#[test]
+fn packets_differ_by_dimension() {
+    let shape: Topology = "FC(3)_FC(3)".parse().expect("a shape");
+    let (bandwidth, latency) = (Bandwidth(64_000_000_000), Span::from_ns(20));
+    let dim = |&(block, size): &(Block, u32)| Dim { block, size, bandwidth, latency, parallel: 1 };
+    let dims: Vec<Dim> = shape.dims.iter().map(dim).collect();
+    let links = LinkGraph::new(&Fabric::Stacked(dims.clone())).expect("a network");
+    let kinds: Vec<u16> = (0..links.len()).map(|link| links.dim(link) as u16).collect();
+    // One channel holds one packet at a time, so that small packets take longer.
+    let one = Settings { virtual_channels: Some(1), buffers: Some(64), flit: 64, ..SETTINGS };
+    let run = |settings: Settings, dst: u32| {
+        let mut network = stack(&dims, Routing::Auto, settings);
+        let bytes = 8192;
+        network.start(Time(0), Transfer { src: 0, dst, bytes, paced: bytes, token: 0, weight: 1 });
+        let mut finished = Vec::new();
+        while let Some(next) = network.next_event() {
+            network.advance(next, &mut finished);
+        }
+        let packets = network.usage(Time::MAX).flits.expect("flits").packets;
+        (finished[0].time, packets)
+    };
+    let packets = PacketsByKind { each: vec![1024, 512], kinds };
+    let both = Settings { packet: 1024, packets: Some(packets), ..one.clone() };
+    for (dst, packet, packets) in [(1, 1024, 8), (3, 512, 16), (4, 512, 16)] {
+        let found = run(both.clone(), dst);
+        assert_eq!(found, run(Settings { packet, ..one.clone() }, dst), "to {dst}");
+        assert_eq!(found.1, packets, "to {dst}");
+    }
+    assert!(run(both.clone(), 1).0 < run(both, 3).0, "a channel waits for credits between packets");
 }
 
 /// How long a permutation takes on a square torus or mesh, each NPU to `dst`.

@@ -81,9 +81,9 @@ impl Protocols {
         (kind, mtu - self.of(kind).header)
     }
 
-    /// The outermost kind of some links.
-    pub(crate) fn outermost(&self, links: impl Iterator<Item = u32>) -> u16 {
-        if self.kinds.is_empty() { 0 } else { links.map(|link| self.kind(link)).max().unwrap_or(0) }
+    /// The outermost kind of the links on a way.
+    pub(crate) fn outermost<W: Iterator<Item = u32>>(&self, way: impl FnOnce() -> W) -> u16 {
+        if self.kinds.is_empty() { 0 } else { way().map(|link| self.kind(link)).max().unwrap_or(0) }
     }
 
     /// Bytes of data in the smallest packets.

@@ -20,6 +20,6 @@ pub use config::native::network::{
 pub use fits::{BAND_PERCENT, Fits};
 pub use platform::{
     Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Dispatch,
-    Exceeded, Hierarchy, Launch, Like, Measured, Npu, Platform, Policy, Rings, Scheduler,
+    Exceeded, Hierarchy, Launch, Like, Measured, Npu, Platform, Policy, Queues, Rings, Scheduler,
 };
 pub use profile::{AstraSimParameters, Profile, SharedBus};

@@ -1,7 +1,7 @@
 //! The platform as the simulator uses it: every choice made, every number in integers. Files become
 //! this in `config/`.
 
-use crate::config::declared::{section, words};
+use crate::config::declared::{ByDim, section, words};
 use crate::config::native::network::Network;
 use crate::library::Library;
 use crate::profile::Profile;
@@ -150,10 +150,12 @@ section! {
         pub dispatch_below: u32 as limit, default 0;
         /// Chunks that leave the ready queue at a time. Counts with `dispatch_below` only.
         pub dispatch_chunks: u32, default 1;
-        /// Chunk phases that may run at once on a dimension of an NPU.
-        pub active_chunks: u32, default 1;
-        /// Queues of a dimension. Chunk phases are spread over them.
-        pub queues_per_dim: u32, default 1;
+        /// Chunk phases that may run at once on a dimension of an NPU. A list has one number for each
+        /// dimension.
+        pub active_chunks: ByDim<u32>, default ByDim::All(1);
+        /// Queues of a dimension. Chunk phases are spread over them. A list has one number for each
+        /// dimension.
+        pub queues_per_dim: ByDim<u32>, default ByDim::All(1);
         /// Delay before the first send of a phase and after every reception.
         pub endpoint_delay: Span, default Span::from_ns(10);
         /// Collectives and sends that may run at once on an NPU (0 inside: no limit).
@@ -202,6 +204,22 @@ mod limit {
     }
 }
 
+/// The queues of a dimension of an NPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// Their number, from 1.
+    pub count: u32,
+    /// Chunk phases at once in each of them, from 1.
+    pub room: u32,
+}
+
+impl Queues {
+    /// Chunk phases at once in all of them.
+    pub fn active(self) -> u64 {
+        u64::from(self.count) * u64::from(self.room)
+    }
+}
+
 /// When chunks leave the ready queue of an NPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
@@ -218,10 +236,18 @@ impl Scheduler {
         (below > 0).then_some(Dispatch { below, chunks: chunks.max(1) })
     }
 
-    /// Queues of a dimension, and chunk phases at once in each of them.
-    pub fn queues(&self) -> (u32, u32) {
-        let queues = self.queues_per_dim.max(1);
-        (queues, self.active_chunks.div_ceil(queues).max(1))
+    /// The queues of a dimension that collectives run over.
+    pub fn queues(&self, dim: usize) -> Queues {
+        let count = (*self.queues_per_dim.at(dim)).max(1);
+        Queues { count, room: self.active_chunks.at(dim).div_ceil(count).max(1) }
+    }
+
+    /// The keys with a list, and how many entries it has.
+    pub(crate) fn lists(&self) -> [(&'static str, Option<usize>); 2] {
+        [
+            (Scheduler::active_chunks, self.active_chunks.entries()),
+            (Scheduler::queues_per_dim, self.queues_per_dim.entries()),
+        ]
     }
 }
 

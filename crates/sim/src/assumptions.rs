@@ -199,8 +199,7 @@ fn small_messages(parts: &Parts, operations: &[Operation], step: Time) -> Option
 /// A warning about messages that nodes receive whole before they send them on, if the step waits
 /// for that.
 pub(crate) fn stored(parts: &Parts, usage: &Usage, step: Time) -> Option<String> {
-    let one_at_a_time = parts.settings.queues_per_dim * parts.settings.per_queue == 1;
-    if !parts.platform.profile.is_native() || !one_at_a_time {
+    if !parts.platform.profile.is_native() || !parts.settings.one_at_a_time() {
         return None;
     }
     let mean = Span(

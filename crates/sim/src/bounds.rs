@@ -13,6 +13,7 @@ use crate::parts::Parts;
 use graph::Op;
 use lowering::scheduler::predict::{self, Rate, Wire};
 use lowering::{Geometry, Lane, Lowered, PhaseSpec};
+use platform::Queues;
 use stats::{Bounds, Dimension};
 use std::sync::Arc;
 use topology::Fabric;
@@ -22,16 +23,14 @@ use topology::Fabric;
 pub(crate) fn usable(parts: &Parts, lowered: &[Arc<Lowered>], all: &[f64]) -> Vec<f64> {
     let Fabric::Stacked(dims) = &parts.platform.fabric else { return all.to_vec() };
     let mut used = vec![Used::default(); dims.len()];
+    let queues = |phase: &PhaseSpec| parts.settings.queues[phase.dim as usize];
     for phase in lowered.iter().flat_map(|l| &l.shapes).flatten() {
         let Some((dim, rates)) = rates(dims, phase) else { return all.to_vec() };
-        rates
-            .into_iter()
-            .for_each(|rate| used[dim].add(rate, phase.lane, parts.settings.queues_per_dim));
+        rates.into_iter().for_each(|rate| used[dim].add(rate, phase.lane, queues(phase)));
     }
-    let slots = f64::from(parts.settings.queues_per_dim) * f64::from(parts.settings.per_queue);
     let sends = |p: &Arc<graph::Program>| p.nodes().iter().any(|n| matches!(n.op, Op::Send { .. }));
     let messages = parts.settings.rendezvous || parts.workload.programs.iter().any(sends);
-    let limit = |(used, &all): (&Used, &f64)| if messages { all } else { used.limit(slots, all) };
+    let limit = |(used, &all): (&Used, &f64)| if messages { all } else { used.limit(all) };
     used.iter().zip(all).map(limit).collect()
 }
 
@@ -62,23 +61,26 @@ fn rates(dims: &[topology::Dim], phase: &PhaseSpec) -> Option<(usize, Vec<Rate>)
 struct Used {
     /// The fastest phase by itself, GB/s.
     alone: f64,
+    /// Phases at once.
+    slots: u64,
     /// The links of the fastest phase that runs forwards, and backwards, GB/s.
     links: [f64; 2],
 }
 
 impl Used {
-    fn add(&mut self, rate: Rate, lane: Lane, queues: u32) {
+    fn add(&mut self, rate: Rate, lane: Lane, queues: Queues) {
         self.alone = self.alone.max(rate.alone);
-        for nth in 0..queues {
-            let backward = lane.queue(queues, nth).1 && rate.has_directions;
+        self.slots = self.slots.max(queues.active());
+        for nth in 0..queues.count {
+            let backward = lane.queue(queues.count, nth).1 && rate.has_directions;
             let links = &mut self.links[usize::from(backward)];
             *links = links.max(rate.links);
         }
     }
 
     /// `all` where nothing is known to use it.
-    fn limit(&self, slots: f64, all: f64) -> f64 {
-        let used = (self.alone * slots).min(self.links[0] + self.links[1]);
+    fn limit(&self, all: f64) -> f64 {
+        let used = (self.alone * self.slots as f64).min(self.links[0] + self.links[1]);
         if used > 0.0 { used.min(all) } else { all }
     }
 }

@@ -207,7 +207,7 @@ impl<'a> Sums<'a> {
 
     fn finish(self, ranks: u64, logged: bool) -> Estimate {
         let settings = self.parts.settings;
-        let queues = settings.sizes.len() as u64 * u64::from(settings.queues_per_dim);
+        let queues: u64 = settings.queues.iter().map(|queues| u64::from(queues.count)).sum();
         let message = MESSAGE + self.network.transfer;
         let of_rank = u128::from(ranks) * u128::from(RANK + queues * QUEUE);
         let steps: u64 = self.known.values().map(|found| found.steps).sum();
@@ -259,8 +259,7 @@ fn of(
     };
     let Lowered { chunks, .. } = lowered;
     let mut found = Footprint { chunks: u64::from(chunks), ..Footprint::default() };
-    let active =
-        u64::from(chunks).min(u64::from(settings.per_queue) * u64::from(settings.queues_per_dim));
+    let active = u64::from(chunks).min(settings.most_active());
     if lowered.shapes.is_empty() {
         return Footprint::default();
     }

@@ -2,7 +2,7 @@
 
 use graph::Problem;
 use net_flit::input_queued::{self, Allocator};
-use net_flit::{Course, Refusal, Router, Settings, Table};
+use net_flit::{Course, PacketsByKind, Refusal, Router, Settings, Table};
 use network::LinkCost;
 use platform::{
     Deadlock, Flit, FlitAllocator, FlitRouter, FlitRouting, FlitSwitching, Platform, routes_file,
@@ -74,12 +74,22 @@ pub(crate) fn settings(
             format!("flits of {flit} B, but the fastest link carries {fastest} B in a cycle");
         return Err(fault("flit", text, format!("{fastest} B to {MOST} B, or a shorter cycle")));
     }
-    let packet = keys.packet.map_or(PACKET.next_multiple_of(flit), |Bytes(packet)| packet);
-    if packet == 0 || !packet.is_multiple_of(flit) || packet > MOST.next_multiple_of(flit) {
-        let text = format!("a packet of {packet} B is not a whole number of flits of {flit} B");
-        return Err(fault("packet", text, format!("a multiple of {flit} B, at most 1 MiB")));
+    if let Some((message, allowed)) = keys.misfit(&platform.fabric) {
+        return Err(fault("packet", message, allowed));
     }
-    let flits = packet / flit;
+    let mut packets = Vec::new();
+    for packet in keys.packet.values() {
+        let packet = packet.map_or(PACKET.next_multiple_of(flit), |Bytes(packet)| packet);
+        if packet == 0 || !packet.is_multiple_of(flit) || packet > MOST.next_multiple_of(flit) {
+            let text = format!("a packet of {packet} B is not a whole number of flits of {flit} B");
+            return Err(fault("packet", text, format!("a multiple of {flit} B, at most 1 MiB")));
+        }
+        packets.push(packet as u32);
+    }
+    let packet = packets.iter().copied().max().unwrap_or(0);
+    let flits = u64::from(packet) / flit;
+    let kinds = || crate::wiring::kinds(&platform.fabric, links);
+    let by_kind = keys.packet.entries().map(|_| PacketsByKind { each: packets, kinds: kinds() });
     let count = |key: &str, value: u64| {
         if value == 0 || value > MOST {
             let text = format!("\"{key}\" is {value}");
@@ -107,7 +117,8 @@ pub(crate) fn settings(
         threads: keys.threads.map(|threads| threads as u16),
         cycle: keys.cycle,
         flit: flit as u32,
-        packet: packet as u32,
+        packet,
+        packets: by_kind,
         virtual_channels: keys
             .virtual_channels
             .map(|channels| count("virtual_channels", channels.into()))

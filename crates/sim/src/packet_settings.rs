@@ -11,12 +11,11 @@ use units::{Ratio, Span};
 /// The settings that `packet`, which has no faults, asks for on the links of `fabric`.
 pub(crate) fn protocols(packet: &Packet, fabric: &Fabric, links: &LinkGraph) -> net::Protocols {
     let each = packet.protocols().iter().map(|protocol| settings(packet, protocol)).collect();
-    let kind = |link: u32| match fabric {
-        Fabric::Stacked(_) => links.dim(link),
-        Fabric::Graph(graph) => graph.links[link as usize].kind,
+    let kinds = match packet.lists()[..] {
+        [] => Vec::new(),
+        _ => crate::wiring::kinds(fabric, links),
     };
-    let kinds = (0..links.len()).map(|link| kind(link) as u16).collect();
-    net::Protocols::by_kind(each, if packet.lists().is_empty() { Vec::new() } else { kinds })
+    net::Protocols::by_kind(each, kinds)
 }
 
 /// The settings of a dimension.

@@ -207,11 +207,7 @@ def _scheduler(report: Report) -> Iterator[Change]:
     kinds = {row["kind"] for row in detail(report)["collectives"] if row["kind"] != "send"}
     if not kinds or report["config"]["platform"]["library"]:
         return
-    reach, chunks, active = (
-        _on_path(report, *kinds),
-        scheduler["chunks"],
-        scheduler["active_chunks"],
-    )
+    reach, chunks = _on_path(report, *kinds), scheduler["chunks"]
     for count in (2 * chunks, chunks // 2):
         if count:
             yield Change(
@@ -220,9 +216,12 @@ def _scheduler(report: Report) -> Iterator[Change]:
                 False,
                 reach,
             )
-    if chunks > active:
-        more = {"scheduler.active_chunks": str(2 * active)}
-        yield Change(f"{2 * active} active chunks instead of {active}", more, False, reach)
+    active = scheduler["active_chunks"]
+    each = active if isinstance(active, list) else [active]
+    if chunks > min(each):
+        twice = [2 * count for count in each] if isinstance(active, list) else 2 * active
+        more = {"scheduler.active_chunks": str(twice)}
+        yield Change(f"{twice} active chunks instead of {active}", more, False, reach)
 
 
 def _collectives(report: Report, row: Collective | None) -> Iterator[Change]:

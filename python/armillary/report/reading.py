@@ -83,7 +83,7 @@ class Scheduler(TypedDict, total=False):
     """How collectives are cut up and started."""
 
     chunks: int
-    active_chunks: int
+    active_chunks: int | list[int]
     endpoint_delay_ps: int
 
 

@@ -93,7 +93,9 @@ impl<B: Backend> Executor<'_, B> {
             return None;
         }
         let has_trees = lowered.shapes.iter().flatten().any(|p| p.plans.len() > 1);
-        if lowered.shapes.is_empty() || (self.settings.queues_per_dim == 1 && !has_trees) {
+        if lowered.shapes.is_empty()
+            || (self.settings.queues.iter().all(|queues| queues.count == 1) && !has_trees)
+        {
             return Some(Dealt::default());
         }
         Some(self.collectives.deal(rank, lowered))
@@ -113,9 +115,9 @@ impl<B: Backend> Executor<'_, B> {
         let first = instance.first_issued()?;
         let theirs = first.dealt.as_ref()?;
         let phases = instance.lowered.shapes.first()?;
-        let queues = self.settings.queues_per_dim;
         // Turns repeat after the number of queues times the number of plans.
         let is_alike = |p: &PhaseSpec| {
+            let queues = self.settings.queues[p.dim as usize].count;
             let chunks = instance.lowered.chunks.min(queues * p.plans.len().max(1) as u32);
             (0..chunks).all(|c| dealt.direction(p, queues, c) == theirs.direction(p, queues, c))
         };

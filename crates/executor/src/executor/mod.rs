@@ -125,12 +125,11 @@ impl<'a, B: Backend> Executor<'a, B> {
         mut backend: B,
         observers: Vec<&'a mut dyn Observer>,
     ) -> Executor<'a, B> {
-        let (ranks, dims) = (folding.representatives.len(), settings.sizes.len() as u32);
+        let ranks = folding.representatives.len();
         let agenda = Agenda::new(ranks);
         if let Some(ordered) = backend.ordered().filter(|_| !settings.canonical) {
             ordered.share(agenda.sequence());
         }
-        let per_rank = dims * settings.queues_per_dim;
         let mut executor = Executor {
             workload,
             settings,
@@ -142,7 +141,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             collectives: Collectives::default(),
             scripts: Scripts::new(settings, lowering),
             runs: ChunkRuns::default(),
-            queues: Queues::new(ranks, per_rank, settings.per_queue),
+            queues: Queues::new(ranks, &settings.queues),
             ready: ReadyQueues::new(ranks, settings.dispatch),
             invitations: invitations::Invitations::default(),
             rendezvous: Rendezvous::default(),
@@ -152,7 +151,13 @@ impl<'a, B: Backend> Executor<'a, B> {
             memory: memory::Memory::default(),
             pool: pool::Shared::new(settings, folding),
             paces: pace::Paces::new(ranks),
-            recorder: Recorder::new(workload, folding, dims, settings.replay_only, observers),
+            recorder: Recorder::new(
+                workload,
+                folding,
+                settings.sizes.len() as u32,
+                settings.replay_only,
+                observers,
+            ),
             failed: None,
         };
         executor.set_up_ranks();

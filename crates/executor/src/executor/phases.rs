@@ -2,7 +2,7 @@
 //! position.
 //!
 //! A chunk enters a queue behind every waiting chunk of the same or higher priority. A queue runs
-//! `per_queue` chunks at once. When a phase ends, its collective hears of it first (if it was the
+//! `room` chunks at once. When a phase ends, its collective hears of it first (if it was the
 //! last phase). Then the chunk leaves its queue and enters the next one, and both queues start what
 //! they have room for. Not here: the steps of a script (`steps.rs`).
 
@@ -85,10 +85,10 @@ impl<B: Backend> Executor<'_, B> {
     /// backwards.
     fn queue_of(&self, state: &ChunkRun) -> (u32, bool) {
         let (instance, phase) = self.collectives.phase_of(state);
-        let per_dim = self.settings.queues_per_dim;
+        let of_dim = self.settings.queues[phase.dim as usize].count;
         let before = instance.dealt_before(state.member, phase.dim, phase.lane as usize);
-        let (queue, backward) = phase.lane.queue(per_dim, before.wrapping_add(state.chunk));
-        (phase.dim * per_dim + queue, backward)
+        let (queue, backward) = phase.lane.queue(of_dim, before.wrapping_add(state.chunk));
+        (self.queues.first(phase.dim) + queue, backward)
     }
 
     /// Larger goes first.

@@ -196,21 +196,32 @@ struct Queue {
 /// The queues of all ranks. A queue has a number within its rank.
 pub(crate) struct Queues {
     queues: Vec<Queue>,
-    per_rank: u32,
-    /// Chunks that a queue runs at once.
-    room: u32,
+    /// By queue within a rank: chunks that it runs at once.
+    rooms: Vec<u32>,
+    /// By dimension: the first of its queues within a rank.
+    firsts: Vec<u32>,
 }
 
 impl Queues {
-    pub(crate) fn new(ranks: usize, per_rank: u32, room: u32) -> Queues {
-        let mut queues = Vec::new();
-        queues.resize_with(ranks * per_rank as usize, Queue::default);
-        Queues { queues, per_rank, room }
+    pub(crate) fn new(ranks: usize, dims: &[platform::Queues]) -> Queues {
+        let (mut queues, mut rooms, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
+        for dim in dims {
+            firsts.push(rooms.len() as u32);
+            rooms.extend((0..dim.count).map(|_| dim.room));
+        }
+        queues.resize_with(ranks * rooms.len(), Queue::default);
+        Queues { queues, rooms, firsts }
+    }
+
+    /// The first queue of a dimension within a rank.
+    #[inline]
+    pub(crate) fn first(&self, dim: u32) -> u32 {
+        self.firsts[dim as usize]
     }
 
     #[inline]
     fn queue(&mut self, rank: u32, queue: u32) -> &mut Queue {
-        &mut self.queues[(rank * self.per_rank + queue) as usize]
+        &mut self.queues[(rank * self.rooms.len() as u32 + queue) as usize]
     }
 
     /// Adds a run behind every waiting one of the same or higher priority.
@@ -220,7 +231,7 @@ impl Queues {
 
     /// Takes the next waiting run, if the queue has room for it.
     pub(crate) fn start_next(&mut self, rank: u32, queue: u32) -> Option<u32> {
-        let room = self.room;
+        let room = self.rooms[queue as usize];
         let queue = self.queue(rank, queue);
         if queue.running >= room {
             return None;
@@ -253,9 +264,25 @@ impl Queues {
 mod tests {
     use super::*;
 
+    fn of(count: u32) -> platform::Queues {
+        platform::Queues { count, room: 1 }
+    }
+
+    #[test]
+    fn dimensions_have_queues_and_room_of_their_own() {
+        let dims = [(2, 1), (1, 3), (3, 2)].map(|(count, room)| platform::Queues { count, room });
+        let mut queues = Queues::new(2, &dims);
+        assert_eq!([0, 1, 2].map(|dim| queues.first(dim)), [0, 2, 3]);
+        for (queue, room) in [(1, 1), (2, 3), (5, 2)] {
+            (0..4).for_each(|run| queues.add(1, queue, (false, 0), run));
+            let started = (0..4).filter(|_| queues.start_next(1, queue).is_some()).count();
+            assert_eq!(started, room, "queue {queue}");
+        }
+    }
+
     #[test]
     fn a_queue_runs_the_highest_priority_first_and_equal_ones_in_order() {
-        let mut queues = Queues::new(1, 2, 1);
+        let mut queues = Queues::new(1, &[of(2)]);
         for (priority, run) in [(0, 10), (5, 11), (0, 12), (5, 13)] {
             queues.add(0, 1, (false, priority), run);
         }
@@ -270,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_run_may_start_before_its_turn() {
-        let mut queues = Queues::new(2, 1, 1);
+        let mut queues = Queues::new(2, &[of(1)]);
         queues.add(1, 0, (false, 0), 7);
         queues.add(1, 0, (false, 0), 8);
         assert!(queues.start(1, 0, 8), "it waits");

@@ -12,7 +12,7 @@ use collective::{Phase, is_rooted};
 use graph::{CollectiveKind, Problem};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
-use platform::{Algorithm, DimensionOrder, Policy};
+use platform::{Algorithm, DimensionOrder, Policy, Queues};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use topology::Fabric;
@@ -99,12 +99,13 @@ impl NativeLowering<'_> {
         let directions: Vec<bool> = lines.iter().zip(&wires).map(one_way).collect();
         let whole: Vec<bool> = lines.iter().map(|l| self.is_whole(request.kind, l)).collect();
         let setup = &self.platform.scheduler;
+        let queues: Vec<Queues> = lines.iter().map(|l| setup.queues(l.dim as usize)).collect();
         let job = Job {
             kind: request.kind,
             dims: &dims,
             chunks: &sizes,
             hierarchy: self.platform.collectives.hierarchy,
-            queues: setup.queues(),
+            queues: &queues,
             dispatch: setup.dispatch(),
             smallest_first: setup.policy == Policy::SmallestFirst,
             directions: &directions,

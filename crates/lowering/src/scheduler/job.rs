@@ -3,7 +3,7 @@
 use super::predict::Cost;
 use collective::{Hierarchy, Phase, phases};
 use graph::{CollectiveKind, Problem};
-use platform::Dispatch;
+use platform::{Dispatch, Queues};
 use units::Span;
 
 /// Indices into the dimensions of a collective: those of a reduce-scatter in order; an all-gather
@@ -20,8 +20,8 @@ pub struct Job<'a> {
     pub chunks: &'a [u64],
     /// How an all-reduce uses several dimensions.
     pub hierarchy: Hierarchy,
-    /// Queues a dimension, and chunk phases at once in each.
-    pub queues: (u32, u32),
+    /// Queues of each dimension.
+    pub queues: &'a [Queues],
     /// When chunks leave the ready queue; `None`: at once.
     pub dispatch: Option<Dispatch>,
     /// Smaller chunks go first within a dimension.

@@ -8,7 +8,7 @@
 use super::job::{Costs, Job, Order};
 use crate::lowered::{Lane, buffer};
 use graph::Problem;
-use platform::Dispatch;
+use platform::{Dispatch, Queues};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -34,7 +34,7 @@ pub(super) fn end(job: &Job, orders: &[Order], costs: &Costs) -> Result<Span, Pr
     let mut chunks = Vec::with_capacity(orders.len());
     for (chunk, (order, &bytes)) in (0..).zip(orders.iter().zip(job.chunks)) {
         // Turns between queues repeat.
-        let turn = chunk % turns(job.queues.0);
+        let turn = chunk % turns(job.queues);
         let stages = match known.get(&(order, bytes, turn)) {
             Some(stages) => stages.clone(),
             None => stages(job, order, bytes, turn, costs)?,
@@ -46,12 +46,17 @@ pub(super) fn end(job: &Job, orders: &[Order], costs: &Costs) -> Result<Span, Pr
 }
 
 /// A number that all counts of queues a lane can have divide.
-fn turns(queues: u32) -> u32 {
-    let half = queues / 2;
-    [half, queues - half]
-        .into_iter()
-        .filter(|&n| n > 0)
-        .fold(queues, |all, n| all.saturating_mul(n))
+fn turns(queues: &[Queues]) -> u32 {
+    let mut counts: Vec<u32> = queues.iter().map(|queues| queues.count).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let lanes = |count: u32| [count, count / 2, count - count / 2].into_iter().filter(|&n| n > 0);
+    counts.into_iter().flat_map(lanes).fold(1, u32::saturating_mul)
+}
+
+/// The first queue of the dimension at a place, where those of all stand in a row.
+fn first_queue(job: &Job, at: usize) -> usize {
+    job.queues[..at].iter().map(|queues| queues.count as usize).sum()
 }
 
 fn stages(
@@ -65,11 +70,11 @@ fn stages(
     let lanes = Lane::of(job.kind, &phases);
     let stage = |(phase, lane): (&collective::Phase, &Lane)| {
         let (at, cost) = (job.place(phase), costs(phase)?);
-        let (queue, backward) = lane.queue(job.queues.0, turn);
+        let (queue, backward) = lane.queue(job.queues[at].count, turn);
         let link = 2 * at + usize::from(backward && job.directions[at]);
         let bytes = buffer(phase.kind, phase.bytes, job.dims[at].1);
         Ok(Stage {
-            queue: at * job.queues.0 as usize + queue as usize,
+            queue: first_queue(job, at) + queue as usize,
             link,
             alone: cost.alone,
             keeps: cost.link,
@@ -93,7 +98,8 @@ struct Pipeline {
     queues: Vec<Queue>,
     /// When each link is free.
     free: Vec<Span>,
-    slots: u32,
+    /// Chunks at once in each queue.
+    rooms: Vec<u32>,
     smallest_first: bool,
     /// Chunks in the ready queue, how many are in their first stage, and when they leave.
     ready: VecDeque<usize>,
@@ -106,14 +112,16 @@ struct Pipeline {
 impl Pipeline {
     fn new(job: &Job, chunks: Vec<Rc<[Stage]>>) -> Pipeline {
         let at = vec![0; chunks.len()];
-        let queues = vec![Queue::default(); job.dims.len() * job.queues.0 as usize];
-        let (free, slots) = (vec![Span::ZERO; 2 * job.dims.len()], job.queues.1);
+        let rooms = job.queues.iter().flat_map(|dim| (0..dim.count).map(|_| dim.room));
+        let rooms: Vec<u32> = rooms.collect();
+        let queues = vec![Queue::default(); rooms.len()];
+        let free = vec![Span::ZERO; 2 * job.dims.len()];
         Pipeline {
             chunks,
             at,
             queues,
             free,
-            slots,
+            rooms,
             smallest_first: job.smallest_first,
             ready: VecDeque::new(),
             first: 0,
@@ -179,7 +187,7 @@ impl Pipeline {
     }
 
     fn fill(&mut self, queue: usize, now: Span) {
-        while self.queues[queue].running < self.slots {
+        while self.queues[queue].running < self.rooms[queue] {
             let Some(chunk) = self.queues[queue].waiting.pop_front() else { return };
             self.queues[queue].running += 1;
             let stage = self.chunks[chunk][self.at[chunk]];

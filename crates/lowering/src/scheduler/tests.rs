@@ -4,6 +4,7 @@ use super::predict::Cost;
 use super::*;
 use collective::{Hierarchy, Phase};
 use graph::CollectiveKind;
+use platform::Queues;
 use std::collections::BTreeMap;
 
 /// A phase of `bytes` takes a nanosecond for each byte it sends, divided by the speed of its
@@ -26,14 +27,15 @@ fn costs<'a>(
 }
 
 fn job<'a>(kind: CollectiveKind, dims: &'a [(u32, u32)], chunks: &'a [u64]) -> Job<'a> {
-    let (queues, smallest_first, directions) = ((1, 1), false, [false; 4].as_slice());
+    const QUEUES: [Queues; 4] = [Queues { count: 1, room: 1 }; 4];
+    let (smallest_first, directions) = (false, [false; 4].as_slice());
     let whole = &[false; 4][..dims.len()];
     Job {
         kind,
         dims,
         chunks,
         hierarchy: Hierarchy::Enhanced,
-        queues,
+        queues: &QUEUES[..dims.len()],
         dispatch: None,
         smallest_first,
         directions,

@@ -27,7 +27,7 @@ pub(super) fn orders(job: &Job, costs: &Costs) -> Result<Vec<Order>, Problem> {
 /// For how long a phase keeps its dimension: chunks that may run side by side share it, but not its
 /// links.
 fn occupancy(job: &Job, costs: &Costs, phase: &Phase) -> Result<Span, Problem> {
-    let (cost, (queues, slots)) = (costs(phase)?, job.queues);
-    let shared = Span(cost.alone.0.div_ceil(u64::from(queues) * u64::from(slots)));
+    let cost = costs(phase)?;
+    let shared = Span(cost.alone.0.div_ceil(job.queues[job.place(phase)].active()));
     Ok(shared.max(cost.link))
 }

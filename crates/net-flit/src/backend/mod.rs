@@ -32,7 +32,7 @@ use network::{
 use routers::{Routers, of_garnet, of_textbook};
 use routes::{Lanes, Routes};
 use seen::Seen;
-pub use settings::{Router, Settings};
+pub use settings::{PacketsByKind, Router, Settings};
 use std::sync::Arc;
 use topology::LinkGraph;
 use units::{Span, Time};
@@ -76,6 +76,31 @@ pub struct Flits {
     sink: Option<Box<dyn NetworkSink>>,
     reported: Reported,
     seen: Seen,
+}
+
+/// How messages are cut into packets.
+#[derive(Clone, Copy, Debug)]
+struct Cuts {
+    packet: u32,
+    flit: u32,
+}
+
+impl Cuts {
+    /// Flits of a whole packet.
+    fn whole(self) -> u32 {
+        self.packet / self.flit
+    }
+
+    /// Packets of a message or a part of it: an empty one has a byte.
+    fn packets(self, bytes: u64) -> u64 {
+        bytes.max(1).div_ceil(self.packet.into())
+    }
+
+    /// Flits of the last of these packets.
+    fn last_flits(self, bytes: u64) -> u32 {
+        let rest = bytes.max(1) - (self.packets(bytes) - 1) * u64::from(self.packet);
+        rest.div_ceil(self.flit.into()) as u32
+    }
 }
 
 /// What was reported.
@@ -186,15 +211,10 @@ impl Flits {
         self.open.len() as u64 - 1
     }
 
-    /// Packets of a message or a part of it: an empty one has a byte.
-    fn packets(&self, bytes: u64) -> u64 {
-        bytes.max(1).div_ceil(self.settings.packet.into())
-    }
-
-    /// Flits of the last of these packets.
-    fn last_flits(&self, bytes: u64) -> u32 {
-        let rest = bytes.max(1) - (self.packets(bytes) - 1) * u64::from(self.settings.packet);
-        rest.div_ceil(self.settings.flit.into()) as u32
+    /// How a message from `src` to `dst` is cut into packets.
+    fn cuts(&self, src: u32, dst: u32) -> Cuts {
+        let packet = self.settings.packet_on(|| self.graph.route(src, dst).map(|hop| hop.link));
+        Cuts { packet, flit: self.settings.flit }
     }
 
     /// Sends packets on a lane, the last with `last` flits.
@@ -203,17 +223,22 @@ impl Flits {
         cycle: u64,
         (src, dst, lane): (u32, u32, u32),
         (packets, last): (u64, u32),
-        number: u64,
+        (cuts, number): (Cuts, u64),
     ) {
-        let whole = self.settings.packet / self.settings.flit;
+        let whole = cuts.whole();
         let packet = self.network.route(|routes| routes.packet(src, dst, lane, whole));
         self.network.send_many(cycle, packet, (packets, last), number);
     }
 
     /// Sends a message whose packets take turns on the lanes.
-    fn send_in_turns(&mut self, cycle: u64, (src, dst): (u32, u32), bytes: u64, number: u64) {
-        let (packets, last) = (self.packets(bytes), self.last_flits(bytes));
-        let whole = self.settings.packet / self.settings.flit;
+    fn send_in_turns(
+        &mut self,
+        cycle: u64,
+        (src, dst): (u32, u32),
+        bytes: u64,
+        (cuts, number): (Cuts, u64),
+    ) {
+        let (packets, last) = (cuts.packets(bytes), cuts.last_flits(bytes));
         let lanes = self.network.routing().lanes_from(src);
         let link = self.network.route(|routes| routes.leaves_by(src, dst));
         let turn = &mut self.turns[link as usize];
@@ -223,8 +248,8 @@ impl Flits {
             let lane = (first + place as u32) % lanes;
             let count = (packets - place).div_ceil(lanes.into());
             let is_last = (packets - 1) % u64::from(lanes) == place;
-            let last = if is_last { last } else { whole };
-            self.send(cycle, (src, dst, lane), (count, last), number);
+            let last = if is_last { last } else { cuts.whole() };
+            self.send(cycle, (src, dst, lane), (count, last), (cuts, number));
         }
     }
 
@@ -414,16 +439,17 @@ impl Backend for Flits {
         self.count(src, dst, u128::from(bytes) * u128::from(weight));
         let cycle = now.0.div_ceil(self.settings.cycle.0).max(self.network.now());
         let cards = self.network.routing().cards(src, dst, bytes);
+        let cuts = self.cuts(src, dst);
         if cards.is_empty() {
-            let packets = self.packets(bytes);
+            let packets = cuts.packets(bytes);
             let number = self.remember(Open { token, packets, weight });
-            return self.send_in_turns(cycle, (src, dst), bytes, number);
+            return self.send_in_turns(cycle, (src, dst), bytes, (cuts, number));
         }
-        let packets = cards.iter().map(|&(_, bytes)| self.packets(bytes)).sum();
+        let packets = cards.iter().map(|&(_, bytes)| cuts.packets(bytes)).sum();
         let number = self.remember(Open { token, packets, weight });
         for (card, bytes) in cards {
-            let count = self.packets(bytes);
-            self.send(cycle, (src, dst, card), (count, self.last_flits(bytes)), number);
+            let count = (cuts.packets(bytes), cuts.last_flits(bytes));
+            self.send(cycle, (src, dst, card), count, (cuts, number));
         }
     }
 

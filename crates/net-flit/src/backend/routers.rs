@@ -228,7 +228,7 @@ fn side_by_side(routers: u32) -> u16 {
 /// Virtual channels that keep every link busy if each holds one packet at a time: it is free again a
 /// round trip after a packet has taken it.
 fn one_each(fabric: &Fabric, settings: &Settings, router: u64) -> u64 {
-    let flits = u64::from(settings.packet / settings.flit);
+    let flits = u64::from(settings.least_packet() / settings.flit);
     let needs = |channel: &Channel| {
         let packet = flits * channel.occupancy;
         (round_trip(channel, router) * CYCLE).div_ceil(packet) + 2

@@ -4,6 +4,15 @@ use super::course::Course;
 use crate::input_queued;
 use units::Span;
 
+/// Packets that differ by kind of link. A message has those of the outermost link on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketsByKind {
+    /// Bytes of a packet of each kind, the outermost last.
+    pub each: Vec<u32>,
+    /// The kind of each link.
+    pub kinds: Vec<u16>,
+}
+
 /// Settings of a network of flits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -11,8 +20,10 @@ pub struct Settings {
     pub cycle: Span,
     /// Bytes of a flit.
     pub flit: u32,
-    /// Bytes of a packet: a multiple of `flit`.
+    /// Bytes of the largest packet: a multiple of `flit`.
     pub packet: u32,
+    /// Packets of each kind of link; where it is `None`, all have `packet`.
+    pub packets: Option<PacketsByKind>,
     /// The routers.
     pub router: Router,
     /// Virtual channels of each class; where it is `None`, what fills every link.
@@ -35,12 +46,26 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Bytes of the smallest packet.
+    pub(crate) fn least_packet(&self) -> u32 {
+        let least = |packets: &PacketsByKind| packets.each.iter().copied().min();
+        self.packets.as_ref().and_then(least).unwrap_or(self.packet)
+    }
+
+    /// Bytes of the packets of a message on a way.
+    pub(crate) fn packet_on<W: Iterator<Item = u32>>(&self, way: impl FnOnce() -> W) -> u32 {
+        let Some(PacketsByKind { each, kinds }) = &self.packets else { return self.packet };
+        let outermost = way().map(|link| kinds[link as usize]).max();
+        outermost.map_or(self.packet, |kind| each[usize::from(kind)])
+    }
+
     /// A clock of 1 GHz, flits of 64 B, packets of 4 KiB and channels that hold one; the routes of
     /// the topology.
     pub const DEFAULT: Settings = Settings {
         cycle: Span::from_ns(1),
         flit: 64,
         packet: 4096,
+        packets: None,
         router: Router::Garnet { latency: 1 },
         virtual_channels: None,
         buffers: None,

@@ -371,7 +371,7 @@ impl Packets {
                 .max()
                 .unwrap_or_default();
         }
-        let links = graph.lane(src, dst, lane).map(|hop| hop.link);
-        latency + slowest + self.protocols.of(self.protocols.outermost(links)).injection
+        let kind = self.protocols.outermost(|| graph.lane(src, dst, lane).map(|hop| hop.link));
+        latency + slowest + self.protocols.of(kind).injection
     }
 }

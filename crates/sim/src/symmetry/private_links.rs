@@ -25,7 +25,7 @@ pub fn private_links(parts: &Parts<'_>, network: &dyn Backend) -> Vec<bool> {
     // Collectives of one phase: on one dimension, or of a communicator group.
     let single =
         settings.sizes.iter().filter(|&&s| s > 1).count() == 1 || workload.groups.len() > 1;
-    if !single || settings.per_queue > 1 || settings.queues_per_dim > 1 || settings.rendezvous {
+    if !single || !settings.one_at_a_time() || settings.rendezvous {
         return Vec::new();
     }
     let Ok(graph) = LinkGraph::new(&platform.fabric) else { return Vec::new() };

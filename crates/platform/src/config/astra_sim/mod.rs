@@ -19,6 +19,7 @@ mod tests;
 use super::file;
 use super::file::Load;
 use super::findings::Findings;
+use crate::config::declared::ByDim;
 use crate::config::native::network::Network;
 use crate::platform::{Like, Measured, Platform};
 use crate::profile::{AstraSimParameters, Profile};
@@ -109,7 +110,7 @@ fn first_version(args: &AstraSimArgs, load: &Load<'_>) -> Result<AstraSimInputs,
     platform.scheduler.endpoint_delay = Span(delay as u64);
     platform.scheduler.rendezvous = args.rendezvous;
     if args.num_queues_per_dim > 1 {
-        platform.scheduler.queues_per_dim = args.num_queues_per_dim;
+        platform.scheduler.queues_per_dim = ByDim::All(args.num_queues_per_dim);
     }
     let mut all = Findings::new("");
     let npus = Some(platform.fabric.npus());

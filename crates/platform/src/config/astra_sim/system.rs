@@ -2,6 +2,7 @@
 
 use super::args::AstraSimArgs;
 use super::syntax::{Syntax, integer, mapping, number};
+use crate::config::declared::ByDim;
 use crate::config::file::{self, Load};
 use crate::config::findings::{At, Findings, did_you_mean};
 use crate::config::parse;
@@ -199,8 +200,8 @@ fn scheduler(
         dispatch_chunks: 1,
         dimension_order: dimension_order(root, findings),
         chunks: integer(&splits, 1, MANY, findings).and_then(|i| u32::try_from(i).ok())?,
-        active_chunks,
-        queues_per_dim: args.num_queues_per_dim,
+        active_chunks: ByDim::All(active_chunks),
+        queues_per_dim: ByDim::All(args.num_queues_per_dim),
         endpoint_delay: Span(endpoint_delay.saturating_mul(1_000)),
         comm_streams: 1,
         rendezvous: args.rendezvous,

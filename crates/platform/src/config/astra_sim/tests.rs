@@ -67,7 +67,7 @@ fn values_keep_the_units_of_the_peer() {
     assert_eq!(
         (
             platform.scheduler.chunks,
-            platform.scheduler.active_chunks,
+            *platform.scheduler.active_chunks.first(),
             platform.scheduler.comm_streams
         ),
         (4, 1, 1)

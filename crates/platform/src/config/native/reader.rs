@@ -44,6 +44,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         findings,
     );
     let scheduler = scheduler(&file, &root, sizes.len())?;
+    queued(&scheduler, &root, sizes.len(), findings);
     if scheduler.dispatch_below == 0 && scheduler.dispatch_chunks != 1 {
         let key = |field: &str| path(Root::scheduler, field);
         let (given, needed) = (key(Scheduler::dispatch_chunks), key(Scheduler::dispatch_below));
@@ -155,6 +156,17 @@ fn scheduler(file: &Root, root: &At<'_>, dims: usize) -> Option<Scheduler> {
     let scheduler = file.scheduler.clone().or(absent)?;
     let given = root.get(Root::scheduler).and_then(|at| at.get(Scheduler::chunks));
     Some(if given.is_some() { scheduler } else { with_dims(scheduler, dims) })
+}
+
+/// Refuses lists of the scheduler that have not one number for each dimension.
+fn queued(scheduler: &Scheduler, root: &At<'_>, dims: usize, findings: &mut Findings) {
+    for (key, entries) in scheduler.lists() {
+        let at = root.get(Root::scheduler).and_then(|at| at.get(key));
+        if let (Some(entries), Some(at)) = (entries.filter(|&entries| entries != dims), at) {
+            let message = format!("{entries} numbers for {dims} dimensions");
+            findings.refuse(&at, message, format!("one number for all, or a list of {dims}"));
+        }
+    }
 }
 
 fn with_dims(scheduler: Scheduler, dims: usize) -> Scheduler {

@@ -1,6 +1,7 @@
 //! Native files: what they mean, and broken text against its exact message.
 
 use super::testing::*;
+use super::{from_yaml, to_yaml};
 use crate::platform::{Algorithm, Choice, DimensionOrder, Hierarchy, Policy};
 use device::compute::{Compute, Roofline};
 use device::memory::{Link, RemoteMemory, Sharing};
@@ -71,7 +72,13 @@ fn every_key_means_what_it_says() {
     assert_eq!(platform.collectives.hierarchy, Hierarchy::HierarchicalOptimal);
     let s = &platform.scheduler;
     assert_eq!(
-        (s.policy, s.all_to_all_first, s.chunks, s.active_chunks, s.queues_per_dim),
+        (
+            s.policy,
+            s.all_to_all_first,
+            s.chunks,
+            *s.active_chunks.first(),
+            *s.queues_per_dim.first()
+        ),
         (Policy::Lifo, true, 64, 2, 3)
     );
     assert_eq!((s.dispatch_below, s.dispatch_chunks), (8, 16));
@@ -342,5 +349,37 @@ proptest! {
         if let Err(problems) = read(&changed.into_iter().collect::<String>()) {
             prop_assert!(!problems.is_empty());
         }
+    }
+}
+
+#[test]
+fn queues_and_active_chunks_may_be_lists() {
+    let read = |scheduler: &str| {
+        let text = format!(
+            "topology: R(4)_SW(2)\nlinks: {{bandwidth: 1 GB/s, latency: 1 ns}}\nscheduler: {scheduler}\n"
+        );
+        from_yaml(&text, "p.yml", &[])
+    };
+    let platform = read("{queues_per_dim: [4, 2], active_chunks: [4, 6]}").unwrap();
+    let queues = [0, 1].map(|dim| platform.scheduler.queues(dim));
+    assert_eq!(queues.map(|queues| (queues.count, queues.room)), [(4, 1), (2, 3)]);
+    let again = from_yaml(&to_yaml(&platform), "p.yml", &[]).unwrap();
+    assert_eq!(again.scheduler, platform.scheduler);
+    for (text, message) in [
+        (
+            "{queues_per_dim: [4, 2, 1]}",
+            "scheduler.queues_per_dim: 3 numbers for 2 dimensions (allowed: one number for all, or a list of 2)",
+        ),
+        (
+            "{active_chunks: [4, 0]}",
+            "scheduler.active_chunks[1]: 0 is not allowed (allowed: a whole number from 1)",
+        ),
+        (
+            "{chunks: [4, 2]}",
+            "scheduler.chunks: a list is not allowed (allowed: a whole number from 1)",
+        ),
+    ] {
+        let [problem] = &read(text).unwrap_err()[..] else { panic!("{text}") };
+        assert_eq!(problem.to_string(), format!("p.yml: line 3, {message}"));
     }
 }

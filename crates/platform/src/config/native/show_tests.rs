@@ -2,7 +2,7 @@
 
 use super::testing::*;
 use super::*;
-use crate::config::declared::Words;
+use crate::config::declared::{ByDim, Words};
 use crate::platform::{Algorithm, Choice, DimensionOrder, Hierarchy, Policy};
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
@@ -144,8 +144,8 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
         dispatch_chunks: s.2,
         dimension_order: DimensionOrder::WORDS[s.0 % DimensionOrder::WORDS.len()].1,
         chunks: s.1,
-        active_chunks: s.2,
-        queues_per_dim: s.3,
+        active_chunks: ByDim::All(s.2),
+        queues_per_dim: ByDim::Each(vec![s.3; dims]),
         endpoint_delay: Span(s.4),
         comm_streams: s.5,
         rendezvous: s.6,

@@ -63,8 +63,12 @@ pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<(Vec<Dim>
     let known: Vec<&str> = KEYS.iter().copied().chain([LAST]).collect();
     let tree = mapping("network file", &known, load, findings)?;
     let root = At::root(&tree);
-    let flits = flits::read(&root, findings);
-    Some((dims(&root, findings)?, flits))
+    let dims = dims(&root, findings);
+    // The first dimension is within packages.
+    let of_dim = (0..).zip(dims.iter().flatten()).filter(|(_, dim)| dim.size > 1);
+    let local: Vec<bool> = of_dim.map(|(at, _)| at == 0).collect();
+    let flits = flits::read(&root, &local, findings);
+    Some((dims?, flits))
 }
 
 /// The dimensions.

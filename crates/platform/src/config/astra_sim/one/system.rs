@@ -155,30 +155,46 @@ fn scheduler(root: &At<'_>, network: Option<&Network>, findings: &mut Findings) 
         order => format!("  dimension_order: {order}\n"),
     });
     Some(format!(
-        "scheduler:\n  policy: {}\n{}  chunks: {}\n  queues_per_dim: {queues}\n  active_chunks: {active}\n  endpoint_delay: {} ns\n",
-        policy?, order?, chunks?, delay?
+        "scheduler:\n  policy: {}\n{}  chunks: {}\n  queues_per_dim: {}\n  active_chunks: {}\n  endpoint_delay: {} ns\n",
+        policy?,
+        order?,
+        chunks?,
+        listed_numbers(&queues),
+        listed_numbers(&active),
+        delay?
     ))
 }
 
-/// Queues of a dimension, and chunks that all of them run at once.
-fn queues(root: &At<'_>, network: Option<&Network>, findings: &mut Findings) -> Option<(u32, u32)> {
+/// Numbers by dimension, as a platform file has them: one where all are the same.
+fn listed_numbers(numbers: &[u32]) -> String {
+    match numbers {
+        [first, rest @ ..] if rest.iter().all(|number| number == first) => first.to_string(),
+        numbers => format!("{numbers:?}"),
+    }
+}
+
+/// Queues of each dimension, one for each ring or switch, and chunks that they run at once.
+fn queues(
+    root: &At<'_>,
+    network: Option<&Network>,
+    findings: &mut Findings,
+) -> Option<(Vec<u32>, Vec<u32>)> {
     if root.get("active-chunks-per-dimension").is_some() {
         without_effect(root, &["injection-policy"], "the file says how many chunks run", findings);
-        return Some((1, whole(root, "active-chunks-per-dimension", 1, 1, findings)?));
+        let active = whole(root, "active-chunks-per-dimension", 1, 1, findings)?;
+        return Some((vec![1], vec![active]));
     }
     let each = match root.get("injection-policy") {
         Some(at) => findings.one_of(&at, &INJECTION)?,
         None => 1,
     };
-    let counts = || network.iter().flat_map(|network| network.dims.iter().map(|dim| dim.queues));
-    let most = counts().max().unwrap_or(1).min(MANY);
-    if counts().min().is_some_and(|least| least < most) {
-        findings.warnings.push(format!(
-            "{}: every dimension gets {most} scheduling queues, those with fewer rings too",
-            findings.file
-        ));
+    let dims = network.map_or(&[][..], |network| &network.dims);
+    let mut queues: Vec<u32> = dims.iter().map(|dim| dim.queues.min(MANY)).collect();
+    if queues.is_empty() {
+        queues.push(1);
     }
-    Some((most, most.saturating_mul(each)))
+    let active = queues.iter().map(|queues| queues.saturating_mul(each)).collect();
+    Some((queues, active))
 }
 
 fn whole(

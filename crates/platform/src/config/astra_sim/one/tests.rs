@@ -1,6 +1,7 @@
 //! Files of version 1.0, in the formats of the samples of its repository.
 
 use super::*;
+use crate::config::declared::ByDim;
 use crate::platform::{Algorithm, Hierarchy, Policy};
 use graph::CollectiveKind;
 use proptest::prelude::*;
@@ -67,9 +68,15 @@ fn a_torus_has_its_rings_as_links() {
     );
     assert_eq!(found.scheduler.policy, Policy::Lifo);
     assert_eq!((found.scheduler.chunks, found.scheduler.endpoint_delay), (4, Span(10_000)));
-    // Two rings of both ways have four queues, and normal injection one chunk in each.
-    assert_eq!((found.scheduler.queues_per_dim, found.scheduler.active_chunks), (4, 4));
+    // A ring of both ways has two queues, and normal injection one chunk in each.
+    assert_eq!(queues(&found), [(2, 1), (4, 1), (2, 1)]);
     assert_eq!(found.collectives.hierarchy, Hierarchy::HierarchicalOptimal);
+}
+
+/// Queues of each dimension, and chunks at once in each.
+fn queues(platform: &Platform) -> Vec<(u32, u32)> {
+    let of = |dim| platform.scheduler.queues(dim);
+    (0..platform.sizes().len()).map(|dim| (of(dim).count, of(dim).room)).collect()
 }
 
 #[test]
@@ -84,7 +91,7 @@ fn switches_have_a_link_to_each_npu() {
         ]
     );
     // Three switches have three queues, and aggressive injection 32 chunks in each.
-    assert_eq!((found.scheduler.queues_per_dim, found.scheduler.active_chunks), (3, 96));
+    assert_eq!(queues(&found), [(2, 32), (3, 32)]);
 }
 
 #[test]
@@ -104,7 +111,7 @@ fn lists_are_dimensions_of_an_analytical_network() {
             (Block::Switch, 2, Bandwidth(12 * GB + GB / 2), Span(515_000)),
         ]
     );
-    assert_eq!((found.scheduler.queues_per_dim, found.scheduler.active_chunks), (1, 2));
+    assert_eq!(queues(&found), [(1, 2); 3]);
     assert_eq!(found.collectives.hierarchy, Hierarchy::Enhanced);
     let direct = Algorithm::Direct { window: Some(3) };
     let choice = |kind: CollectiveKind| found.collectives.choices[kind as usize].clone().unwrap();
@@ -162,8 +169,6 @@ fn keys_that_change_nothing_are_named() {
                 .into(),
             "system.txt: L, G have no effect: npu.memory.bandwidth says how long a reduction takes"
                 .into(),
-            "system.txt: every dimension gets 4 scheduling queues, those with fewer rings too"
-                .into(),
         ]
     );
     let scaled = LISTS.replace("\"hbm-scale\": [0, 0, 0]", "\"hbm-scale\": [1, 0, 0]");
@@ -192,13 +197,14 @@ fn the_hierarchy_has_the_papers_key_too() {
 fn flits_are_those_of_the_file() {
     let flit = |network: &str| platform(network, SYSTEM).network.flit;
     let found = flit(TORUS).unwrap();
-    assert_eq!((found.flit, found.packet), (Some(Bytes(256)), Some(Bytes(4096))));
+    assert_eq!((found.flit, found.packet), (Some(Bytes(256)), ByDim::All(Some(Bytes(4096)))));
     assert_eq!((found.virtual_channels, found.buffer), (Some(50), Some(5000)));
     assert_eq!(flit(SWITCHES), None);
     let other = TORUS.replace("package-packet-size: 4096", "package-packet-size: 300");
-    assert_eq!(flit(&other).unwrap().packet, Some(Bytes(512)));
+    let sizes = [4096, 512, 512].map(|bytes| Some(Bytes(bytes)));
+    assert_eq!(flit(&other).unwrap().packet, ByDim::Each(sizes.to_vec()));
     let warnings = converted(&other, SYSTEM).unwrap().warnings;
-    assert!(warnings.iter().any(|text| text.contains("local-packet-size 4096 has no effect")));
+    assert!(!warnings.iter().any(|text| text.contains("packet-size")));
     assert!(warnings.iter().any(|text| text.contains("packets of 300 bytes become 512 bytes")));
     let odd = TORUS.replace("flit-width: 2048", "flit-width: 1001");
     assert_eq!(

@@ -7,8 +7,10 @@ mod routing;
 pub use pipeline::{FlitAllocator, FlitPipeline};
 pub use routing::FlitRouting;
 
-use crate::config::declared::{Misfit, Setting, Words, counts, section, suited, words};
+use super::misfit;
+use crate::config::declared::{ByDim, Misfit, Setting, Words, counts, section, suited, words};
 use crate::config::findings::{At, Findings};
+use topology::Fabric;
 use units::{Bytes, Span};
 
 section! {
@@ -20,8 +22,9 @@ section! {
         /// Bytes of a flit. A link sends at most one in a cycle.
         pub flit: Option<Bytes>, default None,
             says "what the fastest link carries in a cycle, in steps of 16 B";
-        /// Bytes of a packet, whole flits.
-        pub packet: Option<Bytes>, default None, says "the flits of 4 KiB";
+        /// Bytes of a packet, whole flits. A list has a size for each dimension, or for each kind of
+        /// link of a generated fabric. A message has that of the outermost link on its way.
+        pub packet: ByDim<Option<Bytes>>, default ByDim::All(None), says "the flits of 4 KiB";
         /// The microarchitecture of routers ([both](../models/networks-flit.md#routers)).
         pub router: FlitRouter, default FlitRouter::Garnet;
         /// Virtual channels of each link and class. With `garnet` each holds one packet at a time.
@@ -102,13 +105,23 @@ words!(
 );
 
 /// Warns of keys that the router does not read, and of what may lock up.
-pub(super) fn check(flit: &Flit, at: &At<'_>, findings: &mut Findings) {
+pub(super) fn check(flit: &Flit, fabric: &Fabric, at: &At<'_>, findings: &mut Findings) {
+    if let (Some((message, allowed)), Some(at)) = (flit.misfit(fabric), at.get(Flit::packet)) {
+        findings.refuse(&at, message, allowed);
+    }
     let (keys, word) = (Flit::keys(), flit.router.word());
     suited(at, keys, Flit::router, word, Misfit::Warn, findings);
     if flit.deadlock == Deadlock::Allow {
         let text =
             "network.flit.deadlock: allow: the network may lock up; a run that does ends there";
         findings.warnings.push(text.into());
+    }
+}
+
+impl Flit {
+    /// What is wrong with the list of packets for a fabric, and what is allowed.
+    pub fn misfit(&self, fabric: &Fabric) -> Option<(String, String)> {
+        self.packet.entries().and_then(|entries| misfit(entries, fabric))
     }
 }
 

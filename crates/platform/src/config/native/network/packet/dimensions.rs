@@ -5,6 +5,7 @@
 //! dimension of a stack, or for each kind of link of a fabric, as `links` has.
 
 use super::{Buffer, Fault, Like, Marking, Packet, Pause, Rdma, Tcp, TcpControl, Ties, Transport};
+use crate::config::native::network::misfit;
 use topology::Fabric;
 use units::{Ratio, Span};
 
@@ -86,23 +87,11 @@ impl Packet {
 
     /// Lists that do not fit to a fabric.
     pub fn misfits(&self, fabric: &Fabric) -> Vec<Fault> {
-        let kinds = fabric.kinds_of_links();
-        let allowed = match &kinds[..] {
-            [] | [_] => "one value".to_string(),
-            kinds => format!("one value, or one for each of {}", kinds.join(", ")),
+        let fault = |(key, entries)| {
+            let (message, allowed) = misfit(entries, fabric)?;
+            Some(Fault { keys: vec![key], message, allowed })
         };
-        let fault = |(key, entries): (&'static str, usize)| Fault {
-            keys: vec![key],
-            message: match kinds.len() {
-                0 => {
-                    format!("{entries} entries where dimensions share cards or links are all alike")
-                }
-                count => format!("{entries} entries for {count} dimensions or kinds of links"),
-            },
-            allowed: allowed.clone(),
-        };
-        let wrong = |list: &(&str, usize)| list.1 != kinds.len();
-        self.lists().into_iter().filter(wrong).map(fault).collect()
+        self.lists().into_iter().filter_map(fault).collect()
     }
 
     /// The order of packets that meet: `ties`, or that of `like`.
