@@ -88,5 +88,10 @@ pub fn packet_run<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<B
     found.set_item("hops", totals.hops)?;
     found.set_item("longest_queue", totals.longest_queue)?;
     found.set_item("rtt_mean_us", totals.round_trip_mean.as_us())?;
+    if let Some(sampled) = totals.sampled_round_trips {
+        for (name, trip) in ["mean", "p50", "p99"].iter().zip(sampled) {
+            found.set_item(format!("rtt_sampled_{name}_us"), trip.as_us())?;
+        }
+    }
     Ok(found)
 }

@@ -25,6 +25,8 @@ PASSES = {
 END_TO_END = {"compute": COLOURS["compute"], "exposed communication": COLOURS["communication"]}
 _QUEUE, _NETWORK = ("#0b4f7a", "#b5dcf2"), ("#a33c00", "#f9d5b5")
 """The darkest and the lightest colour of waits in queues and of times on the network."""
+_COLUMNS = 6
+"""Parts of a legend side by side."""
 _LABELS = 24
 """Layers named below a chart of more."""
 
@@ -49,6 +51,7 @@ def stacked(
     order of `colours`."""
     present = {row["part"] for row in rows}
     parts = [part for part in colours if part in present]
+    legend = {"columns": _COLUMNS} if len(parts) > _COLUMNS else {}
     palette = {"domain": parts, "range": [colours[part] for part in parts]}
     spec = {
         "mark": "bar",
@@ -56,7 +59,13 @@ def stacked(
         "encoding": {
             "x": axis([row["layer"] for row in rows]),
             "y": {"field": "time", "type": "quantitative", "title": f"time, {unit}"},
-            "color": {"field": "part", "type": "nominal", "title": None, "scale": palette},
+            "color": {
+                "field": "part",
+                "type": "nominal",
+                "title": None,
+                "scale": palette,
+                "legend": legend,
+            },
             "order": {"field": "place"},
             "tooltip": [
                 {"field": "layer"},

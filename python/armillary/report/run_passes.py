@@ -24,7 +24,7 @@ _MEAN = "Mean of a chunk: the queues of all its phases, then the network. P0 is 
 
 def parts(report: Report, detail: Detail, order: Sequence[str], scale: Scale) -> list[Part]:
     """Layers by pass; nothing where no layer says its pass. `order` has the layers to draw."""
-    rows = _passes(report, detail)
+    rows = means(report, detail)
     if not any(row["pass"] != "other" for row in rows):
         return []
     drawn = [
@@ -39,7 +39,7 @@ def parts(report: Report, detail: Detail, order: Sequence[str], scale: Scale) ->
     return [*chart, _table(rows, order)]
 
 
-def _passes(report: Report, detail: Detail) -> list[dict[str, Any]]:
+def means(report: Report, detail: Detail) -> list[dict[str, Any]]:
     """Means over the ranks that have the layer, by layer and pass."""
     counts = [each["count"] for each in report["classes"]]
     ranks: dict[str, int] = {}

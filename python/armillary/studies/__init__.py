@@ -45,6 +45,7 @@ STUDIES = (
     Entry("dlrm-injection", "c3", "studies.dlrm_injection"),
     Entry("dlrm-buffers", "c4", "studies.dlrm_buffers"),
     Entry("dlrm-chunks", "c5", "studies.dlrm_chunks"),
+    Entry("dlrm-layers", "c6", "studies.dlrm_layers"),
     Entry("ispass-topology", "d1", "studies.ispass_topology"),
     Entry("ispass-dimensions", "d2", "studies.ispass_dimensions"),
     Entry("ispass-hierarchy", "d3", "studies.ispass_hierarchy"),

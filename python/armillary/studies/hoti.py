@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..api import simulate
 from ..platform import Platform
@@ -115,6 +115,19 @@ def _loop(system: str, backend: str, settings: tuple[tuple[str, object], ...]) -
         compute / NS_PER_MS,
         packets["timeouts"] if packets else 0,
     )
+
+
+@cache
+def by_layer(system: str, backend: str) -> list[dict[str, Any]]:
+    """Computation, raw and exposed communication of two iterations by layer and pass, ns: means
+    over the NPUs."""
+    from ..report.run_passes import means
+
+    settings = {"scheduler.chunks": chunks(system, backend)}
+    platform = Platform.load(SYSTEMS[system], settings=settings)
+    report = simulate(_workload(), platform, backend=backend, detail=True).report
+    assert report["detail"] is not None, "the run was logged"
+    return means(report, report["detail"])
 
 
 @cache

@@ -1,9 +1,9 @@
-"""Communication by layer of a Transformer and of ResNet-50 (ISPASS 2020, Figs. 13 to 15)."""
+"""Communication by layer of a Transformer and of ResNet-50 (ISPASS 2020, Figs. 13 to 16)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from .ispass import PASSES, Torus
 
 if TYPE_CHECKING:
     from ..report.chart import Chart
+    from ..schema import Detail, LayerPhase
 
 PAPER = "Rashidi et al., ASTRA-SIM, ISPASS 2020"
 TRANSFORMER, RESNET = Torus(2, 2, 2), Torus(2, 4, 4)
@@ -47,6 +48,12 @@ class Run:
     """Two iterations, us."""
     layers: dict[str, tuple[float, float]]
     """Communication and its exposed part of the first rank by layer, us."""
+    compute: dict[str, float]
+    """Computation of the first rank by layer, us."""
+    passes: dict[tuple[str, str], float]
+    """Its communication by layer and pass, us, where there is some."""
+    delays: dict[str, dict[str, float]]
+    """Mean delay of a chunk by layer and part (`queue P1`, `network P1`), us."""
     waits: dict[str, float]
     """Mean wait of a chunk in the queue of each phase, us."""
 
@@ -70,16 +77,40 @@ def run(model: str, backend: str, policy: str = "lifo", *, in_all: bool = False)
     result = simulate(workload, platform, backend=backend, detail=True)
     detail = result.report["detail"]
     assert detail is not None, "the run was logged"
+    first = [layer for layer in detail["layers"] if layer["rank_class"] == 0]
     layers = {
         layer["layer"]: (layer["comm_ns"] / NS_PER_US, layer["exposed_comm_ns"] / NS_PER_US)
-        for layer in detail["layers"]
-        if layer["rank_class"] == 0
+        for layer in first
     }
     waits: dict[str, float] = {}
     for phase in result.report["phases"]:
         queue = phase["name"].partition(" ")[0]
         waits[queue] = waits.get(queue, 0.0) + phase["queue_ns"] / NS_PER_US
-    return Run(result.step_time_ns / NS_PER_US, layers, waits)
+    return Run(
+        result.step_time_ns / NS_PER_US,
+        layers,
+        {layer["layer"]: layer["compute_ns"] / NS_PER_US for layer in first},
+        {
+            (layer["layer"], each["pass_name"]): each["comm_ns"] / NS_PER_US
+            for layer in first
+            for each in layer["passes"]
+            if each["comm_ns"]
+        },
+        _delays(detail),
+        waits,
+    )
+
+
+def _delays(detail: Detail) -> dict[str, dict[str, float]]:
+    from ..report.run_passes import delay
+
+    found: dict[str, list[LayerPhase]] = {}
+    for row in detail["layer_phases"]:
+        found.setdefault(row["layer"], []).append(row)
+    return {
+        layer: {part: ns / NS_PER_US for part, ns in delay(rows).items()}
+        for layer, rows in found.items()
+    }
 
 
 def blocks(found: Run) -> list[float]:
@@ -92,7 +123,7 @@ def blocks(found: Run) -> list[float]:
 
 
 def rows(backends: Sequence[str]) -> list[StudyRow]:
-    """Claims on each backend, the bars of Figs. 13 to 15, then LIFO without a ready queue."""
+    """Claims on each backend, the bars of Figs. 13 to 16, then LIFO without a ready queue."""
     found = [row for backend in backends for row in _claims(backend)]
     backend = backends[0]
     found += _bars(backend)
@@ -127,49 +158,93 @@ def _claims(backend: str) -> list[StudyRow]:
 
 
 def _bars(backend: str) -> list[StudyRow]:
+    from ..report.layer_chart import PASSES
+
     found = [
         StudyRow(
             f"Transformer, layer {i}: communication", backend, drawn("Fig. 13"), time, "us", DRAWN
         )
         for i, time in enumerate(blocks(run("transformer", backend)), 1)
     ]
-    for name, (communication, exposed) in run("resnet", backend).layers.items():
+    found += [
+        StudyRow(
+            f"Transformer, {layer}: {PASSES[name][0]}",
+            backend,
+            drawn("Fig. 13"),
+            time,
+            "us",
+            DRAWN,
+        )
+        for (layer, name), time in run("transformer", backend).passes.items()
+    ]
+    resnet = run("resnet", backend)
+    for name, (communication, exposed) in resnet.layers.items():
         for what, time, figure in (
             ("communication", communication, "Fig. 14"),
+            ("compute", resnet.compute[name], "Fig. 15"),
             ("exposed", exposed, "Fig. 15"),
         ):
             setup = f"ResNet-50, {name}: {what}"
             found.append(StudyRow(setup, backend, drawn(figure), time, "us", DRAWN))
-    return found
+    return found + [row for policy in POLICIES for row in _longest(backend, policy)]
+
+
+def _longest(backend: str, policy: str) -> Iterator[StudyRow]:
+    """Of each kind of delay the layer with the longest; the chart has all."""
+    delays = run("resnet", backend, policy).delays
+    for part in sorted({part for each in delays.values() for part in each}):
+        layer = max(delays, key=lambda layer: delays[layer].get(part, 0.0))
+        setup = f"ResNet-50, {policy.upper()}: {part}, longest ({layer})"
+        yield StudyRow(setup, backend, drawn("Fig. 16"), delays[layer].get(part, 0.0), "us", DRAWN)
 
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
-    """Figs. 13 to 15: bars by layer."""
-    from ..report.chart import Chart
+    """Figs. 13 to 16: bars by layer."""
+    from ..report.layer_chart import END_TO_END, PASSES, delays, stacked
 
-    found = []
-    for model, figure in (("Transformer", "Fig. 13"), ("ResNet-50", "Figs. 14 and 15")):
-        records = []
-        for row in rows:
-            label = re.fullmatch(rf"{model}, (?:layer )?(\S+): (communication|exposed)", row.setup)
-            if label:
-                records.append({"layer": label[1], "part": label[2], "us": row.ours})
-        spec = {
-            "mark": {"type": "bar", "tooltip": True},
-            "encoding": {
-                "x": {"field": "layer", "type": "nominal", "title": None, "sort": None},
-                "y": {"field": "us", "type": "quantitative", "title": "us", "stack": None},
-                "color": {"field": "part", "type": "nominal", "title": None},
-            },
-        }
-        name = f"ispass-layers-{model.lower()}"
-        found.append(Chart(name, f"{model}: communication by layer ({figure})", records, spec))
+    backend = rows[0].backend
+    by_pass = [
+        {"layer": layer, "part": PASSES[name][0], "time": time}
+        for (layer, name), time in run("transformer", backend).passes.items()
+    ]
+    resnet = run("resnet", backend)
+    raw = [
+        {"layer": layer, "part": PASSES[name][0], "time": time}
+        for (layer, name), time in resnet.passes.items()
+    ]
+    ends = [
+        {"layer": layer, "part": part, "time": time}
+        for layer, (_, exposed) in resnet.layers.items()
+        for part, time in zip(END_TO_END, (resnet.compute[layer], exposed), strict=True)
+    ]
+    passes = dict(PASSES.values())
+    title = "communication by layer"
+    found = [
+        stacked("ispass-transformer", f"Transformer: {title} (Fig. 13)", by_pass, passes, "us"),
+        stacked("ispass-resnet", f"ResNet-50: {title} (Fig. 14)", raw, passes, "us"),
+        stacked(
+            "ispass-resnet-end-to-end",
+            "ResNet-50: computation and exposed communication by layer (Fig. 15)",
+            ends,
+            END_TO_END,
+            "us",
+        ),
+    ]
+    for policy in POLICIES:
+        waits = [
+            {"layer": layer, "part": part, "time": time}
+            for layer, each in run("resnet", backend, policy).delays.items()
+            for part, time in each.items()
+        ]
+        colours = delays([str(row["part"]) for row in waits])
+        called = f"ResNet-50, {policy.upper()}: delays of a chunk by layer (Fig. 16)"
+        found.append(stacked(f"ispass-resnet-{policy}", called, waits, colours, "us"))
     return found
 
 
 STUDY = Study(
     "Transformer and ResNet-50: communication by layer",
-    f"{PAPER}, Figs. 13 to 15 in part and claims of Fig. 16, sections V-E and V-F",
+    f"{PAPER}, Figs. 13 to 16, sections V-E and V-F",
     "Two iterations with the layers and cycles that the authors published, a cycle is 1 ns. The "
     "Transformer runs on 2x2x2, data-parallel across the local and the horizontal dimension and "
     "model-parallel across the vertical one; ResNet-50 runs on 2x4x4, data-parallel. LIFO. "

@@ -1,20 +1,26 @@
-"""A single all-reduce over TCP and switches with buffers (HOTI 2020, Figs. 7, 8 and 10)."""
+"""A single all-reduce over TCP and switches with buffers (HOTI 2020, Figs. 7 to 10)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
+from typing import TYPE_CHECKING
 
 from .._core import packet_run
-from ..study import Study, StudyRow, claimed, printed, unreferenced
+from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
 from .hoti import PAPER
+
+if TYPE_CHECKING:
+    from ..report.chart import Chart
 
 HOSTS, BANDWIDTH = 128, 12_500_000_000
 SIZES = (8, 16, 32, 64, 128, 256)
 """MB."""
 BUFFERS = {"64 MB": 500_000, "1 GB": 7_812_500}
 """Of the switch, and the bytes of each of its 128 ports."""
+ALGORITHMS = ("direct", "trees")
 ROTATION, RANDOM = 1, 2
 """Orders in which a host opens its messages: to the next host first, or at random."""
 CHUNKS, UNDER_WAY = 1024, 64
@@ -27,6 +33,7 @@ ORDER = (
 )
 SETTINGS = "our choice: the paper prints neither the MTU nor what acknowledges"
 TREE = "1,024 chunks. A host has 64 of them under way, as in our Table IV systems"
+BARS = "the figures print no numbers. Round trips are means of flows, sampled every ms"
 AT_RANDOM = "direct in random order; " + ORDER
 
 
@@ -40,6 +47,9 @@ class Run:
     time_us: float
     retransmits: float
     timeouts: float
+    round_trips: tuple[float, float, float]
+    """Mean, median and 99th percentile over the flows of each flow's mean, us, sampled every ms.
+    Zero where the run is shorter than that."""
 
     @property
     def deviation(self) -> float:
@@ -88,13 +98,33 @@ def run(
         }
     )
     ideal = 2 * bytes_ / BANDWIDTH * 1e6
-    return Run(ideal, hosts, found["time_us"], found["retransmits"], found["timeouts"])
+    trips = [found.get(f"rtt_sampled_{what}_us", 0.0) for what in ("mean", "p50", "p99")]
+    losses = found["retransmits"], found["timeouts"]
+    return Run(ideal, hosts, found["time_us"], *losses, (trips[0], trips[1], trips[2]))
 
 
 def rows(_backends: Sequence[str], hosts: int = HOSTS) -> list[StudyRow]:
     """The paper's numbers and claims, then what it does not print; the paper has 128 hosts."""
     at = partial(run, hosts=hosts)
-    return [*_direct(at), *_trees(at), *_sensitivity(at)]
+    return [*_direct(at), *_trees(at), *_sensitivity(at), *_bars(at)]
+
+
+def _bars(run: Callable[..., Run]) -> Iterator[StudyRow]:
+    """The bars of the figures: two algorithms, two buffers, six sizes."""
+    for algorithm, buffer, size in product(ALGORITHMS, BUFFERS, SIZES):
+        found = run(size, buffer, tree=algorithm == ALGORITHMS[1])
+        mean, median, most = found.round_trips
+        for what, figure, value, unit in (
+            ("time", "Fig. 7", found.time_us, "us"),
+            ("utilization", "Fig. 8", found.utilization, "%"),
+            ("timeouts", "Fig. 8", found.timeouts, ""),
+            ("round trip, median", "Fig. 9", median, "us"),
+            ("round trip, 99th percentile", "Fig. 9", most, "us"),
+            ("round trip, mean", "Fig. 10", mean, "us"),
+            ("sent again", "Fig. 10", found.retransmits, ""),
+        ):
+            setup = f"{algorithm}, {buffer} buffer, {size} MB: {what}"
+            yield StudyRow(setup, "packet", drawn(figure), value, unit, BARS)
 
 
 def _row(setup: str, reference: float | None, ours: float, unit: str, why: str) -> StudyRow:
@@ -160,11 +190,56 @@ def _sensitivity(run: Callable[..., Run]) -> Iterator[StudyRow]:
             yield StudyRow(setup, "packet", unreferenced(), off, "%", SETTINGS)
 
 
+FIGURES = {
+    "time": ("Completion time (Fig. 7)", "log"),
+    "utilization": ("Utilization of links (Fig. 8)", "linear"),
+    "timeouts": ("Timeouts (Fig. 8)", "symlog"),
+    "round trip, median": ("Round trip, median (Fig. 9)", "log"),
+    "round trip, 99th percentile": ("Round trip, 99th percentile (Fig. 9)", "log"),
+    "round trip, mean": ("Round trip, mean (Fig. 10)", "log"),
+    "sent again": ("Packets that were sent again (Fig. 10)", "symlog"),
+}
+"""Charts by what a row shows: title and scale."""
+
+
+def charts(rows: Sequence[StudyRow]) -> list[Chart]:
+    """Figs. 7 to 10: by size, a line for each algorithm and buffer."""
+    from ..report.chart import Chart
+
+    found: dict[str, list[dict[str, object]]] = {what: [] for what in FIGURES}
+    for row in rows:
+        place, _, what = row.setup.partition(": ")
+        if what in FIGURES and row.reference.source.kind == "figure":
+            algorithm, buffer, size = place.split(", ")
+            series = f"{algorithm}, {buffer}"
+            mb = int(size.removesuffix(" MB"))
+            found[what].append({"MB": mb, "system": series, "value": row.ours, "unit": row.unit})
+    return [
+        Chart(f"packet-all-reduce-{at}", FIGURES[what][0], records, _lines(what, records))
+        for at, (what, records) in enumerate(found.items())
+        if records
+    ]
+
+
+def _lines(what: str, records: Sequence[dict[str, object]]) -> dict[str, object]:
+    y = {"field": "value", "type": "quantitative", "title": records[0]["unit"] or what}
+    x = {"field": "MB", "type": "quantitative", "title": "MB", "scale": {"type": "log", "base": 2}}
+    return {
+        "mark": {"type": "line", "point": True, "tooltip": True},
+        "encoding": {
+            "x": x,
+            "y": {**y, "scale": {"type": FIGURES[what][1]}},
+            "color": {"field": "system", "type": "nominal", "title": None, "sort": None},
+        },
+    }
+
+
 STUDY = Study(
     "An all-reduce over TCP: direct and double binary tree, shallow and deep buffers",
-    f"{PAPER}, Figs. 7, 8 and 10 in part, section IV-A",
+    f"{PAPER}, Figs. 7 to 10, section IV-A",
     "128 hosts at one switch, 100 Gb/s, window 0.5 MB, least timeout 50 ms, as the paper has it. "
     "NewReno with selective acknowledgements and packets of 9,000 B, as in ns-3.44: our choice. "
     "This study runs on packets whatever `--backend` says.",
     rows,
+    charts,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from armillary.studies import ispass_layers
 from armillary.studies.ispass_breakdown import SHAPES
 from armillary.studies.ispass_breakdown import run as run_all_reduce
 from armillary.studies.ispass_layers import BLOCKS, blocks, run
@@ -42,6 +43,24 @@ def test_only_the_last_reductions_are_waited_for() -> None:
     assert all(exposed <= communication for communication, exposed in layers.values())
     hidden = 1 - sum(e for _, e in layers.values()) / sum(c for c, _ in layers.values())
     assert hidden > 0.9
+
+
+def test_figures_by_layer_are_those_of_the_run() -> None:
+    """Figs. 13 to 16: bars of 57 and 54 layers, apart by pass or part, that sum to the layers."""
+    transformer, resnet = run("transformer", "analytical"), run("resnet", "analytical")
+    charts = ispass_layers.charts(ispass_layers.rows(("analytical",)))
+    by_pass, raw, ends, lifo, fifo = (chart.records() for chart in charts)
+    sums: dict[str, float] = {}
+    for row in by_pass:
+        sums[row["layer"]] = sums.get(row["layer"], 0.0) + row["time"]
+    communicating = {layer: time for layer, (time, _) in transformer.layers.items() if time}
+    assert sums == pytest.approx(communicating)
+    assert len(transformer.layers) == 57
+    assert {row["part"] for row in by_pass} == {"forward", "input gradient", "weight gradient"}
+    assert {row["part"] for row in raw} == {"weight gradient"}, "data-parallel"
+    assert len(ends) == 2 * len(resnet.layers) == 2 * 54
+    parts = [f"queue P{i}" for i in range(5)] + [f"network P{i}" for i in range(1, 5)]
+    assert {row["part"] for row in lifo} == {row["part"] for row in fifo} == set(parts)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
