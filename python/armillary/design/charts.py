@@ -56,6 +56,7 @@ def page(result: Designs) -> Page:
         [
             *result.warnings,
             *result.notes,
+            *report.memory(data["designs"][0]),
             *report.broken(data["schemes"]),
             *missing(result.curves),
         ],

@@ -71,6 +71,8 @@ class CostTable:
     links: str
     """How links are counted, one of `LINKS`."""
     technologies: tuple[Technology, ...]
+    memory: Mapping[str, float] = field(default_factory=dict)
+    """Prices of memory (`memory_cost.MEMORY`); empty where the table has none."""
 
     def technology(self, name: str) -> Technology:
         """The technology of that name."""

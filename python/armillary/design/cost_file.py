@@ -17,6 +17,7 @@ from ..sweep.source import Source, read
 from ..units import UNITS, base, split
 from . import libra
 from .cost import LINKS, MOST_LINKS, PARTS, CostTable, Technology
+from .memory_cost import MEMORY
 
 COSTS = Path(__file__).resolve().parent.parent / "costs"
 """Folder of the tables."""
@@ -33,7 +34,8 @@ def load(name: str | os.PathLike[str] | Mapping[str, Any]) -> CostTable:
 
     Keys: `source`, `links` (`pairs` or `directions`), `technologies` (by name: `link`, `nic`,
     `switch` in dollars for a GB/s, and `watts`, a mapping of the same parts; `speeds`, links on
-    sale; `most`, links that an NPU has room for; `radix`, ports of the largest switch). Raises
+    sale; `most`, links that an NPU has room for; `radix`, ports of the largest switch), `memory`
+    (`local`, `pool` in dollars for a GB; `link`, `switch` of a pool in dollars for a GB/s). Raises
     `InputError` listing every problem."""
     if isinstance(name, Mapping):
         return parse(Source(dict(name), "cost"), (), "cost")
@@ -66,7 +68,7 @@ def parse(source: Source, at: Path_, name: str) -> CostTable:
     values: Any = source.values
     for key in at:
         values = values[key]
-    _keys(source, at, values, ("source", "links", "technologies"))
+    _keys(source, at, values, ("source", "links", "technologies", "memory"))
     links = values.get("links", "pairs")
     if links not in LINKS:
         source.fault((*at, "links"), f"{links!r} is not a way to count links", ", ".join(LINKS))
@@ -87,8 +89,17 @@ def parse(source: Source, at: Path_, name: str) -> CostTable:
             f"whole links are sold, but {bare} has no speeds",
             "speeds for all, or none",
         )
+    memory = _memory(source, (*at, "memory"), values.get("memory", {}))
     source.finish()
-    return CostTable(name, str(values.get("source", "")), str(links), tuple(found))
+    return CostTable(name, str(values.get("source", "")), str(links), tuple(found), memory)
+
+
+def _memory(source: Source, at: Path_, values: object) -> dict[str, float]:
+    if not isinstance(values, dict):
+        source.fault(at, f"{values!r} is not a mapping", ", ".join(MEMORY))
+        return {}
+    _keys(source, at, values, MEMORY)
+    return _amounts(source, at, values, MEMORY)
 
 
 def _technology(source: Source, at: Path_, name: str, values: object) -> Technology:
@@ -126,13 +137,15 @@ def _count(source: Source, at: Path_, value: object, least: int) -> int | None:
     return value
 
 
-def _amounts(source: Source, at: Path_, values: Mapping[str, object]) -> dict[str, float]:
+def _amounts(
+    source: Source, at: Path_, values: Mapping[str, object], parts: tuple[str, ...] = PARTS
+) -> dict[str, float]:
     found = {}
-    for part in PARTS:
-        value = values.get(part, 0)
+    for part in parts:
+        value, unit = values.get(part, 0), "GB" if part in MEMORY[:2] else "GB/s"
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e12:
             source.fault(
-                (*at, part), f"{value!r} is not an amount for a GB/s", "a number from 0 on"
+                (*at, part), f"{value!r} is not an amount for a {unit}", "a number from 0 on"
             )
         elif part in values:
             found[part] = float(value)

@@ -14,7 +14,7 @@ from .. import _core, files
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..units import GB
-from . import check, curves
+from . import check, curves, memory_cost
 from .check import Check
 from .curves import BandwidthShare
 from .rank import Order, SimulatedDesign
@@ -270,6 +270,7 @@ class Designs:
             "weighted_step_time": design.time,
             "cost": design.cost,
             "bill": self._bill(design),
+            "memory": self._memory(design),
             "value": design.value,
             "bound": design.bound,
             "gap": design.gap,
@@ -360,6 +361,16 @@ class Designs:
                 "watts": each.watts,
             }
             for each in items
+        ]
+
+    def _memory(self, design: Design) -> list[dict[str, Any]]:
+        costs = self.task.costs
+        if costs is None or not costs.memory:
+            return []
+        workloads = [job.workload for job in design.choice.jobs]
+        return [
+            {"part": each.part, "amount": each.amount, "dollars": each.dollars}
+            for each in memory_cost.bill(costs.memory, self.task.pool, workloads)
         ]
 
 

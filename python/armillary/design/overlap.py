@@ -72,7 +72,7 @@ def job(
 def _crowding(made: Job, settings: Mapping[str, object]) -> float:
     """The mean over a few bandwidths of a switch that all ranks share."""
     net = Topology((StackDimension("Switch", made.workload.ranks),))
-    chunks, _, reduction = pace({**settings, **_FLAT})
+    chunks, _, reduction = pace({**settings, **_FLAT}, made.workload.ranks)
     model = step_model(made, net, Timing(chunks, (0.0,), 0.0, reduction))
     unit = 0.0 if model is None else model.communication([GB])
     if model is None or unit == 0 or made.compute == 0:
@@ -156,7 +156,7 @@ def _measured(
     """Simulates the step with more and more communication in one cluster."""
     names, dims = cluster
     own = replace(plain, volumes=tuple(each for each in plain.volumes if each.group in names))
-    chunks, _, reduction = pace({**settings, **_FLAT})
+    chunks, _, reduction = pace({**settings, **_FLAT}, plain.workload.ranks)
     timing = Timing(chunks, (0.0,) * len(axes), 0.0, reduction)
     model = step_model(own, axes, timing)
     unit = model.communication([GB] * len(axes)) if model is not None else 0.0

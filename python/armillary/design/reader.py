@@ -18,7 +18,7 @@ from ..documents import Path_
 from ..errors import InputError
 from ..sweep.source import Source, read
 from ..units import UNITS, base, counted, split
-from . import constraints, cost_file, jobs, libra, timing, topology
+from . import constraints, cost_file, jobs, libra, memory_prices, timing, topology
 from .cost import CostTable
 from .task import OBJECTIVES, BandwidthRange, Task
 from .topology import BLOCKS, Space, StackDimension, Topology
@@ -106,10 +106,12 @@ class _Reader:
                 "time_bound: 2 s, for all workloads or for one",
             )
         self.source.finish()
-        pace = self.pace(settings)
+        pace = self.pace(settings, npus)
+        pool = memory_prices.pool(self.source, costs, settings, npus)
         choices, notes = jobs.choices(
             self.source, npus, settings, limit, spaces[0].first, paper, progress
         )
+        memory_prices.known(self.source, costs, choices)
         self.source.finish()
         return Task(
             name=str(self.values.get("name") or Path(self.source.file).stem),
@@ -138,6 +140,7 @@ class _Reader:
             budget=budget,
             seconds=seconds,
             most=most,
+            pool=pool,
         )
 
     def keys(self, path: Path_, values: Mapping[str, Any], allowed: Sequence[str]) -> None:
@@ -219,11 +222,11 @@ class _Reader:
                 found |= {str(name): each for name, each in raw.items()}
         return found
 
-    def pace(self, settings: dict[str, object]) -> tuple[int, float, float]:
+    def pace(self, settings: dict[str, object], npus: int) -> tuple[int, float, float]:
         """What the settings say of chunks and delays. Raises `InputError` with everything found so
         far."""
         try:
-            return timing.pace(settings)
+            return timing.pace(settings, npus)
         except InputError as error:
             raise InputError([*self.source.problems, *error.problems]) from None
 

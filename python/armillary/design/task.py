@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from .build import Job
 from .constraints import Written
 from .cost import CostTable
+from .memory_cost import PoolParts
 from .topology import Space, Topology
 
 OBJECTIVES = ("step_time", "performance_per_cost", "cost", "pareto")
@@ -77,6 +78,8 @@ class Task:
     """Totals that the plots vary, bytes a second."""
     notes: tuple[str, ...] = ()
     origin: str = ""
+    pool: PoolParts | None = None
+    """Links and switches of the pool, where memory has prices."""
 
     @property
     def priced(self) -> bool:

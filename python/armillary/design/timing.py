@@ -37,14 +37,14 @@ def of(task: Task, topology: Topology) -> Timing | None:
     )
 
 
-def pace(settings: dict[str, object]) -> tuple[int, float, float]:
-    """Chunks, endpoint delay (s) and seconds to reduce a byte, as a platform with these settings
-    has them.
+def pace(settings: dict[str, object], npus: int) -> tuple[int, float, float]:
+    """Chunks, endpoint delay (s) and seconds to reduce a byte, as a platform of `npus` NPUs
+    with these settings has them.
 
     Raises `InputError` for settings that no platform can have.
     """
     described = Platform(
-        "SW(2)_SW(2)", bandwidth="1 GB/s", latency="0 ns", settings=settings
+        f"SW({max(npus, 2)})", bandwidth="1 GB/s", latency="0 ns", settings=settings
     ).describe()
     scheduler, bandwidth = described["scheduler"], described["npu"].get("memory_bandwidth") or 0
     return (

@@ -121,6 +121,7 @@ def _parts(data: Data) -> Iterator[RenderableType]:
     )
     yield from _proof(best)
     yield _dimensions(best, data["objective"])
+    yield from (Text(each) for each in memory(best))
     yield from _constraints(best, data["objective"])
     yield from _checks(data["designs"])
     yield from _schemes(data["schemes"])
@@ -231,6 +232,30 @@ def _dimensions(design: Data, objective: str) -> Table:
             cells.append(f"{sum(each['watts'] or 0 for each in items) / 1e3:,.4g} kW")
         table.add_row(design["topology"].split("_")[index], design["technologies"][index], *cells)
     return table
+
+
+def memory(design: Data) -> Iterator[str]:
+    """What the memory of a design costs, and what its pool saves, in sentences."""
+    bill = {each["part"]: each for each in design["memory"]}
+    if not bill:
+        return
+    local = bill["local"]
+    yield (
+        f"Memory of the NPUs: {quantity.size(local['amount'] * GB)} for {money(local['dollars'])}; "
+        "costs of designs and the objective count the network alone"
+    )
+    if "pool" not in bill:
+        return
+    names = {"pool": "memory", "link": "links", "switch": "switches"}
+    parts = ", ".join(f"{name} {money(bill[part]['dollars'])}" for part, name in names.items())
+    total = sum(bill[part]["dollars"] for part in names)
+    saved, pool = bill["saved"], bill["pool"]
+    net = saved["dollars"] - total
+    yield (
+        f"The pool of {quantity.size(pool['amount'] * GB)} costs {money(total)} ({parts})."
+        f" It saves {quantity.size(saved['amount'] * GB)} of the NPUs' memory, "
+        f"{money(saved['dollars'])}: in all it {'saves' if net >= 0 else 'costs'} {money(abs(net))}"
+    )
 
 
 def _constraints(design: Data, objective: str) -> Iterator[Text]:
