@@ -140,7 +140,7 @@ def test_every_row_has_a_source(name: str) -> None:
     if name == "neo-quality":  # 4 M samples take minutes.
         found = neo_quality.rows((), samples=140_000)
     elif name == "packet-all-reduce":  # 128 hosts take half a minute.
-        found = packet_all_reduce.rows((), hosts=16)
+        found = packet_all_reduce.rows((), hosts=8)
     else:
         found = study(name).rows(("analytical",))
     for each in found:
