@@ -3,7 +3,7 @@
  *
  * armillary_network_open() starts `armillary network`, which must be in PATH. Times are picoseconds,
  * sizes bytes. Callbacks are called by armillary_network_run() and armillary_network_advance(), one
- * after the other, and may send, receive and schedule. A function that returns an int returns 0, or
+ * after the other, and may send, receive, schedule and access memory. A function that returns an int returns 0, or
  * -1 after a fault. Then armillary_network_problem() has the reason, and the network only closes.
  * Faults of a call are found by the next run or advance. One thread at a time may use a network.
  * A program that may write to a network that has ended should ignore SIGPIPE. */
@@ -38,7 +38,17 @@ enum armillary_network_kind {
     ARMILLARY_NETWORK_ERROR = 22,    /* in: y text */
     ARMILLARY_NETWORK_SEND = 32,     /* out: a source, b destination, x bytes, y tag, z token */
     ARMILLARY_NETWORK_RECEIVE = 33,  /* out: the same */
-    ARMILLARY_NETWORK_SCHEDULE = 34  /* out: x delay, z token */
+    ARMILLARY_NETWORK_SCHEDULE = 34, /* out: x delay, z token */
+    ARMILLARY_NETWORK_ACCESS = 35    /* out: a NPU, b location, c 1 for a store, x bytes, z token */
+};
+
+/* Where the tensor of an access lies. */
+enum armillary_network_location {
+    ARMILLARY_NETWORK_LOCAL = 0,     /* the NPU's own memory */
+    ARMILLARY_NETWORK_REMOTE = 1,    /* memory outside of it */
+    ARMILLARY_NETWORK_IN_SWITCH = 2, /* shards of all NPUs, gathered or scattered in the switches */
+    ARMILLARY_NETWORK_HOST = 3,      /* the memory of the NPU's host */
+    ARMILLARY_NETWORK_DISK = 4       /* a disk behind it */
 };
 
 struct armillary_network_record {
@@ -80,8 +90,8 @@ static inline const char *armillary_network_problem(const struct armillary_netwo
 
 /* Writes a record. It is sent at the latest by the next run or advance. */
 static inline int armillary_network_write(struct armillary_network *net, uint32_t kind, uint32_t a,
-                                          uint32_t b, uint64_t x, uint64_t y, uint64_t z) {
-    struct armillary_network_record record = {kind, a, b, 0, x, y, z};
+                                          uint32_t b, uint32_t c, uint64_t x, uint64_t y, uint64_t z) {
+    struct armillary_network_record record = {kind, a, b, c, x, y, z};
     if (net->failed) return -1;
     if (fwrite(&record, sizeof record, 1, net->out) == 1) return 0;
     return armillary_network_fail(net, "the network has ended");
@@ -159,7 +169,8 @@ static inline int armillary_network_pipes(struct armillary_network *net, const c
 /* Greets the network, and learns its size. */
 static inline int armillary_network_greet(struct armillary_network *net) {
     struct armillary_network_record hello;
-    if (armillary_network_write(net, ARMILLARY_NETWORK_HELLO, ARMILLARY_NETWORK_VERSION, 0, 0, 0, 0)) return -1;
+    if (armillary_network_write(net, ARMILLARY_NETWORK_HELLO, ARMILLARY_NETWORK_VERSION, 0, 0, 0, 0, 0))
+        return -1;
     if (fflush(net->out)) return armillary_network_fail(net, "the network has ended");
     if (armillary_network_read(net, &hello)) return -1;
     if (hello.kind != ARMILLARY_NETWORK_HELLO || hello.a != ARMILLARY_NETWORK_VERSION)
@@ -192,7 +203,7 @@ static inline int armillary_network_send(struct armillary_network *net, uint32_t
                                          uint64_t bytes, uint64_t tag,
                                          armillary_network_callback callback, void *argument) {
     size_t token = armillary_network_token(net, callback, argument);
-    return armillary_network_write(net, ARMILLARY_NETWORK_SEND, src, dst, bytes, tag, token);
+    return armillary_network_write(net, ARMILLARY_NETWORK_SEND, src, dst, 0, bytes, tag, token);
 }
 
 /* Posts a receive now. `callback`, which may be NULL, is called when its message has arrived. */
@@ -200,21 +211,30 @@ static inline int armillary_network_receive(struct armillary_network *net, uint3
                                             uint64_t bytes, uint64_t tag,
                                             armillary_network_callback callback, void *argument) {
     size_t token = armillary_network_token(net, callback, argument);
-    return armillary_network_write(net, ARMILLARY_NETWORK_RECEIVE, src, dst, bytes, tag, token);
+    return armillary_network_write(net, ARMILLARY_NETWORK_RECEIVE, src, dst, 0, bytes, tag, token);
 }
 
 /* Calls `callback` after `delay`. */
 static inline int armillary_network_schedule(struct armillary_network *net, uint64_t delay,
                                              armillary_network_callback callback, void *argument) {
     size_t token = armillary_network_token(net, callback, argument);
-    return armillary_network_write(net, ARMILLARY_NETWORK_SCHEDULE, 0, 0, delay, 0, token);
+    return armillary_network_write(net, ARMILLARY_NETWORK_SCHEDULE, 0, 0, 0, delay, 0, token);
+}
+
+/* Loads `bytes` to an NPU from memory, or stores them there. `callback` is called when that is over. */
+static inline int armillary_network_access(struct armillary_network *net, uint32_t npu, uint64_t bytes,
+                                           enum armillary_network_location location, int store,
+                                           armillary_network_callback callback, void *argument) {
+    size_t token = armillary_network_token(net, callback, argument);
+    return armillary_network_write(net, ARMILLARY_NETWORK_ACCESS, npu, (uint32_t)location, store != 0,
+                                   bytes, 0, token);
 }
 
 /* Tokens that are due at the next instant, and the time. 1 if nothing is left, -1 after a fault. */
 static inline int armillary_network_due(struct armillary_network *net, uint64_t limit, uint64_t **due,
                                         size_t *count, size_t *room) {
     struct armillary_network_record record;
-    if (armillary_network_write(net, ARMILLARY_NETWORK_ADVANCE, 0, 0, limit, 0, 0)) return -1;
+    if (armillary_network_write(net, ARMILLARY_NETWORK_ADVANCE, 0, 0, 0, limit, 0, 0)) return -1;
     if (fflush(net->out)) return armillary_network_fail(net, "the network has ended");
     for (*count = 0;; ++*count) {
         if (armillary_network_read(net, &record)) return -1;

@@ -442,6 +442,8 @@ class Network:
         """A receive, posted now; the number is due when its message has arrived."""
     def schedule(self, delay: int) -> int:
         """A number that is due `delay` ps from now."""
+    def access(self, npu: int, bytes: int, location: str, store: bool) -> int:
+        """An access to memory from now on; the number is due when it is over."""
     def advance(self, limit: int | None) -> list[int]:
         """Numbers that are due at the next instant at which any is, in order; none where nothing
         is left until `limit`."""

@@ -233,7 +233,9 @@ def test_a_receive_that_nobody_sends_to_is_reported() -> None:
         with pytest.raises(arm.StalledError) as raised:
             net.run()
         said = [problem.message for problem in raised.value.problems]
-        assert said[0] == "NPU 1 waits for 64 bytes from NPU 3 with tag 0, and there is no such send"
+        assert (
+            said[0] == "NPU 1 waits for 64 bytes from NPU 3 with tag 0, and there is no such send"
+        )
         assert (len(said), said[-1]) == (9, "and 2 more wait")
 
 

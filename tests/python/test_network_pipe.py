@@ -18,7 +18,8 @@ from conftest import ROOT
 import armillary as arm
 from armillary.network import serve
 
-HELLO, ADVANCE, DELIVERY, NEXT, ERROR, SEND, RECEIVE, SCHEDULE = 1, 6, 16, 17, 22, 32, 33, 34
+HELLO, ADVANCE, DELIVERY, NEXT, ERROR = 1, 6, 16, 17, 22
+SEND, RECEIVE, SCHEDULE, ACCESS = 32, 33, 34, 35
 NEVER = 2**64 - 1
 Record = tuple[int, ...]
 PLATFORM = """
@@ -75,6 +76,19 @@ def test_records_are_answered_by_what_is_due() -> None:
     ]
 
 
+def test_an_access_to_memory_is_a_record() -> None:
+    """64 kB at 64 GB/s, and 1 us; a load and a store of one NPU take turns."""
+    link = "{model: link, sharing: per_npu, bandwidth: 64 GB/s, latency: 1 us}"
+    target = arm.Platform.parse(f"{PLATFORM}remote_memory: {link}\n")
+    last = (ADVANCE, 0, 0, 0, NEVER, 0, 0)
+    accesses = [(ACCESS, 2, 1, store, 64_000, 0, 5 + store) for store in (0, 1)]
+    sink = io.BytesIO()
+    serve(target, "flow", io.BytesIO(packed(START, *accesses, last, last)), sink)
+    records, _ = unpacked(sink.getvalue())
+    ends = [(record[4], record[6]) for record in records if record[0] == DELIVERY]
+    assert ends == [(2_000_000, 5), (4_000_000, 6)]
+
+
 def test_the_answer_to_hello_has_version_and_npus() -> None:
     assert answered(packed(START)) == [(HELLO, 1, 6, 0, 0, len("platform"), 0)]
     assert answered(b"") == []
@@ -91,6 +105,9 @@ def test_the_answer_to_hello_has_version_and_npus() -> None:
         (packed(START, (SEND, 0, 6, 0, 1, 0, 0)), "NPU 6 does not exist"),
         (packed(START, (RECEIVE, 2**32 - 1, 0, 0, 1, 0, 0)), "NPU 4294967295 does not exist"),
         (packed(START, (SEND, 3, 3, 0, 1, 0, 0)), "sends to itself"),
+        (packed(START, (ACCESS, 0, 5, 0, 1, 0, 0)), "an access with location 5"),
+        (packed(START, (ACCESS, 0, 1, 2, 1, 0, 0)), "direction 2"),
+        (packed(START, (ACCESS, 9, 1, 0, 1, 0, 0)), "NPU 9 does not exist"),
         (packed(START, (SCHEDULE, 0, 0, 0, NEVER, 0, 1)), "213 simulated days"),
         (
             packed(START, (ADVANCE, 0, 0, 0, 10, 0, 0), (ADVANCE, 0, 0, 0, 9, 0, 0)),

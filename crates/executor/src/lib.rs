@@ -11,9 +11,11 @@ mod names;
 pub mod observe;
 mod parts;
 mod settings;
+mod turns;
 
 pub use executor::{
     ANNOUNCEMENT, Delays, Executor, Finished, Halt, NetworkStall, Progress, RankTotals, Stall,
 };
 pub use folding::{Folding, SlotClass};
 pub use settings::Settings;
+pub use turns::{Group, Turns, Wanted};

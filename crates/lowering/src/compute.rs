@@ -8,7 +8,7 @@
 use crate::astra_sim;
 use crate::memory::{self, Accesses};
 use device::compute::{Compute, Estimate, Roofline, Validity, Work};
-use graph::{Node, Op, Problem, Program, Reach, Workload};
+use graph::{Node, Op, Problem, Program, Workload};
 use platform::{Platform, Profile};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -244,7 +244,7 @@ impl<'a> Clock<'a> {
             return Ok(self.duration(node));
         }
         Err(match node.op {
-            Op::Memory { reach, .. } => no_memory(self.platform, reach),
+            Op::Memory { reach, .. } => memory::absent(self.platform, reach),
             _ => no_model(self.platform),
         })
     }
@@ -288,11 +288,4 @@ fn no_model(platform: &Platform) -> Problem {
     };
     let said = "kernels last as long as a trace recorded, but these have no recorded duration";
     Problem::new(&platform.source, key, said).help(help)
-}
-
-fn no_memory(platform: &Platform, reach: Reach) -> Problem {
-    let said = format!("gives no time for accesses to memory that is \"{}\"", reach.name());
-    Problem::new(&platform.source, "remote_memory", said).help(
-        "such as {model: zero_infinity, cpu: {bandwidth: 31 GB/s}, nvme: {bandwidth: 3 GB/s}}",
-    )
 }

@@ -1,5 +1,5 @@
 //! The time of an access to memory on a platform, and accesses that are impossible. Not here: the
-//! models (`device::memory`), whose turn it is (`executor`).
+//! models (`device::memory`), whose turn it is (`executor`, `sim`).
 
 use crate::remote::remote;
 use crate::{astra_sim, contents};
@@ -112,6 +112,29 @@ impl<'a> Accesses<'a> {
             (_, _, None) => None,
         }
     }
+}
+
+/// The time of an access once it is its turn, if all NPUs access that memory at once.
+///
+/// # Errors
+/// A platform without such memory, or without its bandwidth.
+pub fn span(platform: &Platform, bytes: Bytes, reach: Reach) -> Result<Span, Problem> {
+    if reach == Reach::Local && platform.npu.memory_bandwidth.is_none() {
+        let said = "gives no time for accesses to the memory of an NPU";
+        return Err(
+            Problem::new(&platform.source, "npu.memory.bandwidth", said).help("such as 2 TB/s")
+        );
+    }
+    let found = Accesses::new(platform).span(bytes, reach, None);
+    found.ok_or_else(|| absent(platform, reach))
+}
+
+/// No such memory.
+pub(crate) fn absent(platform: &Platform, reach: Reach) -> Problem {
+    let said = format!("gives no time for accesses to memory that is \"{}\"", reach.name());
+    Problem::new(&platform.source, "remote_memory", said).help(
+        "such as {model: zero_infinity, cpu: {bandwidth: 31 GB/s}, nvme: {bandwidth: 3 GB/s}}",
+    )
 }
 
 /// Impossible accesses: to memory outside the NPUs if there is none, in switches if there are none,

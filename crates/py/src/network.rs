@@ -4,11 +4,11 @@ use crate::errors;
 use crate::platform::Platform;
 use crate::signals::minded;
 use executor::Progress;
-use graph::Problem;
+use graph::{Problem, Reach};
 use pyo3::prelude::*;
 use sim::{BackendKind, Channel, Exchange};
 use std::sync::{Arc, Mutex, MutexGuard};
-use units::{Span, Time};
+use units::{Bytes, Span, Time};
 
 /// A network under another front end. Calls are numbered; `advance` returns the numbers that are
 /// due.
@@ -54,6 +54,24 @@ impl Network {
     fn schedule(&self, py: Python<'_>, delay: u64) -> PyResult<u64> {
         let scheduled = self.open(py)?.schedule(Span(delay));
         scheduled.map_err(|problem| errors::input(py, &[problem]))
+    }
+
+    /// `location` is a reach of accesses to memory.
+    fn access(
+        &self,
+        py: Python<'_>,
+        npu: u32,
+        bytes: u64,
+        location: &str,
+        store: bool,
+    ) -> PyResult<u64> {
+        let reach = Reach::from_name(location).ok_or_else(|| {
+            let text = format!("unknown location \"{location}\"");
+            let names = Reach::ALL.map(Reach::name).join(", ");
+            errors::input(py, &[Problem::new("", "location", text).help(names)])
+        })?;
+        let begun = self.open(py)?.access(npu, Bytes(bytes), reach, store);
+        begun.map_err(|problem| errors::input(py, &[problem]))
     }
 
     /// Goes on to the next instant at which something is due, at most to `limit`; without one

@@ -1,21 +1,24 @@
 //! The network of a platform under another front end: send, receive, schedule, and the clock.
 //!
 //! Here: [`Exchange`]. It matches sends with receives, keeps what is scheduled, and says what is due,
-//! by the number that each call got. Not here: who is called then (Python and the pipe, `py`).
+//! by the number that each call got. Not here: who is called then (Python and the pipe, `py`),
+//! accesses to memory (`accesses.rs`).
 //!
-//! At every instant the network comes first, then what is scheduled for it, in the order of the
-//! calls.
+//! At every instant the network comes first, then accesses to a pool, then what is scheduled for it
+//! and other accesses, in the order of the calls.
 
+use crate::accesses::{Accesses, Over};
 use crate::backends::Network;
 use crate::{BackendKind, Error, names};
-use graph::Problem;
+use executor::Wanted;
+use graph::{Problem, Reach};
 use network::{Backend, Delivery, Transfer};
 use platform::Platform;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use topology::Fabric;
-use units::{Span, Time};
+use units::{Bytes, Span, Time};
 
 /// Receives that an error lists.
 const LISTED: usize = 8;
@@ -57,6 +60,7 @@ pub struct Exchange {
     /// Messages under way, each with the number of its receive.
     flying: FxHashMap<u64, Option<u64>>,
     channels: BTreeMap<Channel, Halves>,
+    accesses: Accesses,
     scheduled: BinaryHeap<Reverse<(Time, u64)>>,
     due: Vec<u64>,
     finished: Vec<Delivery>,
@@ -77,6 +81,7 @@ impl Exchange {
             starts: Vec::new(),
             flying: FxHashMap::default(),
             channels: BTreeMap::new(),
+            accesses: Accesses::new(platform),
             scheduled: BinaryHeap::new(),
             due: Vec::new(),
             finished: Vec::new(),
@@ -154,6 +159,29 @@ impl Exchange {
         Ok(number)
     }
 
+    /// Begins a load from memory now, or a store to it, when its turn has come. The call's number
+    /// is due when it is over.
+    ///
+    /// # Errors
+    /// An NPU or a memory that does not exist.
+    pub fn access(
+        &mut self,
+        npu: u32,
+        bytes: Bytes,
+        reach: Reach,
+        store: bool,
+    ) -> Result<u64, Problem> {
+        self.exists("npu", npu)?;
+        let wanted = Wanted { store, bytes, gathers: reach == Reach::InSwitch, slot: None };
+        let number = self.calls + 1;
+        match self.accesses.begin(number, npu, wanted, reach, self.now)? {
+            Over::At(Time::MAX) => return Err(too_late()),
+            Over::At(at) => self.scheduled.push(Reverse((at, number))),
+            Over::Open => {}
+        }
+        Ok(self.number())
+    }
+
     /// Goes on to the next instant at which something is due, no later than `limit`, or a part of
     /// the way. False when there is nothing more until then; the clock then shows the limit,
     /// unless that is [`Time::MAX`].
@@ -167,6 +195,7 @@ impl Exchange {
         let event = self.network.next_event();
         self.still_answers()?;
         let task = self.scheduled.peek().map(|Reverse((at, _))| *at);
+        let task = [task, self.accesses.next(self.now)].into_iter().flatten().min();
         let next = [event, task].into_iter().flatten().min().filter(|&at| at <= limit);
         match next {
             None => return self.rest(limit, event).map(|()| false),
@@ -205,16 +234,20 @@ impl Exchange {
     }
 
     fn check(&self, Channel { src, dst, .. }: Channel) -> Result<(), Problem> {
-        let npus = self.fabric.npus();
-        for (place, npu) in [("src", src), ("dst", dst)] {
-            if npu >= npus {
-                let text = format!("NPU {npu} does not exist");
-                return Err(Problem::new("", place, text).help(format!("0 to {}", npus - 1)));
-            }
-        }
+        self.exists("src", src)?;
+        self.exists("dst", dst)?;
         let allowed = "another NPU, or schedule for what an NPU does by itself";
         let same = format!("NPU {src} sends to itself, which takes no network");
         if src == dst { Err(Problem::new("", "dst", same).help(allowed)) } else { Ok(()) }
+    }
+
+    fn exists(&self, place: &str, npu: u32) -> Result<(), Problem> {
+        let npus = self.fabric.npus();
+        if npu < npus {
+            return Ok(());
+        }
+        let text = format!("NPU {npu} does not exist");
+        Err(Problem::new("", place, text).help(format!("0 to {}", npus - 1)))
     }
 
     fn forget_if_matched(&mut self, channel: Channel) {
@@ -269,9 +302,10 @@ impl Exchange {
         }
     }
 
-    /// What is scheduled for `at` is due.
+    /// What is scheduled for `at` is due, and accesses to a pool that are over then.
     fn call(&mut self, at: Time) {
         self.now = at;
+        self.accesses.end(at, &mut self.due);
         while let Some(&Reverse((time, number))) = self.scheduled.peek()
             && time == at
         {

@@ -2,6 +2,7 @@
 //!
 //! Start at [`run()`].
 
+mod accesses;
 mod assumptions;
 pub mod backends;
 mod bounds;

@@ -120,6 +120,27 @@ class Network:
         picoseconds, found = _time("delay", delay), _callable(callback)
         self._expect(core.schedule(picoseconds), found)
 
+    def access(
+        self,
+        npu: int,
+        size: int | str,
+        location: str = "remote",
+        callback: Callback | None = None,
+        *,
+        store: bool = False,
+    ) -> None:
+        """Loads `size` bytes to NPU `npu` from memory, or stores them there, and calls `callback`
+        when that is over.
+
+        The location is `local` (the NPU's own memory), `remote` (outside of it), `host`, `disk` or
+        `in_switch`. An access waits for its turn, and shares the links of a pool, as in a
+        simulation. Raises `InputError` for an argument out of range, and for memory that the
+        platform does not have."""
+        core = self._open
+        wanted = _whole("npu", npu), _bytes(size), str(location), bool(store)
+        found = _callable(callback, optional=True)
+        self._expect(core.access(*wanted), found)
+
     def run(self) -> int:
         """Goes on until nothing is left to do, and returns the time then.
 
@@ -188,7 +209,7 @@ def _refuse(place: str, message: str, allowed: str) -> NoReturn:
 
 def _whole(place: str, value: object, allowed: str = "a whole number from 0 on") -> int:
     """The number, which the core can hold."""
-    most = _MOST_NPUS if place in ("src", "dst") else _MOST
+    most = _MOST_NPUS if place in ("src", "dst", "npu") else _MOST
     try:
         number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:

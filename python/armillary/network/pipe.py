@@ -16,8 +16,9 @@ VERSION = 1
 NEVER = 2**64 - 1
 _RECORD = struct.Struct("<4I3Q")
 _HELLO, _ADVANCE, _DELIVERY, _NEXT, _ERROR = 1, 6, 16, 17, 22
-_SEND, _RECEIVE, _SCHEDULE = 32, 33, 34
-_BEFORE_HELLO, _AFTER_HELLO = "HELLO first", "SEND, RECEIVE, SCHEDULE or ADVANCE"
+_SEND, _RECEIVE, _SCHEDULE, _ACCESS = 32, 33, 34, 35
+_LOCATIONS = ("local", "remote", "in_switch", "host", "disk")
+_BEFORE_HELLO, _AFTER_HELLO = "HELLO first", "SEND, RECEIVE, SCHEDULE, ACCESS or ADVANCE"
 
 
 class _Record(NamedTuple):
@@ -73,10 +74,22 @@ class _Served:
             self.expect(self.core.receive(record.a, record.b, record.x, record.y), record)
         elif record.kind == _SCHEDULE:
             self.expect(self.core.schedule(record.x), record)
+        elif record.kind == _ACCESS:
+            self.access(record)
         elif record.kind == _ADVANCE:
             self.advance(None if record.x == NEVER else record.x)
         else:
             _refuse(f"a record of kind {record.kind}", _AFTER_HELLO)
+
+    def access(self, record: _Record) -> None:
+        """Loads from memory or stores to it."""
+        if record.b >= len(_LOCATIONS) or record.c > 1:
+            _refuse(
+                f"an access with location {record.b} and direction {record.c}",
+                f"a location from 0 to {len(_LOCATIONS) - 1}; direction 0 or 1",
+            )
+        location, store = _LOCATIONS[record.b], record.c == 1
+        self.expect(self.core.access(record.a, record.x, location, store), record)
 
     def expect(self, number: int, record: _Record) -> None:
         if record.z:

@@ -6,8 +6,9 @@
 //! here: how long an access takes (`lowering::memory`), and accesses to a pool (`pool.rs`).
 
 use super::Executor;
-use super::pool::{Then, Wanted};
+use super::pool::Then;
 use crate::parts::agenda::Callback;
+use crate::turns::Wanted;
 use device::memory::Sharing;
 use graph::{Held, OpKind, Problem, Reach};
 use network::Backend;

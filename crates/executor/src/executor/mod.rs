@@ -44,6 +44,7 @@ use crate::parts::rendezvous::Rendezvous;
 use crate::parts::scripts::Scripts;
 use crate::parts::token::Token;
 use crate::settings::Settings;
+use crate::turns::Turns;
 use graph::{Problem, Workload};
 use lowering::{Lowered, Lowering};
 use network::{Backend, Delivery, Stamp, Stuck, Transfer};
@@ -109,7 +110,7 @@ pub struct Executor<'a, B> {
     graphs: custom::Graphs,
     messages: Messages,
     memory: memory::Memory,
-    pool: pool::Shared,
+    pool: Turns<pool::Ticket>,
     paces: pace::Paces,
     recorder: Recorder<'a>,
     failed: Option<Problem>,
@@ -149,7 +150,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             graphs: custom::Graphs::default(),
             messages: Messages::default(),
             memory: memory::Memory::default(),
-            pool: pool::Shared::new(settings, folding),
+            pool: pool::turns(settings, folding),
             paces: pace::Paces::new(ranks),
             recorder: Recorder::new(
                 workload,

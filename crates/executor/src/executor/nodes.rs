@@ -4,9 +4,9 @@
 //! nodes are ready (`parts/ranks.rs`).
 
 use super::Executor;
-use super::pool::Wanted;
 use crate::parts::agenda::Callback;
 use crate::parts::messages::Owner;
+use crate::turns::Wanted;
 use graph::{Op, OpKind, Reach};
 use network::Backend;
 use platform::Launch;
