@@ -62,15 +62,14 @@ impl NodeDelays {
     /// Sums by layer and pass, in the order of the layers and passes.
     fn by_layer<'a>(&self, source: &Source<'a>) -> IndexMap<(&'a str, Pass), Delays> {
         let workload = source.workload;
-        let generated = workload.declaration.is_some();
         let mut nodes: Vec<(&(u32, u32), &Delays)> = self.nodes.iter().collect();
         nodes.sort_unstable_by_key(|(node, _)| **node);
         let places = places(workload, nodes.iter().map(|(node, _)| node.0));
         let mut found: IndexMap<(&str, Pass), Delays> = IndexMap::new();
         for (&(program, node), delays) in nodes {
             let program = &workload.programs[program as usize];
-            let (layer, name) = (program.layer(node as usize), program.name(node as usize));
-            found.entry((layer, Pass::of(name, generated))).or_default().merge(delays);
+            let key = (program.layer(node as usize), Pass::of_node(program, node as usize));
+            found.entry(key).or_default().merge(delays);
         }
         found.sort_by_cached_key(|&(layer, pass), _| (places.get_index_of(layer), pass));
         found

@@ -57,8 +57,7 @@ fn layers(source: &Source, log: &Log) -> Vec<Layer> {
 
 fn class_layers(source: &Source, log: &Log, class: u64, rank: u32) -> Vec<Layer> {
     let program = source.workload.program(rank);
-    let generated = source.workload.declaration.is_some();
-    let key = |node: usize| (program.layer(node), Pass::of(program.name(node), generated));
+    let key = |node: usize| (program.layer(node), Pass::of_node(program, node));
     let keys: Vec<layers::Key> = (0..program.nodes().len()).map(key).collect();
     let mut by_layer: IndexMap<&str, Vec<(Pass, layers::Sums)>> = IndexMap::new();
     for ((layer, pass), sums) in layers::sums(&intervals(source, log, rank), &keys) {

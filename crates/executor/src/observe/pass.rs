@@ -5,6 +5,8 @@
 //! `<micro-batch>.<layer>.<operation>`: gradients end in `grad`, those of weights in `wgrad`, and
 //! recomputation is called `again`.
 
+use graph::Program;
+
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Pass {
@@ -28,11 +30,16 @@ impl Pass {
         }
     }
 
-    /// The pass of an operation. `generated`: its name may begin with a micro-batch.
-    pub(super) fn of(name: &str, generated: bool) -> Pass {
+    /// The pass of a node. Only a name that does not say its layer may begin with a micro-batch: such
+    /// a node has a label, in files as well.
+    pub(super) fn of_node(program: &Program, node: usize) -> Pass {
+        Pass::of(program.name(node), program.label(node).is_some())
+    }
+
+    fn of(name: &str, labelled: bool) -> Pass {
         let written = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
         let word = |word: &str| written.into_iter().find(|pass| pass.name() == word);
-        let words = micro_batch(name).filter(|_| generated).map(|(_, words)| Pass::of_words(words));
+        let words = micro_batch(name).filter(|_| labelled).map(|(_, words)| Pass::of_words(words));
         name.split('.').rev().find_map(word).or(words).unwrap_or(Pass::Other)
     }
 
