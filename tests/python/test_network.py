@@ -249,8 +249,9 @@ def test_a_simulator_that_fails_is_an_error() -> None:
 @pytest.mark.parametrize("backend", ["packet", "external:sleep 20"])
 def test_ctrl_c_stops_a_run(backend: str) -> None:
     script = (
-        "import os\n"
+        "import os, signal\n"
         "import armillary as arm\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job ignores it\n"
         "p = arm.Platform('Switch(2)', bandwidth='10 GB/s', latency='500 ns')\n"
         f"net = arm.Network(p, backend={backend!r})\n"
         "net.schedule(0, lambda: print('runs', flush=True))\n"
