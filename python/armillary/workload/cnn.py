@@ -21,6 +21,7 @@ from ..model.fields import LARGEST, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
 from ..units import counted
+from . import buckets
 from .layerwise import LayerExchange, LayerWork, Touch, TrainedLayer, train
 from .options import read, takes_options
 from .program import Program
@@ -425,6 +426,9 @@ class Options:
     """Iterations."""
     overlap: bool = True
     """Computation goes on while weight gradients are exchanged."""
+    bucket_mb: float | None = None
+    """Weight gradients are all-reduced in buckets of at most this many MB, which layers share.
+    Default: each layer's on their own."""
     width: int = 4
     """Bytes of an element of weights and activations."""
     gradient_width: int = 4
@@ -461,7 +465,7 @@ def cnn(model: str | Model = "resnet-50", **options: object) -> Workload:
         width, reduced, chosen.elementwise, chosen.kernels, chosen.repack, chosen.optimizer
     )
     program = Program()
-    train(program, layers(net, batch, style), chosen.passes, chosen.overlap)
+    train(program, layers(net, batch, style), chosen.passes, chosen.overlap, chosen.bucket_mb)
     used = memory(net, batch, width, reduced, chosen.optimizer)
     summary = summarize(
         net.name, program, chosen.dp, chosen.passes, batch * chosen.dp, net.parameters, used
@@ -506,6 +510,7 @@ def _check(net: ConvolutionalNetwork, chosen: Options) -> None:
     counts = {name: getattr(chosen, name) for name in names}
     positions = max(layer.gemm(1).m for layer in net.layers)
     problems = check_counts(counts, local_batch=LARGEST // positions)
+    problems += buckets.check(chosen.bucket_mb)
     for name, allowed in (("optimizer", tuple(OPTIMIZERS)), ("kernels", KERNELS)):
         value = getattr(chosen, name)
         if value not in allowed:

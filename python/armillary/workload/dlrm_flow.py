@@ -13,6 +13,7 @@ from ..model.dlrm import Dense, Dlrm
 from ..model.messages import GRADIENT_ROW, Width
 from ..model.sharding import OPTIMIZERS, NpuKind, ShardPlacement, TableLoad
 from ..units import PS_PER_US
+from . import buckets
 from .dlrm_bench import Parts
 from .dlrm_options import DlrmSizes, Options
 from .program import Program
@@ -89,6 +90,8 @@ class DlrmFlow:
         self.at: list[int] = []
         self.summed: list[int] = []
         """All-reduces of this iteration, where an optimizer step for all MLPs follows."""
+        self.buckets = self._buckets()
+        """Layers whose gradients are all-reduced together, by the last of them."""
 
     def iteration(self) -> None:
         """Forward and backward pass of one batch."""
@@ -103,6 +106,7 @@ class DlrmFlow:
         inputs = self._inputs(arrived)
         looked = self._lookup(inputs)
         pooled = [] if self.alone else self._pool(looked)
+        self._wait(pooled)
         for layer in self.bottoms:
             self._forward(layer)
         self._interact(self._pool(self.at) if self.alone else pooled)
@@ -117,6 +121,7 @@ class DlrmFlow:
         arrived = self._gradients()
         self._update(arrived)
         self.at = arrived if self.alone else self.at
+        self._wait([*arrived, *self.updated["embedding"]])
         for layer in reversed(self.bottoms):
             self._backward(layer, first=layer is run.model.bottom[0])
         self._sum("bottom", run.model.bottom)
@@ -125,6 +130,11 @@ class DlrmFlow:
         self.inputs_after = (
             self.inputs_after if run.options.pipelined else [*self.at, *self.updated["embedding"]]
         )
+
+    def _wait(self, exchanged: Sequence[int]) -> None:
+        """Without overlap, what follows waits for an exchange and for the update after it."""
+        if not self.run.options.overlap:
+            self.at = sorted({*self.at, *exchanged})
 
     def _part(self, name: str) -> None:
         """A measured part of the step, if there is one of that name."""
@@ -316,12 +326,38 @@ class DlrmFlow:
             if not first:
                 self._gemm(layer, "input_gradient", (layer.inputs, layer.outputs))
 
-    def _reduce(self, layer: Dense) -> None:
-        """The all-reduce of a layer's gradient, and the layer's update."""
-        mine = self.alone and layer in self.bottoms
-        amount = 0 if mine else self.run.reduced(layer.parameters)
-        reduced = self._collective(f"{layer.name}.weight_gradient", self.at, "all_reduce", amount)
-        self.updated[layer.name] = self._optimize(layer, reduced)
+    def _buckets(self) -> dict[str, list[Dense]]:
+        """The layers in the order of their gradients. What the first NPU does alone is a bucket of
+        its own, as nothing is all-reduced."""
+        run = self.run
+        shared = (*([] if self.alone else self.bottoms), *run.model.interaction.layers)
+        shared = (*shared, *run.model.top)
+        found = buckets.fill(shared[::-1], self._reduced, run.options.bucket_mb)
+        mine = [[layer] for layer in self.bottoms if self.alone]
+        return {held[-1].name: held for held in (*found, *mine)}
+
+    def _reduced(self, layers: Sequence[Dense]) -> int:
+        """Bytes of the gradients of layers in one all-reduce."""
+        return self.run.reduced(sum(layer.parameters for layer in layers))
+
+    def _reduce(self, last: Dense) -> None:
+        """The all-reduce of a bucket after its last gradient, and the update of its layers."""
+        held = self.buckets.get(last.name, [])
+        mine = self.alone and last in self.bottoms
+        amount = 0 if mine or not held else self._reduced(held)
+        summed = self._all_reduced(f"{last.name}.weight_gradient", amount)
+        for layer in held:
+            with self.program.layer(layer.name):
+                self.updated[layer.name] = self._optimize(layer, summed)
+        self._wait([node for layer in held for node in self.updated[layer.name]])
+
+    def _all_reduced(self, name: str, amount: int) -> list[int]:
+        """An all-reduce, in pieces where it is larger than a bucket may be."""
+        return [
+            node
+            for each, part in buckets.pieces(name, amount, self.run.options.bucket_mb)
+            for node in self._collective(each, self.at, "all_reduce", part)
+        ]
 
     def _interact(self, pooled: Sequence[int]) -> None:
         """Starts when pooled rows and the bottom MLP's output are here; then the next batch's

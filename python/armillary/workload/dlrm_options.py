@@ -15,6 +15,7 @@ from ..model.messages import WIDTHS, Messages, Width
 from ..model.sharding import Optimizer, Scheme
 from ..model.sharding_plan import ShardingPlan
 from ..units import counted
+from . import buckets
 from .options import read, types
 
 Flow = Literal["hoti", "neo"]
@@ -49,6 +50,12 @@ class Options:
     the model's."""
     pipelined: bool = True
     """With neo: distribute the inputs of the next iteration during the top MLP of this one."""
+    overlap: bool = True
+    """Computation goes on while pooled rows, their gradients and weight gradients are exchanged.
+    Inputs have pipelined instead."""
+    bucket_mb: float | None = None
+    """Gradients of the MLPs are all-reduced in buckets of at most this many MB, which layers share.
+    Default: each layer's on their own."""
     sharding: Scheme = "auto"
     """How tables are split over NPUs: whole, by column, by row, rows within a node, or copied
     (data)."""
@@ -169,10 +176,9 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
         problems.append(Problem("", "host_us", said, f"0 to {LARGEST}"))
     if chosen.bottom == "first":
         problems += _check_first(chosen)
-    problems += _check_cache(chosen) + _check_hosts(chosen)
-    if chosen.bench is not None and (chosen.host_us or chosen.bottom == "first"):
-        other = "host_us" if chosen.host_us else "bottom first"
-        problems.append(Problem("", "bench", f"given together with {other}", "one of them"))
+    problems += _check_cache(chosen) + _check_hosts(chosen) + buckets.check(chosen.bucket_mb)
+    if chosen.bench is not None:
+        problems += _check_bench(chosen)
     if chosen.plan is not None and chosen.column_shards is not None:
         said = "given together with plan, which says how tables are split"
         problems.append(Problem("", "column_shards", said, "one of them"))
@@ -230,6 +236,22 @@ def _check_first(chosen: Options) -> list[Problem]:
         said = f"sharding {chosen.sharding} puts tables on the NPU of the bottom MLP"
         problems.append(Problem("", "bottom", said, "shared, or sharding table or column"))
     return problems
+
+
+def _check_bench(chosen: Options) -> list[Problem]:
+    """Options that say otherwise than a measured step, where layers have no all-reduces of their
+    own and all exchanges overlap."""
+    others = {
+        "host_us": chosen.host_us,
+        "bottom first": chosen.bottom == "first",
+        "overlap false": not chosen.overlap,
+        "bucket_mb": chosen.bucket_mb is not None,
+    }
+    return [
+        Problem("", "bench", f"given together with {other}", "one of them")
+        for other, given in others.items()
+        if given
+    ]
 
 
 def _check_cache(chosen: Options) -> list[Problem]:

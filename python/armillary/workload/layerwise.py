@@ -15,17 +15,20 @@ before:
 An exchange after `forward` or `input_gradient` blocks: the next compute waits for it. So data
 parallelism exchanges weight gradients only, model parallelism activations and input gradients,
 hybrids all three (ASTRA-SIM, ISPASS 2020, Table I and section IV-A). Residual branches run one
-after another, as one NPU does."""
+after another, as one NPU does. With buckets, weight gradients are exchanged once the last of a
+bucket exists (`buckets.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from ..errors import ImpossibleError, InputError, Problem
 from ..model.fields import NPUS, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
+from . import buckets
 from .options import read, takes_options
 from .program import Program
 from .summary import Memory, RankClass, Summary
@@ -86,11 +89,16 @@ class TrainedLayer:
 
 
 def train(
-    program: Program, layers: Sequence[TrainedLayer], passes: int, overlap: bool = True
+    program: Program,
+    layers: Sequence[TrainedLayer],
+    passes: int,
+    overlap: bool = True,
+    bucket_mb: float | None = None,
 ) -> None:
     """Adds `passes` iterations over `layers` to `program`. Without `overlap` the next compute waits
-    for the exchange of weight gradients and for the update."""
-    loop = _Loop(program, overlap)
+    for the exchange of weight gradients and for the update. With `bucket_mb`, weight gradients are
+    exchanged in buckets of that size."""
+    loop = _Loop(program, layers, overlap, bucket_mb)
     for _ in range(passes):
         for index, layer in enumerate(layers):
             with program.layer(layer.name), program.holding(allocates=layer.kept):
@@ -101,25 +109,62 @@ def train(
                 program.hold(loop.at[0], frees=layers[index].kept)
 
 
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    """Layers whose weight gradients are exchanged together, and the exchange."""
+
+    layers: tuple[int, ...]
+    exchange: LayerExchange | None = None
+
+
+def _buckets(layers: Sequence[TrainedLayer], bucket_mb: float | None) -> dict[int, _Bucket]:
+    """The buckets by the layer whose gradient is the last one. Gradients that are exchanged in
+    another way, or not at all, are in no bucket of others."""
+    backward = [(index, layers[index].weight_gradient) for index in reversed(range(len(layers)))]
+    wanted = [(index, work.exchange) for index, work in backward if work is not None]
+    found = {index: _Bucket((index,)) for index, exchange in wanted if exchange is None}
+    exchanged = [(index, exchange) for index, exchange in wanted if exchange is not None]
+    for (kind, group), run in groupby(exchanged, lambda each: (each[1].kind, each[1].group)):
+        for held in buckets.fill(list(run), _bytes, bucket_mb):
+            bucket = _Bucket(
+                tuple(index for index, _ in held), LayerExchange(kind, _bytes(held), group)
+            )
+            found[held[-1][0]] = bucket
+    return found
+
+
+def _bytes(held: Sequence[tuple[int, LayerExchange]]) -> int:
+    return sum(exchange.bytes for _, exchange in held)
+
+
 class _Loop:
     """Where the loop stands: the node that the next compute follows, and the last update of each
     layer's weights."""
 
-    def __init__(self, program: Program, overlap: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        layers: Sequence[TrainedLayer],
+        overlap: bool,
+        bucket_mb: float | None,
+    ) -> None:
         self.program = program
+        self.layers = layers
         self.overlap = overlap
+        self.bucket_mb = bucket_mb
+        self.buckets = _buckets(layers, bucket_mb)
         self.at: list[int] = []
-        self.updated: dict[int, int] = {}
+        self.updated: dict[int, list[int]] = {}
 
     def forward(self, index: int, layer: TrainedLayer) -> None:
-        waits = [self.updated[index]] if index in self.updated else []
+        waits = self.updated.get(index, [])
         self._compute(layer, "forward", layer.forward, waits)
         self._block(layer, "forward", layer.forward)
 
     def backward(self, index: int, layer: TrainedLayer) -> None:
         if layer.weight_gradient is not None:
             self._compute(layer, "weight_gradient", layer.weight_gradient, [])
-            self._reduce(index, layer, layer.weight_gradient)
+            self._reduce(index)
         if layer.input_gradient is not None and index > 0:
             self._compute(layer, "input_gradient", layer.input_gradient, [])
             self._block(layer, "input_gradient", layer.input_gradient)
@@ -153,28 +198,45 @@ class _Loop:
         add = self.program.compute
         return add(name, deps, operations=work.operations, bytes=work.bytes, kernel=work.kernel)
 
-    def _exchange(self, layer: TrainedLayer, step: str, work: LayerWork) -> int | None:
-        wanted = work.exchange
-        if wanted is None:
-            return None
-        name = f"{layer.name}.{step}.{wanted.kind}"
-        return self.program.collective(name, self.at, wanted.kind, wanted.bytes, wanted.group)
-
     def _block(self, layer: TrainedLayer, step: str, work: LayerWork) -> None:
-        node = self._exchange(layer, step, work)
-        self.at = self.at if node is None else [node]
+        if work.exchange is not None:
+            self.at = [self._exchange(f"{layer.name}.{step}", work.exchange)]
 
-    def _reduce(self, index: int, layer: TrainedLayer, work: LayerWork) -> None:
-        node = self._exchange(layer, "weight_gradient", work)
-        if node is not None and layer.update_ps:
-            name = f"{layer.name}.weight_gradient.update"
-            node = self.program.compute(name, [node], duration_ps=layer.update_ps, host=True)
+    def _exchange(self, name: str, wanted: LayerExchange) -> int:
+        add, kind = self.program.collective, wanted.kind
+        return add(f"{name}.{kind}", self.at, kind, wanted.bytes, wanted.group)
+
+    def _reduce(self, index: int) -> None:
+        """The exchange of a bucket and the update of its layers, after the bucket's last
+        gradient."""
+        bucket = self.buckets.get(index)
+        if bucket is None:
+            return
+        summed = self._summed(f"{self.layers[index].name}.weight_gradient", bucket.exchange)
+        for each in bucket.layers:
+            with self.program.layer(self.layers[each].name):
+                self.updated[each] = self._update(self.layers[each], summed)
+        done = [node for each in bucket.layers for node in self.updated[each]]
+        self.at = self.at if self.overlap or not done else sorted(set(done))
+
+    def _summed(self, name: str, wanted: LayerExchange | None) -> list[int]:
+        """The exchange of a bucket, in pieces where it is larger than one may be."""
+        if wanted is None:
+            return []
+        return [
+            self._exchange(each, replace(wanted, bytes=part))
+            for each, part in buckets.pieces(name, wanted.bytes, self.bucket_mb)
+        ]
+
+    def _update(self, layer: TrainedLayer, after: list[int]) -> list[int]:
+        """The nodes that the next forward pass of a layer waits for."""
+        name = f"{layer.name}.weight_gradient"
+        if after and layer.update_ps:
+            update, length = f"{name}.update", layer.update_ps
+            after = [self.program.compute(update, after, duration_ps=length, host=True)]
         if layer.update is not None:
-            name = f"{layer.name}.weight_gradient.optimizer"
-            node = self._touch(name, self.at if node is None else [node], layer.update)
-        if node is not None:
-            self.updated[index] = node
-            self.at = self.at if self.overlap else [node]
+            after = [self._touch(f"{name}.optimizer", after or self.at, layer.update)]
+        return after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +253,9 @@ class Options:
     """Iterations."""
     overlap: bool = True
     """Computation goes on while weight gradients are exchanged."""
+    bucket_mb: float | None = None
+    """Weight gradients are exchanged in buckets of at most this many MB, which layers share.
+    Default: each layer's on their own."""
 
 
 @takes_options(Options)
@@ -207,7 +272,7 @@ def layerwise(model: str | Model, **options: object) -> Workload:
     layers = recorded(found, chosen)
     _check(chosen)
     program = Program()
-    train(program, layers, chosen.passes, chosen.overlap)
+    train(program, layers, chosen.passes, chosen.overlap, chosen.bucket_mb)
     inner = chosen.inner_dp
     axes = [("inner", inner), ("model", chosen.mp), ("outer", chosen.dp // inner)]
     groups = {"model": ["model"], "data": ["inner", "outer"]}
@@ -255,7 +320,7 @@ def _layer(entry: Fields, period: int, options: Options) -> TrainedLayer:
 def _check(options: Options) -> None:
     problems = check_counts(
         {name: getattr(options, name) for name in ("dp", "mp", "inner_dp", "passes")}
-    )
+    ) + buckets.check(options.bucket_mb)
     if problems:
         raise InputError(problems)
     if options.dp * options.mp > NPUS:

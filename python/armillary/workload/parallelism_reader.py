@@ -12,6 +12,7 @@ from typing import get_args
 
 from ..errors import ImpossibleError, InputError, Problem
 from ..model.decoder import Decoder
+from . import buckets
 from .checks import Fault, misfits
 from .frameworks import load_framework
 from .options import read, types
@@ -85,7 +86,7 @@ def _resolved(model: Decoder, given: Parallelism) -> Parallelism:
 _CHOICES: dict[str, tuple[object, ...]] = {"zero": (0, 1, 2, 3)}
 """Options of few numbers."""
 _RANGES: dict[str, tuple[float, float, str]] = {
-    "bucket_mb": (0.1, 1e9, "MB from 0.1 to 1e9, or none"),
+    "bucket_mb": (buckets.LEAST, buckets.MOST, buckets.ALLOWED),
     "unflatten_us": (0.0, 1e6, "microseconds from 0 to 1000000"),
     "capacity_factor": (math.ulp(0.0), 1e6, "a number above 0, up to 1000000"),
     "imbalance": (1.0, 1e6, "a number from 1 to 1000000"),

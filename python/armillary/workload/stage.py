@@ -26,8 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..model.weights import Weights, head_weights
-from ..units import MB, PS_PER_US
-from . import zero
+from ..units import PS_PER_US
+from . import buckets, zero
 from .layer import cast
 from .parallelism import Parallelism
 from .plan import StagePlan, Unit
@@ -73,8 +73,8 @@ class Builder:
     def build(self) -> Program:
         """The whole step."""
         if self.par.shards in (1, 2) and self.par.overlap_param_gather:
-            for buckets in self.buckets:
-                for name, units in reversed(buckets.items()):
+            for held in self.buckets:
+                for name, units in reversed(held.items()):
                     gathered = self._renew(name, units, [])
                     self.parameters |= {unit.name: gathered for unit in units}
         passes = iter(self.passes)
@@ -91,14 +91,13 @@ class Builder:
     def _buckets(self, units: Sequence[Unit]) -> dict[str, list[Unit]]:
         """Units in the order of their gradients; one alone where it fills a bucket or where shards
         leave no whole gradients."""
-        par, found = self.par, dict[str, list[Unit]]()
-        most = par.bucket_mb * MB if par.bucket_mb and par.shards < 2 else 0
-        held: list[Unit] = []
-        for unit in reversed(units):
-            if held and _total([*held, unit]).total * par.gradient_bytes > most:
-                found[held[-1].name], held = held, []
-            held = [*held, unit]
-        return {**found, held[-1].name: held} if held else found
+        par = self.par
+
+        def size(some: Sequence[Unit]) -> int:
+            return _total(some).total * par.gradient_bytes
+
+        found = buckets.fill(units[::-1], size, par.bucket_mb if par.shards < 2 else None)
+        return {held[-1].name: held for held in found}
 
     def _pass(self, each: Pass, stream: KernelStream) -> Iterator[None]:
         """Adds a pass to a stream, unit by unit."""
@@ -356,11 +355,7 @@ class Builder:
 
     def _in_buckets(self, name: str, kind: str, size: int, group: str) -> int:
         """Reduces gradients one bucket after the other, as even as they come; the last one."""
-        most = self.par.bucket_mb and round(self.par.bucket_mb * MB)
-        count = min(size, -(-size // most)) if most else 1
-        names = [name] if count == 1 else [f"{name}.{i}" for i in range(count)]
-        for i, each in enumerate(names):
-            part = size * (i + 1) // count - size * i // count
+        for each, part in buckets.pieces(name, size, self.par.bucket_mb):
             node = self._chained(each, self.stream.after, kind, part, group)
         return node
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from exchanges import Listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,9 +35,11 @@ TWO = arm.Platform(
 after the other."""
 
 
-def step_ns(layers: list[TrainedLayer], passes: int, overlap: bool = True) -> float:
+def step_ns(
+    layers: list[TrainedLayer], passes: int, overlap: bool = True, bucket_mb: float | None = None
+) -> float:
     program = Program()
-    train(program, layers, passes, overlap)
+    train(program, layers, passes, overlap, bucket_mb)
     workload = Workload.mesh("loop", [("dp", 2)], {}, [], [program])
     return arm.simulate(workload, TWO).step_time_ns
 
@@ -160,3 +165,49 @@ def test_bad_meshes_are_refused() -> None:
         "layers[0].input",
         "layers[0].weight",
     ]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.tuples(times, times, times, pairs, times), st.tuples(times, times, times, pairs, times))
+def test_a_bucket_of_both_layers(one: tuple[int, ...], two: tuple[int, ...]) -> None:
+    """One exchange after the gradients of both layers, then both updates, those of the layer with
+    the first gradient first."""
+    (f1, i1, w1, c1, u1), (f2, i2, w2, c2, u2) = one, two
+    free, updates = 0, [0, 0]
+    for _ in range(2):
+        forward = max(max(free, updates[0]) + f1, updates[1]) + f2
+        free = forward + w2 + i2 + w1
+        updates = [free + c1 + c2 + u2 + u1, free + c1 + c2 + u2]
+    layers = [layer("one", f1, i1, w1, c1, u1), layer("two", f2, i2, w2, c2, u2)]
+    assert step_ns(layers, 2, bucket_mb=0.1) == updates[0]
+
+
+def test_buckets_of_exchanges_by_hand() -> None:
+    """Gradients come from the last layer on: 30,000 and 70,000 bytes fill 0.1 MB, 250,001 are three
+    pieces, and another kind of exchange is on its own. Layer `e` exchanges nothing."""
+    sizes = {"a": 10_000, "b": 250_001, "c": 20_000, "d": 70_000, "e": 0, "f": 30_000}
+    layers = [layer(name, 1, 1, 1, size) for name, size in sizes.items()]
+    other = LayerExchange("reduce_scatter", 20_000)
+    layers[2] = replace(layers[2], weight_gradient=LayerWork(duration_ps=NS, exchange=other))
+    program = Listed()
+    train(program, layers, 1, bucket_mb=0.1)
+    assert program.exchanged == [
+        ("d.weight_gradient.all_reduce", 100_000),
+        ("c.weight_gradient.reduce_scatter", 20_000),
+        ("b.weight_gradient.0.all_reduce", 83_333),
+        ("b.weight_gradient.1.all_reduce", 83_334),
+        ("b.weight_gradient.2.all_reduce", 83_334),
+        ("a.weight_gradient.all_reduce", 10_000),
+    ]
+
+
+def test_a_bucket_for_everything_is_one_exchange() -> None:
+    """ResNet-50 has 25,557,032 parameters: 102.2 MB in 4 bytes."""
+    for size, count in ((None, 54), (103.0, 1)):
+        summary = arm.workload.build("resnet-50", dp=8, bucket_mb=size).summary
+        assert summary is not None
+        (volume,) = summary.classes[0].volumes
+        assert (volume.count, volume.bytes) == (count, 4 * 25_557_032)
+    for model in ("resnet-50", "ispass-resnet-50", "dlrm-hoti"):
+        with pytest.raises(InputError, match=r"bucket_mb: 0 is out of range .*0\.1 to 1e9"):
+            arm.workload.build(model, dp=8, bucket_mb=0)
