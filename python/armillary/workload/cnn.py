@@ -1,7 +1,8 @@
-"""Convolutional networks, trained data-parallel: layers counted from their description, each a
-matrix multiplication.
+"""Convolutional networks, trained data- and model-parallel: layers counted from their description,
+each a matrix multiplication.
 
-Not here: the training loop (`layerwise`), the descriptions (`models/*.yml`), transformers.
+Not here: the training loop (`layerwise`), what NPUs that share layers exchange (`cnn_exchanges`),
+the descriptions (`models/*.yml`), transformers.
 
 Model: a convolution of `c` input and `o` output channels, kernel `r`, in `g` groups, that gives `h`
 x `w` per channel, for `b` samples is the product of a (b h w) x (r r c / g) and a (r r c / g) x (o
@@ -13,16 +14,18 @@ prints them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from ..errors import InputError, Problem
+from ..errors import ImpossibleError, InputError, Problem
 from ..model.fields import LARGEST, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
 from ..units import counted
 from . import buckets
-from .layerwise import LayerExchange, LayerWork, Touch, TrainedLayer, train
+from .cnn_exchanges import DATA, MODEL, Tensors, exchanged
+from .layerwise import LayerExchange, LayerWork, Touch, TrainedLayer, misfits, train
 from .options import read, takes_options
 from .program import Program
 from .summary import Memory, RankClass, Summary
@@ -127,6 +130,11 @@ class ConvolutionalNetwork:
     def multiplications(self) -> int:
         """Multiply-and-adds of the forward pass of one sample."""
         return sum(layer.gemm(1).operations for layer in self.layers) // 2
+
+    def part(self, mp: int) -> ConvolutionalNetwork:
+        """What one of `mp` NPUs has of it: a part of the output channels of each layer."""
+        cut = tuple(replace(layer, outputs=layer.outputs // mp) for layer in self.layers)
+        return replace(self, layers=cut)
 
 
 def network(model: Model) -> ConvolutionalNetwork:
@@ -419,9 +427,11 @@ class Options:
     """The options of `cnn`."""
 
     dp: int
-    """NPUs that each take a part of the batch."""
+    """Parts of the batch, each of one NPU or of the mp NPUs that share it."""
+    mp: int = 1
+    """NPUs that share each layer: each makes a part of its output channels."""
     local_batch: int = 32
-    """Samples of a step on an NPU."""
+    """Samples of a step on an NPU; the mp NPUs that share layers have the same ones."""
     passes: int = 1
     """Iterations."""
     overlap: bool = True
@@ -447,7 +457,7 @@ class Options:
 
 @takes_options(Options, model="resnet-50")
 def cnn(model: str | Model = "resnet-50", **options: object) -> Workload:
-    """Data-parallel iterations of a convolutional network.
+    """Iterations of a convolutional network, data-parallel, model-parallel or both.
 
     `model` is a preset, a file or the result of `load_model`. The options are the fields of
     `Options`. With `kernels` `multiplications` the optimizer counts in memory only, and without
@@ -464,20 +474,42 @@ def cnn(model: str | Model = "resnet-50", **options: object) -> Workload:
     style = Style(
         width, reduced, chosen.elementwise, chosen.kernels, chosen.repack, chosen.optimizer
     )
-    program = Program()
-    train(program, layers(net, batch, style), chosen.passes, chosen.overlap, chosen.bucket_mb)
-    used = memory(net, batch, width, reduced, chosen.optimizer)
+    program, part = Program(), net.part(chosen.mp)
+    train(program, _trained(net, chosen, style), chosen.passes, chosen.overlap, chosen.bucket_mb)
+    used, npus = memory(part, batch, width, reduced, chosen.optimizer), chosen.dp * chosen.mp
     summary = summarize(
-        net.name, program, chosen.dp, chosen.passes, batch * chosen.dp, net.parameters, used
+        net.name, program, npus, chosen.passes, batch * chosen.dp, net.parameters, used
     )
     summary = replace(summary, notes=_assumed(chosen))
-    return Workload.mesh(net.name, [("dp", chosen.dp)], {}, [], [program], summary, summary.notes)
+    axes, groups = [("dp", chosen.dp)], dict[str, list[str]]()
+    if chosen.mp > 1:
+        axes = [(MODEL, chosen.mp), (DATA, chosen.dp)]
+        groups = {name: [name] for name, _ in axes}
+    return Workload.mesh(net.name, axes, groups, [], [program], summary, summary.notes)
+
+
+def _trained(net: ConvolutionalNetwork, chosen: Options, style: Style) -> list[TrainedLayer]:
+    """The layers on an NPU, with the exchanges that its parallelism has."""
+    batch, mp = chosen.local_batch, chosen.mp
+    if mp == 1:
+        return layers(net, batch, style)
+    each = batch * chosen.width
+    tensors = [
+        Tensors(each * layer.input_elements, each * layer.output_elements, not layer.activates)
+        for layer in net.layers
+    ]
+    return exchanged(layers(net.part(mp), batch, style, DATA), tensors, mp)
 
 
 def _assumed(chosen: Options) -> tuple[str, ...]:
     """Warnings of every run: parts that take no time, and options without effect."""
     alone = chosen.kernels == "multiplications"
     notes = []
+    if chosen.mp > 1:
+        notes.append(
+            f"mp {chosen.mp}: layers are cut by output channels; outputs are all-gathered, and "
+            "gradients of inputs reduce-scattered"
+        )
     if alone:
         notes.append("kernels multiplications: the optimizer takes memory, and no time")
     if alone and not chosen.elementwise:
@@ -506,7 +538,7 @@ def summarize(
 
 
 def _check(net: ConvolutionalNetwork, chosen: Options) -> None:
-    names = ("dp", "local_batch", "passes", "width", "gradient_width")
+    names = ("dp", "mp", "local_batch", "passes", "width", "gradient_width")
     counts = {name: getattr(chosen, name) for name in names}
     positions = max(layer.gemm(1).m for layer in net.layers)
     problems = check_counts(counts, local_batch=LARGEST // positions)
@@ -517,3 +549,21 @@ def _check(net: ConvolutionalNetwork, chosen: Options) -> None:
             problems.append(Problem("", name, f"unknown value {value!r}", ", ".join(allowed)))
     if problems:
         raise InputError(problems)
+    impossible = misfits(chosen.dp, chosen.mp) + _uncut(net, chosen.mp)
+    if impossible:
+        raise ImpossibleError(impossible)
+
+
+def _uncut(net: ConvolutionalNetwork, mp: int) -> list[Problem]:
+    """Layers that can't be cut."""
+    grouped = [x for x in net.layers if isinstance(x, Convolution) and x.groups > 1]
+    if mp > 1 and grouped:
+        said = f"a convolution in groups is not cut: {grouped[0].name} has {grouped[0].groups}"
+        return [Problem("", "mp", said, "1")]
+    ways = math.gcd(*(layer.outputs for layer in net.layers))
+    uneven = [layer for layer in net.layers if layer.outputs % mp]
+    if not uneven:
+        return []
+    near = [each for each in range(1, ways + 1) if ways % each == 0]
+    said = f"{mp} does not divide the {uneven[0].outputs} output channels of {uneven[0].name}"
+    return [Problem("", "mp", said, ", ".join(map(str, near)))]

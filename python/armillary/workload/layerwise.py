@@ -317,18 +317,20 @@ def _layer(entry: Fields, period: int, options: Options) -> TrainedLayer:
     return TrainedLayer(name, passes[0], passes[1], weight, update)
 
 
+def misfits(dp: int, mp: int) -> list[Problem]:
+    """What is wrong with a mesh of `dp` x `mp` NPUs."""
+    if dp * mp <= NPUS:
+        return []
+    return [Problem("", "dp", f"dp {dp} x mp {mp} NPUs are too many", f"{NPUS} in all")]
+
+
 def _check(options: Options) -> None:
     problems = check_counts(
         {name: getattr(options, name) for name in ("dp", "mp", "inner_dp", "passes")}
     ) + buckets.check(options.bucket_mb)
     if problems:
         raise InputError(problems)
-    if options.dp * options.mp > NPUS:
-        problems.append(
-            Problem(
-                "", "dp", f"dp {options.dp} x mp {options.mp} NPUs are too many", f"{NPUS} in all"
-            )
-        )
+    problems += misfits(options.dp, options.mp)
     if not problems and options.dp % options.inner_dp:
         ways = [each for each in range(1, options.dp + 1) if options.dp % each == 0]
         near = sorted(sorted(ways, key=lambda each: abs(each - options.inner_dp))[:3])

@@ -4,6 +4,7 @@ volume and memory."""
 from __future__ import annotations
 
 import pytest
+from exchanges import Listed
 
 import armillary as arm
 from armillary.errors import InputError
@@ -215,3 +216,72 @@ def test_another_family_is_refused() -> None:
     assert problems(model="llama-2-7b")[0].endswith(
         "llama-2-7b is a transformer model (allowed: a cnn model)"
     )
+
+
+PLAIN = {
+    "input": [3, 8, 8],
+    "layers": [
+        {"conv": {"name": "a", "out": 4, "kernel": 3, "padding": 1}},
+        {"pool": {"kernel": 2}},
+        {"residual": {"name": "r", "convs": [{"out": 8, "kernel": 3, "padding": 1}]}},
+        {"linear": {"name": "z", "out": 10}},
+    ],
+}
+"""`TINY` without groups: 116, 304, 48 and 1290 parameters in `a`, `r`, its shortcut and `z`."""
+
+
+def test_cut_by_output_channels_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two NPUs with 5 samples of 4 bytes. `r` and its shortcut read 4 x 4 x 4 elements after
+    pooling, `z` reads 8 x 4 x 4, and 10 leave. The shortcut exchanges nothing by itself."""
+    program = Listed()
+    monkeypatch.setitem(cnn.__globals__, "Program", lambda: program)
+    options = {"dp": 3, "local_batch": 5, "optimizer": "adam", "elementwise": False}
+    summary = cnn(Model("plain", "cnn", PLAIN), mp=2, **options).summary
+    assert program.exchanged == [
+        ("a.forward.all_gather", 5 * 4 * 64 // 2),
+        ("r.0.downsample.forward.all_gather", 5 * 4 * 128 // 2),
+        ("z.forward.all_gather", 5 * 4 * 10 // 2),
+        ("z.weight_gradient.all_reduce", 4 * 1290 // 2),
+        ("z.input_gradient.reduce_scatter", 5 * 4 * 128),
+        ("r.0.downsample.weight_gradient.all_reduce", 4 * 48 // 2),
+        ("r.0.conv1.weight_gradient.all_reduce", 4 * 304 // 2),
+        ("r.0.conv1.input_gradient.reduce_scatter", 5 * 4 * 64),
+        ("a.weight_gradient.all_reduce", 4 * 116 // 2),
+    ]
+    assert summary is not None
+    assert (summary.ranks, summary.batch, summary.parameters) == (6, 15, 1758)
+    (entry,) = summary.classes
+    memory = entry.memory
+    assert (memory.weights, memory.gradients, memory.optimizer) == (4 * 879, 4 * 879, 8 * 879)
+    # inputs are whole; outputs before a normalisation are halves
+    assert memory.activations == 5 * 4 * (192 + 128 + 64 + 64 + 64 + 64 + 128)
+    assert {volume.group for volume in entry.volumes} == {"model", "data"}
+    assert summary.flops == 3 * operations(network(Model("plain", "cnn", PLAIN)), 5)
+
+
+@pytest.mark.parametrize("kernels", ["multiplications", "fused", "eager"])
+def test_cut_networks_run(kernels: str) -> None:
+    """In all kinds of kernels, an eighth of the work is done by each of eight NPUs."""
+    whole, cut = (
+        arm.workload.build("resnet-50", dp=8 // mp, mp=mp, kernels=kernels) for mp in (1, 8)
+    )
+    assert whole.summary is not None
+    assert cut.summary is not None
+    assert 8 * cut.summary.classes[0].operations == whole.summary.classes[0].operations
+    result = arm.simulate(cut, "paper-ispass-torus-2x2x2")
+    assert result.breakdown()["exposed_comm_share"][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        ("plain", {"mp": 3}, r"mp: 3 does not divide the 4 output channels of a .*allowed: 1, 2\)"),
+        ("tiny", {"mp": 2}, r"mp: a convolution in groups is not cut: r\.0\.conv1 has 2"),
+        ("plain", {"mp": 0}, "mp: 0 is not a count"),
+        ("plain", {"mp": 2, "dp": 2**24}, "dp 16777216 x mp 2 NPUs are too many"),
+    ],
+)
+def test_what_cannot_be_cut_is_refused(model: str, options: dict[str, int], said: str) -> None:
+    described = {"plain": PLAIN, "tiny": TINY}[model]
+    with pytest.raises(InputError, match=said):
+        cnn(Model(model, "cnn", described), **{"dp": 2, **options})
