@@ -13,7 +13,7 @@ with every price. No plan beats it; a plan may not reach it."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class Menu:
     memory: Floats
     """Mean bytes on a rank."""
     room: int
+    _prices: dict[float, float] = field(default_factory=dict, compare=False, repr=False)
+    """Prices that are known."""
 
     @classmethod
     def of(cls, ways: Sequence[Sequence[Way]], ranks: int, ranks_per_node: int, room: int) -> Menu:
@@ -95,26 +97,34 @@ class Menu:
     def price(self, most: float) -> float:
         """The price at which the picked ways take the room on average, which makes the right side
         largest; 0 where all fit anyway. Infinite where no price is enough."""
-        if not np.isfinite(self._paid(most, 0.0).min(1)).all():
+        if most not in self._prices:
+            self._prices[most] = self._found_price(most)
+        return self._prices[most]
+
+    def _found_price(self, most: float) -> float:
+        cost = self._paid(most, 0.0)
+        tables = np.arange(len(cost))
+        if not np.isfinite(cost.min(1)).all():
             return 0.0
-        if self._mean_memory(most, 0.0) <= self.room:
+
+        def takes(price: float) -> bool:
+            """Whether the picked ways take more than the room on average."""
+            paid = cost + price * self.memory if price else cost
+            return bool(self.memory[tables, np.argmin(paid, axis=1)].sum() > self.room)
+
+        if not takes(0.0):
             return 0.0
         low, high = 0.0, 1e-18
-        while self._mean_memory(most, high) > self.room:
+        while takes(high):
             high *= 8
             if high > 1e30:
                 return float("inf")
         for _ in range(80):
             middle = (low + high) / 2
-            if self._mean_memory(most, middle) > self.room:
-                low = middle
-            else:
-                high = middle
+            if middle in (low, high):
+                break
+            low, high = (middle, high) if takes(middle) else (low, middle)
         return high
-
-    def _mean_memory(self, most: float, price: float) -> float:
-        picked = self.pick(most, price)
-        return float(np.take_along_axis(self.memory, picked[:, None], 1).sum())
 
 
 def lower_bound(menu: Menu) -> float:
