@@ -1,8 +1,9 @@
 //! The fair-flow backend: transfers are fluid flows that share links max-min fairly.
 //!
-//! Here: [`FairFlows`] (`backend.rs`), the rates (`fair.rs`), the links and what they carry
-//! (`links.rs`), routes (`route.rs`), what limits flows besides links (`limits.rs`), flows that meet no
-//! other (`alone.rs`). Not here: queues of messages (`net-analytical`).
+//! Here: [`FairFlows`] (`backend/`), the rates (`fair.rs`), the links and what they carry
+//! (`links.rs`), the bytes of a flow that are on their way (`fluid.rs`), routes (`route.rs`), what
+//! limits flows besides links (`limits.rs`), flows that meet no other (`alone.rs`). Not here: queues of
+//! messages (`net-analytical`).
 
 mod alone;
 mod backend;

@@ -10,6 +10,7 @@
 //! here: what a backend does (`net-*`), and how it is made for a platform (`sim::backends`).
 
 mod analytical;
+mod entries;
 mod external;
 mod flit;
 mod flow;
@@ -101,23 +102,6 @@ pub(super) fn check(network: &Network, fabric: &Fabric, at: &At<'_>, findings: &
     if let (Some(flit), Some(at)) = (&network.flit, at.get(Network::flit)) {
         flit::check(flit, fabric, &at, findings);
     }
-}
-
-/// What is wrong with a list of so many entries for the links of a fabric, and what is allowed.
-fn misfit(entries: usize, fabric: &Fabric) -> Option<(String, String)> {
-    let kinds = fabric.kinds_of_links();
-    if entries == kinds.len() {
-        return None;
-    }
-    let message = match kinds.len() {
-        0 => format!("{entries} entries where dimensions share cards or links are all alike"),
-        count => format!("{entries} entries for {count} dimensions or kinds of links"),
-    };
-    let allowed = match &kinds[..] {
-        [] | [_] => "one value".to_string(),
-        kinds => format!("one value, or one for each of {}", kinds.join(", ")),
-    };
-    Some((message, allowed))
 }
 
 impl NetworkModel {

@@ -7,7 +7,7 @@ mod routing;
 pub use pipeline::{FlitAllocator, FlitPipeline};
 pub use routing::FlitRouting;
 
-use super::misfit;
+use super::entries::misfit;
 use crate::config::declared::{ByDim, Misfit, Setting, Words, counts, section, suited, words};
 use crate::config::findings::{At, Findings};
 use topology::Fabric;

@@ -4,9 +4,7 @@
 //! their outermost dimension says, and the smallest `mtu` on their way. A list has an entry for each
 //! dimension of a stack, or for each kind of link of a fabric, as `links` has.
 
-use super::{Buffer, Fault, Like, Marking, Packet, Pause, Rdma, Tcp, TcpControl, Ties, Transport};
-use crate::config::native::network::misfit;
-use topology::Fabric;
+use super::{Buffer, Like, Marking, Packet, Pause, Rdma, Tcp, TcpControl, Ties, Transport};
 use units::{Ratio, Span};
 
 /// The settings of one dimension, with defaults put in.
@@ -83,15 +81,6 @@ impl Packet {
             (Packet::rdma, self.rdma.entries()),
         ];
         keys.into_iter().filter_map(|(key, entries)| Some((key, entries?))).collect()
-    }
-
-    /// Lists that do not fit to a fabric.
-    pub fn misfits(&self, fabric: &Fabric) -> Vec<Fault> {
-        let fault = |(key, entries)| {
-            let (message, allowed) = misfit(entries, fabric)?;
-            Some(Fault { keys: vec![key], message, allowed })
-        };
-        self.lists().into_iter().filter_map(fault).collect()
     }
 
     /// The order of packets that meet: `ties`, or that of `like`.

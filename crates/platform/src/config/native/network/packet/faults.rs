@@ -1,6 +1,8 @@
 //! Values of `network.packet` that cannot be.
 
 use super::{Dcqcn, Packet, Protocol, Rdma, RdmaControl, Tcp, Transport};
+use crate::config::native::network::entries::misfit;
+use topology::Fabric;
 use units::{Bytes, Ratio, Span};
 
 /// Largest MTU. Jumbo frames have about 9,000 bytes; InfiniBand's largest is 4,096.
@@ -44,6 +46,15 @@ impl Faults {
 }
 
 impl Packet {
+    /// Lists that do not fit to a fabric.
+    pub fn misfits(&self, fabric: &Fabric) -> Vec<Fault> {
+        let fault = |(key, entries)| {
+            let (message, allowed) = misfit(entries, fabric)?;
+            Some(Fault { keys: vec![key], message, allowed })
+        };
+        self.lists().into_iter().filter_map(fault).collect()
+    }
+
     /// Values that cannot be, with the dimension that has them.
     pub fn faults(&self) -> Vec<(usize, Fault)> {
         let protocols = self.protocols();

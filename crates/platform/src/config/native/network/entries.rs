@@ -1,0 +1,20 @@
+//! Lists with a value for each dimension, or for each kind of link.
+
+use topology::Fabric;
+
+/// Fault of a list with so many entries for the links of a fabric, and what is allowed.
+pub(super) fn misfit(entries: usize, fabric: &Fabric) -> Option<(String, String)> {
+    let kinds = fabric.kinds_of_links();
+    if entries == kinds.len() {
+        return None;
+    }
+    let message = match kinds.len() {
+        0 => format!("{entries} entries where dimensions share cards or links are all alike"),
+        count => format!("{entries} entries for {count} dimensions or kinds of links"),
+    };
+    let allowed = match &kinds[..] {
+        [] | [_] => "one value".to_string(),
+        kinds => format!("one value, or one for each of {}", kinds.join(", ")),
+    };
+    Some((message, allowed))
+}
