@@ -3,8 +3,9 @@
  *
  * armillary_network_open() starts `armillary network`, which must be in PATH. Times are picoseconds,
  * sizes bytes. Callbacks are called by armillary_network_run() and armillary_network_advance(), one
- * after the other, and may send, receive, schedule and access memory. A function that returns an int returns 0, or
- * -1 after a fault. Then armillary_network_problem() has the reason, and the network only closes.
+ * after the other, and may send, receive, schedule and access memory. A function that returns an int
+ * returns 0, or -1 after a fault. Then armillary_network_problem() has the reason, and the network
+ * only closes.
  * Faults of a call are found by the next run or advance. One thread at a time may use a network.
  * A program that may write to a network that has ended should ignore SIGPIPE. */
 #ifndef ARMILLARY_NETWORK_H
@@ -175,7 +176,7 @@ static inline int armillary_network_greet(struct armillary_network *net) {
     if (armillary_network_read(net, &hello)) return -1;
     if (hello.kind != ARMILLARY_NETWORK_HELLO || hello.a != ARMILLARY_NETWORK_VERSION)
         return armillary_network_fail(net, "another version of the protocol");
-    for (uint64_t left = hello.y; left > 0; left--) getc(net->in);
+    for (uint64_t left = hello.y; left > 0 && getc(net->in) != EOF; left--) {}
     net->npus = hello.b;
     return 0;
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import struct
 from pathlib import Path
 
 from target import ROOT, Files, Target
@@ -151,6 +153,25 @@ def _source(folder: Path, files: Files) -> object:
     return source._holds_model(folder / next(iter(files)))
 
 
+def _records() -> list[Files]:
+    never, start = 2**64 - 1, (1, 1, 0, 0, 0, 0, 0)
+    sent = [(32, 0, 1, 0, 10_000, 7, 1), (33, 0, 1, 0, 10_000, 7, 2), (34, 0, 0, 0, 2_000, 0, 3)]
+    loaded = [(35, 2, 0, 0, 4096, 0, 4), (6, 0, 0, 0, 1_000, 0, 0), (6, 0, 0, 0, never, 0, 0)]
+    packed = [struct.pack("<4I3Q", *record) for record in (start, *sent, *loaded)]
+    return [{"records": b"".join(packed)}]
+
+
+def _front_end(_folder: Path, files: Files) -> None:
+    import armillary as arm
+    from armillary.network import serve
+
+    platform = arm.Platform.parse(
+        "topology: Switch(6)\nlinks: {bandwidth: 10 GB/s, latency: 500 ns}\n"
+        "npu: {peak: 1 TFLOPS, memory: {bandwidth: 1 TB/s}}\n"
+    )
+    serve(platform, "analytical", io.BytesIO(files["records"]), io.BytesIO())
+
+
 TARGETS = (
     Target("plan", _plans, _plan),
     Target("bench", lambda: [{"bench.json": json.dumps(BENCH).encode()}], _bench),
@@ -160,4 +181,5 @@ TARGETS = (
     Target("measured", lambda: [{"measured.json": json.dumps(MEASURED).encode()}], _measured),
     Target("libra", lambda: [{"w.txt": LIBRA}], _libra),
     Target("model_or_not", _sources, _source),
+    Target("front_end", _records, _front_end),
 )

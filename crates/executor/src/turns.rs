@@ -28,7 +28,7 @@ pub struct Wanted {
 /// The group that gathers shards with an NPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
-    /// Its number; none for all NPUs.
+    /// The number of the group; none for all NPUs.
     pub number: Option<u32>,
     /// NPUs in it.
     pub members: u32,
@@ -62,7 +62,7 @@ type Began = (Time, Bytes, Option<u32>);
 /// NPUs of a group among the ranks that a simulated one stands for.
 #[derive(Default)]
 struct Part {
-    /// Of all NPUs of the group.
+    /// Bytes of all NPUs of the group.
     members: u32,
     places: BTreeSet<u32>,
 }

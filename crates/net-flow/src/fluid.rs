@@ -1,4 +1,4 @@
-//! What a flow has still to send, at which rate. Changes of rates read and write little else of a
+//! Bytes that a flow has still to send, and their rate. Changes of rates read and write little else of a
 //! flow, so it is kept apart.
 
 use crate::limits::RATE_BITS;
@@ -11,7 +11,7 @@ const PS_PER_S: u128 = PS_PER_US as u128 * 1_000_000;
 pub(crate) struct Fluid {
     /// In units of rate times picoseconds, at the instant `at`.
     left: u128,
-    /// What it may have sent in addition, had no rate been rounded.
+    /// Bytes sent in addition, had no rate been rounded.
     slack: u64,
     pub at: Time,
     /// When its drain is planned: no later than it drains.

@@ -11,7 +11,7 @@ use network::LinkCost;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protocols {
     each: Vec<Settings>,
-    /// By link; empty where there is one kind.
+    /// The kind of each link; empty where there is one kind.
     kinds: Vec<u16>,
 }
 
@@ -35,7 +35,7 @@ impl Protocols {
         Protocols { each, kinds }
     }
 
-    /// What is the same for all.
+    /// Settings that are the same for all.
     #[inline]
     pub(crate) fn whole(&self) -> &Settings {
         &self.each[0]

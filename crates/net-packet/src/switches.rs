@@ -22,13 +22,13 @@ pub(crate) struct Switches {
     into: Vec<bool>,
     /// By pool.
     pools: Vec<Pool>,
-    /// By link: what came over it.
+    /// Packets that came over each link.
     came: Vec<Came>,
     /// See [`Switches::counts`].
     counts: bool,
 }
 
-/// What ports share.
+/// Buffers that ports share.
 #[derive(Clone, Copy, Debug)]
 struct Pool {
     /// Bytes that wait.
@@ -38,7 +38,7 @@ struct Pool {
     shared: Option<(u64, Ratio)>,
 }
 
-/// What came over a link.
+/// Packets that came over a link.
 #[derive(Clone, Copy, Debug)]
 struct Came {
     /// Bytes that wait.

@@ -46,7 +46,7 @@ class Check:
     """Factors on the simulated step between which measured steps like it lie, where any were
     measured."""
     warnings: tuple[str, ...] = ()
-    """What the simulation assumed."""
+    """Warnings and assumptions of the simulation."""
 
     @property
     def gap(self) -> float:

@@ -161,7 +161,7 @@ class Designs:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the simulations of the best design assumed."""
+        """Warnings and assumptions of the simulations of the best design."""
         trial = self._trial(0)
         checks = trial.checks if trial else ()
         return tuple(dict.fromkeys(warning for each in checks for warning in each.warnings))

@@ -24,7 +24,7 @@ switches."""
 
 @dataclass(frozen=True, slots=True)
 class PoolParts:
-    """What a pool behind switches is made of; GB/s."""
+    """Links and switches of a pool, GB/s."""
 
     link: float
     switch: float

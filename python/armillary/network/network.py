@@ -13,14 +13,13 @@ from typing import NoReturn
 from .. import _core
 from ..errors import InputError, Problem, StalledError
 from ..platform import AnyPlatform, Platform
-from ..units import base
+from ..units import PS_PER_S, base
 
 Callback = Callable[[], object]
 """What is called when something is done. `Network.now` is the time then."""
 
 _MOST = 2**64 - 1
 _MOST_NPUS = 2**32 - 1
-_PS_PER_S = 10**12
 
 
 class Network:
@@ -51,7 +50,7 @@ class Network:
         self.platform = target
         """The platform."""
         self.backend = target.backend if backend is None else backend
-        """Its network model."""
+        """The network model."""
         self._core: _core.Network | None = _core.Network(target._core, self.backend)
         self._callbacks: dict[int, Callback] = {}
         self._due: deque[int] = deque()
@@ -75,7 +74,7 @@ class Network:
 
     @property
     def warnings(self) -> list[str]:
-        """What the platform assumes."""
+        """Assumptions about the platform."""
         return self.platform.warnings
 
     def send(
@@ -220,7 +219,7 @@ def _whole(place: str, value: object, allowed: str = "a whole number from 0 on")
 
 
 def _message(src: int, dst: int, size: int | str, tag: int) -> tuple[int, int, int, int]:
-    """What the core takes of a send or a receive."""
+    """Arguments of a send or a receive for the core."""
     return _whole("src", src), _whole("dst", dst), _bytes(size), _whole("tag", tag)
 
 
@@ -239,7 +238,7 @@ def _time(place: str, value: int | str) -> int:
     if not isinstance(value, str):
         return _whole(place, value, allowed)
     found = base(value) if value.rstrip().endswith("s") else None
-    picoseconds = None if found is None or "/" in value else found * _PS_PER_S
+    picoseconds = None if found is None or "/" in value else found * int(PS_PER_S)
     if picoseconds is None or picoseconds.denominator != 1:
         _refuse(place, f"invalid {place}: {value!r}", allowed)
     return _whole(place, int(picoseconds), allowed)

@@ -27,7 +27,7 @@ def search_paying(
     rates: Rates,
     progress: Callable[[float], None] | None = None,
 ) -> Found:
-    """What a search over these ways finds, whose plans pay for kernels and exchanges too. Its bound
+    """Results of a search over these ways, whose plans pay for kernels and exchanges too. Its bound
     is one of plans that use all of these schemes."""
     schemes = _schemes(ways)
     found = search(ways, used, room, sizes.ranks_per_node, progress)

@@ -22,10 +22,10 @@ from ..workload.servers import COMPUTED, ServerOptions, parameter_servers
 
 @dataclass(frozen=True, slots=True)
 class ServerRates:
-    """What a system with parameter servers reaches."""
+    """Rate of a system with parameter servers."""
 
     samples_per_second: float
-    """Of all trainers."""
+    """Samples per second of all trainers."""
     trainers: float
     """Share of the time in which a trainer computes, mean over the trainers."""
     servers: float

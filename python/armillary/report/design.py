@@ -235,7 +235,7 @@ def _dimensions(design: Data, objective: str) -> Table:
 
 
 def memory(design: Data) -> Iterator[str]:
-    """What the memory of a design costs, and what its pool saves, in sentences."""
+    """Sentences about the cost of a design's memory and the savings of its pool."""
     bill = {each["part"]: each for each in design["memory"]}
     if not bill:
         return

@@ -1,4 +1,4 @@
-"""What each layer of a model communicates in each pass, and where its chunks wait.
+"""Communication of each layer of a model in each pass, and the waits of its chunks.
 
 Here: raw communication by layer and pass (ISPASS 2020, Fig. 13), and the delays of queues and of
 the network by layer and phase (ISPASS Fig. 16). Not here: the parts of each layer
@@ -27,11 +27,13 @@ def parts(report: Report, detail: Detail, order: Sequence[str], scale: Scale) ->
     rows = means(report, detail)
     if not any(row["pass"] != "other" for row in rows):
         return []
+    place = {layer: at for at, layer in enumerate(order)}
     drawn = [
         {"layer": row["layer"], "part": PASSES[row["pass"]][0], "time": row["comm_ns"] / scale.ns}
-        for layer in order
-        for row in rows
-        if row["layer"] == layer and row["comm_ns"]
+        for row in sorted(
+            (row for row in rows if row["layer"] in place), key=lambda row: place[row["layer"]]
+        )
+        if row["comm_ns"]
     ]
     colours = dict(PASSES.values())
     title = "Communication by layer and pass"

@@ -51,7 +51,7 @@ class Run:
     compute: dict[str, float]
     """Computation of the first rank by layer, us."""
     passes: dict[tuple[str, str], float]
-    """Its communication by layer and pass, us, where there is some."""
+    """Communication of the model by layer and pass, us, where there is some."""
     delays: dict[str, dict[str, float]]
     """Mean delay of a chunk by layer and part (`queue P1`, `network P1`), us."""
     waits: dict[str, float]
@@ -190,7 +190,7 @@ def _bars(backend: str) -> list[StudyRow]:
 
 
 def _longest(backend: str, policy: str) -> Iterator[StudyRow]:
-    """Of each kind of delay the layer with the longest; the chart has all."""
+    """The layer with the longest delay of each kind; the chart has all."""
     delays = run("resnet", backend, policy).delays
     for part in sorted({part for each in delays.values() for part in each}):
         layer = max(delays, key=lambda layer: delays[layer].get(part, 0.0))

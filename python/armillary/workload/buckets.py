@@ -47,7 +47,7 @@ def pieces(name: str, size: int, bucket_mb: float | None) -> list[tuple[str, int
 
 
 def check(bucket_mb: object) -> list[Problem]:
-    """What is wrong with the option `bucket_mb`."""
+    """Faults of the option `bucket_mb`."""
     number = isinstance(bucket_mb, (int, float)) and not isinstance(bucket_mb, bool)
     if bucket_mb is None or (number and LEAST <= bucket_mb <= MOST):  # type: ignore[operator]
         return []

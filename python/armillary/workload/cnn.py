@@ -132,7 +132,7 @@ class ConvolutionalNetwork:
         return sum(layer.gemm(1).operations for layer in self.layers) // 2
 
     def part(self, mp: int) -> ConvolutionalNetwork:
-        """What one of `mp` NPUs has of it: a part of the output channels of each layer."""
+        """The part of one of `mp` NPUs: some of the output channels of each layer."""
         cut = tuple(replace(layer, outputs=layer.outputs // mp) for layer in self.layers)
         return replace(self, layers=cut)
 

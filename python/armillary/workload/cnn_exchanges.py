@@ -23,7 +23,7 @@ MODEL, DATA = "model", "data"
 
 
 class Tensors(NamedTuple):
-    """What a layer reads and writes: bytes of all channels and samples."""
+    """Input and output of a layer: bytes of all channels and samples."""
 
     inputs: int
     outputs: int

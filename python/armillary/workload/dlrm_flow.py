@@ -60,7 +60,7 @@ class DlrmRun:
 
 
 class HostWork(NamedTuple):
-    """What hosts do next to a step (`dlrm_hosts.py`)."""
+    """Work of hosts next to a step (`dlrm_hosts.py`)."""
 
     reading_ps: int = 0
     """Until the samples of a step have arrived."""
@@ -86,7 +86,7 @@ class DlrmFlow:
         self.inputs_after: list[int] = []
         self.copy_after: list[int] = []
         self.beside: list[int] = []
-        """What hosts did last next to the steps."""
+        """The last nodes of the hosts' work."""
         self.at: list[int] = []
         self.summed: list[int] = []
         """All-reduces of this iteration, where an optimizer step for all MLPs follows."""

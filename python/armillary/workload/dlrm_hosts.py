@@ -1,4 +1,4 @@
-"""What hosts do next to the steps of a recommendation model: samples arrive, checkpoints leave.
+"""Work of hosts next to the steps of a recommendation model: samples arrive, checkpoints leave.
 
 Model. Each host has a card of a network of its own, the front end, which sends and receives at the
 same time. In each step
@@ -21,7 +21,7 @@ _SECOND = int(PS_PER_S)
 
 
 def host_work(run: DlrmRun) -> HostWork:
-    """What hosts do in each step."""
+    """Work of hosts in each step."""
     chosen, each = run.options, min(run.options.npus_per_node, run.options.dp)
     reading = writing = copied = 0
     if chosen.readers is not None:

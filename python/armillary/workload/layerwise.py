@@ -318,7 +318,7 @@ def _layer(entry: Fields, period: int, options: Options) -> TrainedLayer:
 
 
 def misfits(dp: int, mp: int) -> list[Problem]:
-    """What is wrong with a mesh of `dp` x `mp` NPUs."""
+    """Faults of a mesh of `dp` x `mp` NPUs."""
     if dp * mp <= NPUS:
         return []
     return [Problem("", "dp", f"dp {dp} x mp {mp} NPUs are too many", f"{NPUS} in all")]

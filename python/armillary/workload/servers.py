@@ -32,7 +32,7 @@ from .program import Program
 from .workload import Workload
 
 _REQUEST, _ROWS, _GRADIENTS, _DENSE, _AVERAGE = range(5)
-"""What messages carry; with the thread their tags."""
+"""Contents of messages; with the thread their tags."""
 _TAGS = 5
 
 COMPUTED = {
@@ -62,11 +62,11 @@ class ServerOptions:
     sync_every: int = 10
     """Steps of the first thread from one exchange of the MLPs to the next."""
     width: int = 4
-    """Of MLPs, pooled rows and their gradients."""
+    """Bytes of an element of MLPs, pooled rows and their gradients."""
     embedding_width: int = 4
-    """Of tables."""
+    """Bytes of an element of a table."""
     index_width: int = 8
-    """Of indices."""
+    """Bytes of an index."""
 
     @property
     def embedding(self) -> int:

@@ -21,7 +21,7 @@ const ROWS: usize = 20_000;
 pub(super) struct NodeDelays {
     /// Program of each simulated rank.
     programs: Vec<u32>,
-    /// By program and node.
+    /// Entries by program and node.
     nodes: FxHashMap<(u32, u32), Delays>,
 }
 

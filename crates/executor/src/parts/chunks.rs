@@ -196,9 +196,9 @@ struct Queue {
 /// The queues of all ranks. A queue has a number within its rank.
 pub(crate) struct Queues {
     queues: Vec<Queue>,
-    /// By queue within a rank: chunks that it runs at once.
+    /// Chunks that run at once, by queue within a rank.
     rooms: Vec<u32>,
-    /// By dimension: the first of its queues within a rank.
+    /// The first queue of each dimension within a rank.
     firsts: Vec<u32>,
 }
 

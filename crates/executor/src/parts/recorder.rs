@@ -303,7 +303,7 @@ impl<'a> Recorder<'a> {
         self.ranks.iter_mut().map(|state| std::mem::take(&mut state.totals)).collect()
     }
 
-    /// Of all chunks.
+    /// The record of all chunks.
     pub(crate) fn delays(&mut self) -> Delays {
         std::mem::take(&mut self.delays)
     }

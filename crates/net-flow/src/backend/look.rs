@@ -107,7 +107,7 @@ impl Sides {
     }
 }
 
-/// What is left of a link for the flows that nothing else holds back, as far as they are known.
+/// The part of a link that is left for the flows that nothing else holds back, as far as they are known.
 struct Open {
     left: u128,
     demand: u128,

@@ -5,7 +5,7 @@ use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
 use serde_json::Value as Json;
 
-/// What a file writes for an entry that has the default.
+/// Text of a file for an entry that has the default.
 const NOTHING: &str = "null";
 
 /// A value that links may differ in.

@@ -119,7 +119,7 @@ pub(super) fn check(flit: &Flit, fabric: &Fabric, at: &At<'_>, findings: &mut Fi
 }
 
 impl Flit {
-    /// What is wrong with the list of packets for a fabric, and what is allowed.
+    /// Fault of the list of packets for a fabric, and what is allowed.
     pub fn misfit(&self, fabric: &Fabric) -> Option<(String, String)> {
         self.packet.entries().and_then(|entries| misfit(entries, fabric))
     }

@@ -10,7 +10,7 @@ use units::{Ratio, Span};
 /// The settings of one dimension, with defaults put in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protocol {
-    /// What carries messages.
+    /// The protocol that carries messages.
     pub transport: Transport,
     /// Whose behaviour TCP and switches have.
     pub like: Like,
@@ -18,7 +18,7 @@ pub struct Protocol {
     pub mtu: u64,
     /// Headers within it, bytes.
     pub headers: u64,
-    /// What Ethernet adds to it on a link, bytes.
+    /// Bytes that Ethernet adds to it on a link.
     pub framing: u64,
     /// Time from the start of a message until its first packet may leave.
     pub injection_latency: Span,

@@ -15,9 +15,9 @@ const WIRE_MAX: u64 = 65_535;
 pub struct Fault {
     /// The keys that lead to it from `network.packet`: `tcp`, `window`.
     pub keys: Vec<&'static str>,
-    /// What is wrong, with the value.
+    /// The fault, with the value.
     pub message: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: String,
 }
 
