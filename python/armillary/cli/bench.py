@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json as json_text
 import os
 import sys
@@ -62,13 +61,9 @@ def bench(
 ) -> None:
     """Measure this machine: kernels, memory and collectives."""
     with output.guard():
-        from ..trainer import launch
+        from ..trainer import launch, torch_check
 
-        if importlib.util.find_spec("torch") is None:
-            said = "the benchmarks need PyTorch, which is not installed"
-            raise InputError(
-                [Problem("", "armillary bench", said, "pip install 'armillary[train]'")]
-            )
+        torch_check.require("armillary bench", "the benchmarks need")
         _check(nproc=nproc, batch=batch, threads=threads or 1)
         worker = launch.is_worker()
         if not worker or os.environ["RANK"] == "0":

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json as json_text
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .. import __version__
-from ..errors import InputError, Problem
 from . import completion, output
 from .options import Json
 
@@ -167,7 +165,6 @@ def import_(
 
 
 def _require_torch() -> None:
-    if importlib.util.find_spec("torch") is None:
-        said = "checkpoints need PyTorch, which is not installed"
-        help_ = "pip install 'armillary[train]'"
-        raise InputError([Problem("", "armillary checkpoint", said, help_)])
+    from ..trainer import torch_check
+
+    torch_check.require("armillary checkpoint", "checkpoints need")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json as json_text
 import os
 import sys
@@ -346,13 +345,10 @@ def train(
     with output.guard():
         from ..model import load_model
         from ..model.dlrm import parse
-        from ..trainer import launch
+        from ..trainer import launch, torch_check
         from ..trainer.settings import Settings
 
-        if importlib.util.find_spec("torch") is None:
-            said = "training needs PyTorch, which is not installed"
-            help_ = "pip install 'armillary[train]'"
-            raise InputError([Problem("", "armillary train", said, help_)])
+        torch_check.require("armillary train", "training needs")
         settings = Settings(**given)
         facts = parse(load_model(model))
         worker = launch.is_worker()

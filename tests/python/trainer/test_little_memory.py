@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 
 import pytest
 
 from armillary.errors import InputError, out_of_memory
+from armillary.trainer import torch_check
 
 pytest.importorskip("torch")
 
@@ -25,8 +27,25 @@ def test_too_little_memory_for_pytorch(command: list[str]) -> None:
     run = [*limited, sys.executable, "-m", "armillary.cli", *command]
     found = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
     assert found.returncode == 2, found.stderr
-    assert found.stderr.startswith("error: needs more memory than is available: lib")
+    assert found.stderr.startswith("error: needs more memory than is available: ")
     assert "allowed: more memory" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "loading PyTorch ended with exit code -11"),
+        ("raise ImportError('libtorch.so: failed to map segment')", "failed to map segment"),
+    ],
+)
+def test_loading_that_ends_is_explained(
+    script: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Once libraries have taken all address space, the stack cannot grow: a signal, and no error.
+    monkeypatch.setattr(torch_check, "_LOAD", f"import os, signal; {script}")
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1, 1))
+    with pytest.raises(InputError, match=f"needs more memory than is available: .*{said}"):
+        torch_check.require("armillary train", "training needs")
 
 
 @pytest.mark.parametrize(
