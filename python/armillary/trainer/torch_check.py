@@ -6,10 +6,10 @@ taken what is left, the stack cannot grow. So a process of its own tries it firs
 from __future__ import annotations
 
 import importlib.util
-import resource
 import subprocess
 import sys
 
+from .. import machine
 from ..errors import InputError, Problem, out_of_memory
 
 _INSTALL = "pip install 'armillary[train]'"
@@ -26,7 +26,7 @@ def require(verb: str, subject: str) -> None:
     if importlib.util.find_spec("torch") is None:
         said = f"{subject} PyTorch, which is not installed"
         raise InputError([Problem("", verb, said, _INSTALL)])
-    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+    if machine.addresses() is not None:
         _try()
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 
 import pytest
 
+from armillary import machine
 from armillary.errors import InputError, out_of_memory
 from armillary.trainer import torch_check
 
@@ -43,7 +43,7 @@ def test_loading_that_ends_is_explained(
 ) -> None:
     # Once libraries have taken all address space, the stack cannot grow: a signal, and no error.
     monkeypatch.setattr(torch_check, "_LOAD", f"import os, signal; {script}")
-    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1, 1))
+    monkeypatch.setattr(machine, "addresses", lambda: 1)
     with pytest.raises(InputError, match=f"needs more memory than is available: .*{said}"):
         torch_check.require("armillary train", "training needs")
 
