@@ -13,7 +13,7 @@ import typer
 
 from .. import __version__
 from ..errors import Problem
-from . import groups, output
+from . import groups, houses, output
 
 _FILES = {"import": "import_"}
 """Verbs whose file has another name."""
@@ -79,8 +79,13 @@ def _add(app: typer.Typer, verb: str, words: Collection[str] | None) -> None:
     if verb == "astra-sim":
         app.command(verb)(_astra_sim)
         return
+    home = houses.HOMES.get(verb)
+    if home is not None and not home.is_installed():
+        app.command(verb, **houses.ANY_ARGUMENTS)(home.absent(verb))
+        return
     name = _FILES.get(verb, verb)
-    file = importlib.import_module(f".{name}", __package__)
+    package = __package__ if home is None else f"{home.package}.cli"
+    file = importlib.import_module(f"{package}.{name}")
     if hasattr(file, "app"):
         app.add_typer(file.app, name=verb)
         return
