@@ -717,13 +717,20 @@ class Workload:
 
     @staticmethod
     def load(
-        path: str, platform: Platform | None = None, groups: str | None = None, passes: int = 1
+        path: str,
+        platform: Platform | None = None,
+        groups: str | None = None,
+        passes: int = 1,
+        overlap: bool = True,
+        bucket: int | None = None,
     ) -> Workload:
         """Reads `prefix.%d.et`, a prefix, a directory, a trace, an archive or a text, as many ranks
         as `platform` has.
 
         `groups` is a file of communicator groups, `{"1": [0, 1], ...}` in ring order. `passes` is
-        how often the layers of a text run; anything else is refused with more than one.
+        how often the layers of a text run, and `bucket` the bytes in which they exchange weight
+        gradients; without `overlap` computation waits for collectives. Anything else is refused
+        with other values than the defaults.
         """
     @staticmethod
     def mesh(

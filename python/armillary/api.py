@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _core, backends, files, kept_runs, nccl
 from .errors import InputError, Problem, StalledError
@@ -16,7 +16,7 @@ from .platform import AnyPlatform, Platform
 from .repeat import Again, Unrepeatable
 from .result import Result, columns
 from .schema import Report
-from .units import NS_PER_US, counted
+from .units import MB, NS_PER_US, counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -317,7 +317,11 @@ def rerun(report: Report) -> Again | Unrepeatable:
             loaded = build(model["name"], **model["options"])
         else:
             loaded = load(
-                workload["traces"], platform, workload.get("groups_file"), workload.get("passes", 1)
+                workload["traces"],
+                platform,
+                workload.get("groups_file"),
+                workload.get("passes", 1),
+                **_course(workload),
             )
     except InputError as error:
         first = error.problems[0]
@@ -335,6 +339,13 @@ def rerun(report: Report) -> Again | Unrepeatable:
         ).report
 
     return again
+
+
+def _course(workload: Mapping[str, Any]) -> dict[str, object]:
+    """The options of a text that are not the defaults."""
+    found: dict[str, object] = {} if workload.get("overlap", True) else {"overlap": False}
+    size = workload.get("bucket_bytes")
+    return found if size is None else {**found, "bucket_mb": size / MB}
 
 
 def check(

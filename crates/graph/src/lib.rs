@@ -23,4 +23,6 @@ pub use op::{CollectiveKind, Gemm, Kernel, Lookup, Node, Op, Reach};
 pub use problem::{Problem, and_more, node_place};
 pub use program::{Held, Program, ProgramBuilder, ProgramError};
 pub use ranks::ranges;
-pub use workload::{Declaration, Footprint, Group, Members, RankBinding, Reading, Workload};
+pub use workload::{
+    Course, Declaration, Footprint, Group, Members, RankBinding, Reading, Workload,
+};

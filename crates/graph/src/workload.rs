@@ -2,6 +2,7 @@
 
 use crate::{Mesh, Program};
 use std::sync::Arc;
+use units::Bytes;
 
 /// The ranks of a communicator group, in ring order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -110,19 +111,36 @@ pub struct Workload {
 }
 
 /// What a workload was read with in addition to its path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// The file of its communicator groups, as the user named it.
     pub groups: Option<String>,
-    /// How often the layers of a text run; 1 for everything else.
-    pub passes: u32,
+    /// How the layers of a text run.
+    pub course: Course,
     /// The model it was made of and the options, JSON text, where it was not read from files.
     pub model: Option<String>,
 }
 
-impl Default for Reading {
-    fn default() -> Reading {
-        Reading { groups: None, passes: 1, model: None }
+/// How the layers of a text workload run, which its file doesn't say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// How often they run; 1 for everything else.
+    pub passes: u32,
+    /// Computation goes on while collectives are under way, as far as the loop allows.
+    pub overlap: bool,
+    /// Size of the buckets in which layers exchange weight gradients; `None` for each on its own.
+    pub bucket: Option<Bytes>,
+}
+
+impl Default for Course {
+    fn default() -> Course {
+        Course { passes: 1, overlap: true, bucket: None }
+    }
+}
+
+impl From<u32> for Course {
+    fn from(passes: u32) -> Course {
+        Course { passes, ..Course::default() }
     }
 }
 

@@ -156,7 +156,7 @@ fn workload(
         return Ok(Source::Traces(path));
     }
     let (sizes, options) = (platform.sizes(), platform.read_options());
-    let read = trace::read(&path, Some(&sizes), groups, args.num_passes, &options)?;
+    let read = trace::read(&path, Some(&sizes), groups, args.num_passes.into(), &options)?;
     Ok(Source::Built(Box::new(read)))
 }
 

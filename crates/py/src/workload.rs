@@ -5,7 +5,7 @@ use crate::platform::Platform;
 use crate::program::Program;
 use crate::signals::minded;
 use graph::{
-    Axis, Declaration, Family, Footprint, Group, Members, Mesh, NamedProgram, Op, Problem,
+    Axis, Course, Declaration, Family, Footprint, Group, Members, Mesh, NamedProgram, Op, Problem,
     RankBinding, Reading,
 };
 use pyo3::prelude::*;
@@ -13,6 +13,7 @@ use sim::floor;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use units::Bytes;
 
 type Named<T> = Vec<(String, T)>;
 
@@ -26,22 +27,25 @@ pub struct Workload(pub graph::Workload);
 #[pymethods]
 impl Workload {
     #[staticmethod]
-    #[pyo3(signature = (path, platform = None, groups = None, passes = 1))]
+    #[pyo3(signature = (path, platform = None, groups = None, passes = 1, overlap = true, bucket = None))]
     fn load(
         py: Python<'_>,
         path: PathBuf,
         platform: Option<&Platform>,
         groups: Option<String>,
         passes: u32,
+        overlap: bool,
+        bucket: Option<u64>,
     ) -> PyResult<Workload> {
+        let course = Course { passes, overlap, bucket: bucket.map(Bytes) };
         let npus = platform.map(|p| p.0.fabric.npus());
         let sizes = platform.map(|p| p.0.sizes());
         let options = platform.map(|p| p.0.read_options()).unwrap_or_default();
-        let reading = Reading { groups: groups.clone(), passes, model: None };
+        let reading = Reading { groups: groups.clone(), course, model: None };
         let read = minded(py, None, move |_| {
             let groups = groups
                 .map_or(Ok(Vec::new()), |file| platform::config::astra_sim::groups(&file, npus))?;
-            trace::read(&path, sizes.as_deref(), &groups, passes, &options)
+            trace::read(&path, sizes.as_deref(), &groups, course, &options)
         })?;
         let workload = read.map_err(|problems| errors::input(py, &problems))?;
         Ok(Workload(graph::Workload { reading, ..workload }))

@@ -134,13 +134,16 @@ fn echo(config: &Config, parts: &Parts) -> stats::Config {
     let (origin, declaration) = (&parts.workload.origin, parts.workload.declaration.as_deref());
     let summary = declaration.and_then(|d| serde_json::from_str(d.summary.as_deref()?).ok());
     let model = parts.workload.reading.model.as_deref();
+    let course = parts.workload.reading.course;
     let workload = Origin {
+        bucket_bytes: course.bucket.map(|bucket| bucket.0),
+        overlap: course.overlap,
         traces: Some(origin.clone()).filter(|name| !name.is_empty()),
         programs: parts.workload.programs.len() as u64,
         groups: parts.workload.groups.len() as u64,
         summary,
         groups_file: parts.workload.reading.groups.clone(),
-        passes: parts.workload.reading.passes,
+        passes: course.passes,
         model: model.and_then(|text| serde_json::from_str(text).ok()),
     };
     let native = config.platform.profile.is_native();

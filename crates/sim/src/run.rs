@@ -180,8 +180,13 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
         Source::Built(workload) => Ok((**workload).clone()),
         Source::Traces(path) => {
             let options = config.platform.read_options();
-            let read =
-                trace::read(path, Some(&config.platform.sizes()), &config.groups, 1, &options);
+            let read = trace::read(
+                path,
+                Some(&config.platform.sizes()),
+                &config.groups,
+                1.into(),
+                &options,
+            );
             read.map_err(|problems| Error::from(problems).named(&path.display().to_string()))
         }
     }

@@ -204,8 +204,9 @@ fn a_text_runs_by_its_path_folded_and_as_chakra() {
     assert_eq!(json(&folded), json(&unfolded));
     assert_eq!((folded.simulated_ranks, unfolded.simulated_ranks), (1, 64));
 
-    let workload = trace::read(path.as_ref(), Some(&[4, 16]), &[], 1, &ReadOptions::default())
-        .expect("it reads");
+    let workload =
+        trace::read(path.as_ref(), Some(&[4, 16]), &[], 1.into(), &ReadOptions::default())
+            .expect("it reads");
     for ending in ["compact", "chakra"] {
         let written = std::path::PathBuf::from(folder.file(ending));
         std::fs::create_dir_all(&written).expect("a temporary folder");
@@ -234,7 +235,7 @@ fn what_a_text_cannot_take_is_refused() {
     let folder = Scratch::new("text-refused");
     let path = folder.write("model.txt", format!("DATA\n{BODY}"));
     let read = |groups: &[(String, Vec<u32>)], options| {
-        trace::read(path.as_ref(), Some(&[4]), groups, 1, &options)
+        trace::read(path.as_ref(), Some(&[4]), groups, 1.into(), &options)
     };
     let said = |found: Result<graph::Workload, Vec<graph::Problem>>| {
         found.expect_err("it can't")[0].message.clone()
@@ -243,12 +244,12 @@ fn what_a_text_cannot_take_is_refused() {
     assert!(said(read(&group, ReadOptions::default())).contains("communicator group file"));
     assert!(said(read(&[], ReadOptions { replay: true })).contains("can't be replayed"));
     let trace = folder.write("t.json", "{}");
-    let passes = trace::read(trace.as_ref(), Some(&[4]), &[], 2, &ReadOptions::default());
+    let passes = trace::read(trace.as_ref(), Some(&[4]), &[], 2.into(), &ReadOptions::default());
     assert_eq!(said(passes), "2 passes of a trace");
     // Any other text is still refused as no trace.
     let other = folder.write("notes.txt", "shopping\nmilk\n");
     assert!(
-        said(trace::read(other.as_ref(), None, &[], 1, &ReadOptions::default()))
+        said(trace::read(other.as_ref(), None, &[], 1.into(), &ReadOptions::default()))
             .contains("text, not a Chakra trace")
     );
 }

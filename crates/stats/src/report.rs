@@ -93,6 +93,9 @@ pub struct Config {
 /// Where a workload comes from, and what its generator says about it.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Origin {
+    /// Bytes of the buckets in which a text workload exchanges weight gradients. Null where each
+    /// layer has its own exchange, and for everything else.
+    pub bucket_bytes: Option<u64>,
     /// Number of communicator groups.
     pub groups: u64,
     /// The file of its communicator groups, as the user named it.
@@ -100,6 +103,9 @@ pub struct Origin {
     /// The model it was made from and the options. Null for a workload read from files.
     #[schemars(with = "Option<serde_json::Value>")]
     pub model: Option<Box<RawValue>>,
+    /// Whether computation of a text workload goes on while collectives are under way. True for
+    /// everything else.
+    pub overlap: bool,
     /// How often the layers of a text workload run. 1 for everything else.
     pub passes: u32,
     /// Number of distinct programs.

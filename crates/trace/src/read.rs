@@ -2,15 +2,15 @@
 
 use crate::chakra::{self, ReadOptions};
 use crate::text;
-use graph::{Problem, Workload};
+use graph::{Course, Problem, Workload};
 use std::path::Path;
 
 /// Reads the workload behind `path`, a text workload or Chakra traces in any form [`chakra::find`]
 /// takes, for a machine of `sizes`; without them for the ranks that it has itself.
 ///
 /// `sizes` are the NPUs along each dimension that collectives run over, innermost first; an
-/// explicit graph has one dimension. `passes` is how often a text workload runs; a trace holds its
-/// own steps and has 1. `groups` are those of a communicator group file.
+/// explicit graph has one dimension. `course` is how a text workload runs; a trace holds its own
+/// steps, which run once. `groups` are those of a communicator group file.
 ///
 /// # Errors
 /// Every problem found, and what was given that the format has no use for.
@@ -18,7 +18,7 @@ pub fn read(
     path: &Path,
     sizes: Option<&[u32]>,
     groups: &[(String, Vec<u32>)],
-    passes: u32,
+    course: Course,
     options: &ReadOptions,
 ) -> Result<Workload, Vec<Problem>> {
     let name = path.display().to_string();
@@ -26,16 +26,37 @@ pub fn read(
     if path.is_file() && text::is_text(path).unwrap_or(false) {
         let faults = unfit_for_text(&name, groups, options);
         let read = || {
-            text::read(path, passes, sizes).map(|workload| Workload { origin: name, ..workload })
+            text::read(path, course, sizes).map(|workload| Workload { origin: name, ..workload })
         };
         return if faults.is_empty() { read() } else { Err(faults) };
     }
-    if passes != 1 {
-        let help = "1, because a trace holds the recorded steps";
-        return Err(vec![Problem::new(name, "", format!("{passes} passes of a trace")).help(help)]);
+    let faults = unfit_for_traces(&name, course);
+    if !faults.is_empty() {
+        return Err(faults);
     }
     let npus = sizes.map(|sizes| sizes.iter().fold(1u32, |npus, &size| npus.saturating_mul(size)));
     chakra::read(path, npus, groups, options)
+}
+
+/// What of a course traces can't take.
+fn unfit_for_traces(name: &str, course: Course) -> Vec<Problem> {
+    let mut faults = Vec::new();
+    let mut refuse = |message: String, help: &str| {
+        faults.push(Problem::new(name, "", message).help(help));
+    };
+    if course.passes != 1 {
+        refuse(
+            format!("{} passes of a trace", course.passes),
+            "1, because a trace holds the recorded steps",
+        );
+    }
+    if !course.overlap || course.bucket.is_some() {
+        refuse(
+            "overlap and bucket_mb are for texts and models".into(),
+            "none of them, because a trace holds what waits for what",
+        );
+    }
+    faults
 }
 
 /// What a text workload can't take.

@@ -17,6 +17,7 @@ from ..units import counted
 from ..workload import Workload, families, is_model, load
 from ..workload.frameworks import settings_of
 from ..workload.options import flag, spelled
+from ..workload.workload import is_text
 from . import output, parsing
 from .options import settings
 
@@ -87,6 +88,8 @@ def source(
     passes: int = 1,
 ) -> Workload:
     """The workload of that name, or the one that the model of that name becomes with `options`."""
+    if is_text(name) and options:
+        return load(name, platform, groups, passes, **parsing.text_options(name, options))
     if not is_model(name):
         return load(name, platform, groups, passes, **options)
     return load(name, None, groups, passes, **parsing.options(name, options))

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NoReturn
 
 from ..errors import InputError, Problem
-from ..workload import families, load_model
-from ..workload.options import flag, spelled
+from ..workload import families, load_model, texts
+from ..workload.options import flag, meanings, parameters, spelled
 
 _VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
 
@@ -24,6 +24,17 @@ _VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
 def options(model: str, given: Mapping[str, str | bool]) -> dict[str, object]:
     """The options `given` for a model, as its family takes them. Raises `InputError`."""
     return parse(model, [word for name, value in given.items() for word in spelled(name, value)])
+
+
+def text_options(name: str, given: Mapping[str, str | bool]) -> dict[str, object]:
+    """The options `given` for the text workload `name`. Raises `InputError`."""
+    declared = texts.Options
+    parser = _Parser(name, argument_default=argparse.SUPPRESS, allow_abbrev=False, add_help=False)
+    meaning = meanings(declared)
+    for parameter in parameters(declared):
+        _add(parser, parameter, meaning[parameter.name])
+    words = [word for option, value in given.items() for word in spelled(option, value)]
+    return vars(parser.parse_args(words))
 
 
 def parse(model: str, arguments: Sequence[str]) -> dict[str, object]:
@@ -87,7 +98,7 @@ class _Parser(argparse.ArgumentParser):
         return "no value" if about.nargs == 0 else _VALUES.get(about.type, "a value")
 
 
-def _add(parser: argparse._ArgumentGroup, parameter: inspect.Parameter, meaning: str) -> None:
+def _add(parser: argparse._ActionsContainer, parameter: inspect.Parameter, meaning: str) -> None:
     type_, choices = kind(parameter.annotation)
     required = parameter.default is inspect.Parameter.empty
     words = {True: "on", False: "off"} if type_ is bool else {}

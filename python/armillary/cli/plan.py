@@ -130,6 +130,23 @@ MessageWidth = Annotated[
         "model's width.",
     ),
 ]
+Overlap = Annotated[
+    bool,
+    typer.Option(
+        "--overlap/--no-overlap",
+        help="Whether computation of the simulated steps goes on while pooled rows and gradients "
+        "are exchanged.",
+    ),
+]
+BucketMb = Annotated[
+    float | None,
+    typer.Option(
+        "--bucket-mb",
+        metavar="MB",
+        help="Gradients of the simulated steps are summed in buckets of at most this size. "
+        "Default: each layer's on their own.",
+    ),
+]
 Simulate = Annotated[
     bool,
     typer.Option(
@@ -173,6 +190,8 @@ def plan(
     optimizer: Optimizer = "rowwise_adagrad",
     embedding_width: EmbeddingWidth = None,
     message_width: MessageWidth = None,
+    overlap: Overlap = True,
+    bucket_mb: BucketMb = None,
     simulate: Simulate = True,
     backend: Backend = None,
     out: Out = None,
@@ -198,6 +217,8 @@ def plan(
             "optimizer": optimizer,
             "cache": None if cache is None else byte_count(cache, "--cache"),
             "skew": skew,
+            "overlap": None if overlap else False,
+            "bucket_mb": bucket_mb,
         }
         target = Platform.load(platform, settings(set_, ranks))
         with output.progress("planning", clock=False) as update:

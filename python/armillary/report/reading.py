@@ -122,6 +122,8 @@ class Origin(TypedDict, total=False):
     summary: Summary | None
     groups_file: str | None
     passes: int
+    overlap: bool
+    bucket_bytes: int | None
 
 
 class Asked(TypedDict):

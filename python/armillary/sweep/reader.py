@@ -16,8 +16,9 @@ from .. import backends, documents
 from ..documents import Path_
 from ..errors import InputError, Problem
 from ..platform import presets
-from ..workload import Model, load_model
+from ..workload import Model, load_model, texts
 from ..workload.families import options
+from ..workload.options import parameters
 from . import domain
 from .columns import ALIASES, is_result
 from .expression import ALLOWED, Expression, ExpressionError, compile_expression, value
@@ -36,6 +37,10 @@ _KEYS = (
     "constraints",
     "search",
 )
+_NAMES = ("path", "groups", "model")
+"""Keys of `workload` that name something."""
+_COURSE = ("passes", *(each.name for each in parameters(texts.Options)))
+"""How a text runs."""
 _TARGETS = (
     "backend, seed, workload.model, workload.path, workload.<option>, platform.file, "
     "platform.npus, platform.<key>"
@@ -107,16 +112,10 @@ class _Reader:
         """`workload: traces/gpt.%d.et`, `{path, groups}`, or `{model, options}`."""
         raw = self.values.get("workload", {})
         raw = {"path": raw} if isinstance(raw, str) else raw
-        raw = _mapping(
-            self.source, ("workload",), raw, ("path", "groups", "passes", "model", "options")
-        )
-        base = {
-            f"workload.{key}": raw[key]
-            for key in ("path", "groups", "passes", "model")
-            if key in raw
-        }
+        raw = _mapping(self.source, ("workload",), raw, (*_NAMES, *_COURSE, "options"))
+        base = {f"workload.{key}": raw[key] for key in (*_NAMES, *_COURSE) if key in raw}
         for key, each in base.items():
-            if key == "workload.passes":
+            if key.partition(".")[2] in _COURSE:
                 continue
             if not isinstance(each, str) or not each:
                 self.source.fault(
@@ -304,7 +303,7 @@ class _Reader:
         """What may be set of the workload; nothing when that is unknown."""
         keys = {"workload.path", "workload.groups", "workload.model"}
         if "workload.path" in base or any("workload.path" in some for some in targets):
-            return {"workload.path", "workload.groups", "workload.passes"}
+            return {f"workload.{key}" for key in ("path", "groups", *_COURSE)}
         found: list[Any] = [base["workload.model"]] if "workload.model" in base else []
         for each in parameters:
             if "workload.model" in each.targets and isinstance(each.domain, domain.Values):

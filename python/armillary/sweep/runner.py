@@ -152,9 +152,8 @@ class Runner:
             key: self._path(chosen.pop(key)) for key in ("path", "groups", "model") if key in chosen
         }
         if "path" in names:
-            made = load(
-                names["path"], on, names.get("groups"), self._passes(chosen.pop("passes", 1))
-            )
+            passes = self._passes(chosen.pop("passes", 1))
+            made = load(names["path"], on, names.get("groups"), passes, **chosen)
         else:
             made = build(names["model"], **chosen)
         return made, Claims.of(made)

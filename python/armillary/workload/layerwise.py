@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import count, groupby
 
 from ..errors import ImpossibleError, InputError, Problem
 from ..model.fields import NPUS, Fields, check_counts, require_family
@@ -101,10 +101,10 @@ def train(
     loop = _Loop(program, layers, overlap, bucket_mb)
     for _ in range(passes):
         for index, layer in enumerate(layers):
-            with program.layer(layer.name), program.holding(allocates=layer.kept):
+            with program.layer(loop.labels[index]), program.holding(allocates=layer.kept):
                 loop.forward(index, layer)
         for index in range(len(layers) - 1, -1, -1):
-            with program.layer(layers[index].name):
+            with program.layer(loop.labels[index]):
                 loop.backward(index, layers[index])
                 program.hold(loop.at[0], frees=layers[index].kept)
 
@@ -133,6 +133,19 @@ def _buckets(layers: Sequence[TrainedLayer], bucket_mb: float | None) -> dict[in
     return found
 
 
+def _labels(names: Sequence[str]) -> list[str]:
+    """What reports call each layer: its name, with a number where it repeats, as those of texts
+    (`crates/trace/src/text/loops.rs`)."""
+    found: list[str] = []
+    used: set[str] = set()
+    for name in names:
+        numbered = (f"{name} ({number})" for number in count(2))
+        free = (each for each in numbered if each not in used and each not in names)
+        found.append(next(free) if name in used else name)
+        used.add(found[-1])
+    return found
+
+
 def _bytes(held: Sequence[tuple[int, LayerExchange]]) -> int:
     return sum(exchange.bytes for _, exchange in held)
 
@@ -153,6 +166,7 @@ class _Loop:
         self.overlap = overlap
         self.bucket_mb = bucket_mb
         self.buckets = _buckets(layers, bucket_mb)
+        self.labels = _labels([layer.name for layer in layers])
         self.at: list[int] = []
         self.updated: dict[int, list[int]] = {}
 
@@ -214,7 +228,7 @@ class _Loop:
             return
         summed = self._summed(f"{self.layers[index].name}.weight_gradient", bucket.exchange)
         for each in bucket.layers:
-            with self.program.layer(self.layers[each].name):
+            with self.program.layer(self.labels[each]):
                 self.updated[each] = self._update(self.layers[each], summed)
         done = [node for each in bucket.layers for node in self.updated[each]]
         self.at = self.at if self.overlap or not done else sorted(set(done))

@@ -14,6 +14,7 @@ from ..errors import InputError, Problem
 from ..model.files import load_model, models
 from ..model.huggingface import is_huggingface
 from ..platform import AnyPlatform
+from . import texts
 from . import workload as files
 from .families import build, options
 from .options import flag
@@ -47,14 +48,17 @@ def load(
 
     Or `path` is a model: a preset, unless a file has that name, a model file, or a Hugging Face
     `config.json` or the directory that holds it. `chosen` are then the options of its family
-    (`build`); traces take none. Raises `InputError` listing every problem."""
+    (`build`). A text takes `overlap` and `bucket_mb`, traces take none. Raises `InputError`
+    listing every problem."""
     name = os.fspath(path)
     if is_model(name):
         return _made(name, groups, passes, chosen)
-    if chosen:
+    is_text = files.is_text(name)
+    if chosen and not is_text:
         raise InputError([_no_model(name, chosen)])
+    course = texts.chosen(name, chosen) if is_text else texts.Options()
     try:
-        return files.load(name, platform, groups, passes)
+        return files.load(name, platform, groups, passes, course)
     except InputError as error:
         near = (
             []
@@ -118,5 +122,5 @@ def _no_model(name: str, chosen: Iterable[str]) -> Problem:
         return Problem(name, "", "there is no such model", ", ".join(near or models()))
     flags = ", ".join(flag(option) for option in chosen)
     return Problem(
-        name, flags, "for models only, and this is not a model", "a model, or no such option"
+        name, flags, "for models and texts only, and this is neither", "a model, or no such option"
     )

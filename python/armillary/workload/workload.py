@@ -13,6 +13,7 @@ from .. import _core, documents, files
 from ..errors import InputError, Problem
 from ..platform import AnyPlatform, Platform
 from ..units import counted
+from . import texts
 from .program import Program
 from .summary import Summary
 
@@ -187,6 +188,7 @@ def load(
     platform: AnyPlatform | None = None,
     groups: str | os.PathLike[str] | None = None,
     passes: int = 1,
+    course: texts.Options = texts.Options(),  # noqa: B008
 ) -> Workload:
     """Reads a workload from files; see `armillary.workload.load`, which takes models too."""
     name = os.fspath(path)
@@ -197,9 +199,11 @@ def load(
     target = Platform.of(platform)._core if platform else None
     listed = Path(name, _GROUPS)
     found = listed if groups is None and documents.is_file(listed) else groups
-    workload = Workload(
-        _core.Workload.load(name, target, os.fspath(found) if found else None, passes), name
+    groups_file = os.fspath(found) if found else None
+    core = _core.Workload.load(
+        name, target, groups_file, passes, course.overlap, course.bucket_bytes
     )
+    workload = Workload(core, name)
     text = workload._core.summary
     if text is not None:
         _summary(

@@ -93,7 +93,7 @@ def test_a_file_of_that_name_comes_first(armillary: Armillary, tmp_path: Path) -
     assert found.returncode == 0, found.stderr
     refused = armillary("run", "llama-3-8b", "--tp", "8", "-p", "dgx-h100")
     assert refused.returncode == 2
-    assert "for models only" in refused.stderr
+    assert "for models and texts only" in refused.stderr
 
 
 @pytest.mark.parametrize(

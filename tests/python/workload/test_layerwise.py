@@ -211,3 +211,14 @@ def test_a_bucket_for_everything_is_one_exchange() -> None:
     for model in ("resnet-50", "ispass-resnet-50", "dlrm-hoti"):
         with pytest.raises(InputError, match=r"bucket_mb: 0 is out of range .*0\.1 to 1e9"):
             arm.workload.build(model, dp=8, bucket_mb=0)
+
+
+def test_layers_of_one_name_have_rows_of_their_own() -> None:
+    rows = [
+        {"name": name, "forward": [1 + at], "input": [1], "weight": [1]}
+        for at, name in enumerate(["fc", "fc", "fc (2)", "fc"])
+    ]
+    made = layerwise(Model("twice", "layerwise", {"layers": rows}), dp=2)
+    layers = arm.simulate(made, TWO, detail=True).report["detail"]["layers"]
+    forward = {each["layer"]: each["passes"][0]["compute_ns"] for each in layers}
+    assert forward == {"fc": 1, "fc (3)": 2, "fc (2)": 3, "fc (4)": 4}

@@ -3,12 +3,15 @@
 //! With `n` NPUs innermost (the first dimension, or `model_parallel_NPU_group`), rank `r` is in the
 //! inner group `r / n` of consecutive ranks and in the outer group `r % n` of the ranks `n` apart.
 //! That is ASTRA-sim 1.0's choice of dimensions: the first ones up to a product of `n`, and the
-//! rest; it splits a dimension where no product fits. A group of one NPU communicates nothing, nor
+//! rest; it splits a dimension where no product fits. With `m` NPUs of an outer group below the
+//! inner ones (`inner_data_parallel_NPU_group`), inner groups have ranks `m` apart, and outer
+//! groups all ranks at the same position among them. A group of one NPU communicates nothing, nor
 //! does its update time pass.
 
-use super::layers::{Layers, Parallelism, Pass, Scope};
+use super::buckets;
+use super::layers::{Blocks, Layers, Parallelism, Pass, Scope};
 use super::loops;
-use graph::{Axis, Declaration, Family, Mesh, Problem, Program, Workload};
+use graph::{Axis, Course, Declaration, Family, Mesh, Problem, Program, Workload};
 use std::sync::Arc;
 
 /// Layers times passes that are laid out.
@@ -18,25 +21,28 @@ pub const MOST_LAYERS: u64 = 1 << 20;
 pub const MOST_TIME: u64 = (1 << 62) / 1000;
 
 impl Layers {
-    /// The workload of `passes` passes on a machine whose dimensions have `sizes`, innermost first;
-    /// without sizes on as few ranks as can run it: one, or one model-parallel group.
+    /// The workload of a course, or of a number of passes, on a machine whose dimensions have
+    /// `sizes`, innermost first; without sizes on as few ranks as can run it: one, or one
+    /// model-parallel group.
     ///
     /// # Errors
     /// A machine that doesn't fit, layers the first line names and there are not, too much to lay
     /// out. `file` stands for the text's name.
     pub fn workload(
         &self,
-        passes: u32,
+        course: impl Into<Course>,
         sizes: Option<&[u32]>,
         file: &str,
     ) -> Result<Workload, Vec<Problem>> {
-        let smallest = [self.model_group().unwrap_or(1)];
+        let course = course.into();
+        let stated = self.blocks();
+        let smallest = [stated.map_or(1, |blocks| blocks.below.saturating_mul(blocks.inner))];
         let sizes = sizes.unwrap_or(&smallest);
         let npus =
             sizes.iter().try_fold(1u32, |product, size| product.checked_mul(*size)).unwrap_or(0);
-        let machine =
-            Machine { npus, inner: self.model_group().or(sizes.first().copied()).unwrap_or(1) };
-        let faults = self.faults(passes, machine);
+        let first = Blocks { below: 1, inner: sizes.first().copied().unwrap_or(1) };
+        let machine = Machine { npus, blocks: stated.unwrap_or(first) };
+        let faults = self.faults(course, machine);
         if !faults.is_empty() {
             let problem = |(place, message, help): (&str, String, String)| {
                 Problem::new(file, place, message).help(help)
@@ -44,11 +50,10 @@ impl Layers {
             return Err(faults.into_iter().map(problem).collect());
         }
         let mut slots: Vec<Scope> = Vec::new();
-        let (program, started) =
-            loops::run(self, passes, &mut |scope| machine.slot(scope, &mut slots));
+        let run = loops::run(self, course, &mut |scope| machine.slot(scope, &mut slots));
         // Ids count up and dependencies point back, so only its size can be wrong.
         let program =
-            program.build().map_err(|error| vec![Problem::new(file, "", error.to_string())])?;
+            run.program.build().map_err(|error| vec![Problem::new(file, "", error.to_string())])?;
         let mut workload = self
             .bind(machine, program, &slots)
             .map_err(|problem| vec![Problem { file: file.into(), ..problem }])?;
@@ -58,7 +63,8 @@ impl Layers {
                 self.layers.len() as u64,
             ));
         }
-        if let left_out @ 1.. = loops::left_out(self, &started) {
+        workload.notes.extend(self.idle(course, run.exchanged).map(|note| (note, 1)));
+        if let left_out @ 1.. = loops::left_out(self, &run.started) {
             workload.notes.push((
                 "a collective of the text is not part of its training loop".into(),
                 left_out,
@@ -67,18 +73,33 @@ impl Layers {
         Ok(workload)
     }
 
-    fn model_group(&self) -> Option<u32> {
+    /// The blocks that the first line states.
+    fn blocks(&self) -> Option<Blocks> {
         match self.parallelism {
-            Parallelism::Transformer { model_group, .. } => Some(model_group),
+            Parallelism::Transformer { blocks, .. } => Some(blocks),
             _ => None,
         }
     }
 
+    /// What of a course changes nothing; `exchanged` says in which passes ranks exchange anything.
+    fn idle(&self, course: Course, exchanged: [bool; 3]) -> impl Iterator<Item = String> + use<> {
+        let single = self.parallelism == Parallelism::Micro;
+        let blocking = self.parallelism == Parallelism::DistributedInference;
+        let overlapped = exchanged.contains(&true) && !single && !blocking;
+        let fused = exchanged[Pass::WeightGradient as usize] && !single;
+        let idle = [
+            ("bucket_mb", course.bucket.is_some() && !fused),
+            ("overlap", !course.overlap && !overlapped),
+        ];
+        let note = |name| format!("{name} has no effect on this loop and number of ranks");
+        idle.into_iter().filter(|(_, idle)| *idle).map(move |(name, _)| note(name))
+    }
+
     /// Place, message and what is allowed.
-    fn faults(&self, passes: u32, machine: Machine) -> Vec<(&'static str, String, String)> {
+    fn faults(&self, course: Course, machine: Machine) -> Vec<(&'static str, String, String)> {
         let mut faults: Vec<_> =
             self.header_faults().into_iter().map(|(m, help)| ("line 1", m, help)).collect();
-        let layers = self.layers.len() as u64;
+        let (layers, passes) = (self.layers.len() as u64, course.passes);
         if layers == 0 {
             faults.push(("line 2", "there are no layers".into(), format!("1 to {MOST_LAYERS}")));
         } else if !(1..=MOST_LAYERS / layers).contains(&u64::from(passes)) {
@@ -86,13 +107,12 @@ impl Layers {
                 format!("1 to {}: {MOST_LAYERS} layers over all passes", MOST_LAYERS / layers);
             faults.push(("", format!("{passes} passes of {layers} layers"), help));
         }
-        let Machine { npus, inner } = machine;
-        if npus == 0 || inner == 0 || !npus.is_multiple_of(inner) {
-            let message = format!(
-                "model_parallel_NPU_group {inner} doesn't divide the platform's {npus} NPUs"
-            );
-            faults.push(("line 1", message, nearest_divisors(npus, inner)));
+        let pieces = self.pieces(course).saturating_mul(passes.into());
+        if pieces > MOST_LAYERS {
+            let message = format!("the passes exchange {pieces} pieces of buckets");
+            faults.push(("bucket_mb", message, format!("at most {MOST_LAYERS}: larger buckets")));
         }
+        faults.extend(machine.fault().map(|(message, help)| ("line 1", message, help)));
         let total = self.time() * u128::from(passes);
         if total > u128::from(MOST_TIME) {
             faults.push((
@@ -102,6 +122,13 @@ impl Layers {
             ));
         }
         faults
+    }
+
+    /// The collectives that exchange weight gradients in a pass.
+    fn pieces(&self, course: Course) -> u64 {
+        let of = |bucket: &Vec<usize>| buckets::count(buckets::bytes(self, bucket), course.bucket);
+        let buckets = buckets::buckets(self, course.bucket);
+        buckets.iter().filter(|bucket| !bucket.is_empty()).map(of).fold(0, u64::saturating_add)
     }
 
     /// ns of a pass, each forward computation counted twice because it may be repeated.
@@ -122,13 +149,7 @@ impl Layers {
         slots: &[Scope],
     ) -> Result<Workload, Problem> {
         let names = self.group_names();
-        let axis = |name: &str, size| Axis { name: name.into(), size };
-        let family = |name: &str| Family { name: name.into(), axes: vec![name.into()] };
-        let mesh = Mesh {
-            axes: vec![axis(names[0], machine.inner), axis(names[1], machine.npus / machine.inner)],
-            groups: names.map(family).to_vec(),
-            by: Vec::new(),
-        };
+        let mesh = machine.mesh(names);
         let name = |scope: &Scope| match scope {
             Scope::Everybody => String::new(),
             Scope::Inner => names[0].to_string(),
@@ -152,14 +173,50 @@ impl Layers {
     }
 }
 
-/// How many NPUs there are, and how many of them an inner group has.
+/// How many NPUs there are, and how they are dealt to groups.
 #[derive(Clone, Copy)]
 struct Machine {
     npus: u32,
-    inner: u32,
+    blocks: Blocks,
 }
 
 impl Machine {
+    /// Why the groups don't divide the NPUs, and what would.
+    fn fault(self) -> Option<(String, String)> {
+        let Machine { npus, blocks: Blocks { below, inner } } = self;
+        let count = below.checked_mul(inner).filter(|&count| count > 0);
+        if npus > 0 && count.is_some_and(|count| npus.is_multiple_of(count)) {
+            return None;
+        }
+        if below > 1 {
+            let message = format!(
+                "blocks of {inner} x {below} NPUs (model_parallel_NPU_group, \
+                 inner_data_parallel_NPU_group) don't divide the platform's {npus} NPUs"
+            );
+            return Some((message, format!("two numbers whose product divides {npus}")));
+        }
+        let message =
+            format!("model_parallel_NPU_group {inner} doesn't divide the platform's {npus} NPUs");
+        Some((message, nearest_divisors(npus, inner)))
+    }
+
+    /// The ranks as a mesh, with the groups called `names`.
+    fn mesh(self, names: [&str; 2]) -> Mesh {
+        let Blocks { below, inner } = self.blocks;
+        let axis = |name: &str, size| Axis { name: name.into(), size };
+        let outer = axis(names[1], self.npus / below / inner);
+        let family = |name: &str, axes: Vec<String>| Family { name: name.into(), axes };
+        let mut axes = vec![axis(names[0], inner), outer];
+        let mut outer_axes = vec![names[1].to_string()];
+        if below > 1 {
+            let first = format!("inner {}", names[1]);
+            axes.insert(0, axis(&first, below));
+            outer_axes.insert(0, first);
+        }
+        let groups = vec![family(names[0], vec![names[0].into()]), family(names[1], outer_axes)];
+        Mesh { axes, groups, by: Vec::new() }
+    }
+
     /// The slot of `scope`, given in the order of first use; `None` for a group of one.
     fn slot(self, scope: Scope, slots: &mut Vec<Scope>) -> Option<u32> {
         // Everybody by another name is everybody.
@@ -177,8 +234,8 @@ impl Machine {
     fn count(self, scope: Scope) -> u32 {
         match scope {
             Scope::Everybody => self.npus,
-            Scope::Inner => self.inner,
-            Scope::Outer => self.npus / self.inner,
+            Scope::Inner => self.blocks.inner,
+            Scope::Outer => self.npus / self.blocks.inner,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! (`recover.rs`).
 
 use super::found::Found;
-use super::layers::{Layers, Pass};
+use super::layers::{Blocks, Layers, Pass};
 use super::steps::{Step, What, place, scopes, steps};
 use graph::{Node, Op, Problem, Program};
 
@@ -12,8 +12,8 @@ use graph::{Node, Op, Problem, Program};
 pub(super) struct Target<'a> {
     pub program: &'a Program,
     pub steps: &'a [Step<'a>],
-    /// Size of its inner groups, if there are any.
-    pub inner: Option<u32>,
+    /// How its ranks are dealt to groups, if there are any.
+    pub blocks: Option<Blocks>,
     pub npus: u32,
     /// Of the machine it is for, if that is known.
     pub sizes: Option<&'a [u32]>,
@@ -27,7 +27,7 @@ impl Target<'_> {
         let all = Found::all(self.steps, self.program);
         for gaps in [false, true] {
             for found in &all {
-                for (layers, inner) in found.candidates(self.npus, self.inner) {
+                for (layers, inner) in found.candidates(self.npus, self.blocks) {
                     match self.differs(&layers, found.passes, inner, gaps) {
                         None => return Ok((layers, found.passes)),
                         // Of equally near ones the first, which is the commonest.
@@ -57,10 +57,10 @@ impl Target<'_> {
             Err(problems) => return Some((0, problems.into_iter().next().unwrap_or_default())),
         };
         let other = &*made.programs[0];
-        let (scopes, size) = scopes(&made, other).ok()?;
+        let (scopes, blocks) = scopes(&made, other).ok()?;
         let again = steps(other, &scopes).ok()?;
         let fault = self.first_difference(other, &again, layers.parallelism.word(), gaps);
-        fault.or_else(|| self.other_groups(size))
+        fault.or_else(|| self.other_groups(blocks))
     }
 
     /// Compares with the nodes `other`, which do `again`, of the loop `word`.
@@ -122,12 +122,13 @@ impl Target<'_> {
     }
 
     /// Inner groups that have another size on the machine it is for.
-    fn other_groups(&self, size: Option<u32>) -> Option<(usize, Problem)> {
-        let (mine, its) = (self.inner?, size?);
+    fn other_groups(&self, blocks: Option<Blocks>) -> Option<(usize, Problem)> {
+        let (mine, its) = (self.blocks?, blocks?);
         let message = format!(
-            "the groups have blocks of {mine} ranks, but a text workload uses the size of the first dimension, {its}"
+            "the groups have blocks of {} ranks, but a text workload uses the size of the first dimension, {}",
+            mine.inner, its.inner
         );
-        let help = format!("a platform whose first dimension has {mine} NPUs");
+        let help = format!("a platform whose first dimension has {} NPUs", mine.inner);
         (mine != its).then(|| (self.steps.len(), Problem::new("", "", message).help(help)))
     }
 

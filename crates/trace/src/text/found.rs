@@ -3,7 +3,7 @@
 //! Here: guesses. Not here: whether one is right (`recover.rs`).
 
 use super::layers::{
-    Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Scope, Update,
+    Blocks, Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Scope, Update,
 };
 use super::steps::{Step, What};
 use graph::Program;
@@ -178,14 +178,18 @@ impl Found {
 
     /// Texts that may be the workload, and the size of the inner groups for each; the commonest
     /// first.
-    pub fn candidates(&self, npus: u32, inner: Option<u32>) -> Vec<(Layers, u32)> {
+    pub fn candidates(&self, npus: u32, blocks: Option<Blocks>) -> Vec<(Layers, u32)> {
         let mut all = vec![(self.layers(Parallelism::Data), 1)];
-        let sizes = inner.map_or(vec![npus, 1], |inner| vec![inner]);
-        let recompute = (!self.recompute.starts.is_empty()).then(|| self.recompute.clone());
-        for &size in &sizes {
-            let transformer =
-                Parallelism::Transformer { model_group: size, recompute: recompute.clone() };
-            all.push((self.layers(transformer), size));
+        if let Some(blocks) = blocks.filter(|blocks| blocks.below > 1) {
+            all.push((self.transformer(blocks), npus));
+            return all;
+        }
+        let sizes = blocks.map_or(vec![npus, 1], |blocks| vec![blocks.inner]);
+        for &inner in &sizes {
+            all.push((self.transformer(Blocks { below: 1, inner }), inner));
+        }
+        for &below in &sizes {
+            all.push((self.transformer(Blocks { below, inner: npus / below }), below));
         }
         all.push((self.layers(Parallelism::Model), 1));
         for size in sizes {
@@ -199,6 +203,11 @@ impl Found {
         all.push((self.layers(Parallelism::DistributedInference), 1));
         all.push((self.layers(Parallelism::Micro), 1));
         all
+    }
+
+    fn transformer(&self, blocks: Blocks) -> Layers {
+        let recompute = (!self.recompute.starts.is_empty()).then(|| self.recompute.clone());
+        self.layers(Parallelism::Transformer { blocks, recompute })
     }
 
     fn layers(&self, parallelism: Parallelism) -> Layers {

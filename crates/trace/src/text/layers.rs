@@ -35,8 +35,8 @@ pub enum Parallelism {
     HybridCustomized,
     /// HYBRID_TRANSFORMER, and HYBRID_TRANSFORMER_FWD_IN_BCKWD where it recomputes.
     Transformer {
-        /// NPUs of a model-parallel group, which are consecutive ranks.
-        model_group: u32,
+        /// NPUs of a model-parallel group, and of a data-parallel one next to one another.
+        blocks: Blocks,
         /// What is computed again in the back-propagation.
         recompute: Option<Recompute>,
     },
@@ -51,6 +51,16 @@ pub enum Parallelism {
     Micro,
     /// DISTRIBUTED_INFERENCE: forward passes only.
     DistributedInference,
+}
+
+/// How ranks are dealt to groups: `below` consecutive ranks are in the same outer group, and `inner`
+/// such blocks next to one another make the inner groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Blocks {
+    /// Neighbours that share an outer group; 1 where inner groups are consecutive ranks.
+    pub below: u32,
+    /// Members of an inner group.
+    pub inner: u32,
 }
 
 /// Which layers are computed again. Before the input gradient of a layer in `starts`, the layers
@@ -158,14 +168,19 @@ impl Pass {
     }
 }
 
-/// Who takes part in a collective: everybody, consecutive ranks, or the ranks at the same position
-/// among those.
+/// Who takes part in a collective: everybody, the ranks of an inner group, or those at the same
+/// position among those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
     Everybody,
     Inner,
     Outer,
 }
+
+/// Keys of the first line: NPUs of a model-parallel group, and those of a data-parallel group below
+/// it, which the tool doesn't have.
+pub(super) const MODEL_GROUP: &str = "model_parallel_NPU_group:";
+pub(super) const INNER_DATA: &str = "inner_data_parallel_NPU_group:";
 
 /// The collectives a text may name, in the order of the documentation.
 pub(super) const KINDS: [(&str, Option<CollectiveKind>); 5] = [
@@ -317,8 +332,11 @@ impl fmt::Display for Parallelism {
         f.write_str(self.word())?;
         match self {
             Parallelism::Dlrm { last_bottom, .. } => write!(f, "\t{last_bottom}"),
-            Parallelism::Transformer { model_group, recompute } => {
-                write!(f, "\tmodel_parallel_NPU_group: {model_group}")?;
+            Parallelism::Transformer { blocks, recompute } => {
+                write!(f, "\t{MODEL_GROUP} {}", blocks.inner)?;
+                if blocks.below != 1 {
+                    write!(f, " {INNER_DATA} {}", blocks.below)?;
+                }
                 let Some(Recompute { checkpoints, starts }) = recompute else { return Ok(()) };
                 list(f, "checkpoints", checkpoints)?;
                 list(f, "checkpoint_initiates", starts)

@@ -3,44 +3,57 @@
 //! Its state machine does one thing after another and looks at collectives where the loop says so.
 //! Here "one after another" is a chain of compute nodes, a collective hangs on the computation
 //! before it, and where the loop waits the next computation depends on the collective too. After
-//! each collective the layer's update time passes on the host: the NPU goes on computing. Left out:
+//! each collective the layer's update time passes on the host: the NPU goes on computing. Without
+//! overlap each computation waits for the collectives before it and for their updates. Left out:
 //! the single cycle that each change of state costs there. Not here: who takes part in a collective
 //! (`layers.rs`, `build.rs`). docs/reference/text-workloads.md has each loop in words. Source: the
 //! workload layer of ASTRA-sim 1.0, one function a loop; HOTI 2020, Fig. 3 for DLRM.
 
+use super::buckets;
 use super::layers::{KINDS, Layers, Parallelism, Pass, Recompute, Scope};
-use graph::{CollectiveKind, Kernel, Node, Op, ProgramBuilder};
+use graph::{CollectiveKind, Course, Kernel, Node, Op, ProgramBuilder};
 use rustc_hash::FxHashMap;
 use units::{Bytes, Span};
 
 /// Of the collectives in the file, which a loop has started.
 pub(super) type Started = Vec<[bool; 3]>;
 
-/// The nodes of `passes` passes. `slot` gives the group slot of a scope, `None` where it has a
-/// single member: nothing is run then.
+/// What a loop has made.
+pub(super) struct Run {
+    pub program: ProgramBuilder,
+    pub started: Started,
+    /// By pass, whether ranks exchange anything.
+    pub exchanged: [bool; 3],
+}
+
+/// The nodes of a course. `slot` gives the group slot of a scope, `None` where it has a single
+/// member: nothing is run then.
 pub(super) fn run(
     layers: &Layers,
-    passes: u32,
+    course: Course,
     slot: &mut dyn FnMut(Scope) -> Option<u32>,
-) -> (ProgramBuilder, Started) {
+) -> Run {
     let count = layers.layers.len();
     let mut walk = Loop {
         layers,
         labels: labels(layers),
+        course,
+        buckets: buckets::buckets(layers, course.bucket),
         slot,
         program: ProgramBuilder::default(),
         after: Vec::new(),
-        reduced: vec![None; count],
+        reduced: vec![Vec::new(); count],
         started: vec![[false; 3]; count],
+        exchanged: [false; 3],
         again: vec![None; count],
     };
     if let Parallelism::Transformer { recompute: Some(recompute), .. } = &layers.parallelism {
         walk.mark(recompute);
     }
-    for _ in 0..passes {
+    for _ in 0..course.passes {
         walk.pass();
     }
-    (walk.program, walk.started)
+    Run { program: walk.program, started: walk.started, exchanged: walk.exchanged }
 }
 
 /// Names of layers, those that repeat with a number, so that reports tell the layers apart. A name
@@ -69,13 +82,17 @@ struct Loop<'a> {
     layers: &'a Layers,
     /// What reports call each layer.
     labels: Vec<String>,
+    course: Course,
+    /// The layers of each bucket of weight gradients, by the layer that completes it.
+    buckets: Vec<Vec<usize>>,
     slot: &'a mut dyn FnMut(Scope) -> Option<u32>,
     program: ProgramBuilder,
     /// What the next computation waits for.
     after: Vec<u64>,
-    /// The end of each layer's last weight gradient collective.
-    reduced: Vec<Option<u64>>,
+    /// The ends of each layer's last weight gradient collectives.
+    reduced: Vec<Vec<u64>>,
     started: Started,
+    exchanged: [bool; 3],
     /// For each layer that starts a recomputation the first layer of it.
     again: Vec<Option<usize>>,
 }
@@ -118,7 +135,7 @@ impl Loop<'_> {
         for layer in self.backwards() {
             self.weight_gradient(layer);
             if layer > 0 {
-                self.compute(layer, Pass::InputGradient, None);
+                self.compute(layer, Pass::InputGradient, Vec::new());
             }
         }
     }
@@ -128,11 +145,11 @@ impl Loop<'_> {
     fn hybrid(&mut self) {
         self.forward_all();
         for layer in self.backwards() {
-            self.compute(layer, Pass::InputGradient, None);
+            self.compute(layer, Pass::InputGradient, Vec::new());
             let exchanged =
-                if layer > 0 { self.collective(layer, Pass::InputGradient) } else { None };
+                if layer > 0 { self.collective(layer, Pass::InputGradient) } else { Vec::new() };
             self.weight_gradient(layer);
-            self.after.extend(exchanged);
+            self.wait(exchanged);
         }
     }
 
@@ -144,9 +161,9 @@ impl Loop<'_> {
             for again in self.again[layer].map_or(0..0, |from| from..layer) {
                 self.forward_blocking(again);
             }
-            self.compute(layer, Pass::InputGradient, None);
+            self.compute(layer, Pass::InputGradient, Vec::new());
             let exchanged = self.collective(layer, Pass::InputGradient);
-            self.after.extend(exchanged);
+            self.wait(exchanged);
             self.weight_gradient(layer);
         }
     }
@@ -155,27 +172,27 @@ impl Loop<'_> {
     /// MLP's back-propagation.
     fn dlrm(&mut self, last_bottom: usize, enhanced: bool) {
         let all_to_all = self.layers.layers[0].forward.collective == Some(CollectiveKind::AllToAll);
-        let (mut embedded, mut returned) = (None, None);
+        let (mut embedded, mut returned) = (Vec::new(), Vec::new());
         for layer in 0..self.layers.layers.len() {
             self.forward(layer);
             if layer == 0 && all_to_all {
                 embedded = self.collective(0, Pass::Forward);
             }
             if layer == last_bottom {
-                self.after.extend(embedded);
+                self.wait(std::mem::take(&mut embedded));
             }
         }
         for layer in self.backwards() {
             self.weight_gradient(layer);
             if layer > 0 {
-                self.compute(layer, Pass::InputGradient, None);
+                self.compute(layer, Pass::InputGradient, Vec::new());
             }
             if layer == last_bottom + 1 {
                 returned = self.collective(0, Pass::InputGradient);
             }
         }
         if !enhanced {
-            self.after.extend(returned);
+            self.wait(returned);
         }
     }
 
@@ -188,60 +205,111 @@ impl Loop<'_> {
     fn forward_blocking(&mut self, layer: usize) {
         self.forward(layer);
         let exchanged = self.collective(layer, Pass::Forward);
-        self.after.extend(exchanged);
+        self.wait(exchanged);
     }
 
     /// Computes the layer's outputs once its weights are up to date.
     fn forward(&mut self, layer: usize) {
-        let reduced = self.reduced[layer].take();
+        let reduced = std::mem::take(&mut self.reduced[layer]);
         self.compute(layer, Pass::Forward, reduced);
     }
 
     fn weight_gradient(&mut self, layer: usize) {
-        self.compute(layer, Pass::WeightGradient, None);
-        self.reduced[layer] = self.collective(layer, Pass::WeightGradient);
+        self.compute(layer, Pass::WeightGradient, Vec::new());
+        self.reduce(layer);
     }
 
-    fn compute(&mut self, layer: usize, pass: Pass, reduced: Option<u64>) {
+    /// Exchanges the bucket that the layer completes, if it does. Then its layers are updated.
+    fn reduce(&mut self, layer: usize) {
+        let bucket = std::mem::take(&mut self.buckets[layer]);
+        if !bucket.is_empty() {
+            let bytes = buckets::bytes(self.layers, &bucket);
+            let pieces = buckets::pieces(bytes, self.course.bucket);
+            let summed = self.exchange(layer, Pass::WeightGradient, &pieces);
+            for &each in &bucket {
+                self.started[each][Pass::WeightGradient as usize] = true;
+                self.reduced[each] = self.update(each, Pass::WeightGradient, &summed);
+            }
+            let done = bucket.iter().flat_map(|&each| self.reduced[each].clone()).collect();
+            self.block(done);
+        }
+        self.buckets[layer] = bucket;
+    }
+
+    fn compute(&mut self, layer: usize, pass: Pass, reduced: Vec<u64>) {
         let time = self.layers.layers[layer].part(pass).compute;
         let op = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
-        let deps = std::mem::take(&mut self.after);
         let name = format!("{}.{}", self.layers.layers[layer].name, pass.name());
-        let id = self.push(layer, op, span(time), &name, deps.into_iter().chain(reduced));
+        self.wait(reduced);
+        let deps = std::mem::take(&mut self.after);
+        let id = self.push(layer, op, span(time), &name, deps);
         self.after = vec![id];
     }
 
-    /// Starts the layer's collective, if it has one and there is somebody to run it with; the node
+    /// The next computation waits for `nodes`, too.
+    fn wait(&mut self, nodes: Vec<u64>) {
+        for node in nodes {
+            if !self.after.contains(&node) {
+                self.after.push(node);
+            }
+        }
+    }
+
+    /// Without overlap the next computation waits for `done`.
+    fn block(&mut self, done: Vec<u64>) {
+        if !self.course.overlap && !done.is_empty() {
+            self.after.clear();
+            self.wait(done);
+        }
+    }
+
+    /// Starts the layer's collective, if it has one and there is somebody to run it with; the nodes
     /// at whose end it is over.
-    fn collective(&mut self, layer: usize, pass: Pass) -> Option<u64> {
+    fn collective(&mut self, layer: usize, pass: Pass) -> Vec<u64> {
+        let bytes = self.layers.layers[layer].part(pass).bytes;
+        let exchanged = self.exchange(layer, pass, &[bytes]);
+        let done = self.update(layer, pass, &exchanged);
+        self.block(done.clone());
+        done
+    }
+
+    /// The layer's collective, in pieces of these bytes.
+    fn exchange(&mut self, layer: usize, pass: Pass, pieces: &[u64]) -> Vec<u64> {
         let line = &self.layers.layers[layer];
-        let part = line.part(pass);
-        let kind = part.collective?;
-        let scope = self.layers.scope(layer, pass)?;
+        let Some((kind, scope)) = line.part(pass).collective.zip(self.layers.scope(layer, pass))
+        else {
+            return Vec::new();
+        };
         self.started[layer][pass as usize] = true;
-        let slot = (self.slot)(scope)?;
+        let Some(slot) = (self.slot)(scope) else { return Vec::new() };
+        self.exchanged[pass as usize] = true;
         let urgent = matches!(self.layers.parallelism, Parallelism::Dlrm { .. })
             && pass != Pass::WeightGradient;
         let priority = i32::from(urgent);
-        let op = Op::Collective {
-            kind,
-            bytes: Bytes(part.bytes),
-            slot,
-            priority,
-            dims: u32::MAX,
-            root: 0,
-        };
         let name = format!("{}.{}", line.name, pass.name());
         let computed = self.after.clone();
-        let id = self.push(layer, op, Span::ZERO, &format!("{name}.{}", kind.name()), computed);
+        let mut piece = |(i, &bytes): (usize, &u64)| {
+            let part = if pieces.len() > 1 { format!(".{i}") } else { String::new() };
+            let (bytes, dims) = (Bytes(bytes), u32::MAX);
+            let op = Op::Collective { kind, bytes, slot, priority, dims, root: 0 };
+            let name = format!("{name}{part}.{}", kind.name());
+            self.push(layer, op, Span::ZERO, &name, computed.iter().copied())
+        };
+        pieces.iter().enumerate().map(&mut piece).collect()
+    }
+
+    /// The layer's update behind collectives; the nodes at whose end it is over.
+    fn update(&mut self, layer: usize, pass: Pass, after: &[u64]) -> Vec<u64> {
+        let line = &self.layers.layers[layer];
         // `faults` has bounded the sum of all updates.
-        let update = line.update(pass) as u64;
-        if update == 0 {
-            return Some(id);
+        let time = line.update(pass) as u64;
+        if time == 0 || after.is_empty() {
+            return after.to_vec();
         }
-        let wait =
+        let op =
             Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Optimizer };
-        Some(self.push(layer, wait, span(update), &format!("{name}.update"), [id]))
+        let name = format!("{}.{}.update", line.name, pass.name());
+        vec![self.push(layer, op, span(time), &name, after.iter().copied())]
     }
 
     fn push(

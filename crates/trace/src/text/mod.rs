@@ -20,8 +20,11 @@
 //! section IV and Fig. 8; Rashidi et al., HOTI 2020, Fig. 3 (DLRM); the README of the workload
 //! inputs and the behaviour of the workload layer of ASTRA-sim 1.0.
 
+mod buckets;
 mod build;
 mod compare;
+#[cfg(test)]
+mod course_tests;
 mod fold;
 mod found;
 mod labelled;
@@ -38,22 +41,22 @@ mod tests;
 
 pub use build::{MOST_LAYERS, MOST_TIME};
 pub use layers::{
-    KILOBYTE, Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Update,
+    Blocks, KILOBYTE, Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Update,
 };
 pub use parse::parse;
 pub use recover::recover;
 
 use crate::chakra::source::{Content, Format, io_problem, sniff};
-use graph::{Problem, Workload};
+use graph::{Course, Problem, Workload};
 use std::io::Read;
 use std::path::Path;
 
-/// Reads the text workload `path`, plain or gzipped, to run `passes` times on a machine whose
+/// Reads the text workload `path`, plain or gzipped, to run as `course` says on a machine whose
 /// dimensions have `sizes`, innermost first; without sizes it gets as few ranks as it can run on.
 ///
 /// # Errors
 /// Every problem found: of the file, by line and column, or of the machine it can't run on.
-pub fn read(path: &Path, passes: u32, sizes: Option<&[u32]>) -> Result<Workload, Vec<Problem>> {
+pub fn read(path: &Path, course: Course, sizes: Option<&[u32]>) -> Result<Workload, Vec<Problem>> {
     let name = path.display().to_string();
     let fault = |error: std::io::Error| vec![io_problem(&name, &error)];
     let content = Content::open(path, Vec::new()).map_err(fault)?;
@@ -61,7 +64,7 @@ pub fn read(path: &Path, passes: u32, sizes: Option<&[u32]>) -> Result<Workload,
         let message = "the file is too large for a text workload";
         return Err(vec![Problem::new(name, "", message).help("64 MiB")]);
     }
-    parse(&content.head, &name)?.workload(passes, sizes, &name)
+    parse(&content.head, &name)?.workload(course, sizes, &name)
 }
 
 /// True when the file `path` looks like a text workload: its first word is a parallelisation, or

@@ -1,7 +1,10 @@
 //! Text to layers, with every fault by line and column.
 
 use super::labels::{self, Line};
-use super::layers::{KINDS, Layer, LayerParallelism, Layers, Parallelism, Part, Recompute, Update};
+use super::layers::{
+    Blocks, INNER_DATA, KINDS, Layer, LayerParallelism, Layers, MODEL_GROUP, Parallelism, Part,
+    Recompute, Update,
+};
 use super::{MOST_LAYERS, MOST_TIME};
 use crate::chakra::problems::Problems;
 use graph::{CollectiveKind, Problem};
@@ -157,10 +160,10 @@ impl Parser<'_> {
             "MICRO" => Parallelism::Micro,
             "DISTRIBUTED_INFERENCE" => Parallelism::DistributedInference,
             "HYBRID_TRANSFORMER" => {
-                Parallelism::Transformer { model_group: self.group(&mut header)?, recompute: None }
+                Parallelism::Transformer { blocks: self.blocks(&mut header)?, recompute: None }
             }
             "HYBRID_TRANSFORMER_FWD_IN_BCKWD" => Parallelism::Transformer {
-                model_group: self.group(&mut header)?,
+                blocks: self.blocks(&mut header)?,
                 recompute: Some(Recompute {
                     checkpoints: self.list(&mut header, "checkpoints:")?,
                     starts: self.list(&mut header, "checkpoint_initiates:")?,
@@ -189,14 +192,20 @@ impl Parser<'_> {
         }
     }
 
-    fn group(&mut self, header: &mut Header) -> Option<u32> {
-        self.key(header, "model_parallel_NPU_group:")?;
-        match self.number(header, "model_parallel_NPU_group:")? {
-            0 => self.refuse(
-                header.place(),
-                "model_parallel_NPU_group is 0".into(),
-                "1 or more NPUs",
-            ),
+    fn blocks(&mut self, header: &mut Header) -> Option<Blocks> {
+        let inner = self.group(header, MODEL_GROUP)?;
+        let more = header.rest.first() == Some(&INNER_DATA);
+        let below = if more { self.group(header, INNER_DATA)? } else { 1 };
+        Some(Blocks { below, inner })
+    }
+
+    fn group(&mut self, header: &mut Header, key: &str) -> Option<u32> {
+        self.key(header, key)?;
+        match self.number(header, key)? {
+            0 => {
+                let message = format!("{} is 0", key.trim_end_matches(':'));
+                self.refuse(header.place(), message, "1 or more NPUs")
+            }
             group => Some(group),
         }
     }

@@ -41,13 +41,13 @@ pub fn recover(
     if workload.ranks.is_empty() {
         return Err(refuse("no rank runs the program".into(), "one rank or more"));
     }
-    let (scopes, inner) = scopes(workload, &workload.programs[0])?;
+    let (scopes, blocks) = scopes(workload, &workload.programs[0])?;
     let program = fold(&workload.programs[0], time).map_err(|problem| vec![problem])?;
     let steps = steps(&program, &scopes)?;
     let target = Target {
         program: &program,
         steps: &steps,
-        inner,
+        blocks,
         npus: workload.ranks.len() as u32,
         sizes,
     };

@@ -1,7 +1,7 @@
 //! What the nodes of a workload say in the words of a text, one by one.
 
 use super::fold::layer_and_pass;
-use super::layers::{Pass, Scope};
+use super::layers::{Blocks, Pass, Scope};
 use super::loops::has_word;
 use graph::{CollectiveKind, Members, Node, Op, Problem, Program, Workload};
 use units::Span;
@@ -21,35 +21,50 @@ pub(super) struct Step<'p> {
     pub what: What,
 }
 
-/// What stands behind each slot on every rank, and the size of the inner groups if there are any.
+/// What stands behind each slot on every rank, and how ranks are dealt to groups if there are any.
 pub(super) fn scopes(
     workload: &Workload,
     program: &Program,
-) -> Result<(Vec<Scope>, Option<u32>), Vec<Problem>> {
+) -> Result<(Vec<Scope>, Option<Blocks>), Vec<Problem>> {
     let npus = workload.ranks.len() as u32;
     let members: Vec<Members> =
         workload.groups.iter().map(|group| plain(&group.members, npus)).collect();
     let group = |rank: u32, slot: u32| &members[workload.group_of(rank, slot) as usize];
-    let (mut scopes, mut inner) = (Vec::new(), None);
+    let (mut scopes, mut dealt) = (Vec::new(), None);
     for slot in 0..program.slots() {
-        let (scope, size) = match *group(0, slot) {
-            Members::All => (Scope::Everybody, None),
-            Members::Strided { first: 0, count, step: 1 } => (Scope::Inner, Some(count)),
-            Members::Strided { first: 0, step, .. } => (Scope::Outer, Some(step)),
-            _ => return Err(vec![odd_group(workload, 0, slot)]),
+        let Some((scope, blocks)) = scope(group(0, slot), npus) else {
+            return Err(vec![odd_group(workload, 0, slot)]);
         };
-        let size = size.unwrap_or(1);
-        if scope != Scope::Everybody && *inner.get_or_insert(size) != size {
+        if scope != Scope::Everybody && *dealt.get_or_insert(blocks) != blocks {
             return Err(vec![odd_group(workload, 0, slot)]);
         }
         if let Some(rank) =
-            (0..npus).find(|&rank| *group(rank, slot) != expected(scope, size, rank, npus))
+            (0..npus).find(|&rank| *group(rank, slot) != expected(scope, blocks, rank, npus))
         {
             return Err(vec![odd_group(workload, rank, slot)]);
         }
         scopes.push(scope);
     }
-    Ok((scopes, inner))
+    Ok((scopes, dealt))
+}
+
+/// What the group of rank 0 is.
+fn scope(members: &Members, npus: u32) -> Option<(Scope, Blocks)> {
+    let blocks = |below, inner| Blocks { below, inner };
+    match *members {
+        Members::All => Some((Scope::Everybody, blocks(1, 1))),
+        Members::Strided { first: 0, count, step: 1 } => Some((Scope::Inner, blocks(1, count))),
+        Members::Strided { first: 0, count, step } if count.checked_mul(step)? == npus => {
+            Some((Scope::Outer, blocks(1, step)))
+        }
+        Members::Strided { first: 0, count, step } => Some((Scope::Inner, blocks(step, count))),
+        Members::List(ref list) => {
+            let below = list.iter().zip(0..).take_while(|(rank, at)| **rank == *at).count();
+            let (next, below) = (*list.get(below)?, below as u32);
+            (below > 1).then_some((Scope::Outer, blocks(below, next / below)))
+        }
+        Members::Strided { .. } => None,
+    }
 }
 
 fn plain(members: &Members, npus: u32) -> Members {
@@ -62,17 +77,26 @@ fn plain(members: &Members, npus: u32) -> Members {
     }
 }
 
-fn expected(scope: Scope, inner: u32, rank: u32, npus: u32) -> Members {
+fn expected(scope: Scope, blocks: Blocks, rank: u32, npus: u32) -> Members {
+    let Blocks { below, inner } = blocks;
+    let first = rank / (below * inner) * (below * inner) + rank % below;
+    let position = |rank: u32| rank / below % inner;
     match scope {
         Scope::Everybody => Members::All,
-        Scope::Inner => Members::Strided { first: rank / inner * inner, count: inner, step: 1 },
-        Scope::Outer => Members::Strided { first: rank % inner, count: npus / inner, step: inner },
+        Scope::Inner => Members::Strided { first, count: inner, step: below },
+        Scope::Outer if below == 1 => {
+            Members::Strided { first: rank % inner, count: npus / inner, step: inner }
+        }
+        Scope::Outer => {
+            let same = |other: &u32| position(*other) == position(rank);
+            Members::from_list((0..npus).filter(same).collect(), npus)
+        }
     }
 }
 
 fn odd_group(workload: &Workload, rank: u32, slot: u32) -> Problem {
     let name = &workload.groups[workload.group_of(rank, slot) as usize].name;
-    let help = "all ranks, n consecutive ranks, or all ranks n apart, with the same n for every rank and group";
+    let help = "all ranks, n consecutive ranks or all ranks n apart, or n ranks m apart and those at the same position, with the same n and m for every rank and group";
     Problem::new("", format!("rank {rank}"), format!("a text workload cannot have group {name}"))
         .help(help)
 }

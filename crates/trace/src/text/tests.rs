@@ -446,7 +446,10 @@ fn groups_of_another_size_than_the_first_dimension_are_refused() {
     // A text that says its groups itself runs on both.
     let text = self::workload("HYBRID_TRANSFORMER model_parallel_NPU_group: 4", BODY, 1, &[4, 3]);
     let back = recover(&text, Some(&[6, 2]), &|node| node.duration).expect("it fits").0;
-    assert_eq!(back.parallelism, Parallelism::Transformer { model_group: 4, recompute: None });
+    assert_eq!(
+        back.parallelism,
+        Parallelism::Transformer { blocks: blocks(1, 4), recompute: None }
+    );
 }
 
 #[test]
@@ -510,9 +513,17 @@ fn layer() -> impl Strategy<Value = Layer> {
     )
 }
 
+fn blocks(below: u32, inner: u32) -> Blocks {
+    Blocks { below, inner }
+}
+
 fn parallelism() -> impl Strategy<Value = Parallelism> {
     let recompute = (prop::collection::vec(0u32..6, 0..3), prop::collection::vec(0u32..6, 0..3))
         .prop_map(|(checkpoints, starts)| Recompute { checkpoints, starts });
+    let dealt = [1, 2, 3, 6, 12].map(|inner| blocks(1, inner)).into_iter();
+    let below = [(2, 1), (2, 2), (2, 3), (3, 2), (2, 6), (4, 3), (12, 1)];
+    let dealt = dealt.chain(below.map(|(below, inner)| blocks(below, inner)));
+    let dealt = prop::sample::select(dealt.collect::<Vec<_>>());
     prop_oneof![
         prop::sample::select(vec![
             Parallelism::Data,
@@ -523,9 +534,8 @@ fn parallelism() -> impl Strategy<Value = Parallelism> {
             Parallelism::Micro,
             Parallelism::DistributedInference,
         ]),
-        (prop::sample::select(vec![1u32, 2, 3, 6, 12]), prop::option::of(recompute)).prop_map(
-            |(model_group, recompute)| Parallelism::Transformer { model_group, recompute }
-        ),
+        (dealt, prop::option::of(recompute))
+            .prop_map(|(blocks, recompute)| Parallelism::Transformer { blocks, recompute }),
         (1u32..5, any::<bool>())
             .prop_map(|(last_bottom, enhanced)| Parallelism::Dlrm { last_bottom, enhanced }),
     ]
