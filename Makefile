@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo train ns3 test rust-build rust-test python-test numbers generate bench fuzz rust-fuzz python-fuzz
+.PHONY: help prerequisites setup demo train lab ns3 test test-sim test-lab rust-build rust-test python-test numbers generate bench fuzz rust-fuzz python-fuzz
 .PHONY: packages lint rust-lint python-lint hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
@@ -64,6 +64,10 @@ $(BIN)/.extras: $(BIN)/.tools requirements/extras.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/extras.txt
 	@touch $@
 
+# The laboratory in .venv, as it is here: the verb `study`, scores, fits.
+lab: setup ## Add the laboratory (measurements, studies, fits) to .venv
+	@echo "$(CURDIR)/lab/python" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/armillary_lab.pth"
+
 # Everything that tests and lints need from the package index.
 packages: $(BIN)/.tools $(BIN)/.extras $(BIN)/.train
 
@@ -75,8 +79,14 @@ ns3: ## Build the adapter of ns-3 (needs Debian's libns3-dev): target/adapters/a
 	@$(MAKE) --no-print-directory --silent -C adapters/ns3
 	@echo "armillary run ... --backend external:$(CURDIR)/target/adapters/armillary-ns3"
 
-test: setup packages ## Run every test
+test: setup lab packages ## Run every test
 	$(MAKE) --no-print-directory rust-test python-test
+
+test-sim: setup packages ## Run the simulator's tests in Python
+	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup tests/python
+
+test-lab: setup lab packages ## Run the laboratory's tests
+	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup lab/tests
 
 rust-build: prerequisites
 	$(CARGO_TEST) --no-run
@@ -87,7 +97,7 @@ rust-test: prerequisites
 python-test:
 	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup
 
-numbers: setup packages ## Rerun every table of numbers in the documents; fail if one differs (an hour)
+numbers: setup lab packages ## Rerun every table of numbers in the documents; fail if one differs (an hour)
 	$(BIN)/python tools/numbers_of_documents.py
 
 generate: prerequisites ## Write the files that follow from Rust types (schema of reports, its tables)
@@ -96,7 +106,7 @@ generate: prerequisites ## Write the files that follow from Rust types (schema o
 bench: prerequisites ## Measure speed (benches/)
 	cargo bench -p benches -p micro --locked
 
-fuzz: setup ## Feed random bytes to every reader, SECONDS=30 each (a third of that where it is Python)
+fuzz: setup lab ## Feed random bytes to every reader, SECONDS=30 each (a third of that where it is Python)
 	$(MAKE) --no-print-directory rust-fuzz python-fuzz
 
 rust-fuzz:

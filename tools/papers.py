@@ -45,7 +45,7 @@ _LONGEST = 3000
 _KEYS = {"at", "item", "state", "run", "shows", "why", "slow"}
 _INTRODUCTION = """\
 # The papers, item by item
-<!-- rerun: pytest tests/numbers/test_slow_papers.py -->
+<!-- rerun: pytest lab/numbers/test_slow_papers.py -->
 
 This page lists what the five papers describe, and a command that shows each item here. What works
 in part, or not at all, has its reason. [Studies](studies.md) has the numbers of their tables and

@@ -143,7 +143,7 @@ def recorded(mtu: str) -> None:
 
 def dlrm(iterations: str, chunks: str) -> None:
     """The HOTI paper's DLRM on its flat system with 128 NPUs, on `packet` and on ns-3."""
-    from armillary.studies.hoti import PACKETS, SYSTEMS
+    from armillary_lab.studies.hoti import PACKETS, SYSTEMS
 
     buffer = {"network.packet.buffer": "7812500 B", "scheduler.chunks": int(chunks)}
     platform = arm.Platform.load(SYSTEMS["flat100"], settings={**TCP, **PACKETS, **buffer})

@@ -17,7 +17,7 @@ import json
 import time
 from collections.abc import Iterator
 
-from armillary.studies.neo_quality import BASELINE, RUNS, Run, entropy
+from armillary_lab.studies.neo_quality import BASELINE, RUNS, Run, entropy
 
 SEED = 1
 SMALL = 256

@@ -125,7 +125,7 @@ MEASURED = {
 
 
 def _measured(folder: Path, _files: Files) -> object:
-    from armillary.validation.measurements import file
+    from armillary_lab.measured.published import file
 
     return file.read(str(folder / "measured.json"))
 

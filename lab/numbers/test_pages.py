@@ -11,7 +11,7 @@ from documented import ours, rows, says
 
 import armillary as arm
 from armillary.platform import Platform
-from armillary.studies import neo
+from armillary_lab.studies import neo
 
 ROOT = Path(__file__).resolve().parents[2]
 GIB = 2**30

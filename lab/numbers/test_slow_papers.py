@@ -1,4 +1,4 @@
-"""The slow commands of docs/reference/papers.md. `tests/python/test_papers.py` runs the others."""
+"""The slow commands of docs/reference/papers.md. `lab/tests/test_papers.py` runs the others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Tables and sentences of docs/reference/studies.md that take minutes to compute. Quick ones are in
-`tests/python/studies/test_documented_numbers.py`."""
+`lab/tests/studies/test_documented_numbers.py`."""
 
 from __future__ import annotations
 

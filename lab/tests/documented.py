@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from armillary.studies import StudyRow, study
+from armillary_lab.studies import StudyRow, study
 
 Facts = Mapping[str, float]
 _NAME = re.compile(r"\{[^{}]*\}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from . import _moved
 from ._core import version as _version
 
 # Functions with the names of their packages: imported now, or the packages would take the names.
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .workload import Workload, load
 
 __version__ = _version()
+_moved.serve()
 
 _HOMES = {
     "collective": "api",

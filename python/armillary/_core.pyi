@@ -366,8 +366,8 @@ class Columns:
         whether all numbers are finite."""
 
 def flit_run(case: dict[str, int | float | str]) -> dict[str, Any]:
-    """A reference run of Garnet or BookSim2. Keys: `armillary.validation.flits` and
-    `armillary.validation.booksim`. `cycles` is `None` if the network locks up, `latency` if it is
+    """A reference run of Garnet or BookSim2. Keys: `armillary_lab.peers.flits` and
+    `armillary_lab.peers.booksim`. `cycles` is `None` if the network locks up, `latency` if it is
     saturated.
 
     Raises:
@@ -376,7 +376,7 @@ def flit_run(case: dict[str, int | float | str]) -> dict[str, Any]:
 
 def packet_run(case: dict[str, int | str]) -> dict[str, float]:
     """An all-reduce of hosts at one switch, straight on the packet backend. Keys:
-    `armillary.validation.packets`.
+    `armillary_lab.peers.packets`.
 
     Raises:
         ValueError: a key is missing, or a value is out of range.

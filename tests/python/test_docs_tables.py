@@ -29,6 +29,8 @@ def test_a_command_names_files_that_exist(command: str) -> None:
     first, *rest = shlex.split(command)
     assert first in {"pytest", "python", "cargo"}
     files = [each.partition("::")[0] for each in rest if re.search(r"\.py\b", each)]
+    if rest[:1] == ["-m"]:  # A program of the laboratory.
+        files.append(f"lab/python/{rest[1].replace('.', '/')}.py")
     assert files or first == "cargo"
     assert all((ROOT / each).is_file() for each in files), command
 

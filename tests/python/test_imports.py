@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import graphlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from arrows import House
 from conftest import ROOT
-
-PACKAGE = ROOT / "python/armillary"
 
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -20,6 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "step_parts": set(),
     "uncertainty": set(),
     "units": set(),
+    "_moved": set(),
     "backends": {"_core", "errors"},
     "blocks": {"_core"},
     "documents": {"errors"},
@@ -29,7 +27,6 @@ ALLOWED: dict[str, set[str]] = {
     "platform": {"_core", "documents", "errors", "units"},
     "wiring": {"documents", "errors", "units"},
     "kept_runs": {"_core", "documents"},
-    "study": {"backends", "report"},
     "model": {"documents", "errors", "files", "schema", "units"},
     "workload": {"_core", "documents", "errors", "files", "machine", "model", "platform", "units"},
     "calibrate": {"_core", "documents", "errors", "nccl", "platform", "units"},
@@ -128,39 +125,6 @@ ALLOWED: dict[str, set[str]] = {
         "units",
         "run_warnings",
     },
-    "validation": {
-        "_core",
-        "api",
-        "calibrate",
-        "documents",
-        "errors",
-        "model",
-        "platform",
-        "report",
-        "schema",
-        "study",
-        "uncertainty",
-        "workload",
-        "units",
-    },
-    "studies": {
-        "_core",
-        "api",
-        "design",
-        "errors",
-        "kept_runs",
-        "model",
-        "planner",
-        "platform",
-        "report",
-        "schema",
-        "study",
-        "trainer",
-        "validation",
-        "uncertainty",
-        "workload",
-        "units",
-    },
     "planner": {
         "api",
         "backends",
@@ -196,7 +160,6 @@ ALLOWED: dict[str, set[str]] = {
         "report",
         "result",
         "schema",
-        "studies",
         "sweep",
         "traffic",
         "trainer",
@@ -207,6 +170,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "": {
         "_core",
+        "_moved",
         "api",
         "design",
         "errors",
@@ -237,83 +201,25 @@ LIBRARIES: dict[str, set[str]] = {
 """Library -> rooms that may import it."""
 
 
-def modules() -> list[Path]:
-    return sorted(
-        path for path in PACKAGE.rglob("*.py") if "systems" not in path.relative_to(PACKAGE).parts
-    )
+ARMILLARY = House(ROOT / "python/armillary", ALLOWED, LIBRARIES, frozenset())
 
 
-def room(path: Path) -> str:
-    first = path.relative_to(PACKAGE).parts[0]
-    return "" if first == "__init__.py" else first.removesuffix(".py")
-
-
-def imports(path: Path) -> Iterator[str]:
-    """Absolute names of everything a file imports, wherever in it."""
-    package = ["armillary", *path.relative_to(PACKAGE).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            base = base + (node.module.split(".") if node.module else [])
-            yield from (".".join([*base, alias.name]) for alias in node.names)
-
-
-def imported_rooms(path: Path) -> set[str]:
-    inside = [name.split(".")[1] for name in imports(path) if name.startswith("armillary.")]
-    known = {name if name in ALLOWED or name == "_core" else "" for name in inside}
-    return known - {room(path)}
-
-
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", ARMILLARY.modules(), ids=ARMILLARY.name_of)
 def test_arrows(path: Path) -> None:
-    assert room(path) in ALLOWED, "a new room needs a line in ALLOWED and in ARCHITECTURE.md"
-    assert imported_rooms(path) <= ALLOWED[room(path)]
+    ARMILLARY.check_arrows(path)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", ARMILLARY.modules(), ids=ARMILLARY.name_of)
 def test_libraries(path: Path) -> None:
-    for name in imports(path):
-        library = name.split(".")[0]
-        assert room(path) in LIBRARIES.get(library, {room(path)}), (
-            f"{library} is not for {path.name}"
-        )
+    ARMILLARY.check_libraries(path)
 
 
 def test_arrows_have_no_cycle() -> None:
-    seen: list[str] = []
-    while len(seen) < len(ALLOWED):
-        ready = [
-            name
-            for name, needs in ALLOWED.items()
-            if name not in seen and needs - {"_core"} <= set(seen)
-        ]
-        assert ready, f"a cycle among {set(ALLOWED) - set(seen)}"
-        seen += ready
-
-
-def files() -> dict[str, set[str]]:
-    """Dotted names of the files of the package and of those each one imports, for types too.
-
-    A name imported from a package stands for the file of that name, or else for the package's
-    `__init__`."""
-    paths = {dotted(path): path for path in modules()}
-    found: dict[str, set[str]] = {}
-    for name, path in paths.items():
-        outside = (each for each in imports(path) if not each.startswith("armillary._core"))
-        owners = {each if each in paths else each.rpartition(".")[0] for each in outside}
-        found[name] = {each for each in owners if each in paths} - {name}
-    return found
-
-
-def dotted(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    ARMILLARY.check_rooms()
 
 
 def sources() -> list[Path]:
-    folders = ("python", "tests/python", "examples", "benches", "tools", "fuzz/python")
+    folders = ("python", "tests/python", "lab", "examples", "benches", "tools", "fuzz/python")
     found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     return sorted(found)
 
@@ -332,14 +238,11 @@ def test_files_have_up_to_600_lines() -> None:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     """Not even for types: a circle of files is one file in several pieces."""
-    try:
-        graphlib.TopologicalSorter(files()).prepare()
-    except graphlib.CycleError as error:
-        pytest.fail(" -> ".join(error.args[1]))
+    ARMILLARY.check_files()
 
 
 def test_a_circle_of_files_would_be_found() -> None:
-    graph = files()
+    graph = ARMILLARY.files()
     graph["armillary.errors"].add("armillary.cli.app")
     with pytest.raises(graphlib.CycleError):
         graphlib.TopologicalSorter(graph).prepare()

@@ -22,8 +22,7 @@ SOURCES = [
     path
     for pattern in ("crates/*/src/**/*.rs", "python/armillary/**/*.py")
     for path in sorted(ROOT.glob(pattern))
-    # Studies and validation compare chosen parts with those that a paper gives.
-    if path.name not in DECLARED and not {"studies", "validation"} & set(path.parts)
+    if path.name not in DECLARED
 ]
 MOST = 3
 """A file may name communication or compute for what they are; more is a list of parts."""

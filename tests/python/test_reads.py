@@ -35,11 +35,7 @@ ELSEWHERE = {
     "trainer/launch.py": "reports of the processes that it started, in a folder of its own",
     "trainer/recording.py": "the profile that PyTorch just wrote",
     "trainer/data/shuffle.py": "scratch files of its own",
-    "studies/neo_messages.py": "the result of a run that it started",
-    "validation/sweeps.py": "tables of the package",
-    "validation/training.py": "tables of the package",
     "uncertainty/tables.py": "tables of the package",
-    "validation/vision.py": "tables of the package",
 }
 """Files that open others otherwise, and why it is safe."""
 

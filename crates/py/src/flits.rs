@@ -206,8 +206,8 @@ fn at_load<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'p
     Ok(found)
 }
 
-/// A reference run. All kinds and keys are in `armillary.validation.flits` and
-/// `armillary.validation.booksim`. `cycles` is `None` if the network locks up, `latency` if it is
+/// A reference run. All kinds and keys are in `armillary_lab.peers.flits` and
+/// `armillary_lab.peers.booksim`. `cycles` is `None` if the network locks up, `latency` if it is
 /// saturated.
 #[pyfunction]
 pub fn flit_run<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {

@@ -57,7 +57,7 @@ fn settings(case: &Bound<'_, PyDict>) -> PyResult<Settings> {
 }
 
 /// Runs an all-reduce of `case` on hosts at one switch. All keys are in
-/// `armillary.validation.packets`.
+/// `armillary_lab.peers.packets`.
 #[pyfunction]
 pub fn packet_run<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
     let get = |name: &str| number(case, name);

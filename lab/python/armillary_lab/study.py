@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
-from .backends import DEFAULT, MESSAGES
+from armillary.backends import DEFAULT, MESSAGES
 
 if TYPE_CHECKING:
-    from .report.chart import Chart
+    from armillary.report.chart import Chart
 
 Kind = Literal["paper", "figure", "claim", "equation", "measured", "limit", "ours"]
 """Where a reference comes from:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import pytest
 from conftest import Armillary
 
 
@@ -55,3 +61,57 @@ def test_an_unknown_one_is_refused(armillary: Armillary) -> None:
     run = armillary("study", "z9")
     assert run.returncode == 2
     assert "unknown study 'z9'" in run.stderr
+
+
+def test_an_unknown_name_and_a_file_for_two_outputs(armillary: Armillary) -> None:
+    for arguments, said in (
+        (["\udcff"], "unknown study"),
+        (["d6", "--report", "y", "--json", "y"], "is also the file of --report"),
+    ):
+        run = armillary("study", *arguments)
+        assert run.returncode == 2
+        assert run.stderr.startswith("error: ")
+        assert said in run.stderr
+
+
+def test_an_old_name_of_an_option_warns(armillary: Armillary) -> None:
+    run = armillary("study", "multidim-cost", "--html", "no/such/page.html")
+    assert run.returncode == 2
+    assert run.stderr.startswith("warning: --html is now called --report\n")
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh"])
+def test_names_are_completed(armillary: Armillary, kind: str) -> None:
+    asked = {
+        "COMP_WORDS": "armillary study val",
+        "COMP_CWORD": "2",
+        "_TYPER_COMPLETE_ARGS": "armillary study val",
+        "_ARMILLARY_COMPLETE": f"complete_{kind}",
+    }
+    assert "validate-collectives" in armillary(**asked).stdout
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.15, 0.3])
+def test_ctrl_c_while_it_starts(seconds: float, tmp_path: Path) -> None:
+    """Before Python reads the first line of ours, the signal is Python's; from then on it is one
+    line."""
+    code = (
+        "import armillary_command, signal, sys\n"
+        "print('ready', flush=True)\n"
+        "sys.argv = ['armillary', 'study', 'v1']\n"
+        "sys.exit(armillary_command.main())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert said == "\ninterrupted; no file was written\n"

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from armillary.validation import floor
-from armillary.validation.levels import PRIORS, Machine, observed
-from armillary.validation.measurements.machines import KERNEL_US, SINGLE_US
-from armillary.validation.sweeps import not_predicted, sweeps
+from armillary_lab.fit.libraries import PRIORS, Machine, observed
+from armillary_lab.measured.published.machines import KERNEL_US, SINGLE_US
+from armillary_lab.measured.sweeps import not_predicted, sweeps
+from armillary_lab.score import without_a_model
 
 POLARIS = Machine("A100", "polaris-a100-540n", True)
 PERLMUTTER = Machine("A100", "perlmutter-1536n", True)
@@ -71,7 +71,9 @@ def test_other_setups_predict_a_sweep_without_a_model() -> None:
         for each in sweeps()
         if each.collective == "all_gather" and each.preset.startswith("polaris") and each.nodes == 2
     ]
-    found = {error.sweep.name: error for error in floor.other_setups(group) if error.band == 0}
+    found = {
+        error.sweep.name: error for error in without_a_model.other_setups(group) if error.band == 0
+    }
     assert len(found) == len(group)
     sweep = group[0]
     others = [dict(each.points) for each in group if each.preset != sweep.preset]

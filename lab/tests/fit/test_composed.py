@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from armillary.validation.training import trainings
-from armillary.validation.training_steps import COMPOSED
+from armillary_lab.measured.training import trainings
+from armillary_lab.score.training_steps import COMPOSED
 
 
 def test_times_are_linear_in_micro_batches() -> None:

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from armillary.calibrate import Case, MeasuredTable
-from armillary.calibrate.levels import HOST, Levels, Member, Observed, Prior
 from armillary.platform import Platform
-from armillary.validation.sweeps import band
+from armillary_lab.fit.hierarchy import HOST, Levels, Member, Observed, Prior
+from armillary_lab.measured.sweeps import band
 
 SIZES = [1024 * 4**power for power in range(11)]
 PRIORS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.calibrate.together import Slopes
+from armillary_lab.fit.linear_program import Slopes
 
 
 def test_the_best_point_of_a_sum_is_its_weighted_median() -> None:

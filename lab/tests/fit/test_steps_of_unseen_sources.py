@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from armillary.validation import left_out_steps as steps
-from armillary.validation.training import Training, trainings
+from armillary_lab.fit import steps_of_unseen_sources as steps
+from armillary_lab.measured.training import Training, trainings
 
 EFFICIENCY = {"gemm": 0.5, "fp8": 0.5, "fp4": 0.5, "attention": 0.3, "streams": 0.6}
 

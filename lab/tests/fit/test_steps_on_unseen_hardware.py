@@ -11,9 +11,9 @@ import pytest
 from armillary.platform import Platform, presets
 from armillary.uncertainty import of
 from armillary.uncertainty.steps import labels, measured
-from armillary.validation import left_out_hardware as hardware
-from armillary.validation import left_out_steps as steps
-from armillary.validation.training import trainings
+from armillary_lab.fit import steps_of_unseen_sources as steps
+from armillary_lab.fit import steps_on_unseen_hardware as hardware
+from armillary_lab.measured.training import trainings
 
 ROOT = Path(__file__).resolve().parents[3]
 ALL = list(hardware.PRESETS)

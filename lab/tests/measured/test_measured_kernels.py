@@ -1,4 +1,4 @@
-"""Single kernels of `python -m armillary.validation.measurements`."""
+"""Single kernels of `python -m armillary_lab.score`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from armillary.validation.measurements import kernels, machines
+from armillary_lab.measured.published import machines
+from armillary_lab.predict import kernels
 
 PRODUCT: dict[str, Any] = {
     "kind": "gemm", "gpu": "A100 SXM4", "dtype": "bf16", "m": 8192, "n": 8192, "k": 8192,

@@ -6,7 +6,7 @@ import pytest
 
 import armillary as arm
 from armillary.platform import presets
-from armillary.validation.sweeps import sweeps
+from armillary_lab.measured.sweeps import sweeps
 
 
 def assumed(platform: arm.Platform) -> list[str]:

@@ -1,4 +1,4 @@
-"""`python -m armillary.validation.measurements` on rows as publications have them."""
+"""`python -m armillary_lab.score` on rows as publications have them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from armillary.validation import training_steps
-from armillary.validation.measurements import __main__ as command_line
-from armillary.validation.measurements import collectives, file, machines, scores, steps
-from armillary.validation.measurements.__main__ import main
-from armillary.validation.sweeps import repository, sweeps
-from armillary.validation.training import Training, trainings
+from armillary_lab.measured.published import file, machines, steps
+from armillary_lab.measured.sweeps import repository, sweeps
+from armillary_lab.measured.training import Training, trainings
+from armillary_lab.predict import collectives, training_steps
+from armillary_lab.score import __main__ as command_line
+from armillary_lab.score import published as scores
+from armillary_lab.score.__main__ import main
 
 NODE: dict[str, Any] = {
     "gpu": "H100 SXM5 80GB", "gpus": 8, "nodes": 1, "gpus_per_node": 8, "nics_per_node": 0,
@@ -567,7 +568,7 @@ def test_closed_output_and_interrupts_end_without_a_traceback(
 ) -> None:
     path = tmp_path / "kernels.json"
     path.write_text('{"compute": [{"kind": "gemm"}]}')
-    command = [sys.executable, "-m", "armillary.validation.measurements", str(path)]
+    command = [sys.executable, "-m", "armillary_lab.score", str(path)]
     read, write = os.pipe()
     os.close(read)
     closed = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)

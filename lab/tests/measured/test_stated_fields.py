@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from test_measurements import BRIDGE, SUBMISSION
 
-from armillary.validation.measurements import machines, steps
-from armillary.validation.training import Training
+from armillary_lab.measured.published import machines, steps
+from armillary_lab.measured.training import Training
 
 PROXY: dict[str, Any] = {
     "id": "proxy", "group": "dgxc_benchmarking", "grade": "A",

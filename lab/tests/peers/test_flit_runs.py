@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from armillary.validation import flits
+from armillary_lab.peers import flits
 
 DATA = Path(__file__).parents[3] / "crates/net-flit/tests/data"
 

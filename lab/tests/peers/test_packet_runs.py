@@ -1,11 +1,11 @@
-"""`python -m armillary.validation.packets` on runs of ns-3 and htsim."""
+"""`python -m armillary_lab.peers.packets` on runs of ns-3 and htsim."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from armillary.validation.packets import main
+from armillary_lab.peers.packets import main
 
 ROTATION = {
     "tool": "ns-3.44", "algo": "a2a", "D": 8000000, "buf": 500000, "mtu": 9000, "cc": "newreno",

@@ -8,7 +8,7 @@ import math
 import pytest
 
 import armillary as arm
-from armillary.validation import collectives
+from armillary_lab.score import collectives
 
 NAMED = {sweep.name: sweep for sweep in collectives.sweeps()}
 

@@ -8,16 +8,24 @@ from typing import Any
 
 import pytest
 
-from armillary.validation import peak_memory
-from armillary.validation.peak_memory import GIB, MEGATRON, NANOTRON, MemoryPrediction
-from armillary.validation.training import Training, failures, trainings
+from armillary_lab.measured.training import Training, failures, trainings
+from armillary_lab.predict.peak_memory import (
+    GIB,
+    MEGATRON,
+    NANOTRON,
+    MemoryPrediction,
+    failed,
+    measured,
+    predict,
+)
+from armillary_lab.score import peak_memory
 
 # Predictions take seconds, and a process makes them once.
 pytestmark = pytest.mark.xdist_group("peak_memory")
 
 
 def runs(group: str) -> list[MemoryPrediction]:
-    return [each for each in peak_memory.measured() if each.run.group == group]
+    return [each for each in measured() if each.run.group == group]
 
 
 def megatron() -> list[Training]:
@@ -25,7 +33,7 @@ def megatron() -> list[Training]:
 
 
 def test_every_run_is_predicted() -> None:
-    assert (len(runs(NANOTRON)), len(runs(MEGATRON)), len(peak_memory.failed())) == (1221, 30, 1534)
+    assert (len(runs(NANOTRON)), len(runs(MEGATRON)), len(failed())) == (1221, 30, 1534)
 
 
 @pytest.mark.parametrize("run", megatron(), ids=lambda each: each.name)
@@ -62,13 +70,13 @@ def test_who_fits() -> None:
 
 def test_a_configuration_that_cannot_start_is_not_predicted() -> None:
     deep = next(run for run in failures() if run.pp == 128)
-    assert peak_memory.predict(deep) is None
+    assert predict(deep) is None
 
 
 def test_failures_hold_more_than_runs() -> None:
     """The classifier is not an accident of the limit: peaks of failures lie far above those of
     runs."""
-    lost = [each.most for each in peak_memory.failed() if each is not None]
+    lost = [each.most for each in failed() if each is not None]
     ran = [each.most for each in runs(NANOTRON)]
     print(
         f"medians: ran {statistics.median(ran) / GIB:.1f} GiB, failed "
@@ -80,5 +88,5 @@ def test_failures_hold_more_than_runs() -> None:
 def test_figures_show_every_run() -> None:
     scatter, said = peak_memory.charts(())
     shown: list[list[Any]] = [list(chart.rows) for chart in (scatter, said)]
-    assert len(shown[0]) == len(peak_memory.measured())
+    assert len(shown[0]) == len(measured())
     assert sum(row["count"] for row in shown[1] if row["what"] == "ran") == 1221

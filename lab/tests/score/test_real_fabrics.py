@@ -7,8 +7,8 @@ import pytest
 
 from armillary import Platform
 from armillary.platform import presets
-from armillary.validation import fabrics
-from armillary.validation.collectives import errors, sweeps
+from armillary_lab.score import fabrics
+from armillary_lab.score.collectives import errors, sweeps
 
 NAMED = {sweep.name: sweep for sweep in sweeps()}
 SOME = (

@@ -6,7 +6,7 @@ import pytest
 
 from armillary.model.decoder_reader import decoder
 from armillary.model.weights import parameters
-from armillary.validation.training import Training, failures, sources, trainings
+from armillary_lab.measured.training import Training, failures, sources, trainings
 
 RUNS = trainings()
 

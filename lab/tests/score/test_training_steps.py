@@ -13,9 +13,9 @@ import yaml
 
 from armillary import Platform
 from armillary.platform import presets
-from armillary.validation import training_steps
-from armillary.validation.training import Training, trainings
-from armillary.validation.training_steps import TimePrediction
+from armillary_lab.measured.training import Training, trainings
+from armillary_lab.predict.training_steps import TimePrediction, predict
+from armillary_lab.score import training_steps
 
 
 def predicted(
@@ -23,7 +23,7 @@ def predicted(
 ) -> list[TimePrediction]:
     """Predictions of at most `most` runs of a group, evenly drawn from its list."""
     runs = [run for run in trainings() if run.group == group and where(run)]
-    found = (training_steps.predict(run) for run in runs[:: max(1, len(runs) // most)])
+    found = (predict(run) for run in runs[:: max(1, len(runs) // most)])
     return [each for each in found if each is not None]
 
 
@@ -88,9 +88,7 @@ def test_only_runs_that_are_said_to_be_blocked_change_without_it() -> None:
         "nanotron_3B_n512_dp64_pp2_tp4_mbs1_ga4_z1",
         "nanotron_3B_n16_dp8_pp2_tp1_mbs1_ga32_z1",
     )
-    runs = [
-        training_steps.predict(run) for name in names for run in trainings() if run.name == name
-    ]
+    runs = [predict(run) for name in names for run in trainings() if run.name == name]
     blocked, free = (each for each in runs if each is not None)
     quiet, same = training_steps._unblocked([blocked, free], "analytical")
     assert blocked.ours - quiet.ours > 4 * 2 * 0.29

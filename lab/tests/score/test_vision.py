@@ -10,9 +10,11 @@ import pytest
 
 from armillary.model.dlrm import parse
 from armillary.model.files import load_model
-from armillary.validation import vision
+from armillary_lab.measured.vision import visions
+from armillary_lab.predict.vision import memory_balanced, predict
+from armillary_lab.score import vision
 
-RUNS = vision.visions()
+RUNS = visions()
 
 
 def test_runs_are_those_of_three_groups_and_told_apart() -> None:
@@ -59,7 +61,7 @@ def test_tables_are_cut_and_dealt_as_distributed_embeddings_does() -> None:
     """Tables of 29, 37, 5.2, 24 and 17 G elements in 8, 8, 2, 8 and 4 columns of at most 5 G; 51
     shards, six or seven for each GPU, in an order that turns round after each of them."""
     tables = parse(load_model("dlrm-criteo-t0")).tables
-    plan = vision.memory_balanced(tables, 8)
+    plan = memory_balanced(tables, 8)
     cut = {each.name: len(each.ranks) for each in plan.tables if each.scheme == "column"}
     assert cut == {"t0": 8, "t11": 8, "t13": 2, "t14": 8, "t25": 4}
     shards = [shard for table in plan.tables for shard in table.shards]
@@ -81,4 +83,4 @@ def test_runs_of_one_gpu_have_no_network() -> None:
     an eighth of it."""
     run = next(run for run in RUNS if run.size == "large" and run.framework == "TensorFlow2")
     one = replace(run, gpus=1, batch=65536, size="small")
-    assert vision.predict(one) < vision.predict(run)
+    assert predict(one) < predict(run)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from armillary.report import study_page
 from armillary.report.chart import Chart
-from armillary.studies import StudyRow, astra2_nccl, study
-from armillary.studies.themis import step
-from armillary.study import drawn, printed
+from armillary_lab.pages import study_page
+from armillary_lab.studies import StudyRow, astra2_nccl, study
+from armillary_lab.studies.themis import step
+from armillary_lab.study import drawn, printed
 
 DATA = ROOT / "../shared/measurements/dev.json"
 

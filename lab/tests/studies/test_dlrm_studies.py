@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.studies import dlrm_buffers, dlrm_injection, dlrm_topology
-from armillary.studies.hoti import loop
-from armillary.study import StudyRow, printed
+from armillary_lab.studies import dlrm_buffers, dlrm_injection, dlrm_topology
+from armillary_lab.studies.hoti import loop
+from armillary_lab.study import StudyRow, printed
 
 pytestmark = pytest.mark.xdist_group("packets")
 

@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 from conftest import ROOT
 
-from armillary.studies import StudyRow, dlrm_injection, study
+from armillary_lab.studies import StudyRow, dlrm_injection, study
 
 PAGE = (ROOT / "docs/reference/studies.md").read_text(encoding="utf-8")
 Facts = Mapping[str, float]

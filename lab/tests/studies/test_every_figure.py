@@ -7,7 +7,7 @@ import re
 import pytest
 from conftest import ROOT
 
-from armillary.studies import study
+from armillary_lab.studies import study
 
 PAGE = (ROOT / "docs/reference/studies.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("\n## Every figure and table")[2].partition("\n## ")[0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from armillary.platform import Platform
-from armillary.studies import deepseek_v3, llama_405b
-from armillary.studies.frontier import FrontierStep, step
 from armillary.workload import footprints
+from armillary_lab.studies import deepseek_v3, llama_405b
+from armillary_lab.studies.frontier import FrontierStep, step
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from armillary.api import collective_us, simulate
 from armillary.platform import Platform
-from armillary.studies.ispass import workload
+from armillary_lab.studies.ispass import workload
 
 LOCAL, PACKAGE, EFFICIENCY = 200, 25, 0.94
 """Table IV: GB/s of a link within and between packages, link efficiency."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.studies import study
-from armillary.studies.ispass_collectives import LARGE, MIB, SIZES, SMALL, time
-from armillary.studies.ispass_dimensions import CUBE, EIGHT, LINE, SQUARE, TABLE, took
-from armillary.studies.ispass_hierarchy import SYSTEMS, between, gain
-from armillary.studies.ispass_topology import RING, SWITCHES, separate, slower
+from armillary_lab.studies import study
+from armillary_lab.studies.ispass_collectives import LARGE, MIB, SIZES, SMALL, time
+from armillary_lab.studies.ispass_dimensions import CUBE, EIGHT, LINE, SQUARE, TABLE, took
+from armillary_lab.studies.ispass_hierarchy import SYSTEMS, between, gain
+from armillary_lab.studies.ispass_topology import RING, SWITCHES, separate, slower
 
 BACKENDS = ("analytical", "link", "flow", "flit")
 RATE = 25e3 * 0.94

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.studies import ispass_layers
-from armillary.studies.ispass_breakdown import SHAPES
-from armillary.studies.ispass_breakdown import run as run_all_reduce
-from armillary.studies.ispass_layers import BLOCKS, blocks, run
+from armillary_lab.studies import ispass_layers
+from armillary_lab.studies.ispass_breakdown import SHAPES
+from armillary_lab.studies.ispass_breakdown import run as run_all_reduce
+from armillary_lab.studies.ispass_layers import BLOCKS, blocks, run
 
 BACKENDS = ("analytical", "link", "flow", "flit")
 

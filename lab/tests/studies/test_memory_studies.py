@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.studies import StudyRow, memory_pool, zero_infinity
+from armillary_lab.studies import StudyRow, memory_pool, zero_infinity
 
 BACKENDS = ["analytical"]
 

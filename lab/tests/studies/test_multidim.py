@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.studies import StudyRow, study
+from armillary_lab.studies import StudyRow, study
 
 
 def rows(name: str) -> list[StudyRow]:

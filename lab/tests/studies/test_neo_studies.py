@@ -6,7 +6,14 @@ import pytest
 
 from armillary.model.dlrm import parse
 from armillary.model.messages import FORMATS, Messages
-from armillary.studies import neo, neo_memory, neo_messages, neo_optimizations, study
+from armillary_lab.studies import (
+    neo,
+    neo_memory,
+    neo_messages,
+    neo_optimizations,
+    neo_quality,
+    study,
+)
 
 
 @pytest.mark.parametrize("name", ["dlrm-neo-a", "dlrm-neo-f", "dlrm-neo-i"])
@@ -65,3 +72,14 @@ def test_messages_are_tried_in_every_exchange_and_format() -> None:
     assert {format_ for each in found for format_ in (each.forward, each.backward)} == set(FORMATS)
     schemes = [table.scheme for table in neo_messages._plan().tables]
     assert abs(schemes.count("row") - schemes.count("table")) <= 1
+
+
+def test_the_study_compares_with_the_asynchronous_run() -> None:
+    """With so few samples, the fewer steps of larger batches learn less."""
+    pytest.importorskip("torch")
+    found = {row.setup: row for row in neo_quality.rows((), samples=20_000)}
+    above = [row.ours for row in found.values() if row.unit == "NE"]
+    assert len(above) == 3 and min(above) > 0
+    against = [row for row in found.values() if row.unit == "%"]
+    assert [row.ours for row in against] == sorted(row.ours for row in against)
+    assert [row.verdict for row in against] == [None, "fails"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from armillary.studies.packet_all_reduce import RANDOM, ROTATION, run
+from armillary_lab.studies.packet_all_reduce import RANDOM, ROTATION, run
 
 
 def test_the_order_of_destinations_decides() -> None:

@@ -6,15 +6,8 @@ import pytest
 from conftest import ROOT
 
 from armillary.errors import InputError
-from armillary.studies import (
-    STUDIES,
-    StudyRow,
-    neo_quality,
-    packet_all_reduce,
-    studies,
-    study,
-)
-from armillary.study import Kind, Reference, Source, claimed, drawn, limit, printed
+from armillary_lab.studies import STUDIES, StudyRow, neo_quality, packet_all_reduce, studies, study
+from armillary_lab.study import Kind, Reference, Source, claimed, drawn, limit, printed
 
 
 @pytest.fixture(scope="module")

@@ -49,12 +49,5 @@ def settings(incomplete: str) -> list[tuple[str, str]]:
     return [(value, "") for value in _beginning(incomplete, [f"{key}={word}" for word in words])]
 
 
-def studies(incomplete: str) -> list[str]:
-    """Studies with this beginning."""
-    from ..studies import STUDIES
-
-    return _beginning(incomplete, [entry.name for entry in STUDIES])
-
-
 def _beginning(incomplete: str, names: list[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]

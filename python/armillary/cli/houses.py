@@ -54,5 +54,5 @@ ANY_ARGUMENTS: dict[str, Any] = {
 TRAIN = House("armillary_train", "armillary-train", "train")
 LAB = House("armillary_lab", "armillary-lab", "lab")
 
-HOMES: dict[str, House] = {}
+HOMES: dict[str, House] = {"study": LAB}
 """The house of each verb that the simulator does not have itself."""

@@ -1,7 +1,7 @@
 """How far off a step may be: the interval of a report, from steps of sources that no fit has seen.
 
 Here: the labels of a report, and the words. Not here: intervals (`armillary.uncertainty`), where
-their residuals come from (`validation/left_out_steps.py`)."""
+their residuals come from (`armillary_lab.fit.steps_of_unseen_sources`)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Here: `residuals.py` (what is known of a prediction that was compared with a mea
 `interval.py` (from residuals to an interval), `coverage.py` (how many measurements lie within, and
 how sure that is), `tables.py` (the residuals that ship with the
 package, and how to write them). Not here: predictions, and what each fit left out
-(`validation`). Model and source: docs/models/uncertainty.md."""
+(`armillary_lab.fit`). Model and source: docs/models/uncertainty.md."""
 
 from .coverage import GOAL, Coverage, counted
 from .interval import LEVEL, Factors, Interval, Intervals, calibrated, coverage, indistinct

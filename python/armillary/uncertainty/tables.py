@@ -1,6 +1,7 @@
 """Residuals as files: one JSON document for each kind of prediction, in `data/`.
 
-`python benches/python/accuracy.py` writes them from the predictions of the validation studies."""
+The laboratory writes them from the predictions of its studies (`python -m
+armillary_lab.pages.accuracy`)."""
 
 from __future__ import annotations
 

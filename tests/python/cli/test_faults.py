@@ -78,7 +78,6 @@ def test_what_no_machine_holds_is_wrong_input(fault: str, said: str, tmp_path: P
         "platform list",
         "workload",
         "workload gpt3-175b",
-        "study",
     ],
 )
 def test_a_full_standard_output(arguments: str, tmp_path: Path) -> None:
@@ -114,32 +113,6 @@ def test_a_reader_that_leaves(tmp_path: Path) -> None:
     run = shell("set -o pipefail; run workload | head -n 1 | true", tmp_path)
     assert run.returncode in (0, 141)
     assert run.stderr == ""
-
-
-@pytest.mark.parametrize("seconds", [0.05, 0.15, 0.3])
-def test_ctrl_c_while_it_starts(seconds: float, tmp_path: Path) -> None:
-    """Before Python reads the first line of ours, the signal is Python's; from then on it is one
-    line."""
-    code = (
-        "import armillary_command, signal, sys\n"
-        "print('ready', flush=True)\n"
-        "sys.argv = ['armillary', 'study', 'v1']\n"
-        "sys.exit(armillary_command.main())"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    ) as run:
-        assert run.stdout is not None
-        assert run.stdout.readline() == "ready\n"
-        time.sleep(seconds)
-        run.send_signal(signal.SIGINT)
-        _, said = run.communicate(timeout=60)
-    assert run.returncode == 130
-    assert said == "\ninterrupted; no file was written\n"
 
 
 BIG = (
@@ -200,7 +173,6 @@ def test_a_signal_leaves_no_part_of_a_file(sent: signal.Signals, code: int, tmp_
         ["design", "x", "--json", "y", "--csv", "y"],
         ["sweep", "x", "-o", "d", "--json", "y", "--csv", "y"],
         ["calibrate", "x", "-p", "toy.yml", "--json", "y", "-o", "y"],
-        ["study", "d6", "--report", "y", "--json", "y"],
         ["convert", "traces", "-o", "d", "--json", "toy.yml", "-p", "toy.yml"],
         ["import", "x", "-o", "d", "--json", "x"],
         ["platform", "show", "toy.yml", "--json", "toy.yml"],

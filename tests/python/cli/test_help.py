@@ -52,7 +52,7 @@ def test_an_old_name_of_an_option_warns(armillary: Armillary, tmp_path: Path) ->
     """The option does what it did; the fault that follows is of its value."""
     for option in ("--html", "--html="):
         words = [option, "no/such/page.html"] if option == "--html" else [f"{option}no/such/p"]
-        run = armillary("study", "multidim-cost", *words)
+        run = armillary("design", "none.yml", *words)
         assert run.returncode == 2
         assert run.stderr.startswith("warning: --html is now called --report\n")
         assert "in: no/such/p" in run.stderr

@@ -45,7 +45,6 @@ VERBS = [
     ["platform", BAD],
     ["convert", BAD, "-o", "out"],
     ["checkpoint", "show", BAD],
-    ["study", BAD],
     ["train", BAD],
 ]
 

@@ -222,7 +222,6 @@ def test_nothing_known_of_a_workload_is_no_rate(tmp_path: Path) -> None:
         (["run", "llama-3-8"], {"llama-3-8b"}),
         (["workload", "resnet"], {"resnet-50"}),
         (["collective", "all_r"], {"all_reduce"}),
-        (["study", "val"], {"validate-collectives"}),
         (["comp"], {"compare"}),
         (["run", "--set", "scheduler.ch"], {"scheduler.chunks="}),
         (["run", "--set", "links[0].l"], {"links[0].latency="}),

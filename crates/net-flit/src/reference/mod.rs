@@ -1,5 +1,5 @@
 //! The runs of reference files of other simulators, straight on a network: no executor decides what
-//! is sent when. Settings and results: `armillary.validation.flits`.
+//! is sent when. Settings and results: `armillary_lab.peers.flits`.
 
 pub mod booksim;
 mod rings;

@@ -1,5 +1,5 @@
 //! The collectives of reference runs of other simulators, straight on a network: no executor decides
-//! what is sent when. Settings and results: `armillary.validation.packets`.
+//! what is sent when. Settings and results: `armillary_lab.peers.packets`.
 
 mod direct;
 mod trees;

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import __version__, backends
-from ..units import counted
-from . import completion, output
-from .options import Json
+from armillary import __version__, backends
+from armillary.cli import output
+from armillary.cli.options import Json
+from armillary.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,12 +20,20 @@ if TYPE_CHECKING:
 
 SCHEMA = "armillary.study/1"
 
+
+def _beginning(incomplete: str) -> list[str]:
+    """Studies with this beginning, for a shell to complete."""
+    from ..studies import STUDIES
+
+    return [entry.name for entry in STUDIES if entry.name.startswith(incomplete)]
+
+
 Name = Annotated[
     str | None,
     typer.Argument(
         metavar="STUDY",
         help="The study to run (default: list all studies).",
-        autocompletion=completion.studies,
+        autocompletion=_beginning,
     ),
 ]
 Only = Annotated[
@@ -90,16 +98,16 @@ def study(
         }
         output.write_json(json, json_text.dumps({**head, **body}, indent=2))
         if json != "-":
-            from ..report import study as report
+            from ..pages import study_table
 
-            report.show({**head, **body}, output.console())
+            study_table.show({**head, **body}, output.console())
         _draw(found, rows, {**head, **body}, html, figures)
 
 
 def _rows(found: Study, names: Sequence[str], resume: bool) -> list[StudyRow]:
     """The rows of a study. Finished runs are kept until its end; `resume` goes on from them."""
-    from ..kept_runs import KeptRuns, keeping
-    from ..report.viewer import cache_directory
+    from armillary.kept_runs import KeptRuns, keeping
+    from armillary.report.viewer import cache_directory
 
     kept = None
     with contextlib.suppress(OSError):
@@ -124,8 +132,9 @@ def _draw(
     """Writes the page and the figures that were asked for."""
     if html is None and figures is None:
         return
-    from ..report import study_page
-    from ..report.page import write_figures
+    from armillary.report.page import write_figures
+
+    from ..pages import study_page
 
     charts = found.charts(rows) if found.charts else study_page.charts(study)
     if html is not None:
@@ -144,6 +153,6 @@ def _list(found: list[Study], json: str | None) -> None:
         json, json_text.dumps({"schema": SCHEMA, "version": __version__, "studies": rows}, indent=2)
     )
     if json != "-":
-        from ..report import study as report
+        from ..pages import study_table
 
-        report.show_list(rows, output.console())
+        study_table.show_list(rows, output.console())

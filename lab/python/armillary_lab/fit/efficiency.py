@@ -1,10 +1,10 @@
 """Fits the efficiency model of a GPU generation to measured training steps.
 
-`python benches/python/efficiency.py A100`: the mean of |ln(ours / measured)| over all sources alike
-is lowered a parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one node, or several
-that share no network, of each source at most `MOST`, drawn once. Minutes to an hour. The presets
-hold rounded values of such fits, those of multiplications as `efficiency * sustained`. Not here:
-fits without one source, which take a linear model (`armillary.validation.left_out_steps`)."""
+`python -m armillary_lab.fit.efficiency A100`: the mean of |ln(ours / measured)| over all sources
+alike is lowered a parameter at a time by factors of 1.25, 1.1, then 1.04. Runs on one node, or
+several that share no network, of each source at most `MOST`, drawn once. Minutes to an hour. The
+presets hold rounded values of such fits, those of multiplications as `efficiency * sustained`. Not
+here: fits without one source, which take a linear model (`steps_of_unseen_sources.py`)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from types import MappingProxyType
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.validation import training_steps
-from armillary.validation.training import Training, trainings
+
+from ..measured.training import Training, trainings
+from ..predict import training_steps
 
 MOST = 24
 STEPS = (1.25, 1.1, 1.04)

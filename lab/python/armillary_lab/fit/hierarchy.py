@@ -31,7 +31,7 @@ of their number. What differs between hosts and can't be known of another one is
 
 The search has two parts:
 
-- *All departures together* (`together`). The spike is rounded first, to
+- *All departures together* (`linear_program.py`). The spike is rounded first, to
   `COST log(1 + |departure| / (sharpness spread))`, and made sharper from round to round. So it
   begins with many small departures, wherever the search begins, and ends with few.
 - *One after the other*, by steps of several sizes. This part has the exact spike. It also tries to
@@ -52,8 +52,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .case import Case
-from .together import Slopes
+from armillary.calibrate.case import Case
+
+from .linear_program import Slopes
 
 SCALES = (0.2, 0.1, 0.05)
 """Error that counts as one in each size band, up to 64 KiB, to 16 MiB and above: `B`. Sources that

@@ -1,8 +1,8 @@
 """The levels of measured machines, and the fit of all presets' libraries to all sweeps at once.
 
-`python -m armillary.validation.levels` fits, and prints the departures of each level with the
+`python -m armillary_lab.fit.libraries` fits, and prints the departures of each level with the
 number of measurements that constrain each. Presets hold the result
-(`systems/parts/library`, `benches/python/levels.py` writes it). Method: `calibrate.levels`.
+(`systems/parts/library`, `library_presets.py` writes it). Method: `hierarchy.py`.
 
 | parameters | levels, from the widest |
 | --- | --- |
@@ -25,14 +25,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..calibrate import Case, MeasuredTable
-from ..calibrate.case import parameters
-from ..calibrate.fit import LONGEST_STEPS
-from ..calibrate.levels import HOST, Levels, Member, Observed, Prior, Variable
-from ..platform import Platform
-from ..uncertainty import DIGITS, Residual
-from ..uncertainty.collectives import KIND, MACHINE, NEITHER, Place, generation, network
-from .sweeps import LARGE, SEND, SMALL, MeasuredSweep, band, sweeps
+from armillary.calibrate import Case, MeasuredTable
+from armillary.calibrate.case import parameters
+from armillary.calibrate.fit import LONGEST_STEPS
+from armillary.platform import Platform
+from armillary.uncertainty import DIGITS, Residual
+from armillary.uncertainty.collectives import KIND, MACHINE, NEITHER, Place, generation, network
+
+from ..measured.sweeps import LARGE, SEND, SMALL, MeasuredSweep, band, sweeps
+from .hierarchy import HOST, Levels, Member, Observed, Prior, Variable
 
 RACKS = frozenset({"GB200", "GB300"})
 """GPUs of several hosts that share a switch."""

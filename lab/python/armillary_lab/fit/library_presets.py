@@ -1,12 +1,13 @@
 """Fits the libraries of all presets to all measured sweeps, level by level, and writes the values
 into the presets. It also writes the residuals of left-out sources.
 
-    python benches/python/levels.py            # fits, and prints the departures of each level
-    python benches/python/levels.py --write    # writes systems/ and the page of parameters as well
-    python benches/python/levels.py --check    # ends with 1 if the page of parameters differs
-    python benches/python/levels.py --residuals   # writes the residuals of left-out sources
+    python -m armillary_lab.fit.library_presets            # fits, and prints the departures of each
+    level python -m armillary_lab.fit.library_presets --write    # writes systems/ and the page of
+    parameters as well python -m armillary_lab.fit.library_presets --check    # ends with 1 if the
+    page of parameters differs python -m armillary_lab.fit.library_presets --residuals   # writes
+    the residuals of left-out sources
 
-The method is in `armillary.calibrate.levels`, the levels in `armillary.validation.levels`. The fit
+The method is in `hierarchy.py`, the levels in `libraries.py`. The fit
 takes about two minutes, the residuals about ten."""
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from pathlib import Path
 
 import yaml
 
-from armillary.calibrate.levels import HOST, Levels
 from armillary.uncertainty import calibrated, write
 from armillary.uncertainty.collectives import LIKENESS
-from armillary.validation import levels
-from armillary.validation.levels import LIKE, PRIORS, RACKS, Machine
 
-ROOT = Path(__file__).resolve().parents[2]
+from . import libraries
+from .hierarchy import HOST, Levels
+from .libraries import LIKE, PRIORS, RACKS, Machine
+
+ROOT = Path(__file__).resolve().parents[4]
 SYSTEMS = ROOT / "systems"
 
 
@@ -114,7 +116,7 @@ BEFORE: dict[str, int] = {"one node": 18, "generation": 69, "cluster": 194, "set
 
 def main(arguments: list[str]) -> int:
     """Fits, prints and writes."""
-    full = levels.fitted(map(levels.observed, levels.chosen()))
+    full = libraries.fitted(map(libraries.observed, libraries.chosen()))
     lines = [*counts(full), "", *departures(full)]
     sys.stdout.write(f"lowest sum: {full.least:.1f}\n" + "\n".join(lines) + "\n")
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK[0])
@@ -129,8 +131,8 @@ def main(arguments: list[str]) -> int:
             save(full, file)
         PAGE.write_text(before + MARK[0] + today + MARK[1] + after, encoding="utf-8")
     if "--residuals" in arguments:
-        sources = dict.fromkeys(map(levels.source, levels.chosen()))
-        found = [each for source in sources for each in levels.residuals(full, source)]
+        sources = dict.fromkeys(map(libraries.source, libraries.chosen()))
+        found = [each for source in sources for each in libraries.residuals(full, source)]
         target = ROOT / "python/armillary/uncertainty/data/collectives.json"
         write(calibrated(found, LIKENESS), target)
     return 0
@@ -142,7 +144,7 @@ def counts(full: Levels) -> Iterator[str]:
     by = Counter(variable[0] for variable in free)
     yield "| level | before | now | measured points that constrain each: least, middle, most |"
     yield "| --- | --- | --- | --- |"
-    for level in dict.fromkeys([*levels.SPREADS, *BEFORE]):
+    for level in dict.fromkeys([*libraries.SPREADS, *BEFORE]):
         points = sorted(full.measurements(each) for each in free if each[0] == level)
         spread = f"{points[0]}, {points[len(points) // 2]}, {points[-1]}" if points else ""
         if level != HOST and (level in BEFORE or points):
@@ -156,7 +158,7 @@ def departures(full: Levels) -> Iterator[str]:
     """Each departure as the factor on the value of the level above."""
     yield "| level | member | parameter | factor | measured points |"
     yield "| --- | --- | --- | --- | --- |"
-    order = list(levels.SPREADS)
+    order = list(libraries.SPREADS)
     for variable in sorted(full.departures, key=lambda each: (order.index(each[0]), *each[1:])):
         level, member, name = variable
         factor = math.exp(full.departures[variable])
@@ -178,7 +180,7 @@ def values(full: Levels, machine: Machine, rooms: tuple[str, ...]) -> dict[str, 
         if key in LIKE and machine.gpu not in RACKS:
             continue
         value = f"{full.value(key, machine.chain(key)):.3g}"
-        found[key] = f"{value} {levels.unit(key)}".strip()
+        found[key] = f"{value} {libraries.unit(key)}".strip()
     return found
 
 
@@ -188,7 +190,7 @@ def kind(full: Levels, machine: Machine) -> dict[str, str]:
     for key in PRIORS:
         if key.startswith("network") and not ("inline" in key and machine.network != "Slingshot"):
             chain = [each for each in machine.chain(key) if each[0] in KIND_LEVELS]
-            found[key] = f"{full.value(key, chain):.3g} {levels.unit(key)}".strip()
+            found[key] = f"{full.value(key, chain):.3g} {libraries.unit(key)}".strip()
     return found
 
 

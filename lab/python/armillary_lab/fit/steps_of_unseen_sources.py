@@ -15,7 +15,7 @@ Parents are stated in `PARAMETERS`: multiplications of 8 bits are like those of 
 those of 8, those of GB200 and GB300 like the B200's, and the rest are like round values. So a
 parameter that no source left in the fit constrains falls back to its parent. No efficiency exceeds
 `MOST`. Here: fits and residuals. Not here: the search for the presets' values
-(`benches/python/efficiency.py`), intervals (`armillary.uncertainty`)."""
+(`efficiency.py`), intervals (`armillary.uncertainty`)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..api import simulate
-from ..errors import InputError
-from ..platform import Platform
-from ..uncertainty import DIGITS, Intervals, Residual, calibrated
-from ..uncertainty.steps import LIKENESS, labels
-from ..units import NS_PER_S
-from ..workload import build
-from . import training_steps
-from .training import Training, trainings
+from armillary.api import simulate
+from armillary.errors import InputError
+from armillary.platform import Platform
+from armillary.uncertainty import DIGITS, Intervals, Residual, calibrated
+from armillary.uncertainty.steps import LIKENESS, labels
+from armillary.units import NS_PER_S
+from armillary.workload import build
+
+from ..measured.training import Training, trainings
+from ..predict import training_steps
 
 STEP = 1.25
 SCATTER, PRIOR, MOST = 0.1, 0.3, 0.9

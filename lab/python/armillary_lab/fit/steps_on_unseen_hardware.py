@@ -5,9 +5,9 @@ An NPU without measured steps has the *prior*: for each kind of kernel the geome
 efficiencies that are fitted on generations of GPUs, first over the GPUs of a generation, then over
 generations. Multiplications have them with what training keeps (`sustained`). Each generation is
 left out once: its runs are predicted with the prior of the others, by the linear model of
-`left_out_steps`. The source of the residuals is the generation, so that the interval counts
-hardware, not publications. What the prior does not change (tiles, overhead of kernels, networks)
-stays that of the generation. Here: the prior and the residuals. Not here: intervals
+`steps_of_unseen_sources`. The source of the residuals is the generation, so that the interval
+counts hardware, not publications. What the prior does not change (tiles, overhead of kernels,
+networks) stays that of the generation. Here: the prior and the residuals. Not here: intervals
 (`armillary.uncertainty`)."""
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ..platform import Platform
-from ..uncertainty import DIGITS, Intervals, Residual, calibrated
-from ..uncertainty.steps import LIKENESS, labels
-from ..units import PPM
-from .left_out_steps import PARAMETERS, Simulated, simulated
+from armillary.platform import Platform
+from armillary.uncertainty import DIGITS, Intervals, Residual, calibrated
+from armillary.uncertainty.steps import LIKENESS, labels
+from armillary.units import PPM
+
+from .steps_of_unseen_sources import PARAMETERS, Simulated, simulated
 
 PRESETS: Mapping[str, tuple[str, ...]] = {
     "A100": ("dgx-a100",),
@@ -95,8 +96,8 @@ def _of_format(name: str, generation: str) -> list[float]:
 
 
 def parameters(generations: Sequence[str]) -> dict[str, float]:
-    """The prior as the parameters of `left_out_steps`; a format that no generation has is as the
-    wider one."""
+    """The prior as the parameters of `steps_of_unseen_sources`; a format that no generation has is
+    as the wider one."""
     mean = prior(generations)
     rate = mean["efficiency"]
     found = {"gemm": rate["gemm"]}

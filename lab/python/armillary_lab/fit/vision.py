@@ -1,5 +1,5 @@
-"""How far efficiencies of kernels carry over: `python benches/python/vision.py` fits them without a
-source and prints its errors.
+"""How far efficiencies of kernels carry over: `python -m armillary_lab.fit.vision` fits them
+without a source and prints its errors.
 
 A fit is the least mean `|ln(ours / measured)|` over a grid of parts and starts: for DLRM and DCNv2
 lookups, starts of a framework, and multiplications on V100 (those on A100 are the preset's, fitted
@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from unittest.mock import patch
 
-from armillary.validation import vision
-from armillary.validation.vision import Vision
+from ..measured.vision import Vision, visions
+from ..predict import vision
 
 PARTS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 GRIDS: Mapping[str, Sequence[Sequence[float]]] = {
@@ -101,9 +101,7 @@ def _with(
 def main() -> None:
     """Prints a line a source left out."""
     for name, grid in GRIDS.items():
-        runs = [
-            run for run in vision.visions() if (run.model == "resnet50") == (name == "resnet50")
-        ]
+        runs = [run for run in visions() if (run.model == "resnet50") == (name == "resnet50")]
         points = list(itertools.product(*grid))
         errors = {(run.name, point): error(run, point) for run in runs for point in points}
         for source in sorted({run.source.rpartition(" line")[0] for run in runs}):

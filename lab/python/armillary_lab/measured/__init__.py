@@ -1,4 +1,5 @@
-"""Predictions against measurements: collectives, training steps and memory.
+"""Published measurements as typed rows, each with its source.
 
-Here: what others measured (`measured/`), each row with its source, and how far our predictions are
-from it. Not here: tables and figures of papers, which `studies/` reruns."""
+Here: the tables that predictions are compared with, and that presets are fitted to (`*.csv`), and
+files of other measurements (`published`). Not here: what the simulator says of a row
+(`predict`)."""

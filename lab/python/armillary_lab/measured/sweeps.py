@@ -3,9 +3,8 @@ which source, and why it is not predicted) and `points.csv`.
 
 A point is the in-place time where it was measured, else out of place. All-to-alls are out of place:
 no library does them in place (ROCm/rccl@5c09f32e test/AllToAllTests.cpp; NCCL's user guide, "In-
-place operations"). Not here: what we predict (`collectives`), or how well parameters that were
-fitted to some of them carry over to others (`held_out`).
-"""
+place operations"). Not here: what we predict (`score.collectives`), or how well parameters that
+were fitted to some of them carry over to others (`score.unseen_collectives`)."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from ..platform import Platform
-from ..uncertainty.collectives import BANDS, LARGE, SMALL, band
+from armillary.platform import Platform
+from armillary.uncertainty.collectives import BANDS, LARGE, SMALL, band
 
 __all__ = [
     "BANDS",
@@ -128,7 +127,7 @@ def not_predicted() -> dict[str, str]:
 
 
 def _table(name: str) -> Iterator[dict[str, str]]:
-    with resources.files(__package__).joinpath("measured", name).open(encoding="utf-8") as file:
+    with resources.files(__package__).joinpath(name).open(encoding="utf-8") as file:
         yield from csv.DictReader(file)
 
 

@@ -20,8 +20,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ..model.files import Model, load_model, models
-from ..workload.frameworks import Framework, load_framework
+from armillary.model.files import Model, load_model, models
+from armillary.workload.frameworks import Framework, load_framework
 
 KINDS: dict[str, dict[str, Any]] = {
     "gpt": {},
@@ -160,7 +160,7 @@ def _models() -> Mapping[str, Mapping[str, str]]:
 
 
 def _table(name: str) -> Iterator[dict[str, str]]:
-    with resources.files(__package__).joinpath("measured", name).open(encoding="utf-8") as file:
+    with resources.files(__package__).joinpath(name).open(encoding="utf-8") as file:
         yield from csv.DictReader(file)
 
 

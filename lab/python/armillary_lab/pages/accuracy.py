@@ -1,9 +1,9 @@
 """Writes docs/reference/accuracy.md anew: the tables, one study each, between the marks that bear
 their names, then the summary and the plot above them.
 
-`python benches/python/accuracy.py` runs the studies (some ten minutes); with the names of marks,
-such as `v1`, only these. With `--summary` the tables stay, and only what is drawn from them is
-written. With `--check` nothing is written; it ends with 1 if a table or the summary differs."""
+`python -m armillary_lab.pages.accuracy` runs the studies (some ten minutes); with the names of
+marks, such as `v1`, only these. With `--summary` the tables stay, and only what is drawn from them
+is written. With `--check` nothing is written; it ends with 1 if a table or the summary differs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from pathlib import Path
 
 from armillary.backends import MESSAGES
 from armillary.report.chart import Chart
-from armillary.studies import StudyRow, study
 from armillary.uncertainty import write
-from armillary.validation import left_out_hardware, left_out_steps
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..fit import steps_of_unseen_sources, steps_on_unseen_hardware
+from ..studies import StudyRow, study
+
+ROOT = Path(__file__).resolve().parents[4]
 DOCS, RESIDUALS = ROOT / "docs", ROOT / "python/armillary/uncertainty/data"
 PAGE = DOCS / "reference/accuracy.md"
 PLOT = DOCS / "images/accuracy.svg"
@@ -41,8 +42,8 @@ def main() -> int:
     """Replaces the text between the marks. With `--intervals`, writes the residuals of steps first,
     which takes some more minutes."""
     if "--intervals" in sys.argv[1:]:
-        write(left_out_steps.intervals(), RESIDUALS / "steps.json")
-        write(left_out_hardware.intervals(), RESIDUALS / "hardware.json")
+        write(steps_of_unseen_sources.intervals(), RESIDUALS / "steps.json")
+        write(steps_on_unseen_hardware.intervals(), RESIDUALS / "hardware.json")
     before = PAGE.read_text(encoding="utf-8")
     text = before
     if "--summary" not in sys.argv[1:]:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import study as terminal
-from .chart import Chart
-from .page import Page, Section, Table
+from armillary.report.chart import Chart
+from armillary.report.page import Page, Section, Table
+
+from . import study_table as terminal
 
 Json = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .terminal import emit
+from armillary.report.terminal import emit
 
 
 def show(study: Mapping[str, Any], console: Console) -> None:

@@ -1,4 +1,4 @@
-"""Reference runs of BookSim2 on the input-queued router: `armillary.validation.flits` runs them.
+"""Reference runs of BookSim2 on the input-queued router: `armillary_lab.peers.flits` runs them.
 
 How far a figure may be off follows from how far BookSim2's own seeds differ: by 0.2 % at low load,
 1.2 to 2.5 % at medium load, 6 % near saturation (`booksim_seed_noise.json`). Latencies are cycles,
@@ -10,7 +10,8 @@ import re
 from math import sqrt
 from statistics import fmean, median, stdev
 
-from .._core import flit_run
+from armillary._core import flit_run
+
 from .figures import Case, Figure
 
 Settings = dict[str, int | float | str]

@@ -1,4 +1,4 @@
-"""The flit network against Garnet and BookSim2: `python -m armillary.validation.flits FILE`.
+"""The flit network against Garnet and BookSim2: `python -m armillary_lab.peers.flits FILE`.
 
 FILE has the schema of the reference files of one of them: its keys tell which kind it is. Every
 case is repeated, and each figure is printed with what FILE expects and how far it is off. Cases run
@@ -15,7 +15,7 @@ Garnet:
 - throughput by virtual channels (`V`, `accepted_flits`): within 0.2 %;
 - deadlocks (`outcome`): printed, with what came of ours.
 
-BookSim2 (more in `armillary.validation.booksim`):
+BookSim2 (more in `armillary_lab.peers.booksim`):
 
 - latency of an empty network (`min_latency_by_link_hops`): exactly;
 - batches (`batch_cycles`): exactly where they are deterministic, else the mean of 12 seeds within
@@ -38,9 +38,10 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from .. import documents
-from .._core import flit_run
-from ..errors import InputError, Problem
+from armillary import documents
+from armillary._core import flit_run
+from armillary.errors import InputError, Problem
+
 from . import booksim
 from .figures import Case, Figure, line
 
@@ -322,7 +323,7 @@ def read(file: str) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Prints all cases of a file. Returns 0, 1 beyond a tolerance, or 2 for bad input."""
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m armillary.validation.flits FILE.json\n")
+        sys.stderr.write("usage: python -m armillary_lab.peers.flits FILE.json\n")
         return 2
     try:
         return check(arguments[0])

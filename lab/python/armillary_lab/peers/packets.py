@@ -1,4 +1,4 @@
-"""The packet backend against ns-3 and htsim: `python -m armillary.validation.packets FILE`.
+"""The packet backend against ns-3 and htsim: `python -m armillary_lab.peers.packets FILE`.
 
 FILE is a JSON list of runs: all-reduces of hosts at one switch, over TCP. Every run is repeated.
 Each figure is printed with what FILE expects and how far it is off. The exit code is 1 if a figure
@@ -24,9 +24,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .. import documents
-from .._core import packet_run
-from ..errors import InputError, Problem
+from armillary import documents
+from armillary._core import packet_run
+from armillary.errors import InputError, Problem
 
 PS_PER_US = 1_000_000
 HEADER, FRAMING = 40, 2
@@ -151,7 +151,7 @@ def read(file: str) -> list[dict[str, Any]]:
 def main(arguments: list[str]) -> int:
     """Prints all runs of a file. Returns 0, 1 beyond a tolerance, or 2 for bad input."""
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m armillary.validation.packets FILE.json\n")
+        sys.stderr.write("usage: python -m armillary_lab.peers.packets FILE.json\n")
         return 2
     try:
         return check(arguments[0])

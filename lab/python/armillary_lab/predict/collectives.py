@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...api import collective_us
-from ...errors import ArmillaryError
-from ...platform import Platform
-from ...uncertainty.collectives import Place, place
-from ..sweeps import SEND, band, repository
-from .file import Row, problem, source
-from .machines import Left, Machine, of_sweep
+from armillary.api import collective_us
+from armillary.errors import ArmillaryError
+from armillary.platform import Platform
+from armillary.uncertainty.collectives import Place, place
+
+from ..measured.published.file import Row, problem, source
+from ..measured.published.machines import Left, Machine, of_sweep
+from ..measured.sweeps import SEND, band, repository
 
 OPERATIONS = {
     "allreduce": "all_reduce",

@@ -10,13 +10,14 @@ import math
 import re
 from dataclasses import dataclass
 
-from ... import _core
-from ...calibrate.alone import ALONE, alone, times
-from ...errors import ArmillaryError
-from ...platform import Platform
-from .file import Row, problem, source
-from .machines import Left, gpu_of, no_preset, one_node
-from .run import Missing, count
+from armillary import _core
+from armillary.calibrate.alone import ALONE, alone, times
+from armillary.errors import ArmillaryError
+from armillary.platform import Platform
+
+from ..measured.published.file import Row, problem, source
+from ..measured.published.machines import Left, gpu_of, no_preset, one_node
+from ..measured.published.run import Missing, count
 
 _WIDTHS = {"fp4": 0, "fp8": 1, "f8": 1, "fp16": 2, "bf16": 2, "f16": 2}
 """Bytes of an element, as kernels state it; 4 bits are 0."""

@@ -15,7 +15,7 @@ Read off its runs, and explained by nothing we know of (docs/reference/accuracy.
 
 from __future__ import annotations
 
-from .training import Training
+from ..measured.training import Training
 
 MEMBER = "270 us"
 MESSAGE = "290 ms"

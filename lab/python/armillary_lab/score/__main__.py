@@ -1,4 +1,4 @@
-"""`python -m armillary.validation.measurements FILE.json [--json] [--only KIND]`."""
+"""`python -m armillary_lab.score FILE.json [--json] [--only KIND]`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from ...errors import ArmillaryError, InputError
-from ...uncertainty import Coverage
-from .. import peak_memory
-from ..coverage import WITHIN, said
-from ..peak_memory import MemoryPrediction
-from ..training import Training
-from ..training_steps import TimePrediction, predict
-from . import collectives, file, kernels, scores, steps
-from .file import Row
-from .machines import Left
-from .scores import Ranking, Score
+from armillary.errors import ArmillaryError, InputError
+from armillary.uncertainty import Coverage
+
+from ..measured.published import file, steps
+from ..measured.published.file import Row
+from ..measured.published.machines import Left
+from ..measured.training import Training
+from ..predict import collectives, kernels, peak_memory
+from ..predict.peak_memory import MemoryPrediction
+from ..predict.training_steps import TimePrediction, predict
+from . import published as scores
+from .coverage import WITHIN, said
+from .published import Ranking, Score
 
 Report = dict[str, Any]
 T = TypeVar("T")
@@ -32,7 +34,7 @@ _WITHIN = f"measurements {WITHIN}, and the range that few sources leave"
 def main(arguments: Sequence[str]) -> int:
     """Prints the scores of a file. Returns 0, or 2 for bad input."""
     parser = argparse.ArgumentParser(
-        prog="python -m armillary.validation.measurements",
+        prog="python -m armillary_lab.score",
         description="Predicts the measurements of a file, and prints how far off predictions are.",
     )
     parser.add_argument("file", help="JSON with collectives, training, mlperf and compute")

@@ -3,19 +3,20 @@
 An error is `exp(mean |ln(ours / measured)|) - 1` over the points of a sweep and size band: the
 geometric mean of how many times too long or too short; of several sweeps the mean of theirs. Here:
 the shipped presets, on the measurements of `sweeps`; nothing is fitted and no sweep has parameters
-of its own. What happens to measurements that a fit has not seen is in `held_out`, whose rows
-follow."""
+of its own. What happens to measurements that a fit has not seen is in `unseen_collectives`, whose
+rows follow."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from ..api import collective_us
-from ..platform import Platform
+from armillary.api import collective_us
+from armillary.platform import Platform
+
+from ..measured.sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
 from ..study import Reference, Study, StudyRow, analytical, limit, printed
-from . import held_out, left_out
-from .sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
+from . import unseen_collectives, unseen_sources
 
 REDUCED = (25.0, 20.0, 8.0)
 """What an all-reduce may be off by in each band, percent; other collectives 1.5 times that."""
@@ -66,7 +67,7 @@ def _time(sweep: MeasuredSweep, size: int, target: Platform, backend: str) -> fl
 def rows(backends: Sequence[str]) -> list[StudyRow]:
     """Errors of sources that were left out, those of the presets, then those of fits to single
     machines on what they have not seen."""
-    return left_out.rows() + preset_rows(backends) + held_out.rows()
+    return unseen_sources.rows() + preset_rows(backends) + unseen_collectives.rows()
 
 
 def preset_rows(backends: Sequence[str]) -> list[StudyRow]:
@@ -140,7 +141,7 @@ def _row(setup: str, backend: str, found: list[Error], most: Reference) -> Itera
 STUDY = Study(
     "Collectives: predicted against measured times",
     "nccl-tests and rccl-tests output that others published; each sweep's source is in "
-    "validation/measured/sweeps.csv",
+    "armillary_lab/measured/sweeps.csv",
     "Error of the predicted time on the shipped presets; in parentheses the number of sweeps. "
     "Reference: a limit that we chose, or ASTRA-sim's own error. Platforms are presets resized to "
     "the GPUs that were used; "

@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+from armillary.uncertainty import GOAL, LEVEL, Coverage, Intervals, Residual, coverage
+from armillary.units import counted
+
 from ..study import StudyRow, limit
-from ..uncertainty import GOAL, LEVEL, Coverage, Intervals, Residual, coverage
-from ..units import counted
 
 WITHIN = f"within {100 * LEVEL:.0f} % intervals"
 

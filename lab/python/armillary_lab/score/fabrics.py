@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
+from ..measured.sweeps import BANDS, Error, MeasuredSweep, percent, sweeps
 from ..study import Reference, Study, StudyRow, limit
 from .collectives import errors
-from .sweeps import BANDS, Error, MeasuredSweep, percent, sweeps
 
 BACKENDS = ("analytical", "flow")
 """What the study runs on: `link` queues whole messages, which no measured fabric does."""

@@ -12,14 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...uncertainty import Coverage, counted, of
-from ...uncertainty.steps import labels
-from ..peak_memory import MemoryPrediction
-from ..sweeps import BANDS, percent
-from ..training_steps import TimePrediction, choices, lost, spearman
-from .collectives import Point, Sweep
-from .kernels import KernelTime
-from .machines import Left
+from armillary.uncertainty import Coverage, counted, of
+from armillary.uncertainty.steps import labels
+
+from ..measured.published.machines import Left
+from ..measured.sweeps import BANDS, percent
+from ..predict.collectives import Point, Sweep
+from ..predict.kernels import KernelTime
+from ..predict.peak_memory import MemoryPrediction
+from ..predict.training_steps import TimePrediction
+from .training_steps import choices, lost, spearman
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 
 def scatter(
@@ -20,7 +20,7 @@ def scatter(
 ) -> Chart:
     """Records with `measured`, `ours` (both in `unit`) and the field `color`, on logarithmic axes,
     and the line where both are equal."""
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
     scale: dict[str, Any] = {"type": "log", "nice": False} | (
         {"domain": list(domain)} if domain else {}

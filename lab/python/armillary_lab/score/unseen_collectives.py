@@ -14,13 +14,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
-from ..calibrate import Case, Fit, MeasuredTable, fit
-from ..calibrate.case import parameters
-from ..platform import Platform
+from armillary.calibrate import Case, Fit, MeasuredTable, fit
+from armillary.calibrate.case import parameters
+from armillary.platform import Platform
+from armillary.uncertainty.collectives import network
+
+from ..measured.sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
 from ..study import StudyRow, limit
-from ..uncertainty.collectives import network
-from . import floor
-from .sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
+from . import without_a_model
 
 AFTER = (10.0, 8.0, 3.0)
 """What an all-reduce may be off by in each band after calibration, percent; other collectives 1.5
@@ -228,7 +229,7 @@ def rows() -> list[StudyRow]:
 def _rows() -> Iterator[StudyRow]:
     sizes, lines = (
         other_sizes(),
-        [error for sweep in _halved() for error in floor.neighbours(sweep)],
+        [error for sweep in _halved() for error in without_a_model.neighbours(sweep)],
     )
     yield from _reduced_and_others("after calibration, other sizes held out", sizes, AFTER, lines)
     steady, lines = ([error for error in found if _steady(error.sweep)] for found in (sizes, lines))
@@ -236,7 +237,7 @@ def _rows() -> Iterator[StudyRow]:
         "the same without Slingshot and times of a profiler", steady, AFTER, lines
     )
     yield from _reduced_and_others(
-        "measured twice on the same machine", floor.repeated(_fair()), None
+        "measured twice on the same machine", without_a_model.repeated(_fair()), None
     )
     yield from _reduced_and_others("after calibration on all-reduce", other_collectives(), AFTER)
     yield from _reduced_and_others("sweep held out", other_sweeps(), None)

@@ -1,22 +1,24 @@
 """Collectives of sources that took no part in the fit, and how many of them lie in their intervals.
 
 Every source (a repository or page that published sweeps) is left out once, all libraries are fitted
-to the others level by level, and its sweeps are predicted (`levels`). The residuals ship with the
-package (`uncertainty/data/collectives.json`), because intervals are made of them; these rows are
-read off them. Next to them: how well a sweep is predicted by the times that other sources measured
-on the same machine, or its own source with other settings, without a model (`floor`). An error is
-the mean `|ln(ours / measured)|` of a sweep in a size band, as everywhere. A coverage is the part of
-the measured points within intervals that the other sources give."""
+to the others level by level, and its sweeps are predicted (`fit.libraries`). The residuals ship
+with the package (`uncertainty/data/collectives.json`), because intervals are made of them; these
+rows are read off them. Next to them: how well a sweep is predicted by the times that other sources
+measured on the same machine, or its own source with other settings, without a model
+(`without_a_model`). An error is the mean `|ln(ours / measured)|` of a sweep in a size band, as
+everywhere. A coverage is the part of the measured points within intervals that the other sources
+give."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from armillary.uncertainty import Residual, of
+from armillary.units import counted
+
+from ..measured.sweeps import BANDS, SEND, Error, percent, sweeps
 from ..study import StudyRow, limit
-from ..uncertainty import Residual, of
-from ..units import counted
-from . import coverage, floor
-from .sweeps import BANDS, SEND, Error, percent, sweeps
+from . import coverage, without_a_model
 
 REDUCED = (25.0, 20.0, 8.0)
 """What an all-reduce of a source that was left out may be off by in each band, percent."""
@@ -64,8 +66,8 @@ def _floors() -> Iterator[StudyRow]:
     where the same source measured it with other settings."""
     fair = [each for each in sweeps() if each.fair and each.collective != SEND]
     for words, found in (
-        ("from other sources' times on the same machine", floor.other_sources(fair)),
-        ("from times with other settings on the same machine", floor.other_setups(fair)),
+        ("from other sources' times on the same machine", without_a_model.other_sources(fair)),
+        ("from times with other settings on the same machine", without_a_model.other_setups(fair)),
     ):
         yield from _floor(words, found)
 

@@ -4,7 +4,7 @@ measured twice.
 A held-out size for which a straight line through its measured neighbours (logarithm of time over
 logarithm of size) is far off jumps, or is noise; so is what two measurements of the same differ by.
 Beyond the measured sizes the line goes on as between the last two, and never down. Not here: what
-fits make of the same sizes (`held_out`)."""
+fits make of the same sizes (`unseen_collectives`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
-from .sweeps import Error, MeasuredSweep, by_band
+from ..measured.sweeps import Error, MeasuredSweep, by_band
 
 Part = Callable[[MeasuredSweep], object]
 """What sweeps are compared in."""

@@ -1,7 +1,7 @@
 """Studies: tables and figures of papers, rerun and printed as paper, ours and ratio.
 
-Here: the list of all studies, with those of `validation/`. One study is one file. Not here: what a
-study and its rows are (`study.py`)."""
+Here: the list of all studies, with those of `score/`. One study is one file. Not here: what a
+study and its rows are (`armillary_lab.study`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import difflib
 import importlib
 from typing import NamedTuple
 
-from ..errors import InputError, Problem
+from armillary.errors import InputError, Problem
+
 from ..study import Study, StudyRow
 
 
@@ -21,7 +22,7 @@ class Entry(NamedTuple):
     code: str
     """Its code in the list of targets (docs/reference/studies.md), an alias of the name."""
     module: str
-    """Below `armillary`; holds `STUDY`."""
+    """Below `armillary_lab`; holds `STUDY`."""
 
 
 STUDIES = (
@@ -61,12 +62,12 @@ STUDIES = (
     Entry("neo-quality", "e6", "studies.neo_quality"),
     Entry("neo-messages", "e7", "studies.neo_messages"),
     Entry("neo-servers", "e8", "studies.neo_servers"),
-    Entry("validate-collectives", "v1", "validation.collectives"),
-    Entry("validate-training", "v2", "validation.training_steps"),
-    Entry("validate-memory", "v3", "validation.peak_memory"),
+    Entry("validate-collectives", "v1", "score.collectives"),
+    Entry("validate-training", "v2", "score.training_steps"),
+    Entry("validate-memory", "v3", "score.peak_memory"),
     Entry("deepseek-v3", "v4", "studies.deepseek_v3"),
     Entry("llama-405b", "v5", "studies.llama_405b"),
-    Entry("validate-fabrics", "v6", "validation.fabrics"),
+    Entry("validate-fabrics", "v6", "score.fabrics"),
 )
 """Every study, in the order in which they are listed."""
 

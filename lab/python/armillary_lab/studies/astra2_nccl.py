@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..api import simulate
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_US
+
 from ..study import Study, StudyRow, analytical, drawn, measured, printed
-from ..units import NS_PER_US
 from .astra2_table4 import PAPER, all_reduce
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 ERROR = 5.0
 """Mean error over all configurations, percent: the only number the paper prints of its figure."""
@@ -147,7 +148,7 @@ def time(gpus: int, size: int, gigabytes: float, backend: str) -> float:
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Time over size: measured as points, ours as lines."""
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
     records = []
     for row in rows:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ..api import simulate
-from ..kept_runs import keeping
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.kept_runs import keeping
+from armillary.platform import Platform
+
 from ..study import Study, StudyRow, printed
 from .astra2_table4 import PAPER, all_reduce
 

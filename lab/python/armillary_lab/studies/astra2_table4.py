@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from ..api import simulate
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_US
+from armillary.workload import Program, Workload
+
 from ..study import Study, StudyRow, analytical, printed
-from ..units import NS_PER_US
-from ..workload import Program, Workload
 
 PAPER = "Won et al., ASTRA-sim 2.0, ISPASS 2023, arXiv:2303.14006"
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..model.decoder_reader import decoder
-from ..model.flops import attention_flops, step_flops
+from armillary.model.decoder_reader import decoder
+from armillary.model.flops import attention_flops, step_flops
+from armillary.units import GB, GFLOP, TFLOP
+from armillary.workload import load_model
+
 from ..study import Reference, Study, StudyRow, analytical, evaluated, limit, printed, unreferenced
-from ..units import GB, GFLOP, TFLOP
-from ..workload import load_model
 from .frontier import FrontierRun, FrontierStep, step
 
 REPORTED: dict[str, Any] = {

@@ -9,7 +9,7 @@ from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
 from .hoti import FEWER, PAPER, SETUP, Loop, loop, shares
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 BUFFERS = {"64 MB": 64_000_000, "128 MB": 128_000_000, "1 GB": 1_000_000_000}
 SMALL, LARGE = "64 MB", "1 GB"

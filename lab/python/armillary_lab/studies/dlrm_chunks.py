@@ -9,7 +9,7 @@ from ..study import Study, StudyRow, drawn, printed
 from .hoti import PAPER, SETUP, Loop, loop, shares
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 COUNTS = {"flat800": (4, 8, 32), "hierOpt100": (8, 32, 128)}
 ON_FLOW = (2, 4, 8)

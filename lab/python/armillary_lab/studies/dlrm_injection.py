@@ -9,7 +9,7 @@ from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
 from .hoti import FEWER, PAPER, SETUP, SYSTEMS, loop, shares
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 LATENCIES = ("10 ns", "1 us", "10 us", "100 us")
 COMPUTE = {

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from armillary.units import NS_PER_MS
+
 from ..study import Study, StudyRow, claimed, drawn
-from ..units import NS_PER_MS
 from .hoti import FLAT, PAPER, SETUP, SYSTEMS, by_layer
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 BACKEND = "analytical"
 MARGIN = 0.1
@@ -105,7 +106,7 @@ def _exposed(found: Times, layer: str) -> float:
 
 
 def _bars(system: str) -> Iterator[StudyRow]:
-    from ..report.layer_chart import PASSES
+    from armillary.report.layer_chart import PASSES
 
     found = times(system)
     for (layer, name), (_, raw, _) in found.items():
@@ -122,7 +123,7 @@ def _bars(system: str) -> Iterator[StudyRow]:
 
 def charts(_rows: Sequence[StudyRow]) -> list[Chart]:
     """Figs. 11 and 12, a chart for each system."""
-    from ..report.layer_chart import END_TO_END, PASSES, stacked
+    from armillary.report.layer_chart import END_TO_END, PASSES, stacked
 
     found = []
     for system in SYSTEMS:

@@ -9,7 +9,7 @@ from ..study import Study, StudyRow, evaluated, printed, unreferenced
 from .hoti import FEWER, FLAT, PAPER, SETUP, loop, shares
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 EXPOSED = {"flat100": 73.1, "flat800": 20.0, "hier100": 73.2, "hierOpt100": 22.1}
 """Percent."""

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..api import simulate
-from ..platform import Platform
-from ..units import NS_PER_S, TFLOP
-from ..workload import build
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_S, TFLOP
+from armillary.workload import build
 
 
 @dataclass(frozen=True, slots=True)

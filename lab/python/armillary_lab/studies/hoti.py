@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..api import simulate
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_MS
+from armillary.workload import Workload, build
+
 from ..study import StudyRow
-from ..units import NS_PER_MS
-from ..workload import Workload, build
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 PAPER = "Rashidi et al., ASTRA-SIM + NS3, HOTI 2020"
 
@@ -121,7 +122,7 @@ def _loop(system: str, backend: str, settings: tuple[tuple[str, object], ...]) -
 def by_layer(system: str, backend: str) -> list[dict[str, Any]]:
     """Computation, raw and exposed communication of two iterations by layer and pass, ns: means
     over the NPUs."""
-    from ..report.run_passes import means
+    from armillary.report.run_passes import means
 
     settings = {"scheduler.chunks": chunks(system, backend)}
     platform = Platform.load(SYSTEMS[system], settings=settings)
@@ -138,7 +139,7 @@ def _workload() -> Workload:
 def shares(rows: Sequence[StudyRow], name: str, title: str) -> list[Chart]:
     """Rows in percent as bars, one chart for each backend, with a line where the paper prints a
     number."""
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
     found = []
     for backend in dict.fromkeys(row.backend for row in rows):

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..api import simulate
-from ..platform import Platform
-from ..workload import Workload, cnn, layerwise
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.workload import Workload, cnn, layerwise
 
 PASSES = 2
 """Training iterations, as in Figs. 13 and 14."""

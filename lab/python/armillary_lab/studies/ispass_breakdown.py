@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..api import collective_result
+from armillary.api import collective_result
+from armillary.units import NS_PER_US
+
 from ..study import Study, StudyRow, claimed, drawn, unreferenced
-from ..units import NS_PER_US
 from .ispass import Torus
 from .ispass_collectives import MARGIN, MIB, PAPER, platform, size_of
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 WHERE = "section V-D and Fig. 12"
 SIZE = 16 * MIB
@@ -116,7 +117,7 @@ def _sensitivity() -> Iterator[StudyRow]:
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Fig. 12: time, and where chunks spend it."""
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
     parts, times = [], []
     for row in rows:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..api import collective_us
-from ..platform import Platform
+from armillary.api import collective_us
+from armillary.platform import Platform
+
 from ..study import StudyRow
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 KIB, MIB = 2**10, 2**20
 PAPER = "Rashidi et al., ASTRA-SIM, ISPASS 2020"
@@ -55,7 +56,7 @@ def time(
 
 def lines(rows: Sequence[StudyRow], name: str, title: str, figure: str) -> Chart:
     """Times over sizes: the rows in us, called `WHAT, SIZE`, on the first backend."""
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
     sizes = {size_of(size): size / MIB for size in SIZES}
     records = []

@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from armillary.units import counted
+
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
-from ..units import counted
 from .ispass import Torus
-from .ispass_collectives import (
-    LARGE,
-    MARGIN,
-    MIB,
-    PAPER,
-    SETUP,
-    SIZES,
-    SMALL,
-    lines,
-    size_of,
-    time,
-)
+from .ispass_collectives import LARGE, MARGIN, MIB, PAPER, SETUP, SIZES, SMALL, lines, size_of, time
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 WHERE = "section V-B; Fig. 10"
 PRESET = "torus-4x4x4-symmetric"

@@ -7,22 +7,14 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..api import collective_row
+from armillary.api import collective_row
+from armillary.units import counted
+
 from ..study import Study, StudyRow, claimed, drawn, evaluated, unreferenced
-from ..units import counted
-from .ispass_collectives import (
-    LARGE,
-    PAPER,
-    SETUP,
-    SIZES,
-    lines,
-    platform,
-    size_of,
-    time,
-)
+from .ispass_collectives import LARGE, PAPER, SETUP, SIZES, lines, platform, size_of, time
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 WHERE = "section V-C; Fig. 11"
 SYMMETRIC, ASYMMETRIC = "torus-4x4x4-symmetric", "torus-4x4x4"

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..api import simulate
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_US
+from armillary.workload import layerwise
+
 from ..study import Study, StudyRow, claimed, drawn, unreferenced
-from ..units import NS_PER_US
-from ..workload import layerwise
 from .ispass import PASSES, Torus
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
-    from ..schema import Detail, LayerPhase
+    from armillary.report.chart import Chart
+    from armillary.schema import Detail, LayerPhase
 
 PAPER = "Rashidi et al., ASTRA-SIM, ISPASS 2020"
 TRANSFORMER, RESNET = Torus(2, 2, 2), Torus(2, 4, 4)
@@ -102,7 +103,7 @@ def run(model: str, backend: str, policy: str = "lifo", *, in_all: bool = False)
 
 
 def _delays(detail: Detail) -> dict[str, dict[str, float]]:
-    from ..report.run_passes import delay
+    from armillary.report.run_passes import delay
 
     found: dict[str, list[LayerPhase]] = {}
     for row in detail["layer_phases"]:
@@ -158,7 +159,7 @@ def _claims(backend: str) -> list[StudyRow]:
 
 
 def _bars(backend: str) -> list[StudyRow]:
-    from ..report.layer_chart import PASSES
+    from armillary.report.layer_chart import PASSES
 
     found = [
         StudyRow(
@@ -200,7 +201,7 @@ def _longest(backend: str, policy: str) -> Iterator[StudyRow]:
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Figs. 13 to 16: bars by layer."""
-    from ..report.layer_chart import END_TO_END, PASSES, delays, stacked
+    from armillary.report.layer_chart import END_TO_END, PASSES, delays, stacked
 
     backend = rows[0].backend
     by_pass = [

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..api import collective_us
-from ..platform import Platform
+from armillary.api import collective_us
+from armillary.platform import Platform
+from armillary.units import counted
+
 from ..study import Study, StudyRow, claimed, drawn, evaluated, unreferenced
-from ..units import counted
-from .ispass_collectives import (
-    LARGE,
-    MARGIN,
-    PAPER,
-    SETUP,
-    SIZES,
-    SMALL,
-    lines,
-    size_of,
-    time,
-)
+from .ispass_collectives import LARGE, MARGIN, PAPER, SETUP, SIZES, SMALL, lines, size_of, time
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 SWITCHES, RING = "alltoall-1x8", "torus-1x8x1"
 WHERE = "section V-A; Fig. 9"

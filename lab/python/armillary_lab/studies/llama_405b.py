@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from armillary.units import GB
+
 from ..study import Study, StudyRow, analytical, printed, unreferenced
-from ..units import GB
 from .frontier import FrontierRun, step
 
 COMMON: dict[str, Any] = {

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..api import simulate
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_MS
+from armillary.workload import Program, Workload
+
 from ..study import Study, StudyRow, analytical, evaluated, printed
-from ..units import NS_PER_MS
-from ..workload import Program, Workload
 
 GPUS, NODES, SWITCHES, GROUPS = 256, 16, 4, 8
 TENSOR = 256_000_000

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..units import GB
-from ..workload import Workload, build
+from armillary.units import GB
+from armillary.workload import Workload, build
 
 if TYPE_CHECKING:
-    from ..design.model import StepModel, Vector
-    from ..design.topology import Topology
+    from armillary.design.model import StepModel, Vector
+    from armillary.design.topology import Topology
 
 PAPER = "Won et al., Multi-dimensional hierarchical network topologies, 2021, arXiv:2109.11762 v1"
 
@@ -84,8 +84,8 @@ def workload(name: str) -> Workload:
 @cache
 def step(name: str, shape: str) -> StepModel:
     """The paper's model of a step."""
-    from ..design import build as steps
-    from ..design import overlap
+    from armillary.design import build as steps
+    from armillary.design import overlap
 
     found = steps.step_model(
         overlap.job(name, workload(name), NPU, measured=False), topology(shape)
@@ -96,7 +96,7 @@ def step(name: str, shape: str) -> StepModel:
 
 def topology(shape: str) -> Topology:
     """The network of that name in Table III."""
-    from ..design.topology import parse
+    from armillary.design.topology import parse
 
     found = parse(SHAPES[shape])
     assert found is not None, f"{SHAPES[shape]} is a topology"
@@ -105,7 +105,7 @@ def topology(shape: str) -> Topology:
 
 def case(name: str, shape: str, gigabytes: int) -> PaperCase:
     """What the schemes make of a bandwidth."""
-    from ..design import cost_file, schemes
+    from armillary.design import cost_file, schemes
 
     model, net = step(name, shape), topology(shape)
     budget = gigabytes * GB

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..api import simulate
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_MS
+
 from ..study import Study, StudyRow, analytical, claimed, drawn
-from ..units import NS_PER_MS
 from .astra2_table4 import all_reduce
 from .multidim import PAPER
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 SIZES = (8, 8, 16)
 TOTAL = 300.0
@@ -116,7 +117,7 @@ def _rows(backend: str) -> Iterator[StudyRow]:
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Fig. 9: when each dimension has a chunk, on the three allocations."""
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
     backend = rows[0].backend
     records = [

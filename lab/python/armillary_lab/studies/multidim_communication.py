@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from armillary.units import GB
+from armillary.workload import build
+
 from ..study import Study, StudyRow, claimed, drawn
-from ..units import GB
-from ..workload import build
 from .multidim import MODELS, PAPER, workload
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 CONVOLUTIONS: Mapping[str, tuple[str, int]] = {
     "AlexNet": ("alexnet", 2012),
@@ -70,7 +71,7 @@ def _years() -> Mapping[str, int]:
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Fig. 2: sizes by model, in the order of years."""
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
     records = [{"model": row.setup, "size": row.ours} for row in rows if row.unit == "GB"]
     spec = {

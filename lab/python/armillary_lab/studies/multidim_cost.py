@@ -15,8 +15,8 @@ WHY = "Table II's prices for a GB/s, a link counted once for both directions"
 def rows(backends: Sequence[str]) -> list[StudyRow]:
     """A row for each part, and their sum. No network is simulated."""
     del backends
-    from ..design import cost_file
-    from ..design.topology import parse
+    from armillary.design import cost_file
+    from armillary.design.topology import parse
 
     network = parse("SW(3)")
     assert network is not None, "SW(3) is a topology"

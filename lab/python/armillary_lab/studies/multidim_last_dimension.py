@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from armillary.units import GB
+
 from ..study import Study, StudyRow, claimed, drawn
-from ..units import GB
 from .multidim import MODELS, PAPER, SETUP, SHAPES, step
 
 BYTES = "no number printed: bytes an NPU sends through its NIC in a step"

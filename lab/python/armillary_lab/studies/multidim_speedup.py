@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from armillary.units import GB
+
 from ..study import Study, StudyRow, analytical, claimed, drawn, printed, unreferenced
-from ..units import GB
 from .multidim import NPU, PAPER, SETUP, SHAPES, PaperCase, case, cases, workload
 
 PRINTED = {"MessageBW": (1.10, 1.45), "SmartBW": (1.17, 1.86)}
@@ -79,7 +80,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 
 
 def _over_optimum(each: PaperCase) -> float:
-    from ..design.optimal import Constraint, Question, optimise
+    from armillary.design.optimal import Constraint, Question, optimise
 
     whole = Constraint("total", (1.0,) * each.model.dimensions, each.gigabytes * GB, True)
     return each.time("SmartBW") / optimise(Question((each.model,), (1.0,), (whole,))).bound
@@ -100,8 +101,8 @@ def _simulated(shape: str, backend: str) -> StudyRow:
 
 
 def _step(each: PaperCase, scheme: str, backend: str) -> float:
-    from ..api import simulate
-    from ..platform import Platform
+    from armillary.api import simulate
+    from armillary.platform import Platform
 
     blocks = SHAPES[each.shape].split("_")
     network = Platform(

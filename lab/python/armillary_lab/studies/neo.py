@@ -18,15 +18,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..api import simulate
-from ..model import Model, load_model
-from ..model.dlrm import Dlrm, parse
-from ..model.roofline import StepParts
-from ..planner import plan
-from ..planner.roofline import roofline
-from ..platform import Platform
-from ..schema import Report
-from ..workload.dlrm import dlrm
+from armillary.api import simulate
+from armillary.model import Model, load_model
+from armillary.model.dlrm import Dlrm, parse
+from armillary.model.roofline import StepParts
+from armillary.planner import plan
+from armillary.planner.roofline import roofline
+from armillary.platform import Platform
+from armillary.schema import Report
+from armillary.workload.dlrm import dlrm
 
 PAPER = "Mudigere et al., Neo and ZionEX, ISCA 2022"
 

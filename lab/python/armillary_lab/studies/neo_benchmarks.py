@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..api import collective_us, simulate
-from ..platform import Platform
+from armillary.api import collective_us, simulate
+from armillary.platform import Platform
+from armillary.workload import Workload
+from armillary.workload.program import Program
+
 from ..study import Study, StudyRow, analytical, drawn, printed
-from ..workload import Workload
-from ..workload.program import Program
 from .neo import PAPER
 
 GPUS = {"A100": "zionex", "V100": "zion"}

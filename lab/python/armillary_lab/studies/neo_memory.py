@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..platform import Platform
+from armillary.platform import Platform
+from armillary.workload.dlrm import resolved
+
 from ..study import Study, StudyRow, analytical, limit, printed, unreferenced
-from ..workload.dlrm import resolved
 from .neo import ANY, PAPER, RANKS, Step, model_a, model_f
 
 HBM, DRAM = 4e12, 24e12

@@ -16,11 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import InputError, Problem
-from ..model.sharding_plan import ShardingPlan
-from ..model.sharding_plan_file import write_plan
+from armillary.errors import InputError, Problem
+from armillary.model.sharding_plan import ShardingPlan
+from armillary.model.sharding_plan_file import write_plan
+from armillary.workload.dlrm import sharding_plan
+
 from ..study import Study, StudyRow, claimed, unreferenced
-from ..workload.dlrm import sharding_plan
 from .neo import PAPER
 
 MODEL = "dlrm-small"

@@ -9,11 +9,12 @@ import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import InputError, Problem
+from armillary.errors import InputError, Problem
+
 from ..study import Reference, Study, StudyRow, claimed, unreferenced
 
 if TYPE_CHECKING:
-    from ..trainer.settings import OptimizerName
+    from armillary.trainer.settings import OptimizerName
 
 MODEL = "dlrm-small"
 TRAINERS = 15
@@ -43,7 +44,7 @@ RUNS = (
     Run("synchronous, batch 256", 256, "adam", 0.0025, 0.003),
     Run("synchronous, batch 65,536", 65536, "adam", 0.096, 0.048),
 )
-"""Settings are the best that `benches/python/quality.py` found."""
+"""Settings are the best that `lab/bench/python/quality.py` found."""
 
 
 def rows(_backends: Sequence[str], samples: int = 16_000_000) -> list[StudyRow]:
@@ -71,12 +72,12 @@ def rows(_backends: Sequence[str], samples: int = 16_000_000) -> list[StudyRow]:
 def entropy(run: Run, samples: int, seed: int = 0) -> tuple[float, float]:
     """NE of held-out samples after a run, and the best possible NE on them. Learning rates grow
     over a tenth of the steps, and fall from there to 0."""
-    from ..model import load_model
-    from ..model.dlrm import parse
-    from ..trainer.asynchronous import train_asynchronously
-    from ..trainer.loop import train
-    from ..trainer.settings import Settings
-    from ..trainer.world import World
+    from armillary.model import load_model
+    from armillary.model.dlrm import parse
+    from armillary.trainer.asynchronous import train_asynchronously
+    from armillary.trainer.loop import train
+    from armillary.trainer.settings import Settings
+    from armillary.trainer.world import World
 
     settings = Settings(
         MODEL,

@@ -9,7 +9,7 @@ from ..study import Study, StudyRow, analytical, claimed, drawn, printed
 from .neo import ANY, PAPER, Step, model_a, model_i
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 RANKS = (8, 16, 32, 64, 128)
 LAST = {"A": 50.0, "I": 75.0}
@@ -74,7 +74,7 @@ def _breakdown(backend: str, ranks: int, found: Step) -> Iterator[StudyRow]:
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Fig. 9: efficiency by number of GPUs."""
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
     records = [
         {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..planner.servers import ServerRates, rates
-from ..platform import Platform
+from armillary.planner.servers import ServerRates, rates
+from armillary.platform import Platform
+
 from ..study import Study, StudyRow, analytical, claimed, unreferenced
 from .neo import PAPER
 from .neo_throughput import RATES

@@ -8,12 +8,13 @@ from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING
 
-from .._core import packet_run
+from armillary._core import packet_run
+
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
 from .hoti import PAPER
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 HOSTS, BANDWIDTH = 128, 12_500_000_000
 SIZES = (8, 16, 32, 64, 128, 256)
@@ -204,7 +205,7 @@ FIGURES = {
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Figs. 7 to 10: by size, a line for each algorithm and buffer."""
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
     found: dict[str, list[dict[str, object]]] = {what: [] for what in FIGURES}
     for row in rows:

@@ -9,15 +9,16 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
 
-from ..api import simulate
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_MS
+from armillary.workload import Workload, build
+
 from ..study import Reference, Study, StudyRow, analytical, claimed, drawn, unreferenced
-from ..units import NS_PER_MS
-from ..workload import Workload, build
 from .astra2_table4 import PAPER, all_reduce
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 WAFERS = ("W-1D-350", "W-1D-500", "W-1D-600")
 STACKS = ("W-2D", "Conv-3D", "Conv-4D")
@@ -170,7 +171,7 @@ def program(workload: str, batch: int) -> Workload:
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Fig. 9a: time of each workload on each platform, compute and exposed communication, over the
     slowest wafer's."""
-    from ..report.chart import COLOURS, Chart
+    from armillary.report.chart import COLOURS, Chart
 
     bars = {row.setup: row.ours for row in rows if row.unit == "ms"}
     records = []

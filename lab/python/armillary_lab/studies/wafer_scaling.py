@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..api import simulate
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_MS
+from armillary.workload import Workload, build
+
 from ..study import Study, StudyRow, analytical, claimed, drawn, unreferenced
-from ..units import NS_PER_MS
-from ..workload import Workload, build
 from .astra2_table4 import PAPER
 from .themis import BATCH, Time
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 BASE = (2, 8, 8, 4)
 OUT = {f"Conv-{512 * n // 4}": (2, 8, 8, n) for n in (8, 16, 32)}
@@ -109,7 +110,7 @@ def workload(model: str, npus: int) -> Workload:
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Fig. 9b: compute and exposed communication on each system, over Base-512's step."""
-    from ..report.chart import COLOURS, Chart
+    from armillary.report.chart import COLOURS, Chart
 
     bars = {row.setup: row.ours for row in rows if row.unit == "ms"}
     records = []

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..api import simulate
-from ..platform import Platform
+from armillary.api import simulate
+from armillary.platform import Platform
+from armillary.units import NS_PER_MS
+from armillary.workload import Workload, moe
+
 from ..study import Study, StudyRow, analytical, claimed, drawn, evaluated, printed
-from ..units import NS_PER_MS
-from ..workload import Workload, moe
 
 if TYPE_CHECKING:
-    from ..report.chart import Chart
+    from armillary.report.chart import Chart
 
 NODES, PER_NODE, SWITCHES, GROUPS = 16, 16, 16, 256
 FABRICS = range(256, 2049, 256)
@@ -205,7 +206,7 @@ def _parts(system: System, name: str, backend: str) -> list[StudyRow]:
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
     """Fig. 11: where the step goes on each of the three."""
-    from ..report.chart import COLOURS, Chart
+    from armillary.report.chart import COLOURS, Chart
 
     names = [part for part in COLOURS if any(row.setup.endswith(f": {part}") for row in rows)]
     times = [(*row.setup.split(": "), row.ours) for row in rows if row.unit == "ms"]

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...documents import parse_json, read_text
-from ...errors import ArmillaryError, InputError, Problem
+from armillary.documents import parse_json, read_text
+from armillary.errors import ArmillaryError, InputError, Problem
 
 Row = Mapping[str, Any]
 """A measurement as its file has it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from ...model.files import Model
+from armillary.model.files import Model
+
 from ..training import known_model
 from .bridge import recipe
 from .file import Row

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...model.files import Model
+from armillary.model.files import Model
+
 from ..training import KINDS, known_model
 from .file import Row
 from .run import Missing, Run, count, hardware

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...model.files import Model
+from armillary.model.files import Model
+
 from .file import Row
 from .machines import gpu_of, no_preset
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ...model.decoder_reader import decoder
-from ...model.weights import parameters
+from armillary.model.decoder_reader import decoder
+from armillary.model.weights import parameters
+
 from ..training import Training
 from .file import Row
 from .run import Missing, count

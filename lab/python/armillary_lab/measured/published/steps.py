@@ -2,7 +2,7 @@
 
 One rule for each source, because each has words of its own. A rule holds for every row of its
 source, and names none. Here: language models. Not here: the rules (`rules.py`, `megatron.py`,
-`mlperf.py`), what we predict (`validation/training_steps.py`)."""
+`mlperf.py`), what we predict (`predict/`)."""
 
 from __future__ import annotations
 

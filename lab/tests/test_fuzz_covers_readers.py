@@ -18,7 +18,7 @@ import pytest
 import targets
 from conftest import ROOT
 
-PACKAGE = ROOT / "python/armillary"
+PACKAGES = (ROOT / "python/armillary", ROOT / "lab/python/armillary_lab")
 READS = {
     "content", "open_plain",
     "read_bytes", "read_text", "read_stream", "parse_json", "parse_yaml", "scan_parquet",
@@ -33,6 +33,7 @@ _CASES = 8
 _OWN = "what this program wrote itself, to a place of its own"
 _MACHINE = "what the system says of itself"
 _DATA = "data of the package"
+_OURS = "documents and presets of the repository"
 _PASSES_ON = "passes on what was read elsewhere"
 NOT_FUZZED = {
     "documents.py read_bytes": _PASSES_ON,
@@ -49,11 +50,14 @@ NOT_FUZZED = {
     "report/viewer.py _comment": _DATA,
     "report/viewer.py _bundle": _DATA,
     "uncertainty/tables.py of": _DATA,
-    "validation/flits.py read": _DATA,
-    "validation/packets.py read": _DATA,
-    "validation/sweeps.py _table": _DATA,
-    "validation/training.py _table": _DATA,
-    "validation/vision.py visions": _DATA,
+    "fit/library_presets.py main": _OURS,
+    "fit/library_presets.py save": _OURS,
+    "measured/sweeps.py _table": _DATA,
+    "measured/training.py _table": _DATA,
+    "measured/vision.py visions": _DATA,
+    "pages/accuracy.py main": _OURS,
+    "peers/flits.py read": _DATA,
+    "peers/packets.py read": _DATA,
     "studies/neo_messages.py _score": _OWN,
     "sweep/journal.py _digests": "reads bytes for a checksum alone",
     "trainer/checkpoint/saver.py Saver._commit": _OWN,
@@ -62,7 +66,7 @@ NOT_FUZZED = {
     "trainer/launch.py _silent": _OWN,
     "trainer/recording.py _whole": _OWN,
 }
-"""File and function, and why it is not fuzzed."""
+"""File in its package and function, and why it is not fuzzed."""
 
 
 def _calls(node: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
@@ -88,21 +92,23 @@ def _reads(call: ast.Call) -> bool:
 def readers() -> set[str]:
     """File and function of everything that reads files."""
     found = set()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        file = path.relative_to(PACKAGE)
-        if "systems" not in file.parts:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            found |= {f"{file} {name}" for name, call in _calls(tree) if _reads(call)}
+    for package in PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            file = path.relative_to(package)
+            if "systems" not in file.parts:
+                tree = ast.parse(path.read_text(encoding="utf-8"))
+                found |= {f"{file} {name}" for name, call in _calls(tree) if _reads(call)}
     return found
 
 
 def run_by_the_fuzzer(tmp_path: Path) -> set[str]:
     """File and function of all that ran while each target read its files."""
     found: set[str] = set()
-    start = f"{PACKAGE}/"
+    starts = tuple(f"{package}/" for package in PACKAGES)
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(start):
+        start = next(filter(frame.f_code.co_filename.startswith, starts), None)
+        if event == "call" and start is not None:
             file = frame.f_code.co_filename.removeprefix(start)
             found.add(f"{file} {frame.f_code.co_qualname.replace('.<locals>', '')}")
 

@@ -25,7 +25,7 @@ from armillary.schema import Report
 hypothesis.settings.register_profile("armillary", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("armillary")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parent
 Armillary = Callable[..., subprocess.CompletedProcess[str]]
 
 

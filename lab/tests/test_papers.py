@@ -1,7 +1,7 @@
 """The papers, item by item: the page is that of the data, and commands print what it says.
 
 `tools/papers.py` has the format. Commands that take more than a second run in
-`tests/numbers/test_slow_papers.py`."""
+`lab/numbers/test_slow_papers.py`."""
 
 from __future__ import annotations
 

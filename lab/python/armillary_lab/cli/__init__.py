@@ -1,0 +1,1 @@
+"""The laboratory's verbs of the command `armillary`."""

@@ -1,0 +1,59 @@
+"""Who may import whom in `lab/python/armillary_lab`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from arrows import House
+from conftest import ROOT
+
+ALLOWED: dict[str, set[str]] = {
+    "": set(),
+    "study": set(),
+    "measured": set(),
+    "peers": set(),
+    "predict": {"measured"},
+    "score": {"measured", "predict", "study"},
+    "fit": {"measured", "predict"},
+    "studies": {"score", "study"},
+    "pages": {"fit", "score", "studies", "study"},
+    "cli": {"pages", "studies", "study"},
+}
+"""Room -> rooms it may import; "" is the package itself. A measured row goes down this list."""
+
+LIBRARIES: dict[str, set[str]] = {
+    "numpy": {"fit"},
+    "polars": set(),
+    "rich": {"pages"},
+    "scipy": {"fit"},
+    "torch": {"studies"},
+    "typer": {"cli"},
+    "yaml": {"fit"},
+}
+"""Library -> rooms that may import it."""
+
+LAB = House(
+    ROOT / "lab/python/armillary_lab",
+    ALLOWED,
+    LIBRARIES,
+    frozenset({"armillary", "armillary_train"}),
+)
+
+
+@pytest.mark.parametrize("path", LAB.modules(), ids=LAB.name_of)
+def test_lab_arrows(path: Path) -> None:
+    LAB.check_arrows(path)
+
+
+@pytest.mark.parametrize("path", LAB.modules(), ids=LAB.name_of)
+def test_lab_libraries(path: Path) -> None:
+    LAB.check_libraries(path)
+
+
+def test_lab_rooms_have_no_cycle() -> None:
+    LAB.check_rooms()
+
+
+def test_no_files_of_the_lab_import_each_other_in_a_circle() -> None:
+    LAB.check_files()
