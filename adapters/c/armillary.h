@@ -1,4 +1,4 @@
-/* The messages of Armillary's external simulators, version 1 (docs/reference/external-protocol.md).
+/* The messages of Armillary's external simulators, version 2 (docs/reference/external-protocol.md).
  *
  * A record is 40 bytes, little-endian. It comes in on standard input and goes out on standard output.
  * HELLO and ERROR are followed by `y` bytes of text. Times are picoseconds, sizes bytes, rates bytes
@@ -29,19 +29,19 @@
 #error "records are little-endian: this header needs a conversion for this machine"
 #endif
 
-#define ARMILLARY_VERSION 1
+#define ARMILLARY_VERSION 2
 #define ARMILLARY_NEVER UINT64_MAX
 #define ARMILLARY_TEXT 65536
 
 enum armillary_kind {
     ARMILLARY_HELLO = 1,     /* in: a version, b NPUs, c nodes, x links, y text. out: a version, b routes, c memory, y text */
     ARMILLARY_LINK = 2,      /* in: a from node, b to node, c dimension, x bandwidth, y latency, z number */
-    ARMILLARY_ROUTE = 3,     /* in: a from NPU, b to NPU, c link, x place on the route from 0 */
+    ARMILLARY_ROUTE = 3,     /* in: a from NPU, b to NPU, c link, x place on the route from 0, y lane */
     ARMILLARY_READY = 4,     /* in: no more links; of routes only with ARMILLARY_ROUTES_USED */
-    ARMILLARY_START = 5,     /* in: a from NPU, b to NPU, x time, y bytes, z token */
+    ARMILLARY_START = 5,     /* in: a from NPU, b to NPU, c lane, x time, y bytes, z token, the same for all parts of a message */
     ARMILLARY_ADVANCE = 6,   /* in: go on to the first delivery, and no further than x */
     ARMILLARY_USAGE = 7,     /* in: say what was carried until x */
-    ARMILLARY_DELIVERY = 16, /* out: x time, z token */
+    ARMILLARY_DELIVERY = 16, /* out, for each START: x time, z token */
     ARMILLARY_NEXT = 17,     /* out, ends the answer to ADVANCE: x time of the next event, or NEVER */
     ARMILLARY_CARRIED = 18,  /* out: a link, b longest queue, x bytes, y packets, z time sending */
     ARMILLARY_COUNT = 19,    /* out: a enum armillary_count, x value */
@@ -52,7 +52,7 @@ enum armillary_kind {
 
 enum armillary_routes {
     ARMILLARY_ROUTES_NONE = 0, /* the simulator finds routes itself */
-    ARMILLARY_ROUTES_USED = 1, /* both ways of a pair before its first transfer */
+    ARMILLARY_ROUTES_USED = 1, /* both ways of a lane before its first transfer */
     ARMILLARY_ROUTES_ALL = 2   /* all, before READY */
 };
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 struct link { uint64_t bandwidth, latency, free, bytes, messages, busy; };
-struct message { uint64_t bytes, token; uint32_t pair, place; };
+struct route { uint32_t lane, *links, count; struct route *other; };
+struct message { uint64_t bytes, token; const struct route *route; uint32_t place; };
 struct event { uint64_t time, order; struct message message; };
-struct route { uint32_t *links, count; };
 
 static struct link *links;
-static struct route *routes; /* by source * NPUs + destination */
+static struct route **routes; /* by source * NPUs + destination: those of its lanes */
 static struct event *heap;
 static size_t waiting, room;
 static uint64_t orders;
@@ -48,7 +48,7 @@ static uint64_t span(uint64_t bytes, uint64_t bandwidth) {
 }
 
 static void take_link(uint64_t now, struct message message) {
-    struct link *link = &links[routes[message.pair].links[message.place++]];
+    struct link *link = &links[message.route->links[message.place++]];
     uint64_t begin = now > link->free ? now : link->free, time = span(message.bytes, link->bandwidth);
     link->free = begin + time;
     link->bytes += message.bytes;
@@ -61,7 +61,7 @@ static void take_link(uint64_t now, struct message message) {
 static void advance(uint64_t until) {
     while (waiting && heap[0].time <= until) {
         struct event event = pop();
-        if (event.message.place < routes[event.message.pair].count) {
+        if (event.message.place < event.message.route->count) {
             take_link(event.time, event.message);
             continue;
         }
@@ -71,6 +71,17 @@ static void advance(uint64_t until) {
     uint64_t next = waiting ? heap[0].time : ARMILLARY_NEVER;
     armillary_write(ARMILLARY_NEXT, 0, 0, next, 0, 0);
     armillary_flush();
+}
+
+/* The route of a lane of a pair, made on first use. */
+static struct route *route_of(size_t pair, uint32_t lane) {
+    struct route *route = routes[pair];
+    while (route && route->lane != lane) route = route->other;
+    if (route) return route;
+    if (!(route = calloc(1, sizeof *route))) exit(1);
+    route->lane = lane;
+    route->other = routes[pair];
+    return routes[pair] = route;
 }
 
 int main(void) {
@@ -90,14 +101,15 @@ int main(void) {
             links[in.z] = (struct link){.bandwidth = in.x, .latency = in.y};
             break;
         case ARMILLARY_ROUTE:
-            route = &routes[(size_t)in.a * npus + in.b];
+            route = route_of((size_t)in.a * npus + in.b, (uint32_t)in.y);
             route->links = realloc(route->links, (in.x + 1) * sizeof *route->links);
             if (!route->links) return 1;
             route->links[in.x] = in.c;
             route->count = in.x + 1;
             break;
         case ARMILLARY_START:
-            push(in.x, (struct message){in.y, in.z, in.a * npus + in.b, 0});
+            route = route_of((size_t)in.a * npus + in.b, in.c);
+            push(in.x, (struct message){in.y, in.z, route, 0});
             break;
         case ARMILLARY_ADVANCE:
             advance(in.x);

@@ -1,7 +1,7 @@
 // ns-3 as a network simulator for `--backend external:`. See docs/guides/external-simulators.md.
 //
-// Links are point-to-point links, nodes are IP routers that follow Armillary's routes, and a pair of
-// NPUs has one TCP connection for the whole run. Connections are set up before time 0.
+// Links are point-to-point links, nodes are IP routers that follow Armillary's routes, and each lane of
+// a pair of NPUs has one TCP connection for the whole run. Connections are set up before time 0.
 #include <deque>
 #include <memory>
 
@@ -34,7 +34,7 @@ struct Counts {
 };
 
 struct Connection {
-    uint32_t src, dst;
+    Way way;
     Ptr<Socket> socket;
     bool connected = false;
     uint64_t unsent = 0;                                 // bytes not yet given to TCP
@@ -46,28 +46,27 @@ struct Connection {
 class Simulation {
 public:
     Simulation(Settings settings, uint32_t npus, uint32_t nodes, uint64_t links)
-        : settings_(std::move(settings)), npus_(npus), links_(links) {
+        : settings_(std::move(settings)), npus_(npus), addresses_(npus), links_(links) {
         configure();
         for (uint32_t node = 0; node < nodes; ++node) nodes_.push_back(CreateObject<Node>());
-        connections_.resize(size_t(npus) * npus);
     }
 
     void link(const armillary_record& in) {
         links_.at(in.z) = Link{in.a, in.b, in.x, in.y, nullptr};
     }
 
-    void route(uint32_t src, uint32_t dst, uint32_t link) {
+    void route(const armillary_record& in) {
         if (routes_.empty()) build();
-        routes_[links_[link].from]->add(src, dst, links_[link].device);
+        Way way{in.a, in.b, lane(in.y)};
+        connections_.try_emplace(way);
+        routes_[links_[in.c].from]->add(way, links_[in.c].device);
     }
 
     // Sets the connections up. Time 0 is when all is quiet again.
     void ready() {
         if (routes_.empty()) build();
-        if (size_t(npus_) * (npus_ - 1) <= settings_.open_all)
-            for (uint32_t src = 0; src < npus_; ++src)
-                for (uint32_t dst = 0; dst < npus_; ++dst)
-                    if (src != dst) connection(src, dst);
+        if (connections_.size() <= settings_.open_all)
+            for (auto& [way, _] : connections_) connection(way);
         events().run(Events::NEVER);
         zero_ = Simulator::Now().GetTimeStep();
         counts_ = {};
@@ -77,7 +76,7 @@ public:
     void start(const armillary_record& in) {
         uint64_t at = zero_ + (in.x + settings_.injection_ps + step() - 1) / step();
         Time wait = TimeStep(at - std::min<uint64_t>(at, Simulator::Now().GetTimeStep()));
-        Simulator::Schedule(wait, &Simulation::send, this, in.a, in.b, in.y, in.z);
+        Simulator::Schedule(wait, &Simulation::send, this, Way{in.a, in.b, lane(in.c)}, in.y, in.z);
     }
 
     void advance(uint64_t until) {
@@ -114,6 +113,9 @@ public:
     }
 
 private:
+    // The number of a lane, from 0.
+    uint32_t lane(uint64_t name) { return lanes_.try_emplace(name, lanes_.size()).first->second; }
+
     uint64_t step() const { return settings_.exact ? 1 : 1000; }
     static Events& events() { return *Events::current; }
 
@@ -168,7 +170,7 @@ private:
     // Nodes and devices, once all links are known. Links there and back share a channel.
     void build() {
         for (uint32_t node = 0; node < nodes_.size(); ++node) {
-            routes_.push_back(CreateObject<Routes>(node, npus_));
+            routes_.push_back(CreateObject<Routes>(node, addresses_));
             install(nodes_[node], routes_.back());
         }
         std::map<std::tuple<uint32_t, uint32_t, uint64_t>, std::deque<size_t>> alone;
@@ -237,7 +239,7 @@ private:
         auto ipv4 = nodes_[node]->GetObject<Ipv4>();
         uint32_t interface = ipv4->AddInterface(device);
         if (node < npus_)
-            ipv4->AddAddress(interface, Ipv4InterfaceAddress(address_of(node), Ipv4Mask::GetOnes()));
+            ipv4->AddAddress(interface, Ipv4InterfaceAddress(addresses_.of(node, 0), Ipv4Mask::GetOnes()));
         ipv4->SetUp(interface);
     }
 
@@ -273,22 +275,23 @@ private:
         simulation->counts_.marks++;
     }
 
-    Connection& connection(uint32_t src, uint32_t dst) {
-        auto& place = connections_[size_t(src) * npus_ + dst];
+    Connection& connection(Way way) {
+        auto& place = connections_[way];
         if (place) return *place;
         place = std::make_unique<Connection>();
-        place->src = src;
-        place->dst = dst;
-        if (listening_.count(dst) == 0) {
-            listening_[dst] = Socket::CreateSocket(nodes_[dst], TcpSocketFactory::GetTypeId());
-            listening_[dst]->Bind(InetSocketAddress(address_of(dst), PORT));
-            listening_[dst]->Listen();
-            listening_[dst]->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
-                                               MakeBoundCallback(&Simulation::accepted, this, dst));
+        place->way = way;
+        auto there = addresses_.of(way.dst, way.lane);
+        auto& listening = listening_[there.Get()];
+        if (!listening) {
+            listening = Socket::CreateSocket(nodes_[way.dst], TcpSocketFactory::GetTypeId());
+            listening->Bind(InetSocketAddress(there, PORT));
+            listening->Listen();
+            listening->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
+                                         MakeBoundCallback(&Simulation::accepted, this, there));
         }
         Connection* made = place.get();
-        made->socket = Socket::CreateSocket(nodes_[src], TcpSocketFactory::GetTypeId());
-        made->socket->Bind(InetSocketAddress(address_of(src), 0));
+        made->socket = Socket::CreateSocket(nodes_[way.src], TcpSocketFactory::GetTypeId());
+        made->socket->Bind(InetSocketAddress(addresses_.of(way.src, way.lane), 0));
         made->socket->SetConnectCallback(MakeBoundCallback(&Simulation::connected, this, made),
                                          MakeBoundCallback(&Simulation::refused, made));
         made->socket->SetSendCallback(MakeBoundCallback(&Simulation::room, made));
@@ -298,27 +301,28 @@ private:
             "CongState", MakeBoundCallback(&Simulation::congestion, this));
         made->socket->TraceConnectWithoutContext("RTO",
                                                  MakeBoundCallback(&Simulation::timeout, this));
-        made->socket->Connect(InetSocketAddress(address_of(dst), PORT));
+        made->socket->Connect(InetSocketAddress(there, PORT));
         return *made;
     }
 
-    static void accepted(Simulation* simulation, uint32_t dst, Ptr<Socket> socket,
+    static void accepted(Simulation* simulation, Ipv4Address there, Ptr<Socket> socket,
                          const Address& from) {
-        uint32_t src = npu_of(InetSocketAddress::ConvertFrom(from).GetIpv4());
-        auto& connection = simulation->connections_[size_t(src) * simulation->npus_ + dst];
+        auto back = InetSocketAddress::ConvertFrom(from).GetIpv4();
+        Way way = simulation->addresses_.way(back, there);
+        auto& connection = simulation->connections_[way];
         socket->SetRecvCallback(
             MakeBoundCallback(&Simulation::receives, simulation, connection.get()));
-        simulation->nodes_[dst]->GetObject<Tcp>()->know(socket);
+        simulation->nodes_[way.dst]->GetObject<Tcp>()->know(socket);
         socket->TraceConnectWithoutContext("Tx", MakeBoundCallback(&Simulation::answers, simulation));
     }
     static void connected(Simulation* simulation, Connection* connection, Ptr<Socket> socket) {
         connection->connected = true;
-        simulation->nodes_[connection->src]->GetObject<Tcp>()->know(socket);
+        simulation->nodes_[connection->way.src]->GetObject<Tcp>()->know(socket);
         pump(connection);
     }
     static void refused(Connection* connection, Ptr<Socket>) {
-        throw std::runtime_error("ns-3 could not connect NPU " + std::to_string(connection->src) +
-                                 " to NPU " + std::to_string(connection->dst));
+        throw std::runtime_error("ns-3 could not connect NPU " + std::to_string(connection->way.src) +
+                                 " to NPU " + std::to_string(connection->way.dst));
     }
     static void room(Connection* connection, Ptr<Socket>, uint32_t) { pump(connection); }
 
@@ -333,8 +337,8 @@ private:
         }
     }
 
-    void send(uint32_t src, uint32_t dst, uint64_t bytes, uint64_t token) {
-        Connection& made = connection(src, dst);
+    void send(Way way, uint64_t bytes, uint64_t token) {
+        Connection& made = connection(way);
         uint64_t size = std::max<uint64_t>(bytes, 1);
         made.promised += size;
         made.unsent += size;
@@ -383,10 +387,12 @@ private:
 
     Settings settings_;
     uint32_t npus_;
+    Addresses addresses_;
+    std::map<uint64_t, uint32_t> lanes_;
     std::vector<Link> links_;
     std::vector<Ptr<Node>> nodes_;
     std::vector<Ptr<Routes>> routes_;
-    std::vector<std::unique_ptr<Connection>> connections_;
+    std::map<Way, std::unique_ptr<Connection>> connections_;
     std::map<uint32_t, Ptr<Socket>> listening_;
     Counts counts_;
     uint64_t zero_ = 0;
@@ -405,7 +411,7 @@ int serve(int count, char** arguments) {
     while (armillary_read(&in)) {
         switch (in.kind) {
         case ARMILLARY_LINK: simulation.link(in); break;
-        case ARMILLARY_ROUTE: simulation.route(in.a, in.b, in.c); break;
+        case ARMILLARY_ROUTE: simulation.route(in); break;
         case ARMILLARY_READY: simulation.ready(); break;
         case ARMILLARY_START: simulation.start(in); break;
         case ARMILLARY_ADVANCE: simulation.advance(in.x); break;

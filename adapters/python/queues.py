@@ -10,7 +10,7 @@ import sys
 from typing import NamedTuple
 
 RECORD = struct.Struct("<4I3Q")
-VERSION, NEVER = 1, 2**64 - 1
+VERSION, NEVER = 2, 2**64 - 1
 HELLO, LINK, ROUTE, _READY, START, ADVANCE, USAGE = range(1, 8)
 DELIVERY, NEXT, CARRIED, _COUNT, DONE = range(16, 21)
 ROUTES_USED = 1
@@ -51,7 +51,7 @@ class Network:
 
     def __init__(self) -> None:
         self.links: dict[int, Link] = {}
-        self.routes: dict[tuple[int, int], list[int]] = {}
+        self.routes: dict[tuple[int, int, int], list[int]] = {}  # by source, destination, lane
         self.events: list[tuple[int, int, Message]] = []
         self.order = 0
 
@@ -101,9 +101,9 @@ def main() -> None:
         elif kind == LINK:
             network.links[z] = Link(x, y)
         elif kind == ROUTE:
-            network.routes.setdefault((a, b), []).append(c)
+            network.routes.setdefault((a, b, y), []).append(c)
         elif kind == START:
-            network.push(x, Message(y, z, network.routes[a, b], 0))
+            network.push(x, Message(y, z, network.routes[a, b, c], 0))
         elif kind == ADVANCE:
             network.advance(x)
         elif kind == USAGE:

@@ -74,7 +74,7 @@ def test_a_crash_is_an_error_that_quotes_the_last_message(
     assert code == 2
     said = capsys.readouterr().err
     assert "external:sh -c 'exit 7'" in said
-    assert "the simulator ended with exit code 7; last message to it: HELLO of version 1" in said
+    assert "the simulator ended with exit code 7; last message to it: HELLO of version 2" in said
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_conformance_suite_runs_on_a_command(
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("exit 7", "the simulator ended with exit code 7; last message to it: HELLO of version 1"),
+        ("exit 7", "the simulator ended with exit code 7; last message to it: HELLO of version 2"),
         ("kill -9 $$", "the simulator was ended by signal 9; last message to it: HELLO"),
         (
             "exec sleep 60",

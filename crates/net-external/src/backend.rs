@@ -9,22 +9,19 @@ use crate::conversation::{Conversation, time_of};
 use crate::process::Command;
 use crate::protocol::{NEVER, Record, VERSION, counts, kinds, routes};
 use crate::topology::Topology;
-use network::{Backend, Delivery, LinkUsage, PacketUsage, Stuck, Transfer, Usage};
+use network::{Backend, Delivery, LinkUsage, PacketUsage, Parts, Stuck, Transfer, Usage};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use topology::LinkGraph;
+use topology::{LaneId, Lanes, LinkGraph};
 use units::{Span, Time};
 
 /// Events between two reports of progress: a simulator may take long for each.
 const PROGRESS_EVERY: u64 = 16;
 
-/// What a pair of NPUs has sent.
-#[derive(Default)]
-struct Sent {
-    bytes: u128,
-}
+/// A lane from one NPU to another.
+type Way = (u32, u32, LaneId);
 
 /// A network simulator in another process. It is started with the first transfer.
 pub struct External {
@@ -35,7 +32,12 @@ pub struct External {
     bounds: Bounds,
     talk: RefCell<Talk>,
     under_way: FxHashSet<u64>,
-    sent: FxHashMap<(u32, u32), Sent>,
+    lanes: Lanes,
+    parts: Parts,
+    /// Bytes that each lane has sent.
+    sent: FxHashMap<Way, u128>,
+    /// Lanes whose route the simulator knows, where it wants those in use.
+    described: FxHashSet<Way>,
     transfers: u128,
     now: Time,
     next: Option<Time>,
@@ -79,7 +81,10 @@ impl External {
             bounds: Bounds::default(),
             talk: RefCell::default(),
             under_way: FxHashSet::default(),
+            lanes: Lanes::default(),
+            parts: Parts::default(),
             sent: FxHashMap::default(),
+            described: FxHashSet::default(),
             transfers: 0,
             now: Time::ZERO,
             next: None,
@@ -125,9 +130,12 @@ impl External {
             })?;
         }
         if partner.routes == routes::ALL {
+            let mut described = FxHashSet::default();
             for src in 0..links.npus() {
                 for dst in (0..links.npus()).filter(|&dst| dst != src) {
-                    route(links, &mut partner, src, dst)?;
+                    for lane in Lanes::of(links, (src, dst)).found.iter() {
+                        both_ways(links, &mut partner, &mut described, (src, dst, lane.id))?;
+                    }
                 }
             }
         }
@@ -135,9 +143,10 @@ impl External {
         Ok(partner)
     }
 
-    /// One round trip: what waits and `ADVANCE`, answered by deliveries and `NEXT`.
-    fn exchange(&mut self, until: Time, finished: &mut Vec<Delivery>) -> Option<Option<Time>> {
-        let (under_way, now) = (&mut self.under_way, self.now);
+    /// One round trip: what waits and `ADVANCE`, answered by deliveries and `NEXT`. Returns the time
+    /// of the deliveries, if there were any, and that of the next event.
+    fn exchange(&mut self, until: Time, finished: &mut Vec<Delivery>) -> Option<Answer> {
+        let (under_way, parts, now) = (&mut self.under_way, &mut self.parts, self.now);
         self.talk.get_mut().with(|partner| {
             partner.say(Record { kind: kinds::ADVANCE, x: until.0, ..Record::default() })?;
             partner.flush()?;
@@ -155,11 +164,14 @@ impl External {
                                 format!("a delivery must be from {} to {} ps", now.0, until.0);
                             return Err(partner.broken(&rule));
                         }
-                        if !under_way.remove(&record.z) {
+                        if !under_way.contains(&record.z) {
                             return Err(partner.broken("no such transfer is under way"));
                         }
                         at = Some(time);
-                        finished.push(Delivery { token: record.z, time: Time(time) });
+                        if parts.arrive(record.z) {
+                            under_way.remove(&record.z);
+                            finished.push(Delivery { token: record.z, time: Time(time) });
+                        }
                     }
                     kinds::NEXT => {
                         let least = at.unwrap_or(now.0);
@@ -172,7 +184,7 @@ impl External {
                             let rule = "without a delivery, it must go on to the limit of ADVANCE";
                             return Err(partner.broken(rule));
                         }
-                        return Ok(time_of(time));
+                        return Ok((at.map(Time), time_of(time)));
                     }
                     _ => return Err(partner.broken("DELIVERY or NEXT was expected")),
                 }
@@ -185,11 +197,11 @@ impl External {
         let links = &self.topology.links;
         let dims = if self.topology.by_link { 1 } else { self.topology.costs.len() };
         let mut bytes = vec![0; dims];
-        for (&(src, dst), sent) in &self.sent {
+        for (&(src, dst, lane), sent) in &self.sent {
             let mut at = src;
-            for hop in links.route(src, dst) {
+            for hop in links.lane(src, dst, lane) {
                 if at < links.npus() {
-                    bytes[hop.dim as usize] += sent.bytes;
+                    bytes[hop.dim as usize] += sent;
                 }
                 at = hop.to;
             }
@@ -198,11 +210,33 @@ impl External {
     }
 }
 
-/// Describes the route from `src` to `dst`.
-fn route(links: &LinkGraph, partner: &mut Conversation, src: u32, dst: u32) -> Result<(), String> {
-    links.route(src, dst).zip(0..).try_for_each(|(hop, place)| {
+/// When something was delivered, and when the next event is.
+type Answer = (Option<Time>, Option<Time>);
+
+/// Describes the routes of a lane there and back, unless they were described before.
+fn both_ways(
+    links: &LinkGraph,
+    partner: &mut Conversation,
+    described: &mut FxHashSet<Way>,
+    (src, dst, lane): Way,
+) -> Result<(), String> {
+    for way in [(src, dst, lane), (dst, src, lane)] {
+        if described.insert(way) {
+            route(links, partner, way)?;
+        }
+    }
+    Ok(())
+}
+
+/// Describes the route of a lane.
+fn route(
+    links: &LinkGraph,
+    partner: &mut Conversation,
+    (src, dst, lane): Way,
+) -> Result<(), String> {
+    links.lane(src, dst, lane).zip(0..).try_for_each(|(hop, place)| {
         let link = Record { kind: kinds::ROUTE, a: src, b: dst, c: hop.link, ..Record::default() };
-        partner.say(Record { x: place, ..link })
+        partner.say(Record { x: place, y: lane.number().into(), ..link })
     })
 }
 
@@ -213,24 +247,26 @@ impl Backend for External {
         }
         let Transfer { src, dst, bytes, token, weight, .. } = transfer;
         let links = &self.topology.links;
-        let (back, pair) = (self.sent.contains_key(&(dst, src)), self.sent.entry((src, dst)));
-        let is_new = matches!(pair, std::collections::hash_map::Entry::Vacant(_)) && !back;
-        pair.or_default().bytes += u128::from(bytes) * u128::from(weight);
-        self.talk.get_mut().with(|partner| {
-            if is_new && partner.routes == routes::USED {
-                route(links, partner, src, dst)?;
-                route(links, partner, dst, src)?;
-            }
-            partner.say(Record {
-                kind: kinds::START,
-                a: src,
-                b: dst,
-                c: 0,
-                x: now.0,
-                y: bytes,
-                z: token,
-            })
-        });
+        self.lanes.find(links, (src, dst));
+        self.parts.start(token, self.lanes.parts(bytes).count() as u32);
+        for (lane, bytes) in self.lanes.parts(bytes) {
+            let way = (src, dst, lane);
+            *self.sent.entry(way).or_default() += u128::from(bytes) * u128::from(weight);
+            self.talk.get_mut().with(|partner| {
+                if partner.routes == routes::USED {
+                    both_ways(links, partner, &mut self.described, way)?;
+                }
+                partner.say(Record {
+                    kind: kinds::START,
+                    a: src,
+                    b: dst,
+                    c: lane.number(),
+                    x: now.0,
+                    y: bytes,
+                    z: token,
+                })
+            });
+        }
         self.transfers += u128::from(weight);
         self.under_way.insert(token);
         self.now = now;
@@ -253,14 +289,19 @@ impl Backend for External {
         if !due {
             return;
         }
+        // Parts of a message may arrive before the message has.
         let before = finished.len();
-        match self.exchange(until, finished) {
-            Some(next) => {
-                self.next = next;
-                self.dirty = false;
-                self.now = finished.get(before).map_or(until, |delivery| delivery.time);
+        loop {
+            let Some((delivered, next)) = self.exchange(until, finished) else {
+                finished.truncate(before);
+                return;
+            };
+            (self.next, self.dirty) = (next, false);
+            self.now = delivered.unwrap_or(until);
+            let goes_on = delivered.is_some() && next.is_some_and(|next| next <= until);
+            if finished.len() > before || !goes_on {
+                return;
             }
-            None => finished.truncate(before),
         }
     }
 

@@ -7,7 +7,7 @@
 use std::fmt;
 
 /// Version of the protocol. Both sides send theirs first.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of a record.
 pub(crate) const SIZE: usize = 40;
@@ -26,18 +26,20 @@ pub mod kinds {
     pub const HELLO: u32 = 1;
     /// A link. a: from node, b: to node, c: dimension, x: bandwidth, y: latency, z: its number.
     pub const LINK: u32 = 2;
-    /// The next link of a route. a: from NPU, b: to NPU, c: link, x: place on the route, from 0.
+    /// The next link of a route. a: from NPU, b: to NPU, c: link, x: place on the route, from 0,
+    /// y: lane.
     pub const ROUTE: u32 = 3;
     /// The end of links and routes.
     pub const READY: u32 = 4;
-    /// A transfer starts. a: from NPU, b: to NPU, x: time, y: bytes, z: token.
+    /// A transfer starts, or a part of it. a: from NPU, b: to NPU, c: lane, x: time, y: bytes,
+    /// z: token, the same for all parts.
     pub const START: u32 = 5;
     /// Go on to the first delivery, and no further than x.
     pub const ADVANCE: u32 = 6;
     /// Say what was carried.
     pub const USAGE: u32 = 7;
 
-    /// A transfer has arrived. x: time, z: token.
+    /// What one `START` sent has arrived. x: time, z: token.
     pub const DELIVERY: u32 = 16;
     /// Ends the answer to `ADVANCE`. x: when there is something to do next, or all ones.
     pub const NEXT: u32 = 17;
@@ -58,7 +60,7 @@ pub mod kinds {
 pub mod routes {
     /// None: it finds its own.
     pub const NONE: u32 = 0;
-    /// Those of a pair of NPUs, both ways, before the pair's first transfer.
+    /// Those of a lane between two NPUs, both ways, before its first transfer.
     pub const USED: u32 = 1;
     /// All, before `READY`.
     pub const ALL: u32 = 2;

@@ -27,7 +27,7 @@ fn after_advance(then: &str) -> String {
         "import os,struct,sys,time\nR=struct.Struct(\"<4I3Q\")\n\
          def w(*n): os.write(1,R.pack(*n))\n\
          def r(): d=sys.stdin.buffer.read(40); return R.unpack(d) if d else sys.exit()\n\
-         sys.stdin.buffer.read(r()[5])\nw(1,1,0,0,0,0,0)\n\
+         sys.stdin.buffer.read(r()[5])\nw(1,2,0,0,0,0,0)\n\
          while r()[0]!=6: pass\n{then}\n"
     );
     format!("python3 -c '{text}'")
@@ -41,7 +41,7 @@ fn a_command_that_cannot_run_is_named() {
 
 #[test]
 fn a_crash_says_how_it_ended_and_what_was_said_last() {
-    let last = "last message to it: HELLO of version 1; last message from it: none";
+    let last = "last message to it: HELLO of version 2; last message from it: none";
     let ended = |how: &str| format!("the simulator {how}; {last}");
     // The socket may be closed before or after ours is written.
     assert_eq!(failure("sh -c 'exit 3'", 5.0), ended("ended with exit code 3"));
@@ -51,7 +51,7 @@ fn a_crash_says_how_it_ended_and_what_was_said_last() {
     assert_eq!(
         error,
         format!(
-            "the simulator ended with exit code 4; {asked}; last message from it: HELLO of version 1"
+            "the simulator ended with exit code 4; {asked}; last message from it: HELLO of version 2"
         )
     );
 }
@@ -60,7 +60,7 @@ fn a_crash_says_how_it_ended_and_what_was_said_last() {
 #[test]
 fn what_ends_without_a_message_in_memory_is_found() {
     let last =
-        "last message to it: ADVANCE without limit; last message from it: HELLO of version 1";
+        "last message to it: ADVANCE without limit; last message from it: HELLO of version 2";
     for (name, then, error) in [
         ("aborts", "abort();", "the simulator was ended by signal 6; "),
         ("leaves", "return 3;", "the simulator ended with exit code 3; "),
@@ -89,7 +89,7 @@ fn a_hang_ends_after_the_timeout() {
     let begin = Instant::now();
     let error = failure("sleep 100", 0.2);
     let said = "the simulator has sent nothing for 0.2 s (network.external.timeout); last message to \
-                it: HELLO of version 1";
+                it: HELLO of version 2";
     assert!(error.starts_with(said), "{error}");
     assert!(begin.elapsed().as_secs() < 100);
 }
@@ -129,8 +129,8 @@ fn another_version_is_refused() {
     let record = Record { kind: kinds::HELLO, a: VERSION + 1, ..Record::default() };
     let bytes: String = record.encode().iter().map(|byte| format!("\\\\{byte:03o}")).collect();
     let error = failure(&format!("printf {bytes}"), 5.0);
-    let wanted = "version 1 was expected; last message to it: HELLO of version 1; last message from \
-                  it: HELLO of version 2";
+    let wanted = "version 2 was expected; last message to it: HELLO of version 2; last message from \
+                  it: HELLO of version 3";
     assert_eq!(error, wanted);
 }
 

@@ -409,7 +409,7 @@ fn external(platform: &Platform, command: &Command) -> Result<External, Problem>
         return Err(Problem::new(&platform.name, key, text).help("one value, or --backend packet"));
     }
     let topology = net_external::Topology {
-        links: one_route(platform)?,
+        links: links(platform)?,
         costs: costs(platform),
         by_link: matches!(platform.fabric, Fabric::Graph(_)),
     };

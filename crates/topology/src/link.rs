@@ -60,3 +60,11 @@ pub struct LaneId {
     /// Cards are equally near, whatever their latency.
     pub over_cards: bool,
 }
+
+impl LaneId {
+    /// A number that names the lane to others; 0 for the route of a message that does not spread.
+    pub fn number(self) -> u32 {
+        let number = u32::from(self.card) << 16 | u32::from(self.turn);
+        if self.over_cards { number + 1 } else { 0 }
+    }
+}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import pytest
+from conftest import ROOT
 
 from armillary.cli.app import main
 from armillary.platform import Platform
@@ -166,3 +168,14 @@ def test_flits_with_a_routing_of_their_own_take_one_card(tmp_path: Path) -> None
     auto = row(text, "flit", tmp_path, *up_down, size="64K")
     one = row(text, "flit", tmp_path, *up_down, "--set", "network.routing=d_mod_k", size="64K")
     assert auto == one
+
+
+def test_simulators_in_other_processes_use_all_cards(tmp_path: Path) -> None:
+    """Whole messages queue for links there, so that only ratios count."""
+    queues = f"external:{sys.executable} {ROOT / 'adapters/python/queues.py'}"
+    one = microseconds(Cards([50]), queues, tmp_path, "256M")
+    for shared in (False, True):
+        two = microseconds(Cards([50, 50], shared=shared), queues, tmp_path, "256M")
+        assert 0.5 * one <= two < 0.52 * one
+    unequal = microseconds(Cards([50, 25]), queues, tmp_path, "256M")
+    assert 0.66 * one < unequal < 0.69 * one

@@ -15,9 +15,8 @@ pub(super) fn note(fabric: &Fabric, network: &Tried<Network>) -> Option<String> 
         format!(
             "NPUs have up to {cards} links towards another one; a message spreads over them in \
              proportion to their bandwidth, as a library spreads its channels over network cards. \
-             Simulators in other processes take one of them for a message, as all backends do with \
-             network.routing: d_mod_k. So does flit with network.flit.routing: dimension_order, \
-             up_down or a table"
+             All backends take one of them for a message with network.routing: d_mod_k. So does \
+             flit with network.flit.routing: dimension_order, up_down or a table"
         )
     })
 }
