@@ -116,7 +116,7 @@ def opening(text: Text) -> str:
         return ""
     word = found[0].split()[0]
     heading = not text.words.endswith(".")  # such as "What would help"
-    return "" if text.kind == "string" and (word == "Its" or word != "Of" and heading) else word
+    return "" if text.kind == "string" and (word == "Its" or (word != "Of" and heading)) else word
 
 
 def phrase(text: Text) -> str:
