@@ -36,7 +36,7 @@ START = {
 }
 """Where a fit begins, the same for every generation; us, parts, numbers."""
 FEW = {"efficiency.gemm": 0.65, "memory_efficiency": 0.6}
-"""The same for the B200, of which there are 30 runs on one machine: its attention is that of
+"""The same for the B200, which has 30 runs on one machine: its attention is that of
 kernels measured alone (systems/parts/gpu/b200.yml), memory has one efficiency, and the rest is the
 preset's."""
 STREAMS = ("elementwise", "normalization", "embedding", "optimizer")

@@ -108,7 +108,7 @@ def main() -> None:
             left = [run for run in runs if run.source.startswith(source)]
             rest = [run for run in runs if run not in left]
             found = fit(rest, errors)
-            # A framework that nobody else used has the start of TensorFlow's other version, or the
+            # A framework that no other run used has the start of TensorFlow's other version, or the
             # only one.
             near = {
                 run.name: found.get((run.generation, run.framework)) or _any(found, run)
