@@ -349,6 +349,10 @@ def _deepseek_v3(reader: Reader) -> dict[str, Any]:
 
 def _latent(reader: Reader) -> dict[str, Any]:
     """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1)."""
+    for key in ("attention_bias", "mlp_bias"):
+        reader.require(key, False)
+    whole = reader.number("qk_nope_head_dim") + reader.number("qk_rope_head_dim")
+    reader.require("qk_head_dim", whole)
     return {
         "q_rank": reader.number("q_lora_rank", 0),
         "kv_rank": reader.number("kv_lora_rank"),

@@ -305,6 +305,7 @@ WITHOUT_COST = frozenset(
         "summary_type",
         "summary_use_proj",
         "suppress_tokens",
+        "swiglu_alpha",
         "swiglu_limit",
         "task_specific_params",
         "temperature",
