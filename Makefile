@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup demo train lab ns3 test test-sim test-lab rust-build rust-test python-test numbers generate bench fuzz rust-fuzz python-fuzz
-.PHONY: packages lint rust-lint python-lint hooks reference docs wheel release clean
+.PHONY: packages lint rust-lint python-lint stubs hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -123,6 +123,9 @@ python-lint: packages
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+stubs: setup packages ## Compare the types of the core in Python with the extension
+	$(BIN)/python -m mypy.stubtest armillary._core
 
 rust-lint: prerequisites $(BIN)/python
 	cargo fmt --all --check
