@@ -22,6 +22,7 @@ from ._core import version as _version
 # Functions with the names of their packages: imported now, or the packages would take the names.
 from .design import design
 from .errors import ArmillaryError, InputError, Problem, StalledError
+from .plan import plan
 from .sweep import Sweep, sweep
 from .traffic import traffic
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from . import platform, workload
     from .api import collective, compare, ladder, simulate
     from .network import Network
-    from .planner import plan
     from .platform import Platform
     from .result import Result
     from .workload import Workload, load
@@ -42,7 +42,6 @@ _HOMES = {
     "compare": "api",
     "ladder": "api",
     "Network": "network",
-    "plan": "planner",
     "simulate": "api",
     "platform": "platform",
     "Platform": "platform",

@@ -19,6 +19,7 @@ _MEASURED = ("file", "machines", "run", "rules", "megatron", "bridge", "mlperf",
 _OLD: dict[str, str] = {
     "calibrate.levels": "armillary_lab.fit.hierarchy",
     "calibrate.together": "armillary_lab.fit.linear_program",
+    "planner": "armillary.plan",
     "report.study": "armillary_lab.pages.study_table",
     "report.study_page": "armillary_lab.pages.study_page",
     "studies": "armillary_lab.studies",
@@ -55,7 +56,7 @@ _OLD: dict[str, str] = {
 }
 """Old name below `armillary` -> name of today; empty for a package that only held others."""
 
-_PACKAGES = ("studies", "validation", "validation.measurements")
+_PACKAGES = ("planner", "studies", "validation", "validation.measurements")
 """Old names of packages. Whatever is in one that has a name of today moved with it."""
 
 

@@ -242,7 +242,7 @@ def test_an_exception_in_the_callback_stops_the_run(long_run: arm.Platform) -> N
 def _with_a_platform() -> list[str]:
     """Public functions with a parameter `platform`, found by their signatures."""
     api = importlib.import_module("armillary.api")
-    homes = [arm, api, arm.workload, importlib.import_module("armillary.planner.roofline")]
+    homes = [arm, api, arm.workload, importlib.import_module("armillary.plan.roofline")]
     return sorted(
         name
         for home in homes
@@ -263,7 +263,7 @@ def test_every_function_takes_a_platform_by_name(tmp_path: Path) -> None:
     tiny = arm.load("llama-3-8b", tp=8)
     written = tmp_path / "workload"
     tiny.write(written)
-    roofline = importlib.import_module("armillary.planner.roofline").roofline
+    roofline = importlib.import_module("armillary.plan.roofline").roofline
     api = importlib.import_module("armillary.api")
     calls: dict[str, Callable[[str | Path | arm.Platform], object]] = {
         "check": lambda on: api.check(tiny, on),

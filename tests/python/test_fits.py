@@ -12,7 +12,7 @@ import armillary as arm
 from armillary import _core
 from armillary.design.reader import task as read
 from armillary.errors import InputError
-from armillary.planner import plan
+from armillary.plan import plan
 from armillary.workload import build, needed_memory
 
 META = "--tp 8 --pp 16 --dp 128 --virtual-stages 8 --zero 1 --sp --global-batch 2048"

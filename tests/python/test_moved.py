@@ -44,3 +44,9 @@ def test_a_program_of_an_absent_package_is_refused() -> None:
         "warning: python -m armillary.gone is now python -m armillary_nobody.gone",
         "error: armillary.gone is now in the package armillary-nobody, which is not installed",
     ]
+
+
+def test_the_planner_is_found_by_its_old_name() -> None:
+    with pytest.warns(DeprecationWarning, match=r"^armillary\.planner[.a-z]* is now"):
+        old = importlib.import_module("armillary.planner.costs")
+    assert old is importlib.import_module("armillary.plan.costs")

@@ -204,7 +204,7 @@ def plan(
     Takes the plan whose simulated step is the fastest of those compared. Prints how far its costs
     can be from the lowest ones."""
     with output.guard():
-        from ..planner import plan as run
+        from ..plan import plan as run
         from ..report import planner as shown
 
         output.claim({"--output": out, "--json": json, "--report": report}, platform, model)

@@ -416,7 +416,7 @@ _WIDTHS = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 
 def _roofline(settings: Settings, platform: str) -> Bound:
     """Eq. 1 for this training on a platform, whose NPUs are the processes. Raises `InputError`."""
-    from ..planner.roofline import roofline
+    from ..plan.roofline import roofline
     from ..platform import Platform
 
     if settings.optimizer not in _ROOFLINE_OPTIMIZERS:

@@ -6,7 +6,7 @@ Model (Mudigere et al., Neo and ZionEX, ISCA 2022, Appendix B, Eq. 1 and Fig. 18
     backward = max(top + interaction + max(all_to_all + update, bottom), top and bottom all_reduce)
     total    = forward + backward
 
-The parts may be estimates (`planner/roofline.py`), simulated or measured
+The parts may be estimates (`plan/roofline.py`), simulated or measured
 (`explain/dlrm_parts.py`). What distributes the inputs is not
 in the equation: it runs next to the top MLP of the batch before."""
 

@@ -14,7 +14,7 @@ sparse servers, which hold the tables, then dense servers, which hold the MLPs:
 A trainer has `threads` steps under way, which take turns at its processor. Servers serve requests
 one after the other, as they come. Bytes and operations of tables are those of `dlrm_flow.py`.
 
-Not here: the rate of such a system (`planner/servers.py`), what asynchronous training learns."""
+Not here: the rate of such a system (`plan/servers.py`), what asynchronous training learns."""
 
 from __future__ import annotations
 

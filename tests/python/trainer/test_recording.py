@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import armillary as arm
-from armillary.planner.roofline import roofline
+from armillary.plan.roofline import roofline
 from armillary.report.quantity import time
 from armillary.workload.importer import import_traces
 

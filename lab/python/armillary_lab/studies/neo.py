@@ -22,8 +22,8 @@ from armillary.api import simulate
 from armillary.model import Model, load_model
 from armillary.model.dlrm import Dlrm, parse
 from armillary.model.roofline import StepParts
-from armillary.planner import plan
-from armillary.planner.roofline import roofline
+from armillary.plan import plan
+from armillary.plan.roofline import roofline
 from armillary.platform import Platform
 from armillary.schema import Report
 from armillary.workload.dlrm import dlrm

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from armillary.planner.servers import ServerRates, rates
+from armillary.plan.servers import ServerRates, rates
 from armillary.platform import Platform
 
 from ..study import Study, StudyRow, analytical, claimed, unreferenced

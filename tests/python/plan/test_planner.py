@@ -19,10 +19,10 @@ import armillary as arm
 from armillary.model.dlrm import EmbeddingTable
 from armillary.model.sharding_plan import ShardingPlan
 from armillary.model.sharding_plan_file import read_plan
-from armillary.planner.bound import Menu, lower_bound
-from armillary.planner.costs import Way, hosted, platform_rates, volume_rates, ways
-from armillary.planner.partition import Shards, by_memory, by_node, differencing, greedy, improved
-from armillary.planner.search import Found, search
+from armillary.plan.bound import Menu, lower_bound
+from armillary.plan.costs import Way, hosted, platform_rates, volume_rates, ways
+from armillary.plan.partition import Shards, by_memory, by_node, differencing, greedy, improved
+from armillary.plan.search import Found, search
 
 RECORDED = json.loads((Path(__file__).parent / "data/torchrec.json").read_text("utf-8"))
 

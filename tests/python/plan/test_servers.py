@@ -7,7 +7,7 @@ import pytest
 import armillary as arm
 from armillary.errors import InputError
 from armillary.model import Model
-from armillary.planner.servers import ServerRates, rates
+from armillary.plan.servers import ServerRates, rates
 from armillary.workload.servers import parameter_servers
 
 TABLES, ROW, POOLING, BATCH = 8, 64, 10, 100

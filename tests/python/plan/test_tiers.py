@@ -11,7 +11,7 @@ import armillary as arm
 from armillary.cli import train
 from armillary.model.dlrm import EmbeddingTable
 from armillary.model.sharding_plan_file import read_plan
-from armillary.planner.costs import Sizes, hosted, platform_rates, ways
+from armillary.plan.costs import Sizes, hosted, platform_rates, ways
 from armillary.trainer.settings import Settings
 
 TABLES, ROWS, DIM = 8, 1_000_000, 32

@@ -27,8 +27,8 @@ from torchrec.distributed.planner.types import (
     Storage,
 )
 
-from armillary.planner.costs import volume_rates
-from armillary.planner.costs import ways as ways_of
+from armillary.plan.costs import volume_rates
+from armillary.plan.costs import ways as ways_of
 
 SCHEMES = {
     "table_wise": "table",

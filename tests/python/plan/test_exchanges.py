@@ -14,8 +14,9 @@ from problems import sizes
 import armillary as arm
 from armillary.model import Model
 from armillary.model.dlrm import EmbeddingTable
-from armillary.planner import run
-from armillary.planner.costs import (
+from armillary.plan import costs
+from armillary.plan.choice import Plan
+from armillary.plan.costs import (
     EXCHANGES,
     Exchange,
     Rates,
@@ -25,7 +26,7 @@ from armillary.planner.costs import (
     volume_rates,
     ways,
 )
-from armillary.planner.exchanges import search_exchanges
+from armillary.plan.exchanges import search_exchanges
 
 NETWORK = """
 topology: Switch(4)_Switch(2)
@@ -56,7 +57,7 @@ def tiny(seed: int) -> tuple[Model, arm.Platform]:
     return Model("tiny", "dlrm", {**fields, "tables": made}), arm.Platform.parse(network)
 
 
-def simulated(model: Model, platform: arm.Platform, plan: arm.planner.Plan) -> float:
+def simulated(model: Model, platform: arm.Platform, plan: Plan) -> float:
     """Seconds of a step."""
     workload = arm.workload.dlrm(model, dp=8, plan=plan.sharding, **STEP)
     return arm.simulate(workload, platform).step_time_ns / 1e9
@@ -74,7 +75,7 @@ def test_latencies_choose_plans_with_faster_steps(
     def in_proportion(platform: arm.Platform, each: int) -> Rates:
         return replace(platform_rates(platform, each), latencies={})
 
-    monkeypatch.setattr(run, "platform_rates", in_proportion)
+    monkeypatch.setattr(costs, "platform_rates", in_proportion)
     before = arm.plan(model, platform, simulate=False, local_batch=64)
     assert len({EXCHANGES[table.scheme] for table in before.sharding.tables}) == 2
     assert len({EXCHANGES[table.scheme] for table in paying.sharding.tables}) == 1

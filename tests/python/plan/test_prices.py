@@ -17,8 +17,8 @@ from armillary.cli.app import main
 from armillary.explain import dlrm_parts
 from armillary.model import Model
 from armillary.model.dlrm import parse
-from armillary.planner.costs import Rates, Sizes, hosted, platform_rates, ways
-from armillary.planner.roofline import roofline
+from armillary.plan.costs import Rates, Sizes, hosted, platform_rates, ways
+from armillary.plan.roofline import roofline
 from armillary.units import NS_PER_S, PS_PER_NS
 from armillary.workload.program import Program
 

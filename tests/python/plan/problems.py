@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from armillary.model.dlrm import EmbeddingTable
-from armillary.planner.costs import Sizes, Way, volume_rates, ways
-from armillary.planner.search import Found, search
+from armillary.plan.costs import Sizes, Way, volume_rates, ways
+from armillary.plan.search import Found, search
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 import armillary as arm
 from armillary.errors import InputError
 from armillary.model import Model
-from armillary.planner.roofline import roofline
+from armillary.plan.roofline import roofline
 
 MODEL = Model(
     "small",

@@ -1,19 +1,19 @@
-"""`plan`: a sharding plan for a model on a platform, its loads, and its distance from the best."""
+"""A sharding plan for a model on a platform, its loads, and its distance from the best.
+
+Here: what `plan` (`run.py`) returns, and the parts of its choice."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, get_args
 
 from .. import backends
 from ..errors import InputError, Problem
-from ..model import load_model
-from ..model.dlrm import Dlrm, EmbeddingTable, parse
-from ..model.files import Model
+from ..model.dlrm import Dlrm, EmbeddingTable
 from ..model.sharding import SCHEMES
 from ..model.sharding_plan import SHARD_SCHEMES, ShardingPlan, ShardScheme
 from ..model.sharding_plan_file import write_plan
@@ -21,17 +21,17 @@ from ..platform import AnyPlatform, Platform
 from ..platform.platform import Fits, fit_limits
 from ..units import counted
 from ..workload.dlrm_flow import DENSE_OPTIMIZERS
-from ..workload.dlrm_options import DlrmSizes, Options, options
+from ..workload.dlrm_options import DlrmSizes, Options
 from .candidates import Candidate, Searched, Task, candidates, distinct, of_search
-from .costs import CostModel, Rates, Sizes, Way, platform_rates, volume_rates, ways
-from .simulated import Simulated, Step, backend_of, compared
-from .tiers import Room, bytes_away
+from .costs import CostModel, Rates, Sizes, Way, ways
+from .simulated import Simulated, Step, compared
+from .tiers import bytes_away
 
 COSTS = get_args(CostModel)
 """Cost models."""
 DECIDED = ("plan", "sharding", "column_shards", "tier", "bottom", "dp", "npus_per_node")
 """Options of the workload that a plan decides, or that have another name here."""
-_SEARCH, _FAMILIES = 0.15, 0.4
+SEARCH, FAMILIES = 0.15, 0.4
 """Shares of the work after the search over all schemes, and after those over some."""
 
 Progress = Callable[[float], None]
@@ -188,121 +188,7 @@ class Plan:
         }
 
 
-def plan(
-    model: str | os.PathLike[str] | Model,
-    platform: AnyPlatform,
-    ranks: int | None = None,
-    *,
-    cost: CostModel = "platform",
-    access_weight: float = 1.0,
-    message_weight: float = 1.0,
-    capacity: int | None = None,
-    ranks_per_node: int | None = None,
-    schemes: Sequence[str] | None = None,
-    host_capacity: int | None = None,
-    near: bool = False,
-    simulate: bool = True,
-    backend: str | None = None,
-    progress: Progress | None = None,
-    **given: object,
-) -> Plan:
-    """Chooses how each table of a recommendation model is sharded, and on which rank each shard is:
-    `plan("dlrm-neo-a", "zionex", 128)`.
-
-    Searches keep the greatest load of a rank, a sum of costs, low. A training step is simulated
-    with the best plans by costs and with simple ones, and the plan with the fastest step is chosen.
-    That is not an optimum: other plans may be faster. With `simulate=False`, or where no step can
-    be simulated, the plan with the lowest costs is chosen (`Plan.by_costs` says why). `backend` is
-    the network of these simulations: by default the platform's, or `analytical` where that has
-    packets or flits. `passes` among the options simulates that number of steps, for their mean.
-
-    No rank holds more than `capacity` bytes (default: what
-    surely fits the memory of the platform's NPU; with `near`, what may). `cost` is `platform`
-    (seconds, by the platform's kernels and simulated collectives) or `volume` (the paper's weighted
-    bytes, with `access_weight` and `message_weight`). `schemes` are the ways to shard a table that
-    may be taken: `table`, `column`, `row`, `table_row`, `data`. `given` are options of the
-    workload: batches, widths, optimizers. With `cache`, bytes of a rank for rows of tables in
-    slower memory, tables go to its host if they have no room otherwise; `skew` is that of their
-    lookups. A host holds `host_capacity` bytes of a rank (default: `remote_memory.cpu.capacity` of
-    the platform, if it has that). What is more goes to the disk of the platform
-    (`remote_memory.nvme`).
-
-    Raises:
-        InputError: wrong options; a model without embedding tables; no plan has room, with how many
-            ranks would, or how many bytes of a host or a disk are missing.
-    """
-    loaded = load_model(model)
-    found = parse(loaded)
-    target = _sized(platform, ranks)
-    count = target.npus
-    facts = target.describe()
-    each = _node(ranks_per_node, count, facts)
-    _refuse_decided(given)
-    chosen, widths = options(found, {**given, "dp": count, "npus_per_node": each})
-    _check(cost, count, each, access_weight, message_weight)
-    _check_backend(backend, simulate)
-    allowed = _schemes(schemes)
-    size = facts["npu"].get("memory_capacity_bytes")
-    if not (size if capacity is None else capacity):
-        needed = "such as 80 GB, or --capacity"
-        raise InputError([Problem(target.source, "npu.memory.capacity", "is missing", needed)])
-    sizes = Sizes(
-        count,
-        each,
-        widths.local_batch,
-        widths.embedding,
-        widths.gradient,
-        widths.forward,
-        widths.backward,
-        widths.index,
-        chosen.optimizer,
-        chosen.fused,
-        (chosen.flow or found.flow) == "neo",
-    )
-    volume = cost == "volume"
-    rates = volume_rates(access_weight, message_weight) if volume else platform_rates(target, each)
-    task = Task(
-        found,
-        sizes,
-        rates,
-        chosen.skew,
-        chosen.cache,
-        dense_bytes(found, widths, chosen),
-        allowed,
-        [_ways(table, sizes, rates, allowed) for table in found.tables],
-        Room.of(facts, host_capacity, target.source),
-        lambda: _require_host(target, rates),
-    )
-    say = progress or (lambda _: None)
-
-    def within(held: int) -> Searched:
-        """The best plan by costs whose ranks hold `held` bytes at most."""
-        outcome = task.search(task.menu, held, lambda share: say(_SEARCH * share))
-        if outcome.found.best is None:
-            dense = int(task.used(outcome.away)[0])
-            raise InputError([_no_room(outcome.menu, sizes, dense, held)])
-        return outcome
-
-    if capacity is not None:
-        held, whole, near_load = capacity, within(capacity), None
-    else:
-        held, whole, near_load = _sure(within, size, near)
-    network = backend_of(target, backend)
-    step = Step(loaded, target, network, {**given, "dp": count, "npus_per_node": each})
-    unable = _unable(facts, chosen) if simulate else "no simulation was asked for"
-    kept, steps = _kept(task, whole, held, step, unable, say)
-    result = _result(task, target.name, cost, whole, kept, steps)
-    memory = max(result.memory)
-    return replace(
-        result,
-        capacity=size if capacity is None else capacity,
-        fits="near" if capacity is None and memory > fit_limits(size)[0] else "yes",
-        near_load=near_load,
-        backend=None if steps.failed else network,
-    )
-
-
-def _kept(
+def simulated_choice(
     task: Task, whole: Searched, held: int, step: Step, unable: str, say: Progress
 ) -> tuple[list[Candidate], Simulated]:
     """The plans that were considered, the best one by costs first, and their simulated steps;
@@ -311,11 +197,11 @@ def _kept(
     if unable:
         kept = distinct(kept)
         return kept, Simulated((None,) * len(kept), failed=unable)
-    between, left = _FAMILIES - _SEARCH, 1 - _FAMILIES
+    between, left = FAMILIES - SEARCH, 1 - FAMILIES
     own = partial(step.own, tier="host" if whole.away else "device")
-    kept += candidates(task, whole, held, own, lambda share: say(_SEARCH + between * share))
+    kept += candidates(task, whole, held, own, lambda share: say(SEARCH + between * share))
     kept = distinct(kept)
-    return kept, compared(kept, step, lambda share: say(_FAMILIES + left * share))
+    return kept, compared(kept, step, lambda share: say(FAMILIES + left * share))
 
 
 _FULL = 0.9
@@ -324,7 +210,7 @@ _WORTH = 0.99
 """The share of a load from which another one is said to be lower."""
 
 
-def _sure(
+def surely_fitting(
     within: Callable[[int], Searched], size: int, near: bool
 ) -> tuple[int, Searched, float | None]:
     """Bytes of a rank, and the best plan by costs that fits memory of `size` bytes or, with `near`,
@@ -352,7 +238,7 @@ def _can(within: Callable[[int], Searched], held: int) -> bool:
     return True
 
 
-def _sized(platform: AnyPlatform, ranks: int | None) -> Platform:
+def sized(platform: AnyPlatform, ranks: int | None) -> Platform:
     """The platform with one NPU for each rank."""
     if not isinstance(platform, Platform):
         return Platform.of(platform, npus=ranks)
@@ -362,7 +248,7 @@ def _sized(platform: AnyPlatform, ranks: int | None) -> Platform:
     return platform
 
 
-def _node(wanted: int | None, ranks: int, facts: dict[str, Any]) -> int:
+def node_of(wanted: int | None, ranks: int, facts: dict[str, Any]) -> int:
     """Ranks of a node: those of the platform's innermost dimension, if they divide the ranks."""
     if wanted is not None:
         return wanted
@@ -371,7 +257,8 @@ def _node(wanted: int | None, ranks: int, facts: dict[str, Any]) -> int:
     return size if ranks % size == 0 else 1
 
 
-def _check(cost: str, ranks: int, each: int, access: float, message: float) -> None:
+def check(cost: str, ranks: int, each: int, access: float, message: float) -> None:
+    """Raises `InputError` for wrong numbers of `plan`."""
     problems = []
     if cost not in COSTS:
         problems.append(Problem("", "cost", f"unknown cost model {cost!r}", ", ".join(COSTS)))
@@ -385,7 +272,7 @@ def _check(cost: str, ranks: int, each: int, access: float, message: float) -> N
         raise InputError(problems)
 
 
-def _unable(facts: dict[str, Any], chosen: Options) -> str:
+def unable(facts: dict[str, Any], chosen: Options) -> str:
     """Why a step can't be simulated with another plan; nothing where it can."""
     if chosen.bench is not None:
         return "the measured times of a bench file are those of one plan"
@@ -394,7 +281,8 @@ def _unable(facts: dict[str, Any], chosen: Options) -> str:
     return ""
 
 
-def _check_backend(backend: str | None, simulate: bool) -> None:
+def check_backend(backend: str | None, simulate: bool) -> None:
+    """Raises `InputError` for an unknown network, and for one that nothing would use."""
     if backend is None:
         return
     backends.known(backend)
@@ -411,7 +299,7 @@ def dense_bytes(model: Dlrm, sizes: DlrmSizes, chosen: Options) -> int:
     return model.dense_parameters * held + inputs * sizes.local_batch * sizes.dense
 
 
-def _require_host(platform: Platform, rates: Rates) -> None:
+def require_host(platform: Platform, rates: Rates) -> None:
     """Refuses tables on hosts where the platform has no way to them."""
     if rates.host == float("inf"):
         said = "is missing: tables have no room in the NPUs' memory, and go to the hosts'"
@@ -419,7 +307,7 @@ def _require_host(platform: Platform, rates: Rates) -> None:
         raise InputError([Problem(platform.source, "remote_memory", said, allowed)])
 
 
-def _schemes(wanted: Sequence[str] | None) -> tuple[ShardScheme, ...]:
+def schemes_of(wanted: Sequence[str] | None) -> tuple[ShardScheme, ...]:
     """The schemes that may be taken."""
     unknown = [scheme for scheme in wanted or () if scheme not in SHARD_SCHEMES]
     if unknown or (wanted is not None and not wanted):
@@ -428,7 +316,7 @@ def _schemes(wanted: Sequence[str] | None) -> tuple[ShardScheme, ...]:
     return tuple(scheme for scheme in SHARD_SCHEMES if scheme in (wanted or SHARD_SCHEMES))
 
 
-def _ways(table: EmbeddingTable, sizes: Sizes, rates: Rates, allowed: Sequence[str]) -> list[Way]:
+def ways_of(table: EmbeddingTable, sizes: Sizes, rates: Rates, allowed: Sequence[str]) -> list[Way]:
     """The allowed ways to shard a table."""
     every = ways(table, sizes, rates)
     found = [way for way in every if way.scheme in allowed]
@@ -439,7 +327,7 @@ def _ways(table: EmbeddingTable, sizes: Sizes, rates: Rates, allowed: Sequence[s
     return found
 
 
-def _no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: int) -> Problem:
+def no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: int) -> Problem:
     """The least memory of all plans, and the ranks that it needs."""
     places = {"rank": 1, "node": sizes.ranks_per_node, "all": sizes.ranks}
     least = sum(min(places[way.place] * sum(way.memory) for way in options) for options in menu)
@@ -458,7 +346,7 @@ def _no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: 
     return Problem("", "capacity", said, allowed)
 
 
-def _result(
+def result_of(
     task: Task,
     platform: str,
     cost: str,
@@ -466,6 +354,7 @@ def _result(
     kept: Sequence[Candidate],
     steps: Simulated,
 ) -> Plan:
+    """The plan of the fastest step, or of the lowest costs, with what it is compared with."""
     found, best = whole.found, kept[steps.fastest].placed
     listed = tuple(
         ComparedPlan(
@@ -500,7 +389,7 @@ def _result(
     )
 
 
-def _refuse_decided(given: Mapping[str, object]) -> None:
+def refuse_decided(given: Mapping[str, object]) -> None:
     """Refuses options of the workload that a plan decides."""
     names = [name for name in given if name in DECIDED]
     if names:

@@ -19,7 +19,8 @@ from armillary.model import Model, load_model
 from armillary.model.dlrm import EmbeddingTable
 from armillary.model.sharding import SCHEMES
 from armillary.model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
-from armillary.planner import simulated
+from armillary.plan import simulated
+from armillary.plan.choice import Plan
 from armillary.platform import Platform
 
 SEEDS = range(12)
@@ -48,7 +49,7 @@ def drawn(seed: int) -> tuple[Model, Platform, tuple[EmbeddingTable, ...]]:
 
 
 @functools.cache
-def planned(seed: int) -> arm.planner.Plan:
+def planned(seed: int) -> Plan:
     model, platform, _ = drawn(seed)
     return arm.plan(model, platform)
 

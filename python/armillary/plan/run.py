@@ -1,0 +1,141 @@
+"""`plan`: chooses a sharding plan for a model on a platform. The main path of this package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from ..model.files import Model
+    from ..platform import AnyPlatform
+    from .candidates import Searched
+    from .choice import Plan, Progress
+    from .costs import CostModel
+
+
+def plan(
+    model: str | os.PathLike[str] | Model,
+    platform: AnyPlatform,
+    ranks: int | None = None,
+    *,
+    cost: CostModel = "platform",
+    access_weight: float = 1.0,
+    message_weight: float = 1.0,
+    capacity: int | None = None,
+    ranks_per_node: int | None = None,
+    schemes: Sequence[str] | None = None,
+    host_capacity: int | None = None,
+    near: bool = False,
+    simulate: bool = True,
+    backend: str | None = None,
+    progress: Progress | None = None,
+    **given: object,
+) -> Plan:
+    """Chooses how each table of a recommendation model is sharded, and on which rank each shard is:
+    `plan("dlrm-neo-a", "zionex", 128)`.
+
+    Searches keep the greatest load of a rank, a sum of costs, low. A training step is simulated
+    with the best plans by costs and with simple ones, and the plan with the fastest step is chosen.
+    That is not an optimum: other plans may be faster. With `simulate=False`, or where no step can
+    be simulated, the plan with the lowest costs is chosen (`Plan.by_costs` says why). `backend` is
+    the network of these simulations: by default the platform's, or `analytical` where that has
+    packets or flits. `passes` among the options simulates that number of steps, for their mean.
+
+    No rank holds more than `capacity` bytes (default: what
+    surely fits the memory of the platform's NPU; with `near`, what may). `cost` is `platform`
+    (seconds, by the platform's kernels and simulated collectives) or `volume` (the paper's weighted
+    bytes, with `access_weight` and `message_weight`). `schemes` are the ways to shard a table that
+    may be taken: `table`, `column`, `row`, `table_row`, `data`. `given` are options of the
+    workload: batches, widths, optimizers. With `cache`, bytes of a rank for rows of tables in
+    slower memory, tables go to its host if they have no room otherwise; `skew` is that of their
+    lookups. A host holds `host_capacity` bytes of a rank (default: `remote_memory.cpu.capacity` of
+    the platform, if it has that). What is more goes to the disk of the platform
+    (`remote_memory.nvme`).
+
+    Raises:
+        InputError: wrong options; a model without embedding tables; no plan has room, with how many
+            ranks would, or how many bytes of a host or a disk are missing.
+    """
+    from ..model import load_model
+    from ..model.dlrm import parse
+    from ..platform.platform import fit_limits
+    from ..workload.dlrm_options import options
+    from . import choice  # with the first plan, not with the package: it loads numpy
+    from .candidates import Task
+    from .costs import Sizes, platform_rates, volume_rates
+    from .simulated import Step, backend_of
+    from .tiers import Room
+
+    loaded = load_model(model)
+    found = parse(loaded)
+    target = choice.sized(platform, ranks)
+    count = target.npus
+    facts = target.describe()
+    each = choice.node_of(ranks_per_node, count, facts)
+    choice.refuse_decided(given)
+    chosen, widths = options(found, {**given, "dp": count, "npus_per_node": each})
+    choice.check(cost, count, each, access_weight, message_weight)
+    choice.check_backend(backend, simulate)
+    allowed = choice.schemes_of(schemes)
+    size = facts["npu"].get("memory_capacity_bytes")
+    if not (size if capacity is None else capacity):
+        needed = "such as 80 GB, or --capacity"
+        raise InputError([Problem(target.source, "npu.memory.capacity", "is missing", needed)])
+    sizes = Sizes(
+        count,
+        each,
+        widths.local_batch,
+        widths.embedding,
+        widths.gradient,
+        widths.forward,
+        widths.backward,
+        widths.index,
+        chosen.optimizer,
+        chosen.fused,
+        (chosen.flow or found.flow) == "neo",
+    )
+    volume = cost == "volume"
+    rates = volume_rates(access_weight, message_weight) if volume else platform_rates(target, each)
+    task = Task(
+        found,
+        sizes,
+        rates,
+        chosen.skew,
+        chosen.cache,
+        choice.dense_bytes(found, widths, chosen),
+        allowed,
+        [choice.ways_of(table, sizes, rates, allowed) for table in found.tables],
+        Room.of(facts, host_capacity, target.source),
+        lambda: choice.require_host(target, rates),
+    )
+    say = progress or (lambda _: None)
+
+    def within(held: int) -> Searched:
+        """The best plan by costs whose ranks hold `held` bytes at most."""
+        outcome = task.search(task.menu, held, lambda share: say(choice.SEARCH * share))
+        if outcome.found.best is None:
+            dense = int(task.used(outcome.away)[0])
+            raise InputError([choice.no_room(outcome.menu, sizes, dense, held)])
+        return outcome
+
+    if capacity is not None:
+        held, whole, near_load = capacity, within(capacity), None
+    else:
+        held, whole, near_load = choice.surely_fitting(within, size, near)
+    network = backend_of(target, backend)
+    step = Step(loaded, target, network, {**given, "dp": count, "npus_per_node": each})
+    unable = choice.unable(facts, chosen) if simulate else "no simulation was asked for"
+    kept, steps = choice.simulated_choice(task, whole, held, step, unable, say)
+    result = choice.result_of(task, target.name, cost, whole, kept, steps)
+    memory = max(result.memory)
+    return replace(
+        result,
+        capacity=size if capacity is None else capacity,
+        fits="near" if capacity is None and memory > fit_limits(size)[0] else "yes",
+        near_load=near_load,
+        backend=None if steps.failed else network,
+    )
