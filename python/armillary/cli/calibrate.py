@@ -28,7 +28,7 @@ Logs = Annotated[
     list[str],
     typer.Argument(
         metavar="LOG...",
-        help="What armillary bench wrote; or output of nccl-tests, rccl-tests or BabelStream, and "
+        help="Results of armillary bench; or output of nccl-tests, rccl-tests or BabelStream, and "
         "tables of matrix multiplications or memory bandwidth.",
     ),
 ]
@@ -178,8 +178,8 @@ def _of_bench(bench: BenchFile, given: dict[str, str], out: str | None) -> dict[
 
 
 def _notes_of(bench: BenchFile) -> list[str]:
-    """What a file of `armillary bench` leaves open. What each group of its kernels leaves open by
-    itself is in another group, or in the table of products."""
+    """Notes on the measurements that a file of `armillary bench` lacks. A group of kernels says
+    nothing of its own gaps: another group, or the table of products, fills them."""
     if bench.processes > 1:
         return []
     return ["one process: the platform has one NPU, and no collective was measured"]
@@ -194,7 +194,7 @@ def _next_to(text: str, table: Path) -> str:
 
 
 def _framework_us(bench: BenchFile, platform: Platform) -> float:
-    """What the framework adds to each kernel."""
+    """Time that the framework adds to each kernel, in us."""
     from ..workload.program import Program
 
     bare = platform.changed({"npu.compute.kernel_overhead": "0 us"})

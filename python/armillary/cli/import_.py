@@ -25,7 +25,7 @@ _SHOWN = 16
 
 
 class AllToAll(StrEnum):
-    """What all-to-alls over all ranks do on more ranks."""
+    """Choices for all-to-alls over all ranks where the copy has more ranks."""
 
     refuse = "refuse"
     keep = "keep"

@@ -103,8 +103,8 @@ def on(
     options: Options,
     read: Callable[[Platform], Workload],
 ) -> tuple[Workload, Platform]:
-    """What `read` makes of the workload `name`, and the platform, with what the framework among
-    `options` sets of it; for a model it is resized, which is logged."""
+    """The workload `name` that `read` makes, and the platform with the settings of the framework
+    among `options`. For a model the platform is resized, which is logged."""
     given = {**settings_of(options), **settings(set_, npus)}
     target = Platform.load(platform, given)
     made = read(target)

@@ -1,5 +1,4 @@
-"""What every verb does with its output: results on stdout, the rest on stderr, problems as blocks,
-exit codes."""
+"""Output of every verb: results on stdout, the rest on stderr, problems as blocks, exit codes."""
 
 from __future__ import annotations
 
@@ -377,7 +376,7 @@ def claim(outputs: Mapping[str, str | None], *inputs: str | None) -> None:
 
 
 def _identity(path: str) -> str | None:
-    """What is equal for two names of one file; nothing for devices, into which several may
+    """Identity of a file, equal for all of its names; nothing for devices, into which several may
     write."""
     if path == "-":
         return path

@@ -164,7 +164,7 @@ def _facts(facts: dict[str, Any]) -> list[str]:
 
 
 class Format(StrEnum):
-    """What is imported."""
+    """Formats of files that can be imported."""
 
     nccl = "nccl"
     smi = "nvidia-smi"

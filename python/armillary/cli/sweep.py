@@ -56,7 +56,7 @@ Kind = Annotated[
     typer.Option(
         "--executor",
         metavar="processes|ray",
-        help="What runs the workers: processes of this machine, or a Ray cluster.",
+        help="Where workers run: processes of this machine, or a Ray cluster.",
     ),
 ]
 Resume = Annotated[
@@ -233,7 +233,7 @@ def _summary(found: Sweep, page: str | None, view: View) -> dict[str, Any]:
 
 
 def _show(found: Sweep, page: str | None, view: View) -> None:
-    """What was run, what doesn't fit, and the best points."""
+    """Print the number of runs, the points that do not fit, and the best points."""
     from ..sweep.misfits import misfits
     from ..sweep.page import left_out
     from ..sweep.warned import said as said_warnings

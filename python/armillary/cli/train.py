@@ -391,7 +391,7 @@ def _cores() -> int:
 
 
 def _kept(settings: Settings, log_dir: str | None) -> str:
-    """What a run leaves behind that was stopped."""
+    """Sentence about the files that an interrupted run leaves."""
     from ..trainer.checkpoint.folder import resumed_step
 
     if settings.checkpoint is not None:

@@ -77,7 +77,7 @@ def workload(
 
 
 def _help() -> str:
-    """What can be said before the model is known."""
+    """Help that does not depend on the model."""
     from ..workload import families, load_model, models
 
     lines = [

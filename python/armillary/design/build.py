@@ -29,8 +29,8 @@ _SCATTERING = ("all_reduce", "reduce_scatter", "all_gather")
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What keeps a dimension busy in addition to its bytes, and into how many chunks collectives
-    are cut."""
+    """Times that keep a dimension busy in addition to its bytes, and the number of chunks of a
+    collective."""
 
     chunks: int
     latency: tuple[float, ...]
@@ -58,7 +58,7 @@ class Job:
     name: str
     workload: Workload
     volumes: tuple[GroupVolume, ...]
-    """Of the program that communicates most."""
+    """Bytes of the program that communicates most."""
     compute: float
     """Seconds of a step on an ideal network, a pipeline's bubble included."""
     clusters: tuple[Cluster, ...] = ()

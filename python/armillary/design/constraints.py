@@ -94,8 +94,8 @@ class Written:
         }
 
     def bind(self, stack: Sequence[str], price: Sequence[float]) -> Constraint | None:
-        """What it says of a topology with these technologies and prices (dollars for a byte a
-        second) by dimension."""
+        """The constraint on a topology with these technologies and prices (dollars for a byte a
+        second), with a coefficient for each dimension."""
         row = [0.0] * len(stack)
         for key, value in self.left.parts:
             dims = _dimensions(key, stack)

@@ -1,4 +1,4 @@
-"""What a network costs, and what power it takes: prices as data, and how parts are counted.
+"""Cost and power of a network: prices as data, and how parts are counted.
 
 Here: parts of a block, costs by part and dimension. Not here: reading a table (`cost_file.py`),
 which bandwidths are worth their price (`optimal.py`, `front.py`).
@@ -33,11 +33,11 @@ MOST_LINKS = 64
 
 @dataclass(frozen=True, slots=True)
 class Technology:
-    """What the parts of a dimension cost: dollars, and watts where known, for a GB/s."""
+    """Cost of the parts of a dimension: dollars, and watts where known, for a GB/s."""
 
     name: str
     dollars: Mapping[str, float]
-    """By part; a part that is not named costs nothing."""
+    """Dollars for each part; a part that is not named costs nothing."""
     watts: Mapping[str, float] = field(default_factory=dict)
     speeds: tuple[float, ...] = ()
     """Links on sale, bytes a second, ascending; empty where any bandwidth is sold."""
@@ -89,7 +89,8 @@ class CostTable:
         return inner + names[max(0, len(names) - dimensions) :]
 
     def offers(self, topology: Topology, stack: tuple[str, ...]) -> tuple[Offer, ...]:
-        """What is on sale for each dimension; empty where the technologies sell any bandwidth."""
+        """Bandwidths on sale for each dimension; empty where the technologies sell any
+        bandwidth."""
         sold = [self.technology(name) for name in stack]
         if not all(each.speeds for each in sold):
             return ()
@@ -99,8 +100,8 @@ class CostTable:
         )
 
     def lacks(self, dimension: StackDimension, name: str) -> str:
-        """What a dimension needs that is not on sale: ports of a switch, or links of an NPU; empty
-        where it has all."""
+        """Parts that a dimension needs and that are not on sale: ports of a switch, or links of an
+        NPU; empty where it has all."""
         unit = self.technology(name)
         if dimension.block == "Switch" and unit.radix is not None and dimension.size > unit.radix:
             return (

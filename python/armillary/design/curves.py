@@ -1,5 +1,5 @@
-"""What the paper's schemes make of a total bandwidth on one topology, next to the optimum: at the
-total of the design, and at others (the paper's Figs. 13 to 16)."""
+"""Step times of the paper's schemes for a total bandwidth on one topology, next to the optimum: at
+the total of the design, and at others (the paper's Figs. 13 to 16)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BandwidthShare:
     time: float
     """Weighted step time by the model, s."""
     utilisation: float
-    """Of the network by the collectives, weighted by the time they take, 0..1."""
+    """Share of the network that collectives use, weighted by their times, 0..1."""
     cost: float | None
     """Dollars; nothing without prices."""
     breaks: tuple[str, ...] = ()

@@ -1,4 +1,5 @@
-"""What a design run found: the ranked table, JSON, the winner's platform file.
+"""Results of a design run: the ranked table, JSON, the winner's platform file. Not here: pages and
+figures (`charts.py`), which `result.py` adds.
 
 Not here: pages and figures (`charts.py`), which `result.py` adds."""
 
@@ -38,9 +39,9 @@ class Designs:
 
     task: Task
     found: Found
-    """What the model says: designs in its order."""
+    """Designs in the order of the model."""
     order: Order
-    """What the simulator says."""
+    """Designs in the order of the simulator."""
 
     @cached_property
     def designs(self) -> tuple[Design, ...]:
@@ -58,7 +59,7 @@ class Designs:
 
     @property
     def checks(self) -> tuple[tuple[Check, ...], ...]:
-        """What the simulator says of the first designs, in their order."""
+        """Simulations of the first designs, in their order."""
         return tuple(each.checks for each in self.order.trials)
 
     @property
@@ -146,8 +147,8 @@ class Designs:
 
     @cached_property
     def schemes(self) -> list[BandwidthShare]:
-        """What the paper's schemes make of the best design's total bandwidth on its topology, and
-        the best design itself as `optimal`; simulated, unless `simulate` is 0. Raises
+        """Distributions of the best design's total bandwidth over its topology by the paper's
+        schemes, and the best design itself as `optimal`; simulated, unless `simulate` is 0. Raises
         `StalledError`."""
         found = self._shares(0)
         if not self.task.simulate:
@@ -329,7 +330,8 @@ class Designs:
         return {"step_time": trial.time, "value": trial.value, "gap": gap, "late": list(trial.late)}
 
     def _priced(self, design: Design, name: str, price: float) -> dict[str, Any]:
-        """What changing a limit saves: one that must be met is raised, any other one loosened."""
+        """Savings from a change of a limit: one that must be met is raised, any other one
+        loosened."""
         limit = next(each for each in design.constraints if each.name == name)
         turned = limit.equal and next((each for each in limit.coefficients if each), 1.0) < 0
         upper = all(each >= 0 for each in limit.coefficients)
@@ -342,7 +344,7 @@ class Designs:
         }
 
     def _unit(self, name: str) -> str:
-        """Of what a constraint limits."""
+        """Unit of the quantity that a constraint limits."""
         return next((each.left.unit for each in self.task.written if each.name == name), "B/s")
 
     def _bill(self, design: Design) -> list[dict[str, Any]]:

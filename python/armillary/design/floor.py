@@ -53,7 +53,7 @@ _NEUTRAL = (
 )
 """Settings that leave every collective the bytes that `traffic.py` states."""
 _ROUNDING = 1e-6
-"""What a floor gives up for times in whole picoseconds and bytes in whole numbers."""
+"""Relative margin of a floor for times in whole picoseconds and bytes in whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Chain:
     """Operations one after another."""
 
     seconds: float
-    """Of computation."""
+    """Seconds of computation."""
     bytes: tuple[int, ...]
-    """Of collectives, by volume of the workload."""
+    """Bytes of collectives, for each volume of the workload."""
 
 
 @dataclass(eq=False)
@@ -79,7 +79,7 @@ class Floor:
 
     @cached_property
     def volumes(self) -> tuple[GroupVolume, ...]:
-        """Of every program."""
+        """Volumes of every program."""
         return traffic.volumes(self.job.workload)
 
     @cached_property

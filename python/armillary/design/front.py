@@ -1,5 +1,4 @@
-"""What a shorter step costs: the front of step time against cost, and the best performance per
-cost, with proofs.
+"""Front of step time against cost, and the best performance per cost, with proofs.
 
 For mu >= 0 the program `minimise T + mu cost` gives a point of the front and a line `T + mu cost >=
 v` that no design is below. Step time is convex in the bandwidths and cost is linear, so the front
@@ -195,7 +194,7 @@ def _cheapest(question: Question, price: Vector) -> Optimum:
 
 
 def _undominated(points: Sequence[Point]) -> list[Point]:
-    """By ascending cost, each faster than all cheaper ones."""
+    """Points by ascending cost, each faster than all cheaper ones."""
     found: list[Point] = []
     for each in sorted(points, key=lambda point: (point.cost, point.time)):
         if not found or each.time < found[-1].time * (1 - 1e-9):

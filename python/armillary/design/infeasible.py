@@ -17,7 +17,7 @@ from .model import StepModel
 from .optimal import Constraint, NoSolution, Question, optimise
 
 _EASE = 1e-7
-"""By how much, relatively, a time may exceed its limit before that counts."""
+"""Relative excess of a time over its limit that does not count yet."""
 
 
 @dataclass(frozen=True, slots=True)

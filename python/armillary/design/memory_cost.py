@@ -1,4 +1,4 @@
-"""What memory costs: that of the NPUs, and a pool with its links and switches.
+"""Cost of memory: that of the NPUs, and a pool with its links and switches.
 
 Here: parts of a pool, and the local memory that it saves. Not here: reading prices
 (`cost_file.py`), what a network costs (`cost.py`).

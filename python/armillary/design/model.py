@@ -45,7 +45,7 @@ class StepModel:
     compute: float
     """Seconds of a step that depend on no bandwidth."""
     parts: tuple[StepPart, ...]
-    """What the step is longer for."""
+    """Parts that make the step longer."""
     fixed: Vector
     """[G, D] seconds of each term on each dimension that depend on no bandwidth: latencies,
     reductions."""

@@ -49,8 +49,7 @@ class Constraint:
     equal: bool = False
 
     def slack(self, bandwidth: Sequence[float] | Vector) -> float:
-        """What is left of the limit, negative where it is exceeded (for `==` minus the
-        distance)."""
+        """Distance to the limit, negative where it is exceeded (for `==` minus the distance)."""
         left = self.limit - float(np.dot(self.coefficients, bandwidth))
         return -abs(left) if self.equal else left
 
@@ -64,11 +63,11 @@ class Constraint:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is minimised, over which bandwidths."""
+    """Objective to minimise, and the bandwidths to choose."""
 
     models: tuple[StepModel, ...]
     weights: tuple[float, ...]
-    """Of each model's time in the objective, 1/s."""
+    """Weight of each model's time in the objective, 1/s."""
     constraints: tuple[Constraint, ...]
     price: Vector | None = None
     """[D] added to the objective for a byte a second; none where only time counts."""
@@ -102,8 +101,8 @@ class Optimum:
     """[D] by how much the objective falls for another byte a second in a dimension that costs and
     displaces nothing."""
     multipliers: dict[str, float] = field(default_factory=dict)
-    """By constraint: how much the objective falls when its limit is one byte a second (or what it
-    limits) higher."""
+    """Decrease of the objective for each constraint when its limit is one byte a second (or one
+    unit of what it limits) higher."""
 
     @property
     def gap(self) -> float:
@@ -149,11 +148,11 @@ class _Duals:
     """Multipliers, in the question's own units."""
 
     times: list[float]
-    """By model: its weight, or more where its time is limited."""
+    """Multiplier of each model: its weight, or more where its time is limited."""
     lines: list[list[Vector]]
-    """By model and part, [K]."""
+    """Multipliers of the lines, for each model and part, [K]."""
     terms: list[Vector]
-    """By model, [G, D]."""
+    """Multipliers of the terms, for each model, [G, D]."""
     constraints: Vector
 
     def load(self, question: Question) -> Vector:
@@ -314,7 +313,7 @@ class _Form:
         return len(chosen)
 
     def _size(self, constraint: Constraint) -> float:
-        """What a constraint's row is divided by."""
+        """Divisor of a constraint's row."""
         return float(np.max(np.abs(np.array(constraint.coefficients) * self.band))) or 1.0
 
     def _floors(self) -> int:
@@ -346,7 +345,7 @@ class _Form:
     def _term_row(
         self, model: StepModel, g: int, d: int, loads: Vector, time: int
     ) -> tuple[dict[int, float], float]:
-        """What a term takes if dimension `d` is the slowest."""
+        """Time of a term if dimension `d` is the slowest."""
         shares = [1.0 if e == d else model.fill if e < d else 0.0 for e in range(self.dims)]
         row = {
             self.dims + e: self._load(e, loads[e] * share)

@@ -58,7 +58,7 @@ class SimulatedDesign:
     value: float
     """The objective with simulated step times."""
     own: tuple[Check, ...]
-    """By workload, on the first backend."""
+    """Checks of each workload on the first backend."""
     late: tuple[str, ...] = ()
     """Workloads whose simulated step exceeds its time bound."""
 
@@ -198,8 +198,8 @@ class _Ranker:
 
     @property
     def reach(self) -> float:
-        """What a simulation may come to over the model's value, by the rule; exactly what the model
-        says of costs."""
+        """Smallest expected ratio of a simulated value to the model's, by the rule; exactly 1 for
+        costs."""
         if self.task.objective == "cost" or not self.trials:
             return 1.0
         ratios = [each.ratio for each in self.trials]

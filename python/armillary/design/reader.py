@@ -223,8 +223,7 @@ class _Reader:
         return found
 
     def pace(self, settings: dict[str, object], npus: int) -> tuple[int, float, float]:
-        """What the settings say of chunks and delays. Raises `InputError` with everything found so
-        far."""
+        """Chunks and delays in the settings. Raises `InputError` with everything found so far."""
         try:
             return timing.pace(settings, npus)
         except InputError as error:

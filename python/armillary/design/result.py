@@ -1,4 +1,4 @@
-"""What `armillary.design` returns: the designs with their pages and figures."""
+"""The result of `armillary.design`: the designs with their pages and figures."""
 
 from __future__ import annotations
 

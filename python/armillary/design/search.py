@@ -67,14 +67,14 @@ class Found:
     topologies: int
     """Topologies times choices of parallelisation there are."""
     listed: int
-    """Of them those that are among `designs`."""
+    """Number of these that are among `designs`."""
     excluded: int
-    """Proved to be no better than the last one listed (by more than a millionth), or to differ from
-    one of them in nothing that matters. """
+    """Topologies proved to be no better than the last one listed (by more than a millionth), or to
+    differ from one of them in nothing that matters."""
     misplaced: int
-    """On which a group of some workload lies on no grid."""
+    """Topologies on which a group of some workload fits no grid."""
     infeasible: int
-    """For which no bandwidths fulfil the constraints."""
+    """Topologies for which no bandwidths fulfil the constraints."""
     programs: int
     """Sets and topologies that were solved."""
 
@@ -117,7 +117,7 @@ class _Set:
     """The blocks that are the cheapest and carry the fewest bytes, where they are the same in every
     dimension."""
     design: Design | None
-    """Of the topology of `best`, or nothing."""
+    """Design on the topology of `best`, or nothing."""
     final: bool = True
     """Whether the design's bandwidths can be bought; else they bound those that can."""
 
@@ -187,7 +187,7 @@ class Searcher:
         self.listed -= self.infeasible
 
     def found(self) -> Found:
-        """What is settled by now."""
+        """Results of the search so far."""
         last = self.designs[-1].value if len(self.designs) >= self.task.top else math.inf
         left = sum(each.space.count for bound, _, each in self.heap if bound >= last * (1 - _EVEN))
         return Found(
@@ -373,7 +373,7 @@ class Searcher:
 
 
 def _nondominated(designs: Sequence[Design]) -> Iterator[Design]:
-    """By ascending cost, each faster than all cheaper ones."""
+    """Designs by ascending cost, each faster than all cheaper ones."""
     fastest = math.inf
     for each in sorted(designs, key=lambda design: (design.cost or 0.0, design.time)):
         if each.time < fastest * (1 - 1e-6):

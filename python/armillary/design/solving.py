@@ -30,23 +30,23 @@ class Design:
     """Technology of each dimension."""
     choice: ParallelismChoice
     models: tuple[StepModel, ...]
-    """Of the step of each workload."""
+    """Models of the step of each workload."""
     price: Vector | None
     """[D] dollars for a byte a second; nothing without prices."""
     constraints: tuple[Constraint, ...]
     bandwidth: Vector
     """[D] of an NPU, bytes a second."""
     value: float
-    """What was minimised: seconds, dollar seconds, or dollars."""
+    """Minimum of the objective: seconds, dollar seconds, or dollars."""
     bound: float
     """No bandwidths of this topology have a smaller value."""
     marginal: Vector
     """[D] how much smaller the objective is for another byte a second in a dimension that costs and
     displaces nothing. """
     multipliers: dict[str, float] = field(default_factory=dict)
-    """By constraint, how much smaller the objective is for one more of what it limits."""
+    """Decrease of the objective for each constraint when its limit is one unit higher."""
     links: tuple[whole.Links, ...] = ()
-    """By dimension, where whole links are bought."""
+    """Links of each dimension, where whole links are bought."""
     continuous: float | None = None
     """The least value with bandwidths of any size, where whole links are bought: what rounding
     costs is the difference. """
@@ -82,18 +82,18 @@ class Prepared:
     space: Space
     stack: tuple[str, ...]
     models: dict[str, tuple[StepModel, ...]]
-    """By block, as if every dimension were one."""
+    """Models for each block, as if every dimension were one."""
     prices: dict[str, Vector] | None
-    """By block, [D]."""
+    """Prices of each block, [D]."""
     offers: dict[str, tuple[Offer, ...]]
-    """By block, what is sold for each dimension; empty where any bandwidth is."""
+    """Offers of each block, one for each dimension; empty where any bandwidth is sold."""
 
     def price(self, block: str, dimension: int) -> float:
         """Dollars for a byte a second of a block in a dimension; 0 without prices."""
         return 0.0 if self.prices is None else float(self.prices[block][dimension])
 
     def offer(self, block: str, dimension: int) -> Offer | None:
-        """What is sold for a block in a dimension; nothing where any bandwidth is."""
+        """Offer of a block in a dimension; nothing where any bandwidth is sold."""
         return self.offers[block][dimension] if self.offers else None
 
     def column(self, block: str, dimension: int) -> Vector:
@@ -115,8 +115,8 @@ class Instance:
     price: Vector | None
     constraints: tuple[Constraint, ...]
     offers: tuple[tuple[Offer, ...], ...] = ()
-    """By dimension, what is sold for each block that is allowed there; empty where any bandwidth
-    is."""
+    """Offers of each dimension, one for each block that is allowed there; empty where any bandwidth
+    is sold."""
 
     @property
     def question(self) -> Question:

@@ -1,5 +1,5 @@
-"""What is to be designed: a specification, read. Data only; `reader.py` makes it, `search.py`
-answers it."""
+"""Task of a design: a specification, read. Data only; `reader.py` makes it, `search.py` answers
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ParallelismChoice:
 
 @dataclass(frozen=True, eq=False)
 class BandwidthRange:
-    """What an NPU's bandwidth in a dimension may be, bytes a second."""
+    """Range of an NPU's bandwidth in a dimension, bytes a second."""
 
     least: float = 0.0
     most: float | None = None
@@ -46,18 +46,18 @@ class Task:
     total_is_most: bool
     """Whether less than `total` will do."""
     ranges: tuple[BandwidthRange, ...]
-    """By dimension; the last one stands for the rest; empty without ranges."""
+    """Range of each dimension; the last one represents the rest; empty without ranges."""
     caps: Mapping[str, BandwidthRange]
-    """By technology."""
+    """Range of each technology."""
     written: tuple[Written, ...]
     objective: str
     costs: CostTable | None
     order: tuple[str, ...]
     """Technologies, innermost first; empty for the table's own order."""
     latencies: Mapping[str, str]
-    """By technology, of one link; before `latency`."""
+    """Latency of one link of each technology; before `latency`."""
     latency: tuple[str, ...]
-    """By dimension, of one link, the last one for the rest."""
+    """Latency of one link of each dimension; the last one represents the rest."""
     settings: Mapping[str, object]
     """Keys of a platform file for every platform that is made."""
     pace: tuple[int, float, float]

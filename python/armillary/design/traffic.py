@@ -1,4 +1,4 @@
-"""What the collectives of a workload put on each dimension of a topology.
+"""Bytes that the collectives of a workload put on each dimension of a topology.
 
 Here: where the members of a group lie on a stack of dimensions, and the bytes an NPU sends along
 each. Not here: how long that takes (`model.py`). An all-reduce of `m` bytes over extents `e_1 ...
@@ -58,7 +58,8 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class GroupVolume:
-    """What the ranks of one program hand to collectives of one kind over one group in a step."""
+    """Bytes that the ranks of one program hand to collectives of one kind over one group in a
+    step."""
 
     program: int
     ranks: int
@@ -69,7 +70,7 @@ class GroupVolume:
     kind: str
     count: int
     bytes: int
-    """Of the input buffers; of one NPU's contributions for all_gather and gather."""
+    """Bytes of the input buffers; of one NPU's contributions for all_gather and gather."""
 
 
 def volumes(workload: Workload) -> tuple[GroupVolume, ...]:

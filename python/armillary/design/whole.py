@@ -33,27 +33,27 @@ _SMALL = 4096
 """Choices of a box that are tried out rather than bounded."""
 _EVEN = 1e-9
 _SLACK = 1e-9
-"""By how much, relatively, a limit may be exceeded before that counts."""
+"""Relative excess over a limit that does not count yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What an NPU has in a dimension."""
+    """Links of an NPU in a dimension."""
 
     count: int
     """Links of an NPU in all."""
     speed: float
-    """Of one, bytes a second."""
+    """Speed of one link, bytes a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What is on sale for a dimension."""
+    """Bandwidths on sale for a dimension."""
 
     bandwidths: tuple[float, ...]
-    """Of an NPU, bytes a second, ascending."""
+    """Bandwidths of an NPU, bytes a second, ascending."""
     links: tuple[Links, ...]
-    """What each of them is made of."""
+    """Links that make up each bandwidth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +79,8 @@ def ports(dimension: StackDimension) -> int:
 
 
 def offer(dimension: StackDimension, speeds: Sequence[float], most: int) -> Offer:
-    """What links of these speeds, up to `most` an NPU, make of a dimension; the fewest links for
-    each bandwidth."""
+    """Bandwidths that links of these speeds, up to `most` for each NPU, give a dimension; the
+    fewest links for each bandwidth."""
     taken, wide = ports(dimension), dimension.size - 1 if dimension.block == "FullyConnected" else 1
     made: dict[float, Links] = {}
     for speed in sorted(speeds, reverse=True):
@@ -160,7 +160,7 @@ def best(question: Question, offers: Sequence[Offer], product: Vector | None = N
 
 
 Box = tuple[tuple[int, int], ...]
-"""By dimension, the first and the last bandwidth on sale."""
+"""The first and the last bandwidth on sale, for each dimension."""
 
 
 class _Search:
@@ -184,7 +184,7 @@ class _Search:
                 heapq.heappush(heap, (max(bound, least), next(number), part))
 
     def parts(self, box: Box) -> Iterator[tuple[Box, float]]:
-        """What is left to look at in a box, with its bound."""
+        """Parts of a box that are left to be searched, with their bounds."""
         if math.prod(last - first + 1 for first, last in box) <= _SMALL:
             self.try_all(box)
             return
@@ -299,7 +299,7 @@ class _Search:
         return total if self.question.price is None else total + grid @ self.question.price
 
     def marginal(self, bandwidth: Vector, chosen: Sequence[int]) -> Vector:
-        """What the next size up of each dimension saves, for each byte a second."""
+        """Savings from the next larger bandwidth of each dimension, for each byte a second."""
         found = np.zeros(len(chosen))
         only_time = replace(self.question, price=None)
         for d, at in enumerate(chosen):

@@ -113,7 +113,8 @@ def bytes_out(kind: str, size: int, machines: int, inner: int) -> float:
 
 
 def _of_any_group(row: Collective, network: list[NetworkDimension]) -> Bound:
-    """Of a group that lies anywhere: all links of an NPU at once, one link's latency."""
+    """Bound of a group at any place: all links of an NPU send at once, with the latency of one
+    link."""
     everything = sum(dim.npu for dim in network)
     needed = bytes_out(row["kind"], row["bytes"], row["ranks"], 1)
     return Bound(needed / everything if everything else 0.0, min(dim.latency_ns for dim in network))
@@ -156,8 +157,8 @@ def loads(report: Report) -> list[tuple[str, float]]:
 
 
 def _computing(report: Report) -> float:
-    """Of the busiest rank, as if communication never slowed it down; 0 where that slowdown is
-    unknown."""
+    """Computing time of the busiest rank, as if communication never slowed it down; 0 where that
+    slowdown is unknown."""
     npu = report["config"]["platform"]["npu"]
     if npu.get("memory_contention"):
         return 0.0

@@ -77,7 +77,7 @@ class Change:
 
 
 def applying(report: Report, row: Collective | None = None) -> Iterator[Change]:
-    """What can be changed of the platform, with `row` only what touches it."""
+    """Possible changes of the platform; with `row`, only those that affect it."""
     used = (
         None
         if row is None

@@ -16,7 +16,8 @@ from ..report.scale import Scale
 from .causes import Move
 
 _ROOM = 1.2
-"""Of the longest bar: what its axis has, for the words behind it."""
+"""Length of the axis as a multiple of the longest bar, which leaves room for the words behind
+it."""
 _SMALL = 0.2
 """Share of the step below which changes are drawn without it: next to it they are too short."""
 _SLOWER, _FASTER, _WHOLE = PALETTE[1], PALETTE[2], PALETTE[7]

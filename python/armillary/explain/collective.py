@@ -35,7 +35,7 @@ class TermLine:
 
 
 def sections(report: Report, row: Collective, suffix: str = "") -> list[Section]:
-    """What is said of one row; `suffix` distinguishes the charts of several."""
+    """Sections that explain one row; `suffix` distinguishes the charts of several rows."""
     lines = terms(report, row)
     sentences = [_what(row), *_path(row), *_bottleneck(report, row), *_waits(row)]
     parts = [(f"{line.dim} {line.term}".strip(), line.ns) for line in lines]
@@ -157,7 +157,7 @@ def _what(row: Collective) -> str:
 
 
 def _path(row: Collective) -> Iterator[str]:
-    """What the chain of causes is."""
+    """Sentences about the chain of causes."""
     if not row["terms"]:
         return
     messages = sum(found["messages"] for found in row["terms"])

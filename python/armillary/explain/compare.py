@@ -162,8 +162,8 @@ def _totals(a: ComparedRun, b: ComparedRun) -> list[dict[str, Any]]:
 
 
 def _both(section: Any, a: Report, b: Report) -> dict[str, Any]:  # noqa: ANN401 - a module
-    """What packets or flits have been through in both, by field of the report; of a run without
-    them null, and nothing where neither has them."""
+    """Counts of packets or flits of both runs, for each field of the report. A run without them has
+    null; nothing where neither run has them."""
     one, two = ({} if each is None else section.totals(each) for each in map(section.of, (a, b)))
     return {
         field: {"a": one.get(field), "b": two.get(field)}

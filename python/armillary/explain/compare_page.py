@@ -1,5 +1,5 @@
-"""What a comparison looks like: the headline, where the difference comes from, by cause, operation
-and layer.
+"""Page of a comparison: the headline, where the difference comes from, by cause, operation and
+layer.
 
 Here: words, tables and charts of what `compare.py` found. Not here: HTML (`report/page.py`).
 """
@@ -80,7 +80,7 @@ def _side_by_side(parts: Mapping[str, Any], names: tuple[str, str]) -> Table:
 
 
 def _roofline(parts: Mapping[str, Any], names: tuple[str, str]) -> Iterator[Part]:
-    """What each resource could do at best: Eq. 1 of Neo, appendix B."""
+    """Shortest time that each resource allows: Eq. 1 of Neo, appendix B."""
     runs = [parts["a_roofline"], parts["b_roofline"]]
     yield " ".join(
         f"{name}: {run['binding']} needs most of the step."
@@ -99,7 +99,7 @@ def _roofline(parts: Mapping[str, Any], names: tuple[str, str]) -> Iterator[Part
 
 
 def _verdict(data: Mapping[str, Any]) -> str:
-    """What most of the difference is, in one sentence."""
+    """The largest part of the difference, in one sentence."""
     found = list(data["causes"].items())
     if not found:
         return "No operation on the critical path changes its time."
@@ -227,7 +227,7 @@ def _reasons(data: Mapping[str, Any]) -> str:
 def _algorithms(
     a: ComparedRun, b: ComparedRun, moves: Sequence[Move], names: tuple[str, str]
 ) -> Iterator[str]:
-    """What another algorithm or model changes, in the words of the formula."""
+    """Effects of another algorithm or network model, in the words of the formula."""
     for move in moves[:_REASONS]:
         key: Key = (move.name, move.kind)
         if (

@@ -1,4 +1,4 @@
-"""What explaining and comparing give: pages to read and the same as data."""
+"""Results of explaining and comparing: pages to read, and the same content as data."""
 
 from __future__ import annotations
 
@@ -55,4 +55,5 @@ class ExplanationInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Comparison(Explanation):
-    """What moved between runs, and why. Schema `armillary.comparison/1`, docs/guides/compare.md."""
+    """Differences between runs, and their causes. Schema `armillary.comparison/1`,
+    docs/guides/compare.md."""

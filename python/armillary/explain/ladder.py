@@ -37,13 +37,13 @@ class Rung:
     seconds: float
     """Time of the simulation itself."""
     difference: float
-    """Of the step time from the first model's, as a share of it."""
+    """Difference from the step time of the first model, as a share of the latter."""
     where: list[dict[str, Any]]
     """Operations whose times on the critical path differ most."""
     causes: dict[str, float]
     """The difference of the step time by cause, ns; empty unless they were looked for."""
     why: list[str]
-    """What the run recorded that the first one did not."""
+    """Records of the run that the first run does not have."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as data."""
@@ -90,7 +90,7 @@ def _rung(
 
 
 def _reasons(report: Report, first: Report) -> Iterator[str]:
-    """What this run recorded that differs from the first one."""
+    """Records of this run that differ from those of the first one."""
     if report is first:
         return
     found = packets.of(report)
@@ -152,7 +152,7 @@ def page(rungs: Sequence[Rung], title: str, warnings: Sequence[str] = ()) -> Pag
                 (cause, signed(ns), f"{ns / first.step_ns:+.2%}", CAUSES[cause])
                 for cause, ns in each.causes.items()
             ]
-            of = ("Cause", "Change", "Of the step", "What it is")
+            of = ("Cause", "Change", "Share of the step", "Meaning")
             parts.append(Table(f"Why the step differs from that of {first.backend}", of, by))
         moved = [
             (

@@ -58,7 +58,7 @@ class Run:
 
     @property
     def parts(self) -> dict[str, float]:
-        """What each is worth."""
+        """Time that each cause explains."""
         before, found = self.step_ns, {}
         for cause, after in self.without:
             found[cause], before = before - after, after
@@ -66,7 +66,8 @@ class Run:
 
 
 def trials(report: Report) -> list[Trial]:
-    """What can be removed from a run, in order. Each keeps what was removed before."""
+    """Trials that remove causes from a run, in order. Each also removes the causes of the trials
+    before it."""
     config = report["config"]
     network = config["platform"].get("network") or {}
     if config["backend"] == "packet":
@@ -122,7 +123,7 @@ def split(run: Run, first: Run, runs: Sequence[Run]) -> dict[str, float]:
 
 
 def _least(run: Run, known: Mapping[str, Run]) -> Run:
-    """What is left of a run without its causes; of another simulator of packets, that of packet."""
+    """The run without its causes; for another simulator of packets, that of `packet`."""
     return known["packet"] if _outside(run, known) else run
 
 
@@ -138,7 +139,7 @@ def _outside(run: Run, known: Mapping[str, Run]) -> bool:
 
 
 def _between(run: Run, first: Run, known: Mapping[str, Run]) -> dict[str, float]:
-    """What separates two models after everything that can be removed."""
+    """Differences between two models that are left after everything that can be removed."""
     rest, both = run.least - first.least, {run.backend, first.backend}
     if len(both) == 1:
         return {}

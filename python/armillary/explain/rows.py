@@ -59,7 +59,7 @@ def require_choices(report: Report, what: str = "") -> None:
 
 
 def unsaid(report: Report) -> list[str]:
-    """What a report does not say of its platform's choices."""
+    """Choices of the platform that a report does not record."""
     return [key for key in _CHOSEN if key not in report["config"]["platform"]]
 
 

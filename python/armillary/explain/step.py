@@ -183,4 +183,4 @@ def _bounds(report: Report) -> list[Part]:
 
 def _times(caption: str, found: list[tuple[str, float]], step: float) -> Table:
     rows = [(what, time(ns), share(ns / (step or 1.0))) for what, ns in found]
-    return Table(caption, ("What", "Time", "Of the step"), rows)
+    return Table(caption, ("What", "Time", "Share of the step"), rows)

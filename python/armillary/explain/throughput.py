@@ -23,7 +23,7 @@ _LEAST = 5e-4
 
 @dataclass(frozen=True)
 class Throughput:
-    """What a step does: `samples` and `tokens` in it (0 where unknown), its number of NPUs, and
+    """Work of one step: its `samples` and `tokens` (0 where unknown), its number of NPUs, and
     `step_ns`."""
 
     model: str
@@ -62,7 +62,7 @@ class Throughput:
 
 
 def of(report: Report) -> Throughput:
-    """What the step of a report does."""
+    """Work of the step in a report."""
     config = asked(report)
     summary = config["workload"].get("summary")
     step, npus = report["step_time_ns"], report["ranks"]
@@ -74,7 +74,7 @@ def of(report: Report) -> Throughput:
 
 
 def unit(a: Throughput, b: Throughput) -> str:
-    """What a time of both is to be divided by: `step` where both do as much, else `sample` or
+    """Unit that the times of both are divided by: `step` where both do equal work, else `sample` or
     `token`."""
     if not (a.samples and b.samples) or (a.samples, a.tokens) == (b.samples, b.tokens):
         return "step"

@@ -36,7 +36,7 @@ _SUBJECTS = {part.bound.name: part.bound.subject for part in PARTS}
 _KINDS = {
     kind: part.bound.name for part in PARTS if part.doing is not None for kind in part.doing.kinds
 }
-"""What bounds a step, by kind of segment of the critical path; all other kinds are
+"""Limits of a step, for each kind of segment of the critical path; all other kinds are
 communication."""
 
 
@@ -133,7 +133,7 @@ def _shares(report: Report) -> dict[str, float]:
 
 
 def _mean(report: Report, field: str) -> float:
-    """Of a part of the step, over all NPUs, ns."""
+    """Mean of a part of the step over all NPUs, in ns."""
     rows: list[tuple[float, int]] = [(each[field], each["count"]) for each in report["classes"]]  # type: ignore[literal-required]
     return sum(ns * count for ns, count in rows) / max(sum(count for _, count in rows), 1)
 
@@ -168,7 +168,7 @@ def _bounds(report: Report, bound: str, part: float, operation: PathOperation | 
 
 
 def _bubble(report: Report) -> str:
-    """What the generator of the workload says of its pipeline."""
+    """Note on the pipeline bubble, from the generator of the workload."""
     summary = report["config"]["workload"].get("summary") or {}
     return f" (pipeline bubble {share(summary['bubble'])})" if summary.get("bubble") else ""
 
@@ -244,8 +244,8 @@ def _option_helps(report: Report, found: whatif.WhatIf, best: whatif.Effect) -> 
 
 
 def _platform_helps(report: Report, found: whatif.WhatIf) -> list[str]:
-    """What would help most of the platform; and of settings, which cost nothing, the best where
-    that is another."""
+    """Most helpful change of the platform. If a setting, which costs nothing, is the best of its
+    kind and is another change, it is added."""
     effects = _of_platform(found.effects)
     best = _first(report, effects, _WORTH)
     if best is None:

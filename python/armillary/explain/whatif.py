@@ -1,5 +1,5 @@
-"""What would help most: the same run again with one thing changed. The number of runs is bounded,
-and so is their time.
+"""Changes that would help most: the same run again with one thing changed. The number of runs is
+bounded, and so is their time.
 
 Where a change alters the batch, steps are compared for the same number of samples. Not here: what
 can be changed (`changes.py`, `workload_changes.py`).
@@ -193,7 +193,7 @@ def same_operation(a: Collective, b: Collective) -> bool:
 
 
 def section(report: Report, found: WhatIf, row: Collective | None) -> Section:
-    """What is said about it."""
+    """Section that shows the simulated changes."""
     now = row["mean_ns"] if row is not None else report["step_time_ns"]
     felt = [effect for effect in found.effects if _is_felt(effect, report, row)]
     rows = [_row(effect, report, row, _mixed(found)) for effect in felt]

@@ -323,8 +323,8 @@ def _of_size_twice(job: Job, gain: float) -> _Idea:
 
 
 def _mending(job: Job) -> Iterator[Change]:
-    """What makes a run fit that does not: each option that does by itself, else the first rows of
-    two or three."""
+    """Changes that make a run fit: each single option that does, else the first combinations of two
+    or three."""
     ideas = list(_savers(job))
     for together in range(1, _TOGETHER + 1):
         rows = (_mended(job, row) for row in combinations(ideas, together))

@@ -68,7 +68,7 @@ class Decoder:
     first_dense: int = 0
     """Layers at the start without experts."""
     every: int = 1
-    """Of the others, each `every`-th layer has experts."""
+    """Distance of layers with experts after the dense ones: each `every`-th layer has them."""
     router_bias: bool = False
     """A bias for each expert in the router."""
     shared_gate: bool = False
@@ -78,8 +78,8 @@ class Decoder:
     chunked: bool = False
     """The window is a chunk instead: a token attends to those of its own chunk (Llama 4)."""
     full_every: int = 0
-    """Of layers with a window or linear attention, each `full_every`-th has full attention; 0: none
-    has."""
+    """Distance of layers with full attention, among those with a window or linear attention: each
+    `full_every`-th has it; 0: none has."""
     norms: int = 2
     """Norms of a layer: 1 for attention and perceptron side by side, 4 for norms before and after
     both."""
@@ -96,7 +96,7 @@ class Decoder:
     linear_key_heads: int = 0
     """Linear attention (gated delta rule): heads of queries and keys; 0 without."""
     linear_value_heads: int = 0
-    """Its heads of values."""
+    """Heads of values in linear attention."""
     linear_key_dim: int = 0
     """Width of one of its keys."""
     linear_value_dim: int = 0

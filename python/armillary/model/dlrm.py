@@ -1,4 +1,4 @@
-"""What a deep learning recommendation model consists of: tables, bottom MLP, interaction, top MLP.
+"""Parts of a deep learning recommendation model: tables, bottom MLP, interaction, top MLP.
 
 Not here: how tables are shared out (`sharding`), the training flows (`dlrm`), the presets
 (`models/dlrm-*.yml`).
@@ -78,7 +78,7 @@ class Interaction:
     outputs: int
     """Elements of the top MLP's input, a sample."""
     layers: tuple[Dense, ...] = ()
-    """Of `cross`: two for each of its layers."""
+    """Matrices of `cross`: two for each of its layers."""
 
     def gemm(self, batch: int) -> Gemm | None:
         """The dot products of `batch` samples."""

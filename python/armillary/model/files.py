@@ -26,7 +26,7 @@ MODELS = Path(__file__).resolve().parent.parent / "models"
 """Folder of the presets."""
 
 FAMILIES = ("transformer", "moe", "dlrm", "cnn", "layerwise")
-"""What a model file may call its family."""
+"""Families that a model file may name."""
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Model:
     lines: Mapping[str, int] = field(default_factory=dict)
     """Line of each field, from 1."""
     notes: tuple[str, ...] = ()
-    """What was assumed or left out when the file was read."""
+    """Assumptions and omissions when the file was read."""
 
     def problem(self, place: str, message: str, help_: str = "") -> Problem:
         """A problem with the field `place`."""

@@ -169,7 +169,7 @@ def _unknown(kind: str, file: str) -> Problem:
 
 
 def _notes(reader: Reader) -> Iterator[str]:
-    """What a reader of the configuration should know."""
+    """Notes for readers of the configuration."""
     reader.used |= {"num_nextn_predict_layers", "quantization_config"}
     if reader.assumed:
         yield f"assumed: {', '.join(reader.assumed)}"

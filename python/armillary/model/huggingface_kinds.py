@@ -15,7 +15,7 @@ from .huggingface_reader import WAY_OUT, Reader
 
 
 def common(reader: Reader, wide: bool = False) -> dict[str, Any]:
-    """What nearly all decoders of today have in common: rotary positions, a gated perceptron, norms
+    """Common features of nearly all decoders of today: rotary positions, a gated perceptron, norms
     without bias."""
     heads = reader.field("heads")
     found: dict[str, Any] = {

@@ -60,11 +60,11 @@ class Demand:
 
     popularity: Popularity
     lookups: float
-    """Of all its rows."""
+    """Lookups of all rows of the table."""
     share: float = 1.0
     """Part of the rows that are behind this cache, popular ones as others."""
     size: float = 1.0
-    """Of a row, in the unit of the cache's capacity."""
+    """Size of a row, in the unit of the cache's capacity."""
 
 
 def fetched(tables: Sequence[Demand], capacity: float) -> list[float]:

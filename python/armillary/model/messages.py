@@ -29,7 +29,7 @@ class Width(NamedTuple):
     """In addition, of each row."""
 
     def bytes(self, elements: int, rows: int) -> int:
-        """Of `elements` in `rows`."""
+        """Bytes of `elements` in `rows`."""
         return elements * self.element + rows * self.row
 
 

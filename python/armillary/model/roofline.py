@@ -60,7 +60,7 @@ class StepParts:
 
     @property
     def compute(self) -> float:
-        """What MLPs and interaction need together."""
+        """Time of the MLPs and the interaction together."""
         forward = self.bottom_forward + self.interaction_forward + self.top_forward
         return forward + self.top_backward + self.interaction_backward + self.bottom_backward
 

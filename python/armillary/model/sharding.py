@@ -71,7 +71,7 @@ class ShardingRequest:
 
 @dataclass(frozen=True, slots=True)
 class TableLoad:
-    """What tables sharded one way ask of an NPU for each sample it looks up, and in memory."""
+    """Load of tables sharded one way on an NPU: for each sample it looks up, and in memory."""
 
     lookups: int = 0
     elements: int = 0
@@ -126,7 +126,7 @@ class NpuKind:
 
 @dataclass(frozen=True)
 class ShardPlacement:
-    """What a sharding plan asks of each NPU. Loads are per NPU; those of `row` and `data` are the
+    """Load of a sharding plan on each NPU. Loads are per NPU; those of `row` and `data` are the
     same on every NPU."""
 
     plan: ShardingPlan = field(repr=False)
@@ -151,7 +151,8 @@ class ShardPlacement:
     """Parameters and rows of tables in the host's memory or on its disk, an entry an NPU; the loads
     above contain them. Empty without such tables."""
     fetched: tuple[Fetched, ...] = ()
-    """What a step brings into an NPU's cache, an entry an NPU. Empty where that is not known."""
+    """Rows that a step brings into an NPU's cache, one entry for each NPU. Empty where that is not
+    known."""
     cache: int = 0
     """Bytes of an NPU's cache of these rows."""
 
@@ -264,7 +265,7 @@ def _dealt(
 
 
 def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardPlacement:
-    """What `plan` asks of each NPU; the plan must fit the tables (`misfits`)."""
+    """Load of `plan` on each NPU; the plan must fit the tables (`misfits`)."""
     whole, row, data = [TableLoad()] * plan.ranks, TableLoad(), TableLoad()
     host = [TableLoad()] * plan.ranks
     node = [TableLoad()] * (plan.ranks // plan.ranks_per_node)

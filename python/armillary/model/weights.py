@@ -14,9 +14,10 @@ class Weights:
     """Parameters one rank holds."""
 
     dense: int = 0
-    """Replicated over all of data parallelism."""
+    """Parameters that are replicated over all of data parallelism."""
     expert: int = 0
-    """Of routed experts: replicated over data parallelism less expert parallelism."""
+    """Parameters of routed experts: replicated over the part of data parallelism that is not expert
+    parallelism."""
 
     def __add__(self, other: Weights) -> Weights:
         return Weights(self.dense + other.dense, self.expert + other.expert)
@@ -235,7 +236,7 @@ def mtp_weights(model: Decoder, tp: int = 1, ep: int = 1, etp: int | None = None
 
 
 def mtp_tensors(model: Decoder, tp: int = 1, ep: int = 1, etp: int | None = None) -> Tensors:
-    """Its tensors on a rank."""
+    """Tensors of the multi-token prediction layer on a rank."""
     layer = layer_tensors(model, model.layers - 1, tp, ep, etp)
     own = 3 * norm_weights(model), 2 * model.hidden * model.hidden // tp
     return Tensors((*own, *layer.dense), layer.expert)

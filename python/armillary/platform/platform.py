@@ -146,13 +146,13 @@ class Platform:
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd about it: settings without effect, a node larger than it is. Every report has
-        them too."""
+        """Oddities of the platform: settings without effect, a node larger than it is. Every report
+        has them too."""
         return self._core.warnings
 
     def findings(self) -> tuple[list[Problem], list[str]]:
-        """What is wrong with the files that it names (algorithms, a table of routes), which runs
-        read when they need them; and warnings of what is not known of them."""
+        """Faults of the files that it names (algorithms, a table of routes), which runs read when
+        they need them; and warnings of unknown properties of them."""
         problems, warnings = self._core.findings()
         return [Problem(*parts) for parts in problems], warnings
 
@@ -177,7 +177,7 @@ class Platform:
         return described
 
     def network_facts(self) -> dict[str, Any]:
-        """What the network is made of and what it can carry.
+        """Parts and capacity of the network.
 
         `npus`; `switches` by tier (of a stack by dimension); `links` (one-way); `diameter` (links
         between the NPUs that are farthest apart, or `None` for large explicit graphs); `bisection`

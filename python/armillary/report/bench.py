@@ -1,4 +1,4 @@
-"""What micro-benchmarks measured: tables for the terminal.
+"""Results of micro-benchmarks: tables for the terminal.
 
 Here: what is shown. Not here: the measurements (`trainer/bench`)."""
 

@@ -93,7 +93,7 @@ def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _parameters(parameters: Sequence[Mapping[str, Any]]) -> Table:
-    """What the measurements constrain, and what moved."""
+    """Table of the parameters that measurements constrain, with their changes."""
     table = Table(box=None, header_style="bold")
     for name in ("Parameter", "Was", "Is", "95 %"):
         table.add_column(name, justify="left" if name == "Parameter" else "right")
@@ -107,7 +107,7 @@ def _parameters(parameters: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def verdict(found: Mapping[str, Any]) -> str:
-    """What the calibration achieved, in a sentence or two."""
+    """Result of the calibration in one or two sentences."""
     points, parameters = found["points"], found["parameters"]
     moved = sum(each["fitted"] != each["given"] for each in parameters)
     parts = [f"{moved} of {len(parameters)} parameters change"]

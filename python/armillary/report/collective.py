@@ -255,7 +255,7 @@ def _table(rows: Sequence[CollectiveRow]) -> Table:
         "Time",
         "Algorithm bandwidth",
         "Bus bandwidth",
-        *(["Bound", "Of the time"] if bounded else []),
+        *(["Bound", "Share of the time"] if bounded else []),
     ]
     cells = []
     for row in rows:

@@ -37,8 +37,7 @@ def money(dollars: float) -> str:
 
 
 def verdict(data: Data) -> str:
-    """What to build, what it costs, how long a step takes, and how safe that is, in a few
-    sentences."""
+    """Recommendation in a few sentences: network to build, cost, step time, and confidence."""
     best = data["designs"][0]
     found = best["simulated"]
     step = _seconds(found["step_time"] if found else best["weighted_step_time"])
@@ -259,7 +258,7 @@ def memory(design: Data) -> Iterator[str]:
 
 
 def _constraints(design: Data, objective: str) -> Iterator[Text]:
-    """What another limit would change."""
+    """Effects of other limits."""
     for each in design["shadow_prices"]["constraints"]:
         step, what = (1e3, "1,000 $") if each["unit"] == "$" else (GB, "1 GB/s")
         if abs(each["saves"]) * step > 1e-9 * max(design["value"], 1e-30):

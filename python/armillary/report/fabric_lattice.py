@@ -47,7 +47,7 @@ def on_grid(picture: Picture) -> Layout:
 
 
 def _slice_name(picture: Picture, at: Sequence[int]) -> str:
-    """What the NPUs of a slice have in common; `10 others` where it stands for several slices."""
+    """Name of the NPUs of a slice; `10 others` where the picture draws several slices as one."""
     corner = next(cell for cell in picture["cells"] if cell["at"] == [0, 0, *at])
     if corner["count"] > 1 and corner["tier"] == 0:
         return f"{corner['count']} slices"

@@ -55,7 +55,7 @@ class Layout:
 
 @dataclass
 class _Group:
-    """What hangs together below a tier: groups inside, and its own cells by tier."""
+    """Connected cells below a tier: groups inside, and the cells of its own for each tier."""
 
     inside: dict[int, _Group] = field(default_factory=dict)
     own: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))

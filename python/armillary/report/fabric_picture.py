@@ -104,7 +104,7 @@ def _strokes(picture: Picture, laid: Layout, step: float | None) -> Iterator[str
 def _hover(
     picture: Picture, found: Sequence[PictureCable], busiest: PictureCable, step: float | None
 ) -> str:
-    """What a reader sees who points at links."""
+    """Text that a reader sees when pointing at links."""
     ends = [_name(picture["cells"][busiest[end]]) for end in ("a", "b")]
     said = f"{ends[0]} - {ends[1]}" if ends[0] != ends[1] else f"inside {ends[0]}"
     if len(found) > 1:
@@ -178,7 +178,7 @@ def _rows(picture: Picture, laid: Layout) -> Iterator[str]:
 
 
 def _sort(cells: Sequence[PictureCell]) -> str:
-    """What the nodes of a tier are called, without their numbers."""
+    """Common name of the nodes of a tier, without numbers."""
     if cells[0]["tier"] == 0:
         return "NPUs"
     words = {

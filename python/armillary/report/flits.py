@@ -1,4 +1,4 @@
-"""What flits have been through in a run: packets, waits by cause, links.
+"""Counts of flits in a run: packets, waits for each cause, links.
 
 Not here: the links of a run (`breakdown.py`, `run_network.py`)."""
 

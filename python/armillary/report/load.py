@@ -42,7 +42,7 @@ def timed(step_ns: float, bin_ns: float) -> str:
 
 
 def legend(left: float, y: float) -> Iterator[str]:
-    """What the colours say, in a line of about 560 pixels."""
+    """Legend of the colours, in a line of about 560 pixels."""
     said = "Busiest link, share of the step in which it sends:"
     yield text(left, y + 4, said, 12, INK, anchor="start")
     at = left + 288

@@ -52,7 +52,7 @@ def attribute(value: str) -> str:
 def head(
     title: str, verdict: str, lead: str, warnings: Sequence[str], facts: Sequence[Fact]
 ) -> str:
-    """What stands above the sections."""
+    """Head of a page, above the sections."""
     lines = [element("h1", title)]
     lines += [element("p", verdict, "verdict")] if verdict else []
     lines += [element("p", lead, "lead")] if lead else []

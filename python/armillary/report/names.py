@@ -1,4 +1,4 @@
-"""What a page calls things: a workload, a class of ranks.
+"""Names on pages: a workload, a class of ranks.
 
 Here: readable names made of what a report holds. Not here: quantities (`quantity.py`).
 """
@@ -21,7 +21,7 @@ _ENDINGS = re.compile(
     r"|\.[A-Z][a-z]{2}(_\d{2}){4}(\.\d+)?)+$",
     re.IGNORECASE,
 )
-"""What recorders add to the name of a file: what kind of file it is, and when it was written."""
+"""Parts that recorders add to the name of a file: its kind, and the time of writing."""
 _RECORDED = "recorded"
 """Family of a workload that `armillary import` made."""
 

@@ -1,4 +1,4 @@
-"""What packets have been through in a run: counts, round trips, ports, connections.
+"""Counts of packets in a run: round trips, ports, connections.
 
 Not here: the links of a run (`breakdown.py`, `run_network.py`)."""
 

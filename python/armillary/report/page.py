@@ -98,7 +98,7 @@ class Page:
         files.write_text(path, self.html())
 
     def figures(self) -> list[Chart | Drawing]:
-        """Its charts and drawings, for `write_figures`."""
+        """Charts and drawings of the page, for `write_figures`."""
         return [
             part
             for section in self.sections
@@ -108,7 +108,7 @@ class Page:
 
 
 def body(page: Page) -> str:
-    """What stands on a page as HTML to be put into something else, such as a notebook."""
+    """Content of a page as HTML that can be put into another document, such as a notebook."""
     undrawn = not can_draw() and any(isinstance(figure, Chart) for figure in page.figures())
     said = [*page.warnings, *([markup.UNDRAWN] if undrawn else [])]
     head = markup.head(page.title, page.verdict, page.lead, said, page.facts)
@@ -161,7 +161,7 @@ def _document(title: str, content: str, scripts: Iterable[str]) -> str:
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """What the page may do: run these scripts, style itself, show what it holds."""
+    """Permissions of the page: run these scripts, apply its own styles, show its own images."""
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
     return (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data: blob:; "

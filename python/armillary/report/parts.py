@@ -1,4 +1,4 @@
-"""What a page is made of: facts, tables, drawings, sections.
+"""Parts of a page: facts, tables, drawings, sections.
 
 Here: data only. Not here: the page (`page.py`), its HTML (`markup.py`), charts (`chart.py`).
 """
@@ -64,7 +64,7 @@ class Drawing:
 
 
 Part = Chart | Drawing | Table | str
-"""What a section is made of; a text is a paragraph."""
+"""A part of a section; a text is a paragraph."""
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def of_platform(described: Mapping[str, Any], drawn: Mapping[str, Any] | None) -
 def _shares(
     machine: Machine, step_ns: float | None, busy_ns: Sequence[float | None]
 ) -> list[float | None]:
-    """Of each dimension, the share of the step in which its busiest link sends."""
+    """Share of the step in which the busiest link of each dimension sends."""
     dims = machine["fabric"]["dims"]
     if not step_ns or len(busy_ns) != len(dims):
         return [None] * len(dims)

@@ -42,8 +42,7 @@ class Quantity(str):
 
 
 def value_of(text: str) -> float | None:
-    """What a text such as `12.35 ms` or `1.2 GB` says as one number, times in ns; `None` where it
-    says no number.
+    """Number in a text such as `12.35 ms` or `1.2 GB`, times in ns; `None` where there is none.
 
     Exact for a `Quantity`. Units of a column are comparable; they need not be of this module: `3
     GiB` is 3."""

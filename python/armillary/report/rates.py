@@ -1,5 +1,5 @@
-"""What a step time means for training: samples, tokens and operations a second, and the share of
-the peak.
+"""Rates of training that follow from a step time: samples, tokens and operations a second, and the
+share of the peak.
 
 Model: model FLOPs utilisation (MFU) = the model's own floating-point operations / (NPUs x step time
 x peak), with the whole score matrix of attention, masked or not. Hardware FLOPs utilisation (HFU)

@@ -18,7 +18,7 @@ from . import consistency
 
 SCHEMA = "armillary.report/1"
 MOST_BYTES = 2**30
-"""Of a report; those with details of 16,384 NPUs have a few dozen MB."""
+"""Largest size of a report, in bytes. Reports with details of 16,384 NPUs have a few dozen MB."""
 _HELP = "a file that armillary run --json wrote"
 
 
@@ -96,7 +96,7 @@ class CollectiveChoice(TypedDict, total=False):
 
 
 class Machine(TypedDict):
-    """What a report says of its platform."""
+    """Description of the platform in a report."""
 
     name: str
     npus: int
@@ -115,7 +115,7 @@ class Made(TypedDict):
 
 
 class Origin(TypedDict, total=False):
-    """What a report says of its workload."""
+    """Description of the workload in a report."""
 
     model: Made | None
     traces: str | None
@@ -127,7 +127,7 @@ class Origin(TypedDict, total=False):
 
 
 class Asked(TypedDict):
-    """What a report says was asked for, as far as pages need it."""
+    """Request that a report answers, as far as pages need it."""
 
     backend: str
     platform: Machine

@@ -25,7 +25,7 @@ def line(found: Roofline) -> str:
 
 
 def section(found: Roofline) -> Section:
-    """Of a run's page."""
+    """Section of a run's page."""
     parts = found["parts"]
     rows = [
         (name, *(time(parts[key]) for key in keys))  # type: ignore[literal-required]

@@ -1,4 +1,4 @@
-"""What each layer of a model computes and waits for, in the order of the model.
+"""Computing and waiting times of each layer of a model, in the order of the model.
 
 Here: the charts and the table of layers. The pictures are those of the ASTRA-SIM papers: compute
 and exposed communication by layer (ISPASS 2020, Fig. 15; HOTI 2020, Figs. 12 and 13), raw

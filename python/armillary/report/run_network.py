@@ -87,7 +87,7 @@ def network(report: Report, detail: Detail | None, scale: Scale) -> Section:
     parts: list[Part] = []
     if detail is not None:
         parts += _over_time(report, detail, scale)
-    heads = ["Dimension", "Of an NPU", "Usable", "Sent", "Takes at least", "Busy", "Utilisation"]
+    heads = ["Dimension", "Per NPU", "Usable", "Sent", "Takes at least", "Busy", "Utilisation"]
     cells = [
         [
             f"{i}  {item['name']}",

@@ -1,5 +1,5 @@
-"""What a run does over time: a lane a pipeline stage, what NPUs do, and how any chart over time is
-drawn.
+"""Activity of a run over time: a lane for each pipeline stage, activity of NPUs, and the axes of
+all charts over time.
 
 Here: the Gantt chart, activity, and the axes that all charts over time share. Not here: the network
 over time (`run_network.py`), memory and the critical path over time (`run_work.py`)."""

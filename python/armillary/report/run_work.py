@@ -1,5 +1,4 @@
-"""What a run does operation by operation: the critical path, the operations by cost, the memory
-that ranks need.
+"""Operations of a run: the critical path, the operations by cost, the memory that ranks need.
 
 Not here: classes of ranks (`run_where.py`), layers (`run_layers.py`), the network
 (`run_network.py`)."""
@@ -156,7 +155,7 @@ _COST = (
 
 
 def memory(report: Report, summary: Summary | None, npu: Npu, scale: Scale) -> Section | None:
-    """What NPUs hold at their peak and over time, and their capacity."""
+    """Memory of NPUs at its peak and over time, and their capacity."""
     parts = (
         [*_peak(summary, npu), *_held(report, npu, scale)] if summary else _held(report, npu, scale)
     )

@@ -23,7 +23,7 @@ WIDTH = 100
 _NARROWEST = 16
 """Names are not wrapped to less than this: columns go on below instead."""
 _PIECE = re.compile(r"[^\s._/,:>-]*(?:[\s._/,:>-]+|$)")
-"""What stands together in a name, with what ends it."""
+"""Characters of a name that stay on one line, with the separator that ends them."""
 
 
 class Terminal(Console):

@@ -1,4 +1,4 @@
-"""What a training run found: a table for the terminal.
+"""Results of a training run: a table for the terminal.
 
 Here: what is shown. Not here: the run (`trainer/loop.py`)."""
 

@@ -69,7 +69,7 @@ class Loop:
     computed: float
     """Until the last computation is over."""
     compute: float
-    """Of an NPU."""
+    """Computing time of an NPU."""
     timeouts: int = 0
     """Of all connections, on `packet`."""
 
