@@ -16,7 +16,7 @@ from ..platform import AnyPlatform, Platform
 from ..units import PS_PER_S, base
 
 Callback = Callable[[], object]
-"""What is called when something is done. `Network.now` is the time then."""
+"""Function that is called when something is done. `Network.now` is the time then."""
 
 _MOST = 2**64 - 1
 _MOST_NPUS = 2**32 - 1

@@ -1,4 +1,5 @@
-"""What a file does not say and an importer needs. Values have a source, and users can give them.
+"""Assumptions of importers where a file has no value. Values have a source, and users can give
+them.
 
 NCCL's own numbers of what a link carries are in its `src/graph/topo.h` (069a3d4f): GB/s in one
 direction, `SM60_NVLINK_BW` and so on. RCCL's are in its file of that name: `GFX94X_XGMI_WIDTH`."""
@@ -99,7 +100,7 @@ class Assumed:
         return int(self.given["nvlinks"]) if "nvlinks" in self.given else None
 
     def nvlink(self, capability: int, links: int) -> tuple[str, str]:
-        """What `links` NVLinks of a GPU carry together, and a note."""
+        """Bandwidth of `links` NVLinks of a GPU together, and a note."""
         generation = generation_of(capability)
         source = f"{_TOPO_H}: SM{generation}"
         one, note = self._value("nvlink", f"{NVLINK[generation]:g} GB/s", source)
@@ -137,7 +138,7 @@ class Assumed:
         return self._value("cpu", f"{speed or 0:g} GB/s", source)
 
     def card(self, capability: int | None) -> tuple[str, str]:
-        """What a network card sends, and a note."""
+        """Bandwidth of a network card, and a note."""
         speed = _CARD[generation_of(capability or 80)]
         return self._value("card", f"{speed:g} GB/s", "the card of a DGX of that age")
 

@@ -33,7 +33,7 @@ _SPEEDS = {
 """GB/s of a unit of bandwidth; the last two are of earlier releases."""
 _TIMES = ("ms", "us", "ns")
 _GUESSES = (("c2c", "c2c"), ("nvlink", "nvlink"), ("pci", "pcie"))
-"""What a link is by a part of its name, where it has no bandwidth."""
+"""Kind of a link by a part of its name, where it has no bandwidth."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Gpu:
     capability: int | None = None
     gcn: str = ""
     links: list[Element] = field(default_factory=list)
-    """Its `nvlink` and `xgmi` elements."""
+    """`nvlink` and `xgmi` elements of the GPU."""
     c2c: Element | None = None
 
 

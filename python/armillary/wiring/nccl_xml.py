@@ -227,8 +227,8 @@ class _Tree:
         return next(known, self.reading.assumed.capability)
 
     def _pcie(self, element: Element, place: _Place) -> tuple[str, str]:
-        """What the PCIe link of a device carries, with the wire that leads to it, and a note where
-        that is assumed."""
+        """Bandwidth of the PCIe link of a device, with the wire that leads to it, and a note where
+        it is assumed."""
         own = self._speed(element)
         if own is None:
             return self.reading.assumed.pcie(self._age() or 80)

@@ -1,4 +1,4 @@
-"""What every importer does at the end: leaves out what no NPU's messages pass."""
+"""Last step of every importer: it leaves out devices that no NPU's messages pass."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class AttentionSizes(NamedTuple):
 
     queries: int
     values: int
-    """What comes out, the same number as queries."""
+    """Outputs, one for each query."""
     shared: int
     """Keys and values."""
 
@@ -106,8 +106,8 @@ def _joined(at: Setting) -> tuple[KernelStep, ...]:
 
 
 def _operations(at: Setting) -> tuple[int, int]:
-    """Of the fused kernels: 2 and 5 multiplications, half of each hidden by the mask; the second
-    computes the scores again."""
+    """Operations of the fused kernels: 2 and 5 multiplications, half of each hidden by the mask;
+    the second computes the scores again."""
     model = at.model
     # 2 for each of the half of all pairs that is seen
     one = at.tokens * model.seen(at.par.seq or 0) * (model.heads // at.par.tp)
@@ -132,7 +132,7 @@ def _kernels(
 def _flash(at: Setting) -> tuple[Script, Script]:
     """One kernel forward, one backward."""
     several = at.par.cp if at.par.cp_comm_type != "a2a" else 1
-    # Of gathered keys a `cp`-th of the work is masked in part.
+    # With gathered keys, one part in `cp` of the work is partly masked.
     forward, backward = _kernels(
         at, *_operations(at), sizes(at).shared * several, unmasked=several > 1
     )

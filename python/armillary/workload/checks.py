@@ -27,11 +27,12 @@ KNOWN_MODULES = (
     "moe",
     "shared_experts",
 )
-"""What can be recomputed by itself."""
+"""Modules that can be recomputed by themselves."""
 
 
 def misfits(model: Decoder, given: Parallelism) -> list[Fault]:
-    """What doesn't fit together or the model, of values that are in range and filled in."""
+    """Faults among values that are in range and filled in: those that do not fit together, or do
+    not fit the model."""
     return [fault for check in _CHECKS for fault in check(model, given)]
 
 
@@ -58,7 +59,7 @@ def _tensor(model: Decoder, given: Parallelism) -> list[Fault]:
 
 
 def _tensor_faults(model: Decoder, tp: int) -> list[str]:
-    """What is not divisible by `tp`."""
+    """Sizes that are not divisible by `tp`."""
     kv = model.kv
     faults = [f"{model.heads} heads are not divisible by {tp}"] if model.heads % tp else []
     if not model.kv_rank and kv % tp and tp % kv:
@@ -105,7 +106,7 @@ def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
 
 
 def _both_ways(given: Parallelism) -> list[Fault]:
-    """What DualPipe needs: an even number of stages, and micro-batches from both ends."""
+    """Requirements of DualPipe: an even number of stages, and micro-batches from both ends."""
     pp, count = given.pp, given.micro_batches
     faults: list[Fault] = []
     if pp % 2:

@@ -444,7 +444,7 @@ class Options:
     gradient_width: int = 4
     """Bytes of an element of gradients that are all-reduced."""
     optimizer: Optimizer = "momentum"
-    """What updates the weights."""
+    """Optimizer that updates the weights."""
     elementwise: bool = True
     """With kernels multiplications: normalisations, activations and additions take time."""
     kernels: Kernels = "multiplications"

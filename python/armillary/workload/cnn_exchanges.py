@@ -1,4 +1,4 @@
-"""What NPUs that share the layers of a convolutional network exchange.
+"""Messages between NPUs that share the layers of a convolutional network.
 
 Not here: the layers (`cnn.py`), the training loop (`layerwise.py`).
 

@@ -165,7 +165,7 @@ def _workload(run: DlrmRun) -> Workload:
 
 
 def _program(run: DlrmRun, kind: NpuKind, hosts: HostWork) -> Program:
-    """What an NPU of this kind does."""
+    """Program of an NPU of this kind."""
     flow = DlrmFlow(run, kind, hosts)
     for _ in range(run.options.passes):
         flow.iteration()

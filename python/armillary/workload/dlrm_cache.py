@@ -1,4 +1,4 @@
-"""What an NPU fetches in a step of the embedding tables on its host or its disk.
+"""Rows that an NPU fetches in a step from the embedding tables on its host or its disk.
 
 Here: tables and shards as demands on the NPU's cache. Not here: which rows are looked up and what a
 cache holds (`model/locality.py`), where tables are (`model/sharding.py`).

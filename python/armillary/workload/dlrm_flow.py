@@ -1,4 +1,4 @@
-"""What one NPU does in an iteration of a recommendation model: its program, node by node.
+"""Program of one NPU in an iteration of a recommendation model, node by node.
 
 `dlrm.py` describes the flow and says where it is from. Not here: where tables are
 (`model/sharding.py`), the options (`dlrm_options.py`)."""
@@ -422,7 +422,7 @@ class DlrmFlow:
         work = update(run, self.whole, self.node)
         name, deps = "embedding.weight_gradient", [*arrived, *([] if arrived else self.at)]
         done = self._tables(name, deps, work, update=True)
-        # What leaves the cache was changed, as everything in it.
+        # Every row in the cache was changed, so a row that leaves it is written back.
         self._move("embedding.write_back", done, store=True)
         copied = run.placement.data
         amount = copied.parameters * run.sizes.gradient
@@ -487,7 +487,7 @@ def _copied(run: DlrmRun) -> tuple[int, int, int]:
 
 
 class TableWork(NamedTuple):
-    """What a kernel on tables does."""
+    """Work of a kernel on tables."""
 
     operations: int
     bytes: int

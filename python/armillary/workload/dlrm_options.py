@@ -82,27 +82,27 @@ class Options:
     host_inputs: bool = False
     """Inputs are first copied from the host, over the platform's remote_memory."""
     width: int | None = None
-    """Of dense weights and activations. Default: the model's."""
+    """Bytes of an element of dense weights and activations. Default: the model's."""
     gradient_width: int | None = None
-    """Of gradients that are all-reduced. Default: the model's."""
+    """Bytes of an element of gradients that are all-reduced. Default: the model's."""
     embedding_width: int | None = None
-    """Of tables. Default: the model's."""
+    """Bytes of an element of the tables. Default: the model's."""
     forward_width: int | None = None
-    """Of pooled rows on the network. Default: as width."""
+    """Bytes of an element of pooled rows on the network. Default: as width."""
     backward_width: int | None = None
-    """Of gradients of pooled rows on the network. Default: as width."""
+    """Bytes of an element of gradients of pooled rows on the network. Default: as width."""
     messages: str | None = None
     """Formats of what is sent, as armillary train takes them, such as forward=fp16,backward=bf16:
     forward, backward, reduce-scatter, all-reduce as fp32, fp16, bf16, int8 or fp8. Instead of
     forward-width and backward-width."""
     index_width: int = 8
-    """Of indices on the network."""
+    """Bytes of an index on the network."""
     length_width: int = 4
-    """Of lengths on the network."""
+    """Bytes of a length on the network."""
     optimizer: Optimizer = "rowwise_adagrad"
-    """What updates the tables."""
+    """Optimizer for the embedding tables."""
     dense_optimizer: DenseOptimizer = "sgd"
-    """What updates the MLPs."""
+    """Optimizer for the MLPs."""
     elementwise: bool = False
     """Activations, gathering of features and the update of the MLPs take time."""
     host_us: int = 0
@@ -131,13 +131,13 @@ class Wires(NamedTuple):
     """Bytes on the network."""
 
     forward: Width
-    """Of pooled rows."""
+    """Width of pooled rows."""
     backward: Width
-    """Of their gradients."""
+    """Width of gradients of pooled rows."""
     reduce_scatter: Width
-    """Of pooled rows that are added up."""
+    """Width of pooled rows that are added up."""
     all_reduce: Width
-    """Of gradients of the MLPs."""
+    """Width of gradients of the MLPs."""
 
 
 @dataclass(frozen=True, slots=True)

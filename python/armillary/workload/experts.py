@@ -1,4 +1,4 @@
-"""What one rank does for the experts of one layer and one micro-batch.
+"""Work of one rank for the experts of one layer and one micro-batch.
 
 Here: routing, dispatch, experts, combination, and the shared experts that every token visits. Not
 here: dense layers (`layer.py`).
@@ -46,15 +46,15 @@ class TokenShare(NamedTuple):
     """Tokens on one rank, each counted once for every expert it visits."""
 
     sent: int
-    """By this rank to experts."""
+    """Tokens that this rank sends to experts."""
     computed: int
-    """By this rank's experts, those of all tensor-parallel ranks together."""
+    """Tokens that this rank's experts compute, with those of all tensor-parallel ranks."""
     each: int
-    """Of these by one expert."""
+    """Tokens that one of these experts computes."""
 
 
 class Visits(NamedTuple):
-    """Of one token, on average."""
+    """Nodes and ranks that one token visits, on average."""
 
     nodes: float
     """Nodes with experts that it goes to."""
@@ -318,7 +318,7 @@ def _cast(
 
 
 def routed_activation(at: Setting) -> Script:
-    """What is between the matrices of this rank's experts."""
+    """Kernels between the matrices of this rank's experts."""
     return _between(at).forward
 
 
@@ -328,7 +328,7 @@ def _between(at: Setting) -> Inner:
 
 
 def shared_activation(at: Setting) -> Script:
-    """What is between the matrices of the experts that every token visits."""
+    """Kernels between the matrices of the experts that every token visits."""
     ffn = at.model.shared_experts * at.model.expert_ffn
     return activation(at, ffn // at.par.tp, at.tokens, "shared.activation").forward if ffn else ()
 

@@ -27,7 +27,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "layerwise": "Iterations of a list of layers with recorded times. Ranks: inner-dp x mp x dp / "
     "inner-dp.",
 }
-"""What each family builds."""
+"""Workload that each family builds."""
 
 
 def builder(family: str) -> Builder:
@@ -44,7 +44,7 @@ def options(family: str) -> Mapping[str, inspect.Parameter]:
 
 
 def explanations(family: str) -> Mapping[str, str]:
-    """What the options of a family mean."""
+    """Meanings of the options of a family."""
     return meanings(_declared(family))
 
 

@@ -49,7 +49,7 @@ class FrameworkChoice:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """What a training framework does."""
+    """Behaviour of a training framework."""
 
     name: str
     summary: str

@@ -1,4 +1,4 @@
-"""What one rank does for one layer and one micro-batch, forward and backward, as scripts.
+"""Work of one rank for one layer and one micro-batch, forward and backward, as scripts.
 
 Here: attention and perceptron blocks, embedding and head, divided by tensor and sequence
 parallelism. Not here: what is between an attention block's matrices, context parallelism
@@ -37,7 +37,7 @@ class Linear(NamedTuple):
     n: int
     k: int
     again: int = 0
-    """Of the outputs, those that `recompute="ops"` computes again."""
+    """Outputs that `recompute="ops"` computes again."""
     width: int = 0
     """Bytes of an element where the working precision's multiplications are narrower; 0 where they
     are not."""
@@ -60,10 +60,10 @@ class Scripts(NamedTuple):
     weights: Script
     """Weight gradients only."""
     needed: Script = ()
-    """Of the forward pass, what the backward one asks for: all but the last matrices and what
-    follows."""
+    """Part of the forward pass that the backward one asks for: all but the last matrices and the
+    operations after them."""
     again: Script = ()
-    """What `recompute="ops"` computes again."""
+    """Operations that `recompute="ops"` computes again."""
 
 
 def block(
@@ -217,7 +217,8 @@ for the transposed one, each column's (a kernel holds rows but not columns)."""
 
 
 def _narrowed(at: Setting, name: str) -> tuple[KernelStep, ...]:
-    """What is gathered in 8 bits is made so before, each rank its own tokens."""
+    """Casts before a gather: tensors that are gathered in 8 bits are cast first, each rank its own
+    tokens."""
     if not at.gathered:
         return ()
     wide, narrow = at.par.bytes.activation, at.par.bytes.gemm
@@ -334,7 +335,7 @@ def linear_attention(at: Setting) -> tuple[list[Linear], Inner, list[Linear]]:
 
 
 def inner(at: Setting) -> Inner:
-    """What stands between the matrices of a layer's attention block."""
+    """Kernels between the matrices of a layer's attention block."""
     return linear_attention(at)[1] if at.model.linear_key_heads else core(at)
 
 

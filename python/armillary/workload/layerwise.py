@@ -61,7 +61,7 @@ class LayerWork:
     gemm: Gemm | None = None
     duration_ps: int = 0
     kernel: Touch | None = None
-    """What is computed where it is not a plain matrix multiplication."""
+    """Kernel that is not a plain matrix multiplication."""
     before: tuple[Touch, ...] = ()
     """Kernels ahead of it, one after the other."""
     touches: tuple[Touch, ...] = ()
@@ -134,7 +134,7 @@ def _buckets(layers: Sequence[TrainedLayer], bucket_mb: float | None) -> dict[in
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    """What reports call each layer: its name, with a number where it repeats, as those of texts
+    """Names of layers in reports: a number is added where a name repeats, as in texts
     (`crates/trace/src/text/loops.rs`)."""
     found: list[str] = []
     used: set[str] = set()

@@ -1,5 +1,4 @@
-"""What one NPU holds at its peak: weights, gradients, optimizer state, activations, temporary
-buffers.
+"""Peak memory of one NPU: weights, gradients, optimizer state, activations, temporary buffers.
 
 Here: bytes by formula. Not here: whether they fit (the platform knows), fragmentation, buffers of
 communication libraries.
@@ -167,8 +166,8 @@ def _compressed(at: Setting) -> int:
 
 
 def _scores(at: Setting, heads: int) -> int:
-    """What the attention core keeps: the score matrix after softmax, its mask, the product; or 4
-    bytes a row of it."""
+    """Bytes that the attention core keeps: the score matrix after softmax, its mask, the product;
+    or 4 bytes for each row of it."""
     if at.par.attention == "flash":
         return 4 * at.tokens * heads
     if at.par.recompute == "selective" or "core_attn" in at.par.modules:
@@ -214,8 +213,8 @@ def _experts(at: Setting) -> int:
 
 
 def projection_activations(at: Setting) -> int:
-    """Of multi-token prediction: inputs of both norms and of the projection, a row of the
-    embedding's mask."""
+    """Bytes that multi-token prediction keeps: inputs of both norms and of the projection, a row of
+    the embedding's mask."""
     return (
         2 * at.cut
         + 2 * at.kept * at.model.hidden * _kept(at) // (1 if at.par.sp else at.par.tp)
@@ -235,8 +234,8 @@ def head_activations(at: Setting) -> int:
 
 
 def metric_logits(at: Setting) -> int:
-    """What metrics of training hold after a backward pass: the logits, the same in 4 bytes, and the
-    logarithms of their softmax."""
+    """Bytes that metrics of training hold after a backward pass: the logits, the same in 4 bytes,
+    and the logarithms of their softmax."""
     if not at.par.loss_metrics:
         return 0
     return at.tokens * vocabulary_rows(at.model, at.par.tp) * (at.par.bytes.activation + 8)

@@ -47,7 +47,7 @@ def parameters(declared: type) -> tuple[inspect.Parameter, ...]:
 
 
 def meanings(declared: type) -> Mapping[str, str]:
-    """What each option means: the docstring below its field, as plain text."""
+    """Meaning of each option: the docstring below its field, as plain text."""
     return {name: text for each in _declarations(declared) for name, text in _described(each)}
 
 

@@ -145,9 +145,9 @@ class Numbers(StepOrder):
     """Memory and number formats."""
 
     recompute: Recompute = "none"
-    """What is recomputed before a layer's backward pass: `none`, `selective` (the attention core),
-    `ops` (all but attention and every other multiplication, as torchtitan's selective op) or `full`
-    (the layer)."""
+    """Recomputation before a layer's backward pass: `none`, `selective` (the attention core), `ops`
+    (all but attention and every other multiplication, as torchtitan's selective op) or `full` (the
+    layer)."""
     recompute_modules: str | Sequence[str] | None = None
     """Modules to recompute by themselves (with recompute none or selective), separated by commas:
     core_attn, layernorm, mla_up_proj, activation (between a perceptron's matrices), moe_act (the
@@ -179,7 +179,7 @@ class Numbers(StepOrder):
     fp32_gradients: bool = False
     """Gradients are kept and reduced in 4 bytes with any precision."""
     offload: Offload = "none"
-    """What is in memory outside the NPUs: optimizer states, or with ZeRO 3 also parameters and
+    """State in memory outside the NPUs: optimizer states, or with ZeRO 3 also parameters and
     gradients. Parameters are loaded one layer ahead."""
     in_switch: bool = False
     """Offloaded parameters are gathered, and gradients reduced, in the switches of the memory
@@ -188,7 +188,7 @@ class Numbers(StepOrder):
 
 @dataclass(frozen=True, slots=True)
 class Software(Numbers):
-    """What a training framework decides."""
+    """Choices of a training framework."""
 
     framework: str | None = None
     """The training framework whose defaults apply to options that are not given, such as
@@ -278,7 +278,7 @@ class Parallelism(Software):
 
     @property
     def expert_replicas(self) -> int:
-        """Of the `dp` replicas, those that experts are spread over."""
+        """Number of the `dp` replicas that experts are spread over."""
         return self.ep // self.folded
 
     @property
@@ -288,7 +288,7 @@ class Parallelism(Software):
 
     @property
     def modules(self) -> frozenset[str]:
-        """What is recomputed by itself."""
+        """Modules that are recomputed by themselves."""
         return frozenset(str(self.recompute_modules or "").split(",")) - {""}
 
     @property

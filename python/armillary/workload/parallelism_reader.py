@@ -95,7 +95,7 @@ _RANGES: dict[str, tuple[float, float, str]] = {
 
 
 _WORDS = {str: ("a text nor a list", "values and commas"), bool: ("on nor off", "true or false")}
-"""What is said of other values than these types', and what is allowed."""
+"""Words for values of other types, and the allowed ones."""
 _LEAST = {"mtp": 0, "loss_metrics": 0}
 """Least value of counts that may be 0."""
 
@@ -109,7 +109,7 @@ def _kinds(given: Parallelism) -> list[Fault]:
 
 
 def _unfit(key: str, hint: object, value: object) -> tuple[str, str] | None:
-    """What is wrong with an option's value and what is allowed, by its type."""
+    """Fault of an option's value, and the allowed ones, by its type."""
     kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
     if value is None and len(kinds) > 1:
         return None

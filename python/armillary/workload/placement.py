@@ -113,7 +113,7 @@ def split_by_cost(model: Decoder, parts: int) -> list[int]:
 
 
 class LayoutFault(ValueError):
-    """What is wrong with a layout, and what is allowed."""
+    """Fault of a layout, with the allowed values."""
 
     def __init__(self, message: str, allowed: str) -> None:
         super().__init__(message)

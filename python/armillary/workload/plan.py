@@ -47,8 +47,8 @@ from .summary import Memory
 
 @dataclass(frozen=True)
 class Unit:
-    """What is gathered and reduced together: a layer, the embedding or the head, with its
-    scripts."""
+    """Parameters that are gathered and reduced together: a layer, the embedding or the head, with
+    its scripts."""
 
     name: str
     scripts: Scripts
@@ -198,7 +198,7 @@ class StagePlan:
         )
 
     def pieces(self, stage: int) -> dict[str, list[zero.Piece]]:
-        """By unit, what each owner of whole tensors holds."""
+        """Pieces of each unit that the owners of whole tensors hold."""
         units = {unit.name: unit.tensors for chunk in self.stages[stage] for unit in chunk.units}
         return zero.pieces(units, self.at.par)
 

@@ -9,14 +9,15 @@ from .summary import Volume
 
 
 class Program(_core.Program):
-    """What one rank does, node by node; see `_core.Program` for the operations that can be added.
+    """Operations of one rank, node by node; see `_core.Program` for the operations that can be
+    added.
 
     Ids ascend from 0 in order of creation. Of the nodes that could start, the one with the smallest
     id starts first."""
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
-        """What was handed to collectives and sends so far, by group and kind."""
+        """Bytes handed to collectives and sends so far, for each group and kind."""
         return tuple(Volume(*row) for row in self.tallied())
 
     def holding(self, *, allocates: int = 0, frees: int = 0) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""What a rank computes again before a layer's backward pass.
+"""Operations that a rank computes again before a layer's backward pass.
 
 Here: `full`, `ops` and `selective` recomputation, and single modules. Not here: what is kept
 (`memory.py`), operations (`model/flops.py`). A module's result is dropped and computed again from
@@ -18,7 +18,8 @@ from .setting import Setting
 
 
 def recomputed(at: Setting, scripts: Scripts, mixed: bool) -> Script:
-    """Of a layer with experts (`mixed`) or without, whose passes are `scripts`."""
+    """Recomputed operations of a layer with experts (`mixed`) or without, whose passes are
+    `scripts`."""
     par = at.par
     if par.recompute == "full":
         return scripts.needed if par.early_stop else scripts.forward

@@ -81,8 +81,8 @@ class Inner:
     forward: Script
     backward: Script
     again: Script = ()
-    """What is computed again where results of multiplications and attention are kept, but no
-    others."""
+    """Kernels that are computed again where results of multiplications and attention are kept, but
+    no others."""
 
 
 class Ring(NamedTuple):
@@ -100,14 +100,14 @@ class KernelStream:
     def __init__(self, program: Program, width: int, ring: Ring) -> None:
         self.program = program
         self.after: list[int] = []
-        """What the next kernel waits for."""
+        """Operations that the next kernel waits for."""
         self.started: dict[str, int] = {}
         self.width = width
         """Bytes of an element of a matrix multiplication."""
         self.ring = ring
         self.suffix = ""
-        """Of the names of groups: passes side by side have communicators of their own, so that the
-        order of each's collectives is that of its program."""
+        """Suffix of the names of groups. Passes that run side by side have communicators of their
+        own, so that the collectives of each have the order of its program."""
         self.tags = [0]
         """Tag of the next exchange; branches share it."""
         self.known: dict[int, tuple[Script, _core.Script]] = {}

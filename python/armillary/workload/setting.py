@@ -17,9 +17,9 @@ class Setting:
     model: Decoder
     par: Parallelism
     tokens: int = field(init=False)
-    """Of a micro-batch on a rank."""
+    """Tokens of a micro-batch on a rank."""
     kept: int = field(init=False)
-    """Of these on one tensor-parallel rank where sequence parallelism cuts them."""
+    """Tokens on one tensor-parallel rank where sequence parallelism cuts them."""
 
     def __post_init__(self) -> None:
         tokens = self.par.micro_batch * (self.par.seq or 0) // self.par.cp

@@ -36,7 +36,7 @@ from .schedule import Pass, put_off
 from .script import KernelStep, KernelStream, Ring
 
 BACKWARD = ".backward"
-"""Of the names of groups that backward passes use where forward passes run side by side with
+"""Suffix of the names of groups that backward passes use where forward passes run side by side with
 them."""
 
 _PIPELINE = "pipeline"
@@ -52,7 +52,7 @@ class Builder:
         self.stage, self.chunks, self.passes = stage, plan.stages[stage], passes
         self.weights, self.owned = plan.weights(stage), plan.owned(stage)
         self.pieces = plan.pieces(stage) if self.par.whole_tensors else {}
-        """By unit, what each owner of whole tensors holds."""
+        """Pieces of each unit that the owners of whole tensors hold."""
         self.message = self.at.full // self.par.tp if self.par.scatter_gather else self.at.cut
         """Bytes of a message between stages."""
         self.program = Program()
@@ -64,11 +64,12 @@ class Builder:
         self.parameters: dict[str, list[int]] = {}
         """Gathers that a unit's first pass waits for."""
         self.starts: list[list[int]] = []
-        """What the stream waited for as each pass began."""
+        """Operations that the stream waited for as each pass began."""
         self.later = put_off(passes)
         """Backward passes whose weight gradients are passes of their own."""
         self.buckets = [self._buckets(chunk.units) for chunk in self.chunks]
-        """Of each chunk, by the unit whose gradients come last, units that are reduced together."""
+        """Units of each chunk that are reduced together, for each unit whose gradients come
+        last."""
 
     def build(self) -> Program:
         """The whole step."""

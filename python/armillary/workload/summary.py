@@ -1,5 +1,5 @@
-"""What a generated workload amounts to: parameters, floating-point operations, volumes, memory.
-Data only."""
+"""Summary of a generated workload: parameters, floating-point operations, volumes, memory. Data
+only."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _HELP = "the summary that armillary workload or import wrote, or none"
 
 @dataclass(frozen=True)
 class Volume:
-    """What one rank hands to the collectives of one kind on one group in a step (`kind` is `send`
-    for messages).
+    """Bytes that one rank hands to the collectives of one kind on one group in a step (`kind` is
+    `send` for messages). `bytes` is the sum of the input buffers (of one NPU's contributions for
+    all_gather and gather).
 
     `bytes` is the sum of the input buffers (of one NPU's contributions for all_gather and gather).
     """
@@ -38,7 +39,7 @@ class Memory:
     optimizer: Count = 0
     activations: Count = 0
     temporary: Count = 0
-    """What is neither: gradients on their way, gathered and unreduced activations."""
+    """All other tensors: gradients on their way, gathered and unreduced activations."""
 
     @property
     def total(self) -> int:

@@ -47,8 +47,9 @@ def transformer(model: str | os.PathLike[str] | Model, **options: object) -> Wor
 
 
 def footprints(model: str | os.PathLike[str] | Model, **options: object) -> list[Memory]:
-    """What a rank of each pipeline stage holds at its peak, first stage first, bytes: the memory in
-    the summary of `transformer` or `moe` with these options, without making the workload.
+    """Peak bytes on a rank of each pipeline stage, first stage first: the memory in the summary of
+    `transformer` or `moe` with these options, without making the workload. Raises `InputError`
+    listing every problem.
 
     Raises `InputError` listing every problem.
     """

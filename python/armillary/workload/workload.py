@@ -1,4 +1,4 @@
-"""What the ranks of a machine do: read from files, or built."""
+"""Operations of the ranks of a machine: read from files, or built."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Text:
     """A workload as a text of ASTRA-sim 1.0 (docs/reference/text-workloads.md)."""
 
     text: str
-    """What the file holds: a line for each layer, times in whole ns."""
+    """Content of the file: a line for each layer, times in whole ns."""
     passes: int
     """How often the layers run, which the file does not say: `load(path, platform, passes=...)`."""
     warnings: tuple[str, ...]
@@ -38,12 +38,12 @@ _GROUPS = "comm_group.json"
 """Groups of the Chakra traces in a directory, as `Workload.write` and other generators name the
 file."""
 _COMPACT = "workload.json"
-"""What a directory that `Workload.write` wrote is read by."""
+"""File that identifies a directory of `Workload.write`."""
 
 
 class Workload:
-    """What the ranks do: a program for each, and the groups they communicate in. Equal ranks share
-    a program."""
+    """Operations of the ranks: a program for each, and the groups they communicate in. Equal ranks
+    share a program."""
 
     def __init__(self, core: _core.Workload, name: str) -> None:
         self._core = core

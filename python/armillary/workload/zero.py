@@ -71,12 +71,12 @@ def owned(weights: Weights, par: Parallelism) -> int:
 
 
 def several(par: Parallelism) -> set[str]:
-    """Of the groups that ZeRO cuts over, those of more than one rank."""
+    """Groups of more than one rank among those that ZeRO cuts over."""
     return {part.group for part in sharded(Weights(1, 1), par) if part.size > 1}
 
 
 def pieces(units: Mapping[str, Tensors], par: Parallelism) -> dict[str, list[Piece]]:
-    """By unit, what its owners hold where whole tensors are dealt to ranks."""
+    """Pieces of each unit on its owners, where whole tensors are distributed over ranks."""
     found: dict[str, list[Piece]] = {name: [] for name in units}
     for group, size, _ in sharded(Weights(1, 1), par):
         named = [

@@ -44,7 +44,7 @@ class _Outermost:
 
     def at(self, moment: int) -> str:
         place = bisect_right(self.starts, moment) - 1
-        # Of two that overlap the earlier one is the outer.
+        # The earlier one of two that overlap is the outer one.
         around = [
             op for op in self.ops[max(place - 1, 0) : place + 1] if op.start <= moment < op.end
         ]

@@ -39,7 +39,7 @@ class Product:
 
 @dataclass(frozen=True)
 class RankSource:
-    """What a program is made of: items, and the calls and matrix products that some of them are, by
+    """Source of a program: items, and the calls and matrix products that some of them are, for each
     item."""
 
     rank: int

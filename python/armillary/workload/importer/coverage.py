@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Omission:
-    """What was left out or changed, and why."""
+    """Operations that were left out or changed, and the reason."""
 
     what: str
     count: int
@@ -49,7 +49,7 @@ class Coverage:
     step_ps: int
     kernels: int
     launched_ops: int
-    """Of the step's, those whose launching call is known."""
+    """Operations of the step whose launching call is known."""
     launched_ps: int
     collectives: int
     sized: int

@@ -1,4 +1,4 @@
-"""What a file that is not a recording of PyTorch seems to be, and what to do instead.
+"""Guesses at files that are not recordings of PyTorch, and ways out.
 
 Here: first bytes, and a few words inside. Not here: reading anything (`reading.py`)."""
 

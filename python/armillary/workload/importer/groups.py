@@ -18,8 +18,8 @@ Members = tuple[int, ...]
 
 @dataclass
 class Declared:
-    """What one rank's traces declare, by name. `sizes` has groups whose members were not written
-    down."""
+    """Groups that one rank's traces declare, for each name. `sizes` has groups whose members were
+    not written down."""
 
     members: dict[str, Members] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)

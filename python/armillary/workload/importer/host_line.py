@@ -97,7 +97,7 @@ class _Builder:
         return max((self.trace.ops[self.found.waits[k]].start for k in awaited), default=0)
 
     def _host(self, now: int, moment: int, awaited: Sequence[int], *, waits: bool) -> None:
-        """What the host did between two moments: its work, or a wait."""
+        """Add the activity of the host between two moments: its work, or a wait."""
         name = self.parts.before(moment) or "host"
         length = 0 if waits else moment - now
         self.line.host += length

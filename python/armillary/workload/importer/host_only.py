@@ -36,7 +36,7 @@ class HostWork:
 
 @dataclass
 class Skeleton:
-    """What an execution trace alone shows of a step."""
+    """Parts of a step that an execution trace alone shows."""
 
     work: list[HostWork] = field(default_factory=list)
     operators: int = 0
@@ -221,7 +221,7 @@ def _faults(trace: HostTrace, outline: Skeleton) -> list[Problem]:
 
 
 def source(rank: Outlined) -> RankSource:
-    """What the rank's program is made of."""
+    """Source of the rank's program."""
     items = [TimelineItem(work.name, 0, 0, 0, -1, work.deps) for work in rank.skeleton.work]
     calls = {entry.item: [entry] for entry in rank.placed}
     shapes = {
@@ -233,7 +233,7 @@ def source(rank: Outlined) -> RankSource:
 
 
 def note(ranks: list[Outlined], step: int | None) -> str:
-    """What such an import is good for."""
+    """Note on the use of such an import."""
     part = "everything in them" if step is None else f"ProfilerStep {step}"
     operators = sum(rank.skeleton.operators for rank in ranks)
     calls = sum(len(rank.placed) for rank in ranks)

@@ -167,7 +167,7 @@ def tensors(value: Any) -> Iterator[list[Any]]:  # noqa: ANN401
 
 
 def process_groups(trace: HostTrace) -> list[dict[str, Any]]:
-    """What `## process_group:init ##` declares: `pg_name`, `ranks`, `group_size`."""
+    """Groups that `## process_group:init ##` declares: `pg_name`, `ranks`, `group_size`."""
     for node in trace.nodes:
         if "process_group:init" in node.name and node.inputs:
             try:

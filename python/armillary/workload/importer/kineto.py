@@ -76,8 +76,8 @@ class DeviceOp:
 
 @dataclass(slots=True)
 class SyncRecord:
-    """What Kineto says a synchronisation waited for; streams are "" and correlations 0 where it
-    does not say."""
+    """Events that a synchronisation waited for, as Kineto records them; streams are "" and
+    correlations 0 where it does not record them."""
 
     kind: str
     correlation: int
@@ -132,12 +132,13 @@ class Trace:
 
     @property
     def epoch(self) -> int:
-        """What to add to this trace's times to compare them with those of others, picoseconds."""
+        """Picoseconds to add to this trace's times so that they can be compared with those of other
+        traces."""
         return (self.clock or 0) * 1000
 
     @property
     def device_name(self) -> str:
-        """What the trace calls its accelerator, empty if it does not."""
+        """Name of the accelerator in the trace, empty if it has none."""
         used = {op.device for op in self.device}
         named = [
             str(d.get("name", "")) for d in self.devices if not used or str(d.get("id")) in used

@@ -1,5 +1,5 @@
-"""What a user must know about an import, as sentences with numbers. The workload's summary contains
-them.
+"""Notes on an import that a user must know, as sentences with numbers. The workload's summary
+contains them.
 
 Here: what was assumed, inferred, left out; bounds of an extrapolation. Not here: the counts
 (`coverage.py`)."""

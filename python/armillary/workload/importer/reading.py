@@ -70,7 +70,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 class KinetoDocument(msgspec.Struct, gc=False):
-    """What is read of a Kineto trace (Chrome trace format)."""
+    """Parts of a Kineto trace (Chrome trace format) that are read."""
 
     traceEvents: list[Event]
     schemaVersion: int | str | None = None
@@ -80,7 +80,7 @@ class KinetoDocument(msgspec.Struct, gc=False):
 
 
 class HostDocument(msgspec.Struct, gc=False):
-    """What is read of a PyTorch execution trace (host operations)."""
+    """Parts of a PyTorch execution trace (host operations) that are read."""
 
     nodes: list[Args]
     schema: str = ""
@@ -91,7 +91,7 @@ class HostDocument(msgspec.Struct, gc=False):
 
 
 class RecordingKind(Enum):
-    """What a file turns out to be."""
+    """Kind of a recorded file."""
 
     KINETO = "Kineto trace"
     HOST = "PyTorch execution trace"
@@ -118,8 +118,8 @@ class Recording:
 
 @dataclass
 class _Room:
-    """What a file may still unpack to, bytes: no more than memory holds, nor than recordings
-    shrink."""
+    """Bytes that a file may still unpack to: bounded by memory, and by the usual compression of
+    recordings."""
 
     name: str
     left: float

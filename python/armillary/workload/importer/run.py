@@ -45,7 +45,7 @@ SHOWN = 16
 
 @dataclass(frozen=True)
 class Options:
-    """What may be asked of an import; see `import_traces`."""
+    """Options of an import; see `import_traces`."""
 
     step: int | None = None
     ranks: int | None = None
@@ -197,7 +197,7 @@ def _finish(
 
 
 def _reminder(notes: tuple[str, ...]) -> list[str]:
-    """What every run of the workload says of notes that were read when it was made."""
+    """Warning of every run about notes that were read when the workload was made."""
     if not notes:
         return []
     one = "a note" if len(notes) == 1 else counted(len(notes), "note")

@@ -1,5 +1,5 @@
-"""What waits for what: events between streams and host synchronisations, recorded where Kineto has
-them, else inferred.
+"""Waits between operations: events between streams and host synchronisations, recorded where Kineto
+has them, else inferred.
 
 Here: for each device operation the operations of other streams it waited for, for each
 synchronising call those the host waited for. Not here: order on one stream and launches
@@ -187,8 +187,8 @@ class _Finder:
         self.found.host.append((call, tuple(awaited)))
 
     def _likely(self, call: RuntimeCall) -> int:
-        """Of the last operations on each stream that had ended by the end of the call, the one that
-        ended last."""
+        """The operation that ended last, among the last operations on each stream that had ended by
+        the end of the call."""
         ended = [self._ended(stream, call.start, call.end) for stream in self.streams.values()]
         during = [i for i in ended if i >= 0 and self.trace.device[i].end >= call.start]
         own = self.streams.get(self.last.get(call.thread, ""), _Stream()).before(call.start)
