@@ -201,7 +201,7 @@ def _picked(ranks: Sequence[int] | None, count: int, shown: bool) -> Sequence[in
 def compare(
     *results: Result | Report | str | os.PathLike[str], names: Sequence[str] | None = None
 ) -> Comparison:
-    """What moved from the first of `results` to each of the others, and why.
+    """Differences between the first of `results` and each of the others, and their causes.
 
     `results` are runs with their detail, their reports, or files of reports (`armillary run
     --json`); `names` what they are called. Raises `InputError` for fewer than two, for one without
@@ -363,10 +363,10 @@ CONFORMANCE_NETWORKS = ("Ring(4)", "Switch(6)", "Ring(2)_Switch(4)")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the conformance suite of network backends found."""
+    """Finding of the conformance suite of network backends."""
 
     traffic: str
-    """What was sent."""
+    """Traffic that was sent."""
     messages: int
     violation: str | None
     """The first rule that was broken, with numbers."""

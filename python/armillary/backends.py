@@ -22,8 +22,8 @@ DEFAULT: str = NAMES[0]
 
 
 EXTERNAL = "external:"
-"""What the names of simulators in other processes begin with. Only the command line and Python name
-them: a file that somebody sent must not start a program."""
+"""Prefix of the names of simulators in other processes. Only the command line and Python name them:
+a file that somebody sent must not start a program."""
 
 
 def split(listed: str) -> list[str]:

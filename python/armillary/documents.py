@@ -220,7 +220,7 @@ def place(path: Path_, lines: Mapping[Path_, int] | None = None) -> str:
 
 
 def _fault(value: object, depth: int, finite: bool) -> tuple[str, str] | None:
-    """What is wrong with a value by itself, and what is allowed."""
+    """Fault of a value by itself, and the allowed ones."""
     if depth > MOST_DEPTH:
         return "is nested too deeply", _SHALLOW
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
@@ -337,7 +337,7 @@ def _walk(node: object, path: Path_) -> Iterator[tuple[Path_, int]]:
 
 
 def reason(error: Exception) -> str:
-    """What an exception says, in our words where Python's help is for programmers."""
+    """Message of an exception, in our words where Python's own text is for programmers."""
     text = str(error)
     return (
         "a whole number of more than 4,300 digits"

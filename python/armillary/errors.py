@@ -16,9 +16,9 @@ class Problem:
     place: str
     """Line, field, node or rank: `line 3`, `topology[1]`, `rank 4 node 17`."""
     message: str
-    """What is wrong, with the value."""
+    """Description of the fault, with the value."""
     help: str = ""
-    """What is allowed; empty when the message says it all."""
+    """Allowed values; empty when the message says it all."""
 
     def __str__(self) -> str:
         where = "".join(f"{part}: " for part in (self.file, self.place) if part)

@@ -153,7 +153,7 @@ def keeping(kept: KeptRuns | None) -> Iterator[None]:
 
 
 def outcome(identity: Callable[[], _Identity], run: Callable[[], _core.Outcome]) -> Outcome:
-    """What a run finds. `identity` is all that decides about it; it is made only where runs are
+    """Outcome of a run. `identity` is all that decides about it; it is made only where runs are
     kept."""
     kept = _CURRENT.get()
     return run() if kept is None else kept.run(identity(), run)

@@ -54,7 +54,7 @@ def available() -> int | None:
 
 @functools.lru_cache(maxsize=1)
 def _left(_tick: int) -> int | None:
-    """What the limits leave, read once in each tick: a small simulation takes less time than
+    """Memory that the limits leave, read once in each tick: a small simulation needs less time than
     reading them."""
     return min((max(0, bound) for bound in _bounds()), default=None)
 
@@ -123,7 +123,7 @@ def _wanted(text: str) -> int | None:
 
 
 def _bounds() -> Iterator[int]:
-    """What each limit leaves, as far as this system reports it."""
+    """Memory that each limit leaves, as far as this system reports it."""
     if (left := addresses()) is not None:
         yield left
     yield from _groups()
@@ -142,7 +142,7 @@ def _held() -> int:
 
 
 def _groups() -> Iterator[int]:
-    """What the control groups above this process leave."""
+    """Memory that the control groups above this process leave."""
     lines: list[str] = []
     with contextlib.suppress(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
@@ -158,14 +158,15 @@ def _groups() -> Iterator[int]:
 
 
 def _above(root: Path, path: str, names: tuple[str, str, str]) -> Iterator[int]:
-    """Of a group and those it is in; in a container the outer ones are not to be seen."""
+    """Memory left in a group and in those around it; in a container the outer ones can't be
+    seen."""
     limit, held, cache = names
     inner = root / path.lstrip("/")
     for folder in (inner, *inner.parents):
         with contextlib.suppress(OSError, ValueError):
             text = (folder / limit).read_text().strip()
             if text != "max":
-                # What is only cached is given up where memory is needed.
+                # Cached data is given up where memory is needed.
                 reclaimed = _fields(folder / "memory.stat").get(cache, 0)
                 yield int(text) - int((folder / held).read_text()) + reclaimed
         if folder == root:

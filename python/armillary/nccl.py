@@ -72,9 +72,9 @@ class CollectiveRow:
     """No algorithm of NPUs that send to one another is faster; 0 where that is not known: graphs,
     reducing switches."""
     utilisation: list[float] = field(default_factory=list)
-    """Of each dimension, innermost first, 0..1."""
+    """Utilisation of each dimension, innermost first, 0..1."""
     algorithm: str = ""
-    """What the platform's library chose; empty without a library."""
+    """Algorithm that the platform's library chose; empty without a library."""
     protocol: str = ""
     low_us: float = 0.0
     """80 % of measurements should lie from here ..."""

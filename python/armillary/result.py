@@ -1,4 +1,4 @@
-"""What a run found: the report as tables and as JSON."""
+"""Result of a run: the report as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NO_ROOFLINE = ',\n  "roofline": null'
 
 
 class Result:
-    """What a run found. Tables are polars DataFrames; times are nanoseconds, shares 0..1."""
+    """Result of a run. Tables are polars DataFrames; times are nanoseconds, shares 0..1."""
 
     def __init__(
         self,
@@ -141,13 +141,13 @@ class Result:
 
     @property
     def cost(self) -> dict[str, int]:
-        """What the run took: `simulated_ranks` (fewer than there are when it was folded) and
+        """Cost of the run: `simulated_ranks` (fewer than all ranks when it was folded) and
         `events`."""
         return {"simulated_ranks": self._core.simulated_ranks, "events": self._core.events}
 
     @property
     def timeline(self) -> dict[str, int] | None:
-        """What the timeline shows, if there is one: `shown` of `simulated` ranks, and the number of
+        """Content of the timeline, if there is one: `shown` of `simulated` ranks, and the number of
         `packets`."""
         timeline = self._core.timeline
         return (
@@ -170,7 +170,7 @@ class Result:
 
     @property
     def outside(self) -> list[Outside]:
-        """What lies in memory outside of the NPUs, one row per kind of memory."""
+        """Contents of memories outside of the NPUs, one row for each kind of memory."""
         return self.report["outside"]
 
     def breakdown(self) -> pl.DataFrame:
@@ -282,7 +282,8 @@ class Result:
         return detail
 
     def compare(self, *others: Result) -> Comparison:
-        """What moved from this run to each of `others`, and why; see `armillary.compare`."""
+        """Differences between this run and each of `others`, and their causes; see
+        `armillary.compare`."""
         from .explain import compare
 
         return compare([self.report, *(other.report for other in others)])
@@ -300,7 +301,7 @@ class Result:
     def verdict(
         self, *, what_if: bool = True, progress: Callable[[float, float], None] | None = None
     ) -> Verdict:
-        """What bounds the step, what would help most, and by how much: `.sentence`, and `.facts` as
+        """Limit of the step, the most helpful change, and its effect: `.sentence`, and `.facts` as
         data.
 
         After `simulate(detail=True)` and with `what_if` the run is repeated up to six times, fewer
@@ -342,7 +343,7 @@ class Result:
         return page.write_figures(directory, run_page.page(self.report).figures())
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the headline, and where the time goes."""
+        """Summary for notebooks: the headline, and where the time goes."""
         from .report import run_page
 
         return run_page.glance(self.report)

@@ -1,4 +1,4 @@
-"""What `armillary bench` writes, as measurements to calibrate with, and the platform to begin with.
+"""Results of `armillary bench`, as measurements to calibrate with, and the platform to begin with.
 
 Here: reading, and what follows without a search: the measured products as a table, and the time
 that a framework adds to each kernel. Not here: the searches (`kernels.py`, `links.py`).
@@ -29,7 +29,7 @@ from .logs import MeasuredTable
 
 SCHEMA = "armillary.bench/1"
 TRANSPORT = "exchange"
-"""What training uses."""
+"""Transport that training uses."""
 _WIDTH = 4
 _PER_LAYER = 5
 _STREAMS = {"lookup": "embedding", "update": "embedding_update", "optimizer": "optimizer"}

@@ -1,5 +1,4 @@
-"""What the model leaves of measurements, by size: factors that a platform's `library.corrections`
-holds.
+"""Residual errors of the model, by size: factors that a platform's `library.corrections` holds.
 
 A factor is `measured / predicted`, kept within 15 % of the median of three neighbouring sizes, so
 that a single outlier does not stay. Between two sizes, a corrected time has gone the same part of

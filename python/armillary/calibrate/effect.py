@@ -1,5 +1,5 @@
-"""What a calibration changes: times before and after, of collectives that were measured and of
-those that were not.
+"""Effect of a calibration: times before and after, of collectives that were measured and of those
+that were not.
 
 Before is the platform as it was given, with its own corrections; after is the platform as
 `calibrate -o` writes it. Not here: the fit (`fit`), tables and charts (`report/calibration.py`).

@@ -45,7 +45,7 @@ class FittedParameter:
     """`us`, or empty for a part."""
     given: float
     fitted: float
-    """What is given, where it changes nothing."""
+    """Fitted value; the given one where the calibration changes nothing."""
     low: float
     high: float
     found: bool
@@ -81,14 +81,15 @@ class Fit:
     parameters: tuple[FittedParameter, ...]
     residuals: tuple[Residual, ...]
     corrections: tuple[Correction, ...]
-    """Of what was measured."""
+    """Corrections of collectives that were measured."""
     nodes: tuple[int, ...]
     """Numbers of nodes that were measured."""
     hosts: tuple[tuple[int, int, int], ...] = ()
     """Ranks, the hosts that a log names, and the nodes of the platform that hold these ranks, where
     the two differ."""
     held: tuple[Correction, ...] = ()
-    """Of what was not measured: they keep its times near the platform's."""
+    """Corrections of collectives that were not measured: they keep their times near the
+    platform's."""
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -120,7 +121,7 @@ class Fit:
         return 100 * (math.exp(sum(logs) / len(logs)) - 1)
 
     def notes(self) -> list[str]:
-        """What the measurements leave open."""
+        """Notes on parameters that the measurements do not determine."""
         return list(self._notes())
 
     def _notes(self) -> Iterator[str]:

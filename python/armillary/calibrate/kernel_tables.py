@@ -64,12 +64,12 @@ class Kernel:
     """Moved by a stream; 0 for a multiplication, where they follow from the shape."""
     measured_us: float
     kind: str = "elementwise"
-    """Of a stream: the kind of kernel whose efficiency it determines."""
+    """Kind of kernel whose efficiency a stream determines."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTable:
-    """What a file holds."""
+    """Content of a file."""
 
     file: str
     kernels: tuple[Kernel, ...]

@@ -1,4 +1,4 @@
-"""What an NPU's kernels reach, from measured matrix multiplications and memory bandwidth.
+"""Rates that an NPU's kernels achieve, from measured matrix multiplications and memory bandwidth.
 
 The model is the simulator's own (docs/models/compute.md): every kernel is run alone, without the
 host's launch. Fitted are `efficiency.gemm`, `kernel_overhead`, `tiles.fill_depth` and
@@ -56,7 +56,7 @@ OWN = ("embedding", "embedding_update", "optimizer")
 """Kinds with an efficiency of their own, if they were measured by themselves."""
 
 _LIMITS = {FILL: 65536.0, LOAD: 1024.0}
-"""What a platform file allows."""
+"""Limits of a platform file."""
 _BEGIN = {START: 3.0, FILL: 64.0, LOAD: 32.0}
 """Where the search begins with what the platform does not have: us, steps of k, elements."""
 
@@ -79,9 +79,9 @@ class KernelFit:
     parameters: tuple[FittedParameter, ...]
     residuals: tuple[KernelResidual, ...]
     settings: Mapping[str, object]
-    """What was found, as overrides of the platform."""
+    """Fitted settings, as overrides of the platform."""
     open: tuple[str, ...]
-    """What the measurements leave open."""
+    """Parameters that the measurements do not determine."""
 
     def error(self, which: Callable[[KernelResidual], float]) -> float:
         """Geometric mean error in percent of `which` (fitted or given us) against measured."""
@@ -214,7 +214,8 @@ def _tiled(keys: Sequence[str]) -> bool:
 
 
 def _doubts(name: str, made: Sequence[FittedParameter]) -> Iterator[str]:
-    """What stays as it was, what is uncertain, and what reaches all that the platform has."""
+    """Notes on parameters that keep their value, that are uncertain, and that reach everything the
+    platform has."""
     same = [_short(each.key) for each in made if each.fitted == each.given]
     if same:
         yield (
@@ -242,7 +243,7 @@ def _short(key: str) -> str:
 
 
 def _now(npu: Mapping[str, Any]) -> dict[str, float]:
-    """What the platform has; 0 for what it has not."""
+    """Present values of the platform; 0 where it has none."""
     compute = npu["compute_settings"]
     tiles = compute["tiles"] or {"fill_depth": 0, "load_cost": 0}
     return {

@@ -25,7 +25,7 @@ _ALLOWED = "output of nccl-tests or rccl-tests, or their JSON or CSV"
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a file holds; `skipped` lines look like a table's but don't agree with themselves, or
+    """Content of a file; `skipped` lines look like a table's but don't agree with themselves, or
     are of a test that is not a collective, or of one rank."""
 
     file: str

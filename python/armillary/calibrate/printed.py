@@ -1,4 +1,4 @@
-"""What nccl-tests and rccl-tests print, in the columns of every version.
+"""Output of nccl-tests and rccl-tests, in the columns of every version.
 
 A line is `size count type [redop] [root] time algbw busbw [wrong] [...] [time algbw busbw [wrong]
 [...]]` with times in us; up to NCCL 2.4's tests `bytes N type op [root] time algbw busbw res ...`
@@ -52,7 +52,7 @@ class _Ranks:
 
 @dataclass(slots=True)
 class _Reader:
-    """What has been read of a log."""
+    """Parts of a log that were read so far."""
 
     name: str | None
     scale: float

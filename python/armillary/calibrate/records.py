@@ -1,4 +1,4 @@
-"""What nccl-tests and rccl-tests write to files: JSON and CSV.
+"""Files that nccl-tests and rccl-tests write: JSON and CSV.
 
 nccl-tests `-J`: an object with `config` (`devices`, `nthreads`, `ngpus`), `args` and `results`,
 each with `size`, and `out_of_place` and `in_place` of `time` (or `cpu_time`) in us, `alg_bw`,

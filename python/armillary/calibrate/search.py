@@ -35,14 +35,14 @@ _GAIN = 1e-4
 """Least that a further descent must lower the error by."""
 _ROUNDS, _DESCENTS = 8, 3
 _KEEP = 0.2
-"""What a change of collectives that were not measured costs, as a part of the same error of
-measured ones.
+"""Cost of a change to collectives that were not measured, as a part of the same error of measured
+ones.
 
 This and the next two are assumptions that move results little. All-reduces of 6 published machines
 are fitted within 2.8 %, and their other collectives are then predicted within 7.3 % on average.
 With half and twice the value of each constant these are 2.4 to 3.2 % and 6.5 to 7.6 %."""
 STAY, STAY_OF_A_PLATFORM = 0.005, 0.02
-"""What leaving its value by a factor of e costs a parameter: a value to begin with, and one of a
+"""Cost of leaving a parameter's value by a factor of e: for an initial value, and for one of a
 described machine. Small enough that a measurement moves a parameter."""
 _START = "library.call_overhead"
 _HOST = (_START, "library.min_call_interval")

@@ -30,7 +30,7 @@ FITS: dict[str, str] = {
 }
 
 _LETTERS = 90
-"""What fits below a chart side by side."""
+"""Letters of text that fit side by side below a chart."""
 _LETTERS_IN_CELLS = {"expr": "bandwidth('x') >= 64 ? 12 : bandwidth('x') >= 44 ? 9 : 0"}
 """Size of a value in its cell; narrow cells have none."""
 
@@ -206,7 +206,7 @@ def pareto(view: View, other: Measure) -> Chart:
         f"{len(front):,} of {view.ran.height:,} points are on the front: nothing is better in both."
     )
     if len(rest) > DOTS:
-        note += f" Of the rest, {DOTS:,} are drawn, evenly from the best to the worst."
+        note += f" {DOTS:,} of the rest are drawn, evenly from the best to the worst."
     return Chart("pareto", title[0].upper() + title[1:], rows, spec, note)
 
 

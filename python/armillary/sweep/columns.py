@@ -25,7 +25,7 @@ from ..units import NS_PER_S, TFLOP
 from ..workload import Workload
 
 PARTS = (*(part.field for part in step_parts.PARTS), "comm_ns")
-"""Of a class of ranks; all but the last sum to the step time."""
+"""Parts of the step of a class of ranks; all but the last sum to the step time."""
 
 _RATES = ("samples_per_s", "tflops_per_npu", "mfu")
 _INTERVAL = ("step_low_ns", "step_high_ns")
@@ -90,7 +90,7 @@ def is_result(name: str, numbers: bool = False) -> bool:
 
 
 def fault(results: Mapping[str, object]) -> str:
-    """What keeps `results` from being those of a run, in words; nothing when they are."""
+    """Reason why `results` are not those of a run, in words; nothing when they are."""
     wanted = kinds(dimensions(results))
     for name in dict.fromkeys((*wanted, *results)):
         if name not in wanted or name not in results:
@@ -204,7 +204,7 @@ _DECODER = msgspec.json.Decoder(_Report)
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a workload's generator says of it; zeros where it says nothing."""
+    """Figures in the summary of a workload's generator; zeros where it has none."""
 
     flops: int
     batch: int

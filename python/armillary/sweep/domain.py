@@ -1,4 +1,4 @@
-"""What a parameter may be: values, a range, a normal distribution. Grid values, and draws from a
+"""Domain of a parameter: values, a range, a normal distribution. Grid values, and draws from a
 number in [0, 1).
 
 A range with units keeps them: from 25 GB/s to 400 GB/s gives `25 GB/s`, `106.25 GB/s`, ... with six

@@ -1,4 +1,5 @@
-"""What runs points: the contract of executors, and the choice among them. One executor a file."""
+"""Executors of points: their contract, and the choice among them. Each executor has a file of its
+own."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from .source import located
 
 
 class Footprints:
-    """What the workloads of one study need; `folder` is where its relative paths start."""
+    """Memory that the workloads of one study need; `folder` is where its relative paths start."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

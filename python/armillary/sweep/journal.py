@@ -31,7 +31,8 @@ _LARGE = 10**18
 
 
 def header(study: SweepStudy) -> dict[str, Any]:
-    """What the results depend on: the study, the files it names, the version."""
+    """Header of a journal with everything that results depend on: the study, the files it names,
+    the version."""
     return {
         "schema": SCHEMA,
         "version": _core.version(),
@@ -163,7 +164,7 @@ class Journal:
         self.finished[found.index] = found
 
     def _fault(self, found: Finished) -> str:
-        """What keeps a line from being a point of the study, in words; nothing when it is one."""
+        """Reason why a line is not a point of the study, in words; nothing when it is one."""
         if not 0 <= found.index < self.points:
             return (
                 f"there is no point {found.index}"
@@ -194,7 +195,7 @@ class Journal:
 
 
 def _changes(was: object, now: object, place: str) -> Iterator[tuple[str, str]]:
-    """What differs, key by key."""
+    """Differences between two values, key by key."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys((*was, *now)):
             inner = f"{place}.{key}".lstrip(".")

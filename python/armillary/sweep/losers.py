@@ -1,5 +1,5 @@
-"""What makes other points slower than the best one: bubble, compute and exposed communication, next
-to those of the winner."""
+"""Reasons why other points are slower than the best one: bubble, compute and exposed communication,
+next to those of the winner."""
 
 from __future__ import annotations
 

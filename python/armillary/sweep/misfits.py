@@ -70,7 +70,7 @@ class Misfits:
 
 
 def misfits(view: View) -> Misfits | None:
-    """What there is to say of the points that don't fit, or nothing where there are none."""
+    """Facts about the points that don't fit, or nothing where there are none."""
     out = view.misfits
     if not out.height:
         return None

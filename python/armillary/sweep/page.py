@@ -56,8 +56,8 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
 
 
 def title(view: View) -> str:
-    """What is compared, and over which parameters: `gpt3-175b on dgx-h100-16n: step time by tp and
-    pp`."""
+    """Subject of the comparison, and the parameters: `gpt3-175b on dgx-h100-16n: step time by tp
+    and pp`."""
     names = [view.short[name] for name in view.columns]
     over = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
     over = over if len(over) <= _TITLE else counted(len(names), "parameter")
@@ -121,7 +121,7 @@ def _kept(kept: bool, where: str, option: str) -> str:
 
 
 def _settings(view: View, row: dict[str, Any]) -> str:
-    """What varies, of one point."""
+    """Settings of one point that vary in the sweep."""
     varying = [name for name in view.columns if view.measured[name].n_unique() > 1]
     return (
         ", ".join(f"{view.short[name]} {_plain(row[name])}" for name in varying) or "the only one"
@@ -198,7 +198,7 @@ def _outside(view: View, out: pl.DataFrame, caption: str) -> Table:
     """Points that are left out, the best first."""
     name, more = view.objectives[0]
     frame = out.sort([name, "index"], descending=[more, False]).head(_LEFT_OUT)
-    note = "By the objective, as if memory were sufficient."
+    note = "Ordered by the objective, as if memory were sufficient."
     note += f" The first {frame.height} of {out.height:,}." if out.height > frame.height else ""
     return _points(caption, view, frame, note)
 
@@ -236,7 +236,7 @@ HEADS = {
     "samples_per_s": "throughput",
     "tflops_per_npu": "compute rate of an NPU",
 }
-"""What columns are called, where that isn't their name without its unit."""
+"""Names of columns that differ from the column's own name without its unit."""
 
 
 def _texts(frame: pl.DataFrame, name: str) -> list[str]:

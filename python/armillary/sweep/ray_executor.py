@@ -26,7 +26,7 @@ class Handle(Protocol):
 
 
 class Actor:
-    """What runs on a worker of the cluster."""
+    """Actor on a worker of the cluster, which runs points."""
 
     def __init__(self, opening: bytes) -> None:
         self.runner = Runner.opened(opening)

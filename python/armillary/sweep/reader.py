@@ -185,7 +185,7 @@ class _Reader:
         return found
 
     def parameters(self) -> tuple[SweepParameter, ...]:
-        """What varies, by name; the name is the target where no other is set."""
+        """Parameters that vary, by name; the name is the target where no other is set."""
         raw = self.values.get("parameters", {})
         if not isinstance(raw, dict):
             self.source.fault(
@@ -300,7 +300,7 @@ class _Reader:
         parameters: tuple[SweepParameter, ...],
         rows: tuple[tuple[Any, ...], ...],
     ) -> set[str] | None:
-        """What may be set of the workload; nothing when that is unknown."""
+        """Settable keys of the workload; nothing when they are unknown."""
         keys = {"workload.path", "workload.groups", "workload.model"}
         if "workload.path" in base or any("workload.path" in some for some in targets):
             return {f"workload.{key}" for key in ("path", "groups", *_COURSE)}

@@ -52,7 +52,7 @@ Progress = Callable[[Status], None]
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep found."""
+    """Result of a sweep."""
 
     name: str
     table: pl.DataFrame
@@ -68,7 +68,7 @@ class Sweep:
     the step time."""
 
     orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By parameter, its texts in the study's order."""
+    """Texts of each parameter in the study's order."""
     subject: str = ""
     """The model and the platform, for titles."""
 
@@ -105,7 +105,7 @@ class Sweep:
         return view.ran[view.ranking[:count]]
 
     def view(self, include_infeasible: bool = False, near: bool = False) -> View:
-        """What of it is ranked and drawn."""
+        """Part of the sweep that is ranked and drawn."""
         from .view import View
 
         given = (self.name, self.table, self.objectives, include_infeasible, near, self.orders)
@@ -455,8 +455,8 @@ class _Run:
 
 
 def _objectives(table: pl.DataFrame) -> tuple[tuple[str, bool], ...]:
-    """Of a study that names none: the step time or, where points differ in their batch, samples a
-    second."""
+    """Objectives of a study that names none: the step time or, where points differ in their batch,
+    samples a second."""
     import polars as pl
 
     ran = table.filter(pl.col("error").is_null())

@@ -56,7 +56,7 @@ class Kept(Generic[T]):
         self.most, self.found = most, OrderedDict[str, T]()
 
     def get(self, key: str, make: Callable[[], T]) -> T:
-        """What is kept under `key`, made when it is not there."""
+        """Value that is kept under `key`, made when it is not there."""
         if key in self.found:
             self.found.move_to_end(key)
             return self.found[key]
@@ -212,8 +212,8 @@ def _is_of_npus(file: str, chosen: Mapping[str, Any]) -> bool:
 
 
 def opening(of: SweepStudy, check: bool = False) -> bytes:
-    """What another process needs to make the same runner, on one line; with `check`, one that runs
-    nothing."""
+    """Description from which another process makes the same runner, on one line; with `check`, one
+    that runs nothing."""
     source = of.source
     return ENCODER.encode(
         {"values": source.values, "file": source.file, "folder": source.folder, "check": check}
@@ -221,7 +221,7 @@ def opening(of: SweepStudy, check: bool = False) -> bytes:
 
 
 def problems_of(checked: Finished) -> list[Problem]:
-    """What was found in a point that was checked."""
+    """Problems of a point that was checked."""
     if checked.error is not None:  # its worker has ended
         return [Problem("", "", checked.error)]
     return [Problem(*parts) for parts in checked.results[_PROBLEMS]]

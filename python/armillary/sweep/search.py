@@ -76,7 +76,7 @@ class Proposals:
         )
 
     def tell(self, points: Sequence[Point], finished: Callable[[int], Finished]) -> None:
-        """What the points gave, in order."""
+        """Report the results of the points, in order."""
         failed = self.optuna.trial.TrialState.FAIL
         for index, _ in points:
             results = finished(index).results
@@ -103,7 +103,7 @@ def _lacking(trial: Any) -> tuple[float]:  # noqa: ANN401 - Optuna's
 
 
 class Trial(Protocol):
-    """What Optuna asks with."""
+    """Methods by which Optuna is asked for values."""
 
     suggest_int: Any
     suggest_float: Any

@@ -31,7 +31,7 @@ class Shares:
             return [own.popleft() for _ in range(count)]
 
     def give_back(self, worker: int, points: Sequence[Point]) -> None:
-        """What a worker took and has not begun."""
+        """Give back points that a worker took and has not begun."""
         with self.lock:
             self.begun.setdefault(worker, deque()).extendleft(reversed(points))
             self.left += len(points)

@@ -24,7 +24,7 @@ class Source:
     file: str = "study"
     """As the caller named it, for problems."""
     folder: str = "."
-    """What its relative paths start from."""
+    """Folder that the study's relative paths start from."""
     lines: Mapping[Path_, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 

@@ -14,7 +14,7 @@ from .footprint import Footprints
 from .source import Source
 
 MEMORY = "memory"
-"""What constraints call the bytes that the fullest NPU needs."""
+"""Name in constraints for the bytes that the most heavily loaded NPU needs."""
 MOST_POINTS = 1_000_000
 Kind = Literal["grid", "random", "optuna"]
 KINDS: tuple[Kind, ...] = ("grid", "random", "optuna")
@@ -47,17 +47,17 @@ class SweepStudy:
     name: str
     source: Source
     base: Mapping[str, Any]
-    """What is fixed, by target: `workload.tp`, `platform.npus`, `backend`."""
+    """Fixed settings, by target: `workload.tp`, `platform.npus`, `backend`."""
     parameters: tuple[SweepParameter, ...]
     columns: tuple[str, ...]
     """Names of the parameters, those of `rows` first."""
     targets: tuple[tuple[str, ...], ...]
-    """What each column sets."""
+    """Targets that each column sets."""
     rows: tuple[tuple[Any, ...], ...]
     """Values of the columns that `rows` names, row by row."""
     constraints: tuple[Expression, ...]
     scope: Mapping[str, Any]
-    """What constraints see besides parameters."""
+    """Names that constraints can use in addition to parameters."""
     aliases: Mapping[str, int]
     """Names by which constraints may call a column."""
     search: SweepSearch
@@ -76,7 +76,7 @@ class SweepStudy:
 
     @cached_property
     def footprints(self) -> Footprints:
-        """What the workloads of its points need."""
+        """Memory that the workloads of its points need."""
         return Footprints(self.source.folder)
 
     def at(self, values: tuple[Any, ...]) -> dict[str, Any]:

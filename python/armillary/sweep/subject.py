@@ -1,4 +1,4 @@
-"""What a sweep is about, in words for its title: `llama-3-70b on dgx-h100-16n`.
+"""Subject of a sweep, in words for its title: `llama-3-70b on dgx-h100-16n`.
 
 Here: names from the study. Not here: the title itself (`page.py`)."""
 

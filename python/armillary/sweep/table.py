@@ -88,7 +88,7 @@ def parquet(frame: pl.DataFrame, about: Mapping[str, Any]) -> bytes:
 
 
 class _About(msgspec.Struct):
-    """What must be said about a table."""
+    """Remarks that belong to a table."""
 
     name: str
     refused: int

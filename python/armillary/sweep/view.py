@@ -1,4 +1,4 @@
-"""What is shown of a sweep, found in its table: points that ran and fit, parameters by influence,
+"""View of a sweep, derived from its table: points that ran and fit, parameters by influence,
 objectives, front.
 
 Points whose workload needs more memory than an NPU has can't be run as they are, and those that
@@ -86,7 +86,7 @@ class View:
     near: bool = False
     """Whether points that may not fit count as the others."""
     orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By parameter, its texts in the study's order."""
+    """Texts of each parameter in the study's order."""
     subject: str = ""
     """The model and the platform, for the title; empty where unknown."""
 
@@ -123,12 +123,12 @@ class View:
 
     @cached_property
     def fits(self) -> list[Fits]:
-        """Of each row of `ran`, whether it fits as far as is known."""
+        """Whether each row of `ran` fits, as far as is known."""
         return _answers(self.ran)
 
     @cached_property
     def counted(self) -> list[bool]:
-        """Of each measured point, whether it is ranked and drawn."""
+        """Whether each measured point is ranked and drawn."""
         taken = {"yes", *(["near"] if self.near else [])}
         return [self.include_infeasible or each in taken for each in _answers(self.measured)]
 
@@ -224,8 +224,8 @@ class View:
 
     @cached_property
     def against(self) -> Measure | None:
-        """What the first objective is traded for: the second one, else the bandwidths that vary,
-        NPUs or memory."""
+        """Measure that the first objective is traded for: the second one, else the bandwidths that
+        vary, NPUs or memory."""
         if len(self.objectives) > 1:
             return self.measure(*self.objectives[1])
         bandwidths = [
@@ -276,7 +276,7 @@ class View:
 
     @property
     def said_alike(self) -> str | None:
-        """What `alike` means for a choice, as a sentence; nothing where there are none."""
+        """Meaning of `alike` for a choice, as a sentence; nothing where there are none."""
         if not self.alike:
             return None
         best = self.ran.row(self.ranking[0], named=True)
@@ -303,7 +303,7 @@ class View:
 
 
 def _answers(frame: pl.DataFrame) -> list[Fits]:
-    """Of each row, whether it fits; `yes` where that is unknown."""
+    """Answer of each row whether it fits; `yes` where that is unknown."""
     if "fits" not in frame.columns:
         return ["yes"] * frame.height
     return [each or "yes" for each in frame["fits"].to_list()]

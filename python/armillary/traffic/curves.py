@@ -34,7 +34,7 @@ ARRIVALS = ("poisson", "periodic")
 
 @dataclass(frozen=True)
 class Link:
-    """What a link carried."""
+    """Traffic of a link."""
 
     name: str
     dimension: int
@@ -61,7 +61,7 @@ class Point:
     """Messages that no statistic counts."""
     simulated_ns: float
     mean_utilisation: float
-    """Of the links that carried something."""
+    """Mean utilisation of the links that carried something."""
     links: list[Link]
     """The busiest, the busiest first."""
 

@@ -1,4 +1,4 @@
-"""What residuals of collectives are labelled by, and the interval of a collective on a platform.
+"""Labels of residuals of collectives, and the interval of a collective on a platform.
 
 | label | values |
 | --- | --- |
@@ -43,7 +43,7 @@ _NETWORKS = (
 _SCALES = ((1, "1"), (2, "2"), (16, "to 16"), (128, "to 128"))
 
 LIKENESS = {"operation": 0.5, "size": 0.05, "GPU": 0.5, "network": 0.3, "nodes": 0.5, "known": 0.3}
-"""What a residual counts whose label differs. Sizes hardly say anything of each other."""
+"""Weight of a residual whose label differs. Residuals of different sizes are nearly independent."""
 
 MACHINE, KIND, NEITHER = "machine", "kind of machine", "neither"
 """How well a machine is known."""

@@ -74,7 +74,7 @@ def counted(groups: Mapping[str, Counted]) -> list[Coverage]:
 
 
 def _correlation(groups: Sequence[Counted]) -> float:
-    """Of two measurements of one source in one group."""
+    """Correlation of two measurements of one source in one group."""
     every = [within for group in groups for _, within in group]
     part = sum(every) / len(every) if every else 0.0
     if not 0 < part < 1:

@@ -122,7 +122,7 @@ class Intervals:
 
     residuals: tuple[Residual, ...]
     likeness: Mapping[str, float]
-    """What a residual counts whose label of this kind differs, 0 to 1."""
+    """Weight of a residual whose label of this kind differs, 0 to 1."""
     stretch: float = 1.0
     factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Factors on `stretch` by label and value."""

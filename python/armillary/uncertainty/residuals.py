@@ -1,4 +1,4 @@
-"""What a prediction missed, and what is known of it.
+"""Residuals of predictions, and their labels.
 
 A residual is `ln(measured / predicted)` of a measurement that the fit behind the prediction has not
 seen. Its labels say what it is of: operation, size band, hardware and the like. Whatever made the
@@ -20,6 +20,6 @@ class Residual:
     source: str
     """Who published it. Residuals of a source are not independent of each other."""
     labels: Mapping[str, str]
-    """What it is of, by kind of label."""
+    """Subject of the residual, for each kind of label."""
     logs: tuple[float, ...]
     """ln(measured / predicted) of each measurement."""

@@ -14,14 +14,14 @@ from .interval import Interval
 from .tables import of
 
 LIKENESS = {"gpu": 0.5, "format": 0.6, "family": 0.4, "scale": 0.6, "software": 0.5}
-"""What a residual counts whose label of this kind differs. Choices."""
+"""Weight of a residual whose label of this kind differs. Choices."""
 FAMILIES = {"transformer": "dense", "moe": "experts"}
 """Families of models whose steps were measured."""
 _NODE, _MANY = 8, 512
 
 
 def labels(gpu: str, precision: str, family: str, gpus: int, stated: bool = True) -> dict[str, str]:
-    """Of a step on `gpus` GPUs; `stated`: the training framework is."""
+    """Labels of a step on `gpus` GPUs; `stated`: the training framework is stated."""
     size = "one node" if gpus <= _NODE else "to 512 GPUs" if gpus <= _MANY else "above 512 GPUs"
     return {
         "gpu": gpu.partition("-")[0],
