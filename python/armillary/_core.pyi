@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer, disjoint_base
 
+_Amounts = tuple[int, int, int, int]
+
 __all__ = [
     "Blocks",
     "Columns",
@@ -739,14 +741,15 @@ class Workload:
         groups: Sequence[tuple[str, list[str]]],
         by: Sequence[str],
         programs: Sequence[Program],
-        footprints: Sequence[tuple[int, int, int, int, int]],
+        footprints: Sequence[tuple[_Amounts, _Amounts, _Amounts]],
         summary: str | None,
         warnings: Sequence[str],
     ) -> Workload:
         """Binds one program a point of the axes `by` to a mesh of ranks, the first axis fastest.
 
-        `footprints` are bytes of weights, gradients, optimizer state and activations by program, or
-        empty.
+        `footprints` are bytes by program, or empty: of weights, gradients, optimizer state and
+        activations on an NPU; of weights, gradients, optimizer state and tables in the memory
+        outside of it, and on a disk behind that.
         """
     @staticmethod
     def listed(
@@ -754,7 +757,7 @@ class Workload:
         programs: Sequence[Program],
         ranks: Sequence[int],
         groups: Sequence[tuple[str, list[int]]],
-        footprints: Sequence[tuple[int, int, int, int, int]],
+        footprints: Sequence[tuple[_Amounts, _Amounts, _Amounts]],
         summary: str | None,
         warnings: Sequence[str],
     ) -> Workload:

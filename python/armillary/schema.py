@@ -11,9 +11,26 @@ Large: TypeAlias = Annotated[int, "128 bits"]
 """A whole number that can exceed 64 bits."""
 
 
+class OutsideContents(TypedDict):
+    """Bytes by what they are."""
+
+    weights_bytes: int
+    """Parameters that the workload offloads."""
+    gradients_bytes: int
+    """Gradients that the workload offloads."""
+    optimizer_bytes: int
+    """Optimizer state that the workload offloads, that of tables too."""
+    tables_bytes: int
+    """Embedding tables."""
+    spilled_bytes: int
+    """What did not fit in the NPUs."""
+    other_bytes: int
+    """Other tensors: the workload does not say what they are."""
+
+
 class Outside(TypedDict):
-    """Memories of one kind outside of the NPUs, and what lies in the fullest of them. A tensor lies
-    there once, however often it is accessed, and until the end of the step."""
+    """Memories of one kind outside of the NPUs, and what lies in the fullest of them when that is
+    most. A tensor lies there once, however often it is accessed, and until the end of the step."""
 
     name: str
     """`memory pool`, `remote memory`, `CPU memory` or `NVMe`."""
@@ -26,6 +43,10 @@ class Outside(TypedDict):
     most_bytes: int
     """The most that may lie in the fullest one: more than `least_bytes` if accesses do not say to
     which tensor they are."""
+    peak_ns: float
+    """When that much lies there first."""
+    contents: OutsideContents
+    """What it is. The sum is `least_bytes`."""
     capacity_bytes: int | None
     """What one of them can hold. Null where nothing says it."""
 
@@ -650,6 +671,15 @@ class HeldMemory(TypedDict):
     """The most that it holds within each bin, bytes."""
 
 
+class OutsideOverTime(TypedDict):
+    """The fullest memory of one kind over time."""
+
+    name: str
+    """The name in `outside`."""
+    bytes: list[int]
+    """The most that lies there within each bin, at least, bytes."""
+
+
 class PathSegment(TypedDict):
     """A segment of the critical path: an operation, when the path reaches it and leaves it, and why
     it began then."""
@@ -835,6 +865,8 @@ class Detail(TypedDict):
     memory: list[HeldMemory]
     """What the first rank of each class (at most 64) holds over time, where its workload says
     so."""
+    outside: list[OutsideOverTime]
+    """What lies in memory outside of the NPUs over time, one row for each one of `outside`."""
     critical_path: CriticalPath
     """The chain of operations that determines the step time."""
     collectives: list[Collective]

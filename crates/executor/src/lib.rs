@@ -14,7 +14,8 @@ mod settings;
 mod turns;
 
 pub use executor::{
-    ANNOUNCEMENT, Delays, Executor, Finished, Halt, NetworkStall, Progress, RankTotals, Stall,
+    ANNOUNCEMENT, Change, Delays, Executor, Finished, Halt, NetworkStall, Progress, RankTotals,
+    Stall,
 };
 pub use folding::{Folding, SlotClass};
 pub use settings::Settings;

@@ -52,13 +52,50 @@ pub struct Footprint {
     pub optimizer: u64,
     /// Activations kept for the backward pass.
     pub activations: u64,
-    /// Bytes that lie in memory outside of the NPU instead; 0 where it is not known.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub outside: u64,
+    /// What lies in memory outside of the NPU instead, where it is known.
+    #[serde(default, skip_serializing_if = "Offloaded::is_nothing")]
+    pub outside: Offloaded,
+    /// What lies on a disk behind that memory, where it is known.
+    #[serde(default, skip_serializing_if = "Offloaded::is_nothing")]
+    pub disk: Offloaded,
 }
 
-fn is_zero(bytes: &u64) -> bool {
-    *bytes == 0
+/// Bytes of one NPU in a memory outside of it, by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Offloaded {
+    /// Parameters.
+    pub weights: u64,
+    /// Their gradients.
+    pub gradients: u64,
+    /// Optimizer state.
+    pub optimizer: u64,
+    /// Embedding tables.
+    pub tables: u64,
+}
+
+impl std::iter::Sum for Offloaded {
+    fn sum<I: Iterator<Item = Offloaded>>(parts: I) -> Offloaded {
+        parts.fold(Offloaded::default(), |sum, part| Offloaded {
+            weights: sum.weights.saturating_add(part.weights),
+            gradients: sum.gradients.saturating_add(part.gradients),
+            optimizer: sum.optimizer.saturating_add(part.optimizer),
+            tables: sum.tables.saturating_add(part.tables),
+        })
+    }
+}
+
+impl Offloaded {
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        [self.weights, self.gradients, self.optimizer, self.tables]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.total() == 0
+    }
 }
 
 impl Footprint {

@@ -4,11 +4,12 @@
 //! lies there at the end. Tensors are told apart by the numbers of accesses. Accesses without a
 //! number give bounds: the largest of them is the least that lies there, and all of them together
 //! are the most. What the generator of a workload says lies there is exact. Not here: what is moved
-//! out of NPUs because it does not fit (`executor`), and how long accesses take (`memory`).
+//! out of NPUs because it does not fit (`executor`), what lies there when (`sim`), and how long
+//! accesses take (`memory`).
 
 use crate::remote::remote;
 use device::memory::{Access, Store};
-use graph::{Node, Op, Problem, Program, RankBinding, Reach, Workload};
+use graph::{Node, Offloaded, Op, Problem, Program, Reach, Workload};
 use platform::Platform;
 use std::collections::BTreeMap;
 use units::{Bytes, GIGA};
@@ -20,15 +21,21 @@ pub struct Contents {
     pub stores: Vec<Store>,
     /// By program and store.
     pub programs: Vec<Vec<Kept>>,
+    /// By reach, in the order of `Reach::ALL`: the store.
+    reaches: Vec<Option<usize>>,
 }
 
 /// Bytes that a rank keeps in a store at the end of a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// At least.
     pub least: u64,
     /// At most.
     pub most: u64,
+    /// What a generator says lies there, a part of both.
+    pub declared: Offloaded,
+    /// Bytes by the number of the tensor, where that is all there is.
+    pub tensors: BTreeMap<u32, u64>,
 }
 
 /// Contents of the memories of a platform; nothing in a replay and under ASTRA-sim's rules.
@@ -37,16 +44,18 @@ pub fn of(workload: &Workload, platform: &Platform) -> Contents {
         .filter(|_| platform.profile.is_native() && !platform.scheduler.replay_only);
     let Some(access) = access else { return Contents::default() };
     let program = |(at, program): (usize, &std::sync::Arc<Program>)| {
-        let declared = workload.footprints.get(at).map_or(0, |footprint| footprint.outside);
-        let home = home(program, &access).filter(|_| declared > 0);
+        let says = workload.footprints.get(at).copied().unwrap_or_default();
+        let (home, disk) = (home(program, &access), access.store(Reach::Disk));
         let of_store = |store| {
-            let declared = if home == Some(store) { declared } else { 0 };
-            kept(&touches(program, &access, store), declared)
+            let parts = [(home, says.outside), (disk, says.disk)];
+            let declared = parts.into_iter().filter(|(place, _)| *place == Some(store));
+            kept(&touches(program, &access, store), declared.map(|(_, part)| part).sum())
         };
         (0..access.stores.len()).map(of_store).collect()
     };
     let programs = workload.programs.iter().enumerate().map(program).collect();
-    Contents { stores: access.stores, programs }
+    let reaches = Reach::ALL.map(|reach| access.store(reach)).to_vec();
+    Contents { stores: access.stores, programs, reaches }
 }
 
 /// The store in which lies what a generator says is outside: that of the first access.
@@ -69,9 +78,8 @@ fn touches(program: &Program, access: &Access, store: usize) -> Vec<(u64, u32)> 
     program.nodes().iter().filter_map(to).collect()
 }
 
-/// Bytes of a rank that accesses a store by `touches`, if its generator says that `declared` bytes
-/// lie there.
-fn kept(touches: &[(u64, u32)], declared: u64) -> Kept {
+/// Bytes of a rank that accesses a store by `touches`, if its generator says what lies there.
+fn kept(touches: &[(u64, u32)], says: Offloaded) -> Kept {
     // A tensor is as large as its largest access.
     let (mut sizes, mut largest, mut unnamed) = (BTreeMap::new(), 0, 0u64);
     for &(bytes, tensor) in touches {
@@ -83,16 +91,23 @@ fn kept(touches: &[(u64, u32)], declared: u64) -> Kept {
             *size = bytes.max(*size);
         }
     }
-    let known = sizes.into_values().fold(0, u64::saturating_add);
+    let (known, declared) = (sizes.values().copied().fold(0, u64::saturating_add), says.total());
     let least = declared.max(known).max(largest);
     let most = if declared > 0 { least } else { least.max(known.saturating_add(unnamed)) };
-    Kept { least, most }
+    let tensors = if declared + unnamed == 0 { sizes } else { BTreeMap::new() };
+    Kept { least, most, declared: says, tensors }
 }
 
 impl Contents {
-    /// Bytes of all ranks in each memory of store `store`, by its number.
-    fn sums(&self, workload: &Workload, store: usize, of: fn(&Kept) -> u64) -> BTreeMap<u32, u128> {
-        let bytes: Vec<u64> = self.programs.iter().map(|kept| of(&kept[store])).collect();
+    /// The store that an access of this reach is to.
+    pub fn store(&self, reach: Reach) -> Option<usize> {
+        let at = Reach::ALL.iter().position(|&each| each == reach)?;
+        self.reaches.get(at).copied().flatten()
+    }
+
+    /// The least that all ranks keep in each memory of store `store`, by its number.
+    fn sums(&self, workload: &Workload, store: usize) -> BTreeMap<u32, u128> {
+        let bytes: Vec<u64> = self.programs.iter().map(|kept| kept[store].least).collect();
         let mut sums = BTreeMap::new();
         for (rank, binding) in (0..).zip(&workload.ranks) {
             let held = sums.entry(self.stores[store].index(rank)).or_insert(0);
@@ -101,34 +116,11 @@ impl Contents {
         sums
     }
 
-    /// The least that lies in the fullest memory of store `store` at the end.
-    pub fn least(&self, workload: &Workload, store: usize) -> u128 {
-        self.sums(workload, store, |kept| kept.least).into_values().max().unwrap_or(0)
-    }
-
-    /// The most that lies in the fullest memory of store `store`.
-    pub fn most(&self, workload: &Workload, store: usize) -> u128 {
-        self.sums(workload, store, |kept| kept.most).into_values().max().unwrap_or(0)
-    }
-
-    /// The memories of store `store` in which something lies, and the ranks whose tensors lie in the
-    /// fullest of them.
-    pub fn users(&self, workload: &Workload, store: usize) -> (u64, u64) {
-        let mut sums = self.sums(workload, store, |kept| kept.most);
-        sums.retain(|_, bytes| *bytes > 0);
-        let fullest = sums.iter().max_by_key(|&(at, bytes)| (bytes, u32::MAX - at));
-        let uses = |(rank, binding): &(u32, &RankBinding)| {
-            let here = fullest.is_some_and(|(&at, _)| self.stores[store].index(*rank) == at);
-            here && self.programs[binding.program as usize][store].most > 0
-        };
-        (sums.len() as u64, (0..).zip(&workload.ranks).filter(uses).count() as u64)
-    }
-
     /// A store that must hold more than it can.
     pub fn problems(&self, workload: &Workload) -> Vec<Problem> {
         let problem = |store: usize| {
             let capacity = self.stores[store].capacity?;
-            let sums = self.sums(workload, store, |kept| kept.least);
+            let sums = self.sums(workload, store);
             let (&at, &bytes) = sums.iter().max_by_key(|&(at, bytes)| (bytes, u32::MAX - at))?;
             (bytes > capacity).then(|| self.too_much(workload, store, at, bytes, capacity))
         };
@@ -178,23 +170,27 @@ pub fn large(bytes: u128) -> String {
 mod tests {
     use super::*;
 
+    fn bounds(touches: &[(u64, u32)], tables: u64) -> (u64, u64) {
+        let kept = kept(touches, Offloaded { tables, ..Offloaded::default() });
+        (kept.least, kept.most)
+    }
+
     /// Loads of one tensor count once, and a tensor is as large as its largest access.
     #[test]
     fn a_tensor_lies_there_once() {
-        let both = |bytes| Kept { least: bytes, most: bytes };
-        assert_eq!(kept(&[(10, 1), (10, 1), (30, 2), (20, 2)], 0), both(40));
-        assert_eq!(kept(&[], 0), both(0));
+        assert_eq!(bounds(&[(10, 1), (10, 1), (30, 2), (20, 2)], 0), (40, 40));
+        assert_eq!(bounds(&[], 0), (0, 0));
     }
 
     /// Three accesses without a number: to one tensor of 30 bytes, or to three of 60 together.
     #[test]
     fn accesses_without_a_number_give_bounds() {
-        assert_eq!(kept(&[(10, 0), (30, 0), (20, 0)], 0), Kept { least: 30, most: 60 });
-        assert_eq!(kept(&[(10, 0), (30, 0), (50, 4)], 0), Kept { least: 50, most: 90 });
+        assert_eq!(bounds(&[(10, 0), (30, 0), (20, 0)], 0), (30, 60));
+        assert_eq!(bounds(&[(10, 0), (30, 0), (50, 4)], 0), (50, 90));
     }
 
     #[test]
     fn what_a_generator_says_is_exact() {
-        assert_eq!(kept(&[(10, 0), (30, 0)], 35), Kept { least: 35, most: 35 });
+        assert_eq!(bounds(&[(10, 0), (30, 0)], 35), (35, 35));
     }
 }

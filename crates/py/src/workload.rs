@@ -5,8 +5,8 @@ use crate::platform::Platform;
 use crate::program::Program;
 use crate::signals::minded;
 use graph::{
-    Axis, Course, Declaration, Family, Footprint, Group, Members, Mesh, NamedProgram, Op, Problem,
-    RankBinding, Reading,
+    Axis, Course, Declaration, Family, Footprint, Group, Members, Mesh, NamedProgram, Offloaded,
+    Op, Problem, RankBinding, Reading,
 };
 use pyo3::prelude::*;
 use sim::floor;
@@ -19,7 +19,8 @@ type Named<T> = Vec<(String, T)>;
 
 /// Program, ranks that run it, members of the group of the first of them, kind, how many, bytes.
 type Volume = (u32, u64, Vec<u32>, &'static str, u64, u128);
-type Footprints = Vec<(u64, u64, u64, u64, u64)>;
+type Amounts = (u64, u64, u64, u64);
+type Footprints = Vec<(Amounts, Amounts, Amounts)>;
 
 #[pyclass(frozen)]
 pub struct Workload(pub graph::Workload);
@@ -252,12 +253,19 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Problem {
 }
 
 fn read_footprints(list: Footprints) -> Vec<Footprint> {
-    let read = |(weights, gradients, optimizer, activations, outside)| Footprint {
+    let offloaded = |(weights, gradients, optimizer, tables)| Offloaded {
+        weights,
+        gradients,
+        optimizer,
+        tables,
+    };
+    let read = |((weights, gradients, optimizer, activations), outside, disk)| Footprint {
         weights,
         gradients,
         optimizer,
         activations,
-        outside,
+        outside: offloaded(outside),
+        disk: offloaded(disk),
     };
     list.into_iter().map(read).collect()
 }

@@ -6,8 +6,9 @@ use crate::labels::Labels;
 use crate::memory::{self, Fullest};
 use crate::network::{Observed, Sends, busier, digits};
 use crate::parts::{ClassTimes, Outcome, Parts};
+use crate::pools::Fill;
 use crate::symmetry::Classes;
-use crate::{assumptions, bounds, flits, names, packets, picture, pools};
+use crate::{assumptions, bounds, flits, names, packets, picture};
 use engine::Digest;
 use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
@@ -16,7 +17,8 @@ use indexmap::IndexMap;
 use network::Usage;
 use platform::config::native;
 use stats::{
-    Class, Counts, Dimension, Link, Origin, Part, PerPart, Report, SCHEMA, StepParts, Symmetry,
+    Class, Counts, Detail, Dimension, Link, Origin, Part, PerPart, Report, SCHEMA, StepParts,
+    Symmetry,
 };
 use std::collections::BTreeMap;
 use topology::{Fabric, GraphFabric};
@@ -34,6 +36,7 @@ pub(crate) fn outcome(
     parts: &Parts,
     symmetry: &Classes,
     finished: Finished,
+    outside: &[Fill],
     (log, observed): (Option<Log>, Option<Observed>),
 ) -> Outcome {
     let step = finished.step();
@@ -75,7 +78,7 @@ pub(crate) fn outcome(
         digest: digest(parts, &finished.ranks),
         warnings: assumptions::fitted_elsewhere(parts)
             .into_iter()
-            .chain(warnings(parts, fullest.as_ref(), &dimensions))
+            .chain(warnings(parts, fullest.as_ref(), outside, &dimensions))
             .chain(crowded(parts, &finished.usage, step))
             .chain(stored)
             .chain(parts.platform.network.idle(config.backend.name()))
@@ -88,7 +91,7 @@ pub(crate) fn outcome(
         ranks: u64::from(parts.settings.ranks),
         fits: fullest.as_ref().and_then(|each| each.fits(parts)).map(|fits| fits.word().into()),
         memory_bytes: fullest.as_ref().map(|each| each.bytes),
-        outside: pools::rows(parts),
+        outside: outside.iter().map(Fill::row).collect(),
         classes,
         symmetry: Symmetry {
             classes: symmetry.folding.representatives.len() as u64,
@@ -113,7 +116,10 @@ pub(crate) fn outcome(
             operations: parts.workload.operations(),
             transfers: finished.usage.transfers,
         },
-        detail: log.map(|log| observe::detail(&source, log)),
+        detail: log.map(|log| Detail {
+            outside: outside.iter().map(|fill| fill.over_time(step)).collect(),
+            ..observe::detail(&source, log)
+        }),
         roofline: None,
     };
     Outcome {
@@ -181,7 +187,12 @@ fn one_draw(usage: &Usage) -> Option<String> {
     Some(format!("packets were dropped ({}): the time is {why}", packets.drops))
 }
 
-fn warnings(parts: &Parts, fullest: Option<&Fullest>, dimensions: &[Dimension]) -> Vec<String> {
+fn warnings(
+    parts: &Parts,
+    fullest: Option<&Fullest>,
+    outside: &[Fill],
+    dimensions: &[Dimension],
+) -> Vec<String> {
     let beyond = |d: &&Dimension| d.utilisation > 1.0;
     let text = |d: &Dimension| {
         let (name, times) = (&d.name, d.utilisation);
@@ -198,7 +209,7 @@ fn warnings(parts: &Parts, fullest: Option<&Fullest>, dimensions: &[Dimension]) 
         .iter()
         .flat_map(|declaration| declaration.warnings.iter().cloned());
     let shared = declared.chain(shared).chain(fullest.and_then(|each| each.warning(parts)));
-    let shared = shared.chain(pools::warnings(parts));
+    let shared = shared.chain(outside.iter().filter_map(Fill::warning));
     let compute = lowering::compute::warnings(parts.workload, parts.platform);
     shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
 }

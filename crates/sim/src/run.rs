@@ -10,6 +10,7 @@ use crate::config::{Config, Source};
 use crate::error::Error;
 use crate::estimate::{Estimate, estimate};
 use crate::parts::{Outcome, Parts};
+use crate::pools::{self, Fill};
 use crate::{names, report, symmetry};
 use executor::observe::{Log, NetworkEar, Observer, Timeline};
 use executor::{Executor, Finished, Folding, Halt, Progress, Settings, Stall};
@@ -131,7 +132,14 @@ fn simulate(
         .transpose()
         .map_err(Error::Output)?;
     let reported = observed.filter(|_| config.watch.detail);
-    Ok(Outcome { timeline, ..report::outcome(config, &parts, &classes, ended?, (log, reported)) })
+    let ended = ended?;
+    let outside = pools::fills(&parts, &ended.ranks);
+    let full: Vec<Problem> = outside.iter().filter_map(Fill::problem).collect();
+    if !full.is_empty() {
+        return Err(full.into());
+    }
+    let outcome = report::outcome(config, &parts, &classes, ended, &outside, (log, reported));
+    Ok(Outcome { timeline, ..outcome })
 }
 
 fn timeline<'a>(

@@ -32,6 +32,7 @@ mod observe;
 mod packets;
 mod paper_targets;
 mod physical_bound;
+mod pool_contents;
 mod pool_gathers;
 mod pools;
 mod priorities;

@@ -2,7 +2,9 @@
 //! refused.
 
 use crate::common::built::{WORK, collective, config};
-use graph::{CollectiveKind, Footprint, Held, Kernel, Node, Op, ProgramBuilder, Reach, Workload};
+use graph::{
+    CollectiveKind, Footprint, Held, Kernel, Node, Offloaded, Op, ProgramBuilder, Reach, Workload,
+};
 use sim::{BackendKind, run};
 use stats::{Class, Part, Report};
 use std::collections::BTreeMap;
@@ -210,7 +212,7 @@ fn holding(holds: &[(u64, u64)]) -> Workload {
         gradients: 100,
         optimizer: 100,
         activations: 150,
-        outside: 0,
+        ..Footprint::default()
     }];
     workload
 }
@@ -410,8 +412,9 @@ fn reports_say_what_lies_in_a_pool() {
 /// What a generator says lies outside counts, although each access is small.
 #[test]
 fn what_a_generator_offloads_counts() {
-    let offloads = |outside| {
+    let offloads = |optimizer| {
         let mut workload = everywhere(4, &[(touch(false, 1, 0), &[])]);
+        let outside = Offloaded { optimizer, ..Offloaded::default() };
         workload.footprints = vec![Footprint { outside, ..Footprint::default() }];
         on_small_pool(workload)
     };

@@ -1,7 +1,7 @@
 //! What takes a log of the run to find out.
 
 use crate::part::{Part, PerPart, object};
-use crate::{Collective, CriticalPath};
+use crate::{Collective, CriticalPath, OutsideOverTime};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -26,6 +26,8 @@ pub struct Detail {
     pub gantt: Vec<GanttLane>,
     /// What the first rank of each class (at most 64) holds over time, where its workload says so.
     pub memory: Vec<HeldMemory>,
+    /// What lies in memory outside of the NPUs over time, one row for each one of `outside`.
+    pub outside: Vec<OutsideOverTime>,
     /// The chain of operations that determines the step time.
     pub critical_path: CriticalPath,
     /// What the time of collectives and sends is made of, similar ones in one row, by total time,

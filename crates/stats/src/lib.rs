@@ -29,7 +29,7 @@ pub use detail::{
 pub use flits::{FlitChannel, FlitClass, FlitLink, Flits, PacketTimes};
 pub use network::{Bounds, Dimension, Flow, Link, Network, Phase, Series};
 pub use operations::{Counts, Operation};
-pub use outside::Outside;
+pub use outside::{Outside, OutsideContents, OutsideOverTime};
 pub use packets::{Connection, Packets, Port};
 pub use part::{
     Part, PartActivity, PartBound, PartDeclaration, PartLane, PartSetting, PartStyle, PerPart,

@@ -72,7 +72,9 @@ def bill(
     dollars = {"local": inside / GB * prices["local"]}
     if parts is not None:
         outside = max(each.host_total for _, each in found)
-        whole = npus * max(entry.memory.total + entry.host for _, s in found for entry in s.classes)
+        whole = npus * max(
+            entry.memory.total + entry.outside for _, s in found for entry in s.classes
+        )
         bought = outside if parts.capacity is None else parts.capacity
         amounts |= {"pool": bought / GB, "link": parts.link, "switch": parts.switch}
         dollars |= {part: amounts[part] * prices[part] for part in MEMORY[1:]}

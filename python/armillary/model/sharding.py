@@ -26,12 +26,12 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from ..errors import InputError, Problem
 from ..units import counted
 from .dlrm import EmbeddingTable
-from .sharding_plan import ShardingPlan, ShardScheme, TablePlan, Tier, even
+from .sharding_plan import TIERS, ShardingPlan, ShardScheme, TablePlan, Tier, even
 
 Scheme = Literal["table", "column", "row", "table_row", "data", "auto"]
 
@@ -124,6 +124,10 @@ class NpuKind:
     fetched: Fetched
 
 
+_Away: TypeAlias = tuple[TableLoad, TableLoad] | None
+"""What of an NPU is on its host and on disk."""
+
+
 @dataclass(frozen=True)
 class ShardPlacement:
     """Load of a sharding plan on each NPU. Loads are per NPU; those of `row` and `data` are the
@@ -148,8 +152,10 @@ class ShardPlacement:
     """Tables by scheme."""
     npus_per_node: int
     host: tuple[TableLoad, ...] = ()
-    """Parameters and rows of tables in the host's memory or on its disk, an entry an NPU; the loads
-    above contain them. Empty without such tables."""
+    """Parameters and rows of tables in the host's memory, an entry an NPU; the loads above contain
+    them. Empty where all tables are on NPUs."""
+    disk: tuple[TableLoad, ...] = ()
+    """The same of tables on its disk."""
     fetched: tuple[Fetched, ...] = ()
     """Rows that a step brings into an NPU's cache, one entry for each NPU. Empty where that is not
     known."""
@@ -164,24 +170,25 @@ class ShardPlacement:
     def kinds(self) -> tuple[NpuKind, ...]:
         """NPUs with equal loads, in the order of their first. Where tables are shared out to nodes:
         those of a node, or each NPU if those of a node differ."""
-        found: dict[tuple[TableLoad, TableLoad, Fetched, int], list[int]] = {}
+        found: dict[tuple[TableLoad, TableLoad, Fetched, int, _Away], list[int]] = {}
         each = 1 if self.mixed else self.npus_per_node
         for npu, load in enumerate(map(self.on, range(len(self.whole)))):
             node = npu // each if self.node else 0
             fetched = self.fetched[npu] if self.fetched else Fetched()
-            found.setdefault((*load, fetched, node), [npu, 0])[1] += 1
+            away = (self.host[npu], self.disk[npu]) if self.host else None
+            found.setdefault((*load, fetched, node, away), [npu, 0])[1] += 1
         return tuple(
             NpuKind(first, ranks, whole, node, fetched)
-            for (whole, node, fetched, _), (first, ranks) in found.items()
+            for (whole, node, fetched, *_), (first, ranks) in found.items()
         )
 
     @property
     def mixed(self) -> bool:
         """Whether tables are shared out to nodes whose NPUs differ in what else they hold."""
         first = [npu // self.npus_per_node * self.npus_per_node for npu in range(len(self.whole))]
-        loads = (self.whole, self.fetched) if self.fetched else (self.whole,)
+        loads = (self.whole, self.fetched, self.host, self.disk)
         return bool(self.node) and any(
-            load[npu] != load[of] for load in loads for npu, of in enumerate(first)
+            load[npu] != load[of] for load in loads if load for npu, of in enumerate(first)
         )
 
     def memory(self, npu: int, width: int, optimizer: str) -> tuple[int, int]:
@@ -198,8 +205,16 @@ class ShardPlacement:
         weights, state = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
         if not self.host:
             return weights, state
-        away = self.host[npu].bytes(width, optimizer)
+        near = self.away(npu, "host", width, optimizer)
+        far = self.away(npu, "disk", width, optimizer)
+        away = near[0] + far[0], near[1] + far[1]
         return weights - away[0] + min(self.cache, sum(away)), state - away[1]
+
+    def away(self, npu: int, tier: Tier, width: int, optimizer: str) -> tuple[int, int]:
+        """Bytes of table weights and of their optimizer state in one of the slower memories of
+        `npu`."""
+        loads = self.host if tier == "host" else self.disk
+        return loads[npu].bytes(width, optimizer) if loads else (0, 0)
 
 
 def _share(load: TableLoad, ways: int) -> TableLoad:
@@ -267,7 +282,7 @@ def _dealt(
 def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardPlacement:
     """Load of `plan` on each NPU; the plan must fit the tables (`misfits`)."""
     whole, row, data = [TableLoad()] * plan.ranks, TableLoad(), TableLoad()
-    host = [TableLoad()] * plan.ranks
+    away = {tier: [TableLoad()] * plan.ranks for tier in TIERS}
     node = [TableLoad()] * (plan.ranks // plan.ranks_per_node)
     lengths = indices = 0
     for table, planned in zip(tables, plan.tables, strict=True):
@@ -275,7 +290,7 @@ def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardP
         if planned.tier != "device":
             for shard in planned.shards:
                 held = len(shard.rows) * len(shard.columns)
-                host[shard.rank] += TableLoad(parameters=held, rows=len(shard.rows))
+                away[planned.tier][shard.rank] += TableLoad(parameters=held, rows=len(shard.rows))
         if scheme in ("table", "column"):
             widths = planned.shares if scheme == "column" else (table.dim,)
             for rank, width in zip(planned.ranks, widths, strict=True):
@@ -290,6 +305,7 @@ def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardP
         lengths += len(planned.ranks)
         indices += table.pooling * (len(planned.ranks) if scheme == "column" else 1)
     names = [planned.scheme for planned in plan.tables]
+    slower = any(planned.tier != "device" for planned in plan.tables)
     return ShardPlacement(
         plan,
         tuple(whole),
@@ -300,7 +316,7 @@ def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardP
         indices,
         tuple((name, names.count(name)) for name in SCHEMES if name in names),
         plan.ranks_per_node,
-        tuple(host) if any(each.tier != "device" for each in plan.tables) else (),
+        *((tuple(away["host"]), tuple(away["disk"])) if slower else ()),
     )
 
 

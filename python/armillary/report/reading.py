@@ -197,7 +197,7 @@ def _completed(data: dict[str, Any]) -> dict[str, Any]:
         ]
     detail = filled["detail"]
     if isinstance(detail, dict):
-        filled["detail"] = {"layer_phases": [], **detail}
+        filled["detail"] = {"layer_phases": [], "outside": [], **detail}
         layers = detail.get("layers")
         if isinstance(layers, list):
             filled["detail"]["layers"] = [

@@ -159,8 +159,7 @@ def memory(report: Report, summary: Summary | None, npu: Npu, scale: Scale) -> S
     parts = (
         [*_peak(summary, npu), *_held(report, npu, scale)] if summary else _held(report, npu, scale)
     )
-    if lies := outside.table(report):
-        parts = [*parts, lies]
+    parts += [part for part in (outside.table(report), outside.over_time(report, scale)) if part]
     return Section("Memory", parts) if parts else None
 
 
@@ -207,7 +206,7 @@ def _peak(summary: Summary, npu: Npu) -> list[Part]:
             number(item.ranks),
             *(size(getattr(item.memory, part)) for part in _HELD),
             size(item.memory.total),
-            *((size(item.host),) if summary.host else ()),
+            *((size(item.outside),) if summary.host else ()),
         ]
         for item in shown
     ]

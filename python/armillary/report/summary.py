@@ -97,11 +97,11 @@ def _alike(
 
 
 def _memory(classes: Sequence[RankClass]) -> Table:
-    offloads = any(item.host for item in classes)
+    offloads = any(item.outside for item in classes)
     heads = ("Ranks", "NPUs", "Operations", *_HEADS, *(("Host",) if offloads else ()))
     table = _table(*heads)
     for name, ranks, item in _alike(
-        classes, lambda item: (item.operations, item.memory, item.host)
+        classes, lambda item: (item.operations, item.memory, item.outside)
     )[:_CLASSES]:
         kept = item.memory
         parts = (
@@ -111,7 +111,7 @@ def _memory(classes: Sequence[RankClass]) -> Table:
             kept.activations,
             kept.temporary,
             kept.total,
-            *((item.host,) if offloads else ()),
+            *((item.outside,) if offloads else ()),
         )
         table.add_row(
             name, number(ranks), operations(item.operations), *(size(part) for part in parts)

@@ -44,7 +44,7 @@ from ..model.sharding import (
     placement_of,
     require_room,
 )
-from ..model.sharding_plan import ShardingPlan
+from ..model.sharding_plan import ShardingPlan, Tier
 from ..model.sharding_plan_file import checked, read_plan
 from ..units import PS_PER_US, counted
 from .dlrm_bench import read_parts
@@ -54,7 +54,7 @@ from .dlrm_hosts import host_work
 from .dlrm_options import DlrmSizes, Options, options
 from .options import takes_options
 from .program import Program
-from .summary import Memory, RankClass, Summary
+from .summary import Memory, Offloaded, RankClass, Summary
 from .workload import Workload
 
 EVERYBODY = ("inputs", "pooled", "copies")
@@ -198,6 +198,8 @@ def _summary(run: DlrmRun, programs: Sequence[Program], hosts: HostWork) -> Summ
                 program.operations // run.options.passes,
                 volumes,
                 _memory(run, kind.first),
+                _away(run, kind.first, "host"),
+                _away(run, kind.first, "disk"),
             )
         )
     flops = sum(entry.ranks * entry.operations for entry in classes)
@@ -230,6 +232,13 @@ def _memory(run: DlrmRun, npu: int) -> Memory:
     return Memory(
         tables + dense * run.sizes.dense, gradients, state, activations(run, *placement.on(npu))
     )
+
+
+def _away(run: DlrmRun, npu: int, tier: Tier) -> Offloaded:
+    """Tables of `npu` in one of the slower memories."""
+    sizes = run.sizes.embedding, run.options.optimizer
+    tables, state = run.placement.away(npu, tier, *sizes)
+    return Offloaded(tables=tables, optimizer=state)
 
 
 def _notes(run: DlrmRun, hosts: HostWork) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from ..model.weights import LinearAttention, Weights, local_kv, query_width, voc
 from .experts import share
 from .parallelism import Parallelism
 from .setting import Setting
-from .summary import Memory
+from .summary import Memory, Offloaded
 from .zero import owned
 
 
@@ -45,9 +45,11 @@ def states(weights: Weights, par: Parallelism, owns: int | None = None) -> Memor
     return Memory(*here)
 
 
-def offloaded(weights: Weights, par: Parallelism, owns: int | None = None) -> int:
+def offloaded(weights: Weights, par: Parallelism, owns: int | None = None) -> Offloaded:
     """Bytes of these that offloading puts into the memory outside of the NPU."""
-    return sum(_parts(weights, par, owns)[_AWAY[par.offload] :])
+    away = _AWAY[par.offload]
+    there = [part if at >= away else 0 for at, part in enumerate(_parts(weights, par, owns))]
+    return Offloaded(*there)
 
 
 _AWAY = {"none": 3, "optimizer": 2, "parameters": 0}

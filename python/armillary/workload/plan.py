@@ -42,7 +42,7 @@ from .recompute import recomputed
 from .schedule import Pass, held, order
 from .script import Script
 from .setting import Setting
-from .summary import Memory
+from .summary import Memory, Offloaded
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class StagePlan:
         between = temporary(self.at, weights, units) + self._dropped()
         return replace(base, weights=base.weights + extra, activations=kept, temporary=between)
 
-    def host(self, stage: int) -> int:
+    def host(self, stage: int) -> Offloaded:
         """Bytes of a stage that are offloaded from each of its NPUs."""
         return offloaded(self.weights(stage), self.at.par, self.owned(stage))
 

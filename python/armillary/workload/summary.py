@@ -48,6 +48,22 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Offloaded:
+    """Bytes of one NPU in a memory outside of it, by what they are."""
+
+    weights: Count = 0
+    gradients: Count = 0
+    optimizer: Count = 0
+    tables: Count = 0
+    """Embedding tables; their optimizer state is in `optimizer`."""
+
+    @property
+    def total(self) -> int:
+        """All of it, bytes."""
+        return self.weights + self.gradients + self.optimizer + self.tables
+
+
+@dataclass(frozen=True)
 class RankClass:
     """Ranks that run one program: what one of them does in a step."""
 
@@ -56,8 +72,15 @@ class RankClass:
     operations: Count
     volumes: tuple[Volume, ...]
     memory: Memory
-    host: Count = 0
-    """Bytes of a rank that are offloaded: in the memory outside of its NPU."""
+    host: Offloaded = Offloaded()
+    """What of a rank lies in the memory outside of its NPU."""
+    disk: Offloaded = Offloaded()
+    """What of it lies on a disk behind that memory."""
+
+    @property
+    def outside(self) -> int:
+        """All bytes of a rank outside of its NPU."""
+        return self.host.total + self.disk.total
 
 
 @dataclass(frozen=True)
@@ -90,12 +113,12 @@ class Summary:
     @property
     def host(self) -> int:
         """Bytes of the rank that has most in the memory outside of its NPU."""
-        return max((entry.host for entry in self.classes), default=0)
+        return max((entry.outside for entry in self.classes), default=0)
 
     @property
     def host_total(self) -> int:
         """Bytes of all ranks in the memory outside of their NPUs."""
-        return sum(entry.ranks * entry.host for entry in self.classes)
+        return sum(entry.ranks * entry.outside for entry in self.classes)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

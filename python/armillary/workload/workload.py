@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from .. import _core, documents, files
 from ..errors import InputError, Problem
@@ -15,9 +15,12 @@ from ..platform import AnyPlatform, Platform
 from ..units import counted
 from . import texts
 from .program import Program
-from .summary import Summary
+from .summary import Offloaded, RankClass, Summary
 
 Format = Literal["compact", "chakra", "text"]
+
+_Amounts: TypeAlias = tuple[int, int, int, int]
+_Footprint: TypeAlias = tuple[_Amounts, _Amounts, _Amounts]
 
 _MOST_PASSES = 2**32 - 1
 
@@ -231,15 +234,21 @@ def _summary(text: str, ranks: int, file: str) -> Summary:
 
 def _declared(
     summary: Summary | None, programs: int, alike: int = 1
-) -> tuple[list[tuple[int, int, int, int, int]], str | None]:
+) -> tuple[list[_Footprint], str | None]:
     """Memory by program, and the summary as text."""
     if summary is None:
         return [], None
-    memory = [(entry.memory, entry.host) for entry in summary.classes]
-    # The core distinguishes only activations, what is held throughout, and what lies outside.
-    footprints = [
-        (m.weights, m.gradients + m.temporary, m.optimizer, m.activations, outside)
-        for m, outside in memory
-    ]
+    footprints = [_footprint(entry) for entry in summary.classes]
     known = [footprint for footprint in footprints for _ in range(alike)]
     return known if len(known) == programs else [], json.dumps(summary.as_dict(), indent=2)
+
+
+def _footprint(entry: RankClass) -> _Footprint:
+    """Memory of a rank for the core, which has no word for temporary buffers."""
+    held = entry.memory
+    inside = held.weights, held.gradients + held.temporary, held.optimizer, held.activations
+    return inside, _amounts(entry.host), _amounts(entry.disk)
+
+
+def _amounts(part: Offloaded) -> _Amounts:
+    return part.weights, part.gradients, part.optimizer, part.tables

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import armillary as arm
 from armillary.report import outside
-from armillary.workload import Program, Workload
+from armillary.workload import Program, Workload, transformer
 
 POOL = """\
 topology: SW(4)
@@ -35,6 +37,15 @@ def test_a_pool_holds_the_tensors_of_all_npus() -> None:
             "ranks": 4,
             "least_bytes": 720,
             "most_bytes": 720,
+            "peak_ns": 0.0,
+            "contents": {
+                "weights_bytes": 0,
+                "gradients_bytes": 0,
+                "optimizer_bytes": 0,
+                "tables_bytes": 0,
+                "spilled_bytes": 0,
+                "other_bytes": 720,
+            },
             "capacity_bytes": 1000,
         }
     ]
@@ -45,6 +56,20 @@ def test_tensors_without_a_number_give_bounds() -> None:
     """One tensor of 100 bytes, or two of 140 together, on each of four NPUs."""
     result = _run((100, 0), (40, 0))
     assert outside.held(result.outside[0]) == "400 B to 560 B"
+
+
+def test_offloaded_states_are_told_apart() -> None:
+    """Adam: 2 bytes of weight, 2 of gradient and 12 of states for each parameter of a rank."""
+    platform = arm.Platform.parse(POOL.replace("500 B", "1 TB").replace("1 kB", "1 MB"), "pool.yml")
+    workload = transformer(
+        "llama-3-8b", dp=4, zero=3, offload="parameters", precision="bf16", fp32_gradients=False
+    )
+    assert workload.summary is not None
+    contents = arm.simulate(workload, platform).outside[0]["contents"]
+    parts = [contents["weights_bytes"], contents["gradients_bytes"], contents["optimizer_bytes"]]
+    assert parts == pytest.approx(
+        [each * workload.summary.parameters for each in (2, 2, 12)], rel=1e-6
+    )
 
 
 def test_the_page_has_them(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.model import Model
 from armillary.model.locality import Demand, Popularity, fetched
+from armillary.report import outside
 from armillary.workload.dlrm import dlrm
 
 FIELDS = {
@@ -40,6 +41,24 @@ remote_memory: {REMOTE}
 def step_us(**options: object) -> float:
     workload = dlrm(MODEL, dp=4, sharding="table", **options)
     return arm.simulate(workload, arm.Platform.parse(PLATFORM)).step_time_ns / 1e3
+
+
+def test_tables_on_hosts_and_disks_lie_there() -> None:
+    """A table of 100,000 rows of 8 elements of 4 bytes on each NPU, with 4 bytes of state a row."""
+    workload = dlrm(MODEL, dp=4, sharding="table", tier="host", cache=5000)
+    assert workload.summary is not None
+    assert [entry.host.tables for entry in workload.summary.classes] == [3_200_000]
+
+    def run(capacity: str) -> arm.Result:
+        link = REMOTE.replace("}", f", capacity: {capacity}}}")
+        return arm.simulate(workload, arm.Platform.parse(PLATFORM.replace(REMOTE, link)))
+
+    found = run("3.6 MB")
+    assert (found.outside[0]["memories"], found.outside[0]["least_bytes"]) == (4, 3_600_000)
+    says = "holds 3.600 MB of 3.600 MB, for 1 NPU (optimizer state 400.0 kB, tables 3.200 MB)"
+    assert says in outside.lines(found.report)[0]
+    with pytest.raises(InputError, match="remote memory must hold"):
+        run("3.5 MB")
 
 
 def test_inputs_are_copied_before_they_are_distributed() -> None:

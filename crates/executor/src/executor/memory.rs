@@ -8,12 +8,13 @@
 use super::Executor;
 use super::pool::Then;
 use crate::parts::agenda::Callback;
+use crate::parts::recorder::Change;
 use crate::turns::Wanted;
 use device::memory::Sharing;
 use graph::{Held, OpKind, Problem, Reach};
 use network::Backend;
 use platform::Exceeded;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use units::{Bytes, Span, Time};
 
 /// Bytes that a node waits for before it begins.
@@ -38,6 +39,10 @@ pub(super) struct Memory {
     own: Vec<Own>,
     /// When each shared memory is free again.
     shared: FxHashMap<u32, Time>,
+    /// Bytes that come back for a node that waits for them.
+    back: FxHashMap<(u32, u32), u64>,
+    /// Tensors that each rank has accessed outside, by number.
+    touched: FxHashSet<(u32, u32, Reach)>,
 }
 
 impl<B: Backend> Executor<'_, B> {
@@ -64,6 +69,14 @@ impl<B: Backend> Executor<'_, B> {
             Reach::Remote | Reach::InSwitch | Reach::Host | Reach::Disk => self.outside(rank, span),
         };
         self.finish_at(rank, node, done);
+    }
+
+    /// A node accesses tensor `number` outside the NPU, or one without a number.
+    pub(super) fn touch(&mut self, rank: u32, node: u32, number: u32, reach: Reach) {
+        let outside = number != 0 && reach != Reach::Local;
+        if outside && self.memory.touched.insert((rank, number, reach)) {
+            self.recorder.outside_changed(rank, Change::Touched(node), self.now);
+        }
     }
 
     /// When an access of `span` to memory outside the NPU is over.
@@ -115,6 +128,12 @@ impl<B: Backend> Executor<'_, B> {
         let there = inside - out - resident.min(inside - out);
         let back = held.frees.0.saturating_sub(there).min(own.spilled + out);
         own.spilled = own.spilled + out - back;
+        if out > 0 {
+            self.recorder.outside_changed(rank, Change::Spilled(out as i64), self.now);
+        }
+        if back > 0 {
+            self.memory.back.insert((rank, node), back);
+        }
         if resident.saturating_add(held.frees.0.max(held.allocates.0)) > limit.0 {
             let (needs, keeps) = (held.frees.max(held.allocates), Bytes(resident));
             let message = format!(
@@ -156,6 +175,9 @@ impl<B: Backend> Executor<'_, B> {
     /// The memory of a node is there.
     pub(super) fn begin_moved(&mut self, rank: u32, node: u32) {
         let kind = self.ranks.kind(rank, node);
+        if let Some(back) = self.memory.back.remove(&(rank, node)) {
+            self.recorder.outside_changed(rank, Change::Spilled(-(back as i64)), self.now);
+        }
         self.recorder.turns(rank, node, OpKind::Remote, kind, self.now);
         self.turns(rank, Some(OpKind::Remote), Some(kind));
         self.begin_node(rank, node, kind);
@@ -166,7 +188,11 @@ impl<B: Backend> Executor<'_, B> {
         let own = &mut self.memory.own[rank as usize];
         let freed = held.frees.0.min(own.held);
         own.held -= freed;
-        own.spilled = own.spilled.min(own.held);
+        let gone = own.spilled.saturating_sub(own.held);
+        own.spilled -= gone;
         self.recorder.memory_changed(rank, -(freed as i64), self.now);
+        if gone > 0 {
+            self.recorder.outside_changed(rank, Change::Spilled(-(gone as i64)), self.now);
+        }
     }
 }

@@ -28,7 +28,7 @@ mod stall;
 mod steps;
 
 pub use crate::parts::delays::Delays;
-pub use crate::parts::recorder::RankTotals;
+pub use crate::parts::recorder::{Change, RankTotals};
 pub use stall::{NetworkStall, Stall};
 
 use crate::folding::Folding;

@@ -128,7 +128,8 @@ impl<B: Backend> Executor<'_, B> {
             | Op::Gemm(_)
             | Op::Grouped(_)
             | Op::Lookup(_) => self.complete(rank, index),
-            Op::Memory { store, bytes, reach, slot, .. } => {
+            Op::Memory { store, bytes, reach, slot, tensor } => {
+                self.touch(rank, index, tensor, reach);
                 let wanted = Wanted { store, bytes, gathers: reach == Reach::InSwitch, slot };
                 self.access_memory(rank, index, wanted, reach)
             }

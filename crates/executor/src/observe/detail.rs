@@ -35,6 +35,7 @@ pub fn detail(source: &Source, mut log: Log) -> Detail {
         activity: activity(source, activities),
         gantt: gantt::lanes(source, &log, CLASSES),
         memory: memory::held(source, &log, CLASSES),
+        outside: Vec::new(),
         critical_path: critical_path(source, &log),
         collectives: collectives(source, &log),
     }

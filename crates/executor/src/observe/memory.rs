@@ -16,14 +16,14 @@ pub(super) fn held(source: &Source, log: &Log, first: usize) -> Vec<HeldMemory> 
     let tracked = listed.filter(|(_, rank)| source.workload.program(**rank).tracks_memory());
     let row = |(class, &rank): (usize, &u32)| HeldMemory {
         rank_class: class as u64,
-        bytes: most(log.held(source.folding.local(rank)), source.step),
+        bytes: most_held(log.held(source.folding.local(rank)), source.step),
     };
     tracked.map(row).collect()
 }
 
 /// The most that is held within each bin of a run of `step`. `held` has times, and the bytes held
 /// from then on.
-fn most(changes: &[(Time, u64)], step: Time) -> Vec<u64> {
+pub fn most_held(changes: &[(Time, u64)], step: Time) -> Vec<u64> {
     let (width, mut changes) = (bins::width(step), changes.iter().peekable());
     let mut now = 0;
     let bin = |i: u64| {
@@ -54,7 +54,7 @@ mod tests {
             (Time(2 * width), 135),
             at(3, 100),
         ];
-        let found = most(&changes, Time(1000));
+        let found = most_held(&changes, Time(1000));
         assert_eq!(found.len() as u64, 1000u64.div_ceil(width));
         assert_eq!(&found[..5], [110, 135, 135, 135, 100]);
     }

@@ -27,6 +27,7 @@ mod timeline;
 
 pub use detail::detail;
 pub use log::Log;
+pub use memory::most_held;
 pub use network::{FlowSums, LINK_BYTES, LinkOverTime, NetworkEar, NetworkLog};
 pub use source::Source;
 pub use timeline::Timeline;

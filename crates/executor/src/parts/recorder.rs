@@ -17,6 +17,15 @@ use indexmap::{Equivalent, IndexMap};
 use stats::{Part, PerPart};
 use units::{Span, Time};
 
+/// A change of what lies outside of an NPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// More bytes that do not fit in the NPU, or fewer.
+    Spilled(i64),
+    /// The first access to a tensor with a number, by node.
+    Touched(u32),
+}
+
 /// Totals of one simulated rank.
 #[derive(Clone, Debug, Default)]
 pub struct RankTotals {
@@ -37,6 +46,8 @@ pub struct RankTotals {
     pub held: u64,
     /// The most that it has held.
     pub peak: u64,
+    /// What changed outside of it, in order of time.
+    pub outside: Vec<(Time, Change)>,
     /// Over (node, time) of every completion. Their order within an instant does not matter.
     pub digest: u64,
 }
@@ -180,6 +191,11 @@ impl<'a> Recorder<'a> {
         totals.peak = totals.peak.max(totals.held);
         let held = totals.held;
         self.tell(|observer| observer.memory_changed(rank, held, now));
+    }
+
+    /// What lies outside of the NPU changes.
+    pub(crate) fn outside_changed(&mut self, rank: u32, change: Change, now: Time) {
+        self.ranks[rank as usize].totals.outside.push((now, change));
     }
 
     /// From now on the time of a node counts as another kind.
