@@ -23,7 +23,7 @@ class OutsideContents(TypedDict):
     tables_bytes: int
     """Embedding tables."""
     spilled_bytes: int
-    """What did not fit in the NPUs."""
+    """Bytes that did not fit in the NPUs."""
     other_bytes: int
     """Other tensors: the workload does not say what they are."""
 
@@ -46,7 +46,7 @@ class Outside(TypedDict):
     peak_ns: float
     """When that much lies there first."""
     contents: OutsideContents
-    """What it is. The sum is `least_bytes`."""
+    """The bytes by kind. The sum is `least_bytes`."""
     capacity_bytes: int | None
     """What one of them can hold. Null where nothing says it."""
 
@@ -866,7 +866,7 @@ class Detail(TypedDict):
     """What the first rank of each class (at most 64) holds over time, where its workload says
     so."""
     outside: list[OutsideOverTime]
-    """What lies in memory outside of the NPUs over time, one row for each one of `outside`."""
+    """Bytes in memory outside of the NPUs over time, a row for each one of `outside`."""
     critical_path: CriticalPath
     """The chain of operations that determines the step time."""
     collectives: list[Collective]

@@ -52,10 +52,10 @@ pub struct Footprint {
     pub optimizer: u64,
     /// Activations kept for the backward pass.
     pub activations: u64,
-    /// What lies in memory outside of the NPU instead, where it is known.
+    /// Contents of the memory outside of the NPU, where they are known.
     #[serde(default, skip_serializing_if = "Offloaded::is_nothing")]
     pub outside: Offloaded,
-    /// What lies on a disk behind that memory, where it is known.
+    /// Contents of a disk behind that memory, where they are known.
     #[serde(default, skip_serializing_if = "Offloaded::is_nothing")]
     pub disk: Offloaded,
 }

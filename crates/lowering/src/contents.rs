@@ -21,7 +21,7 @@ pub struct Contents {
     pub stores: Vec<Store>,
     /// By program and store.
     pub programs: Vec<Vec<Kept>>,
-    /// By reach, in the order of `Reach::ALL`: the store.
+    /// The store of each reach, in the order of `Reach::ALL`.
     reaches: Vec<Option<usize>>,
 }
 
@@ -32,7 +32,7 @@ pub struct Kept {
     pub least: u64,
     /// At most.
     pub most: u64,
-    /// What a generator says lies there, a part of both.
+    /// The bytes that a generator states, a part of both.
     pub declared: Offloaded,
     /// Bytes by the number of the tensor, where that is all there is.
     pub tensors: BTreeMap<u32, u64>,

@@ -1,4 +1,4 @@
-//! What lies in memories outside of the NPUs over the step, and whether they have room for it.
+//! Contents of memories outside of the NPUs over the step, and whether they have room for it.
 //!
 //! What surely does not fit is refused before a run (`lowering::contents`), except for what NPUs
 //! spill, which only the run tells. A tensor lies there from the beginning if it is loaded first,
@@ -23,7 +23,7 @@ const SPILLED: usize = 4;
 const OTHER: usize = 5;
 const UNSURE: usize = 6;
 
-/// What a rank keeps in a memory: at the beginning, and changes of one amount.
+/// Bytes of a rank in a memory: at the beginning, and changes of one amount.
 #[derive(Default)]
 struct Course {
     start: Amounts,
@@ -87,7 +87,7 @@ fn of_store(
     found.reduce(|most, each| if total(&each.peak) > total(&most.peak) { each } else { most })
 }
 
-/// What simulated rank `rank` keeps in a store.
+/// Bytes of simulated rank `rank` in a store.
 fn course(
     parts: &Parts,
     contents: &Contents,

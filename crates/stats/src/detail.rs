@@ -26,7 +26,7 @@ pub struct Detail {
     pub gantt: Vec<GanttLane>,
     /// What the first rank of each class (at most 64) holds over time, where its workload says so.
     pub memory: Vec<HeldMemory>,
-    /// What lies in memory outside of the NPUs over time, one row for each one of `outside`.
+    /// Bytes in memory outside of the NPUs over time, a row for each one of `outside`.
     pub outside: Vec<OutsideOverTime>,
     /// The chain of operations that determines the step time.
     pub critical_path: CriticalPath,

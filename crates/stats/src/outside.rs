@@ -1,4 +1,4 @@
-//! What lies in memory outside of the NPUs.
+//! Contents of memory outside of the NPUs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct Outside {
     pub most_bytes: u64,
     /// When that much lies there first.
     pub peak_ns: f64,
-    /// What it is. The sum is `least_bytes`.
+    /// The bytes by kind. The sum is `least_bytes`.
     pub contents: OutsideContents,
     /// What one of them can hold. Null where nothing says it.
     pub capacity_bytes: Option<u64>,
@@ -37,7 +37,7 @@ pub struct OutsideContents {
     pub optimizer_bytes: u64,
     /// Embedding tables.
     pub tables_bytes: u64,
-    /// What did not fit in the NPUs.
+    /// Bytes that did not fit in the NPUs.
     pub spilled_bytes: u64,
     /// Other tensors: the workload does not say what they are.
     pub other_bytes: u64,

@@ -125,7 +125,7 @@ class NpuKind:
 
 
 _Away: TypeAlias = tuple[TableLoad, TableLoad] | None
-"""What of an NPU is on its host and on disk."""
+"""Tables of an NPU on its host and on disk."""
 
 
 @dataclass(frozen=True)

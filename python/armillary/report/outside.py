@@ -61,7 +61,7 @@ def over_time(report: Report, scale: Scale) -> Chart | None:
 
 
 _TIMES = (
-    "What is spilled comes and goes. A tensor that is stored first lies there from then on. Where "
+    "Spilled data comes and goes. A tensor that is stored first lies there from then on. Where "
     "accesses do not say to which tensor they are, this is the least."
 )
 _NOTE = (

@@ -73,9 +73,9 @@ class RankClass:
     volumes: tuple[Volume, ...]
     memory: Memory
     host: Offloaded = Offloaded()
-    """What of a rank lies in the memory outside of its NPU."""
+    """Bytes of a rank in the memory outside of its NPU."""
     disk: Offloaded = Offloaded()
-    """What of it lies on a disk behind that memory."""
+    """Bytes of a rank on a disk behind that memory."""
 
     @property
     def outside(self) -> int:

@@ -46,7 +46,7 @@ pub struct RankTotals {
     pub held: u64,
     /// The most that it has held.
     pub peak: u64,
-    /// What changed outside of it, in order of time.
+    /// Changes of its contents outside of the NPU, in order of time.
     pub outside: Vec<(Time, Change)>,
     /// Over (node, time) of every completion. Their order within an instant does not matter.
     pub digest: u64,
@@ -193,7 +193,7 @@ impl<'a> Recorder<'a> {
         self.tell(|observer| observer.memory_changed(rank, held, now));
     }
 
-    /// What lies outside of the NPU changes.
+    /// The contents outside of the NPU change.
     pub(crate) fn outside_changed(&mut self, rank: u32, change: Change, now: Time) {
         self.ranks[rank as usize].totals.outside.push((now, change));
     }
