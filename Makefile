@@ -66,7 +66,7 @@ $(BIN)/.extras: $(BIN)/.tools requirements/extras.txt
 
 # The laboratory in .venv, as it is here: the verb `study`, scores, fits.
 lab: setup ## Add the laboratory (measurements, studies, fits) to .venv
-	@echo "$(CURDIR)/lab/python" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/armillary_lab.pth"
+	@said=$$(cd lab && "$(CURDIR)/$(DEVELOP)" --skip-install 2>&1) || { echo "$$said"; exit 1; }
 
 # Everything that tests and lints need from the package index.
 packages: $(BIN)/.tools $(BIN)/.extras $(BIN)/.train
@@ -103,7 +103,7 @@ numbers: setup lab packages ## Rerun every table of numbers in the documents; fa
 generate: prerequisites ## Write the files that follow from Rust types (schema of reports, its tables)
 	cargo run --locked --quiet -p generate
 
-bench: prerequisites ## Measure speed (benches/)
+bench: prerequisites ## Measure speed (lab/bench/)
 	cargo bench -p benches -p micro --locked
 
 fuzz: setup lab ## Feed random bytes to every reader, SECONDS=30 each (a third of that where it is Python)

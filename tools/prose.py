@@ -23,7 +23,9 @@ _OTHER = ("#", "|", "<!--", "![", "<", "===", "---", "::: ")
 
 def documents() -> list[Path]:
     """Every document that is checked."""
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("**/*.md"))]
+    folders = (ROOT / "docs", ROOT / "lab/results")
+    below = [path for folder in folders for path in sorted(folder.glob("**/*.md"))]
+    return [*sorted(ROOT.glob("*.md")), *below]
 
 
 def filled(text: str) -> str:

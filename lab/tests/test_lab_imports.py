@@ -12,11 +12,11 @@ ALLOWED: dict[str, set[str]] = {
     "": set(),
     "study": set(),
     "measured": set(),
-    "peers": set(),
+    "peers": {"_peers"},
     "predict": {"measured"},
     "score": {"measured", "predict", "study"},
     "fit": {"measured", "predict"},
-    "studies": {"score", "study"},
+    "studies": {"_peers", "score", "study"},
     "pages": {"fit", "score", "studies", "study"},
     "cli": {"pages", "studies", "study"},
 }

@@ -39,10 +39,8 @@ __all__ = [
     "end_after_signals",
     "fit_limits",
     "fits",
-    "flit_run",
     "interruption_is_said",
     "is_backend",
-    "packet_run",
     "pairs",
     "pairs_gradient",
     "platform_keys",
@@ -366,24 +364,6 @@ class Columns:
     def spread(self, rows: int, batch: NDArray[Any], blocks: NDArray[Any]) -> bool:
         """Rows of the blocks, which lie one behind the other, from those of the batch. Returns
         whether all numbers are finite."""
-
-def flit_run(case: dict[str, int | float | str]) -> dict[str, Any]:
-    """A reference run of Garnet or BookSim2. Keys: `armillary_lab.peers.flits` and
-    `armillary_lab.peers.booksim`. `cycles` is `None` if the network locks up, `latency` if it is
-    saturated.
-
-    Raises:
-        ValueError: a key is missing, or a value is out of range.
-    """
-
-def packet_run(case: dict[str, int | str]) -> dict[str, float]:
-    """An all-reduce of hosts at one switch, straight on the packet backend. Keys:
-    `armillary_lab.peers.packets`.
-
-    Raises:
-        ValueError: a key is missing, or a value is out of range.
-        RuntimeError: the network is stuck.
-    """
 
 @final
 class Traffic:

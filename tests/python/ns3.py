@@ -1,6 +1,6 @@
 """ns-3 behind `--backend external:` for tests and benchmarks: the adapter, and workloads that ns-3
 and `packet` carry alike. Not here: what is compared (`test_ns3.py`,
-`benches/python/external.py`)."""
+`lab/bench/python/external.py`)."""
 
 from __future__ import annotations
 
@@ -252,8 +252,8 @@ class Recorded:
 
 
 def recorded_runs() -> list[Recorded]:
-    """The runs without losses of `crates/net-packet/tests/data/ns3.csv`."""
-    text = (ROOT / "crates/net-packet/tests/data/ns3.csv").read_text()
+    """The runs without losses of `tests/golden/packets/ns3.csv`."""
+    text = (ROOT / "tests/golden/packets/ns3.csv").read_text()
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return [
         Recorded(

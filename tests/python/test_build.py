@@ -24,9 +24,10 @@ def features(*selection: str) -> set[str]:
 @pytest.mark.skipif(not shutil.which("cargo"), reason="no cargo")
 def test_the_extension_needs_no_build_of_its_own() -> None:
     """Cargo builds a crate again for other features. A dependency of tests that turns more of them
-    on belongs to a crate that the tests leave out, as criterion's does (`benches/micro`)."""
+    on belongs to a crate that the tests leave out, as criterion's does (`lab/bench/micro`)."""
     tests = features("--workspace", "--exclude", "micro", "--edges", "normal,build,dev")
-    extension = features("--package", "armillary-py", "--edges", "normal,build")
+    packages = ("--package", "armillary-py", "--package", "armillary-peers")
+    extension = features(*packages, "--edges", "normal,build")
     assert not extension - tests
 
 

@@ -219,7 +219,7 @@ def test_arrows_have_no_cycle() -> None:
 
 
 def sources() -> list[Path]:
-    folders = ("python", "tests/python", "lab", "examples", "benches", "tools", "fuzz/python")
+    folders = ("python", "tests/python", "lab", "examples", "tools", "fuzz/python")
     found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     return sorted(found)
 

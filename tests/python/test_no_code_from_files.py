@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-FOLDERS = ("python", "lab", "tools", "benches", "examples", "fuzz", "adapters")
+FOLDERS = ("python", "lab", "tools", "examples", "fuzz", "adapters")
 
 MODULES = {
     "pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "copyreg",
@@ -59,13 +59,13 @@ ALLOWED = {
     "whatever its processes send; SECURITY.md says that it is trusted",
     ("python/armillary/machine.py", "CDLL"): "the C library of the process itself",
     ("tools/papers.py", "run_path"): "our own examples, from a table",
-    ("benches/python/cache.py", "CDLL"): "the C library of the process itself",
-    ("benches/python/checkpoints.py", "torch.distributed.checkpoint"): "writes only",
-    ("benches/python/embedding.py", "import_module"): "FBGEMM",
-    ("benches/python/embedding.py", "CDLL"): "the libraries of PyTorch",
-    ("benches/python/embedding_gpu.py", "import_module"): "FBGEMM",
-    ("benches/python/row_updates.py", "CDLL"): "what it has compiled itself",
-    ("benches/python/threads.py", "multiprocessing"): "its own processes",
+    ("lab/bench/python/cache.py", "CDLL"): "the C library of the process itself",
+    ("lab/bench/python/checkpoints.py", "torch.distributed.checkpoint"): "writes only",
+    ("lab/bench/python/embedding.py", "import_module"): "FBGEMM",
+    ("lab/bench/python/embedding.py", "CDLL"): "the libraries of PyTorch",
+    ("lab/bench/python/embedding_gpu.py", "import_module"): "FBGEMM",
+    ("lab/bench/python/row_updates.py", "CDLL"): "what it has compiled itself",
+    ("lab/bench/python/threads.py", "multiprocessing"): "its own processes",
     ("examples/checkpoints/record.py", "torch.distributed.checkpoint"): "writes only",
     ("fuzz/python/targets.py", "run_path"): "files of our own tests",
 }

@@ -51,8 +51,8 @@ def test_lossy_runs_lose_on_both() -> None:
 
 def test_a_smaller_recorded_system_takes_the_time_of_its_links() -> None:
     """The recorded runs have 128 hosts. Each takes ns-3 from 10 to 108 CPU seconds, so they run by
-    hand (`benches/python/external.py recorded MTU`; results in
-    docs/internals/performance/2026-11-25-external.md). Here 16 hosts with 1/8 of the bytes send
+    hand (`lab/bench/python/external.py recorded MTU`; results in
+    lab/results/2026-11-25-external.md). Here 16 hosts with 1/8 of the bytes send
     messages of the same size to an eighth as many hosts, so the time of links is that of 15 of 127
     messages."""
     [run] = [

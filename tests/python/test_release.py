@@ -53,9 +53,17 @@ def test_the_version_is_written_once(name: str) -> None:
 
 
 def test_all_files_have_the_same_version() -> None:
+    pinned = re.findall(
+        r'"armillary[\w-]*==([^"]+)"', (ROOT / "lab/pyproject.toml").read_text("utf-8")
+    )
     citation = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)
     cargo = re.search(r'^version = "([^"]+)"$', (ROOT / "Cargo.toml").read_text("utf-8"), re.M)
     assert citation
     assert cargo
     assert citation[1] == cargo[1]
+    assert {*pinned} == {cargo[1]}
     assert f"## {cargo[1]}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_packages_pin_each_other() -> None:
+    assert release.numbered('    "armillary==0.1.0",\n', "7.8.9") == '    "armillary==7.8.9",\n'

@@ -14,7 +14,6 @@ pub mod garnet;
 mod grid;
 pub mod input_queued;
 mod queue;
-pub mod reference;
 mod refused;
 mod report;
 mod uses;

@@ -20,7 +20,7 @@ impl Refused {
     }
 
     /// The error if something does not hold.
-    pub(crate) fn unless(
+    pub fn unless(
         holds: bool,
         name: &'static str,
         value: impl fmt::Display,

@@ -2,8 +2,4 @@
 //! that it has every file.
 
 mod allocators;
-mod booksim;
-mod checks;
 mod contract;
-mod garnet;
-mod waits;

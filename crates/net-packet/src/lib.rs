@@ -13,7 +13,6 @@ mod paths;
 mod port;
 mod protocols;
 mod rdma;
-pub mod reference;
 mod round_trips;
 mod settings;
 mod switches;

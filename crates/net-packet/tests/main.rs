@@ -6,7 +6,6 @@ mod common;
 mod contract;
 mod protocols;
 mod rdma;
-mod reference;
 mod shares;
 mod skip;
 mod theory;

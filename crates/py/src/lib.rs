@@ -10,11 +10,9 @@ mod dictionaries;
 mod distribution;
 mod embedding;
 mod errors;
-mod flits;
 mod ingest;
 mod kinds;
 mod network;
-mod packets;
 mod pairs;
 mod platform;
 mod program;
@@ -36,13 +34,9 @@ mod _core {
     #[pymodule_export]
     use super::embedding::{Embedding, EngineMemory, PyRowSums, check_batch};
     #[pymodule_export]
-    use super::flits::flit_run;
-    #[pymodule_export]
     use super::ingest::{TextColumn, TextRecipe};
     #[pymodule_export]
     use super::network::Network;
-    #[pymodule_export]
-    use super::packets::packet_run;
     #[pymodule_export]
     use super::pairs::{pairs, pairs_gradient};
     #[pymodule_export]

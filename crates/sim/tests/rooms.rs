@@ -61,8 +61,19 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The simulator's crates.
 fn crates() -> Vec<(String, PathBuf)> {
-    let folders = read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    crates_in(&["crates"])
+}
+
+/// The crates of all packages.
+fn all_crates() -> Vec<(String, PathBuf)> {
+    crates_in(&["crates", "lab/crates"])
+}
+
+fn crates_in(folders: &[&str]) -> Vec<(String, PathBuf)> {
+    let entries = folders.iter().flat_map(|folder| read_dir(root().join(folder)).unwrap());
+    let folders = entries.map(|entry| entry.unwrap().path());
     let named = |path: PathBuf| (path.file_name().unwrap().to_string_lossy().into_owned(), path);
     let mut found: Vec<_> = folders.filter(|path| path.is_dir()).map(named).collect();
     found.sort();
@@ -221,7 +232,7 @@ fn cycles(graph: &BTreeMap<&Module, BTreeSet<Module>>) -> BTreeSet<BTreeSet<Modu
 #[test]
 fn no_files_use_each_other_in_a_circle() {
     let mut found = Vec::new();
-    for (name, folder) in crates() {
+    for (name, folder) in all_crates() {
         let source = Crate::read(&folder);
         for cycle in cycles(&source.graph()) {
             let inside = |folder: &str| {
@@ -268,7 +279,7 @@ fn written() -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn crates_stand_on_those_that_the_architecture_says() {
-    let all: BTreeSet<String> = crates().into_iter().map(|(name, _)| name).collect();
+    let all: BTreeSet<String> = all_crates().into_iter().map(|(name, _)| name).collect();
     let stands_on = |(name, folder): (String, PathBuf)| {
         let manifest = read_to_string(folder.join("Cargo.toml")).unwrap();
         let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or("");
@@ -276,13 +287,13 @@ fn crates_stand_on_those_that_the_architecture_says() {
         let named = lines.filter_map(|line| Some(line.split_once(" = ")?.0.to_string()));
         (name, named.filter(|dependency| all.contains(dependency)).collect())
     };
-    let found: BTreeMap<String, BTreeSet<String>> = crates().into_iter().map(stands_on).collect();
+    let found: BTreeMap<String, BTreeSet<String>> = all_crates().into_iter().map(stands_on).collect();
     assert_eq!(found, written(), "Cargo.toml (left) and ARCHITECTURE.md (right)");
 }
 
 #[test]
 fn no_file_is_too_long() {
-    let folders = ["crates", "benches", "fuzz"].map(|folder| root().join(folder));
+    let folders = ["crates", "lab", "fuzz"].map(|folder| root().join(folder));
     let lines = |path: PathBuf| {
         let lines = read_to_string(&path).unwrap().lines().count();
         (lines > MOST_LINES).then(|| format!("{}: {lines} lines", path.display()))
@@ -327,7 +338,7 @@ fn only_its_own_file_and_the_table_name_a_block() {
 #[test]
 fn programs_of_tests_have_every_file() {
     let mut programs = 0;
-    for (name, folder) in crates() {
+    for (name, folder) in all_crates() {
         let Ok(main) = read_to_string(folder.join("tests/main.rs")) else { continue };
         programs += 1;
         let named = |line: &str| Some(line.strip_prefix("mod ")?.strip_suffix(';')?.to_string());

@@ -1,7 +1,7 @@
 """Speed of training through a cache that holds a quarter of the tables, against the same tables in
 memory and in a file that the operating system maps.
 
-    python benches/python/cache.py [--folder DIR] [--turns N]
+    python lab/bench/python/cache.py [--folder DIR] [--turns N]
 
 All ways take the same steps on the same batches (Zipf 1.05 over shuffled rows), after the same
 other steps, which fill the caches. Every row is on the disk before. A step looks up all tables,

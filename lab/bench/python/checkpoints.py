@@ -1,7 +1,7 @@
 """What checkpoints cost a training, next to `torch.distributed.checkpoint`.
 
-    python benches/python/checkpoints.py --folder /path/on/a/disk
-    torchrun --nproc-per-node 2 benches/python/checkpoints.py --folder /path/on/a/disk
+    python lab/bench/python/checkpoints.py --folder /path/on/a/disk
+    torchrun --nproc-per-node 2 lab/bench/python/checkpoints.py --folder /path/on/a/disk
 
 One process, or several, train a model with tables of 512 MB. Each way of writing a checkpoint takes
 turns:

@@ -1,5 +1,5 @@
-"""Speed of designs: `python benches/python/design.py` prints the table of
-`docs/internals/performance/<date>-design.md`.
+"""Speed of designs: `python lab/bench/python/design.py` prints the table of
+`lab/results/<date>-design.md`.
 
 One allocation of five workloads on four dimensions, and whole searches of 1,024 NPUs for the three
 workloads of the multi-dimensional topologies paper: every factorisation up to four dimensions,

@@ -1,6 +1,6 @@
 """The kernels that distribute lookups over ranks, next to FBGEMM's, on one core.
 
-`python benches/python/distribution.py PEERS`: `PEERS` is the folder with `fbgemm_fix.py`, without
+`python lab/bench/python/distribution.py PEERS`: `PEERS` is the folder with `fbgemm_fix.py`, without
 which FBGEMM 1.9.0 runs its slow kernels. The shapes are those of `bench_misc.py` there: 26
 features, 2048 samples from each of 8 ranks, 8 lookups a bag. CPU time, medians of `ROUNDS` rounds
 that take turns; our arrays for results are used again, and FBGEMM allocates its own."""

@@ -1,7 +1,7 @@
 """Times the embedding engine next to its peers: FBGEMM's table-batched embeddings and
 `torch.nn.EmbeddingBag`, where they are installed. Prints a table of CPU milliseconds per step.
 
-    python benches/python/embedding.py --shapes core --steps 5
+    python lab/bench/python/embedding.py --shapes core --steps 5
 
 A step is the lookup of all tables, then gradients and update. All see the same batches. Times are
 medians of CPU time, because wall time is noise on shared machines; `--threads 2` prints the least

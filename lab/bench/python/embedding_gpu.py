@@ -1,6 +1,6 @@
 """Times tables on a GPU next to FBGEMM's, where that is installed with CUDA.
 
-    python benches/python/embedding_gpu.py --shapes core --steps 20
+    python lab/bench/python/embedding_gpu.py --shapes core --steps 20
 
 Shapes and GB/s are those of `embedding.py`: a step is the lookup of all tables, then gradients and
 update. Indices and gradients are on the GPU already, and both see the same ones. Times are medians

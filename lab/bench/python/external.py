@@ -1,13 +1,13 @@
 """External simulators: what the exchange costs, and ns-3 next to `packet`.
 
-    python benches/python/external.py exchange        C example against the link-queue backend
-    python benches/python/external.py ns3             20 workloads without losses, 4 with
-    python benches/python/external.py speed           packet hops per CPU second of both
-    python benches/python/external.py recorded MTU    recorded runs of ns-3.44 with this MTU
-    python benches/python/external.py dlrm 2 32       the HOTI paper's DLRM: iterations, chunks
+    python lab/bench/python/external.py exchange        C example against the link-queue backend
+    python lab/bench/python/external.py ns3             20 workloads without losses, 4 with
+    python lab/bench/python/external.py speed           packet hops per CPU second of both
+    python lab/bench/python/external.py recorded MTU    recorded runs of ns-3.44 with this MTU
+    python lab/bench/python/external.py dlrm 2 32       the HOTI paper's DLRM: iterations, chunks
 
 All but `exchange` need ns-3 (`apt-get install libns3-dev`). All times are CPU times. Results:
-docs/internals/performance/2026-11-25-external.md."""
+lab/results/2026-11-25-external.md."""
 
 from __future__ import annotations
 

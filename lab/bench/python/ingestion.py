@@ -1,8 +1,8 @@
 """How fast click logs become batches, and what that leaves of a training step.
 
-    python benches/python/ingestion.py ingest      MB/s of text, for each CPU second and second
-    python benches/python/ingestion.py steps       time of a step by where its data comes from
-    torchrun --nproc-per-node 2 benches/python/ingestion.py steps       the same on two processes
+    python lab/bench/python/ingestion.py ingest      MB/s of text, for each CPU second and second
+    python lab/bench/python/ingestion.py steps       time of a step by where its data comes from
+    torchrun --nproc-per-node 2 lab/bench/python/ingestion.py steps       the same on two processes
 
 Lines are drawn in the format of Criteo's logs, with 32 bits in each category. Sources of data take
 turns, and medians are printed, because other work on a machine comes and goes."""

@@ -1,6 +1,6 @@
 """How close simulated steps are to measured ones: bench, calibrate, predict, train, import, replay.
 
-    python benches/python/loop.py dlrm-small --nproc 2 --steps 1000
+    python lab/bench/python/loop.py dlrm-small --nproc 2 --steps 1000
 
 Each stage is the verb of the guide docs/guides/predict-and-train.md. Printed are the measured step
 (median of the steps that were not recorded) and how far from it two simulated ones are: with the

@@ -1,6 +1,6 @@
 """Rates of small models like Neo's A, F and I, trained here on 1, 2 and 4 processes.
 
-    python benches/python/neo.py --platform here.yml
+    python lab/bench/python/neo.py --platform here.yml
 
 The study `neo-throughput` simulates the models of Table 3 on 128 NPUs. None of them fits here. So
 these have fewer and narrower tables, fewer rows and narrower MLPs, with the paper's number of

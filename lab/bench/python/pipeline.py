@@ -1,6 +1,6 @@
 """Samples/s of a training with the pipeline, and without it, in one run.
 
-    torchrun --nproc-per-node 2 benches/python/pipeline.py --model dlrm-criteo-kaggle --batch 512
+    torchrun --nproc-per-node 2 lab/bench/python/pipeline.py --model dlrm-criteo-kaggle --batch 512
 
 Two trainers of the same model take turns, a few steps each, so that other work on the machine
 slows both down alike. Printed are medians over the turns, and the median of the ratios of

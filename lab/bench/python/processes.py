@@ -1,6 +1,6 @@
 """CPU time of a step in one process, and in two with the same number of samples each.
 
-    torchrun --nproc-per-node 2 benches/python/processes.py --model dlrm-criteo-kaggle --batch 512
+    torchrun --nproc-per-node 2 lab/bench/python/processes.py --model dlrm-criteo-kaggle --batch 512
 
 Both take turns, so that other work on the machine slows both down alike: the first process trains
 alone, then both do. A turn's value is the median of its steps, in the slower process. Printed are

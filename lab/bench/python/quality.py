@@ -1,6 +1,6 @@
 """Searches the learning rates of every run of the study `neo-quality`, all in the same way.
 
-    python benches/python/quality.py --samples 16000000 --run 0
+    python lab/bench/python/quality.py --samples 16000000 --run 0
 
 Twelve settings of each way to train: two optimizers of the tables, three rates of the tables, two
 rates of the MLPs, around values that grow with the batch `B`: Adam's and those of the MLPs with the

@@ -1,5 +1,5 @@
 """Pictures of every page in light and dark, for docs/guides/pages.md: `python
-benches/python/screenshots.py [NAME...]`.
+lab/bench/python/screenshots.py [NAME...]`.
 
 Makes each page with the command line in an empty directory, opens it in the machine's Chromium, and
 writes `docs/images/NAME-light.png` and `NAME-dark.png` with a palette of 128 colours. Needs

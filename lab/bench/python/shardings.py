@@ -1,6 +1,6 @@
 """AUC and NE of `dlrm-small` with every sharding, next to the best possible ones.
 
-    python benches/python/shardings.py --samples 4000000
+    python lab/bench/python/shardings.py --samples 4000000
 
 Every run sees the same samples. All tables are sharded in the same way, by a plan of that scheme:
 on two processes, and on four in two nodes for `table_row`. Prints JSON lines."""

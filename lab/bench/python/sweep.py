@@ -1,5 +1,5 @@
-"""Speed of sweeps: `python benches/python/sweep.py` prints the table of
-`docs/internals/performance/<date>-sweep.md`.
+"""Speed of sweeps: `python lab/bench/python/sweep.py` prints the table of
+`lab/results/<date>-sweep.md`.
 
 Small points (two nodes on eight NPUs) and a step of GPT-3 175B on 1,024 NPUs, 10,000 points each,
 by worker processes as `arm.sweep` runs them, journal and table included; and the small ones by

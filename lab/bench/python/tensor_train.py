@@ -1,7 +1,7 @@
 """Trains a model with its tables as they are and as trains of tensors, on synthetic clicks. Prints
 memory, CPU time of a step and scores.
 
-    python benches/python/tensor_train.py --ranks 8,32 --steps 100
+    python lab/bench/python/tensor_train.py --ranks 8,32 --steps 100
 
 CPU time is that of `Trainer.step` alone, without the making of samples: the median of all steps but
 the first five. All runs see the same samples."""

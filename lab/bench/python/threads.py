@@ -1,6 +1,6 @@
 """Wall time of a step of embedding tables in one thread, and in more.
 
-    python benches/python/threads.py --threads 2
+    python lab/bench/python/threads.py --threads 2
 
 All take turns, so that other work on the machine slows all down alike. A turn's value is the median
 of its steps. Printed are medians over the turns, and the median and quartiles of their ratios.

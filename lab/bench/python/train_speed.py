@@ -1,7 +1,7 @@
 """Samples/s of `armillary train` on the two models with which its peers are timed.
 
-    python benches/python/train_speed.py --model dlrm-criteo-kaggle --batch 2048
-    torchrun --nproc-per-node 2 benches/python/train_speed.py --model dlrm-criteo-kaggle
+    python lab/bench/python/train_speed.py --model dlrm-criteo-kaggle --batch 2048
+    torchrun --nproc-per-node 2 lab/bench/python/train_speed.py --model dlrm-criteo-kaggle
 
 The batches are those of ../shared/training/peers/bench_dlrm.py: made beforehand, ids by a power law
 with exponent 1.05. So are optimizers, the number of steps, and the clock: CPU time of the process,

@@ -2,7 +2,7 @@
 # Runs a script on two processes that see each other as two hosts: namespaces of their own for
 # networks and processes, with a link of a given rate between them. Needs root, ip, tc and unshare.
 #
-#     benches/python/two_hosts.sh 10gbit benches/python/pipeline.py --batch 512
+#     lab/bench/python/two_hosts.sh 10gbit lab/bench/python/pipeline.py --batch 512
 set -euo pipefail
 rate=$1
 shift

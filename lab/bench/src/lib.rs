@@ -1,8 +1,8 @@
 //! What the benchmarks share: the clock, the peer's recorded figures, and generated inputs.
 //!
 //! Here: [`clock`] (CPU time), [`peer`] (ASTRA-sim's figures as data), [`inputs`] (files and
-//! configurations), [`gpt`] and [`chains`] (workloads). Not here: what is measured (`benches/`),
-//! what was measured (`docs/internals/performance/`).
+//! configurations), [`gpt`] and [`chains`] (workloads). Not here: what is measured (`lab/bench/`),
+//! what was measured (`lab/results/`).
 
 pub mod chains;
 pub mod clock;

@@ -4,8 +4,8 @@
 use crate::{Wish, cells, digits, head};
 use net_flit::garnet::{Garnet, Settings};
 use net_flit::input_queued::{self, InputQueued};
-use net_flit::reference::{Bernoulli, Hierarchy, Pattern, Rings};
 use net_flit::{DimensionOrder, Grid, Packet};
+use peers::flits::{Bernoulli, Hierarchy, Pattern, Rings};
 use std::io;
 
 /// The fabric of ASTRA-SIM's paper (ISPASS 2020) on Garnet: 4x4x4, 10 virtual networks.

@@ -39,7 +39,7 @@ pub fn table(wish: &Wish) -> io::Result<()> {
 
 fn recorded(wish: &Wish) -> io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../shared/conformance/astra-sim/cases/S_GPT64_tp8dp4pp2");
+        .join("../../../shared/conformance/astra-sim/cases/S_GPT64_tp8dp4pp2");
     if !folder.exists() {
         println!("| gpt64 skipped: no recorded traces in {} |", folder.display());
         return Ok(());

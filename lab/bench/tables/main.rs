@@ -1,4 +1,4 @@
-//! The tables of `docs/internals/performance/`: `cargo bench -p benches --bench tables -- [--quick] [SECTION]
+//! The tables of `lab/results/`: `cargo bench -p benches --bench tables -- [--quick] [SECTION]
 //! [CASE]`.
 //!
 //! Sections: all-reduce, million, gpt, chains, transfers, packets, fabrics, flits, reading; `CASE` keeps the rows whose name

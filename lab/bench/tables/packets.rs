@@ -3,9 +3,9 @@
 
 use crate::{Wish, cells, child as measured, digits, head};
 use benches::clock::{Effort, peak_memory_mb};
-use net_packet::reference::{Order, all_reduce, star};
 use net_packet::{Buffer, Packets, Settings, Switch, Tcp, Totals, Transport};
 use network::{Backend, Transfer};
+use peers::packets::{Order, all_reduce, star};
 use std::io;
 use units::{Bandwidth, Bytes, Ratio, Span, Time};
 

@@ -11,7 +11,7 @@ import pytest
 
 from armillary_lab.peers import flits
 
-DATA = Path(__file__).parents[3] / "crates/net-flit/tests/data"
+DATA = Path(__file__).parents[3] / "lab/crates/peers/tests/data"
 
 
 @pytest.mark.parametrize(

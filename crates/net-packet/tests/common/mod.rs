@@ -2,7 +2,6 @@
 
 pub mod check;
 
-pub use net_packet::reference::{Order, Trees};
 use net_packet::{Packets, Protocols, Settings};
 use network::{Backend, LinkCost, Transfer};
 use topology::{Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology};
@@ -65,8 +64,14 @@ pub fn flat(hosts: u32, settings: Settings) -> Packets {
 
 /// `hosts` on one switch, by links of 100 Gb/s.
 pub fn star(hosts: u32, latency: Span, settings: Settings) -> Packets {
-    let link = (Bandwidth(12_500_000_000), latency);
-    net_packet::reference::star(hosts, link, settings).expect("a network")
+    let ends = (0..hosts).flat_map(|host| [(host, hosts), (hosts, host)]);
+    let fabric = GraphFabric {
+        npus: hosts,
+        links: ends.map(|(from, to)| GraphLink { latency, ..link(from, to) }).collect(),
+        nodes: (0..=hosts).map(|node| GraphNode::npu(format!("n{node}"))).collect(),
+        ..GraphFabric::default()
+    };
+    graph(&fabric, Routing::DModK, settings)
 }
 
 /// The dimensions of a shape in the notation, with odd bandwidths and latencies.
@@ -95,22 +100,6 @@ pub fn graph(fabric: &GraphFabric, routing: Routing, settings: Settings) -> Pack
     let costs = fabric.links.iter().map(cost).collect();
     let links = LinkGraph::new(&Fabric::Graph(fabric.clone())).expect("a connected network");
     Packets::new(links.with_routing(routing), costs, true, settings)
-}
-
-/// A direct all-reduce, whose bytes are counted.
-pub fn all_reduce(network: &mut Packets, hosts: u32, bytes: u64, order: Order) -> Time {
-    let end = net_packet::reference::all_reduce(network, hosts, bytes, order).expect("it ends");
-    let part = bytes / u64::from(hosts);
-    check::counts(network, 2 * part * u64::from(hosts) * u64::from(hosts - 1));
-    end
-}
-
-/// An all-reduce over two trees with so many chunks, of which a host has `open` under way.
-pub fn trees(network: &mut Packets, hosts: u32, bytes: u64, (chunks, open): (u32, u32)) -> Time {
-    let end = Trees::new(network, hosts, (chunks, open)).run(bytes).expect("it ends");
-    let sends = 2 * u64::from(hosts - 1) * u64::from(chunks);
-    check::counts(network, sends * (bytes / u64::from(chunks)));
-    end
 }
 
 /// Transfers in bursts, so that many start at one instant and many meet.

@@ -2,8 +2,8 @@
 
 use net_flit::Grid;
 use net_flit::input_queued::Settings;
-use net_flit::reference::Pattern;
-use net_flit::reference::booksim::{Load, Measured, Setup};
+use peers::flits::Pattern;
+use peers::flits::booksim::{Load, Measured, Setup};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -4,11 +4,11 @@
 
 use net_flit::garnet::{self, Garnet};
 use net_flit::input_queued::{self, Allocator, InputQueued};
-use net_flit::reference::Pattern;
 use net_flit::{
     Arrival, CYCLE, Channel, DimensionOrder, End, Fabric, Grid, Packet, Random, Refused, Routing,
     Way,
 };
+use peers::flits::Pattern;
 
 /// Packets at random, in the order in which they are sent.
 fn traffic(grid: &Grid, flits: u32, random: &mut Random) -> Vec<(u64, Packet)> {

@@ -1,8 +1,8 @@
 //! Garnet's own runs again, cycle by cycle (`data/garnet_*.json`).
 
 use net_flit::garnet::{Arrival, Garnet, Settings};
-use net_flit::reference::{Hierarchy, Pattern, RingOfAll, Rings, Synthetic, all_to_all_on_a_ring};
 use net_flit::{DimensionOrder, Grid, Packet};
+use peers::flits::{Hierarchy, Pattern, RingOfAll, Rings, Synthetic, all_to_all_on_a_ring};
 use serde_json::Value;
 
 fn number(case: &Value, key: &str) -> u64 {

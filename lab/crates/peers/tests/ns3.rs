@@ -1,9 +1,16 @@
-//! The runs of ns-3 again (`data/ns3.csv`): direct and double-binary-tree all-reduces of 128 hosts.
+//! The runs of ns-3 again (`tests/golden/packets/ns3.csv`): direct and double-binary-tree all-reduces of 128 hosts.
 //! `--nocapture` prints the tables.
 
-use crate::common::{Order, all_reduce, star, trees};
+#[path = "../../../../crates/net-packet/tests/common/check.rs"]
+#[expect(dead_code, reason = "other checks are for other tests")]
+mod check;
+
 use net_packet::{Buffer, Control, Settings, Switch, Tcp, Ties, Totals, Transport};
-use units::{Bytes, Span};
+use peers::packets::{Order, Trees, all_reduce, star};
+use units::{Bandwidth, Bytes, Span};
+
+/// Hosts of every run.
+const HOSTS: u32 = 128;
 
 /// A run of ns-3: its settings, and what came of it.
 struct Run {
@@ -23,7 +30,9 @@ struct Run {
 }
 
 fn runs() -> Vec<Run> {
-    let mut lines = include_str!("data/ns3.csv").lines().filter(|line| !line.starts_with('#'));
+    let mut lines = include_str!("../../../../tests/golden/packets/ns3.csv")
+        .lines()
+        .filter(|line| !line.starts_with('#'));
     let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
     let run = |line: &str| {
         let of = |name| {
@@ -73,11 +82,22 @@ fn off(ours: f64, theirs: f64) -> f64 {
 }
 
 fn again(run: &Run) -> (f64, Totals) {
-    let mut network = star(128, run.latency, run.settings);
-    let time = match run.chunks {
-        None => all_reduce(&mut network, 128, run.bytes, run.order),
-        Some(chunks) => trees(&mut network, 128, run.bytes, chunks),
+    let link = (Bandwidth(12_500_000_000), run.latency);
+    let mut network = star(HOSTS, link, run.settings).expect("a network");
+    let (end, bytes) = match run.chunks {
+        None => {
+            let parts = 2 * u64::from(HOSTS) * u64::from(HOSTS - 1);
+            let end = all_reduce(&mut network, HOSTS, run.bytes, run.order);
+            (end, parts * (run.bytes / u64::from(HOSTS)))
+        }
+        Some(chunks) => {
+            let sends = 2 * u64::from(HOSTS - 1) * u64::from(chunks.0);
+            let end = Trees::new(&mut network, HOSTS, chunks).run(run.bytes);
+            (end, sends * (run.bytes / u64::from(chunks.0)))
+        }
     };
+    let time = end.expect("it ends");
+    check::counts(&network, bytes);
     let (us, totals) = (time.0 as f64 / 1e6, network.totals());
     let Transport::Tcp(tcp) = run.settings.transport else { unreachable!("all use TCP") };
     let Buffer::Port(buffer) = run.settings.switch.buffer else { unreachable!("of ports") };

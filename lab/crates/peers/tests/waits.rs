@@ -2,8 +2,8 @@
 
 use net_flit::garnet::{Arrival, Garnet, Settings};
 use net_flit::input_queued::{self, Allocator, InputQueued};
-use net_flit::reference::{Bernoulli, Pattern};
 use net_flit::{DimensionOrder, Grid, Packet, Use};
+use peers::flits::{Bernoulli, Pattern};
 
 const CYCLES: u64 = 3_000;
 

@@ -1,12 +1,13 @@
-//! `_core.flit_run`: a reference run of Garnet or BookSim2, straight on the routers.
+//! Reference runs of Garnet and BookSim2, straight on the routers.
 
 use net_flit::garnet::{Arrival, Settings};
-use net_flit::reference::booksim::{Load, Setup};
-use net_flit::reference::{Hierarchy, Pattern, RingOfAll, Rings, Synthetic, all_to_all_on_a_ring};
 use net_flit::{Grid, Refused, input_queued};
+use peers::flits::booksim::{Load, Setup};
+use peers::flits::{Hierarchy, Pattern, RingOfAll, Rings, Synthetic, all_to_all_on_a_ring};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::collections::BTreeMap;
 
 /// Most nodes of a run.
 const NODES: u64 = 1 << 20;
@@ -56,15 +57,36 @@ fn nodes(sizes: impl IntoIterator<Item = u32>) -> PyResult<()> {
     }
 }
 
-/// What a run comes to.
-struct Found {
+/// Results of a run of Garnet. No cycles mean that the network locked up.
+pub struct Found {
     cycles: Option<u64>,
     traversals: u64,
     arrived: Vec<Arrival>,
 }
 
-/// An all-reduce on rings in three dimensions.
-fn all_reduce(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
+impl<'py> IntoPyObject<'py> for Found {
+    type Target = PyDict;
+    type Output = Bound<'py, PyDict>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let mean = |of: fn(&Arrival) -> u64| {
+            let all = self.arrived.iter().map(|arrival| of(arrival) as f64);
+            all.sum::<f64>() / self.arrived.len().max(1) as f64
+        };
+        let found = PyDict::new(py);
+        found.set_item("cycles", self.cycles)?;
+        found.set_item("traversals", self.traversals)?;
+        found.set_item("packets", self.arrived.len())?;
+        found.set_item("network_latency", mean(|arrival| arrival.network))?;
+        found.set_item("queue_latency", mean(|arrival| arrival.queued))?;
+        Ok(found)
+    }
+}
+
+/// Garnet's all-reduce on rings in three dimensions.
+#[pyfunction]
+pub fn garnet_all_reduce(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
     let get = |name: &str| count(case, name);
     let sizes = [get("local")?, get("vertical")?, get("horizontal")?];
     nodes(sizes)?;
@@ -97,8 +119,9 @@ fn all_reduce(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
     Ok(Found { cycles, traversals: network.traversals(), arrived: Vec::new() })
 }
 
-/// An all-to-all on rings.
-fn all_to_all(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
+/// Garnet's all-to-all on rings.
+#[pyfunction]
+pub fn garnet_all_to_all(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
     let get = |name: &str| count(case, name);
     let ring = RingOfAll {
         npus: get("npus")?,
@@ -127,8 +150,9 @@ fn pattern(case: &Bound<'_, PyDict>, grid: &Grid) -> PyResult<Pattern> {
     Ok(pattern)
 }
 
-/// Synthetic traffic on a grid.
-fn synthetic(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
+/// Garnet's synthetic traffic on a grid.
+#[pyfunction]
+pub fn garnet_synthetic(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Found> {
     let grid = grid(case)?;
     let run = Synthetic {
         grid,
@@ -163,28 +187,28 @@ fn setup(case: &Bound<'_, PyDict>) -> PyResult<Setup> {
     Ok(Setup { grid: grid(case)?, settings, link: get(case, "link_latency")?, checked: false })
 }
 
-/// Latency of an empty network: cycles by links between routers.
-fn alone<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+/// Latency of BookSim2's empty network: cycles by links between routers.
+#[pyfunction]
+pub fn booksim_alone(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<BTreeMap<u32, u64>> {
     let (setup, flits) = (setup(case)?, get(case, "flits")?);
-    let latencies = py.detach(|| setup.alone(flits)).map_err(refused)?;
-    let found = PyDict::new(py);
-    found.set_item("latencies", latencies)?;
-    Ok(found)
+    py.detach(|| setup.alone(flits)).map_err(refused)
 }
 
-/// Cycles of batches in a row.
-fn batches<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+/// Cycles of BookSim2's batches in a row.
+#[pyfunction]
+pub fn booksim_batches(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Option<Vec<u64>>> {
     let setup = setup(case)?;
     let packets = (pattern(case, &setup.grid)?, get(case, "flits")?);
     let (batches, seed) = ((get(case, "batches")?, get(case, "packets")?), get(case, "seed")?);
-    let cycles = py.detach(|| setup.batches(packets, batches, seed)).map_err(refused)?;
-    let found = PyDict::new(py);
-    found.set_item("cycles", cycles)?;
-    Ok(found)
+    py.detach(|| setup.batches(packets, batches, seed)).map_err(refused)
 }
 
-/// Latency at a load.
-fn at_load<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+/// BookSim2's latency at a load.
+#[pyfunction]
+pub fn booksim_at_load<'py>(
+    py: Python<'py>,
+    case: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyDict>> {
     let setup = setup(case)?;
     let load = Load {
         pattern: pattern(case, &setup.grid)?,
@@ -203,31 +227,5 @@ fn at_load<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'p
     found.set_item("accepted", measured.map(|measured| measured.accepted))?;
     found.set_item("hops", measured.map(|measured| measured.hops))?;
     found.set_item("cycles", measured.map(|measured| measured.cycles))?;
-    Ok(found)
-}
-
-/// A reference run. All kinds and keys are in `armillary_lab.peers.flits` and
-/// `armillary_lab.peers.booksim`. `cycles` is `None` if the network locks up, `latency` if it is
-/// saturated.
-#[pyfunction]
-pub fn flit_run<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
-    let Found { cycles, traversals, arrived } = match get::<String>(case, "kind")?.as_str() {
-        "booksim_alone" => return alone(py, case),
-        "booksim_batches" => return batches(py, case),
-        "booksim_load" => return at_load(py, case),
-        "all_reduce" => all_reduce(py, case),
-        "all_to_all" => all_to_all(py, case),
-        "synthetic" => synthetic(py, case),
-        kind => Err(bad(format!("unknown kind {kind:?}"))),
-    }?;
-    let mean = |of: fn(&Arrival) -> u64| {
-        arrived.iter().map(|arrival| of(arrival) as f64).sum::<f64>() / arrived.len().max(1) as f64
-    };
-    let found = PyDict::new(py);
-    found.set_item("cycles", cycles)?;
-    found.set_item("traversals", traversals)?;
-    found.set_item("packets", arrived.len())?;
-    found.set_item("network_latency", mean(|arrival| arrival.network))?;
-    found.set_item("queue_latency", mean(|arrival| arrival.queued))?;
     Ok(found)
 }

@@ -1,7 +1,7 @@
-//! `_core.packet_run`: a collective of a reference run, straight on the packet backend.
+//! Collectives of reference runs of ns-3 and htsim, straight on the packet backend.
 
-use net_packet::reference::{Order, Trees, all_reduce, star};
 use net_packet::{Buffer, Control, Settings, Switch, Tcp, Ties, Transport};
+use peers::packets::{Order, Trees, all_reduce, star};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -59,7 +59,10 @@ fn settings(case: &Bound<'_, PyDict>) -> PyResult<Settings> {
 /// Runs an all-reduce of `case` on hosts at one switch. All keys are in
 /// `armillary_lab.peers.packets`.
 #[pyfunction]
-pub fn packet_run<'py>(py: Python<'py>, case: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+pub fn packet_all_reduce<'py>(
+    py: Python<'py>,
+    case: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyDict>> {
     let get = |name: &str| number(case, name);
     let hosts = u32::try_from(get("hosts")?).map_err(|_| PyValueError::new_err("hosts"))?;
     let link = (Bandwidth(get("bandwidth")?), Span(get("latency_ps")?));

@@ -7,14 +7,16 @@ loads are flits per node and cycle."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import fmean, median, stdev
+from typing import TYPE_CHECKING
 
-from armillary._core import flit_run
-
+from .._peers import booksim_alone, booksim_at_load, booksim_batches
 from .figures import Case, Figure
 
-Settings = dict[str, int | float | str]
+if TYPE_CHECKING:
+    from .._peers import BookSimBatches, BookSimRouter, BookSimRun, Grid
 
 MEDIUM = 0.6
 """Share of the saturation load up to which latency is within `QUIET`, above within `NOISY`."""
@@ -34,7 +36,9 @@ STEP = 0.01
 """How finely saturation is looked for, as a share of it."""
 CYCLES = 96_000
 """Nodes times cycles of a sample, where a file names no period."""
-RUN: Settings = {"warmup": 3, "most": 9, "limit": 300.0}
+WARMUP, MOST, LIMIT = 3, 9, 300.0
+"""Periods before a sample, samples at most, and the latency of a saturated network, where a file
+names none."""
 ROUTER = "rc1va1sa1st1, VCs 4, buf 8, link 1"
 """The router where a file names none."""
 
@@ -63,7 +67,7 @@ _UNSUPPORTED: dict[str, tuple[float | str, ...]] = {
 
 def zero_load(case: Case) -> list[Figure]:
     """Latency of an empty network, by links between routers: exact."""
-    found = flit_run({**_setup(case), "kind": "booksim_alone", "flits": _flits(case)})["latencies"]
+    found = booksim_alone({**_setup(case), "flits": _flits(case)})
     return [
         Figure(f"latency, {links} links", float(latency), found.get(int(links)), 0.0)
         for links, latency in case["min_latency_by_link_hops"].items()
@@ -73,28 +77,28 @@ def zero_load(case: Case) -> list[Figure]:
 def batch(case: Case) -> list[Figure]:
     """Cycles of batches in a row: exact where nothing is at random, else the mean of seeds."""
     expected = [float(cycles) for cycles in case["batch_cycles"]]
-    run: Settings = {
+    run: BookSimBatches = {
         **_setup(case),
-        "kind": "booksim_batches",
         "pattern": str(case["traffic"]),
         "flits": _flits(case),
         "packets": int(case["packets_per_node"]),
         "batches": len(expected),
     }
     if case["deterministic"]:
-        found = flit_run({**run, "seed": 1})["cycles"] or [None] * len(expected)
+        cycles = booksim_batches({**run, "seed": 1})
+        found: Sequence[int | None] = [None] * len(expected) if cycles is None else cycles
         rows = enumerate(zip(expected, found, strict=True), start=1)
         return [Figure(f"batch {at}", wanted, ours, 0.0) for at, (wanted, ours) in rows]
-    runs = [flit_run({**run, "seed": seed})["cycles"] for seed in range(1, BATCH_SEEDS + 1)]
-    stuck = any(cycles is None for cycles in runs)
-    mean = None if stuck else fmean(cycle for cycles in runs for cycle in cycles)
+    runs = [booksim_batches({**run, "seed": seed}) for seed in range(1, BATCH_SEEDS + 1)]
+    ended = [cycles for cycles in runs if cycles is not None]
+    mean = None if len(ended) < len(runs) else fmean(cycle for cycles in ended for cycle in cycles)
     return [Figure("batches, mean", fmean(expected), mean, BATCH)]
 
 
 def seed_noise(case: Case) -> list[Figure]:
     """Mean latency over seeds, as near as BookSim2's own seeds are to each other."""
     theirs = [float(latency) for latency, _ in case["lat_acc"]]
-    ours = _latencies({**_load(case), "load": float(case["offered"])}, range(1, SEEDS + 1))
+    ours = _latencies(_load(case), float(case["offered"]))
     spread = (max(theirs) - min(theirs)) / fmean(theirs)
     return [_latency("latency, mean", fmean(theirs), ours, spread)]
 
@@ -108,7 +112,7 @@ def curve(case: Case) -> list[Figure]:
         load, expected = float(point["offered"]), point.get("packet_latency")
         if expected is None or low is None or load > JUDGED * low:
             continue
-        ours = _latencies({**run, "load": load}, range(1, SEEDS + 1))
+        ours = _latencies(run, load)
         noise = QUIET if load <= MEDIUM * low else NOISY
         rows.append(_latency(f"latency at {load:g}", float(expected), ours, noise))
     if low is not None:
@@ -124,12 +128,14 @@ def _latency(name: str, expected: float, ours: list[float] | None, noise: float)
     return Figure(name, expected, fmean(ours), max(noise, DEVIATIONS * deviation))
 
 
-def _latencies(run: Settings, seeds: range) -> list[float] | None:
-    found = [flit_run({**run, "seed": seed})["latency"] for seed in seeds]
-    return None if None in found else found
+def _latencies(run: BookSimRun, load: float) -> list[float] | None:
+    seeds = range(1, SEEDS + 1)
+    found = [booksim_at_load({**run, "load": load, "seed": seed})["latency"] for seed in seeds]
+    stable = [latency for latency in found if latency is not None]
+    return stable if len(stable) == len(found) else None
 
 
-def _saturation(run: Settings, low: float, high: float | None) -> Figure:
+def _saturation(run: BookSimRun, low: float, high: float | None) -> Figure:
     """The largest load without saturation: the median of seeds. Where they differ by more than the
     bracket may be off, as where traffic locks into a slow order in some runs only, the nearest.
     """
@@ -146,7 +152,7 @@ def _saturation(run: Settings, low: float, high: float | None) -> Figure:
     return Figure("saturation", low, middle, BRACKET, upto)
 
 
-def _saturates(run: Settings, low: float, high: float, most: float, seed: int) -> float:
+def _saturates(run: BookSimRun, low: float, high: float, most: float, seed: int) -> float:
     """By bisection, from a quarter beyond both ends of the bracket."""
     below, above = 0.75 * low, min(1.25 * high, most)
     if _stable(run, above, seed):
@@ -162,27 +168,26 @@ def _saturates(run: Settings, low: float, high: float, most: float, seed: int) -
     return (below + above) / 2
 
 
-def _stable(run: Settings, load: float, seed: int) -> bool:
-    return flit_run({**run, "load": load, "seed": seed})["latency"] is not None
+def _stable(run: BookSimRun, load: float, seed: int) -> bool:
+    return booksim_at_load({**run, "load": load, "seed": seed})["latency"] is not None
 
 
-def _load(case: Case) -> Settings:
+def _load(case: Case) -> BookSimRun:
     """All of a run at a load but the load itself."""
     config = case.get("config", {})
     setup = _setup(case)
-    period = max(1, round(CYCLES / min(int(setup["k"]) ** int(setup["n"]), CYCLES)))
+    period = max(1, round(CYCLES / min(setup["k"] ** setup["n"], CYCLES)))
     flits = _flits(case)
     if not int(config.get("injection_rate_uses_flits", 1)):
         raise ValueError("injection_rate_uses_flits is 0; allowed: 1")
     return {
         **setup,
-        "kind": "booksim_load",
         "pattern": str(case.get("traffic", config.get("traffic", "uniform"))),
         "flits": flits,
         "period": int(config.get("sample_period", min(period, 6000))),
-        "warmup": int(config.get("warmup_periods", RUN["warmup"])),
-        "most": int(config.get("max_samples", RUN["most"])),
-        "limit": float(config.get("latency_thres", RUN["limit"])),
+        "warmup": int(config.get("warmup_periods", WARMUP)),
+        "most": int(config.get("max_samples", MOST)),
+        "limit": float(config.get("latency_thres", LIMIT)),
     }
 
 
@@ -194,13 +199,13 @@ def _flits(case: Case) -> int:
     return int(flits)
 
 
-def _setup(case: Case) -> Settings:
+def _setup(case: Case) -> BookSimRouter:
     """The network: from `config` where there is one, else from what a text says of the router."""
     config = case.get("config")
     return _of_text(case) if config is None else _of_config(config)
 
 
-def _of_config(config: Case) -> Settings:
+def _of_config(config: Case) -> BookSimRouter:
     for key, allowed in _UNSUPPORTED.items():
         value = config.get(key, allowed[0])
         plain = value if isinstance(allowed[0], str) else float(value)
@@ -226,7 +231,7 @@ def _of_config(config: Case) -> Settings:
     }
 
 
-def _of_text(case: Case) -> Settings:
+def _of_text(case: Case) -> BookSimRouter:
     """`rc1va1sa1st1, VCs 4, buf 8, link 1`, or parts of it in `router_config` and names of routers
     as `la_spec_tailcredit`: routes looked up ahead, speculation, waiting for the tail's credit.
     """
@@ -238,7 +243,7 @@ def _of_text(case: Case) -> Settings:
         )
     name = str(case.get("router", ""))
     text = str(case.get("router_config", name))
-    found: Settings = {}
+    found: dict[str, int] = {}
     for key, pattern in _WORDS.items():
         default = re.search(pattern, ROUTER)
         words = re.search(pattern, text) or default
@@ -254,17 +259,30 @@ def _of_text(case: Case) -> Settings:
     links = re.search(rf"(?:{kind} |, ?|^)link (\d+)", text)
     link = case.get("t_link", links[1] if links else 1)
     grid = _grid(kind, int(sizes[2]), 1 + sizes[3].count("x"))
-    return {**grid, **found, "link_latency": int(link), "iterations": 1}
+    return {
+        **grid,
+        "link_latency": int(link),
+        "channels": found["channels"],
+        "buffer": found["buffer"],
+        "routing": found["routing"],
+        "channel_allocation": found["channel_allocation"],
+        "switch_allocation": found["switch_allocation"],
+        "traversal": found["traversal"],
+        "credit_processing": found["credit_processing"],
+        "speculative": found["speculative"],
+        "waits_for_tail_credit": found["waits_for_tail_credit"],
+        "iterations": 1,
+    }
 
 
-def _before_traversal(found: Settings) -> int:
+def _before_traversal(found: Mapping[str, int]) -> int:
     routing, channel, switch = (
-        int(found[key]) for key in ("routing", "channel_allocation", "switch_allocation")
+        found[key] for key in ("routing", "channel_allocation", "switch_allocation")
     )
     return routing + (max(channel, switch) if found["speculative"] else channel + switch)
 
 
-def _grid(kind: str, k: int, n: int) -> Settings:
+def _grid(kind: str, k: int, n: int) -> Grid:
     return {"k": k, "n": n, "wraps": int(kind == "torus")}
 
 

@@ -36,14 +36,17 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from armillary import documents
-from armillary._core import flit_run
 from armillary.errors import InputError, Problem
 
+from .._peers import garnet_all_reduce, garnet_all_to_all, garnet_synthetic
 from . import booksim
 from .figures import Case, Figure, line
+
+if TYPE_CHECKING:
+    from .._peers import GarnetFound, GarnetRouter
 
 ALLOWED = (
     "a file of reference runs of Garnet or BookSim2, with the keys that the documentation of this "
@@ -122,9 +125,8 @@ def _kind(case: Case) -> str:
 def _all_reduce(case: Case) -> list[Figure]:
     local, vertical, horizontal = (int(size) for size in case["dims"])
     rings = _rings(case, local * vertical * horizontal > local)
-    found = flit_run(
+    found = garnet_all_reduce(
         {
-            "kind": "all_reduce",
             "local": local,
             "vertical": vertical,
             "horizontal": horizontal,
@@ -163,9 +165,8 @@ def _rings(case: Case, has_packages: bool) -> tuple[int, int, int]:
 
 
 def _all_to_all(case: Case) -> list[Figure]:
-    found = flit_run(
+    found = garnet_all_to_all(
         {
-            "kind": "all_to_all",
             "npus": int(case["P"]),
             "both_ways": int(case["bidir"]),
             "bytes": int(case["bytes"]),
@@ -181,7 +182,7 @@ def _all_to_all(case: Case) -> list[Figure]:
     return _cycles(case, found)
 
 
-def _cycles(case: Case, found: Mapping[str, float | None]) -> list[Figure]:
+def _cycles(case: Case, found: GarnetFound) -> list[Figure]:
     rows = [Figure("cycles", float(case["sim_cycles"]), found["cycles"], 0.0)]
     if "router_traversals" in case:
         expected = float(case["router_traversals"])
@@ -191,9 +192,8 @@ def _cycles(case: Case, found: Mapping[str, float | None]) -> list[Figure]:
 
 def _synthetic(case: Case) -> list[Figure]:
     flits = -(-int(case["pkt_bytes"]) // int(case["flit_bytes"]))
-    found = flit_run(
+    found = garnet_synthetic(
         {
-            "kind": "synthetic",
             "k": int(case["k"]),
             "n": int(case["n"]),
             "wraps": int(case["topo"] != "mesh"),
@@ -219,9 +219,8 @@ def _synthetic(case: Case) -> list[Figure]:
 
 def _turnaround(case: Case) -> list[Figure]:
     cycles = 20_000
-    found = flit_run(
+    found = garnet_synthetic(
         {
-            "kind": "synthetic",
             "k": 8,
             "n": 1,
             "wraps": 1,
@@ -236,24 +235,23 @@ def _turnaround(case: Case) -> list[Figure]:
             "router_latency": 1,
         }
     )
-    accepted = (found["packets"] or 0.0) / 8 / cycles
+    accepted = found["packets"] / 8 / cycles
     return [Figure("accepted", float(case["accepted_flits"]), accepted, 0.002)]
 
 
 def _deadlock(case: Case) -> list[Figure]:
     """Traffic at a load on a ring or a torus; an all-to-all that a sentence describes."""
-    common = {
+    common: GarnetRouter = {
         "channels": int(case["vcs"]),
         "buffer": int(case["buf"]),
         "router_latency": 1,
-        "interface_latency": 1,
     }
     if "offered" in case:
         torus = re.search(r"torus (\d+)x(\d+)", str(case["topology"]))
-        found = flit_run(
+        found = garnet_synthetic(
             {
                 **common,
-                "kind": "synthetic",
+                "interface_latency": 1,
                 "k": int(torus[1]) if torus else 8,
                 "n": 2 if torus else 1,
                 "wraps": 1,
@@ -268,10 +266,10 @@ def _deadlock(case: Case) -> list[Figure]:
         size = re.search(r"(\d+) KB per node", str(case["traffic"]))
         if size is None:
             raise KeyError("traffic")
-        found = flit_run(
+        found = garnet_all_to_all(
             {
                 **common,
-                "kind": "all_to_all",
+                "interface_latency": 1,
                 "npus": 8,
                 "both_ways": 0,
                 "bytes": 1024 * int(size[1]),

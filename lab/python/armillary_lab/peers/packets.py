@@ -22,11 +22,15 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from armillary import documents
-from armillary._core import packet_run
 from armillary.errors import InputError, Problem
+
+from .._peers import packet_all_reduce
+
+if TYPE_CHECKING:
+    from .._peers import PacketAllReduce
 
 PS_PER_US = 1_000_000
 HEADER, FRAMING = 40, 2
@@ -54,8 +58,8 @@ class Figure:
         return f"{self.found - self.expected:+g}"
 
 
-def case(run: Mapping[str, Any]) -> dict[str, int | str]:
-    """The settings of `packet_run` for a run of a file.
+def case(run: Mapping[str, Any]) -> PacketAllReduce:
+    """The settings of `packet_all_reduce` for a run of a file.
 
     Raises:
         KeyError: a key is missing.
@@ -169,7 +173,7 @@ def check(file: str) -> int:
     wrong = total = 0
     for at, run in enumerate(read(file)):
         try:
-            found = packet_run(case(run))
+            found = packet_all_reduce(case(run))
             rows = list(figures(run, found))
         except (KeyError, ValueError, TypeError, OverflowError) as error:
             missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)

@@ -8,8 +8,7 @@ from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING
 
-from armillary._core import packet_run
-
+from .._peers import packet_all_reduce
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
 from .hoti import PAPER
 
@@ -75,7 +74,7 @@ def run(
     """An all-reduce of `size` MB: direct in an order, or over two trees."""
     grain = 2 * CHUNKS
     bytes_ = size * 1_000_000 // grain * grain if tree else size * 1_000_000
-    found = packet_run(
+    found = packet_all_reduce(
         {
             "hosts": hosts,
             "bytes": bytes_,

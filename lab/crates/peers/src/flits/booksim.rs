@@ -2,11 +2,9 @@
 //! Simulator", ISPASS 2013): latency of an empty network, batches, and latency at a load.
 
 use super::{Bernoulli, Pattern};
-use crate::fabric::Packet;
-use crate::grid::{DimensionOrder, Grid};
-use crate::input_queued::{Arrival, InputQueued, Settings};
-use crate::refused::Refused;
 use engine::Random;
+use net_flit::input_queued::{Arrival, InputQueued, Settings};
+use net_flit::{DimensionOrder, Grid, Packet, Refused};
 use std::collections::BTreeMap;
 
 /// A network with BookSim2's router.

@@ -1,5 +1,4 @@
-//! The runs of reference files of other simulators, straight on a network: no executor decides what
-//! is sent when. Settings and results: `armillary_lab.peers.flits`.
+//! The runs of Garnet and BookSim2 on the routers of flits.
 
 pub mod booksim;
 mod rings;

@@ -1,9 +1,8 @@
 //! Collectives on unidirectional rings, as the ASTRA-SIM paper has them on Garnet (Rashidi et al.,
 //! ISPASS 2020): each ring is a virtual network with links of its own.
 
-use crate::fabric::{CYCLE, Channel, End, Fabric, Packet, Routing, Way};
-use crate::garnet::{Arrival, Garnet, Settings};
-use crate::refused::Refused;
+use net_flit::garnet::{Arrival, Garnet, Settings};
+use net_flit::{CYCLE, Channel, End, Fabric, Packet, Refused, Routing, Way};
 use std::collections::VecDeque;
 
 /// A fabric of rings in three dimensions: inside packages, and two between them.

@@ -1,11 +1,9 @@
 //! Synthetic traffic on a grid (Dally and Towles, "Principles and Practices of Interconnection
 //! Networks", section 3.2), injected by Bernoulli processes.
 
-use crate::fabric::Packet;
-use crate::garnet::{Arrival, Garnet, Settings};
-use crate::grid::{DimensionOrder, Grid};
-use crate::refused::Refused;
 use engine::Random;
+use net_flit::garnet::{Arrival, Garnet, Settings};
+use net_flit::{DimensionOrder, Grid, Packet, Refused};
 use std::str::FromStr;
 
 /// Who sends to whom.

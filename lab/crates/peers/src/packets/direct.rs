@@ -1,7 +1,7 @@
 //! A direct all-reduce: a reduce-scatter and an all-gather, each with a message to every other host.
 
-use crate::Packets;
 use engine::Random;
+use net_packet::Packets;
 use network::Backend;
 use units::Time;
 

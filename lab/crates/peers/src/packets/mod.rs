@@ -1,5 +1,4 @@
-//! The collectives of reference runs of other simulators, straight on a network: no executor decides
-//! what is sent when. Settings and results: `armillary_lab.peers.packets`.
+//! The collectives of ns-3's and htsim's runs on the packet backend.
 
 mod direct;
 mod trees;
@@ -7,7 +6,7 @@ mod trees;
 pub use direct::{Order, all_reduce};
 pub use trees::Trees;
 
-use crate::{Packets, Settings};
+use net_packet::{Packets, Settings};
 use network::{LinkCost, Transfer};
 use topology::{Fabric, GraphFabric, GraphLink, GraphNode, LinkError, LinkGraph, Routing};
 use units::{Bandwidth, Span};

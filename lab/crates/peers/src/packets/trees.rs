@@ -1,6 +1,6 @@
 //! An all-reduce over two binary trees, as NCCL 2.4 numbers them.
 
-use crate::Packets;
+use net_packet::Packets;
 use network::Backend;
 use units::Time;
 
