@@ -1,7 +1,7 @@
 """Time, memory and size of a timeline of millions of packets, and of the same run without one.
 
-`python lab/bench/python/timeline.py [DATA_PARALLEL]`: a step of GPT-3 175B on 8 x DATA_PARALLEL NPUs,
-every rank simulated and shown. Each run is a process of its own, for its peak of memory."""
+`python lab/bench/python/timeline.py [DATA_PARALLEL]`: a step of GPT-3 175B on 8 x DATA_PARALLEL
+NPUs, every rank simulated and shown. Each run is a process of its own, for its peak of memory."""
 
 import json
 import resource
