@@ -287,7 +287,8 @@ fn crates_stand_on_those_that_the_architecture_says() {
         let named = lines.filter_map(|line| Some(line.split_once(" = ")?.0.to_string()));
         (name, named.filter(|dependency| all.contains(dependency)).collect())
     };
-    let found: BTreeMap<String, BTreeSet<String>> = all_crates().into_iter().map(stands_on).collect();
+    let found: BTreeMap<String, BTreeSet<String>> =
+        all_crates().into_iter().map(stands_on).collect();
     assert_eq!(found, written(), "Cargo.toml (left) and ARCHITECTURE.md (right)");
 }
 

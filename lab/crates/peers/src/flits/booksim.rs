@@ -105,7 +105,7 @@ fn packet(src: u32, dst: u32, flits: u32) -> Packet {
 /// Traffic at a load, and how long it is watched.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Who sends to whom.
+    /// Destination of each source.
     pub pattern: Pattern,
     /// Flits of a packet.
     pub flits: u32,
@@ -119,11 +119,11 @@ pub struct Load {
     pub most: u32,
     /// Mean latency above which the network is saturated, cycles.
     pub limit: f64,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// What a network does at a load.
+/// Results of a network at a load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
     /// Mean latency of packets from their creation, cycles.

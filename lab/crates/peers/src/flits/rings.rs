@@ -111,7 +111,7 @@ struct Step {
     bytes: u64,
 }
 
-/// An all-reduce in chunks, each of which goes through the dimensions.
+/// An all-reduce in chunks, and each chunk goes through the dimensions.
 #[derive(Clone, Copy, Debug)]
 pub struct Rings {
     /// Bytes of an NPU.

@@ -6,7 +6,7 @@ use net_flit::garnet::{Arrival, Garnet, Settings};
 use net_flit::{DimensionOrder, Grid, Packet, Refused};
 use std::str::FromStr;
 
-/// Who sends to whom.
+/// Destinations by source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// To any node, itself included.
@@ -29,7 +29,7 @@ pub enum Pattern {
     Asymmetric,
 }
 
-/// What a file may call them: the names of BookSim2.
+/// Names in files: those of BookSim2.
 const NAMES: &str = "uniform, transpose, bitcomp, bitrev, shuffle, neighbor, tornado, diagonal, \
                      asymmetric";
 
@@ -114,7 +114,7 @@ impl Pattern {
 pub struct Bernoulli {
     grid: Grid,
     pattern: Pattern,
-    /// Of a packet in a cycle, in 2^-64.
+    /// Probability of a packet in a cycle, in 2^-64.
     chance: u64,
     random: Random,
 }
@@ -141,7 +141,7 @@ impl Bernoulli {
 pub struct Synthetic {
     /// The network.
     pub grid: Grid,
-    /// Who sends to whom.
+    /// Destination of each source.
     pub pattern: Pattern,
     /// Flits per node and cycle.
     pub load: f64,

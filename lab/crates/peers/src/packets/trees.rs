@@ -16,7 +16,7 @@ pub struct Trees<'a> {
     open: u32,
     trees: [Vec<Place>; 2],
     chunk_bytes: u64,
-    /// By host: the next chunk to open, and how many are open.
+    /// Next chunk to open, and how many are open, of each host.
     state: Vec<(u32, u32)>,
     /// By host and chunk: parts that have come up, its own included.
     parts: Vec<u8>,
