@@ -64,9 +64,13 @@ $(BIN)/.extras: $(BIN)/.tools requirements/extras.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/extras.txt
 	@touch $@
 
-# The laboratory in .venv, as it is here: the verb `study`, scores, fits.
-lab: setup ## Add the laboratory (measurements, studies, fits) to .venv
-	@said=$$(cd lab && "$(CURDIR)/$(DEVELOP)" --skip-install 2>&1) || { echo "$$said"; exit 1; }
+$(BIN)/.lab: $(BIN)/.installed lab/pyproject.toml lab/crates/py-peers/Cargo.toml
+	@echo "adding the laboratory to .venv"; \
+	said=$$(cd lab && ../$(DEVELOP) 2>&1) || { echo "$$said"; exit 1; }
+	@touch $@
+
+lab: setup $(BIN)/.lab ## Add the laboratory (measurements, studies, fits) to .venv
+	@said=$$(cd lab && ../$(DEVELOP) --skip-install 2>&1) || { echo "$$said"; exit 1; }
 
 # Everything that tests and lints need from the package index.
 packages: $(BIN)/.tools $(BIN)/.extras $(BIN)/.train
@@ -142,12 +146,13 @@ docs: setup $(BIN)/.docs ## Build the documentation as a site in site/, and fail
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	cp -r target/doc site/rust
 
-wheel: prerequisites $(BIN)/.tools ## Build a wheel and a source archive in dist/
+wheel: prerequisites $(BIN)/.tools ## Build the wheels and a source archive in dist/
 	$(BIN)/maturin build --release --locked --out dist
 	$(BIN)/maturin sdist --out dist
+	cd lab && ../$(BIN)/maturin build --release --locked --out ../dist
 
 release: $(BIN)/.tools ## Make the commit and the tag of a release: make release VERSION=0.2.0
 	$(BIN)/python tools/release.py $(VERSION)
 
 clean: ## Remove everything that was built (.venv, target, results, site)
-	rm -rf .venv target dist results site .mypy_cache .ruff_cache .pytest_cache python/armillary/_core*.so
+	rm -rf .venv target dist results site .mypy_cache .ruff_cache .pytest_cache python/armillary/_core*.so lab/python/armillary_lab/_peers*.so
