@@ -42,7 +42,7 @@ impl std::fmt::Display for Algorithm {
 /// One collective on one group of `n` positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlanRequest {
-    /// What it promises.
+    /// Collective that the algorithm computes.
     pub kind: CollectiveKind,
     /// How.
     pub algorithm: Algorithm,

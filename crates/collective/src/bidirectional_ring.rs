@@ -91,7 +91,7 @@ fn pieces(request: &PlanRequest, k: u32) -> u64 {
     }
 }
 
-/// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
+/// Content of step `step` of `position` (blocks as in [`mod@crate::prove`]).
 pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     if request.n < 3 {
         return ring::content(request, position, step);

@@ -90,7 +90,7 @@ fn inwards(n: u32, place: Place, bytes: u64, charge: u64) -> Script {
     Script { steps, charges: vec![charge; children as usize] }
 }
 
-/// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
+/// Content of step `step` of `position` (blocks as in [`mod@crate::prove`]).
 pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     let &PlanRequest { kind, n, root, .. } = request;
     let v = (position + n - root) % n;

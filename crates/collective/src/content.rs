@@ -1,14 +1,14 @@
-//! What a send of a plan carries, for the checker (blocks as in [`mod@crate::prove`]).
+//! Contents of the sends of a plan, for the checker (blocks as in [`mod@crate::prove`]).
 
-/// What a send carries.
+/// Content of a send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// These blocks, to be joined with the receiver's or to be stored.
     Blocks { blocks: Vec<u64>, reduce: bool },
     /// All the sender knows (barriers).
     Everything,
-    /// What position `of` came with of a block, to be joined with the receiver's; a switch has
-    /// reduced it, so nobody is charged.
+    /// The initial content of position `of` in a block, to be joined with the receiver's; a switch
+    /// has reduced it, so no NPU is charged.
     Contribution { block: u64, of: u32 },
 }
 

@@ -272,7 +272,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What `at` waits for: a dependency, or the first send of its channel that was not issued.
+    /// Send that `at` waits for: a dependency, or the first send of its channel that was not
+    /// issued.
     fn waits_for(&self, at: At, sends: &BTreeMap<Channel, At>) -> Option<At> {
         let open = |&&dep: &&u32| self.waits[at.0][dep as usize].is_some();
         let dep = self.custom.positions[at.0].deps(at.1).iter().find(open);

@@ -93,7 +93,7 @@ fn inwards(n: u32, root: u32, window: u32, bytes: u64, charge: u64) -> Plan {
     )
 }
 
-/// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
+/// Content of step `step` of `position` (blocks as in [`mod@crate::prove`]).
 pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     let n = request.n;
     let to = u64::from((position + 1 + step % (n - 1)) % n);

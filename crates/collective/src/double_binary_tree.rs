@@ -162,7 +162,7 @@ fn script(place: Place, bytes: u64, up: bool, down: bool) -> Script {
     script
 }
 
-/// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
+/// Content of step `step` of `position` (blocks as in [`mod@crate::prove`]).
 pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     let place = Place::of(Tree::of(request), position, true);
     let climbs =

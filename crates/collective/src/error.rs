@@ -20,7 +20,7 @@ pub enum PlanError {
         algorithm: Algorithm,
         /// Name of the collective.
         kind: &'static str,
-        /// What may be done instead.
+        /// Allowed alternatives.
         allowed: &'static str,
     },
     /// The root is not a member of the group.
@@ -53,7 +53,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// What is wrong.
+    /// Description of the fault.
     pub fn message(&self) -> String {
         match self {
             PlanError::NotPowerOfTwo { algorithm, kind, n } => {
@@ -75,7 +75,7 @@ impl PlanError {
         }
     }
 
-    /// What would be right.
+    /// Allowed values.
     pub fn allowed(&self) -> String {
         match self {
             PlanError::NotPowerOfTwo { .. } => {

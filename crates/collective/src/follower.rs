@@ -22,7 +22,7 @@ pub struct Follower {
 /// A step that has just fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fired {
-    /// Its index in the script.
+    /// Index of the step in the script.
     pub index: u32,
     /// The step. The user carries out its send.
     pub step: Step,

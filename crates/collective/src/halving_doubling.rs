@@ -83,7 +83,7 @@ fn dissemination(n: u32) -> impl Iterator<Item = Step> {
         .map(move |k| Step::send(To::Shift(1 << k), 0, k, k).and_receive(To::Shift(n - (1 << k))))
 }
 
-/// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
+/// Content of step `step` of `position` (blocks as in [`mod@crate::prove`]).
 pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     let n = request.n;
     let rounds = n.ilog2();

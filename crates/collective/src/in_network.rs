@@ -33,8 +33,7 @@ pub(crate) fn bytes(request: &PlanRequest, step: u32) -> u64 {
     if step == 0 && request.kind != CollectiveKind::Barrier { request.bytes } else { 0 }
 }
 
-/// What every step of `position` carries: what the position came with, which the switch has had
-/// from it.
+/// Content of every step of `position`: its initial content, which the switch has received from it.
 pub(crate) fn content(request: &PlanRequest, position: u32) -> Content {
     match request.kind {
         CollectiveKind::Barrier => Content::Everything,

@@ -86,7 +86,7 @@ impl Step {
     }
 }
 
-/// What one position does in a phase.
+/// Steps of one position in a phase.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Script {
     /// In firing order.

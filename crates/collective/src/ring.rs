@@ -102,7 +102,7 @@ fn first(request: &PlanRequest) -> u32 {
     }
 }
 
-/// What step `step` of `position` carries (blocks as in [`mod@crate::prove`]).
+/// Content of step `step` of `position` (blocks as in [`mod@crate::prove`]).
 pub(crate) fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     let n = request.n;
     let before = |k: u32| u64::from((position + 2 * n - k) % n);

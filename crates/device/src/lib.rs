@@ -1,4 +1,4 @@
-//! What happens inside and behind an NPU: compute and memory models.
+//! Models of NPUs and of the memory behind them: compute and memory.
 //!
 //! Here: durations of compute nodes (`compute`), and of accesses to memory (`memory`).
 //! Not here: when a node may start (`sim`), and the network between NPUs (`net-*`).

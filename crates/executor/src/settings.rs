@@ -1,4 +1,4 @@
-//! What the executor acts on: the choices of the platform, in the terms of its profile.
+//! Settings of the executor: the choices of the platform, in the terms of its profile.
 
 use device::memory::{Access, Pipeline, Sharing};
 use graph::{CollectiveKind, Node, Op, Workload};
@@ -107,7 +107,7 @@ impl Settings {
         }
     }
 
-    /// What `node` asks for on a group of this shape. `None` unless it is a collective that is
+    /// Request of `node` on a group of this shape. `None` unless it is a collective that is
     /// simulated.
     pub fn request(&self, node: &Node, shape: u32) -> Option<Request> {
         match node.op {

@@ -37,7 +37,7 @@ pub struct Group {
 /// An access under way.
 struct UnderWay {
     began: Time,
-    /// Its time under the loads so far, and how much of that is left at `since`.
+    /// Time of the access under the loads so far, and how much of that is left at `since`.
     span: Span,
     left: Span,
     since: Time,
@@ -77,11 +77,11 @@ struct Gathering {
 
 /// The accesses of all ranks to the pool, each with a ticket of whoever waits for it.
 pub struct Turns<T> {
-    /// By rank index, in order.
+    /// Queues by rank index, in order.
     queues: Vec<VecDeque<Queued<T>>>,
-    /// By rank index: the places of the ranks that it stands for, and how many of them are there.
+    /// Places of the ranks that each rank index represents, and how many of them are there.
     places: Vec<Vec<(u32, u64)>>,
-    /// By rank index: the ranks that it stands for.
+    /// Ranks that each rank index represents.
     ranks: Vec<Vec<u32>>,
     /// By rank index and slot, where shards were gathered.
     gatherings: FxHashMap<(u32, Option<u32>), Gathering>,

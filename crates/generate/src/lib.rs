@@ -17,7 +17,7 @@ use std::path::Path;
 pub struct Output {
     /// Path in the repository.
     pub path: &'static str,
-    /// What it should hold.
+    /// Text that the file should have.
     pub text: String,
 }
 

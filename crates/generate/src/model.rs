@@ -26,7 +26,7 @@ pub(crate) struct Field {
     pub form: Form,
 }
 
-/// What a field holds.
+/// Content of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,

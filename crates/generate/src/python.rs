@@ -54,7 +54,7 @@ pub(crate) fn parts_module() -> String {
     text
 }
 
-/// What a platform and a workload say is checked where it is read (`report/reading.py`).
+/// Descriptions of platform and workload are checked where they are read (`report/reading.py`).
 const UNTYPED: [&str; 2] = ["Config", "Origin"];
 
 fn class(of: &Type, base: &str) -> String {

@@ -70,7 +70,7 @@ struct Groups<'m> {
     mesh: &'m Mesh,
     ranks: u32,
     list: Vec<Group>,
-    /// By family: its axes, and for each rank that comes first in its group that group.
+    /// Axes of each family, and for each rank that comes first in its group that group.
     known: FxHashMap<String, (Vec<Along>, Vec<u32>)>,
     everybody: Option<u32>,
 }

@@ -154,7 +154,7 @@ fn groups(workload: &Workload, problems: &mut Vec<Problem>) -> Vec<bool> {
 }
 
 impl Members {
-    /// What is wrong with these members of a workload of `world` ranks, if anything is.
+    /// Fault of these members of a workload of `world` ranks, if there is one.
     pub fn fault(&self, world: u32) -> Option<String> {
         match self {
             Members::All => None,

@@ -5,7 +5,7 @@ use crate::{CollectiveKind, Members, Op, Problem, Program, Workload};
 use rustc_hash::FxBuildHasher;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-/// What members must agree about.
+/// Properties that members must agree about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Entry {
     kind: CollectiveKind,
@@ -14,7 +14,7 @@ struct Entry {
     root: u32,
 }
 
-/// What a program does in one of its slots, in the order in which it can run.
+/// Operations of a program in one of its slots, in the order in which they can run.
 #[derive(Clone, Default)]
 struct Sequence {
     nodes: Vec<u32>,

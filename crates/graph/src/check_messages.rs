@@ -24,7 +24,7 @@ struct Peer {
     recvs: Vec<Message>,
 }
 
-/// What is wrong between a program and the one at its peer, and how often.
+/// Fault between a program and the one at its peer, and the number of its occurrences.
 struct Finding {
     problem: Problem,
     times: u64,
@@ -100,8 +100,7 @@ fn peers(program: &Program) -> Vec<Peer> {
     peers
 }
 
-/// What is wrong between `rank` and its peer, `there` being the other's traffic when there is such
-/// a rank.
+/// Fault between `rank` and its peer, `there` being the other's traffic when there is such a rank.
 fn judge(
     workload: &Workload,
     rank: usize,

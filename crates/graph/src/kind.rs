@@ -1,9 +1,9 @@
-//! What kind of work an operation is: for resources and time (`OpKind`), and by name.
+//! Kinds of work of operations: for resources and time (`OpKind`), and by name.
 
 use crate::op::{Op, Reach};
 
-/// What a node is to its rank: what it occupies, and as what its time counts. One byte a node, for
-/// programs can be large.
+/// Resource that a node occupies on its rank, and the part of the step that its time counts as. One
+/// byte for each node, because programs can be large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpKind {
     /// Bookkeeping.
@@ -23,7 +23,7 @@ pub enum OpKind {
 }
 
 impl Op {
-    /// What the operation is to its rank.
+    /// Kind of the operation on its rank.
     pub fn kind(&self) -> OpKind {
         match self {
             Op::Metadata | Op::Invalid => OpKind::Nothing,

@@ -2,7 +2,7 @@
 
 use units::{Bytes, Span};
 
-/// What a collective promises (nccl-tests and MPI meanings).
+/// Result that a collective promises (nccl-tests and MPI meanings).
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -50,7 +50,7 @@ impl CollectiveKind {
     }
 }
 
-/// What kind of kernel a compute node is; platforms give efficiencies by kind.
+/// Kind of kernel of a compute node; platforms give efficiencies by kind.
 #[derive(
     Clone,
     Copy,
@@ -225,7 +225,7 @@ impl Lookup {
     }
 }
 
-/// What a node does.
+/// Operation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Bookkeeping; takes no time.
@@ -241,7 +241,7 @@ pub enum Op {
         bytes: Option<Bytes>,
         /// Runs on the host and occupies no NPU compute.
         cpu: bool,
-        /// What kind of kernel it is.
+        /// Kind of the kernel.
         kernel: Kernel,
     },
     /// Matrix multiplication on the NPU: `batch` times (`m` x `k`) * (`k` x `n`).
@@ -333,6 +333,6 @@ pub struct Node {
     pub id: u64,
     /// Recorded duration, zero when none was recorded.
     pub duration: Span,
-    /// What it does.
+    /// Operation of the node.
     pub op: Op,
 }

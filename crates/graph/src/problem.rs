@@ -2,16 +2,16 @@
 
 use crate::op::Node;
 
-/// What is wrong, where, and what would be right.
+/// Fault of an input: the description, the place, and the allowed values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// File as the user named it; empty when the fault is in no file (a flag, an argument).
     pub file: String,
     /// Line, field, node or rank: `line 3`, `topology[1]`, `rank 4 node 17`.
     pub place: String,
-    /// What is wrong, with the value: `bandwidth -5 GB/s is negative`.
+    /// Description of the fault, with the value: `bandwidth -5 GB/s is negative`.
     pub message: String,
-    /// What is allowed: `a bandwidth above zero with a unit, such as "50 GB/s"`; empty when the
+    /// Allowed values: `a bandwidth above zero with a unit, such as "50 GB/s"`; empty when the
     /// message says it all.
     pub help: String,
 }

@@ -32,7 +32,7 @@ pub struct Program {
     slots: u32,
 }
 
-/// What a node changes in the memory of its NPU.
+/// Bytes that a node allocates and frees in the memory of its NPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Held {
     /// Held from the start of the node on.
@@ -41,7 +41,7 @@ pub struct Held {
     pub frees: Bytes,
 }
 
-/// Of a node whose layer is what its name begins with.
+/// Label of a node whose layer is the beginning of its name.
 const UNLABELLED: u32 = u32::MAX;
 
 impl Program {
@@ -76,7 +76,7 @@ impl Program {
         self.layer_names.get(*self.layers.get(i)? as usize).map(String::as_str)
     }
 
-    /// What node `i` changes in the memory of its NPU, where it does.
+    /// Bytes that node `i` allocates and frees in the memory of its NPU, where it does.
     #[inline]
     pub fn held(&self, i: usize) -> Option<Held> {
         let word = self.holds.get(i / 64)?;

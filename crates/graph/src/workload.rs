@@ -107,7 +107,7 @@ impl Footprint {
     }
 }
 
-/// What the generator of a workload says of it beyond what the ranks do; carried along, never
+/// Summary by the generator of a workload beyond the operations of the ranks; carried along, never
 /// interpreted by a simulation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declaration {
@@ -117,7 +117,7 @@ pub struct Declaration {
     pub mesh: Option<Mesh>,
     /// Parameters, operations, volumes and memory, JSON text.
     pub summary: Option<String>,
-    /// What a user of its results must know; shown at the top of the report.
+    /// Warnings that a user of the results must know; shown at the top of the report.
     pub warnings: Vec<String>,
 }
 
@@ -132,22 +132,22 @@ pub struct Workload {
     pub slots: Vec<u32>,
     /// Communicator groups.
     pub groups: Vec<Group>,
-    /// What each program keeps in the memory of its NPU at its peak, where it is known: as many as
-    /// programs, or none.
+    /// Peak memory of each program on its NPU, where it is known: one entry for each program, or
+    /// none.
     pub footprints: Vec<Footprint>,
-    /// What its generator says of it.
+    /// Summary by the generator.
     pub declaration: Option<Box<Declaration>>,
-    /// What was read: counts of unknown attributes and the like, `(what, count)`, sorted; shown in
-    /// the report.
+    /// Notes of the reader: counts of unknown attributes and the like, `(what, count)`, sorted;
+    /// shown in the report.
     pub notes: Vec<(String, u64)>,
     /// Where it was read from, as the user named it: what problems and reports call it. Empty when
     /// a program made it.
     pub origin: String,
-    /// What else it takes to read it again.
+    /// Arguments with which the workload can be read again.
     pub reading: Reading,
 }
 
-/// What a workload was read with in addition to its path.
+/// Arguments with which a workload was read, in addition to its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// The file of its communicator groups, as the user named it.

@@ -71,7 +71,7 @@ pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     workload.programs.iter().map(|p| p.nodes().iter().map(&mut slower).collect()).collect()
 }
 
-/// By program, the time of its computations at the peak rates of their number formats; no program
+/// Time of the computations of each program at the peak rates of their number formats; no program
 /// computes faster. Nothing where durations are not the model's.
 pub fn at_peak(workload: &Workload, platform: &Platform) -> Option<Vec<Span>> {
     let (compute, scale) = (&platform.npu.compute, platform.npu.compute_scale);

@@ -1,4 +1,4 @@
-//! What a workload becomes on a platform: collectives as chunks, phases and plans, computations and
+//! Lowering of a workload to a platform: collectives as chunks, phases and plans, computations and
 //! accesses to memory as durations.
 //!
 //! Start at [`Lowering`] and [`of`], which picks the one of the platform's profile. Pure: no state,

@@ -13,10 +13,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::Span;
 
-/// What comes first at one instant.
+/// First event at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
-    /// What was scheduled first (ASTRA-sim's order).
+    /// The event that was scheduled first (ASTRA-sim's order).
     Scheduled,
     /// In rounds, as native runs do it: messages that arrive, then what is usable, and in the next
     /// round what becomes usable at once because of that.
@@ -30,9 +30,9 @@ pub struct Loopback<'a, W> {
     pub steps: &'a [Step],
     /// When the first steps may fire, from the start of the phase.
     pub start: Span,
-    /// What passes between the j-th reception and its use: endpoint delay and reduction.
+    /// Delay between the j-th reception and its use: endpoint delay and reduction.
     pub wait: W,
-    /// What comes first at one instant.
+    /// Order of events at one instant.
     pub ties: Ties,
 }
 
@@ -90,7 +90,7 @@ struct Due {
     /// With [`Ties::Rounds`], the round of its instant, and whether messages go first.
     round: u32,
     after_messages: bool,
-    /// Its place in the order of scheduling.
+    /// Place of the event in the order of scheduling.
     order: u32,
     event: Event,
 }

@@ -24,7 +24,7 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// Of `queues` of a dimension the one that the `nth` chunk dealt to this lane waits in, and
+    /// Queue of the `queues` of a dimension that the `nth` chunk dealt to this lane waits in, and
     /// whether chunks in it run backwards.
     #[inline]
     pub fn queue(self, queues: u32, nth: u32) -> (u32, bool) {
@@ -219,7 +219,7 @@ pub struct PhaseSpec {
     pub only: Vec<Filter>,
     /// Before the first send and after every reception.
     pub endpoint_delay: Span,
-    /// What it does.
+    /// Kind of collective.
     pub kind: CollectiveKind,
     /// The larger of an NPU's two buffers in it.
     pub bytes: u64,
@@ -297,8 +297,8 @@ pub trait Lowering {
     /// A [`Problem`] without file or place when an algorithm cannot run on a dimension.
     fn lower(&self, request: &Request, shape: &Shape) -> Result<Lowered, Problem>;
 
-    /// What a message of the workload takes alone, where a library sends it; the outermost
-    /// dimension it crosses is `dim`.
+    /// Time of a message of the workload alone, where a library sends it; the outermost dimension
+    /// it crosses is `dim`.
     fn message(&self, _dim: u32, _bytes: u64) -> Option<Span> {
         None
     }

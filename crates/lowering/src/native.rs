@@ -112,8 +112,8 @@ impl<'a> NativeLowering<'a> {
         closed && size > 2 && self.platform.collectives.rings == Rings::BothWays
     }
 
-    /// What passes before the first send and after each reception: the scheduler's delay and, where
-    /// there is a library, what its transport takes beyond the links.
+    /// Delay before the first send and after each reception: the scheduler's delay and, where there
+    /// is a library, the time of its transport beyond the links.
     fn endpoint_delay(&self, dim: u32) -> Span {
         let own = self.platform.scheduler.endpoint_delay;
         let Some(library) = &self.platform.library else { return own };
@@ -297,11 +297,11 @@ impl Chunks {
     }
 }
 
-/// What a phase does.
+/// Work of a phase.
 struct Does {
     /// The kind of the collective that it belongs to.
     within: CollectiveKind,
-    /// Its own kind.
+    /// Kind of the phase itself.
     kind: CollectiveKind,
     /// As `graph::Op::Collective` means them for its kind.
     bytes: u64,
@@ -309,7 +309,7 @@ struct Does {
     root: u32,
 }
 
-/// What a phase is made of.
+/// Parts of a phase.
 struct Named {
     dim: u32,
     kind: CollectiveKind,

@@ -38,7 +38,7 @@ type Round = Vec<(To, u64)>;
 /// A line in the network it is in, and the rounds that were looked at: by stride, size and messages.
 type Known = FxHashMap<(u32, u32, Round), Option<Rc<Loads>>>;
 
-/// What rounds load on the links of a platform.
+/// Loads of rounds on the links of a platform.
 pub(crate) struct Patterns<'a> {
     platform: &'a Platform,
     /// The links of the whole fabric, when they are needed.
@@ -52,7 +52,7 @@ pub(crate) struct Patterns<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Quotient(u128, u128);
 
-/// What a round puts on links.
+/// Load of a round on links.
 struct Loads {
     links: Rc<LinkGraph>,
     /// Parts of bytes of each link, and of those that leave an NPU by it.
@@ -106,8 +106,7 @@ impl<'a> Patterns<'a> {
         plans.into_iter().map(|plan| plan.map(one)).collect()
     }
 
-    /// What plans that run side by side still have to be slowed down by, because they load links
-    /// together.
+    /// Remaining slowdown of plans that run side by side, because they load links together.
     fn together(&self, plans: &[Directed], around: &Around, places: Places<'_>) -> Quotient {
         let links = match around {
             Around::Dim(dim) => self.links(Some(dim)),
@@ -207,7 +206,7 @@ impl<'a> Patterns<'a> {
 }
 
 impl Patterns<'_> {
-    /// What a round loads on `links` where every message is a number of units, and the bytes of a
+    /// Loads of a round on `links` where every message is a number of units, and the bytes of a
     /// unit; `None` for too many hops.
     fn round(
         &self,
@@ -244,7 +243,7 @@ impl Patterns<'_> {
         Some(time(longest(&links, &all)))
     }
 
-    /// What a plan takes on all lines of a geometry at once, by latency and bandwidth: in each round
+    /// Time of a plan on all lines of a geometry at once, by latency and bandwidth: in each round
     /// the latency of its longest route, `delay`, and the time of its busiest link. A plan whose
     /// positions differ counts as one load; its longest chain of messages has `chain` messages and
     /// bytes. `None` for too many hops, and for lines of a full connection.
@@ -375,7 +374,7 @@ fn ring_ratio(round: &Round, block: Block, n: u32, routing: Routing) -> Quotient
     Quotient::at_least_one(most(all), most(leaving))
 }
 
-/// What all lines of a stride and size put on links when each position sends its steps; `None` for
+/// Loads of all lines of a stride and size on links when each position sends its steps; `None` for
 /// too many hops.
 fn loads<'s>(
     links: &Rc<LinkGraph>,
@@ -474,8 +473,8 @@ fn time(Quotient(parts, bandwidth): Quotient) -> Span {
     Span(u64::try_from(ps).unwrap_or(u64::MAX))
 }
 
-/// What all rounds still have to be slowed down by, so that some link out of an NPU is kept as long
-/// as any link needs for all of them.
+/// Remaining slowdown of all rounds, so that some link out of an NPU is kept as long as any link
+/// needs for all of them.
 fn missing(links: &LinkGraph, rounds: &[(Rc<Loads>, u128)], ratios: &[Quotient]) -> Quotient {
     let mut all = vec![0u128; links.len() as usize];
     let mut leaving = all.clone();

@@ -27,7 +27,7 @@ pub enum Crossing {
     Innermost,
 }
 
-/// What limits the messages an NPU sends at once.
+/// Limit on the messages an NPU sends at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ports {
     /// One message at a time on each link that leaves the NPU.
@@ -99,7 +99,7 @@ struct Memo {
     occupancy: Span,
 }
 
-/// What a message takes over the dimensions crossed so far.
+/// Time of a message over the dimensions crossed so far.
 #[derive(Clone, Copy, Default)]
 struct Way {
     total: Span,

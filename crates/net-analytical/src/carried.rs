@@ -1,4 +1,4 @@
-//! What the links and the dimensions of a graph carried.
+//! Bytes that the links and the dimensions of a graph carried.
 //!
 //! The analytical network does not model what shares a link. So it counts what links and dimensions
 //! carried, and the report says where that is more than they can.
@@ -13,7 +13,7 @@ pub(crate) struct Carried {
     sizes: Vec<u32>,
     /// See [`network::Usage::outermost`].
     pub outermost: Vec<u128>,
-    /// By link; empty where one rank stands for several.
+    /// Bytes of each link; empty where one rank represents several.
     links: Vec<u128>,
 }
 

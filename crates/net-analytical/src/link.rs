@@ -93,7 +93,7 @@ const IDLE: LinkState = LinkState {
 };
 
 impl LinkState {
-    /// What is left of the message being sent, and for how long.
+    /// Part of the message being sent that is left, and for how long.
     fn left(&self, until: Time) -> (u64, Span) {
         let left = Span(self.free.0.saturating_sub(until.max(self.begin).0));
         (left.part(self.last, self.free.since(self.begin)), left)
@@ -128,7 +128,7 @@ pub struct LinkQueues {
     free: Vec<u32>,
     agenda: Agenda<Event>,
     sink: Option<Box<dyn NetworkSink>>,
-    /// By dimension, on links that leave an NPU, by weight.
+    /// Bytes of each dimension, on links that leave an NPU, by weight.
     bytes: Vec<u128>,
     transfers: u128,
     stored: u128,
@@ -167,7 +167,7 @@ impl LinkQueues {
         LinkQueues { stores: switching == Switching::StoreAndForward, ..self }
     }
 
-    /// The one link from `src` to `dst`, if there is one and nobody else uses it.
+    /// The one link from `src` to `dst`, if there is one and no other NPU uses it.
     fn private_link(&self, src: u32, dst: u32) -> Option<Hop> {
         let lanes = Lanes::of(&self.graph, (src, dst));
         let [lane] = &lanes.found[..] else { return None };
@@ -224,7 +224,7 @@ impl LinkQueues {
         state.longest = state.longest.max(state.queued);
         let before = std::mem::replace(&mut state.tail, message);
         if state.head == NONE {
-            // Nobody waited, so nothing was scheduled for when the link is free.
+            // No message waited, so nothing was scheduled for when the link is free.
             state.head = message;
             self.agenda.push(state.free, Event::Free { link: hop.link });
         } else {

@@ -74,8 +74,8 @@ impl<'a> Split<'a> {
         (Some(start), transit)
     }
 
-    /// Its times where it waits for none. It keeps the links by which it leaves until it has left by
-    /// all.
+    /// Times of the message where it waits for none. It keeps the links by which it leaves until it
+    /// has left by all.
     pub(crate) fn alone(&self, (bytes, paced): (u64, u64)) -> Alone {
         let occupancy = self.kept(paced.max(bytes));
         Alone { transit: self.latency() + self.slowest(bytes).max(occupancy), occupancy }

@@ -92,7 +92,7 @@ impl External {
         }
     }
 
-    /// What the simulator calls itself; `None` before the first transfer.
+    /// Name that the simulator gives itself; `None` before the first transfer.
     pub fn simulator(&self) -> Option<String> {
         self.talk.borrow().partner.as_ref().map(|partner| partner.name.clone())
     }

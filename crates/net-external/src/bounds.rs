@@ -1,4 +1,4 @@
-//! What no transfer can beat, whatever routes the simulator chooses: the latencies of the least
+//! Lower bounds of a transfer, whatever routes the simulator chooses: the latencies of the least
 //! route, and its bytes over all links out of the source or into the destination together.
 
 use crate::topology::Topology;

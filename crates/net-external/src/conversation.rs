@@ -1,4 +1,4 @@
-//! What is said to a simulator and what comes back, with every answer checked.
+//! Messages to a simulator and its answers, with every answer checked.
 //!
 //! A message that breaks the protocol ends the conversation. The failure quotes the last messages of
 //! both sides.
@@ -12,7 +12,7 @@ use std::time::Duration;
 const FULL: usize = 1 << 18;
 /// In `c` of the simulator's HELLO: all further messages go by shared memory.
 const MEMORY: u32 = 1;
-/// Most bytes of an answer that is no message that a failure quotes.
+/// Most bytes that a failure quotes of an answer that is not a message.
 const QUOTED: usize = 80;
 
 /// A simulator that answers.
@@ -95,7 +95,7 @@ impl Conversation {
         self.out.clear();
         sent.map_err(|error| match timed_out(&error) {
             true => self.silent(),
-            // What it said before it closed its input explains more.
+            // The last message before it closed its input explains more.
             false => match self.hear() {
                 Ok(answer) if answer.kind == kinds::HELLO => match self.greeted(&answer) {
                     Ok(()) => self.gone(),

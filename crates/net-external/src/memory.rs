@@ -37,7 +37,7 @@ pub(crate) struct Memory {
 // SAFETY: the mapping belongs to this value, and may be used by any thread.
 unsafe impl Send for Memory {}
 
-/// A new file that nobody else may open, and its path.
+/// A new file that no other user may open, and its path.
 fn file(folder: &Path) -> io::Result<(File, PathBuf)> {
     let id = std::process::id();
     for number in 0..1_000_000 {
@@ -72,12 +72,12 @@ impl Memory {
         Ok(Memory { start: start.cast(), path, written: 0, read: 0, free: 0, there: 0 })
     }
 
-    /// Its file.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The other side has opened the file, or will not: nobody else needs it.
+    /// The other side has opened the file, or will not: no process needs it any more.
     pub(crate) fn forget_file(&mut self) {
         if !self.path.as_os_str().is_empty() {
             let _ = remove_file(&self.path);
@@ -95,7 +95,7 @@ impl Memory {
         unsafe { self.start.add(2 * NUMBERS + ring * RING) }
     }
 
-    /// Writes as many of `bytes` as there is room for. Returns how many.
+    /// Writes as many of `bytes` as fit. Returns their number.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> usize {
         if self.written - self.free + bytes.len() as u64 > RING as u64 {
             // The other side may have written anything.
@@ -133,7 +133,7 @@ impl Memory {
         self.there > self.read
     }
 
-    /// Reads as many bytes as have come and fit. Returns how many.
+    /// Reads the bytes that have come, as far as they fit. Returns their number.
     pub(crate) fn take(&mut self, bytes: &mut [u8]) -> usize {
         if !self.has_bytes() {
             return 0;

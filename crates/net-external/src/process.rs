@@ -162,7 +162,7 @@ impl Process {
             } else if !wait.again() {
                 memory.sleeps(true);
                 if !memory.has_bytes() {
-                    // What comes by the socket only wakes.
+                    // Bytes on the socket only wake.
                     closed = read(&mut self.read, &mut [0])? == 0;
                 }
                 memory.sleeps(false);

@@ -18,7 +18,7 @@ pub(crate) const TEXT_MAX: u64 = 1 << 20;
 /// "Never", as a time.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// What a record says.
+/// Kinds of records.
 pub mod kinds {
     /// To the simulator and back. a: version, b: NPUs, c: nodes, x: links, y: bytes of text that
     /// follow (settings). Back: a: version, b: see [`routes`](super::routes), c: 1 if all further
@@ -39,11 +39,11 @@ pub mod kinds {
     /// Say what was carried.
     pub const USAGE: u32 = 7;
 
-    /// What one `START` sent has arrived. x: time, z: token.
+    /// Delivery: one `START` sent has arrived. x: time, z: token.
     pub const DELIVERY: u32 = 16;
     /// Ends the answer to `ADVANCE`. x: when there is something to do next, or all ones.
     pub const NEXT: u32 = 17;
-    /// What a link has carried. a: link, b: longest queue (packets), x: bytes, y: packets, z: time
+    /// Traffic of a link. a: link, b: longest queue (packets), x: bytes, y: packets, z: time
     /// sending.
     pub const CARRIED: u32 = 18;
     /// A count over the run. a: see [`counts`](super::counts), x: value.
@@ -112,7 +112,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Its bytes.
+    /// Bytes of the record.
     pub fn encode(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         for (at, word) in [self.kind, self.a, self.b, self.c].into_iter().enumerate() {

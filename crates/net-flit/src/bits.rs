@@ -101,7 +101,7 @@ impl Bits {
         }
     }
 
-    /// Sets those that others have, which have as many places.
+    /// Sets the bits that `others` has, which has the same number of places.
     #[inline(always)]
     pub(crate) fn join(&mut self, words: &mut Words, others: &Bits) {
         if self.words == 0 {
@@ -111,7 +111,7 @@ impl Bits {
         }
     }
 
-    /// Clears those that others have, which have as many places.
+    /// Clears the bits that `others` has, which has the same number of places.
     #[inline(always)]
     pub(crate) fn part(&mut self, words: &mut Words, others: &Bits) {
         if self.words == 0 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Cycles in the ring; a power of two, a multiple of 64. Further ones wait in a tree.
 const RING: usize = 1 << 12;
-/// Events of which a bucket has room at least.
+/// Events that a bucket has room for at least.
 const FEW: usize = 64;
 
 /// Events by cycle. Events of a cycle come in the order in which they were put in, except that those

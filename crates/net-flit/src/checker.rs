@@ -1,9 +1,9 @@
-//! What tests check after every cycle, of either router: no flit and no credit is lost, flits of a
+//! Checks of tests after every cycle, of either router: no flit and no credit is lost, flits of a
 //! virtual channel keep their order, and none waits for ever for a turn.
 
 use std::collections::VecDeque;
 
-/// What is under way on each virtual channel. Slots number these.
+/// Flits under way on each virtual channel. Slots number these.
 #[derive(Clone, Debug)]
 pub(crate) struct Checker {
     /// Flits on the link, in the order in which they were sent.
@@ -17,7 +17,7 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// Nothing is under way on so many virtual channels.
+    /// A checker without flits under way on this number of virtual channels.
     pub(crate) fn new(slots: usize) -> Checker {
         Checker {
             sent: vec![VecDeque::new(); slots],

@@ -1,4 +1,4 @@
-//! What a network is made of: routers, nodes and the channels between them.
+//! Parts of a network: routers, nodes and the channels between them.
 
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ impl Fabric {
     }
 }
 
-/// What a router knows of a packet.
+/// Facts that a router knows of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Node that sent it.
@@ -62,7 +62,7 @@ pub struct Packet {
     pub flits: u32,
     /// By which of its node's links that carry the virtual network it leaves, counted from 0.
     pub port: u16,
-    /// What its routing needs to know.
+    /// Number by which the routing knows the way of the packet.
     pub way: u32,
 }
 
@@ -79,19 +79,19 @@ pub struct Way {
 /// A head that has arrived at a router.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    /// Its packet.
+    /// Packet of the flit.
     pub packet: &'a Packet,
     /// The router.
     pub router: u32,
     /// The channel by which it came.
     pub channel: u32,
-    /// Its virtual network there.
+    /// Virtual network of the packet there.
     pub vnet: u16,
 }
 
 /// Decides where packets go.
 pub trait Routing {
-    /// How `packet` leaves `router`, where it arrives after so many links between routers.
+    /// How `packet` leaves `router`, where it arrives after this number of links between routers.
     fn next(&mut self, router: u32, packet: &Packet, hops: u32) -> Way;
 
     /// Whether routers choose among several ways: then they ask for [`Routing::ways`] instead of

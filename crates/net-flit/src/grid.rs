@@ -31,7 +31,8 @@ impl Grid {
         node - self.place(node, dim) * stride + place * stride
     }
 
-    /// Its routers and channels. `latencies` of links between routers and of those to nodes.
+    /// Routers and channels of the grid. `latencies` of links between routers and of those to
+    /// nodes.
     pub fn fabric(&self, latencies: [u32; 2], vnets: u16) -> (Fabric, GridWays) {
         let nodes = self.nodes();
         let mut fabric = Fabric { routers: nodes, nodes, ..Fabric::default() };
@@ -97,7 +98,7 @@ pub struct DimensionOrder {
     table: Vec<u32>,
 }
 
-/// Most pairs of nodes of which the routes are known beforehand.
+/// Most pairs of nodes whose routes are known beforehand.
 const PAIRS: u64 = 1 << 20;
 
 /// Instead of a dimension: the packet is where it goes.
@@ -150,8 +151,8 @@ impl DimensionOrder {
     }
 }
 
-/// A dimension, whether the way back is as long, and the channel, in a word. Channels of grids of
-/// which the routes are known beforehand have at most 17 bits.
+/// A dimension, whether the way back is equally long, and the channel, in a word. Channels of grids
+/// whose routes are known beforehand have at most 17 bits.
 #[inline]
 fn packed((dim, tie, channel): (u8, bool, u32)) -> u32 {
     debug_assert!(channel < 1 << 23);

@@ -11,7 +11,7 @@ pub(crate) struct Waiting {
     pub left: u64,
     /// Flits of the last.
     pub last: u32,
-    /// What `send` was given.
+    /// Token that `send` was given.
     pub token: u64,
     /// Cycle in which they came.
     pub since: u64,

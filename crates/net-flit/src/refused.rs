@@ -1,4 +1,4 @@
-//! What cannot be simulated, by name.
+//! Settings that cannot be simulated, by name.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use std::fmt;
 pub struct Refused {
     /// The setting.
     pub name: &'static str,
-    /// Its value.
+    /// Value of the setting.
     pub value: String,
-    /// What it may be.
+    /// Allowed values.
     pub allowed: &'static str,
 }
 

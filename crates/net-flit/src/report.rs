@@ -1,11 +1,11 @@
-//! What networks of either router report.
+//! Reports of networks of either router.
 
 use crate::fabric::Packet;
 
 /// A packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// What `send` was given.
+    /// Token that `send` was given.
     pub token: u64,
     /// The packet.
     pub packet: Packet,

@@ -1,16 +1,16 @@
-//! What the virtual networks of each channel have done, and what flits waited for.
+//! Use of the virtual networks of each channel, and waits of flits.
 //!
 //! A flit that is the first of its virtual channel waits because it *can not* move, for want of a
 //! credit or of an idle virtual channel behind the link, or because another flit is chosen though
 //! it can. What flits wait is added up when they move.
 
-/// What a virtual network of a channel has done.
+/// Use of a virtual network of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(64))]
 pub struct Use {
     /// Flits carried.
     pub flits: u64,
-    /// Packets of which it has carried flits.
+    /// Packets whose flits it has carried.
     pub packets: u64,
     /// Cycles in which flits waited to enter it without a credit.
     pub no_credit: u64,

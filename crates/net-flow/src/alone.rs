@@ -46,7 +46,7 @@ impl ClosedForm for FairFlows {
         if transfer.bytes == 0 {
             return Some(Alone { transit: latency, occupancy: Span::ZERO });
         }
-        // What is left of a byte goes to the next flow on that link: then the order counts.
+        // The rest of a byte goes to the next flow on that link: then the order counts.
         let whole = route.crossed.iter().all(|crossed| {
             let bytes = copies * crossed.parts * u128::from(transfer.bytes);
             bytes.is_multiple_of(self.links.states[crossed.link as usize].unit)

@@ -13,7 +13,7 @@ const WAYS: usize = 4;
 #[derive(Clone, Copy)]
 struct Due {
     time: Time,
-    /// Of those at one time, the one that was planned first comes first.
+    /// Order among drains at one time: the one that was planned first comes first.
     order: u64,
     flow: u32,
 }
@@ -22,7 +22,7 @@ struct Due {
 #[derive(Default)]
 pub(crate) struct Drains {
     heap: Vec<Due>,
-    /// By flow: its place in the heap.
+    /// Place of each flow in the heap.
     places: Vec<u32>,
     order: u64,
 }

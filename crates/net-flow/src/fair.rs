@@ -16,7 +16,7 @@ use std::collections::BinaryHeap;
 /// No limit, or no level yet.
 const OPEN: u64 = u64::MAX;
 
-/// What a flow uses of a link.
+/// Use of a link by a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     /// The link, as [`Solver::link`] numbers it.
@@ -40,13 +40,13 @@ pub const NOWHERE: Level = Level { value: OPEN, exact: false };
 /// Links and flows, and the level of each flow. It is made once and used for many problems.
 #[derive(Debug, Default)]
 pub struct Solver {
-    /// By link: capacity that is left, demand of the open flows, and their quotient.
+    /// Capacity of each link that is left, demand of the open flows, and their quotient.
     left: Vec<u128>,
     demand: Vec<u128>,
     share: Vec<u64>,
-    /// By link: some of its flows have levels that were rounded.
+    /// Whether some flows of each link have levels that were rounded.
     rough: Vec<bool>,
-    /// By flow: where its uses start, its limit, its level.
+    /// Start of the uses of each flow, its limit, its level.
     starts: Vec<u32>,
     uses: Vec<Use>,
     limits: Vec<u64>,
@@ -60,7 +60,7 @@ pub struct Solver {
     /// Level at which a link is full (its number) or a flow has its limit (links, then its number).
     stops: BinaryHeap<Reverse<(u64, u32)>>,
     round: Vec<u32>,
-    /// By link: the level at which it is full.
+    /// Level at which each link is full.
     full_at: Vec<Level>,
 }
 

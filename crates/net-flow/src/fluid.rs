@@ -30,7 +30,7 @@ pub(crate) fn units_left(bytes: u64) -> u128 {
 }
 
 impl Fluid {
-    /// Of a flow without a rate.
+    /// Fluid of a flow without a rate.
     pub(crate) fn new(bytes: u64, now: Time) -> Fluid {
         Fluid {
             left: units_left(bytes),

@@ -1,4 +1,4 @@
-//! What limits flows besides the links, and how they share them.
+//! Limits of flows besides the links, and how they share them.
 
 use units::{Bandwidth, PS_PER_US, Ratio, Span};
 
@@ -16,7 +16,7 @@ pub enum Weights {
     RoundTrip,
 }
 
-/// What limits flows besides the links.
+/// Limits of flows besides the links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Most that one flow gets; `None`: what its links give.
@@ -30,7 +30,7 @@ pub struct Limits {
     /// The part of a link's bandwidth by which its flows may use too much or too little; `None`:
     /// rates are exact.
     pub tolerance: Option<Ratio>,
-    /// A flow that splits is no faster than on one of its routes.
+    /// A flow that splits is not faster than on one of its routes.
     pub one_route: bool,
 }
 

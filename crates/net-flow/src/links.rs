@@ -107,8 +107,8 @@ impl Room {
 }
 
 impl LinkState {
-    /// Bytes of the period since the link last paused, of which `left` remain (times parts and
-    /// links), and how long it takes to send them.
+    /// Bytes of the period since the link last paused, without the part that is `left` (times parts
+    /// and links), and how long it takes to send them.
     fn period(&self, left: u128, until: Time) -> (u64, Span) {
         let carried = self.carried.saturating_sub(left);
         let bytes = u64::try_from(carried / self.unit).unwrap_or(u64::MAX);
@@ -117,7 +117,7 @@ impl LinkState {
     }
 }
 
-/// What a link sent without a pause.
+/// Bytes that a link sent without a pause.
 pub(crate) struct Sent {
     pub link: LinkEnds,
     pub begin: Time,
@@ -135,7 +135,7 @@ pub(crate) struct Links {
     whole: u64,
     classes: Option<Box<dyn LinkClasses>>,
     pub states: Vec<LinkState>,
-    /// By state.
+    /// Room of each state.
     pub rooms: Vec<Room>,
     /// Messages of the members of all links.
     pub load: u128,
@@ -332,7 +332,8 @@ impl Links {
         state.busy += Span(busy.0.saturating_mul(times));
     }
 
-    /// What was carried until then, where `left` says what a member has still to send.
+    /// Bytes that were carried until then, where `left` gives the bytes that a member has still to
+    /// send.
     pub(crate) fn usage(&self, until: Time, left: impl Fn(Member) -> u128) -> Vec<LinkUsage> {
         let used = self.states.iter().filter(|state| state.messages > 0);
         let mut order: Vec<&LinkState> = used.collect();

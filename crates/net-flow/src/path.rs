@@ -12,9 +12,9 @@ const NEAR: usize = 6;
 #[repr(align(64))]
 pub(crate) struct Path {
     pub level: Level,
-    /// Its highest level.
+    /// Highest level of the flow.
     limit: u64,
-    /// What it uses of each of its links for each unit of level.
+    /// Capacity that the flow uses of each of its links for each unit of level.
     demand: u64,
     /// Links that are kept here: all, or none where they are many or used unequally.
     near: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Of a flow without a level.
+    /// Path of a flow without a level.
     pub(crate) fn new(limit: Option<u64>, uses: impl ExactSizeIterator<Item = Use>) -> Path {
         let limit = limit.unwrap_or(u64::MAX);
         let (links, is_changed) = ([0; NEAR], false);

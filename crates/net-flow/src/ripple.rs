@@ -1,4 +1,4 @@
-//! What is kept while a change spreads from link to link.
+//! State that is kept while a change spreads from link to link.
 
 use crate::fair::Level;
 use std::cmp::Reverse;

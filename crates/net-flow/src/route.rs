@@ -73,7 +73,7 @@ impl Route {
         level
     }
 
-    /// What a flow that stands for `copies` uses of a link.
+    /// Use of a link by a flow that represents `copies`.
     pub(crate) fn used(&self, crossed: &Crossed, copies: u128) -> Use {
         Use { link: crossed.link, demand: copies * crossed.parts * u128::from(self.weight) }
     }
@@ -85,7 +85,7 @@ pub(crate) struct Routes {
     splitter: Splitter,
     /// The one that was found last, where none are kept.
     last: Route,
-    /// By source, destination and, where that counts, bytes.
+    /// Routes by source, destination and, where that counts, bytes.
     kept: FxHashMap<(u32, u32, u64), Route>,
 }
 

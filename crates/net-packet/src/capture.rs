@@ -14,7 +14,7 @@ use units::{PS_PER_NS, Time};
 
 /// Destination port of RoCEv2 (IANA).
 const ROCE: u16 = 4791;
-/// Of connections, the port of the receiver, and the first of the senders.
+/// Ports of connections: that of the receiver, and the first of the senders.
 const PORTS: (u16, u16) = (5001, 10_000);
 /// Operations of a reliable connection (InfiniBand specification, volume 1, section 9.2.1): send
 /// only, acknowledge; and the report of congestion (annex A17).
@@ -22,7 +22,7 @@ const SEND: u8 = 0x04;
 const ACKNOWLEDGE: u8 = 0x11;
 const REPORT: u8 = 0x81;
 
-/// What a capture needs of a packet that leaves.
+/// Properties of a packet that leaves which a capture needs.
 pub(crate) struct Leaving<'a> {
     pub time: Time,
     pub from: u32,

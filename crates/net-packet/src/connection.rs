@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     /// Bytes that a link carries for a packet without data, and most bytes of data in a packet.
     pub around: u16,
     pub segment: u16,
-    /// Its ways there and back in the table of routes.
+    /// Ways of the connection there and back in the table of routes.
     pub there: u32,
     pub back: u32,
     pub sides: Sides,
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// What the sender has been through.
+    /// Losses of the sender.
     pub(crate) fn losses(&self) -> tcp::Losses {
         match &self.sides {
             Sides::Tcp(sides) => sides.0.losses,

@@ -35,7 +35,7 @@ pub(crate) struct Packet {
     /// Bytes on a link, headers and framing included.
     pub wire: u16,
     pub flags: u8,
-    /// Its priority: packets of a lower class leave first.
+    /// Priority of the packet: packets of a lower class leave first.
     pub class: u8,
 }
 

@@ -27,7 +27,7 @@ struct Entry {
     came: Time,
 }
 
-/// What became of a packet that came to a port.
+/// Fate of a packet that came to a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     /// The buffer was full.
@@ -40,7 +40,7 @@ pub(crate) enum Outcome {
     First(Time),
 }
 
-/// What a port has done.
+/// Counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets sent or waiting.
@@ -121,8 +121,8 @@ pub(crate) struct Port {
     ties: Ties,
     /// Bytes that may wait.
     pub room: u64,
-    /// What came from then on came while the present packet leaves; and how many of these were
-    /// dropped.
+    /// Start of the present slot: packets that came from then on came while the present packet
+    /// leaves; and the number of these that were dropped.
     slot: Time,
     refused: u64,
     /// When the first of the line arrives; the event of that time counts.
@@ -169,7 +169,7 @@ impl Port {
         }
     }
 
-    /// How long the link takes to send so many bytes.
+    /// How long the link takes to send this number of bytes.
     #[inline]
     pub(crate) fn span(&mut self, wire: u16) -> Span {
         if self.known[0].0 == wire {
@@ -231,7 +231,7 @@ impl Port {
         (self.line.len() - self.begun) as u32
     }
 
-    /// What it has done, where a run ends at `end`.
+    /// Counters of the port, where a run ends at `end`.
     pub(crate) fn counters_at(&self, end: Time) -> Counters {
         let open = self.paused.filter(|&since| since < end);
         let open = open.map_or(Span::ZERO, |since| end.since(since));
@@ -385,7 +385,7 @@ impl Port {
     /// that has changed.
     fn plan(&mut self, now: Time) -> Option<Time> {
         let begun = self.begun.checked_sub(1).and_then(|last| self.line.get(last)).copied();
-        // What has begun and arrived has left the link.
+        // Packets that have begun and arrived have left the link.
         let mut free = begun.map_or(Time::ZERO, |entry| entry.start + self.span(entry.packet.wire));
         for at in self.begun..self.line.len() {
             let packet = self.line[at].packet;
@@ -463,7 +463,7 @@ mod tests {
         Packet { seq, connection, route, via, sack: NO_SACK, wire: 1000, flags, class }
     }
 
-    /// What each of `inputs` loses at a port of their own speed with room for 20 packets. Each sends
+    /// Losses of each of `inputs` at a port of their own speed with room for 20 packets. Each sends
     /// a packet every microsecond, `apart` picoseconds after the one before it.
     fn losses(inputs: u32, apart: u64, ties: Ties) -> Vec<u64> {
         let bandwidth = Bandwidth(1_000_000_000);

@@ -9,7 +9,7 @@ pub struct Settings {
     pub mtu: u16,
     /// Headers within it: IP and transport, bytes.
     pub header: u16,
-    /// What a link carries around each packet: Ethernet's header, checksum, preamble and gap, bytes.
+    /// Bytes that a link carries around each packet: Ethernet's header, checksum, preamble and gap.
     pub framing: u16,
     /// The times that packets take on links are rounded to whole multiples of this (ns-3: 1 ns).
     /// Zero: they are exact.
@@ -22,7 +22,7 @@ pub struct Settings {
     pub switch: Switch,
     /// Seed of all draws: those of [`Ties`], and marks between two queues.
     pub seed: u32,
-    /// What carries messages.
+    /// Transport of messages.
     pub transport: Transport,
 }
 
@@ -45,7 +45,7 @@ pub struct Switch {
     pub marking: Option<Marking>,
     /// Acknowledgements and reports of congestion leave before data.
     pub control_first: bool,
-    /// Messages of at most so many bytes leave before larger ones. `None`: all wait alike.
+    /// Messages of at most this number of bytes leave before larger ones. `None`: all wait alike.
     pub small_first: Option<Bytes>,
     /// Priority flow control (IEEE 802.1Qbb). `None`: a full buffer drops.
     pub pause: Option<Pause>,
@@ -77,7 +77,7 @@ pub enum Buffer {
     /// All ports of a switch share `total`; each takes at most `alpha` times what is free
     /// (Choudhury and Hahne, IEEE/ACM ToN 6, 1998).
     Shared {
-        /// Of the whole switch.
+        /// Bytes of the whole switch.
         total: Bytes,
         /// Part of what is free that one port may take.
         alpha: Ratio,
@@ -106,7 +106,7 @@ pub struct Pause {
     pub below: Bytes,
 }
 
-/// What carries messages.
+/// Transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -118,12 +118,12 @@ pub enum Transport {
 /// Settings of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tcp {
-    /// What sets the congestion window.
+    /// Algorithm that sets the congestion window.
     pub control: Control,
     /// Initial window, segments (RFC 6928: 10).
     pub initial_window: u32,
     /// Most segments that an acknowledgement adds to the window in slow start (RFC 5681: 1; RFC
-    /// 3465: 2; Linux, and CUBIC in ns-3: as many as it acknowledges).
+    /// 3465: 2; Linux, and CUBIC in ns-3: all that it acknowledges).
     pub slow_start_limit: u32,
     /// CUBIC leaves slow start early when the path seems full (Ha and Rhee, 2011; Linux, ns-3).
     pub hystart: bool,
@@ -142,9 +142,9 @@ pub struct Tcp {
     pub rto_min: Span,
     /// Most that back-off makes of the timeout (RFC 6298: at least 60 s).
     pub rto_max: Span,
-    /// What sets the threshold after a loss.
+    /// Rule for the threshold after a loss.
     pub flight: Flight,
-    /// What recovery sends at its end.
+    /// Segments that recovery sends at its end.
     pub rescue: Rescue,
     /// A segment that was sent again counts as in the network until it is acknowledged in order,
     /// even where it was acknowledged selectively before (ns-3; not RFC 6675, `SetPipe`).
@@ -152,9 +152,9 @@ pub struct Tcp {
     /// The acknowledgement that ends the recovery from a timeout does not grow the window (ns-3; not
     /// RFC 5681, section 3.1).
     pub stalls: bool,
-    /// What the buffer of the socket holds is sent although its last segment is not full, as ns-3
-    /// does for an application that refills the buffer; and segments grow the window only when as many
-    /// bytes as a full one has are acknowledged.
+    /// The rest of the socket's buffer is sent although its last segment is not full, as ns-3 does
+    /// for an application that refills the buffer; and segments grow the window only when the bytes
+    /// of a full one are acknowledged.
     pub partial: bool,
     /// How much of the window recovery may use.
     pub reduction: Reduction,
@@ -175,21 +175,21 @@ pub enum Control {
     Dctcp,
 }
 
-/// What the threshold is half of when something is lost.
+/// Bytes that are halved for the threshold when something is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flight {
     /// All that is not acknowledged in order (RFC 5681, equation 4).
     #[default]
     Outstanding,
-    /// Of that, what is held to be in the network (RFC 6675, `SetPipe`): what was acknowledged
-    /// selectively or is lost does not count (ns-3).
+    /// The part of them that is held to be in the network (RFC 6675, `SetPipe`): bytes that were
+    /// acknowledged selectively or are lost do not count (ns-3).
     Pipe,
     /// The congestion window (Linux; ns-3's CUBIC).
     Window,
 }
 
-/// What fast recovery with selective acknowledgements sends when all that is known to be lost was
-/// sent again and nothing new is left.
+/// Segments that fast recovery with selective acknowledgements sends when all segments that are
+/// known to be lost were sent again and nothing new is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rescue {
     /// Segments before the last one that arrived, and the last segment once (RFC 6675, `NextSeg`,
@@ -218,7 +218,7 @@ pub struct Rdma {
     pub window: Bytes,
     /// Packets for each acknowledgement.
     pub ack_every: u32,
-    /// What is sent again after a loss.
+    /// Packets that are sent again after a loss.
     pub recovery: Recovery,
     /// Packets that may come after a missing one before that one counts as lost; with
     /// [`Recovery::Selective`]. More than 0 where packets of a connection take different ways.
@@ -229,7 +229,7 @@ pub struct Rdma {
     pub dcqcn: Option<Dcqcn>,
 }
 
-/// What RDMA sends again after a loss.
+/// Packets that RDMA sends again after a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
     /// Everything from the lost packet on (InfiniBand specification, volume 1, section 9.7.5.2).
@@ -249,15 +249,15 @@ pub struct Dcqcn {
     pub gain: Ratio,
     /// After so long without a report the estimate falls.
     pub alpha_interval: Span,
-    /// The rate rises after so long, and after so many bytes.
+    /// Time and bytes after which the rate rises.
     pub rate_interval: Span,
     /// See `rate_interval`.
     pub rate_bytes: Bytes,
     /// Steps of fast recovery before the target rate rises.
     pub recovery_steps: u32,
-    /// What a step adds to the target rate.
+    /// Rate that a step adds to the target rate.
     pub additive: Bandwidth,
-    /// What a step adds when both counters are past `recovery_steps`.
+    /// Rate that a step adds when both counters are past `recovery_steps`.
     pub hyper: Bandwidth,
     /// Least rate.
     pub least: Bandwidth,

@@ -1,4 +1,5 @@
-//! What the ports of a switch share: its buffer, and who is paused because of what waits in it.
+//! Resources that the ports of a switch share: its buffer, and the pauses of senders because of the
+//! packets that wait in it.
 //!
 //! Priority flow control (IEEE 802.1Qbb): a switch counts the waiting bytes that came over each
 //! link. Above a threshold it pauses that link's sender, and resumes it below another one. A pause
@@ -14,13 +15,13 @@ use units::Ratio;
 /// Accounts of all switches.
 #[derive(Clone, Debug)]
 pub(crate) struct Switches {
-    /// By link: the pool of the port that it leaves, or [`NPU`]. The ports of a switch that lead to
-    /// links of one kind share a pool.
+    /// Pool of the port that each link leaves, or [`NPU`]. The ports of a switch that lead to links
+    /// of one kind share a pool.
     of: Vec<u32>,
-    /// By link, whether it enters a switch where the order of packets is drawn; empty where it is
+    /// Whether each link enters a switch where the order of packets is drawn; empty where it is
     /// drawn nowhere.
     into: Vec<bool>,
-    /// By pool.
+    /// All pools.
     pools: Vec<Pool>,
     /// Packets that came over each link.
     came: Vec<Came>,
@@ -51,7 +52,7 @@ struct Came {
 const NPU: u32 = u32::MAX;
 
 impl Switches {
-    /// `ends`: the nodes that links leave and enter, of which the first `npus` are NPUs.
+    /// `ends`: the nodes that links leave and enter; the first `npus` are NPUs.
     pub(crate) fn new(
         protocols: &Protocols,
         ends: impl Iterator<Item = (u32, u32)> + Clone,
@@ -106,7 +107,7 @@ impl Switches {
         self.into[link as usize]
     }
 
-    /// Bytes that what ports share lets wait at a port, where so many wait.
+    /// Bytes that may wait at a port under the shared limits, where `queued` wait already.
     #[inline]
     pub(crate) fn room(&self, port: u32, queued: u64) -> u64 {
         let pool = self.pools.get(self.of[port as usize] as usize);

@@ -48,8 +48,8 @@ pub struct Footprint {
     pub link: u64,
     /// Bytes for each link that carries something, in addition.
     pub used_link: u64,
-    /// Data of the largest packet, each of which takes an event on every link; 0 where messages
-    /// are not cut into packets.
+    /// Data of the largest packet, in bytes. Each packet takes an event on every link; 0 where
+    /// messages are not cut into packets.
     pub packet: u64,
 }
 
@@ -76,8 +76,8 @@ pub trait Backend: Send {
     /// A lower bound on the time of any transfer of `bytes` from `src` to `dst`.
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span;
 
-    /// What links have carried until then, which is no earlier than the last event that was
-    /// handled. Of what a link is sending then, the part counts that it has sent. With
+    /// Bytes that links have carried until then, which is no earlier than the last event that was
+    /// handled. A link that is sending then counts with the part that it has sent. With
     /// [`Time::MAX`], all that was begun counts.
     fn usage(&self, until: Time) -> Usage;
 

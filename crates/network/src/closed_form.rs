@@ -12,8 +12,9 @@ pub struct Alone {
     pub occupancy: Span,
 }
 
-/// What a backend knows of transfers without simulating them. A caller may take the times from here
-/// instead of starting the transfers, and then accounts for them by [`ClosedForm::carry`].
+/// Times of transfers that a backend knows without simulating them. A caller may take the times
+/// from here instead of starting the transfers, and then accounts for them by
+/// [`ClosedForm::carry`].
 pub trait ClosedForm {
     /// Time of a transfer that no other NPU's can hold up; `None` when one can.
     fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone>;

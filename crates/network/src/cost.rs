@@ -1,5 +1,5 @@
-//! What one link asks for one message: `latency + bytes / bandwidth`, in exact integers or as the
-//! peer computes it.
+//! Cost of one message on one link: `latency + bytes / bandwidth`, in exact integers or as the peer
+//! computes it.
 
 use units::{Bandwidth, Bytes, Span};
 

@@ -1,4 +1,4 @@
-//! What a backend observes while it runs.
+//! Observations of a backend while it runs.
 
 use crate::{Delivery, Transfer};
 use units::Time;

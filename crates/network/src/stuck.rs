@@ -19,6 +19,6 @@ pub struct BlockedPort {
     pub to: u32,
     /// Virtual channel or priority, where the network has them.
     pub channel: Option<u32>,
-    /// What it waits for: `paused`, `no credit`.
+    /// Reason for the wait: `paused`, `no credit`.
     pub waits_for: String,
 }

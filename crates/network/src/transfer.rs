@@ -1,4 +1,4 @@
-//! What enters a network and what comes out of it.
+//! Transfers that enter a network, and their deliveries.
 
 use units::Time;
 

@@ -1,4 +1,4 @@
-//! What a backend has carried.
+//! Traffic that a backend has carried.
 
 use units::{Span, Time};
 
@@ -21,13 +21,13 @@ pub struct Usage {
     pub stored: u128,
     /// Every link that was used, in link order; empty for backends without links.
     pub links: Vec<LinkUsage>,
-    /// What packets have been through; `None` for backends without packets.
+    /// Counts of packets; `None` for backends without packets.
     pub packets: Option<Box<PacketUsage>>,
-    /// What flits have been through; `None` for backends without flits.
+    /// Counts of flits; `None` for backends without flits.
     pub flits: Option<Box<FlitUsage>>,
 }
 
-/// What flits have been through.
+/// Counts of flits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlitUsage {
     /// Packets that have arrived, by weight.
@@ -61,7 +61,7 @@ pub struct Distribution {
     pub max: Span,
 }
 
-/// What the flits of one link have been through.
+/// Counts of the flits of one link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlitLinkUsage {
     /// Node it leaves.
@@ -84,7 +84,7 @@ pub struct FlitLinkUsage {
 pub struct ChannelUsage {
     /// Flits.
     pub flits: u64,
-    /// Packets of which it has carried flits.
+    /// Packets whose flits it has carried.
     pub packets: u64,
     /// Time in which flits waited to enter it without a credit.
     pub no_credit: Span,
@@ -98,7 +98,7 @@ pub struct ChannelUsage {
     pub held_max: u32,
 }
 
-/// What one link has carried.
+/// Traffic of one link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkUsage {
     /// Node it leaves, as the topology numbers nodes (NPUs first).
@@ -122,7 +122,7 @@ pub struct LinkUsage {
     pub longest_queue: u32,
 }
 
-/// What packets have been through.
+/// Counts of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketUsage {
     /// Packets with data.
@@ -139,14 +139,14 @@ pub struct PacketUsage {
     pub drawn: u64,
     /// Times that a port was paused.
     pub pauses: u64,
-    /// What senders have been through.
+    /// Losses of senders.
     pub losses: LossUsage,
     /// Most bytes that waited in a port of a switch.
     pub longest_queue: u64,
     /// Round trips that were measured.
     pub round_trips: RoundTrips,
-    /// What was not simulated packet by packet: how often, how long, and an estimate of what that
-    /// changes at the end of the run.
+    /// Parts that were not simulated packet by packet: their number, their length, and an estimate
+    /// of the change at the end of the run.
     pub skips: u64,
     /// See `skips`.
     pub skipped: Span,
@@ -184,12 +184,12 @@ pub struct RoundTrips {
     pub p50: Span,
     /// Their 99th percentile.
     pub p99: Span,
-    /// Of the means of connections that took a round trip each millisecond: mean, median and 99th
-    /// percentile. `None` where no connection lasted that long.
+    /// Round trips of connections that took one each millisecond: mean, median and 99th percentile
+    /// of the means of connections. `None` where no connection lasted that long.
     pub sampled: Option<[Span; 3]>,
 }
 
-/// What the packets of one port have been through.
+/// Counts of the packets of one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortUsage {
     /// Node of the port.
@@ -214,7 +214,7 @@ pub struct PortUsage {
     pub paused: Span,
 }
 
-/// What one connection has been through.
+/// Counts of one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionUsage {
     /// From this NPU.
@@ -227,7 +227,7 @@ pub struct ConnectionUsage {
     pub first: Time,
     /// When its last data arrived.
     pub last: Time,
-    /// What its sender has been through.
+    /// Losses of its sender.
     pub losses: LossUsage,
     /// Mean of the round trips that it measured.
     pub round_trip_mean: Span,

@@ -35,8 +35,8 @@ pub fn load(platform: &Platform, workload: &Workload) -> (Platform, Vec<Problem>
     (loaded, found.problems)
 }
 
-/// What is wrong with the algorithms that a platform names, whatever a workload calls: files that
-/// can't be read, those of another kind than they are for, and those that compute something else.
+/// Faults of the algorithms that a platform names, whatever a workload calls: files that can't be
+/// read, those of another kind than they are for, and those that compute something else.
 pub fn findings(platform: &Platform) -> Findings {
     let mut found = Findings::default();
     for (kind, path) in CollectiveKind::ALL.into_iter().zip(&platform.custom_paths.kinds) {
@@ -49,12 +49,12 @@ pub fn findings(platform: &Platform) -> Findings {
     found
 }
 
-/// What reading algorithms found.
+/// Findings from reading algorithms.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What is wrong.
+    /// Faults of the files.
     pub problems: Vec<Problem>,
-    /// What is not known.
+    /// Unknown properties of the files.
     pub warnings: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl Findings {
         }
     }
 
-    /// Chakra says who sends to whom.
+    /// Chakra files name the sender and the receiver.
     fn look(&mut self, path: &str, found: &Custom, kind: Option<CollectiveKind>) {
         match kind.and_then(|kind| found.unheard(kind)) {
             Some(text) => self.refuse(path, kind, text),

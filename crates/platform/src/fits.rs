@@ -21,7 +21,7 @@ pub enum Fits {
 }
 
 impl Fits {
-    /// What `needed` bytes do in a memory of `capacity` bytes.
+    /// Fit of `needed` bytes in a memory of `capacity` bytes.
     pub fn of(needed: u128, capacity: Bytes) -> Fits {
         let (sure, most) = Fits::limits(capacity);
         if needed > most.into() {
@@ -33,7 +33,7 @@ impl Fits {
         }
     }
 
-    /// What `least` to `most` bytes do in a memory of `capacity` bytes. They are counted, so there
+    /// Fit of `least` to `most` bytes in a memory of `capacity` bytes. They are counted, so there
     /// is no band: it is near where only the count is uncertain.
     pub fn counted(least: u128, most: u128, capacity: u128) -> Fits {
         if least > capacity {

@@ -87,7 +87,7 @@ pub enum Policy {
     SmallestFirst,
 }
 
-/// How the rings run that nobody names.
+/// Order of the rings that no key names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rings {
     /// Both ways at once, where the ring is closed.
@@ -145,8 +145,8 @@ section! {
         pub dimension_order: DimensionOrder, default DimensionOrder::Baseline;
         /// Chunks that a collective is cut into. On a single dimension the default is 1.
         pub chunks: u32, default 16;
-        /// A chunk of an NPU waits in its ready queue while so many of its chunks have not ended
-        /// their first phase ([scheduling](../models/scheduling.md#the-ready-queue)).
+        /// A chunk of an NPU waits in its ready queue while this number of its chunks have not
+        /// ended their first phase ([scheduling](../models/scheduling.md#the-ready-queue)).
         pub dispatch_below: u32 as limit, default 0;
         /// Chunks that leave the ready queue at a time. Counts with `dispatch_below` only.
         pub dispatch_chunks: u32, default 1;
@@ -225,7 +225,7 @@ impl Queues {
 pub struct Dispatch {
     /// Only while fewer chunks than this are in their first phase.
     pub below: u32,
-    /// So many at a time.
+    /// Chunks at a time.
     pub chunks: u32,
 }
 
@@ -251,7 +251,7 @@ impl Scheduler {
     }
 }
 
-/// What happens where an NPU's memory holds more than its size.
+/// Behaviour where an NPU's memory holds more than its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exceeded {
@@ -260,7 +260,8 @@ pub enum Exceeded {
     Warn,
     /// The run is refused, or ends when it happens.
     Refuse,
-    /// What was allocated first moves to memory outside the NPU, and back when it is freed.
+    /// The memory that was allocated first moves to memory outside the NPU, and back when it is
+    /// freed.
     Spill,
 }
 
@@ -293,7 +294,7 @@ pub struct Npu {
     pub name: String,
     /// Compute model.
     pub compute: Compute,
-    /// What every duration of NPU compute, recorded or modelled, is divided by.
+    /// Divisor of every duration of NPU compute, recorded or modelled.
     pub compute_scale: Ratio,
     /// Part of their speed that kernels lose while their NPU communicates.
     pub comm_overlap_slowdown: Ratio,
@@ -302,7 +303,7 @@ pub struct Npu {
     pub fitted_on: Option<String>,
     /// Peak rate, if known.
     pub peak: Option<Flops>,
-    /// What its host takes to launch work, one piece after the other; it waits for receives.
+    /// Time that its host needs to launch work, one piece after the other; it waits for receives.
     pub launch: Launch,
     /// Local memory bandwidth; `None`: reductions cost nothing.
     pub memory_bandwidth: Option<Bandwidth>,
@@ -310,7 +311,7 @@ pub struct Npu {
     pub memory_latency: Span,
     /// Local memory size, if known.
     pub memory_capacity: Option<Bytes>,
-    /// What happens where more is held than that.
+    /// Behaviour where more is held than that.
     pub memory_on_overflow: Exceeded,
     /// While their NPU communicates, kernels have what communication leaves of its memory's
     /// bandwidth.
@@ -327,7 +328,7 @@ pub struct CustomPaths {
     pub nodes: std::collections::BTreeMap<u64, String>,
 }
 
-/// What a platform says of measurements of its collectives.
+/// Statement of a platform on measurements of its collectives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Measured {
     /// Nothing.
@@ -342,7 +343,7 @@ pub enum Measured {
 impl Measured {
     const NOTHING: &str = "none";
 
-    /// What a file says.
+    /// Statement in a file.
     pub(crate) fn of(said: Option<String>) -> Measured {
         match said {
             None => Measured::NotSaid,
@@ -351,7 +352,7 @@ impl Measured {
         }
     }
 
-    /// What a file would say.
+    /// Statement as a file would have it.
     pub fn said(&self) -> Option<&str> {
         match self {
             Measured::NotSaid => None,

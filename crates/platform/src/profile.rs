@@ -15,7 +15,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Its name in reports.
+    /// Name of the profile in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Profile::Native => "native",

@@ -74,7 +74,7 @@ struct Nodes {
     numbers: FxHashMap<String, u32>,
     names: Vec<String>,
     npus: u32,
-    /// By both ends.
+    /// Links by both ends.
     links: FxHashMap<(u32, u32), Vec<u32>>,
 }
 

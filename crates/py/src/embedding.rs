@@ -375,7 +375,7 @@ impl Embedding {
         found.map(StagedCache).map_err(|found| fault(py, &found))
     }
 
-    /// What caches did so far.
+    /// Counts of the caches so far.
     fn cache_report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (counts, report) = (self.0.counts(), PyDict::new(py));
         let caches = || self.0.tables().iter().filter_map(Table::cache);

@@ -29,7 +29,7 @@ fn platform(
     read: Result<platform::Platform, Vec<Problem>>,
 ) -> PyResult<Platform> {
     let mut platform = read.map_err(|problems| errors::input(py, &problems))?;
-    // What has no peak is like nothing, and reading all presets takes a tenth of a second.
+    // A platform without a peak is like nothing, and reading all presets takes 0.1 s.
     if platform.library.is_none() && platform.npu.peak.is_some() {
         platform.like = native::like(&platform, DONORS.get_or_init(|| native::donors(search)));
     }
@@ -207,7 +207,7 @@ impl Platform {
         self.0.npu.fits(needed).map(platform::Fits::word)
     }
 
-    /// What is wrong with the files that it names, and what is not known of them.
+    /// Faults of the files that it names, and unknown properties of them.
     fn findings(&self) -> (Vec<Owned>, Vec<String>) {
         let owned = |p: Problem| (p.file, p.place, p.message, p.help);
         let found = sim::named_files::findings(&self.0);
@@ -229,7 +229,7 @@ impl Platform {
         sim::wiring_json(&self.0.fabric, most)
     }
 
-    /// What the network is made of and what it can carry, as JSON; nothing for one without links.
+    /// Parts and capacity of the network, as JSON; nothing for one without links.
     fn network_facts(&self) -> Option<String> {
         let facts = self.0.fabric.facts().ok()?;
         let shown = serde_json::json!({

@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_millis(700);
 /// Bytes of the stack of the work: those of a main thread.
 const STACK: usize = 8 << 20;
 
-/// What the work and the thread that waits for it share.
+/// State that the work and the thread that waits for it share.
 #[derive(Default)]
 struct Shared {
     stopped: AtomicBool,
@@ -129,10 +129,10 @@ fn wait_a_little<T>(thread: &JoinHandle<T>) {
     }
 }
 
-/// Whether the user has been told that the work was stopped.
+/// Whether the user knows that the work was stopped.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Notes that the user has been told that the work was stopped.
+/// Notes that the user knows that the work was stopped.
 #[pyfunction]
 pub fn interruption_is_said() {
     SAID.store(true, Ordering::Relaxed);

@@ -142,7 +142,7 @@ pub fn check(
     }
 }
 
-/// What the conformance suite finds about a backend on the network of a platform: what was sent, the
+/// Finding of the conformance suite about a backend on the network of a platform: the traffic, the
 /// number of messages, and the first rule that was broken.
 #[pyfunction]
 pub fn check_backend(
@@ -193,7 +193,7 @@ pub fn foreseen(
 /// Events from which a run takes more than a minute.
 const LONG: u128 = 200_000_000;
 
-/// Tells Python of a run that will take long. False when Python does not want it then.
+/// Warns Python of a run that will take long. False when Python does not want it then.
 fn warned(estimate: &Estimate, desk: &Desk) -> bool {
     if estimate.events < LONG {
         return true;

@@ -10,7 +10,7 @@ use crate::arrays::{Array, fault};
 /// Rows, and an array for each of their parts.
 type Parts<'py> = (Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>);
 
-/// What the host does of a cache on a device.
+/// Host side of a cache on a device.
 #[pyclass(module = "armillary._core", frozen)]
 pub struct StagedCache(pub Arc<Cache>);
 

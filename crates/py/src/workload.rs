@@ -141,16 +141,15 @@ impl Workload {
         self.0.operations()
     }
 
-    /// What the collectives and messages of each program amount to, by members of their group and
-    /// kind.
+    /// Collectives and messages of each program, by members of their group and kind.
     fn volumes(&self) -> Vec<Volume> {
         let volume =
             |row: Row| (row.program, row.ranks, row.members, row.kind, row.count, row.bytes);
         rows(&self.0).into_iter().map(volume).collect()
     }
 
-    /// The longest chain of operations if a byte of the collectives of each of `volumes` takes so
-    /// many seconds: picoseconds of its computations, and bytes of its collectives by volume.
+    /// The longest chain of operations if a byte of the collectives of each of `volumes` takes the
+    /// seconds in `rates`: picoseconds of its computations, and bytes of its collectives by volume.
     fn chain(&self, py: Python<'_>, platform: &Platform, rates: Vec<f64>) -> (u64, Vec<u128>) {
         py.detach(|| {
             let rows = rows(&self.0);
@@ -190,7 +189,7 @@ struct Row {
     slots: Vec<u32>,
 }
 
-/// Of each program, by members and kind.
+/// Rows of each program, by members and kind.
 fn rows(workload: &graph::Workload) -> Vec<Row> {
     let mut first: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
     for (rank, binding) in workload.ranks.iter().enumerate() {
@@ -214,7 +213,7 @@ struct Tally {
     slots: Vec<u32>,
 }
 
-/// What something is, and the group or rank it goes to.
+/// Kind of an operation, and the group or rank it goes to.
 type Exchanged = (Result<u32, u32>, &'static str);
 
 /// By members and kind, how many collectives and sends `rank` has, and their bytes.

@@ -1,5 +1,5 @@
-//! What a result assumes because the platform leaves it out: kernels at full speed, small messages
-//! without a library, messages that every link receives whole.
+//! Assumptions of a result where the platform leaves something out: kernels at full speed, small
+//! messages without a library, messages that every link receives whole.
 //!
 //! The report lists an assumption only if it matters to this run, and names a preset that has what
 //! is missing (`config::native::like`). The thresholds below are chosen, not measured.
@@ -118,7 +118,7 @@ fn idle_links(parts: &Parts) -> Vec<String> {
     found.into_iter().map(text).collect()
 }
 
-/// Nobody has compared collectives of this preset with measured ones.
+/// Collectives of this preset were never compared with measured ones.
 fn unmeasured(parts: &Parts) -> Option<String> {
     let communicates = || {
         let nodes = || parts.workload.programs.iter().flat_map(|program| program.nodes());

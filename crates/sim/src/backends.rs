@@ -41,7 +41,7 @@ pub enum BackendKind {
     Other(Registration),
 }
 
-/// What names of simulators in other processes begin with.
+/// Prefix of the names of simulators in other processes.
 pub const PREFIX: &str = "external:";
 
 /// A simulator in another process.
@@ -55,7 +55,7 @@ pub struct Simulator {
 /// A backend of another crate.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
-    /// Its name, in reports.
+    /// Name of the backend, in reports.
     pub name: &'static str,
     /// Makes it for a platform, or says why it cannot.
     pub make: fn(&Platform) -> Result<Box<dyn Backend>, Problem>,
@@ -79,7 +79,7 @@ impl BackendKind {
         BackendKind::Flit,
     ];
 
-    /// Its name.
+    /// Name of the backend.
     pub fn name(&self) -> &str {
         match self {
             BackendKind::Analytical => NetworkModel::Analytical.name(),
@@ -92,7 +92,7 @@ impl BackendKind {
         }
     }
 
-    /// What it is, in a few words.
+    /// Description of the backend, in a few words.
     pub fn about(&self) -> &'static str {
         match self {
             BackendKind::Analytical => NetworkModel::Analytical.about(),

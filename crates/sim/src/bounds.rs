@@ -56,7 +56,7 @@ fn rates(dims: &[topology::Dim], phase: &PhaseSpec) -> Option<(usize, Vec<Rate>)
     Some((wire.index, rates?))
 }
 
-/// What the phases of a dimension can use.
+/// Bandwidth that the phases of a dimension can use.
 #[derive(Clone, Default)]
 struct Used {
     /// The fastest phase by itself, GB/s.

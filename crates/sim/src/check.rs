@@ -52,7 +52,7 @@ struct Calls<'a> {
     /// Programs that were looked at, with the shapes behind their slots.
     seen: FxHashSet<(u32, Vec<Option<u32>>)>,
     asked: FxHashSet<Request>,
-    /// By message: the problem where it was met first, and how many calls have it.
+    /// Problems by message: each where it was met first, and the number of calls that have it.
     found: IndexMap<String, (Problem, u64)>,
 }
 
@@ -119,8 +119,8 @@ impl<'a> Calls<'a> {
 
     fn ask(&mut self, request: &Request, rank: u32, node: &Node) {
         let shape = self.shapes.get(request.shape);
-        // Of a root outside its group `graph::check` has told, of a file that cannot be read its
-        // reader.
+        // `graph::check` has reported a root outside its group, and the reader a file that cannot
+        // be read.
         let rootless = is_rooted(request.kind)
             && u64::from(request.root) >= shape.members(&self.settings.sizes);
         if rootless || self.unread(request, node) {

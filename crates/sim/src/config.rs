@@ -30,11 +30,11 @@ pub struct Config {
     pub fold: bool,
     /// Seed of random draws. No model draws any yet; a seed other than 0 warns.
     pub seed: u64,
-    /// What to watch the run for.
+    /// Events to watch the run for.
     pub watch: Watch,
 }
 
-/// What is kept of a run beside its sums.
+/// Records of a run that are kept in addition to its sums.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     /// A log, for `Report::detail`.

@@ -13,10 +13,10 @@ const SIZES: [u64; 5] = [0, 1, 1000, 20_000, 300_000];
 /// Most NPUs that send.
 const SENDERS: u32 = 8;
 
-/// What the suite found about one kind of traffic.
+/// Finding of the suite about one kind of traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was sent.
+    /// Traffic that was sent.
     pub traffic: &'static str,
     /// Messages.
     pub messages: usize,

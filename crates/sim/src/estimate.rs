@@ -1,4 +1,4 @@
-//! What a run will take, known before it is given any memory: bytes by what holds them, and events.
+//! Cost of a run, known before it is given any memory: bytes by what holds them, and events.
 //!
 //! Model. A run holds, all the time: a state of each link (link queues), of each simulated rank and
 //! of each of its operations; and of its largest collective, for each simulated rank: a state of
@@ -31,7 +31,7 @@ const LOGGED_PHASE: u64 = 60;
 /// Bytes of a step of an algorithm's script, which is kept forwards, backwards and laid out.
 const STEP: u64 = 150;
 
-/// What a run will take.
+/// Cost of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
     /// Ranks simulated, the others behave like one of them.
@@ -80,7 +80,7 @@ fn amount(bytes: u128) -> String {
     format!("{:.1} {name}", bytes as f64 / unit as f64)
 }
 
-/// What one rank's part in a collective takes.
+/// Cost of one rank's part in a collective.
 #[derive(Clone, Copy, Default)]
 struct Footprint {
     chunks: u64,
@@ -94,7 +94,7 @@ struct Footprint {
     steps: u64,
 }
 
-/// What the run of `parts` will take; `logged` with a log.
+/// Cost of the run of `parts`; `logged` with a log.
 pub(crate) fn estimate(parts: &Parts<'_>, network: &dyn Backend, logged: bool) -> Estimate {
     let mut sums = Sums::new(parts, network.footprint());
     let folding = parts.folding;
@@ -122,7 +122,8 @@ struct Sums<'a> {
     network: network::Footprint,
     shapes: Shapes<'a>,
     known: FxHashMap<Request, Footprint>,
-    /// Of the rank that was opened last: operations, chunk phases, events, its largest collective.
+    /// Cost of the rank that was opened last: operations, chunk phases, events, its largest
+    /// collective.
     rank: (u64, u128, u128, Footprint),
     operations: u128,
     chunks: u128,
@@ -200,7 +201,7 @@ impl<'a> Sums<'a> {
         Some(found)
     }
 
-    /// Packets of a message of so many bytes.
+    /// Packets of a message of this number of bytes.
     fn pieces(&self, bytes: u64) -> u64 {
         pieces(bytes, self.network.packet)
     }
@@ -253,7 +254,7 @@ fn of(
     settings: &Settings,
     packet: u64,
 ) -> Footprint {
-    // What can't be lowered was refused before.
+    // Collectives that can't be lowered were refused before.
     let Ok(lowered) = lowering.lower(request, shapes.get(request.shape)) else {
         return Footprint::default();
     };

@@ -55,7 +55,7 @@ pub struct Exchange {
     network: Network,
     now: Time,
     calls: u64,
-    /// Transfers of now, of which the network has not heard.
+    /// Transfers of now that the network has not heard of yet.
     starts: Vec<Transfer>,
     /// Messages under way, each with the number of its receive.
     flying: FxHashMap<u64, Option<u64>>,
@@ -302,7 +302,7 @@ impl Exchange {
         }
     }
 
-    /// What is scheduled for `at` is due, and accesses to a pool that are over then.
+    /// Handles events scheduled for `at`, and accesses to a pool that are over then.
     fn call(&mut self, at: Time) {
         self.now = at;
         self.accesses.end(at, &mut self.due);

@@ -1,4 +1,4 @@
-//! What a simulator in another process is sent of a platform's settings.
+//! Settings of a platform that a simulator in another process is sent.
 //!
 //! Lines `key=value`: the resolved keys of `network.packet` and `network.routing`, integers with
 //! their unit in the key, as `armillary platform show --json` has them. Not here: links and routes,
@@ -9,7 +9,7 @@ use platform::{ByDim, Platform};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// What [`BackendKind::External`](crate::BackendKind) is, in a few words.
+/// Description of [`BackendKind::External`](crate::BackendKind), in a few words.
 pub(crate) const ABOUT: &str = "a simulator in another process";
 
 /// The lines for `platform`, in order of their keys.

@@ -25,7 +25,7 @@ const PARALLEL: u32 = 64;
 /// Nodes from which ways to all NPUs are kept.
 const NODES: u32 = 16_384;
 
-/// What [`net_flit::Flits`] needs, of a platform with these links.
+/// Settings of [`net_flit::Flits`] for a platform with these links.
 ///
 /// # Errors
 /// Values that do not fit together, and networks that are too large.
@@ -198,7 +198,7 @@ fn together(problems: Vec<Problem>, platform: &str) -> Problem {
     first
 }
 
-/// What helps against a circle of channels.
+/// Remedies against a circle of channels.
 fn remedies(keys: &Flit, fabric: &Fabric) -> String {
     let mut all = Vec::new();
     if keys.classes.is_some() {

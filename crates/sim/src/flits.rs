@@ -11,7 +11,7 @@ use units::{Span, Time};
 /// Links listed.
 const ROWS: usize = 20;
 
-/// What flits have been through; nothing where the network has none.
+/// Counts of flits; nothing where the network has none.
 pub(crate) fn report(parts: &Parts, usage: &Usage, step: Time) -> Option<Flits> {
     let flits: &FlitUsage = usage.flits.as_deref()?;
     let rows = alike(parts, &flits.links);

@@ -19,9 +19,9 @@ pub type Rates = BTreeMap<(u32, &'static str), (usize, f64)>;
 /// A chain of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// What its computations and accesses to memory take.
+    /// Time of its computations and accesses to memory.
     pub fixed: Span,
-    /// By row, the bytes of its collectives.
+    /// Bytes of its collectives, by row.
     pub bytes: Vec<u128>,
 }
 
@@ -57,7 +57,7 @@ struct Joined<'a> {
     programs: Vec<&'a Program>,
     /// The number of each program's first node, and of one past the last.
     first: Vec<usize>,
-    /// Of a receive, its send.
+    /// Send of each receive.
     send: FxHashMap<usize, usize>,
 }
 
@@ -145,8 +145,8 @@ impl<'a> Joined<'a> {
     }
 }
 
-/// By program, how far away those are that it receives from, and their program; only where it is
-/// the same for all its ranks.
+/// Distance to the ranks that each program receives from, and their program; only where it is the
+/// same for all its ranks.
 fn partners(workload: &Workload) -> Vec<(usize, (i32, usize))> {
     let mut ranks: Vec<Vec<u32>> = vec![Vec::new(); workload.programs.len()];
     for (rank, binding) in workload.ranks.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the generator of a workload calls its ranks: `stage 3`.
+//! Names of ranks by the generator of a workload: `stage 3`.
 //!
 //! The names of the classes of its summary, which are in the order of programs, each for as many of
 //! them as follow each other.
@@ -39,7 +39,7 @@ impl Labels<'_> {
         Labels { workload, mesh, names, alike }
     }
 
-    /// The name of a rank's class; empty where nobody said one.
+    /// The name of a rank's class; empty where it has none.
     pub(crate) fn of(&self, rank: u32) -> String {
         let program = self
             .mesh

@@ -1,4 +1,4 @@
-//! What the fullest NPU needs, and whether it has that much memory.
+//! Memory that the most heavily loaded NPU needs, and whether it has that much.
 
 use crate::parts::Parts;
 use executor::RankTotals;
@@ -9,9 +9,9 @@ use units::GIGA;
 /// The fullest NPU of a run.
 pub(crate) struct Fullest {
     rank: u32,
-    /// What it needs.
+    /// Bytes that it needs.
     pub(crate) bytes: u64,
-    /// What it holds, where the generator of the workload says so.
+    /// Bytes that it holds, where the generator of the workload gives them.
     declared: Option<Footprint>,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with the files that a platform names, before a run needs them.
+//! Faults of the files that a platform names, before a run needs them.
 
 use crate::backends;
 use graph::Problem;

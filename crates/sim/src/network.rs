@@ -18,7 +18,7 @@ const ROWS: usize = 20;
 /// A link with the percent of every bin in which it was sending.
 pub(crate) type Sends = (LinkEnds, Vec<u8>);
 
-/// What a backend observed.
+/// Observations of a backend.
 pub(crate) struct Observed {
     /// The section of the report.
     pub network: Network,
@@ -26,7 +26,7 @@ pub(crate) struct Observed {
     pub sends: Vec<Sends>,
 }
 
-/// What `log` holds of a run of `step` on the backend called `kind`.
+/// Content of `log` for a run of `step` on the backend called `kind`.
 pub(crate) fn observed(kind: &str, parts: &Parts, log: &NetworkLog, step: Time) -> Observed {
     let network = Network {
         kind: kind.to_string(),

@@ -10,7 +10,7 @@ use units::{PS_PER_NS, Span, Time};
 /// Ports and connections listed.
 const ROWS: usize = 20;
 
-/// What packets have been through; nothing where the network has none.
+/// Counts of packets; nothing where the network has none.
 pub(crate) fn report(fabric: &Fabric, usage: &Usage, step: Time) -> Option<Packets> {
     let packets: &PacketUsage = usage.packets.as_deref()?;
     let (losses, trips) = (packets.losses, packets.round_trips);

@@ -1,4 +1,4 @@
-//! What the stages of a run share, and what the run gives.
+//! Data that the stages of a run share, and the results of the run.
 
 use executor::observe::Shown;
 use executor::{Folding, Settings};
@@ -8,7 +8,7 @@ use platform::Platform;
 use stats::Report;
 use units::{Span, Time};
 
-/// What the stages share.
+/// Data that the stages share.
 pub(crate) struct Parts<'a> {
     pub workload: &'a Workload,
     pub platform: &'a Platform,
@@ -36,7 +36,7 @@ pub struct ClassTimes {
     pub device: Span,
 }
 
-/// What a run gives.
+/// Results of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The report.
@@ -49,7 +49,7 @@ pub struct Outcome {
     pub simulated_ranks: u64,
     /// Events handled.
     pub events: u64,
-    /// What the timeline shows, if there is one.
+    /// Content of the timeline, if there is one.
     pub timeline: Option<Shown>,
 }
 

@@ -16,7 +16,7 @@ const GRID: u32 = 1 << 16;
 /// Nodes up to which a picture is part of every report.
 const SMALL: usize = 64;
 
-/// What the busiest links of a cable carried: time sending, bytes.
+/// Traffic of the busiest links of a cable: time sending, bytes.
 type Load = (Span, u64);
 
 /// The picture of a graph, or of a stack that is a grid. `used` are the links that a run used, and

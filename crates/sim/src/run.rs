@@ -83,7 +83,7 @@ fn simulate(
     let links = config.watch.timeline.is_some() && contention == Contention::Links;
     let observed = config.watch.detail || links;
     let settings = Settings {
-        // What a phase is made of is seen only step by step; the closed form takes as long.
+        // The parts of a phase are seen only step by step; the closed form takes the same time.
         closed_form: closed_form && !observed,
         contention,
         ..Settings::of(&platform, workload)

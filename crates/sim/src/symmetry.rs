@@ -34,7 +34,7 @@ use topology::{Fabric, LinkGraph, Routing, Symmetry};
 
 /// The classes, and why there are more than one.
 pub struct Classes {
-    /// What the executor needs of them.
+    /// Folding that the executor needs.
     pub folding: Folding,
     /// Which links are alike, where the backend needs to know.
     pub links: Option<Box<dyn LinkClasses>>,
@@ -92,11 +92,11 @@ struct Ports {
     phases: Vec<Peers>,
 }
 
-/// A phase and whom it names.
+/// A phase and the peers that it names.
 struct Peers {
     phase: PhaseSpec,
-    /// By plan and script: what the script is but for whom it names, and the distinct peers with
-    /// the bytes sent to them.
+    /// Sights by plan and script: the script without the peers that it names, and the distinct
+    /// peers with the bytes sent to them.
     scripts: Vec<Vec<Sight>>,
 }
 
@@ -334,7 +334,7 @@ impl<'a> Finder<'a> {
         String::new()
     }
 
-    /// What a rank sees, in two independent hashes.
+    /// View of a rank, in two independent hashes.
     fn view(&mut self, rank: u32) -> (u64, u64) {
         let mut hash = Hash::default();
         let ports = self.ports[self.first[rank as usize] as usize].clone();
@@ -440,8 +440,8 @@ impl<'a> Finder<'a> {
                 }
             }
             if !plan.is_uniform() {
-                // Two messages of one sender leave one after the other: which of them is ours tells
-                // us from the others.
+                // Two messages of one sender leave one after the other, so their order
+                // distinguishes ours from the others.
                 for (slot, from) in (0..).zip(plan.script(position).receives()) {
                     let sender = from.position(position, plan.n);
                     hash.add(u64::from(directed.forward.sender_step(sender, position, slot)));

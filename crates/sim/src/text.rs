@@ -13,7 +13,7 @@ use units::counted;
 /// A workload's layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// What the file holds.
+    /// Content of the file.
     pub layers: Layers,
     /// How often they run, which the file doesn't say.
     pub passes: u32,

@@ -20,9 +20,9 @@ const PS_PER_S: f64 = 1e12;
 pub struct Request {
     /// The platform.
     pub platform: Platform,
-    /// Its network.
+    /// Network of the platform.
     pub backend: BackendKind,
-    /// Who sends to whom.
+    /// Pattern of sources and destinations.
     pub pattern: Pattern,
     /// Bytes of a message, above 0.
     pub bytes: u64,
@@ -45,7 +45,7 @@ pub struct Load {
     pub messages_max: u64,
 }
 
-/// What a load point found.
+/// Result of a load point.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// All of it.

@@ -1,4 +1,4 @@
-//! What the time of collectives is made of.
+//! Parts of the time of collectives.
 
 use crate::PathPart;
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ pub struct Collective {
     pub ahead_ns: f64,
     /// The phases of a full chunk.
     pub phases: Vec<CollectivePhase>,
-    /// What the time is made of, by dimension, along the chain of what waited for what.
+    /// Parts of the time, by dimension, along the chain of operations that waited for each other.
     pub terms: Vec<CollectiveTerms>,
     /// The names of what was waited for longest in queues and for links, with the mean waits of
     /// those that waited for it longest.
@@ -47,7 +47,7 @@ pub struct CollectivePhase {
     pub dim: u64,
     /// Name of the dimension.
     pub name: String,
-    /// What the phase does.
+    /// Kind of the phase.
     pub kind: String,
     /// The algorithm.
     pub algorithm: String,
@@ -59,7 +59,7 @@ pub struct CollectivePhase {
     pub sent_bytes: f64,
 }
 
-/// What the mean time of a collective is made of on one dimension. Means of counts are fractions.
+/// Parts of the mean time of a collective on one dimension. Means of counts are fractions.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CollectiveTerms {
     /// Index of the dimension, from 0.

@@ -1,4 +1,4 @@
-//! What takes a log of the run to find out.
+//! Results that need a log of the run.
 
 use crate::part::{Part, PerPart, object};
 use crate::{Collective, CriticalPath, OutsideOverTime};
@@ -8,30 +8,31 @@ use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::ops::Index;
 
-/// What takes a log of the run to find out.
+/// Results that need a log of the run.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Detail {
     /// Sums by layer of the first rank of each class (at most 64 classes), in order of appearance.
     pub layers: Vec<Layer>,
-    /// What chunks of collectives wait and take, by layer, pass and phase over all ranks, at most
+    /// Waits and times of chunks of collectives, by layer, pass and phase over all ranks, at most
     /// 20,000 rows. The counts sum to those of `phases`.
     pub layer_phases: Vec<LayerPhase>,
     /// Width of the bins of `activity`, ns: a power of two picoseconds so that there are at most
     /// 512. The last bin ends with the step.
     pub bin_ns: f64,
-    /// What NPUs and dimensions do over time.
+    /// Activity of NPUs and dimensions over time.
     pub activity: Activity,
-    /// What pipeline stages or classes of ranks do over time, to be drawn as one bar chart. At most
-    /// 64 lanes.
+    /// Activity of pipeline stages or classes of ranks over time, to be drawn as one bar chart. At
+    /// most 64 lanes.
     pub gantt: Vec<GanttLane>,
-    /// What the first rank of each class (at most 64) holds over time, where its workload says so.
+    /// Memory that the first rank of each class (at most 64) holds over time, where its workload
+    /// says so.
     pub memory: Vec<HeldMemory>,
     /// Bytes in memory outside of the NPUs over time, a row for each one of `outside`.
     pub outside: Vec<OutsideOverTime>,
     /// The chain of operations that determines the step time.
     pub critical_path: CriticalPath,
-    /// What the time of collectives and sends is made of, similar ones in one row, by total time,
-    /// at most 50.
+    /// Parts of the time of collectives and sends, similar ones in one row, by total time, at most
+    /// 50.
     pub collectives: Vec<Collective>,
 }
 
@@ -46,7 +47,7 @@ pub struct Layer {
     /// Each part of the step.
     #[serde(flatten)]
     pub parts: LayerParts,
-    /// What it does in each pass.
+    /// Work of the layer in each pass.
     pub passes: Vec<LayerPass>,
 }
 
@@ -87,7 +88,7 @@ pub struct LayerPhase {
 /// Time of each part of the step on a layer, ns; idle time belongs to no layer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LayerParts {
-    /// What was charged to the layer.
+    /// Time that was charged to the layer.
     pub charged: PerPart<f64>,
     /// How long its operations were in flight, for the parts that declare a field for it.
     pub in_flight: PerPart<f64>,
@@ -171,7 +172,7 @@ impl JsonSchema for ActivityParts {
     }
 }
 
-/// What the first rank of a class does over time. One lane per pipeline stage (the first of its
+/// Activity of the first rank of a class over time. One lane per pipeline stage (the first of its
 /// classes), or per class where the generator named no stage.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct GanttLane {
@@ -190,8 +191,8 @@ pub struct GanttBar {
     pub start_ns: f64,
     /// End.
     pub end_ns: f64,
-    /// Of a pass of a micro-batch `forward`, `backward`, `weight_grad` or `recompute`; else
-    /// `optimizer` or what the rank did or waited for (`compute`, `communication`, `memory`,
+    /// Kind of a pass of a micro-batch: `forward`, `backward`, `weight_grad` or `recompute`; else
+    /// `optimizer`, or the activity or wait of the rank (`compute`, `communication`, `memory`,
     /// `launch`, `host`).
     pub kind: String,
     /// The micro-batch, or the layer.

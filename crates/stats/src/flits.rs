@@ -1,4 +1,4 @@
-//! What flits have been through, where the network has flits.
+//! Counts of flits, where the network has flits.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -71,9 +71,9 @@ pub struct FlitLink {
 /// A class of the virtual channels of a link.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FlitClass {
-    /// Its number; packets begin in 0.
+    /// Number of the class; packets begin in 0.
     pub number: u16,
-    /// Its flits.
+    /// Flits of the class.
     #[serde(flatten)]
     pub channel: FlitChannel,
 }

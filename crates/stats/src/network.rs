@@ -80,7 +80,7 @@ pub struct Link {
     pub queue_max: u64,
 }
 
-/// What the backend observed while the network ran.
+/// Observations of the backend while the network ran.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Network {
     /// The backend that observed it: `analytical`, `link`.

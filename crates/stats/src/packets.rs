@@ -1,4 +1,4 @@
-//! What packets have been through, where the network has packets.
+//! Counts of packets, where the network has packets.
 
 use schemars::JsonSchema;
 use serde::Serialize;

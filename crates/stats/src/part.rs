@@ -16,30 +16,30 @@ use std::ops::{Index, IndexMut};
 pub struct PartDeclaration {
     /// Field of a class and of a layer that has its time.
     pub field: &'static str,
-    /// Its name as a part of the step.
+    /// Name as a part of the step.
     pub label: &'static str,
-    /// Its name where there is little room.
+    /// Name where there is little room.
     pub heading: &'static str,
-    /// What it means, in a sentence or two.
+    /// Meaning of the part, in a sentence or two.
     pub meaning: &'static str,
     /// Whether views show it even where a run has none of it.
     pub always: bool,
-    /// What a rank does meanwhile. Null for idle time.
+    /// Activity of a rank meanwhile. Null for idle time.
     pub doing: Option<PartActivity>,
     /// How it looks.
     pub style: PartStyle,
-    /// What it counts as where a verdict names what bounds the step.
+    /// Limit that the part counts as where a verdict names the limit of the step.
     pub bound: PartBound,
     /// The setting of a platform that removes it, if one does.
     pub removed_by: Option<PartSetting>,
 }
 
-/// What a rank does while a part goes on.
+/// Activity of a rank while a part goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PartActivity {
     /// Field of the activity over time.
     pub field: &'static str,
-    /// Its name.
+    /// Name of the activity.
     pub label: &'static str,
     /// Field of a layer that has the time in flight, charged or not.
     pub in_flight: Option<&'static str>,
@@ -71,10 +71,10 @@ pub struct PartStyle {
     pub terminal: &'static str,
 }
 
-/// What can bound a step.
+/// Possible limit of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PartBound {
-    /// Its name in data.
+    /// Name in data.
     pub name: &'static str,
     /// The subject of the sentence `... bounds the step`.
     pub subject: &'static str,
@@ -83,7 +83,7 @@ pub struct PartBound {
 /// A setting to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PartSetting {
-    /// What it means, as in `... would help most`.
+    /// Meaning, as in `... would help most`.
     pub what: &'static str,
     /// Key of the platform.
     pub key: &'static str,
@@ -240,7 +240,7 @@ declare! {
 }
 
 impl Part {
-    /// What is known about it.
+    /// Facts about the part.
     pub const fn about(self) -> &'static PartDeclaration {
         &DECLARATIONS[self as usize]
     }

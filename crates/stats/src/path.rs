@@ -40,11 +40,12 @@ pub struct PathSegment {
     pub rank: u64,
     /// Id of the operation in the trace.
     pub node: u64,
-    /// Its name.
+    /// Name of the operation.
     pub name: String,
-    /// Its kind: `compute`, `all_reduce`, ...; `launch` while it waits for its host to launch it.
+    /// Kind of the operation: `compute`, `all_reduce`, ...; `launch` while it waits for its host to
+    /// launch it.
     pub kind: String,
-    /// Its layer.
+    /// Layer of the operation.
     pub layer: String,
     /// When the path reaches it.
     pub start_ns: f64,

@@ -8,11 +8,11 @@ use serde::Serialize;
 pub struct Picture {
     /// How the cells lie: `tiers`, `grid`, `groups` or `circle`.
     pub layout: String,
-    /// What is drawn for its nodes, by tier and place.
+    /// Cells that are drawn for its nodes, by tier and place.
     pub cells: Vec<PictureCell>,
-    /// What is drawn for its links.
+    /// Cables that are drawn for its links.
     pub cables: Vec<PictureCable>,
-    /// Its links by kind.
+    /// Links of the network by kind.
     pub sorts: Vec<PictureSort>,
 }
 
@@ -46,8 +46,8 @@ pub struct PictureCell {
     pub tier: u32,
     /// Nodes that have failed.
     pub failed: u64,
-    /// Its place: with `tiers` the path of its group from the outermost inwards, else coordinates,
-    /// innermost first.
+    /// Place of the cell: with `tiers` the path of its group from the outermost inwards, else
+    /// coordinates, innermost first.
     pub at: Vec<u32>,
 }
 

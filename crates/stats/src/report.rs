@@ -8,14 +8,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// What a run found. The same input gives the same bytes.
+/// Result of a run. The same input gives the same bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Report {
     /// `armillary.report/1`. Changes when a field changes its meaning.
     pub schema: String,
     /// Version of Armillary.
     pub version: String,
-    /// What was asked for, fully resolved.
+    /// Request, fully resolved.
     pub config: Config,
     /// Seed of every random stream. No model of this release draws from one.
     pub seed: u64,
@@ -25,8 +25,8 @@ pub struct Report {
     /// Models used outside their validity (a dimension that carried more than its links can),
     /// settings without effect, counted oddities of the input.
     pub warnings: Vec<String>,
-    /// What the platform leaves out, what the result assumes instead, and which preset has it. Only
-    /// what matters to this run.
+    /// Assumptions of the result where the platform leaves something out, and which preset has it.
+    /// Only those that matter to this run.
     pub assumptions: Vec<String>,
     /// End of the last rank, ns.
     pub step_time_ns: f64,
@@ -36,11 +36,11 @@ pub struct Report {
     /// is closer to the capacity than predictions are exact (docs/models/memory.md). Null where what
     /// it needs or the capacity is unknown.
     pub fits: Option<String>,
-    /// What the fullest NPU needs, as the workload's generator says or, where that is more, as the
-    /// run held. Null where neither says anything.
+    /// Memory that the most heavily loaded NPU needs, as the workload's generator says or, where
+    /// that is more, as the run held. Null where neither says anything.
     pub memory_bytes: Option<u64>,
-    /// What lies in memory outside of the NPUs, one row per kind of memory. Empty where nothing
-    /// does, and in a replay.
+    /// Contents of memory outside of the NPUs, one row per kind of memory. Empty where nothing is
+    /// there, and in a replay.
     pub outside: Vec<Outside>,
     /// Ranks with the same program and the same times, by first rank.
     pub classes: Vec<Class>,
@@ -60,9 +60,9 @@ pub struct Report {
     /// Transfers by size, and links over time. Null unless asked for, as `detail`, and for a
     /// backend that observes nothing.
     pub network: Option<Network>,
-    /// What packets have been through. Null for a backend without packets.
+    /// Counts of packets. Null for a backend without packets.
     pub packets: Option<Packets>,
-    /// What flits have been through. Null for a backend without flits.
+    /// Counts of flits. Null for a backend without flits.
     pub flits: Option<Flits>,
     /// The network as pages draw it. Null for stacks that have blocks other than rings and meshes,
     /// which are drawn from `config`. Null for more than 64 nodes unless asked for, as `detail`.
@@ -77,7 +77,7 @@ pub struct Report {
     pub roofline: Option<Roofline>,
 }
 
-/// What was asked for.
+/// Request of a run.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Config {
     /// Name of the network backend, such as `analytical`.
@@ -111,7 +111,7 @@ pub struct Origin {
     /// Number of distinct programs.
     pub programs: u64,
     /// Parameters, operations, batch and memory, as `armillary workload --json` writes them. Null
-    /// where nobody counted. Its numbers can have more than 64 bits.
+    /// where they were not counted. Its numbers can have more than 64 bits.
     #[schemars(with = "Option<serde_json::Value>")]
     pub summary: Option<Box<RawValue>>,
     /// The path it was read from, as the user named it. Null for a workload that a program made.

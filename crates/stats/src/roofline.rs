@@ -16,7 +16,7 @@ pub struct Roofline {
     pub backward_ns: f64,
     /// Both.
     pub step_ns: f64,
-    /// What Eq. 1 gives over the time of a step in this run, 0 to 1; above 1 where steps overlap.
+    /// Ratio of Eq. 1 to the time of a step in this run, 0 to 1; above 1 where steps overlap.
     pub reached: f64,
     /// Samples of a step on all ranks. Null where the workload does not say.
     pub samples: Option<u64>,
@@ -24,7 +24,7 @@ pub struct Roofline {
     pub samples_per_second: Option<f64>,
     /// The resource that needs most of the step.
     pub binding: String,
-    /// What each resource needs by itself.
+    /// Time that each resource needs by itself.
     pub resources: Vec<RooflineResource>,
 }
 

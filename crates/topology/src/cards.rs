@@ -152,7 +152,7 @@ struct Search<'a> {
     graph: &'a LinkGraph,
     links: &'a GraphLinks,
     ends: (u32, u32),
-    /// By node: the next links to the destination.
+    /// The next links to the destination from each node.
     choices: BTreeMap<u32, Cow<'a, [u32]>>,
     /// Other NPUs may relay: all cards lead to one node.
     relays: bool,

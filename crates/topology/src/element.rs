@@ -1,4 +1,4 @@
-//! What fabrics are made of, as data: dimensions, nodes, links, network cards, failures.
+//! Elements of fabrics, as data: dimensions, nodes, links, network cards, failures.
 
 use crate::{Block, Paths, Symmetry};
 use std::borrow::Cow;
@@ -50,7 +50,7 @@ pub struct GraphLink {
 /// A node of an explicit graph.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GraphNode {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// How far from the NPUs it stands: 0 for NPUs, from 1 for switches.
     pub tier: u32,
@@ -73,7 +73,7 @@ impl GraphNode {
 /// A dimension of an explicit graph: a coordinate of its NPUs that collectives run along.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GraphDim {
-    /// Its name.
+    /// Name of the dimension.
     pub name: Cow<'static, str>,
     /// NPUs along it.
     pub size: u32,
@@ -83,7 +83,7 @@ pub struct GraphDim {
     pub paths: Paths,
 }
 
-/// What has failed in a graph.
+/// Failed elements of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Failed {
     /// Links, by the names of the nodes they join: `leaf0-spine3`.
@@ -95,7 +95,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// What `links` and `nodes` name.
+    /// Failed elements that `links` and `nodes` name.
     pub fn named(links: Vec<String>, nodes: Vec<String>) -> Failed {
         Failed { links, nodes, gone: Vec::new() }
     }
@@ -111,7 +111,7 @@ impl Failed {
     }
 }
 
-/// What an NPU has along one dimension of a graph.
+/// Reach of an NPU along one dimension of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// Links to the next NPU along the dimension.
@@ -137,7 +137,7 @@ impl<T> Default for Known<T> {
     }
 }
 
-/// What follows from equal graphs is equal.
+/// Results that follow from equal graphs are equal.
 impl<T> PartialEq for Known<T> {
     fn eq(&self, _: &Known<T>) -> bool {
         true
@@ -153,7 +153,7 @@ impl<T> std::hash::Hash for Known<T> {
 /// A network card that every NPU has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Nic {
-    /// Its name.
+    /// Name of the card.
     pub name: String,
     /// Bandwidth between an NPU and its card, one way.
     pub bandwidth: Bandwidth,
@@ -168,7 +168,7 @@ pub struct SharedStack {
     pub dims: Vec<Dim>,
     /// The cards.
     pub nics: Vec<Nic>,
-    /// By dimension: the card that its links start at, a place in `nics`.
+    /// The card that the links of each dimension start at, a place in `nics`.
     pub of: Vec<Option<usize>>,
 }
 

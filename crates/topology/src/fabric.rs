@@ -23,9 +23,9 @@ pub struct GraphFabric {
     pub recipe: Option<Box<Recipe>>,
     /// The stack whose dimensions share network cards, if it was made of one.
     pub stack: Option<Box<SharedStack>>,
-    /// What has failed; `links` are without it.
+    /// Failed elements; `links` are without them.
     pub failed: Failed,
-    /// What an NPU has along each dimension: [`GraphFabric::reach`].
+    /// Reach of an NPU along each dimension: [`GraphFabric::reach`].
     pub reach: Known<Vec<Reach>>,
 }
 
@@ -79,8 +79,8 @@ impl Fabric {
         }
     }
 
-    /// What links may differ in, innermost first: the dimensions of a stack, or the kinds of links of
-    /// a graph. None where links are all alike, or where dimensions share cards.
+    /// Kinds by which links may differ, innermost first: the dimensions of a stack, or the kinds of
+    /// links of a graph. None where all links are equal, or where dimensions share cards.
     pub fn kinds_of_links(&self) -> Vec<String> {
         match self {
             Fabric::Stacked(dims) => {

@@ -1,4 +1,4 @@
-//! What a fabric is made of and what it can carry: switches, links, diameter, bisection bandwidth.
+//! Parts and capacity of a fabric: switches, links, diameter, bisection bandwidth.
 //!
 //! The bisection is that between the lower and the upper half of the ranks: the most that the first
 //! can send to the second over any routes, found as a maximum flow (Dinic, Soviet Math. Doklady 11,
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use units::Bandwidth;
 
-/// What a fabric is made of and what it can carry.
+/// Parts and capacity of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// NPUs.
@@ -21,7 +21,7 @@ pub struct Facts {
     pub links: u32,
     /// Links between the two NPUs that are farthest apart; `None` for large explicit graphs.
     pub diameter: Option<u32>,
-    /// What the lower half of the ranks can send to the upper half; `None` for more than a million
+    /// Bandwidth from the lower half of the ranks to the upper half; `None` for more than a million
     /// links.
     pub bisection: Option<Bandwidth>,
 }
@@ -33,7 +33,7 @@ const PAIRS: u64 = 1 << 22;
 const LINKS: u32 = 1 << 20;
 
 impl Fabric {
-    /// What the fabric is made of and what it can carry.
+    /// Parts and capacity of the fabric.
     ///
     /// # Errors
     /// Every [`LinkError`].

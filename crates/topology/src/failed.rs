@@ -13,18 +13,18 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct WrongFailure {
     /// The entry; none: the fabric that is left.
     pub entry: Option<FailedEntry>,
-    /// What is wrong, with the name.
+    /// Description of the fault, with the name.
     pub message: String,
-    /// What is allowed.
+    /// Allowed names.
     pub allowed: String,
 }
 
 /// An entry of [`Failed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailedEntry {
-    /// Of [`Failed::links`].
+    /// A name in [`Failed::links`].
     Link(usize),
-    /// Of [`Failed::nodes`].
+    /// A name in [`Failed::nodes`].
     Node(usize),
 }
 

@@ -53,7 +53,7 @@ impl ByNode {
     }
 }
 
-/// What makes nodes near.
+/// Measure by which nodes are near.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Near {
     /// Few links, then little latency.
@@ -69,7 +69,7 @@ const NO_WAY: Far = (NONE, u64::MAX);
 /// Ways from every node with a row to one of them.
 #[derive(Clone, Debug)]
 struct Table {
-    /// By row: distance, and where its next links start.
+    /// Distance of each row, and where its next links start.
     rows: Box<[(Far, u32)]>,
     links: Box<[u32]>,
 }
@@ -86,14 +86,14 @@ impl Table {
     }
 }
 
-/// What the generator of a fabric knows of its routes.
+/// Routes that the generator of a fabric knows.
 #[derive(Clone, Debug)]
 enum Drawn {
     /// Distances by formula; then no node has a row.
     Distances(Metric),
     /// Next hops of a tree by formula; then no node has a row.
     Tree(Climb),
-    /// By node: its group, where routes take one link between two groups.
+    /// Group of each node, where routes take one link between two groups.
     Groups(Box<[u32]>),
 }
 
@@ -112,16 +112,17 @@ pub(crate) struct GraphLinks {
     links: Vec<Link>,
     out: ByNode,
     into: ByNode,
-    /// By node: its row in tables; none for hosts.
+    /// Row of each node in tables; none for hosts.
     row: Box<[u32]>,
     rows: u32,
-    /// By link: its place among the links of its node and its kind, numbered alike at every node.
+    /// Place of each link among the links of its node and its kind, numbered in the same way at
+    /// every node.
     alike: Box<[u32]>,
-    /// By row.
+    /// Table of each row.
     tables: Box<[OnceLock<Table>]>,
-    /// What its generator knows of its routes.
+    /// Routes that its generator knows.
     drawn: Option<Box<Drawn>>,
-    /// By NPU: its number leaf by leaf; empty where that is its id.
+    /// Number of each NPU leaf by leaf; empty where that is its id.
     numbers: Box<[u32]>,
 }
 

@@ -10,7 +10,7 @@ const REMEMBERED: usize = 1 << 18;
 /// A lane of the cards of an NPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// Its name.
+    /// Name of the lane.
     pub id: LaneId,
     /// Bytes per second that its slowest link leaves to it.
     pub rate: u64,

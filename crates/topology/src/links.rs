@@ -86,7 +86,7 @@ impl LinkGraph {
         self.by_key(src, dst, self.lane_key(src, dst, lane))
     }
 
-    /// What chooses among equally near next hops; [`Routing::Auto`] on stacks only.
+    /// Policy that chooses among equally near next hops; [`Routing::Auto`] on stacks only.
     pub fn routing(&self) -> Routing {
         self.routing
     }
@@ -235,7 +235,7 @@ impl LinkGraph {
         }
     }
 
-    /// What is near for a message with this key.
+    /// Measure of nearness for a message with this key.
     #[inline]
     fn near(&self, key: u64) -> Near {
         if self.spreads() && is_over_cards(key) { Near::Links } else { Near::Latency }

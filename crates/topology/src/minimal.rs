@@ -18,8 +18,8 @@ pub(crate) struct Spread {
 /// The spread of switch `at` of a group, where `cables` has the number of cables to the other group
 /// that each switch of the group has.
 pub(crate) fn spread(cables: &[u32], at: usize) -> Spread {
-    // In units in which a switch sends as many parts as there are cables, and a cable carries as
-    // many as there are switches.
+    // In these units a switch sends one part for each cable, and a cable carries one for each
+    // switch.
     let (switches, sent) = (cables.len() as u32, cables.iter().sum::<u32>());
     let room = |&own: &u32| (own * switches).saturating_sub(sent);
     let left = sent.saturating_sub(cables[at] * switches);

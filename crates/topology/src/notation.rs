@@ -20,7 +20,7 @@ pub struct Topology {
 pub struct NotationError {
     /// Character of the text the fault is at, from 1.
     pub column: usize,
-    /// What is wrong, with the value.
+    /// Description of the fault, with the value.
     pub message: String,
 }
 

@@ -1,12 +1,12 @@
-//! What a generated fabric offers an NPU along each dimension: the way to its neighbour, and its
-//! share of what leaves the block below.
+//! Reach of an NPU along each dimension of a generated fabric: the way to its neighbour, and its
+//! share of the bandwidth that leaves the block below.
 
 use crate::generate::generator;
 use crate::{Fabric, GraphFabric, LinkGraph, Paths, Reach};
 use units::Bandwidth;
 
 impl GraphFabric {
-    /// Of the innermost dimensions and kinds of links, how many are inside a machine.
+    /// How many of the innermost dimensions and kinds of links are inside a machine.
     pub fn machine(&self) -> (usize, usize) {
         if let Some(stack) = &self.stack {
             let inside = usize::from(stack.of.first() == Some(&None));
@@ -17,7 +17,7 @@ impl GraphFabric {
         recipe.and_then(|recipe| of(recipe)).unwrap_or_default()
     }
 
-    /// What an NPU's links of the machine carry one way together.
+    /// Bandwidth of an NPU's links of the machine one way together.
     pub fn machine_bandwidth(&self) -> Bandwidth {
         let kinds = self.machine().1;
         let inside = |l: &&crate::GraphLink| l.from == 0 && (l.kind as usize) < kinds;
@@ -32,7 +32,7 @@ impl GraphFabric {
             .any(|l| l.from < self.npus && l.to < self.npus && l.kind as usize >= kinds)
     }
 
-    /// What an NPU has along each dimension; empty without dimensions.
+    /// Reach of an NPU along each dimension; empty without dimensions.
     pub fn reach(&self) -> &[Reach] {
         self.reach.0.get_or_init(|| self.find_reach().unwrap_or_default())
     }

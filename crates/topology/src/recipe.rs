@@ -15,7 +15,7 @@ pub struct Values {
 pub struct Part {
     /// Name of the generator.
     pub generator: &'static str,
-    /// Its parameters.
+    /// Parameters of the generator.
     pub values: Values,
 }
 
@@ -54,9 +54,9 @@ impl Values {
 /// Bandwidth and latency of a kind of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wire {
-    /// Of one link in one direction.
+    /// Bandwidth of one link in one direction.
     pub bandwidth: Bandwidth,
-    /// Of one link.
+    /// Latency of one link.
     pub latency: Span,
 }
 
@@ -65,8 +65,8 @@ pub struct Wire {
 pub struct Recipe {
     /// Name of the generator.
     pub generator: &'static str,
-    /// Its parameters.
+    /// Parameters of the part.
     pub values: Values,
-    /// Its links, by kind.
+    /// Links of the part, by kind.
     pub wires: Vec<Wire>,
 }

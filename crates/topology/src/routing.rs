@@ -17,13 +17,13 @@ use std::str::FromStr;
 /// Which of several equally near next hops a message takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Routing {
-    /// What suits the fabric: on a graph [`Routing::DModK`], over all cards of an NPU; on a stack,
-    /// opposite places of an even ring use both ways round.
+    /// The policy that suits the fabric: on a graph [`Routing::DModK`], over all cards of an NPU;
+    /// on a stack, opposite places of an even ring use both ways round.
     #[default]
     Auto,
     /// The lowest: all messages to a destination take one way.
     Lowest,
-    /// By destination: neighbouring destinations take different ways.
+    /// Choice by destination: neighbouring destinations take different ways.
     DModK,
     /// By a hash of source and destination: all messages of a pair take one way (ECMP).
     Hash {
@@ -97,8 +97,8 @@ pub(crate) fn turned(digits: u64, turn: u16) -> u64 {
     digits & ((1 << DIGITS) - 1) | u64::from(turn) << DIGITS
 }
 
-/// The key of a lane between NPUs of these numbers, with so many ways to leave. The turn does not
-/// count for the card.
+/// The key of a lane between NPUs of these numbers, with `ways` to leave. The turn does not count
+/// for the card.
 pub(crate) fn over_cards((src, dst): (u32, u32), ways: u32, lane: LaneId) -> u64 {
     let (ways, dst, turn) = (u64::from(ways), u64::from(dst), u64::from(lane.turn));
     let back = ways - turn % ways;
@@ -144,7 +144,7 @@ impl fmt::Display for Routing {
 }
 
 impl FromStr for Routing {
-    /// What is allowed.
+    /// The allowed words.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Routing, String> {

@@ -13,9 +13,9 @@ const WHOLE: u64 = (1 << 16) * 9 * 5 * 7 * 11 * 13;
 /// A link of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its number in the topology.
+    /// Number of the link in the topology.
     pub link: u32,
-    /// Its dimension; 0 in an explicit graph.
+    /// Dimension of the link; 0 in an explicit graph.
     pub dim: u32,
     /// Parts of the transfer that go over it.
     pub parts: u64,
@@ -27,7 +27,7 @@ pub struct Part {
 }
 
 impl Fabric {
-    /// What a policy means where transfers can split: on a stack, [`Routing::Auto`] is
+    /// Meaning of a policy where transfers can split: on a stack, [`Routing::Auto`] is
     /// [`Routing::Spray`].
     pub fn splitting(&self, routing: Routing) -> Routing {
         match (self, routing) {

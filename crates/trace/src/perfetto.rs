@@ -54,15 +54,15 @@ pub struct Track<'a> {
     pub parent: Option<u64>,
     /// Siblings of one name are shown as one track with lanes.
     pub name: &'a str,
-    /// What it shows, for people.
+    /// Description of the track, for people.
     pub description: &'a str,
     /// Place among its siblings.
     pub order: u32,
-    /// Of a counter.
+    /// Unit of a counter.
     pub unit: Option<Unit>,
 }
 
-/// What a counter counts.
+/// Unit of a counter's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things.
@@ -82,7 +82,7 @@ pub enum Value {
     Text(u32),
 }
 
-/// What the begin or the end of a slice says in addition to its time.
+/// Facts at the begin or the end of a slice in addition to its time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Details<'a> {
     /// Names (of [`Table::Key`]) and values; those of begin and end are one list.

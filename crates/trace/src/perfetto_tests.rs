@@ -81,7 +81,7 @@ fn a_text_comes_once() {
     assert_eq!(inner(&all[2], 11)[2], (44, Wire::Fixed64(0.5f64.to_bits())));
 }
 
-/// Has room for so many bytes.
+/// A writer with room for this number of bytes.
 struct Full(usize);
 
 impl Write for Full {

@@ -38,7 +38,7 @@ pub fn read(
     chakra::read(path, npus, groups, options)
 }
 
-/// What of a course traces can't take.
+/// Settings of a course that traces can't take.
 fn unfit_for_traces(name: &str, course: Course) -> Vec<Problem> {
     let mut faults = Vec::new();
     let mut refuse = |message: String, help: &str| {
@@ -59,7 +59,7 @@ fn unfit_for_traces(name: &str, course: Course) -> Vec<Problem> {
     faults
 }
 
-/// What a text workload can't take.
+/// Settings that a text workload can't take.
 fn unfit_for_text(
     name: &str,
     groups: &[(String, Vec<u32>)],

@@ -20,7 +20,7 @@ pub(crate) enum Wire<'a> {
     Fixed32(u32),
 }
 
-/// The bytes are no protobuf message.
+/// The bytes are not a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 

@@ -1,4 +1,4 @@
-//! Synthetic traffic on any network: who sends to whom, when, and what a steady state is.
+//! Synthetic traffic on any network: pairs of senders and receivers, times, and the steady state.
 //!
 //! Here: [`Pattern`] (`pattern.rs`), one load point ([`Traffic`], `run.rs`) and its statistics
 //! (`statistics.rs`). Not here: which network (`sim`), curves and saturation (Python, which runs

@@ -1,5 +1,5 @@
-//! Who sends to whom (Dally and Towles, "Principles and Practices of Interconnection Networks",
-//! section 3.2).
+//! Patterns of sources and destinations (Dally and Towles, "Principles and Practices of
+//! Interconnection Networks", section 3.2).
 
 use engine::Random;
 use std::fmt;
@@ -15,7 +15,7 @@ pub struct Flow {
     pub weight: f64,
 }
 
-/// Who sends to whom. An NPU whose destination is itself does not send.
+/// Pattern of sources and destinations. An NPU whose destination is itself does not send.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     /// To any other NPU, each alike.
@@ -32,7 +32,7 @@ pub enum Pattern {
     BitReverse,
     /// To the NPU whose number has its bits rotated left by one.
     Shuffle,
-    /// A random permutation in which nobody sends to itself.
+    /// A random permutation in which no NPU sends to itself.
     Permutation,
     /// A share of the messages to a few NPUs, the others uniformly.
     Hotspot {
@@ -75,9 +75,9 @@ impl Pattern {
 /// Why a pattern does not fit a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
-    /// What is wrong.
+    /// Description of the fault.
     pub message: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: String,
 }
 
@@ -90,13 +90,13 @@ impl fmt::Display for PatternError {
 #[derive(Clone, Debug)]
 enum Rule {
     Uniform,
-    /// By source.
+    /// Destination of each source.
     Fixed(Vec<u32>),
     Hotspot(Vec<u32>, u64),
     /// Destinations by source, with the upper end of each one's part of 2^64.
     Weighted(Vec<Vec<(u64, u32)>>),
     AllToAll,
-    /// Of so many bits.
+    /// Doublings of numbers of this number of bits.
     Doubling(u32),
 }
 
@@ -105,9 +105,9 @@ enum Rule {
 pub struct Destinations {
     rule: Rule,
     npus: u32,
-    /// By source, messages sent.
+    /// Messages that each source has sent.
     turns: Vec<u32>,
-    /// By source, its rate as a share of the highest.
+    /// Rate of each source as a share of the highest.
     rates: Vec<f64>,
 }
 
@@ -244,7 +244,7 @@ fn transpose(sizes: &[u32], npus: u32) -> Result<Rule, PatternError> {
     Ok(Rule::Fixed((0..npus).map(swap).collect()))
 }
 
-/// Sattolo's algorithm (1986): one cycle through all NPUs, so that nobody sends to itself.
+/// Sattolo's algorithm (1986): one cycle through all NPUs, so that none sends to itself.
 fn derangement(npus: u32, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let mut order: Vec<u32> = (0..npus).collect();

@@ -25,7 +25,7 @@ const BATCHES: usize = 200;
 const CORRELATED: f64 = 0.4;
 /// Messages between two calls of the progress hook.
 const OFTEN: u64 = 4_096;
-/// What an open message has for a latency.
+/// Latency that marks an open message.
 const OPEN: u64 = u64::MAX;
 /// Most messages that are timed alone.
 const ALONE: u32 = 1_000;
@@ -44,7 +44,7 @@ pub enum Arrivals {
 /// A load point.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Who sends to whom.
+    /// Pattern of sources and destinations.
     pub destinations: Destinations,
     /// Bytes of a message.
     pub bytes: u64,
@@ -90,7 +90,7 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// What a link carried in the second half of the run.
+/// Traffic of a link in the second half of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkLoad {
     /// Node it leaves.
@@ -105,7 +105,7 @@ pub struct LinkLoad {
     pub rate: f64,
 }
 
-/// What a run found.
+/// Measurements of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// How it ended.
@@ -137,7 +137,7 @@ pub struct Progress {
     pub now: Time,
 }
 
-/// Where a run was when so many messages had been created.
+/// State of a run when this number of messages had been created.
 #[derive(Clone, Default)]
 struct Mark {
     time: Time,

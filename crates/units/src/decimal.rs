@@ -1,6 +1,6 @@
 //! Exact decimal numbers times a unit, and the error every quantity parser gives.
 
-/// What is wrong with the text of a quantity.
+/// Fault in the text of a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Nothing there.
@@ -13,7 +13,7 @@ pub enum Reason {
     NotFinite,
     /// A number alone.
     NoUnit,
-    /// A unit nobody knows.
+    /// An unknown unit.
     UnknownUnit(String),
     /// Zero, where zero means nothing.
     Zero,
@@ -32,14 +32,14 @@ pub struct QuantityError {
     pub quantity: &'static str,
     /// The text as given.
     pub text: String,
-    /// What is wrong.
+    /// Fault in the text.
     pub reason: Reason,
     /// Units and an example: `GB/s, GiB/s, Gb/s, ..., such as "50 GB/s"`.
     pub allowed: &'static str,
 }
 
 impl QuantityError {
-    /// What is wrong, with the value; what is allowed is in `allowed`.
+    /// Description of the fault, with the value; the allowed values are in `allowed`.
     pub fn message(&self) -> String {
         let (quantity, text) = (self.quantity, &self.text);
         match &self.reason {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// One collective on a grid of NPUs, dimension 1 fastest; at most 128 of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid<'a> {
-    /// What it promises.
+    /// Collective that the grid computes.
     pub kind: CollectiveKind,
     /// Sizes of the dimensions, innermost first; the phases name their dimension by its index here.
     pub sizes: &'a [u32],
@@ -186,7 +186,7 @@ fn blocks(
     blocks
 }
 
-/// What the NPU at `position` of a line holds after a phase that left it `outcome` there.
+/// Content of the NPU at `position` of a line after a phase that left it `outcome` there.
 fn after(
     request: &PlanRequest,
     position: u32,

@@ -5,7 +5,7 @@ use super::{execute, orders};
 use crate::Plan;
 use crate::content::Content;
 
-/// What the messages of a plan carry, and what they are for.
+/// Contents and purposes of the messages of a plan.
 pub struct Meaning<'a> {
     /// Positions.
     pub n: u32,

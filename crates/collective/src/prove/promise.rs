@@ -1,4 +1,5 @@
-//! What an algorithm promises: contents of its sends, volume, and what is held before and after.
+//! Promises of an algorithm: contents of its sends, volume, and the contents of positions before
+//! and after.
 
 use crate::algorithm::PlanRequest;
 use crate::content::Content;
@@ -15,10 +16,10 @@ pub const MAX_POSITIONS: u32 = 128;
 /// A set of positions.
 pub(super) type Set = u128;
 
-/// What a position holds: block to contributors.
+/// Contents of a position: block to contributors.
 pub(super) type Held = BTreeMap<u64, Set>;
 
-/// What a proof found on the way.
+/// Facts that a proof found on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Messages of all positions.
@@ -33,11 +34,11 @@ pub struct Proof {
     pub orders: u32,
 }
 
-/// What the messages of a plan are, for the checker.
+/// Messages of a plan, for the checker.
 pub(super) trait Rules {
-    /// What step `step` of `position` sends.
+    /// Content that step `step` of `position` sends.
     fn content(&self, position: u32, step: u32) -> Content;
-    /// Bytes of the message of a step that carries so many blocks; `None`: any.
+    /// Bytes of the message of a step that carries this number of blocks; `None`: any.
     fn bytes(&self, step: u32, blocks: u64) -> Option<u64>;
     /// Whether the plan charges what a position reduces.
     fn charges(&self) -> bool;
@@ -63,7 +64,7 @@ impl Rules for PlanRequest {
     }
 }
 
-/// What step `step` of `position` carries.
+/// Content of step `step` of `position`.
 fn content(request: &PlanRequest, position: u32, step: u32) -> Content {
     match request.algorithm {
         Algorithm::Ring => ring::content(request, position, step),
@@ -126,7 +127,7 @@ pub(super) fn volume(request: &PlanRequest) -> u128 {
     }
 }
 
-/// What `position` holds before the collective.
+/// Contents of `position` before the collective.
 pub(super) fn inputs(request: &PlanRequest, position: u32) -> Held {
     let n = u64::from(request.n);
     let own: Set = 1 << position;
@@ -146,7 +147,7 @@ pub(super) fn inputs(request: &PlanRequest, position: u32) -> Held {
     blocks.map(|b| (b, own)).collect()
 }
 
-/// What `position` must hold after it.
+/// Contents that `position` must have after it.
 pub(super) fn promise(request: &PlanRequest, position: u32) -> Held {
     let n = u64::from(request.n);
     let all: Set = Set::MAX >> (MAX_POSITIONS - request.n);

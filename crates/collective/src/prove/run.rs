@@ -7,9 +7,9 @@ use crate::{Fired, Follower, Plan, Step};
 /// Which of the things that may happen next does happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// What has been possible longest.
+    /// The event that has been possible longest.
     Oldest,
-    /// What became possible last.
+    /// The event that became possible last.
     Newest,
     /// Any, from this seed.
     Random(u64),
@@ -259,7 +259,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What the sender holds of what it sends, and whether the receiver reduces it.
+    /// Contents that the sender holds of the blocks it sends, and whether the receiver reduces
+    /// them.
     fn content(&self, from: u32, index: u32) -> Result<(Vec<(u64, Set)>, bool), String> {
         let held = &self.places[from as usize].held;
         match self.rules.content(from, index) {

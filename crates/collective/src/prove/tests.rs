@@ -144,8 +144,8 @@ fn fragments_round_up() {
     assert_eq!(found.bytes, 8 * 14 * 126);
 }
 
-/// Sanders, Speck, Träff 2009: nobody (for odd numbers, at most one position) has children in both
-/// trees, and over two chunks of an all-reduce nobody sends more than four.
+/// Sanders, Speck, Träff 2009: no position (for odd numbers, at most one) has children in both
+/// trees, and over two chunks of an all-reduce no position sends more than four.
 #[test]
 fn two_trees_share_the_load() {
     for n in 2..=100 {

@@ -17,7 +17,7 @@ use units::Span;
 const COLUMNS: [&str; 6] = ["batch", "m", "n", "k", "width", "time"];
 const HEADER: &str = "batch,m,n,k,width,time; batch may be missing";
 
-/// What is wrong in a line: message and what is allowed.
+/// Fault in a line: the message and the allowed values.
 type Fault = (String, String);
 
 /// The shapes and times of the table, in file order.

@@ -27,8 +27,8 @@ fn measured_shapes_take_what_was_measured() {
     assert_eq!(table.widths().collect::<Vec<_>>(), [(2, 2)]);
 }
 
-/// By hand: L = max(18, 77 * (1448/2048)^3) = 27.215, U = min(18 * (1448/1024)^3, 77) = 50.897;
-/// their geometric mean is 37.217.
+/// Computed by hand: L = max(18, 77 * (1448/2048)^3) = 27.215, U = min(18 * (1448/1024)^3, 77) =
+/// 50.897; their geometric mean is 37.217.
 #[test]
 fn between_shapes_the_middle_of_the_bounds_counts() {
     let between = Table::read("t.csv", TWO).unwrap().estimate(&square(1448)).unwrap();

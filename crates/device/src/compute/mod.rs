@@ -32,7 +32,7 @@ pub enum Compute {
     Measured(Arc<Measured>),
 }
 
-/// What a compute node asks of its NPU.
+/// Work of a compute node on its NPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Work {
     /// Floating-point operations.
@@ -75,7 +75,7 @@ pub enum Validity {
     OtherWidth,
 }
 
-/// What a model says.
+/// Result of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// How long it takes.

@@ -13,7 +13,7 @@ use super::{Tiles, Work};
 use graph::{Gemm, Kernel};
 use units::{Bandwidth, Bytes, Flops, Ratio, Span};
 
-/// What kernels of each kind reach, by `Kernel as usize`.
+/// Part of the peak that kernels of each kind achieve, by `Kernel as usize`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Efficiency {
     /// Part of the peak rate.
@@ -37,11 +37,11 @@ pub struct Roofline {
     pub memory: Bandwidth,
     /// Latency of the local memory, once a kernel.
     pub latency: Span,
-    /// What of them is reached.
+    /// Part of these rates that kernels achieve.
     pub efficiency: Efficiency,
-    /// What every kernel takes in addition: filling and draining the NPU.
+    /// Time of every kernel in addition: filling and draining the NPU.
     pub start: Span,
-    /// What reading or writing a row of an embedding table costs in addition, in bytes.
+    /// Cost of reading or writing a row of an embedding table in addition, in bytes.
     pub row: Bytes,
     /// Peak rates of matrix multiplications of other widths than `peak`'s 2 bytes: of 4 bits, of 1
     /// byte, and of 4 and more.

@@ -55,7 +55,7 @@ pub struct Systolic {
     pub rows: u32,
     /// Columns of cells.
     pub columns: u32,
-    /// What stays.
+    /// Operand that stays in the array.
     pub dataflow: Dataflow,
     /// Clock of the array.
     pub clock: Frequency,
@@ -231,7 +231,7 @@ fn representatives(count: u64) -> Vec<(u64, u64)> {
     vec![(0, 1), (1, 1), (2, count - 4), (count - 2, 1), (count - 1, 1)]
 }
 
-/// What a fold moves between memory and buffers, in elements.
+/// Elements that a fold moves between memory and buffers.
 ///
 /// An operand that stays for a whole inner loop, or fits its buffer's half as a whole, is loaded
 /// once; else with every fold. Partial sums that do not fit are stored by every fold and loaded

@@ -26,7 +26,7 @@ fn product(a: &[Vec<i64>], b: &[Vec<i64>]) -> Vec<Vec<i64>> {
     a.iter().map(|row| (0..b[0].len()).map(|c| dot(row, c)).collect()).collect()
 }
 
-/// What enters lane `lane` at `cycle` when lanes are skewed by one cycle each.
+/// Value that enters lane `lane` at `cycle` when lanes are skewed by one cycle each.
 fn skewed(lanes: impl Fn(usize, usize) -> i64, lane: usize, cycle: u64, length: usize) -> i64 {
     match usize::try_from(cycle).ok().and_then(|c| c.checked_sub(lane)) {
         Some(t) if t < length => lanes(lane, t),

@@ -26,9 +26,9 @@ const SPLITS: [u32; 3] = [1, 2, 4];
 pub struct Tiles {
     /// Multiprocessors.
     pub units: u32,
-    /// What starting and writing a tile is worth, in steps of k.
+    /// Cost of starting and writing a tile, in steps of k.
     pub fill: u32,
-    /// What loading slows a tile by, times the sum of its sides' reciprocals.
+    /// Slowdown of a tile by loading, times the sum of its sides' reciprocals.
     pub load: u32,
 }
 

@@ -21,7 +21,7 @@ pub struct Link {
     pub capacity: Option<Bytes>,
 }
 
-/// The memories behind links of which each holds `capacity`.
+/// Memories behind links, each with `capacity`.
 pub(super) fn behind(sharing: Sharing, capacity: Option<Bytes>) -> Vec<Store> {
     let capacity = capacity.map(|bytes| bytes.0.into());
     vec![Store { name: "remote memory", of: sharing, capacity }]

@@ -17,13 +17,13 @@ pub struct Local {
 }
 
 impl Local {
-    /// What a load or store of `bytes` takes.
+    /// Time of a load or store of `bytes`.
     pub fn span(&self, bytes: Bytes) -> Span {
         self.latency + self.bandwidth.map_or(Span::ZERO, |bandwidth| bandwidth.span(bytes))
     }
 
-    /// What is left of the bandwidth during communication at `sent` bytes per second; nothing when
-    /// communication takes it all.
+    /// Bandwidth that is left during communication at `sent` bytes per second; nothing when
+    /// communication uses it all.
     pub fn left_for_kernels(&self, sent: Bandwidth) -> Option<Bandwidth> {
         let bandwidth = self.bandwidth?;
         bandwidth.0.checked_sub(sent.0.saturating_mul(2)).filter(|&left| left > 0).map(Bandwidth)

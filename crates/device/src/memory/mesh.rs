@@ -51,7 +51,8 @@ impl Mesh {
         Ok(along(&self.groups, wires, self.chunk, loads, x + y - 2))
     }
 
-    /// On the busiest links of each kind, if so many NPUs of each station access the pool.
+    /// Loads on the busiest links of each kind, if this number of NPUs of each station access the
+    /// pool.
     pub(super) fn loads(&self, npus: &[u64]) -> [Load; 3] {
         let all: u64 = npus.iter().sum();
         let groups = u128::from(self.groups.count);

@@ -37,7 +37,7 @@ use units::{Bandwidth, Bytes, Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// Nobody but the accesses of one NPU.
+    /// Only the accesses of one NPU.
     PerNpu,
     /// `npus` consecutive ranks share one.
     PerNode {
@@ -63,7 +63,7 @@ pub struct Wire {
 pub struct Groups {
     /// How many.
     pub count: u32,
-    /// What each holds, if known.
+    /// Capacity of each memory, if known.
     #[serde(rename = "capacity_bytes")]
     pub capacity: Option<Bytes>,
 }
@@ -86,15 +86,15 @@ pub enum RemoteMemory {
     Mesh(Mesh),
 }
 
-/// Why a memory can't be brought to so many NPUs: the key it is about, what is wrong, and what is
-/// allowed.
+/// Reason why a memory can't be brought to this number of NPUs: the key it is about, the fault, and
+/// the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// `groups`, `levels`, ...
     pub key: &'static str,
     /// With the numbers.
     pub message: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: String,
 }
 
@@ -108,7 +108,7 @@ impl Fault {
     }
 }
 
-/// What accesses of one machine take.
+/// Times of accesses on one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Who takes turns.
@@ -182,7 +182,7 @@ impl Access {
 }
 
 impl RemoteMemory {
-    /// What accesses take on a machine of `npus` NPUs.
+    /// Times of accesses on a machine of `npus` NPUs.
     ///
     /// # Errors
     /// A [`Fault`] with the numbers: no groups, no such level, fewer stations than one, a capacity

@@ -12,7 +12,7 @@ use units::Bytes;
 pub struct Tier {
     /// From it to the next tier inwards.
     pub wire: Wire,
-    /// What it holds of one NPU, if known.
+    /// Bytes that it can hold of one NPU, if known.
     #[serde(rename = "capacity_bytes")]
     pub capacity: Option<Bytes>,
 }

@@ -28,7 +28,7 @@ pub struct Load {
 /// Links of one kind, `hops` of them one behind the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// What they connect, for people.
+    /// Name of the links, for people.
     pub name: &'static str,
     /// On the busiest of them.
     pub load: Load,
@@ -112,7 +112,7 @@ impl Pipeline {
         Pipeline::new(vec![stage], None)
     }
 
-    /// The same links with other loads, a tensor cut into as many chunks.
+    /// The same links with other loads; a tensor is cut into the same number of chunks.
     pub fn under(&self, loads: &[Load]) -> Pipeline {
         let stage = |(stage, &load): (&Stage, &Load)| Stage { load, ..stage.clone() };
         Pipeline { stages: self.stages.iter().zip(loads).map(stage).collect(), ..self.clone() }
@@ -135,7 +135,7 @@ impl Pipeline {
         self.chunk.map_or(u64::from(first > 0), |chunk| first.div_ceil(chunk.0.max(1)))
     }
 
-    /// What an access of `bytes` takes; `Span(u64::MAX)` beyond 213 days.
+    /// Time of an access of `bytes`; `Span(u64::MAX)` beyond 213 days.
     pub fn span(&self, bytes: Bytes) -> Span {
         let latency: Span = self.stages.iter().map(|s| s.latency * u64::from(s.hops)).sum();
         let (first, chunks) = (self.first.of(bytes).0, self.chunks(bytes));
@@ -147,7 +147,7 @@ impl Pipeline {
         latency + in_step(&self.times(chunk), &self.times(last), chunks)
     }
 
-    /// What each hop takes to move its part of `chunk` bytes of the first link.
+    /// Time that each hop needs to move its part of `chunk` bytes of the first link.
     pub fn times(&self, chunk: u64) -> Vec<Span> {
         let hops =
             |stage: &Stage| std::iter::repeat_n(stage.time(chunk, self.first), stage.hops as usize);

@@ -59,7 +59,8 @@ impl Ring {
         (1..=n / 2).rev().find(|&apart| far(apart)).unwrap_or(0) as u32
     }
 
-    /// On the busiest links of each kind, if so many NPUs of each station access the pool.
+    /// Loads on the busiest links of each kind, if this number of NPUs of each station access the
+    /// pool.
     pub(super) fn loads(&self, npus: &[u64]) -> [Load; 3] {
         let all: u64 = npus.iter().sum();
         let groups = u128::from(self.groups.count);
@@ -70,7 +71,7 @@ impl Ring {
     /// Twice the (NPU, group) pairs on the busiest link.
     fn busiest(&self, npus: &[u64]) -> u128 {
         let groups = deal(self.groups.count, self.stations);
-        // What goes to the left goes to the right in a mirror.
+        // Messages to the left go to the right in a mirror.
         let mirror = |of: &[u64]| of.iter().rev().copied().collect::<Vec<u64>>();
         to_the_right(&groups, npus).max(to_the_right(&mirror(&groups), &mirror(npus)))
     }
@@ -214,8 +215,8 @@ mod tests {
             prop_assert_eq!(ring(n, groups).busiest(&npus), walked(&deal(groups, n), &npus));
         }
 
-        /// What all links carry is what all pairs are apart, so the busiest carries at least the
-        /// mean.
+        /// The load of all links together is the sum of the distances of all pairs, so the busiest
+        /// carries at least the mean.
         #[test]
         fn no_less_than_the_mean(n in 2u32..20, groups in 1u32..25, npus in 1u32..25) {
             let (g, p) = (deal(groups, n), deal(npus, n));

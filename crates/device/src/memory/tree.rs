@@ -54,7 +54,7 @@ pub struct Tree {
 /// The accesses under way, all of them loads or all of them stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crowd {
-    /// By place, the NPUs that access tensors of their own.
+    /// NPUs that access tensors of their own, for each place.
     pub own: Vec<u64>,
     /// Gathers in the switches.
     pub gathers: Vec<Gather>,
@@ -72,11 +72,11 @@ pub struct Gather {
 /// The rates of a crowd.
 #[derive(Clone, Debug)]
 pub struct Rates {
-    /// By node, NPUs that access their own tensors, and the rate of each.
+    /// NPUs that access their own tensors, and the rate of each, for each node.
     own: Vec<(u64, f64)>,
     /// Each gather and its rate.
     gathers: Vec<(Gather, f64)>,
-    /// By node, the gathers that reach it.
+    /// Gathers that reach a node, for each node.
     reaching: Vec<Vec<usize>>,
     /// Distinct rates and how many accesses have them.
     all: Vec<(f64, f64)>,
@@ -201,7 +201,7 @@ impl Rates {
         self.loads(*rate, &gather.places, gather.members.into())
     }
 
-    /// Loads for an access of `rate` to `nodes`, each byte of which stands for `bytes`.
+    /// Loads for an access of `rate` to `nodes`; each byte of it represents `bytes`.
     fn loads(&self, rate: f64, nodes: &[u32], bytes: u128) -> Vec<Load> {
         let shared = |users| match users {
             Users::All => weigh(rate, self.all.iter().copied()),

@@ -185,7 +185,7 @@ impl<B: Backend> Executor<'_, B> {
         let is_urgent = self.settings.all_to_all_first && kind == CollectiveKind::AllToAll;
         let order = match self.settings.policy {
             Policy::Lifo => ordinal,
-            // By phase, see `phases.rs`.
+            // The policy decides by phase, see `phases.rs`.
             Policy::SmallestFirst => 0,
             Policy::Fifo => -ordinal,
             Policy::Explicit => i64::from(explicit),

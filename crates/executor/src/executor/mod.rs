@@ -474,11 +474,11 @@ pub struct Finished {
     pub delays: Delays,
     /// Per (name, kind), largest total first.
     pub operations: Vec<stats::Operation>,
-    /// What the collectives became: one entry for each kind of call, in no order.
+    /// Lowered collectives: one entry for each kind of call, in no order.
     pub lowered: Vec<Arc<Lowered>>,
     /// Events handled.
     pub events: u64,
-    /// What the network carried.
+    /// Bytes that the network carried.
     pub usage: network::Usage,
 }
 

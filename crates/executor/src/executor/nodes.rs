@@ -1,4 +1,4 @@
-//! What a rank issues when: ready nodes in ascending order, as far as its resources go.
+//! Issue of a rank's nodes: ready nodes in ascending order, as far as its resources go.
 //!
 //! A node waits for its host to launch it, then for its memory, and then begins. Not here: which
 //! nodes are ready (`parts/ranks.rs`).
@@ -46,7 +46,8 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// Its host has launched a node, which has waited for that since `after` ended.
+    /// Begins a node that the host of its rank has launched, which it has waited for since `after`
+    /// ended.
     pub(super) fn begin_launched(&mut self, rank: u32, node: u32, after: Option<u32>) {
         self.recorder.launch_ends(rank, node, self.now);
         self.start(rank, node, after);

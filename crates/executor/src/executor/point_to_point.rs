@@ -73,7 +73,7 @@ impl<B: Backend> Executor<'_, B> {
         self.depart(sender, owner.rank, transfer, self.handling(owner, src, dst, bytes));
     }
 
-    /// What a library adds to a message of the workload beyond the time of its bytes alone.
+    /// Time that a library adds to a message of the workload beyond the time of its bytes alone.
     fn handling(&self, owner: Owner, src: u32, dst: u32, bytes: u64) -> Span {
         if owner.graph().is_some() {
             return Span::ZERO;

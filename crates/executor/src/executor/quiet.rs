@@ -11,7 +11,7 @@ use lowering::{Geometry, PhaseSpec, Request};
 use network::{Backend, Contention};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// By rank, the dimensions whose links nothing else uses.
+/// Dimensions of each rank whose links nothing else uses.
 #[derive(Default)]
 pub(super) struct Quiet {
     /// `None` until it is needed.

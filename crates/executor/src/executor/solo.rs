@@ -54,8 +54,8 @@ pub(super) struct Solos {
 struct Solo {
     /// From its start to its end.
     total: Span,
-    /// By destination and bytes, how often a phase sends such a transfer. There are as many entries
-    /// as ranks if everybody sends to everybody.
+    /// Number of such transfers that a phase sends, by destination and bytes. There are as many as
+    /// ranks if each rank sends to all others.
     sends: FxIndexMap<(u32, u64), u64>,
     /// The rank that sends, and the number of ranks that it stands for.
     from: (u32, u64),

@@ -1,4 +1,4 @@
-//! What a run that can make no progress reports: the operations that wait, for which ranks, and the
+//! Report of a run that can make no progress: the operations that wait, for which ranks, and the
 //! cycle if there is one.
 
 use super::Executor;
@@ -36,11 +36,11 @@ pub struct NetworkStall {
 /// One waiting operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
-    /// Its rank.
+    /// Rank of the operation.
     pub rank: u32,
-    /// Its id in the trace.
+    /// Id of the operation in the trace.
     pub node: u64,
-    /// Its name in the trace.
+    /// Name of the operation in the trace.
     pub name: String,
     /// `recv`, `all_reduce`, ...
     pub what: String,

@@ -1,4 +1,4 @@
-//! What ranks and dimensions do over time, summed over all ranks in bins.
+//! Activity of ranks and dimensions over time, summed over all ranks in bins.
 
 use super::bins::Bins;
 use super::{Activity, ChunkPhase, Observer};

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By definition: for every bin, the overlap with every interval.
+    /// The definition: for every bin, the overlap with every interval.
     fn by_definition(intervals: &[(u64, u64, u64)], step: u64) -> Vec<f64> {
         let width = width(Time(step));
         let overlap = |a: u64, b: u64, from: u64, to: u64| b.min(to).saturating_sub(a.max(from));

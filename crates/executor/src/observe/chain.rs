@@ -9,7 +9,7 @@ use super::Place;
 use std::rc::Rc;
 use units::{Span, Time};
 
-/// What time is spent on.
+/// Causes on which time is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Term {
     /// Latency of links.
@@ -63,11 +63,11 @@ impl Terms {
 pub(super) struct Chain {
     /// When it began.
     pub origin: Time,
-    /// By dimension, except what is in `here`.
+    /// Terms of each dimension, except those in `here`.
     past: Rc<Vec<Terms>>,
     dim: u32,
     here: Terms,
-    /// What it waited for longest outside of its own collective, and how long.
+    /// The longest wait outside of its own collective: its length and its cause.
     behind: Option<(Span, Place)>,
 }
 
@@ -108,7 +108,7 @@ impl Chain {
         }
     }
 
-    /// What it waited for longest.
+    /// Cause of the longest wait.
     pub(super) fn behind(&self) -> Option<Place> {
         self.behind.map(|(_, place)| place)
     }

@@ -109,7 +109,7 @@ pub(super) struct Sums {
     pub behind: BTreeMap<(u32, u32), u128>,
 }
 
-/// What a collective was. Those that are alike share one.
+/// Kind of a collective. Collectives with equal properties share one.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub request: Request,
@@ -132,7 +132,7 @@ pub(super) struct Chains {
     asked: IndexMap<Request, Asked>,
     /// Index into `asked` by instance.
     instances: Vec<u32>,
-    /// By program, node and what was asked for.
+    /// Sums by program, node and request.
     sums: IndexMap<(u32, u32, Option<u32>), Sums>,
 }
 

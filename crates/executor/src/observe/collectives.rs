@@ -119,7 +119,7 @@ fn terms(sums: &Sums, count: f64) -> Vec<CollectiveTerms> {
     used.map(row).collect()
 }
 
-/// What was waited for, longest first. Equal names are summed.
+/// Causes of waiting, longest first. Equal names are summed.
 fn behind(source: &Source, sums: &Sums, count: f64) -> Vec<PathPart> {
     let mut names: IndexMap<String, (u128, u64)> = IndexMap::new();
     for (&(program, node), &waited) in sums.behind.iter().filter(|(_, waited)| **waited > 0) {

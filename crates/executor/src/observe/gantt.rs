@@ -1,4 +1,5 @@
-//! What ranks do over time, as bars: passes of micro-batches through a stage, the optimizer, waits.
+//! Activity of ranks over time, as bars: passes of micro-batches through a stage, the optimizer,
+//! waits.
 //!
 //! Every moment of the first rank of a stage (or class) is charged to one operation (`layers.rs`).
 //! Neighbours that belong to the same pass form one bar. In generated programs the name of an
@@ -16,7 +17,7 @@ use units::{Span, Time};
 const BARS: usize = 8_000;
 const LEAST: usize = 100;
 
-/// What a bar shows.
+/// Activity that a bar shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Forward,
@@ -106,7 +107,7 @@ fn lane(source: &Source, log: &Log, class: usize, room: usize) -> GanttLane {
     }
 }
 
-/// What a moment that is charged to a node as `part` shows, and its micro-batch or layer.
+/// Activity at a moment that is charged to a node as `part`, and its micro-batch or layer.
 fn what(program: &Program, node: usize, part: Part, generated: bool) -> (Work, &str) {
     let numbered = micro_batch(program.name(node)).filter(|_| generated);
     match program.nodes()[node].op {

@@ -28,7 +28,7 @@ pub(super) struct Sums {
 #[derive(Clone, Copy)]
 pub(super) struct Interval {
     pub node: usize,
-    /// Its part, in the order of precedence; `None` if no time is charged to it.
+    /// Part of the step, in the order of precedence; `None` if no time is charged to it.
     pub part: Option<Part>,
     /// When that began. A receive communicates from when its message is sent.
     pub began: Time,
@@ -93,7 +93,7 @@ pub(super) fn charge(intervals: &[Interval], mut to: impl FnMut(usize, Part, Tim
     }
 }
 
-/// What a rank had in flight when.
+/// Intervals in which a rank had operations in flight.
 pub(super) fn intervals(source: &Source, log: &Log, rank: u32) -> Vec<Interval> {
     let (program, local) = (source.workload.program(rank), source.folding.local(rank));
     let of = |(node, ran): (usize, &Ran)| {

@@ -43,7 +43,7 @@ pub struct Log {
     instance: FxHashMap<Place, u32>,
     /// The message of each receive.
     messages: FxHashMap<Place, Message>,
-    /// By rank: times, and the bytes that its memory held from then on.
+    /// Times, and the bytes that the memory of the rank held from then on, for each rank.
     held: Vec<Vec<(Time, u64)>>,
     pub(super) activity: Activities,
     pub(super) chains: Chains,

@@ -1,4 +1,4 @@
-//! What the memory of NPUs holds over time.
+//! Contents of the memory of NPUs over time.
 //!
 //! Model: the value of a bin is the most that was held within it, so the largest value of a rank is
 //! the peak in the report. Not here: what is held when (`executor/memory.rs`), and the time of

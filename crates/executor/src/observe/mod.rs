@@ -59,7 +59,7 @@ pub struct ChunkPhase {
     pub phase: u32,
     /// The dimension it runs on, from 0.
     pub dim: u32,
-    /// What the phase does.
+    /// Kind of collective of the phase.
     pub kind: CollectiveKind,
     /// Whether an algorithm from a file does it.
     pub custom: bool,
@@ -101,7 +101,7 @@ pub struct Reception {
     pub charge: Span,
 }
 
-/// What a message belongs to.
+/// Operation that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// A chunk, by its run.
@@ -118,7 +118,7 @@ pub enum Sender {
 /// A message that goes into the network, and its times if nothing delays it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// What it belongs to.
+    /// Operation that it belongs to.
     pub sender: Sender,
     /// Identifies it until it has arrived.
     pub token: u64,
@@ -140,7 +140,7 @@ pub struct Departure {
     pub handling: Span,
 }
 
-/// What a rank does at a moment, by part of the step. It can do several things at once.
+/// Activity of a rank at a moment, by part of the step. It can do several things at once.
 pub type Activity = PerPart<bool>;
 
 /// Hears of a run as it goes. Ranks are indices of simulated ranks, nodes are indices in their

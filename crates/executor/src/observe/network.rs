@@ -1,4 +1,4 @@
-//! What a backend observes, for the report and the timeline: transfers by size, and links over
+//! Observations of a backend, for the report and the timeline: transfers by size, and links over
 //! time.
 //!
 //! Sums are integers, so they do not depend on the order in which they come. Memory: for each size
@@ -17,7 +17,7 @@ const BINS: u64 = 128;
 /// Memory for each link that is used, bytes.
 pub const LINK_BYTES: u64 = 3 * BINS * size_of::<u128>() as u64;
 
-/// What a backend has observed.
+/// Observations of a backend.
 #[derive(Debug, Default)]
 pub struct NetworkLog {
     /// By bytes of one transfer. Pairs of ranks would not do: two collectives may meet on a pair of
@@ -89,7 +89,7 @@ impl NetworkLog {
 pub struct NetworkEar(Arc<Mutex<NetworkLog>>);
 
 impl NetworkEar {
-    /// What it has heard.
+    /// Observations so far.
     pub fn take(&self) -> NetworkLog {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

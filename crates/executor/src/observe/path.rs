@@ -23,9 +23,9 @@ pub(super) enum Cause {
     Resource,
     /// The last member came to its collective.
     LastMember,
-    /// Its message was sent.
+    /// The message of a receive was sent.
     Message,
-    /// Its host launched it.
+    /// The host launched the operation.
     Launch,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Segment {
     pub launch: bool,
 }
 
-/// What a path is found in.
+/// Input of the search for a path.
 pub(super) struct Walk<'a> {
     pub workload: &'a Workload,
     pub log: &'a Log,
@@ -104,7 +104,7 @@ impl Walk<'_> {
         )
     }
 
-    /// What let a node start on its own rank.
+    /// Reason why a node could start on its own rank.
     fn before(&self, (rank, node): Place) -> (Cause, Option<Place>) {
         let Some(after) = self.log.at((rank, node)).after() else { return (Cause::Start, None) };
         let program = self.workload.program(self.ids[rank as usize]);

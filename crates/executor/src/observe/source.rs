@@ -1,4 +1,4 @@
-//! What the detail of a report is made from, besides the log.
+//! Sources of the detail of a report, besides the log.
 
 use crate::folding::Folding;
 use graph::Workload;
@@ -6,7 +6,7 @@ use units::Time;
 
 /// See the module.
 pub struct Source<'a> {
-    /// What ran.
+    /// Workload that ran.
     pub workload: &'a Workload,
     /// The ranks that the log is about.
     pub folding: &'a Folding,

@@ -1,4 +1,4 @@
-//! What each rank has to do when.
+//! Future events of each rank.
 //!
 //! Here: the queue of instants, the callbacks of each rank for an instant, and rounds. Not here:
 //! what a callback does (`executor/mod.rs`), and the network's own events (the backend).
@@ -92,7 +92,7 @@ struct Instant {
 /// Callbacks to run now, in native order.
 pub(crate) type Batch = Vec<(Order, Callback)>;
 
-/// What a rank has to do now, in native order.
+/// Events of a rank that are due now, in native order.
 pub(crate) enum Due {
     One(Callback),
     /// To be handed back with [`Agenda::keep`].
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(agenda.pop(), Some((NOW, 1)), "rank 1 was the first to register");
         let first = agenda.first(1, NOW);
         assert!(matches!(agenda.callback(first), Callback::Node(3)));
-        // What is registered meanwhile runs in the same instant.
+        // Events that are registered meanwhile run in the same instant.
         agenda.register(1, NOW, Callback::Node(1));
         let second = agenda.next(first).unwrap();
         assert!(matches!(agenda.callback(second), Callback::Node(2)));

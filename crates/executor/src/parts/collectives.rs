@@ -53,7 +53,7 @@ pub(crate) struct Instance {
     pub(crate) group: u32,
     /// How many collectives were called on the group before it.
     pub(crate) ordinal: u32,
-    /// Its first chunk run.
+    /// The first chunk run of the collective.
     pub(crate) first_run: u32,
     /// The simulated members.
     pub(crate) members: Vec<Member>,
@@ -69,8 +69,8 @@ pub(crate) struct Member {
     pub(crate) node: u32,
     pub(crate) chunks_left: u32,
     pub(crate) priority: Priority,
-    /// What was dealt on the rank's queues and trees before this collective; `None` where it is
-    /// counted on the group.
+    /// Chunks that were dealt on the rank's queues and trees before this collective; `None` where
+    /// they are counted on the group.
     pub(crate) dealt: Option<Dealt>,
 }
 
@@ -153,11 +153,11 @@ pub(crate) struct Collectives {
     /// By class of groups.
     open: FxHashMap<u32, Open>,
     instances: Vec<Instance>,
-    /// By rank, in ASTRA-sim's profile.
+    /// Dealt chunks of each rank, in ASTRA-sim's profile.
     dealt: Vec<Dealt>,
 }
 
-/// What a member leaves behind when it is done.
+/// Data that a member leaves behind when it is done.
 pub(crate) struct Left {
     pub(crate) rank: u32,
     pub(crate) node: u32,

@@ -1,4 +1,4 @@
-//! What a rank has in flight, and to which operation each moment of it is charged.
+//! Operations that a rank has in flight, and the one to which each moment is charged.
 //!
 //! A moment is charged to the first [`Part`] that has something in flight. Within the part it is
 //! charged to the operation that ends first, because that is what the rank waits for next. Which
@@ -13,8 +13,8 @@ use units::Span;
 /// See the module.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
-    /// By part: operations in the order of their starts, each with the time between its start and
-    /// the next one's.
+    /// Operations of each part in the order of their starts, each with the time between its start
+    /// and the next one's.
     parts: PerPart<Vec<(u32, Span)>>,
     /// Part and node of what has ended at this instant and is not charged yet.
     ended: Vec<(Part, u32)>,

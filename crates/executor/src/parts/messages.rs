@@ -67,7 +67,7 @@ pub(crate) struct Posted {
 struct Channel {
     sends: Vec<Posted>,
     receives: Vec<Posted>,
-    /// By ordinal: messages that have arrived, receives that are announced to the sender.
+    /// Messages that have arrived, for each ordinal; receives that are announced to the sender.
     arrived: Vec<bool>,
     announced: Vec<bool>,
     offset: i32,

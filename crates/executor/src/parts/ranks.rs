@@ -21,9 +21,9 @@ const OVER: u32 = u32::MAX - 1;
 pub(crate) struct Rank {
     /// The rank it is (the representative of its class).
     pub(crate) id: u32,
-    /// Its program.
+    /// Program of the rank.
     pub(crate) program: u32,
-    /// Its first slot.
+    /// First slot of the rank.
     pub(crate) slots: u32,
     /// Where its nodes start in `Ranks::waits`.
     nodes: usize,

@@ -407,7 +407,7 @@ impl NodeTotals {
     }
 }
 
-/// What the operations of one row do, over all ranks: bytes sent, loaded and stored; operations;
+/// Work of the operations of one row, over all ranks: bytes sent, loaded and stored; operations;
 /// bytes that computations read and write.
 #[derive(Clone, Copy, Default)]
 struct Moved {

@@ -14,7 +14,7 @@ const ANNOUNCED: u32 = 1 << SLOT_BITS;
 /// Chunk run, phase, and step or receive.
 type Key = (u32, u32, u32);
 
-/// What has come early for a chunk run in a phase.
+/// Messages that have come early for a chunk run in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Early {
     /// The message for a receive.

@@ -1,4 +1,4 @@
-//! What collectives become, and the scripts of their phases side by side.
+//! Lowered collectives, and the scripts of their phases side by side.
 //!
 //! Every request is lowered once. Here: the lowerings, and their scripts laid out flat, so that a
 //! step is found by an index. Not here: how a collective is lowered (crate `lowering`), and which
@@ -22,7 +22,7 @@ pub(crate) struct FlatScript {
     /// Range of its steps.
     first: u32,
     last: u32,
-    /// Its first charge.
+    /// First charge of the script.
     charges: u32,
     pub(crate) receives: u32,
     /// Positions of the phase.
@@ -44,7 +44,7 @@ pub(crate) struct Scripts<'a> {
     lowered: FxHashMap<Request, LaidOut>,
     scripts: Vec<FlatScript>,
     steps: Vec<Step>,
-    /// By step, for how many bytes its message keeps the link by which it leaves.
+    /// Bytes for which the message of each step keeps the link by which it leaves.
     paced: Vec<u64>,
     charges: Vec<Span>,
 }
@@ -67,7 +67,7 @@ impl<'a> Scripts<'a> {
         self.shapes.index(workload, group)
     }
 
-    /// What a library needs for a message of the workload; see [`Lowering::message`].
+    /// Time that a library needs for a message of the workload; see [`Lowering::message`].
     pub(crate) fn message(&self, dim: u32, bytes: u64) -> Option<Span> {
         self.lowering.message(dim, bytes)
     }

@@ -1,6 +1,6 @@
-//! What a transfer is for, in the 64 bits that a backend returns with its delivery.
+//! Purpose of a transfer, in the 64 bits that a backend returns with its delivery.
 
-/// What a transfer is for. It is packed into one word.
+/// Purpose of a transfer. It is packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     /// The message of a step to receive `slot` of chunk run `run` in `phase`.

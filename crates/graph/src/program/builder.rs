@@ -80,7 +80,7 @@ impl ProgramBuilder {
         }
     }
 
-    /// What the nodes change in memory, each node once, ascending.
+    /// Bytes that the nodes allocate and free, each node once, ascending.
     fn all_held(&self) -> Vec<(u32, Held)> {
         let mut all = self.held.clone();
         all.sort_by_key(|&(node, _)| node);

@@ -297,7 +297,7 @@ pub fn duration(node: &Node, parameters: &AstraSimParameters, replay_only: bool)
     }
 }
 
-/// What an access to memory outside the NPUs takes: one message over a link.
+/// Time of an access to memory outside the NPUs: one message over a link.
 pub fn remote_access(bytes: Bytes, parameters: &AstraSimParameters) -> Span {
     let bandwidth = parameters.remote_bandwidth as f64;
     let latency = parameters.remote_latency as f64;

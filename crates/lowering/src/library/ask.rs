@@ -8,7 +8,7 @@ use graph::CollectiveKind;
 use platform::Platform;
 use units::Span;
 
-/// What the library does with a collective of all NPUs, `bytes` as a workload counts them;
+/// Prediction of the library for a collective of all NPUs, `bytes` as a workload counts them;
 /// `None` where it has no part in it.
 pub fn choice(platform: &Platform, kind: CollectiveKind, bytes: u64) -> Option<Prediction> {
     let collectives = &platform.collectives;
@@ -18,14 +18,14 @@ pub fn choice(platform: &Platform, kind: CollectiveKind, bytes: u64) -> Option<P
     predict(library, &Placement::of(&platform.fabric, &Shape::World, |_| true), kind, bytes)
 }
 
-/// What a message of the library takes alone over the outermost dimension.
+/// Time of a message of the library alone over the outermost dimension.
 pub fn message_time(platform: &Platform, bytes: u64) -> Option<Span> {
     let dim = platform.fabric.sizes().iter().rposition(|&size| size > 1)?;
     message(platform.library.as_ref()?, &platform.fabric, dim as u32, bytes)
 }
 
-/// What the library would take, us, for each of `bytes` (as a workload counts them) with
-/// parameters changed by key; `None` where it has no part in it.
+/// Times of the library, us, for each of `bytes` (as a workload counts them) with parameters
+/// changed by key; `None` where it has no part in it.
 ///
 /// # Errors
 /// The first key that it has no parameter for.

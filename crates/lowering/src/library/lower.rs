@@ -135,9 +135,9 @@ impl Lines<'_> {
         if pairs { tier.pairs } else { tier.ring }
     }
 
-    /// What a member can send along a dimension of a graph while all send along all dimensions of the
-    /// network. What goes farther passes the nearer tiers, so each dimension has its part of a
-    /// member's card, and of the links that leave each block.
+    /// Bandwidth of a member along a dimension of a graph while all send along all dimensions of
+    /// the network. Messages to farther members pass the nearer tiers, so each dimension has its
+    /// part of a member's card, and of the links that leave each block.
     fn shared(&self, dim: u32, along: &Reach) -> Bandwidth {
         const GB: f64 = 1e9;
         let (tiers, part) = (&self.place.tiers, self.part(dim));

@@ -56,9 +56,9 @@ pub fn message(library: &Library, fabric: &Fabric, dim: u32, bytes: u64) -> Opti
     Some(Span::from_us(time))
 }
 
-/// What a message of another algorithm than the library's costs its receiver in dimension `dim`,
+/// Cost of a message of another algorithm than the library's for its receiver in dimension `dim`,
 /// on a platform whose links have the latency of wires and switches alone: the library's shortest
-/// step (LL) less that latency.
+/// step (LL) without that latency.
 pub fn transport(library: &Library, fabric: &Fabric, dim: u32) -> Span {
     let step = match &library.network {
         Some(network) if dim as usize >= place::node_dims(fabric) => network.step_latency[0],
@@ -79,8 +79,8 @@ pub fn transport(library: &Library, fabric: &Fabric, dim: u32) -> Span {
 /// Peers within a node that are served at once.
 const AT_ONCE: f64 = 16.0;
 
-/// What goes between nodes: us of its messages, us of its bytes, bytes that a member hands on in
-/// its own node before.
+/// Traffic between nodes: us of its messages, us of its bytes, bytes that a member hands on in its
+/// own node before.
 struct Far {
     waits: f64,
     carried: f64,
@@ -117,7 +117,7 @@ impl Call<'_> {
             + ((g - 1.0) / AT_ONCE).ceil() * node.peer_latency.as_us()
             + far.waits
             + inside.max(far.carried);
-        // Of a gather or scatter the root's port sets the time; another member sends its own part.
+        // The root's port sets the time of a gather or scatter; another member sends its own part.
         let all = if self.kind == CollectiveKind::AllToAll { 1.0 } else { 1.0 / n };
         let between = self.size * (n - g) / n * all;
         let algorithm = if pxn.is_some() { Algorithm::Pxn } else { Algorithm::Pairwise };
@@ -172,7 +172,7 @@ impl Call<'_> {
     }
 }
 
-/// What a message between nodes takes longer because it is short, us.
+/// Additional time of a message between nodes because it is short, us.
 fn shortness(network: &Between, bytes: f64) -> f64 {
     network
         .inline

@@ -35,9 +35,9 @@ fn pxn_divides_messages_by_the_gpus_of_a_node() {
     near(us(&ones), us(&own) + 1.0);
 }
 
-/// Large: as many bytes between nodes, and 7/8 of them through the node's switch before; the
-/// network is the slower, so both take as long. NCCL's authors say that PXN helps small sizes and
-/// that the difference may disappear as they grow (NVIDIA/nccl issue 1189).
+/// Large: the same bytes between nodes, and 7/8 of them through the node's switch before; the
+/// network is the slower, so both take the same time. NCCL's authors say that PXN helps small sizes
+/// and that the difference may disappear as they grow (NVIDIA/nccl issue 1189).
 #[test]
 fn pxn_moves_bytes_twice_in_the_node() {
     let bytes = 1 << 30;
@@ -63,7 +63,7 @@ fn only_without_pxn_are_rails_crossed() {
         on(", cross_rail_efficiency: 0.5, pxn: 8", AllToAll, bytes),
         on(", pxn: 8", AllToAll, bytes)
     );
-    // What crosses is less than what a card carries: no difference.
+    // The traffic across is less than a card carries: no difference.
     assert_eq!(
         us(&on(", cross_rail_efficiency: 0.9", AllToAll, bytes)),
         us(&on("", AllToAll, bytes))
@@ -79,7 +79,7 @@ fn roots_and_their_cards() {
     near(us(&on(", pxn: 8", Gather, bytes / 32)), 21.0 + far / 10e3);
 }
 
-/// With one GPU a node there is nobody to hand anything to.
+/// With one GPU in a node no other GPU can hand anything on.
 #[test]
 fn pxn_needs_two_gpus_a_node() {
     let text = "  network: {efficiency: 0.2, step_latency: [5 us, 9 us, 15 us], ll_efficiency: [0.5, 0.9], peer_latency: 3 us, all_to_all_efficiency: 0.1, pxn: 8}\n";

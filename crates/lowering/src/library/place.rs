@@ -19,10 +19,10 @@ pub struct Placement {
     pub(super) span: u32,
     /// Nodes.
     pub between: u32,
-    /// What a member's links to others in the node carry one way, GB/s; with rings, what all of
-    /// those carry.
+    /// Bandwidth of a member's links to others in the node, one way, GB/s; with rings, of all of
+    /// those.
     pub link: f64,
-    /// What a member's share of the network carries one way, GB/s.
+    /// Bandwidth of a member's share of the network one way, GB/s.
     pub network: f64,
     /// The same where every member sends to every other.
     pub network_pairs: f64,
@@ -41,11 +41,11 @@ pub(super) struct Tier {
     pub dim: u32,
     /// Positions of the group along it.
     pub size: u32,
-    /// What a member can send along it one way, GB/s.
+    /// Bandwidth of a member along it one way, GB/s.
     pub bandwidth: f64,
     /// Latency of a message in excess of one along the nearest dimension of the network, us.
     pub extra: f64,
-    /// Of the bytes that rings and trees send between nodes, the part along this dimension.
+    /// Part of the bytes that rings and trees send between nodes which goes along this dimension.
     pub ring: f64,
     /// The same part of an all-to-all.
     pub pairs: f64,
@@ -73,8 +73,8 @@ impl Placement {
         self.inside * self.between
     }
 
-    /// What a step of a ring between nodes takes more than one to the nearest node, us: the mean of
-    /// its steps.
+    /// Additional time of a step of a ring between nodes over one to the nearest node, us: the mean
+    /// of its steps.
     pub(super) fn step_extra(&self) -> f64 {
         self.tiers.iter().map(|tier| tier.ring * tier.extra).sum()
     }
@@ -92,8 +92,8 @@ impl Placement {
     }
 }
 
-/// What a member of a group along `tiers` carries of all it sends between nodes, GB/s, where `part`
-/// of that goes along each. In a tree of switches all that goes farther passes the nearer tiers.
+/// Bandwidth between nodes of a member of a group along `tiers`, GB/s, where `part` of its traffic
+/// goes along each. In a tree of switches all traffic to farther members passes the nearer tiers.
 /// The dimensions of a stack have ports of their own.
 fn rate(fabric: &Fabric, tiers: &[Tier], part: impl Fn(&Tier) -> f64) -> f64 {
     if tiers.is_empty() {
@@ -146,7 +146,7 @@ fn in_node(fabric: &Fabric, inside: u32, lines: &[Line], node: u32) -> (f64, boo
     }
 }
 
-/// What a member sends along a dimension, GB/s, and the latency of a message, us.
+/// Bandwidth of a member along a dimension, GB/s, and the latency of a message, us.
 fn along(fabric: &Fabric, dim: usize) -> Option<(f64, f64)> {
     match fabric {
         Fabric::Stacked(dims) => {
@@ -168,12 +168,13 @@ fn first_outside(fabric: &Fabric) -> Option<usize> {
     (node..sizes.len()).find(|&dim| sizes[dim] > 1).or((node < sizes.len()).then_some(node))
 }
 
-/// What a member sends along the nearest dimension of the network, GB/s.
+/// Bandwidth of a member along the nearest dimension of the network, GB/s.
 fn nearest(fabric: &Fabric) -> f64 {
     first_outside(fabric).and_then(|dim| along(fabric, dim)).map_or(0.0, |found| found.0)
 }
 
-/// What a message along `dim` takes longer than one along the nearest dimension of the network, us.
+/// Additional time of a message along `dim` over one along the nearest dimension of the network,
+/// us.
 pub(super) fn extra(fabric: &Fabric, dim: usize) -> f64 {
     let latency = |dim: usize| along(fabric, dim).map_or(0.0, |found| found.1);
     match first_outside(fabric) {

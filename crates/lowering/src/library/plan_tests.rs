@@ -37,7 +37,7 @@ fn sent(plan: &Plan, position: u32) -> u64 {
     plan.script(position).steps.iter().map(|s| if s.to.is_some() { s.bytes } else { 0 }).sum()
 }
 
-/// What step `round` of a ring of `n` carries from place `at` of it: the chunk, and whether it is
+/// Content of step `round` of a ring of `n` from place `at` of it: the chunk, and whether it is
 /// reduced (Patarasuk and Yuan 2009).
 fn chunk(kind: CollectiveKind, n: u32, at: u32, round: u32) -> (u32, bool) {
     let back = |k: u32| (at + 2 * n - k) % n;
@@ -151,7 +151,7 @@ fn a_ring_takes_every_link_of_a_node_once() {
     }
 }
 
-/// What a member sends: a ring of all 64 passes on 2 (n-1)/n buffers, 7 of 8 times within its
+/// Bytes that a member sends: a ring of all 64 passes on 2 (n-1)/n buffers, 7 of 8 times within its
 /// node; a tree sends its buffer up and down; LL puts twice as much on the wire, LL128 16/15.
 #[test]
 fn bytes_are_those_of_the_algorithm() {
@@ -200,7 +200,7 @@ fn all_to_alls_send_to_every_member() {
     }
 }
 
-/// A scatter leaves the root's node by the root's card, with PXN by all cards; nobody else sends
+/// A scatter leaves the root's node by the root's card, with PXN by all cards; no other rank sends
 /// data, and a root in the middle is the root.
 #[test]
 fn only_the_root_scatters() {
@@ -240,8 +240,8 @@ fn large_groups_have_small_plans() {
     }
 }
 
-/// What is charged is spread: no round of a large ring is charged more than one step and what its
-/// bytes take beyond the wire.
+/// Charges are spread: no round of a large ring is charged more than one step and the time of its
+/// bytes beyond the wire.
 #[test]
 fn charges_are_those_of_steps() {
     let platform = platform("Switch(8)", "");

@@ -20,7 +20,7 @@ const BUDGET: u32 = 200_000;
 pub(super) struct Rings {
     /// Positions in the order of each cycle.
     pub cycles: Vec<Vec<u32>>,
-    /// What all rings of a member carry one way, GB/s; 0 without any.
+    /// Bandwidth of all rings of a member one way, GB/s; 0 without any.
     pub bandwidth: f64,
     /// The parent of each position but the first in a tree of direct links, as (position, parent);
     /// empty with rings, and where direct links don't join all members.

@@ -24,7 +24,7 @@ use collective::{Plan, Script, Step, To};
 use std::collections::BTreeMap;
 use units::Span;
 
-/// What is sent in each round, by position 0 where all do alike.
+/// Messages of each round; those of position 0 where all positions have the same.
 pub(super) struct Rounds {
     /// Positions.
     pub n: u32,
@@ -38,7 +38,7 @@ pub(super) struct Rounds {
     pub rounds: Vec<Vec<Message>>,
 }
 
-/// What a round takes.
+/// Time of a round.
 struct Price {
     /// When each message arrives.
     arrivals: Vec<Span>,
@@ -150,7 +150,7 @@ impl Rounds {
     }
 }
 
-/// What one position does in a round.
+/// Work of one position in a round.
 #[derive(Default)]
 struct Part {
     /// Messages, which receive of the receiver takes each, and for how many bytes it keeps its link.

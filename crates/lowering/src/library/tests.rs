@@ -31,8 +31,8 @@ pub(super) fn us(prediction: &Prediction) -> f64 {
     prediction.time.as_ns() / 1e3
 }
 
-/// By hand: 8 members, 100 GB/s. Small: LL ring 10 + 14 * 1; large: Simple 30 + 14 * 4 + 1.75 S /
-/// 80 GB/s.
+/// Computed by hand: 8 members, 100 GB/s. Small: LL ring 10 + 14 * 1; large: Simple 30 + 14 * 4 +
+/// 1.75 S / 80 GB/s.
 #[test]
 fn protocols_take_over_as_sizes_grow() {
     let platform = platform("Switch(8)", "");
@@ -373,7 +373,7 @@ fn presets_read_back() {
     assert!(with_library > 20);
 }
 
-/// What is wrong is named with what is allowed, all of it at once.
+/// Faults are named with the allowed values, all of them at once.
 #[test]
 fn faults_are_listed() {
     let fault = |topology: &str, library: &str| {

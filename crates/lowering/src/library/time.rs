@@ -183,7 +183,7 @@ impl Call<'_> {
         self.library.call_overhead.as_us() + simple
     }
 
-    /// What rings reach here, if the members of a node have several hosts.
+    /// Limits of rings, if the members of a node have several hosts.
     fn hosts(&self) -> Option<&Hosts> {
         self.library.node.hosts.as_ref().filter(|hosts| self.place.span > hosts.ranks)
     }
@@ -231,8 +231,8 @@ impl Call<'_> {
         }
     }
 
-    /// What rings and all-to-alls over the network are slower on many nodes than on two: a ring is
-    /// as slow as its slowest link.
+    /// Slowdown of rings and all-to-alls over the network on many nodes over two: a ring is as slow
+    /// as its slowest link.
     pub(super) fn scale_loss(&self, network: &Between) -> f64 {
         1.0 + network.scale_loss.map_or(0.0, Ratio::as_f64) * (self.levels() - 1.0).max(0.0)
     }
@@ -280,7 +280,7 @@ impl Call<'_> {
         Way { algorithm: Algorithm::Ring, protocol, us, inside: bytes * within, between }
     }
 
-    /// What a tree carries between nodes, GB/s of the buffer.
+    /// Bandwidth of a tree between nodes, GB/s of the buffer.
     fn trees(&self, protocol: Protocol) -> f64 {
         let Some(network) = &self.library.network else { return 0.0 };
         let of_two = self.place.between == 2;

@@ -87,7 +87,7 @@ impl Traffic<'_> {
         rounds
     }
 
-    /// What the library spends before bytes move.
+    /// Time that the library spends before bytes move.
     pub fn start(&self) -> Span {
         match self.prediction.protocol {
             Protocol::Simple => self.library.call_overhead + self.library.node.simple_overhead,
@@ -266,14 +266,14 @@ struct Partners {
 }
 
 impl Partners {
-    /// Of `others` each with `copies` messages, or fewer where these would be too many.
+    /// Partners: `others`, each with `copies` messages, or fewer where these would be too many.
     fn new(others: u32, copies: u32) -> Partners {
         let sampled = others.min(PARTNERS);
         let copies = copies.clamp(1, (PARTNERS / others).max(1));
         Partners { others, sampled, count: sampled * copies }
     }
 
-    /// What is sent in one of `rounds`, of `bytes` in all.
+    /// Messages of one of `rounds`, with `bytes` in all.
     fn messages(&self, round: u32, rounds: u32, bytes: u64) -> Vec<Message> {
         let scaled = |a: u32, b: u32, c: u32| (u64::from(a) * u64::from(b) / u64::from(c)) as u32;
         let first = |round: u32| scaled(self.count, round, rounds);

@@ -28,7 +28,7 @@ pub(super) enum Wires {
     Dim(Dim),
     /// An explicit graph; position p is NPU `p * stride`.
     Graph {
-        /// Its links.
+        /// Links of the fabric.
         links: Box<LinkGraph>,
         /// NPUs between neighbours.
         stride: u32,

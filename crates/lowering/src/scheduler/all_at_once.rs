@@ -28,7 +28,7 @@ const LATENCIES: u64 = 4;
 pub struct Share {
     /// The dimensions in order.
     pub order: Order,
-    /// Its part of the bytes: so many of the grains of all shares.
+    /// Part of the bytes, in grains; the grains of all shares are the whole.
     pub grains: u32,
     /// Chunks that it is cut into at most.
     pub chunks: u32,

@@ -1,4 +1,4 @@
-//! What schedulers share: one collective as they see it.
+//! Common parts of schedulers: one collective as they see it.
 
 use super::predict::Cost;
 use collective::{Hierarchy, Phase, phases};
@@ -26,13 +26,13 @@ pub struct Job<'a> {
     pub dispatch: Option<Dispatch>,
     /// Smaller chunks go first within a dimension.
     pub smallest_first: bool,
-    /// Of each dimension, whether what runs backwards leaves by other links.
+    /// Whether the backward direction of each dimension leaves by other links.
     pub directions: &'a [bool],
-    /// Of each dimension, whether its algorithm does all-reduces only: then it comes last.
+    /// Whether the algorithm of each dimension does all-reduces only: then it comes last.
     pub whole: &'a [bool],
 }
 
-/// What a phase is predicted to cost.
+/// Predicted cost of a phase.
 pub type Costs<'a> = dyn Fn(&Phase) -> Result<Cost, Problem> + 'a;
 
 impl Job<'_> {
@@ -113,7 +113,7 @@ impl Job<'_> {
     }
 }
 
-/// What a phase adds to the load of its dimension.
+/// Load that a phase adds to its dimension.
 pub(super) type Weigh<'a> = dyn Fn(&Phase) -> Result<Span, Problem> + 'a;
 
 /// Part of a chunk whose time is the smallest difference of loads that is acted upon (Themis, and

@@ -21,7 +21,7 @@ const STEPS: usize = 1 << 16;
 /// A line in a physical dimension: position p is `p * stride` places from the first.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire<'a> {
-    /// Of the dimension.
+    /// Index of the dimension.
     pub index: usize,
     dim: &'a Dim,
     stride: u32,
@@ -73,7 +73,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// What a phase costs by itself.
+/// Cost of a phase by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Bytes an NPU sends, over every link.
@@ -86,7 +86,7 @@ pub struct Cost {
     pub link: Span,
 }
 
-/// What `plan` costs on a line of `wire`; `delay` passes before the first send and after each
+/// Cost of `plan` on a line of `wire`; `delay` passes before the first send and after each
 /// reception.
 pub fn cost(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
     let (script, charges) = (&plan.plan.scripts[0], &plan.charges[0]);
@@ -109,7 +109,7 @@ pub fn cost(plan: &ReadyPlan, wire: &Wire, delay: Span) -> Cost {
 pub struct Rate {
     /// From its first byte to its last.
     pub alone: f64,
-    /// What its links could carry, were the busiest one never idle.
+    /// Capacity of its links, were the busiest one never idle.
     pub links: f64,
     /// Whether what runs backwards may leave by other links.
     pub has_directions: bool,
@@ -196,7 +196,7 @@ fn follow(
     loopback::follow(&script, send).map_or(start, |followed| followed.end)
 }
 
-/// What the way over a link takes besides the bytes.
+/// Time on the way over a link in addition to the bytes.
 #[derive(Clone, Copy)]
 enum Crossing {
     TakesLatency,

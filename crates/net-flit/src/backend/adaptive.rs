@@ -29,9 +29,9 @@ use topology::{Fabric, LinkGraph};
 /// The escape routes.
 #[derive(Clone, Debug)]
 pub(super) enum Adaptive {
-    /// Of a stack.
+    /// Datelines of a stack.
     Stack(Datelines),
-    /// Of a graph.
+    /// Search in a graph.
     Graph(Box<Search>),
 }
 
@@ -127,7 +127,7 @@ mod tests {
         after.into_iter().map(|next| next.into_iter().collect()).collect()
     }
 
-    /// What the proof of a line says of the whole stack.
+    /// The proof of a line is true of the whole stack.
     #[test]
     fn all_dependencies_of_small_stacks_have_no_circle() {
         for (shape, classes) in [

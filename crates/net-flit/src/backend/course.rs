@@ -24,7 +24,7 @@ pub enum Course {
     /// Every minimal way, the one with the fewest flits before it first, and deterministic routes as
     /// the last resort (Duato, IEEE Transactions on Parallel and Distributed Systems 4, 1993).
     Adaptive,
-    /// By a table.
+    /// Routes by a table.
     Table(Arc<Table>),
 }
 

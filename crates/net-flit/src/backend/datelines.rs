@@ -11,7 +11,7 @@ use topology::{Dim, LinkGraph, Paths, Symmetry};
 /// Where a stack has rings, and how many classes it uses.
 #[derive(Clone, Debug)]
 pub(super) struct Datelines {
-    /// By dimension: distance of neighbours and size of a ring, 0 of other blocks.
+    /// Distance of neighbours and size of a ring for each dimension, 0 of other blocks.
     rings: Vec<(u32, u32)>,
     npus: u32,
     pub classes: u16,

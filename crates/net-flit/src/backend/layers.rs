@@ -12,8 +12,8 @@ pub(super) const MOST: u16 = 16;
 /// Most routes: all are held.
 pub(super) const ROUTES: u32 = 1 << 24;
 
-/// The class of each of so many routes over so many links, and the number of classes; nothing where
-/// they are more than `most`, or the routes are too many.
+/// The class of each of these routes over the links, and the number of classes; nothing where they
+/// are more than `most`, or the routes are too many.
 pub(super) fn assign(
     (routes, links): (u32, u32),
     route: impl Fn(u32) -> Vec<u32>,

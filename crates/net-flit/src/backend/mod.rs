@@ -71,7 +71,7 @@ pub struct Flits {
     arrived: Vec<Arrival>,
     bytes: Vec<u128>,
     transfers: u128,
-    /// By link: the lane of the next transfer that leaves by it.
+    /// Lane of the next transfer that leaves by each link.
     turns: Vec<u32>,
     sink: Option<Box<dyn NetworkSink>>,
     reported: Reported,
@@ -103,10 +103,10 @@ impl Cuts {
     }
 }
 
-/// What was reported.
+/// State that was reported.
 #[derive(Clone, Debug)]
 struct Reported {
-    /// What each link had done, and until when its flits take.
+    /// Use of each link, and the time until which its flits occupy it.
     links: Vec<(Use, Time)>,
     /// The cycle of the last report.
     cycle: u64,
@@ -201,7 +201,7 @@ impl Flits {
         Time(cycle * self.settings.cycle.0)
     }
 
-    /// What an open transfer is called in the network.
+    /// Number of an open transfer in the network.
     fn remember(&mut self, open: Open) -> u64 {
         if let Some(number) = self.free.pop() {
             self.open[number as usize] = open;
@@ -281,7 +281,7 @@ impl Flits {
         latency + costs().map(|cost| cost.occupancy(part)).min().unwrap_or_default()
     }
 
-    /// How long a link sends so many flits, on all its channels.
+    /// How long a link sends this number of flits, on all its channels.
     fn busy(&self, link: u32, flits: u64) -> Span {
         let lanes = self.network.routing().lanes.of(link);
         busy(self.occupancies[link as usize], &self.settings, flits.div_ceil(lanes.into()))
@@ -360,7 +360,7 @@ impl Flits {
     }
 }
 
-/// How long a link sends so many flits.
+/// How long a link sends this number of flits.
 fn busy(occupancy: u64, settings: &Settings, flits: u64) -> Span {
     let parts = u128::from(flits) * u128::from(occupancy) * u128::from(settings.cycle.0);
     Span(u64::try_from(parts / u128::from(CYCLE)).unwrap_or(u64::MAX))
@@ -376,8 +376,9 @@ fn occupancy(cost: &LinkCost, parallel: u32, settings: &Settings) -> u64 {
     u64::try_from(parts).unwrap_or(u64::MAX).max(CYCLE)
 }
 
-/// The channels of a topology: those of its links first, then those of the interfaces. An NPU has as
-/// many each way as its router. Returns the first channel to each node and their number as well.
+/// The channels of a topology: those of its links first, then those of the interfaces. An NPU has
+/// the same number each way as its router. Returns the first channel to each node and their number
+/// as well.
 fn build(
     (graph, lanes): (&LinkGraph, &Lanes),
     classes: u16,

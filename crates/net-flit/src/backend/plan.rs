@@ -36,14 +36,14 @@ pub(super) enum Whole {
     },
     /// Those of a graph, links of the lowest kind first, and their classes.
     Ordered {
-        /// By link.
+        /// Kind of each link.
         kinds: Vec<u32>,
         /// By pair of NPUs.
         classes: Vec<u8>,
     },
     /// Up, then down.
     UpDown(Box<Search>),
-    /// By a table.
+    /// Routes by a table.
     Table(Arc<Table>),
 }
 
@@ -110,8 +110,8 @@ impl Plan {
     }
 }
 
-/// The classes of a graph's routes over each of so many cards, and how many classes there are; `all`
-/// has their dependencies in one class.
+/// The classes of a graph's routes over each of this number of cards, and the number of classes;
+/// `all` has their dependencies in one class.
 fn of_graph(
     wish: &Wish<'_>,
     all: &Dependencies,

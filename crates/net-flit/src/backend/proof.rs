@@ -47,7 +47,7 @@ impl Dependencies {
         }
     }
 
-    /// By channel, those that follow it.
+    /// Channels that follow each channel.
     #[cfg(test)]
     pub(super) fn sorted(mut self) -> Vec<Vec<u32>> {
         self.after.iter_mut().for_each(|following| following.sort_unstable());

@@ -13,7 +13,7 @@ use crate::uses::Use;
 /// Routers from which on another thread pays.
 const ROUTERS: u32 = 2048;
 /// Virtual channels of all classes of a textbook router's channel, and those of each class where
-/// nobody says.
+/// the settings name none.
 const MOST: u32 = 64;
 const EACH: u32 = 4;
 
@@ -90,7 +90,7 @@ impl Routers {
         }
     }
 
-    /// What each class of each channel has done up to now.
+    /// Use of each class of each channel up to now.
     pub(super) fn uses(&self) -> Vec<Vec<Use>> {
         match self {
             Garnet(network) => network.uses(),
@@ -219,7 +219,7 @@ pub(super) fn of_textbook(
     Ok(Textbook(Box::new(network)))
 }
 
-/// Threads for a network of so many routers.
+/// Threads for a network of this number of routers.
 fn side_by_side(routers: u32) -> u16 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     (routers / ROUTERS).clamp(1, cores.min(64)) as u16

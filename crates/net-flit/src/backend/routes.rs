@@ -14,9 +14,10 @@ use topology::{Fabric, Lanes as Cards, LinkGraph};
 /// The channels of links: the first of each link has the link's number, then come the others.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
-    /// By link: the second channel, and how many there are; empty where each link has one.
+    /// The second channel of each link, and the number of its channels; empty where each link has
+    /// one.
     more: Vec<(u32, u32)>,
-    /// By channel, its link.
+    /// Link of each channel.
     links: Vec<u32>,
     /// Lanes that use all channels of every link, alike unless that took more than [`LANES`].
     pub all: u32,
@@ -85,7 +86,7 @@ pub(super) struct Routes {
     /// Ways out of all routers, route by route, and where each begins: from, to, lane.
     ways: Vec<Way>,
     known: HashMap<(u32, u32, u32), u32>,
-    /// Of routes over a node at random: ways from there.
+    /// Ways from the random node on, for routes over one.
     later: HashMap<(u32, u32, u32), u32>,
     /// For each NPU, its first channel to its node, and their number.
     ejections: Vec<(u32, u32)>,

@@ -20,11 +20,12 @@ const FAR: u16 = u16::MAX;
 /// Shortest ways to each node, found when they are first asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
-    /// By link: where it begins and ends, and whether it is up.
+    /// Ends of each link, and whether it is up.
     links: Vec<(u32, u32, bool)>,
     out: Vec<Vec<u32>>,
     into: Vec<Vec<u32>>,
-    /// By node: links from each node to it, twice: for those that may go up, and down only.
+    /// Links from each node to the node of the table, twice: for those that may go up, and down
+    /// only.
     tables: Vec<OnceLock<Box<[[u16; 2]]>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the network reports of its packets and links.
+//! Reports of the network on its packets and links.
 
 use super::routers::Routers;
 use crate::report::Arrival;
@@ -60,7 +60,7 @@ fn distribution(times: &Histogram<6>, cycle: Span) -> Distribution {
     }
 }
 
-/// What each link has done on all its channels and classes.
+/// Use of each link on all its channels and classes.
 pub(super) fn whole(graph: &LinkGraph, network: &Routers) -> Vec<Use> {
     let lanes = &network.routing().lanes;
     let mut links = vec![Use::default(); graph.len() as usize];
@@ -72,7 +72,7 @@ pub(super) fn whole(graph: &LinkGraph, network: &Routers) -> Vec<Use> {
     links
 }
 
-/// What each link that carried flits has done on all its channels; `busy` says how long it was
+/// Use of each link that carried flits on all its channels; `busy` gives the time for which it was
 /// sending.
 pub(super) fn links(
     graph: &LinkGraph,

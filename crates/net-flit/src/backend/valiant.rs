@@ -23,7 +23,7 @@ pub(super) struct Valiant {
     halves: Halves,
     /// Classes of a half.
     half: u16,
-    /// By NPU: packets that it has sent.
+    /// Packets that each NPU has sent.
     sent: Vec<u64>,
 }
 

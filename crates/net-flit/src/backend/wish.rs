@@ -1,4 +1,4 @@
-//! What a plan is made for, and the proofs that several plans share.
+//! Inputs of a plan, and the proofs that several plans share.
 
 use super::course::{Course, Hop, Refusal};
 use super::datelines::Datelines;
@@ -7,7 +7,7 @@ use super::proof::Dependencies;
 use super::search::Search;
 use topology::{Fabric, LinkGraph};
 
-/// What is planned for.
+/// Inputs of a plan.
 pub(super) struct Wish<'a> {
     pub fabric: &'a Fabric,
     pub links: &'a LinkGraph,
@@ -24,7 +24,7 @@ impl Wish<'_> {
         self.classes.unwrap_or(layers::MOST).max(1)
     }
 
-    /// What was proved, or a refusal that the settings overrule.
+    /// Proved plan, or a refusal that the settings overrule.
     pub(super) fn overrule(&self, proved: Result<(), Refusal>) -> Result<(), Refusal> {
         match proved {
             Err(Refusal::Circle(_)) if self.may_lock_up => Ok(()),

@@ -24,7 +24,7 @@ pub(super) struct Border {
     /// another.
     to: Vec<Option<u16>>,
     from: Vec<Option<u16>>,
-    /// What left in this cycle, with the part that it goes to.
+    /// Parcels that left in this cycle, with the part that each goes to.
     pub left: Vec<(u16, Parcel)>,
     /// The packet of the first flit that is about to leave.
     head: Option<Record>,
@@ -63,7 +63,7 @@ pub(super) fn parts(fabric: &Fabric, count: u16) -> Option<(Vec<u16>, Vec<u16>)>
 }
 
 impl Border {
-    /// Of part `own`.
+    /// Border of part `own`.
     pub(super) fn new(fabric: &Fabric, (routers, nodes): (&[u16], &[u16]), own: u16) -> Border {
         let other = |end: End| {
             let part = match end {
@@ -115,7 +115,7 @@ impl<R: Routing> Garnet<R> {
         self
     }
 
-    /// What left for other parts since the last time.
+    /// Parcels that left for other parts since the last time.
     pub(super) fn left(&mut self) -> std::vec::Drain<'_, (u16, Parcel)> {
         self.border.get_or_insert_default().left.drain(..)
     }

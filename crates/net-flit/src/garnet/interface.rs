@@ -6,8 +6,8 @@ use crate::fabric::Routing;
 use crate::queue::Waiting;
 
 impl<R: Routing> Garnet<R> {
-    /// What an interface does in a cycle: each lane takes at most one packet, each link
-    /// at most one flit. Returns whether it may have more to do in the next cycle.
+    /// Moves packets of an interface in a cycle: each lane takes at most one packet, each link at
+    /// most one flit. Returns whether it may have more to do in the next cycle.
     pub(super) fn inject(&mut self, number: usize) -> bool {
         let mut bits = self.state.nodes[number].waiting;
         while bits != 0 {

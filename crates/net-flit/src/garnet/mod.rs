@@ -143,7 +143,7 @@ impl<R: Routing> Garnet<R> {
         &self.settings
     }
 
-    /// What decides where packets go.
+    /// Routing that decides where packets go.
     pub fn routing(&self) -> &R {
         &self.routing
     }
@@ -168,7 +168,7 @@ impl<R: Routing> Garnet<R> {
         self.traversals
     }
 
-    /// What each virtual network of each channel has done up to now.
+    /// Use of each virtual network of each channel up to now.
     pub fn uses(&self) -> impl Iterator<Item = impl Iterator<Item = Use> + '_> + '_ {
         let until = self.now + 1;
         self.state.groups_of.iter().map(move |&Groups { first, vnets, .. }| {

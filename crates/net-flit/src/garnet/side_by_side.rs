@@ -50,7 +50,7 @@ pub(super) struct Parts<R> {
     pub now: u64,
     pub under_way: u64,
     next: u64,
-    /// By node, its part.
+    /// Part of each node.
     part_of: Vec<u16>,
 }
 
@@ -59,7 +59,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<R: Routing> Shared<R> {
-    /// What a part does in a turn.
+    /// Work of a part in a turn.
     fn work(&self, own: usize, turn: u64) {
         let count = self.parts.len();
         let (now, later) = ((turn % 2) as usize, ((turn + 1) % 2) as usize);

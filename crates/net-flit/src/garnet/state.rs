@@ -1,4 +1,4 @@
-//! What routers, interfaces and channels remember.
+//! State of routers, interfaces and channels.
 //!
 //! Virtual channels have one number in the whole network, their *slot*; those of a channel follow
 //! each other, virtual network by virtual network. A *group* is a virtual network of a channel: heads
@@ -74,7 +74,7 @@ impl Default for Down {
 pub(super) struct Vc {
     pub up: Up,
     pub down: Down,
-    /// Its group, and its number there.
+    /// Group of the virtual channel, and its number there.
     pub group: u32,
     pub place: u32,
     /// Where its channel ends, its number among the virtual channels of that, and its place in
@@ -96,9 +96,9 @@ pub(super) struct Group {
     pub closed: Closed,
     /// The router, or the node and `NODE`.
     pub from: u32,
-    /// Its number among the groups of that.
+    /// Number of the output among the groups of that router.
     pub at: u32,
-    /// Its first slot.
+    /// First slot of the group.
     pub first: u32,
     pub channel: u32,
     /// Cycles from the grant of a flit until it may be granted again.
@@ -123,10 +123,10 @@ impl Group {
 pub(super) struct Sink {
     /// The router, or the node and `NODE`.
     pub router: u32,
-    /// Its number among the inputs of that.
+    /// Number of the input among the inputs of that router.
     pub input: u32,
     pub channel: u32,
-    /// Its first slot, and how many it has.
+    /// First slot of the input, and the number of its slots.
     pub first: u32,
     pub vcs: u32,
     /// Where the input begins to look.
@@ -148,7 +148,7 @@ pub(super) struct Router {
     pub shift: u32,
     pub inputs: u32,
     outputs: u32,
-    /// Its sinks begin here, and its outputs in [`State::turns`].
+    /// First sink of the router, and first of its outputs in [`State::turns`].
     pub first_sink: u32,
     pub first_output: u32,
     groups: u32,
@@ -218,10 +218,10 @@ pub(super) struct Node {
     /// find an idle virtual channel.
     pub feeding: u64,
     pub waiting: u64,
-    /// Its lanes, and for each virtual network those that it has.
+    /// Lanes of the interface, and for each virtual network those that it has.
     pub lanes: Vec<Lane>,
     pub lanes_of: Vec<Vec<u32>>,
-    /// The last cycle for which the calendar was told to wake it.
+    /// The last cycle for which the calendar was asked to wake it.
     pub wakes: u64,
 }
 
@@ -232,7 +232,7 @@ pub(super) struct Output {
     pub feed: Bits,
     /// The one that has sent last.
     pub sent: u32,
-    /// Its first slot, and how many it has.
+    /// First slot of the channel, and the number of its slots.
     pub first: u32,
     pub vcs: u32,
 }
@@ -273,9 +273,9 @@ pub(super) struct Record {
 pub(super) struct State {
     pub vcs: Array<Vc>,
     pub groups: Array<Group>,
-    /// What each group has done.
+    /// Use of each group.
     pub uses: Array<Use>,
-    /// By channel.
+    /// Groups of each channel.
     pub groups_of: Array<Groups>,
     /// Inputs of routers, router by router, then the ends of channels to nodes.
     pub sinks: Array<Sink>,
@@ -287,8 +287,8 @@ pub(super) struct State {
     /// Words of bits that need several.
     pub words: Words,
     pub nodes: Vec<Node>,
-    /// By channel, the time on it where some are narrow, and flits whose credit has not come back
-    /// where routing is adaptive.
+    /// Time on each channel where some are narrow, and flits whose credit has not come back where
+    /// routing is adaptive.
     pub narrow: Vec<Narrow>,
     pub ahead: Vec<u32>,
     /// Where routing is adaptive: the ways that the head of a slot may take.

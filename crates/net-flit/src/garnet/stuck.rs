@@ -25,15 +25,15 @@ impl<R: Routing> Garnet<R> {
         Some(slots.into_iter().map(place).collect())
     }
 
-    /// The slot that a blocked packet waits for: of the channel that it has, or of one of those of
-    /// which it needs one.
+    /// The slot that a blocked packet waits for: of the channel that it has, or of one of those
+    /// that it needs.
     fn waits_for(&self, slot: usize) -> Option<usize> {
         let down = &self.state.vcs[slot].down;
         if down.to != NONE {
             return Some(down.to as usize);
         }
         let group = match down.group {
-            // Of several ways, none of which is idle, the last.
+            // The last of several ways, none of which is idle.
             NONE => self.state.group_of(*self.state.ways.get(slot)?.last()?),
             group => group as usize,
         };

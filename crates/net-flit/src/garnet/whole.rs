@@ -57,7 +57,7 @@ impl<R: Routing> Whole<R> {
         }
     }
 
-    /// What decides where packets go.
+    /// Routing that decides where packets go.
     pub fn routing(&self) -> &R {
         match &self.0 {
             Kind::One(network) => network.routing(),
@@ -102,7 +102,7 @@ impl<R: Routing> Whole<R> {
         }
     }
 
-    /// What each virtual network of each channel has done up to now.
+    /// Use of each virtual network of each channel up to now.
     pub fn uses(&self) -> Vec<Vec<Use>> {
         let of = |network: &Garnet<R>| network.uses().map(Iterator::collect).collect::<Vec<_>>();
         match &self.0 {

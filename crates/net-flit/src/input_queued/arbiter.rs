@@ -21,7 +21,7 @@ pub enum Allocator {
 /// A request of an arbiter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// Its number among all that may ask.
+    /// Number of the request among all that may ask.
     pub index: u32,
     /// Whether it may turn out to be of no use: others come first.
     pub is_guess: bool,

@@ -1,4 +1,4 @@
-//! What the router can simulate.
+//! Limits of the router's simulation.
 
 use super::{Allocator, Settings};
 use crate::fabric::{CYCLE, End, Fabric};

@@ -215,7 +215,7 @@ impl<R: Routing> InputQueued<R> {
         self.traversals
     }
 
-    /// What each virtual network of each channel has done up to now.
+    /// Use of each virtual network of each channel up to now.
     pub fn uses(&self) -> impl Iterator<Item = impl Iterator<Item = Use> + '_> + '_ {
         let until = self.now + 1;
         let channels = self.state.uses.chunks(self.state.vnets as usize);
@@ -232,7 +232,7 @@ impl<R: Routing> InputQueued<R> {
         self.state.vnets
     }
 
-    /// What decides where packets go.
+    /// Routing that decides where packets go.
     pub fn routing(&self) -> &R {
         &self.routing
     }
@@ -422,8 +422,8 @@ impl<R: Routing> InputQueued<R> {
         }
     }
 
-    /// The route of a head, which it has after so many cycles. It is looked up now, while what is
-    /// known of the head is in the cache.
+    /// The route of a head, which it has after this number of cycles. It is looked up now, while
+    /// the facts about the head are in the cache.
     fn route(&mut self, slot: u32, cycles: u64) {
         let Vc { router, down, is_hop, .. } = &mut self.state.vcs[slot as usize];
         let record = &mut self.packets[(down.front >> 2) as usize];

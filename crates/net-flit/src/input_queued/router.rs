@@ -26,7 +26,7 @@ pub(super) struct Want {
 /// Room for the requests of a cycle.
 pub(super) struct Scratch {
     pub wants: Vec<Want>,
-    /// Bits of outputs of which one of them wants a virtual channel, and more than one.
+    /// Bits of outputs that have one head that wants a virtual channel, and more than one.
     wanted: u64,
     shared: u64,
     /// Those that want one of the same output: virtual channels, index and number among `wants`.
@@ -400,11 +400,11 @@ impl<R: Routing> InputQueued<R> {
         out.turn = next(place, router.inputs);
     }
 
-    /// A head could have had a virtual channel and others got it, for so many cycles.
+    /// A head could have had a virtual channel and others got it, for this number of cycles.
     #[inline]
     pub(super) fn loses(&mut self, slot: u32, cycles: u32) {
         let down = &mut self.state.vcs[slot as usize].down;
-        // What is left is what it waits without one.
+        // The rest of the time it waits without one.
         down.since = down.since.wrapping_add(cycles);
         let to = (down.out << self.state.shift) + down.allowed.trailing_zeros();
         self.state.used(to).lost += u64::from(cycles);

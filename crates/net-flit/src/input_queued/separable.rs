@@ -33,7 +33,7 @@ impl Served {
     }
 }
 
-/// What an input asks of the switch.
+/// Request of an input to the switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
     place: u32,
@@ -134,8 +134,8 @@ impl<R: Routing> InputQueued<R> {
         scratch.choices = choices;
     }
 
-    /// What an input asks for: one of its flits that can cross, or, if there is none, one that may
-    /// get a virtual channel in this cycle.
+    /// Request of an input: one of its flits that can cross, or, if there is none, one that may get
+    /// a virtual channel in this cycle.
     fn choice(&self, router: &Router, place: u32, scratch: &Scratch) -> Option<Choice> {
         let input = &self.state.inputs[(router.first_input + place) as usize];
         let base = input.channel << self.state.shift;

@@ -16,7 +16,7 @@ const TAKE: u32 = 2 << 8;
 const RELEASE: u32 = 3 << 8;
 
 impl<R: Routing> InputQueued<R> {
-    /// What was asked for some cycles ago is known.
+    /// The answer to a request of some cycles ago is known.
     pub(super) fn later(&mut self, slot: u32, what: u32) {
         match what & !0xff {
             SWITCH => self.resume(slot),

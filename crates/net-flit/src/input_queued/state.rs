@@ -1,4 +1,4 @@
-//! What channels, routers and nodes remember.
+//! State of channels, routers and nodes.
 
 use super::Settings;
 use crate::array::Array;
@@ -46,7 +46,7 @@ pub(super) struct Source {
 pub(super) struct Delays {
     pub flit: u32,
     pub credit: u32,
-    /// Its number among those where a flit takes longer than a cycle, else `NONE`.
+    /// Number of the channel among those where a flit takes longer than a cycle, else `NONE`.
     pub narrow: u32,
 }
 
@@ -80,12 +80,12 @@ pub(super) struct Up {
     pub turn: u16,
 }
 
-/// What the first flit of a virtual channel waits for.
+/// Event that the first flit of a virtual channel waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// There is none.
     Idle,
-    /// Its route.
+    /// Route of the packet.
     Route,
     /// A virtual channel of its output.
     Channel,
@@ -141,7 +141,7 @@ impl Default for Down {
 pub(super) struct Vc {
     pub up: Up,
     pub down: Down,
-    /// Its place in [`State::uses`].
+    /// Place of the virtual network in [`State::uses`].
     pub used: u32,
     /// Where flits arrive: the router, `NODE` if it is a node, the number among the inputs of all
     /// routers, and the place among the virtual channels of the router's inputs.
@@ -204,7 +204,7 @@ pub(super) struct Link {
     pub packet: u32,
     pub left: u32,
     pub vc: u32,
-    /// The last cycle for which the calendar was told to wake it.
+    /// The last cycle for which the calendar was asked to wake it.
     pub wakes: u64,
 }
 
@@ -222,22 +222,22 @@ pub(super) struct Record {
 /// Everything that does not change its size.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    /// Of each channel.
+    /// Sink of each channel.
     pub sinks: Array<Sink>,
     pub sources: Array<Source>,
     pub delays: Array<Delays>,
     /// Bits of the virtual channels that no packet has.
     pub free: Array<u64>,
     pub narrow: Vec<Narrow>,
-    /// Of each virtual network of each channel.
+    /// Use of each virtual network of each channel.
     pub uses: Array<Use>,
     /// Virtual networks.
     pub vnets: u32,
-    /// Of each virtual channel of each channel.
+    /// State of each virtual channel of each channel.
     pub vcs: Array<Vc>,
     pub routers: Array<Router>,
     pub inputs: Array<Input>,
-    /// Of each input, virtual channels that wait for what comes of an allocation of the switch.
+    /// Virtual channels of each input that wait for the result of an allocation of the switch.
     pub resting: Array<u64>,
     pub outs: Array<Out>,
     /// Words of bits that need several.
@@ -330,7 +330,7 @@ impl State {
         }
     }
 
-    /// What the virtual network of a slot has done.
+    /// Use of the virtual network of a slot.
     #[inline(always)]
     pub(super) fn used(&mut self, slot: u32) -> &mut Use {
         &mut self.uses[self.vcs[slot as usize].used as usize]

@@ -59,7 +59,7 @@ pub(crate) struct Flow {
     transfer: Transfer,
     pub hops: Vec<Hop>,
     latency: Span,
-    /// Its highest level.
+    /// Highest level of the flow.
     pub limit: Option<u64>,
     /// How many flows it stands for on the links.
     copies: u128,
@@ -75,7 +75,7 @@ pub struct FairFlows {
     pub(crate) limits: Limits,
     pub(crate) routes: Routes,
     pub(crate) flows: Vec<Flow>,
-    /// By flow.
+    /// Path of each flow.
     pub(crate) paths: Vec<Path>,
     pub(crate) fluids: Vec<Fluid>,
     free: Vec<u32>,
@@ -98,7 +98,7 @@ pub struct FairFlows {
     pub(crate) reached_links: Vec<u32>,
     pub(crate) reached_flows: Vec<u32>,
     sink: Option<Box<dyn NetworkSink>>,
-    /// By dimension, on links that leave an NPU, by weight, times parts.
+    /// Bytes of each dimension, on links that leave an NPU, by weight, times parts.
     pub(crate) bytes: Vec<u128>,
     pub(crate) transfers: u128,
     whole: u64,
@@ -303,7 +303,7 @@ impl FairFlows {
         drains.into_iter().chain(arrives).min()
     }
 
-    /// What a member of a link has still to send over it then, times parts and links.
+    /// Bytes that a member of a link has still to send over it then, times parts and links.
     fn left(&self, Member { flow, demand, .. }: Member, until: Time) -> u128 {
         let fluid = &self.fluids[flow as usize];
         let demand = demand / u128::from(fluid.weight);

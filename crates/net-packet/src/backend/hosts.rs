@@ -1,4 +1,4 @@
-//! What NPUs do: write messages, send packets, answer them, and mind their timers.
+//! Actions of NPUs: they write messages, send packets, answer them, and mind their timers.
 
 use crate::backend::{Packets, Timer};
 use crate::connection::{Connection, Message, Sides};

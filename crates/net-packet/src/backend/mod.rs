@@ -98,11 +98,11 @@ pub struct Packets {
     /// Steady-state skipping, and how far the clock of the packets is behind that of the caller.
     pub(crate) skip: Option<Box<Skip>>,
     pub(crate) skipped_time: Span,
-    /// What each link has sent in a skip, if somebody listens: time and bytes.
+    /// Time and bytes that each link has sent in a skip, if a sink listens.
     pub(crate) skipped_links: BTreeMap<u32, (Span, u64)>,
     pub(crate) sink: Option<Box<dyn NetworkSink>>,
     capture: Option<Capture>,
-    /// By dimension, on links that leave an NPU, by weight.
+    /// Bytes of each dimension, on links that leave an NPU, by weight.
     bytes: Vec<u128>,
     transfers: u128,
     by_link: bool,
@@ -246,13 +246,13 @@ impl Packets {
         if next != at.begins {
             at.begins = next;
             if next != Time::MAX {
-                // What comes at that moment still finds the packet.
+                // Events at that moment still find the packet.
                 self.push(next + Span(1), Event::Begin { port });
             }
         }
     }
 
-    /// Tells the sender of a link to stop or to go on.
+    /// Asks the sender of a link to stop or to go on.
     fn push_pause(&mut self, now: Time, link: u32, on: bool) {
         let delay = self.ports[link as usize].cost().transit(1, PAUSE_FRAME);
         self.push(now + delay, Event::Pause { port: link, on });
@@ -384,7 +384,7 @@ impl Packets {
             && self.protocols.pauses()
     }
 
-    /// Paused ports, each of which waits for the next.
+    /// Paused ports that each wait for the next.
     fn circle(&self) -> Vec<u32> {
         let stands = |link: u32| self.ports[link as usize].held().next().is_some();
         let links = self.ports.len() as u32;
@@ -398,7 +398,7 @@ impl Packets {
                 return path.split_off(first);
             }
             path.push(at);
-            // What came over this link stands before that one.
+            // Packets that came over this link block that one.
             let next = (0..links).find(|&link| {
                 stands(link) && self.ports[link as usize].held().any(|via| via == at)
             });

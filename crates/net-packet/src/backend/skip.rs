@@ -27,7 +27,7 @@ const WORTH: u64 = 2;
 /// Parts of a skip in which links are reported to send.
 const PARTS: u64 = 32;
 
-/// What was skipped.
+/// Parts of a run that were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// How often.
@@ -114,7 +114,7 @@ impl Packets {
         self
     }
 
-    /// What was skipped.
+    /// Parts of the run that were skipped.
     pub fn skipped(&self) -> Skipped {
         self.skip.as_ref().map_or_else(Skipped::default, |skip| skip.skipped)
     }

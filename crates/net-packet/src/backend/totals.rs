@@ -1,4 +1,4 @@
-//! What a run has sent and lost, in numbers.
+//! Numbers of packets and bytes that a run has sent and lost.
 
 use crate::backend::Packets;
 use crate::port::Counters;
@@ -6,7 +6,7 @@ use crate::settings::Settings;
 use crate::tcp::Losses;
 use units::{Span, Time};
 
-/// What a run has sent and lost.
+/// Numbers of packets and bytes that a run has sent and lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Packets with data.
@@ -27,7 +27,7 @@ pub struct Totals {
     pub drawn: u64,
     /// Times that a port was paused.
     pub pauses: u64,
-    /// What senders have been through.
+    /// Losses of all senders.
     pub losses: Losses,
     /// Most bytes in any queue of a switch.
     pub longest_queue: u64,
@@ -39,12 +39,12 @@ pub struct Totals {
     pub round_trip_p50: Span,
     /// See `round_trip_p50`.
     pub round_trip_p99: Span,
-    /// Of the means of connections that measured a round trip each millisecond: mean, median and
-    /// 99th percentile. `None` without such a connection.
+    /// Round trips of connections that measured one each millisecond: mean, median and 99th
+    /// percentile of the means of connections. `None` without such a connection.
     pub sampled_round_trips: Option<[Span; 3]>,
 }
 
-/// What a connection has carried.
+/// Traffic of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// From this NPU.
@@ -57,7 +57,7 @@ pub struct Flow {
     pub first: Time,
     /// When its last data arrived.
     pub last: Time,
-    /// What its sender has been through.
+    /// Losses of its sender.
     pub losses: Losses,
     /// Round trips that it measured.
     pub round_trips: u64,
@@ -74,7 +74,7 @@ pub struct Flow {
 }
 
 impl Packets {
-    /// What the run has sent and lost so far.
+    /// Totals of the run so far.
     pub fn totals(&self) -> Totals {
         let mut totals = self.totals;
         for connection in &self.connections {
@@ -121,14 +121,14 @@ impl Packets {
         self.protocols.of_link(link)
     }
 
-    /// What each link's port has done, by link.
+    /// Counters of each link's port, by link.
     pub fn counters(&self) -> impl Iterator<Item = (u32, Counters)> + '_ {
         let last = self.connections.iter().map(|connection| connection.last).max();
         let end = last.unwrap_or_default();
         (0..).zip(self.ports.iter().map(move |port| port.counters_at(end)))
     }
 
-    /// What each connection has carried, in the order in which they were first used.
+    /// Traffic of each connection, in the order in which they were first used.
     pub fn flows(&self) -> impl Iterator<Item = Flow> + '_ {
         self.connections.iter().map(|connection| {
             let trips = &connection.round_trips;

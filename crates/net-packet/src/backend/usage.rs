@@ -1,4 +1,4 @@
-//! What packets have been through, as reports have it.
+//! Counts of packets, as reports have them.
 
 use crate::backend::Packets;
 use crate::backend::totals::Flow;
@@ -37,7 +37,7 @@ impl Packets {
         }
     }
 
-    /// Packets of an NPU wait in its memory, which is no port's queue.
+    /// Packets of an NPU wait in its memory, which is not a port's queue.
     fn port_usage(&self) -> impl Iterator<Item = PortUsage> + '_ {
         let graph = self.paths.graph();
         let port = move |(link, counters): (u32, Counters)| {

@@ -64,7 +64,7 @@ impl Dcqcn {
         }
     }
 
-    /// What the time since has changed.
+    /// Applies the changes of the time since then.
     pub(crate) fn update(&mut self, now: Time, settings: &Settings) {
         let alpha_interval = settings.alpha_interval.0.max(1);
         while now.since(self.alpha_since).0 >= alpha_interval && self.alpha > 0 {

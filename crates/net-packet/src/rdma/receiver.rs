@@ -4,7 +4,7 @@ use crate::settings::{Rdma, Recovery};
 use crate::tcp::Sack;
 use units::{Span, Time};
 
-/// What to send back.
+/// Reply to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Nothing yet.
@@ -20,7 +20,7 @@ pub(crate) enum Reply {
 pub(crate) struct Receiver {
     /// Next byte in order.
     pub next: u64,
-    /// What has come beyond it, ascending; kept for selective repeat only.
+    /// Ranges of bytes that have come beyond it, ascending; kept for selective repeat only.
     beyond: Vec<(u64, u64)>,
     pending: u32,
     /// A negative acknowledgement was sent for what is missing now.

@@ -23,7 +23,7 @@ impl Sack {
     }
 }
 
-/// What to do after a segment.
+/// Answer to a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Acknowledge at once.
@@ -40,7 +40,7 @@ pub(crate) struct Receiver {
     /// Ranges beyond it that have arrived, ascending, and the clock of their last change.
     beyond: Vec<(u64, u64, u64)>,
     clock: u64,
-    /// Segments that have come, of which the first are acknowledged at once.
+    /// Segments that have come; the first of them are acknowledged at once.
     prompt: u32,
     /// Segments not yet acknowledged.
     pending: u32,

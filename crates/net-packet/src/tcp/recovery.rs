@@ -1,6 +1,6 @@
 //! A loss that is being mended, and how much may be sent meanwhile.
 
-/// What a recovery began with.
+/// Event that a recovery began with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// A segment is held to be lost.
@@ -28,7 +28,7 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// A recovery up to byte `point`, with so many bytes under way.
+    /// A recovery up to byte `point`, with this number of bytes under way.
     pub(super) fn new(point: u64, flight: u64, cause: Cause) -> Recovery {
         Recovery { point, cause, flight, delivered: 0, out: 0, forced: false, rescued: false }
     }

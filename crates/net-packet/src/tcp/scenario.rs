@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000_000;
 /// Round trip.
 const TRIP: Span = Span(10 * MS);
 
-/// What the path does to a data packet.
+/// Fate of a data packet on the path.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Arrives,
@@ -320,7 +320,7 @@ fn a_lost_retransmission_waits_for_the_timer() {
 fn little_reordering_is_no_loss() {
     for (behind, expected) in [(2, 0), (3, 1)] {
         // All segments of a window arrive at one moment, so the late one arrives behind the others:
-        // the path reorders it behind as many as were sent with it.
+        // the path reorders it behind all that were sent with it.
         let tcp = Tcp { initial_window: 1 + behind, ..settings() };
         let late = Fate::Late(Span(1));
         let mut path = Path::new(tcp, |number, _| if number == 0 { late } else { Fate::Arrives });

@@ -63,7 +63,7 @@ pub(crate) struct Emit {
     pub reduced: bool,
 }
 
-/// What a sender has been through.
+/// Losses of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Segments sent again.
@@ -82,7 +82,7 @@ pub(crate) struct Sender {
     pub next: u64,
     pub written: u64,
     window: Window,
-    /// What the receiver can take, as it last said.
+    /// Bytes that the receiver can take, as it last said.
     offered: u64,
     algorithm: Algorithm,
     flight: VecDeque<Segment>,
@@ -99,7 +99,7 @@ pub(crate) struct Sender {
     /// The receiver has to hear that the window has shrunk because of marks.
     reduced: bool,
     duplicates: u32,
-    /// What duplicates add to the window without selective acknowledgements.
+    /// Bytes that duplicates add to the window without selective acknowledgements.
     inflated: u64,
     rtt: Rtt,
     /// When the retransmission timer expires.

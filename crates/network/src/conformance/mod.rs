@@ -1,5 +1,5 @@
-//! What every backend must do, as checks that say what they found wrong. A backend's tests call
-//! [`check`], and [`stuck`] if it can deadlock.
+//! Rules for every backend, as checks that report the violations. A backend's tests call [`check`],
+//! and [`stuck`] if it can deadlock.
 //!
 //! Here: the list of checks. `drive.rs` runs transfers, `deliveries.rs` checks what comes back,
 //! `forms.rs` the closed form, `contention.rs` contention and alike links, `reports.rs` what a

@@ -1,4 +1,4 @@
-//! What a backend reports of itself: to its sink, and when it is stuck.
+//! Reports of a backend on itself: to its sink, and when it is stuck.
 
 use super::drive::{First, Suite, drive, run};
 use crate::{Backend, Delivery, LinkEnds, NetworkSink, Sending, Stuck, Transfer};

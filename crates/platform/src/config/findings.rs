@@ -5,7 +5,7 @@ use graph::Problem;
 use std::str::FromStr;
 use units::QuantityError;
 
-/// What was found wrong or odd in one file.
+/// Faults and oddities of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub file: String,

@@ -89,9 +89,9 @@ impl Algorithm {
     }
 }
 
-/// What is allowed for the times of the protocols.
+/// Allowed values for the times of the protocols.
 const STEPS: &str = "three times, of LL, LL128 and Simple, such as [0.6 us, 1.9 us, 3.4 us]";
-/// What is allowed for the bandwidths of LL and LL128.
+/// Allowed values for the bandwidths of LL and LL128.
 const PARTS: &str = "two parts, of LL and LL128, such as [0.25, 0.92]";
 
 section! {
@@ -113,7 +113,7 @@ section! {
         pub network: Option<Between>, default None;
         /// Reduction in the switch of a node (NVLink SHARP).
         pub nvls: Option<Nvls>, default None;
-        /// What measurements add, at most one for a collective and number of members.
+        /// Corrections from measurements, at most one for a collective and number of members.
         pub corrections: Vec<Correction>, default Vec::new();
     }
 }
@@ -124,8 +124,8 @@ section! {
     pub struct Inside {
         /// Part of the link bandwidth that rings reach with Simple.
         pub efficiency: Ratio, required "a part of the link bandwidth, such as 0.8";
-        /// What a ring of `n` members loses while it fills: its bandwidth is divided by
-        /// `1 + ramp_up / (2 n - 2)`.
+        /// Loss of a ring of `n` members while it fills: its bandwidth is divided by `1 + ramp_up /
+        /// (2 n - 2)`.
         pub ramp_up: Option<Ratio>, default None, was ["fill"];
         /// Time of one step, for LL, LL128 and Simple.
         pub step_latency: [Span; 3], required STEPS, was ["step"];
@@ -180,8 +180,8 @@ section! {
         pub tree_efficiency: Ratio, default Ratio::ONE, was ["tree"];
         /// Part of that bandwidth that a tree over two nodes reaches, which moves half as much.
         pub two_node_tree_efficiency: Ratio, default Ratio::ONE, was ["tree_of_two"];
-        /// What rings and all-to-alls lose on many nodes: their bandwidth is divided by
-        /// `1 + scale_loss (ceil(log2 N) - 1)`.
+        /// Loss of rings and all-to-alls on many nodes: their bandwidth is divided by `1 +
+        /// scale_loss (ceil(log2 N) - 1)`.
         pub scale_loss: Option<Ratio>, default None;
         /// Largest bandwidth of the trees of a node, which have a limited number of channels.
         pub tree_bandwidth_max: Option<Bandwidth>, default None;

@@ -214,8 +214,8 @@ impl Program {
         self.push(name, &deps, duration_ps, op)
     }
 
-    /// What node `node` takes of the NPU's memory at its start and gives back at its end; several
-    /// add up.
+    /// Memory of the NPU that node `node` allocates at its start and frees at its end; several add
+    /// up.
     #[pyo3(signature = (node, *, allocates = 0, frees = 0))]
     fn hold(&mut self, node: u64, allocates: u64, frees: u64) -> PyResult<()> {
         if self.built.is_some() || node >= self.builder.len() as u64 {

@@ -89,17 +89,17 @@ impl Script {
 
 /// Where a script is played.
 pub struct Place<'a, 'py> {
-    /// Of the names of nodes.
+    /// Prefix of the names of nodes.
     pub prefix: &'a str,
-    /// Of the names of groups.
+    /// Suffix of the names of groups.
     pub suffix: &'a str,
-    /// What the next kernel waits for.
+    /// Operations that the next kernel waits for.
     pub after: Vec<u64>,
     /// Nodes to be waited for, by name.
     pub started: &'a Bound<'py, PyDict>,
     /// Ranks to the next of the ring and to the one before.
     pub ring: (i32, i32),
-    /// Of the next exchange.
+    /// Tag of the next exchange.
     pub tag: u32,
     /// The name of the node being made.
     pub name: String,

@@ -64,7 +64,7 @@ fn ends(graph: &LinkGraph, link: u32) -> (u32, u32) {
     (from, to)
 }
 
-/// By link: the link that stands for it, and for how many that one stands.
+/// The link that represents each link, and the number of links that it represents.
 struct Listed(Vec<(u32, u64)>);
 
 impl LinkClasses for Listed {

@@ -11,13 +11,13 @@ type Spread = (BTreeMap<u32, u64>, (u64, u64));
 
 /// The nodes of a pool.
 pub(super) struct Neighbours {
-    /// By program, the slots of the groups whose shards it gathers.
+    /// Slots of the groups whose shards each program gathers.
     gathers: Vec<BTreeSet<u32>>,
     /// By group whose shards are gathered: its members on each node, and what is seen of them.
     groups: BTreeMap<u32, Spread>,
     /// Node of each rank that may access the pool.
     node: Vec<Option<u32>>,
-    /// By node, a hash of the colours of its ranks.
+    /// A hash of the colours of the ranks of each node.
     seen: Vec<(u64, u64)>,
 }
 

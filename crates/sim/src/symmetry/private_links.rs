@@ -10,8 +10,8 @@ use lowering::Geometry;
 use network::{Alike, Backend, Contention};
 use topology::{Lanes, LinkGraph, Routing};
 
-/// Of every link whether only one NPU ever sends over it; empty where the closed form that needs it
-/// is not taken, or where there are too many routes to look at.
+/// Whether only one NPU ever sends over each link; empty where the closed form that needs it is not
+/// taken, or where there are too many routes to look at.
 pub fn private_links(parts: &Parts<'_>, network: &dyn Backend) -> Vec<bool> {
     let Parts { workload, platform, settings, lowering, .. } = *parts;
     if network.contention() != Contention::Links

@@ -1,4 +1,4 @@
-//! What a rank sees of scripts and messages, in words that can be compared.
+//! Views of scripts and messages by a rank, in words that can be compared.
 
 use collective::{Script, To};
 use graph::{Op, Program, Reach, Workload};
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use units::Span;
 
-/// What a script looks like but for whom it names, and the distinct peers with the bytes sent to
+/// View of a script without the peers that it names, and the distinct peers with the bytes sent to
 /// them.
 pub(super) type Sight = (u64, Vec<(To, u64)>);
 
@@ -41,8 +41,8 @@ pub(super) fn messages(program: &Program) -> Vec<(i32, u64)> {
     found.into_iter().collect()
 }
 
-/// For each script: its content but for whom it names, and the distinct peers with the bytes sent
-/// to them.
+/// View of each script: its content without the peers that it names, and the distinct peers with
+/// the bytes sent to them.
 pub(super) fn scripts(plan: &ReadyPlan) -> Vec<Sight> {
     let describe = |(script, charges): (&Script, &Vec<Span>)| {
         let mut hash = Hash::default();

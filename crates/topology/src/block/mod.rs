@@ -1,4 +1,4 @@
-//! What a block is: how the NPUs along one dimension are joined.
+//! Blocks: how the NPUs along one dimension are joined.
 //!
 //! A block is one file that implements [`Wiring`], and one line of the table [`Block`] is made of.
 //! Everything else asks the methods of [`Block`]. Coordinates along a block of `n` run from 0 to
@@ -111,7 +111,7 @@ macro_rules! blocks {
             }
         }
 
-        /// What the notation allows, for error messages.
+        /// Allowed notation, for error messages.
         pub const NOTATION: &str = concat!(
             "blocks ", $(stringify!($name), "(n), ",)* "or ", $($short, "(n), ",)*
             "joined by \"_\", such as \"Ring(4)_FullyConnected(8)_Switch(16)\"",
@@ -251,7 +251,7 @@ impl Block {
 mod tests {
     use super::*;
 
-    /// What every block must keep, whatever its wiring.
+    /// Contract that every block must keep, whatever its wiring.
     #[test]
     fn every_block_keeps_its_contract() {
         for &block in Block::ALL {

@@ -29,7 +29,7 @@ fn numbers(values: &Values) -> (u32, u32, u32, u32) {
     (values.one("npus_per_router"), a, h, values.given("groups").unwrap_or(all))
 }
 
-/// By node: its group, where the fabric of `recipe` is a dragonfly.
+/// Group of each node, where the fabric of `recipe` is a dragonfly.
 pub(crate) fn groups(recipe: &Recipe) -> Option<Box<[u32]>> {
     if recipe.generator != Dragonfly.name() {
         return None;

@@ -1,4 +1,4 @@
-//! What a generator of fabrics is, and what it draws with.
+//! Contract of generators of fabrics, and the tools that they draw with.
 
 use crate::recipe::{Values, Wire};
 use crate::{GraphDim, GraphLink, GraphNode};
@@ -12,11 +12,11 @@ const MOST: u32 = 1 << 20;
 
 /// Something that draws a family of fabrics.
 pub trait Generator: Sync {
-    /// Its word in platform files.
+    /// Word of the generator in platform files.
     fn name(&self) -> &'static str;
-    /// What it draws, in one line.
+    /// Description of the fabrics that it draws, in one line.
     fn about(&self) -> &'static str;
-    /// Its parameters.
+    /// Parameters of the generator.
     fn keys(&self) -> &'static [Key];
     /// The parameter (of a list its last value) that is the size of the outermost dimension; empty
     /// where the fabric has only one size.
@@ -41,13 +41,13 @@ pub trait Generator: Sync {
         values.set(outer, list);
         Ok(())
     }
-    /// What is wrong with parameters that are all there and in range.
+    /// Faults of parameters that are all there and in range.
     fn faults(&self, values: &Values) -> Vec<Fault>;
     /// The dimensions, innermost first.
     fn dims(&self, values: &Values) -> Vec<GraphDim>;
     /// The kinds of links, from the NPUs outwards.
     fn kinds(&self, values: &Values) -> Vec<Cow<'static, str>>;
-    /// Of the innermost dimensions and kinds of links, how many are inside a machine.
+    /// How many of the innermost dimensions and kinds of links are inside a machine.
     fn machine(&self, _: &Values) -> (usize, usize) {
         (0, 0)
     }
@@ -60,17 +60,17 @@ pub trait Generator: Sync {
 /// A parameter of a generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// Name of the parameter.
     pub name: &'static str,
     /// Several values rather than one.
     pub list: bool,
     /// A fabric rather than a number.
     pub fabric: bool,
-    /// What it is when nothing is said; `None`: it must be said, an empty text: it may be left out.
+    /// Default of the parameter; `None`: it must be given, an empty text: it may be left out.
     pub default: Option<&'static str>,
     /// Lowest value.
     pub least: u32,
-    /// What it means.
+    /// Meaning of the parameter.
     pub about: &'static str,
 }
 
@@ -101,14 +101,14 @@ impl Key {
     }
 }
 
-/// What is wrong with a parameter.
+/// Fault of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The parameter; one of a part comes after the part.
     pub path: Vec<&'static str>,
-    /// What is wrong, with the value.
+    /// Description of the fault, with the value.
     pub message: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: String,
 }
 

@@ -152,9 +152,9 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// The inner fabric with fewer NPUs, where the outer one takes no whole number of full ones: as many
-/// as equal parts allow, a multiple of the rails. Only for inner fabrics of any size on several
-/// rails, with a card for each NPU.
+/// The inner fabric with fewer NPUs, where the outer one does not take a whole number of full ones:
+/// the number that equal parts allow, a multiple of the rails. Only for inner fabrics of any size
+/// on several rails, with a card for each NPU.
 fn partly(values: &mut Values, npus: u32) -> Option<()> {
     let numbers = Numbers::of(values)?;
     let (size, rails) = (numbers.npus, numbers.rails);

@@ -45,7 +45,7 @@ impl Rails {
         }
     }
 
-    /// What the switches in nodes are called.
+    /// Name of the switches in nodes.
     fn switch(&self) -> &'static str {
         if self.inside == 1 { "node" } else { "nvswitch" }
     }

@@ -66,7 +66,7 @@ impl Tree {
     }
 }
 
-/// What the switches of a tier are called.
+/// Name of the switches of a tier.
 fn name(tier: usize, tiers: usize) -> &'static str {
     match tier {
         1 => "leaf",
@@ -77,7 +77,7 @@ fn name(tier: usize, tiers: usize) -> &'static str {
     }
 }
 
-/// What the links of a tree are called, from the NPUs outwards.
+/// Names of the links of a tree, from the NPUs outwards.
 pub(super) const KINDS: [&str; 6] = ["npu", "leaf", "aggregation", "tier3", "tier4", "tier5"];
 
 /// Where the nodes of a tier are, to find routes.
@@ -166,7 +166,7 @@ impl Climb {
 pub struct Rotation {
     /// NPUs by which it turns; they divide those of the fabric.
     pub npus: u32,
-    /// By tier: its first link, and by how many links it turns.
+    /// First link of each tier, and the number of links by which it turns.
     links: Vec<(u32, u32)>,
 }
 

@@ -28,7 +28,7 @@ pub struct Cell {
     pub count: u32,
     /// Row from the NPUs (0) outwards.
     pub tier: u32,
-    /// Its place, as [`Layout`] says.
+    /// Place of the cell, as [`Layout`] says.
     pub at: Vec<u32>,
     /// Nodes that have failed.
     pub failed: u32,

@@ -15,7 +15,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Its name in reports.
+    /// Name of the node in reports.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Tiers => "tiers",

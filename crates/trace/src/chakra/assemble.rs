@@ -46,7 +46,7 @@ pub fn read(
     Ok(Workload { origin, ..workload })
 }
 
-/// What ranks share that read the same.
+/// Content that ranks with equal files share.
 struct Template {
     program: u32,
     slots: Vec<SlotName>,
@@ -331,8 +331,8 @@ impl<'a> GroupTable<'a> {
         row
     }
 
-    /// What the rank itself declares comes before the group file, which comes before the names of
-    /// everybody.
+    /// Declarations of the rank itself come before the group file, which comes before the names of
+    /// all ranks.
     fn group(&mut self, name: &str, declared: &[Declared]) -> Option<u32> {
         let own =
             declared.iter().rev().find(|d| d.name == name || (name.is_empty() && d.name == "0"));

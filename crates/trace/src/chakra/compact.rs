@@ -23,7 +23,7 @@ use units::counted;
 
 const FORMAT: &str = "armillary.workload/1";
 const NAME: &str = "workload.json";
-/// What programs call their groups in a listed workload: `slot0`, `slot1`, ...
+/// Names of groups in the programs of a listed workload: `slot0`, `slot1`, ...
 const SLOT: &str = "slot";
 /// Ranks a workload may have.
 const MOST_RANKS: u64 = 1 << 24;

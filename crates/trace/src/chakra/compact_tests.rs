@@ -1,4 +1,4 @@
-//! What was written reads back the same; what does not hold together is named with its place.
+//! Written files read back the same; files that do not hold together are named with the place.
 
 use super::*;
 use graph::{Axis, CollectiveKind, Family, Node, Op, ProgramBuilder};
@@ -49,7 +49,7 @@ fn mesh() -> Mesh {
     }
 }
 
-/// What ranks do and with which ranks, whatever the numbers of programs, slots and groups are.
+/// Operations of ranks and their partners, whatever the numbers of programs, slots and groups are.
 fn meaning(workload: &Workload) -> Vec<Vec<String>> {
     let world = workload.ranks.len() as u32;
     let node = |rank: u32, node: &Node| match node.op {
@@ -115,7 +115,7 @@ fn a_list_comes_back() {
     assert!(back.footprints.is_empty());
 }
 
-/// What is replaced in a sound file, by what, and what must be said.
+/// Replacements in a sound file, and the message for each.
 const WRONG: [(&str, &str, &str); 9] = [
     ("workload/1", "workload/2", "not a known format"),
     ("\"size\": 3", "\"size\": -3", "not a workload"),

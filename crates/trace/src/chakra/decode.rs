@@ -94,7 +94,7 @@ impl<'o> Decoder<'o> {
         self.problem(&format!("node {}{byte}", raw.id), bad.message.as_str(), bad.help);
     }
 
-    /// What a node is in the program, without adding it; its groups, slots and notes are taken up.
+    /// Node in the program, without adding it; its groups, slots and notes are taken up.
     #[inline]
     pub fn lower(&mut self, schema: Schema, raw: &Raw) -> Result<Node, BadAttr> {
         let op = match raw.kind {
@@ -364,14 +364,14 @@ fn compute(raw: &Raw) -> Result<Op, BadAttr> {
     })
 }
 
-/// What attributes `memory_allocates` and `memory_frees` say.
+/// Content of attributes `memory_allocates` and `memory_frees`.
 #[inline]
 pub(crate) fn held(raw: &Raw) -> Result<Held, BadAttr> {
     let bytes = |key| Ok(Bytes(raw.attrs.unsigned(key)?.unwrap_or(0)));
     Ok(Held { allocates: bytes(Key::MemoryAllocates)?, frees: bytes(Key::MemoryFrees)? })
 }
 
-/// What attribute `memory_reach` says: outside the NPU where it is absent.
+/// Content of attribute `memory_reach`: outside the NPU where it is absent.
 fn reach(raw: &Raw) -> Result<Reach, BadAttr> {
     let Some(value) = raw.attrs.get(Key::MemoryReach) else { return Ok(Reach::Remote) };
     let text = if let Value::Text(text) = value { std::str::from_utf8(text).ok() } else { None };
@@ -390,8 +390,8 @@ fn tensor(raw: &Raw) -> Result<u32, BadAttr> {
     })
 }
 
-/// What attribute `kernel` says: a kind, the shape of a matrix multiplication, whose operations and
-/// bytes follow from it, or the rows of embedding tables.
+/// Content of attribute `kernel`: a kind, the shape of a matrix multiplication, whose operations
+/// and bytes follow from it, or the rows of embedding tables.
 enum Work {
     Counted(Kernel),
     Gemm(Gemm),

@@ -25,7 +25,7 @@ pub struct SlotName {
 /// One trace, read but not yet bound to the groups of a workload.
 #[derive(Clone, Debug)]
 pub struct Decoded {
-    /// What the rank does.
+    /// Operations of the rank.
     pub program: Program,
     /// The groups behind the program's slots.
     pub slots: Vec<SlotName>,

@@ -36,7 +36,7 @@ pub(crate) fn decode(bytes: &[u8], decoder: Decoder) -> Result<Decoded, Vec<Prob
     state.finish()
 }
 
-/// What a file is that turned out not to be a Chakra trace.
+/// Kind of a file that turned out not to be a Chakra trace.
 #[derive(Clone, Copy, PartialEq)]
 enum Foreign {
     PyTorch,

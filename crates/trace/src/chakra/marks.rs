@@ -1,4 +1,4 @@
-//! What a trace must remember of its bytes so that the next one can be read against it.
+//! Places in the bytes of a trace that are remembered so that the next one can be read against it.
 //!
 //! Here: where each node starts, which nodes mean something else on another rank, and where in them
 //! the values stand that do (the holes): the group's name of a collective, the ranks of a message.
@@ -25,15 +25,15 @@ pub(crate) struct Marks {
 /// A node whose meaning its bytes alone don't tell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    /// Its index in the file.
+    /// Index of the node in the file.
     pub index: u32,
-    /// What it is.
+    /// Kind of the node.
     pub what: What,
     /// Where values stand that may differ, ascending.
     pub holes: [Option<Hole>; 2],
 }
 
-/// What kind of marked node.
+/// Kinds of marked nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A collective: node id and slot.
@@ -89,7 +89,7 @@ fn examine(
         _ if schema != Schema::Typed => return None,
         Op::Collective { slot, .. } => {
             let hole = match raw.attrs.get(Key::PgName) {
-                // The text lies in the message, so its address tells where.
+                // The text lies in the message, so its address gives the place.
                 Some(Value::Text(text)) => {
                     let start = header + (text.as_ptr().addr() - message.as_ptr().addr()) as u32;
                     Some(Hole { start, end: start + text.len() as u32, own: false })
@@ -117,7 +117,7 @@ fn ranks(message: &[u8], own: Key, header: u32) -> Option<[Option<Hole>; 2]> {
         let (start, end) = span?;
         let base = header as usize + message.len() - cursor.remaining() - attr.len();
         let hole = Hole { start: (base + start) as u32, end: (base + end) as u32, own: key == own };
-        // Of an attribute given twice the last counts; the decoder knows.
+        // The last value of an attribute given twice counts; the decoder knows.
         if holes.iter().any(|other| other.own == hole.own) {
             return None;
         }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 /// Names counted apart; beyond them one count takes the rest.
 const MOST_NAMES: usize = 1000;
 
-/// What tools note down with a node and no run depends on: operands and where in a program the node
-/// is from. Source: what Chakra's converters for PyTorch and text write (mlcommons/chakra,
+/// Notes of tools about a node that no run depends on: operands, and where in a program the node is
+/// from. Source: the output of Chakra's converters for PyTorch and text (mlcommons/chakra,
 /// `src/converter`).
 const DESCRIPTIONS: [&[u8]; 9] = [
     b"inputs",
@@ -21,7 +21,7 @@ const DESCRIPTIONS: [&[u8]; 9] = [
     b"fw_tid",
 ];
 
-/// What one file held that has no meaning here.
+/// Content of one file that has no meaning here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Notes {
     attributes: FxHashMap<Box<[u8]>, u64>,
@@ -29,7 +29,7 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// An attribute nobody reads.
+    /// An attribute without a reader.
     #[inline]
     pub fn attribute(&mut self, name: &[u8]) {
         match self.attributes.get_mut(name) {

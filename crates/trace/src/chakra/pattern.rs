@@ -39,7 +39,7 @@ pub(crate) struct Pattern<'o> {
     notes: Arc<Notes>,
 }
 
-/// What a trace is that matches: all that its decoder would have found.
+/// Result for a trace that matches: all that its decoder would have found.
 pub(crate) struct Match {
     pub program: u32,
     pub notes: Arc<Notes>,

@@ -40,7 +40,7 @@ struct Spec {
     parts: Vec<Part>,
 }
 
-/// What is wrong with, or peculiar to, one rank's file; places count modulo what there is.
+/// Fault or peculiarity of one rank's file; places count modulo their number.
 #[derive(Clone, Debug)]
 enum Quirk {
     Byte(usize, u8),

@@ -29,7 +29,7 @@ pub(crate) enum Schema {
     PlainEt,
 }
 
-/// What kind of node the trace says this is.
+/// Kind of node according to the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Invalid,
@@ -161,7 +161,7 @@ impl Schema {
         usize::try_from(number).ok().and_then(|n| table.get(n)).copied()
     }
 
-    /// What `comm_type` may be, for people.
+    /// Allowed values of `comm_type`, for people.
     pub fn collectives(self) -> &'static str {
         match self {
             Schema::Typed => {
@@ -175,7 +175,7 @@ impl Schema {
         }
     }
 
-    /// What a node's type may be, for people.
+    /// Allowed types of a node, for people.
     pub fn kinds(self) -> &'static str {
         match self {
             Schema::Typed => {
@@ -450,7 +450,7 @@ pub(crate) fn is_metadata(message: &[u8]) -> bool {
     }
 }
 
-/// Tells the schemas apart by the first messages of a file, which `messages` yields without their
+/// Distinguishes the schemas by the first messages of a file, which `messages` yields without their
 /// length.
 pub(crate) fn detect<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Schema {
     let mut evidence = Evidence::default();

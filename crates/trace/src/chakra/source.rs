@@ -15,7 +15,7 @@ use std::path::Path;
 pub(crate) const WHOLE: u64 = 64 << 20;
 const BLOCK: usize = 1 << 20;
 
-/// What the first bytes of a file say it is.
+/// Format of a file according to its first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Empty,
@@ -29,7 +29,7 @@ pub(crate) enum Format {
     Compressed(&'static str),
 }
 
-/// Tells the format by the first bytes (300 or more, or all).
+/// Finds the format by the first bytes (300 or more, or all).
 pub(crate) fn sniff(head: &[u8]) -> Format {
     if head.is_empty() {
         return Format::Empty;
@@ -76,7 +76,7 @@ pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
             ),
             "the file it names",
         ),
-        // What it says is not repeated: a path in somebody else's input may lead anywhere.
+        // The text is not repeated: a path in foreign input may lead anywhere.
         Format::Text(_) => {
             ("this is text, not a Chakra trace".to_string(), "protobuf or Chakra JSON")
         }
@@ -85,7 +85,7 @@ pub(crate) fn refuse(format: Format, file: &str, rank: u32) -> Problem {
     Problem::new(file, format!("rank {rank}"), message).help(help)
 }
 
-/// What an I/O error means to the user.
+/// Meaning of an I/O error for the user.
 pub(crate) fn io_problem(file: &str, error: &io::Error) -> Problem {
     let help = match error.kind() {
         io::ErrorKind::NotFound => "a file that exists",

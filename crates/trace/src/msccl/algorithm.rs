@@ -3,7 +3,7 @@
 use graph::{CollectiveKind, Kernel, Node, Op, Program, ProgramBuilder};
 use units::{Bytes, Span};
 
-/// What a step does with a chunk, in MSCCL's own abbreviations.
+/// Action of a step on a chunk, in MSCCL's own abbreviations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StepKind {
     /// `s`
@@ -40,7 +40,7 @@ pub enum Buffer {
 /// One step of a threadblock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
-    /// What it does.
+    /// Action of the step.
     pub kind: StepKind,
     /// Buffer and chunk it reads.
     pub source: (Buffer, u32),
@@ -68,7 +68,7 @@ pub struct Threadblock {
 /// One algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Algorithm {
-    /// Its name in the file.
+    /// Name of the algorithm in the file.
     pub name: String,
     /// The collective it implements; `None` for one that has no kind here (`custom`, `alltoallv`,
     /// ...).

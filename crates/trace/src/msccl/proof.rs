@@ -1,4 +1,4 @@
-//! What an MSCCL algorithm computes, on sets instead of numbers.
+//! Result of an MSCCL algorithm, on sets instead of numbers.
 //!
 //! A value is the list of the contributions in it: (rank, chunk of its input). Sending and copying
 //! repeat a list, reducing joins two. At the end the chunks of each rank's output are compared with
@@ -16,7 +16,7 @@ use std::rc::Rc;
 /// Most contributions that are followed.
 const MOST: u64 = 1 << 27;
 
-/// What is known of an algorithm's result.
+/// Proof of an algorithm's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// It is what the collective promises.
@@ -91,7 +91,7 @@ impl Algorithm {
             shifted,
         };
         let most = input.max(output);
-        // What a rank has in input and output, if the larger has all chunks.
+        // Chunks of a rank in input and output, if the larger has all chunks.
         let sizes = match kind {
             AllReduce | AllToAll | Broadcast | Reduce => Some((most, most)),
             AllGather => most.is_multiple_of(ranks).then_some((most / ranks, most)),
@@ -144,7 +144,8 @@ impl Layout {
         self.place(rank, (buffer, chunk))
     }
 
-    /// What a chunk of a rank's output must be; `root` where only one rank has something to say.
+    /// Required content of a chunk of a rank's output; `root` where only one rank has something to
+    /// say.
     fn promise(&self, rank: u32, chunk: u32, root: u32) -> Option<Vec<u32>> {
         use CollectiveKind::*;
         let of = |rank: u32, chunk: u32| rank * self.inputs + chunk;
@@ -179,7 +180,7 @@ impl Layout {
 struct Run<'a> {
     algorithm: &'a Algorithm,
     layout: &'a Layout,
-    /// Of each rank.
+    /// Memory of each rank.
     memory: Vec<Vec<Value>>,
     /// Steps done by each threadblock of each rank.
     done: Vec<Vec<usize>>,

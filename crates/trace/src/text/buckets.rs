@@ -49,7 +49,7 @@ fn joins(layers: &Layers, bucket: &[usize], layer: usize, size: Option<Bytes>) -
     size.is_some_and(|most| together <= most.0) && kind(layers, bucket[0]) == kind(layers, layer)
 }
 
-/// How and among whom a layer's weight gradients are exchanged.
+/// How and within which group a layer's weight gradients are exchanged.
 fn kind(layers: &Layers, layer: usize) -> Option<(graph::CollectiveKind, super::layers::Scope)> {
     let collective = layers.layers[layer].weight_gradient.collective?;
     Some((collective, layers.scope(layer, Pass::WeightGradient)?))

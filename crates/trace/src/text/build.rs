@@ -81,7 +81,8 @@ impl Layers {
         }
     }
 
-    /// What of a course changes nothing; `exchanged` says in which passes ranks exchange anything.
+    /// Settings of a course that change nothing; `exchanged` says in which passes ranks exchange
+    /// anything.
     fn idle(&self, course: Course, exchanged: [bool; 3]) -> impl Iterator<Item = String> + use<> {
         let single = self.parallelism == Parallelism::Micro;
         let blocking = self.parallelism == Parallelism::DistributedInference;
@@ -163,7 +164,7 @@ impl Layers {
         Ok(workload)
     }
 
-    /// What inner and outer groups are called.
+    /// Names of inner and outer groups.
     fn group_names(&self) -> [&'static str; 2] {
         match self.parallelism {
             Parallelism::HybridCustomized => ["inner", "outer"],

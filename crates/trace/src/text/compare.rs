@@ -15,7 +15,7 @@ pub(super) struct Target<'a> {
     /// How its ranks are dealt to groups, if there are any.
     pub blocks: Option<Blocks>,
     pub npus: u32,
-    /// Of the machine it is for, if that is known.
+    /// Sizes of the machine it is for, if they are known.
     pub sizes: Option<&'a [u32]>,
 }
 
@@ -30,7 +30,7 @@ impl Target<'_> {
                 for (layers, inner) in found.candidates(self.npus, self.blocks) {
                     match self.differs(&layers, found.passes, inner, gaps) {
                         None => return Ok((layers, found.passes)),
-                        // Of equally near ones the first, which is the commonest.
+                        // The first one of equally near ones, which is the commonest.
                         Some(fault) if nearest.as_ref().is_none_or(|(at, _)| fault.0 > *at) => {
                             nearest = Some(fault)
                         }
@@ -98,8 +98,8 @@ impl Target<'_> {
             .then(|| self.fault(at, format!("the {word} loop ends before this node")))
     }
 
-    /// What differs though node `at` does what `its` does in the loop: what it waits for, or how a
-    /// collective runs.
+    /// Difference although node `at` does the same as `its` in the loop: the nodes it waits for, or
+    /// how a collective runs.
     fn unlike(&self, at: usize, theirs: &[u32], its: &Node, word: &str) -> Option<String> {
         let mine = waits(self.program, at);
         if mine != theirs {

@@ -8,7 +8,7 @@ use super::layers::{
 use super::steps::{Step, What};
 use graph::Program;
 
-/// What the names of the nodes suggest.
+/// Roles that the names of the nodes suggest.
 #[derive(Default)]
 pub(super) struct Found {
     layers: Vec<Layer>,
@@ -24,9 +24,9 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What the nodes may be. The first pass forward shows the layers, but where the last layer
-    /// starts a recomputation the way back begins with forward computations too; then the number of
-    /// weight gradients and the names tell them apart.
+    /// Possible roles of the nodes. The first pass forward shows the layers, but where the last
+    /// layer starts a recomputation the way back begins with forward computations too; then the
+    /// number of weight gradients and the names distinguish them.
     pub fn all(steps: &[Step], program: &Program) -> Vec<Found> {
         let Some(first) = steps.first() else { return Vec::new() };
         let is_compute = |step: &&Step| matches!(step.what, What::Compute(_));

@@ -1,4 +1,4 @@
-//! What a text workload holds, and how it is printed.
+//! Content of a text workload, and how it is printed.
 //!
 //! A layer's columns: name, a reserved number, then for forward, input gradient and weight gradient
 //! each compute time, collective and bytes, then the update time; HYBRID_CUSTOMIZED adds the
@@ -37,7 +37,7 @@ pub enum Parallelism {
     Transformer {
         /// NPUs of a model-parallel group, and of a data-parallel one next to one another.
         blocks: Blocks,
-        /// What is computed again in the back-propagation.
+        /// Forward passes that are computed again in the back-propagation.
         recompute: Option<Recompute>,
     },
     /// HYBRID_DLRM, HYBRID_DLRM_ENHANCED
@@ -73,7 +73,7 @@ pub struct Recompute {
     pub starts: Vec<u32>,
 }
 
-/// What a layer of HYBRID_CUSTOMIZED may be.
+/// Parallelism of a layer of HYBRID_CUSTOMIZED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum LayerParallelism {
@@ -126,14 +126,14 @@ impl Update {
     }
 }
 
-/// What a layer does in one pass.
+/// Work of a layer in one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Part {
     /// Compute time, ns.
     pub compute: u64,
     /// The collective afterwards.
     pub collective: Option<CollectiveKind>,
-    /// Its size in bytes; the text gives one even without a collective.
+    /// Size of the collective in bytes; the text gives one even without a collective.
     pub bytes: u64,
 }
 
@@ -257,7 +257,7 @@ impl Layer {
         self.update.ns(self.part(pass).bytes)
     }
 
-    /// What it does in `pass`.
+    /// Work of the layer in `pass`.
     pub fn part(&self, pass: Pass) -> &Part {
         match pass {
             Pass::Forward => &self.forward,
@@ -290,7 +290,8 @@ impl Layers {
         Ok(())
     }
 
-    /// Who takes part in the collective of layer `index` in `pass`; `None` when nobody does.
+    /// Group that takes part in the collective of layer `index` in `pass`; `None` when there is no
+    /// collective.
     pub(super) fn scope(&self, index: usize, pass: Pass) -> Option<Scope> {
         let (activations, weights) = match &self.parallelism {
             Parallelism::HybridCustomized => {

@@ -15,14 +15,14 @@ use graph::{CollectiveKind, Course, Kernel, Node, Op, ProgramBuilder};
 use rustc_hash::FxHashMap;
 use units::{Bytes, Span};
 
-/// Of the collectives in the file, which a loop has started.
+/// Collectives in the file that a loop has started.
 pub(super) type Started = Vec<[bool; 3]>;
 
-/// What a loop has made.
+/// Result of a loop.
 pub(super) struct Run {
     pub program: ProgramBuilder,
     pub started: Started,
-    /// By pass, whether ranks exchange anything.
+    /// Whether ranks exchange anything in each pass.
     pub exchanged: [bool; 3],
 }
 
@@ -80,14 +80,14 @@ pub(super) fn span(ns: u64) -> Span {
 
 struct Loop<'a> {
     layers: &'a Layers,
-    /// What reports call each layer.
+    /// Name of each layer in reports.
     labels: Vec<String>,
     course: Course,
     /// The layers of each bucket of weight gradients, by the layer that completes it.
     buckets: Vec<Vec<usize>>,
     slot: &'a mut dyn FnMut(Scope) -> Option<u32>,
     program: ProgramBuilder,
-    /// What the next computation waits for.
+    /// Operations that the next computation waits for.
     after: Vec<u64>,
     /// The ends of each layer's last weight gradient collectives.
     reduced: Vec<Vec<u64>>,

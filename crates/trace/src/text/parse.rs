@@ -334,7 +334,7 @@ impl Parser<'_> {
 }
 
 impl Layers {
-    /// What the first line says of layers that isn't so: message and what is allowed.
+    /// Faults in the statements of the first line about layers: message and allowed values.
     pub(super) fn header_faults(&self) -> Vec<(String, String)> {
         let layers = self.layers.len();
         match &self.parallelism {

@@ -1,4 +1,4 @@
-//! What the nodes of a workload say in the words of a text, one by one.
+//! Meaning of the nodes of a workload in the words of a text, one by one.
 
 use super::fold::layer_and_pass;
 use super::layers::{Blocks, Pass, Scope};
@@ -6,7 +6,7 @@ use super::loops::has_word;
 use graph::{CollectiveKind, Members, Node, Op, Problem, Program, Workload};
 use units::Span;
 
-/// What a node does, in the words of the text.
+/// Role of a node, in the words of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Compute(u64),
@@ -21,7 +21,7 @@ pub(super) struct Step<'p> {
     pub what: What,
 }
 
-/// What stands behind each slot on every rank, and how ranks are dealt to groups if there are any.
+/// Group behind each slot on every rank, and how ranks are dealt to groups if there are any.
 pub(super) fn scopes(
     workload: &Workload,
     program: &Program,
@@ -48,7 +48,7 @@ pub(super) fn scopes(
     Ok((scopes, dealt))
 }
 
-/// What the group of rank 0 is.
+/// Kind of the group of rank 0.
 fn scope(members: &Members, npus: u32) -> Option<(Scope, Blocks)> {
     let blocks = |below, inner| Blocks { below, inner };
     match *members {

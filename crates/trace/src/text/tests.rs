@@ -400,8 +400,8 @@ const IN_PARTS: [(&str, u64, &[u64]); 6] = [
     ("a.weight_gradient", 3_000, &[4]),
 ];
 
-/// Parts add up before they are rounded: 1.2 + 0.3 + 0.6 ns; the input gradient of b, which nobody
-/// computes, is one of 0 ns.
+/// Parts add up before they are rounded: 1.2 + 0.3 + 0.6 ns; the input gradient of b, which is not
+/// computed, is one of 0 ns.
 #[test]
 fn parts_of_a_pass_are_one_and_a_missing_gradient_takes_no_time() {
     let (layers, passes) =

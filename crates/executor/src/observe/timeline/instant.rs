@@ -1,12 +1,12 @@
-//! What happens at one instant, kept until time moves on. A flow is named where it starts, and what
-//! waited for a node is known only after the node has ended. So memory grows with the number of
-//! events at one instant, not with the run.
+//! Events of one instant, kept until time moves on. A flow is named where it starts, and the
+//! operations that waited for a node are known only after the node has ended. So memory grows with
+//! the number of events at one instant, not with the run.
 
 use std::io::Write;
 use trace::perfetto::{Details, Value, Writer};
 use units::Time;
 
-/// What happens on a track.
+/// Event on a track.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
     /// A slice with a category and a name begins.

@@ -57,7 +57,7 @@ impl TimelineRequest {
     }
 }
 
-/// What a timeline shows.
+/// Content of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Simulated ranks shown.

@@ -92,7 +92,8 @@ impl Counter {
     }
 }
 
-/// What a rank's time counts as: stretches of one state, written when the state changes.
+/// Parts of the step that a rank's time is charged to: stretches of one state, written when the
+/// state changes.
 #[derive(Default)]
 pub(super) struct States {
     name: Option<u32>,
@@ -128,7 +129,7 @@ impl States {
     }
 }
 
-/// What a rank does, in the order of its tracks.
+/// Tracks of a rank, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     Compute,

@@ -7,8 +7,8 @@ use units::Time;
 const NS_PER_S: u128 = 1_000_000_000;
 const PS_PER_NS: u64 = 1_000;
 
-/// Acknowledged segments for each of which the window grows by one at least while no loss has shown
-/// where the path is full, as in Linux and ns-3: 5 % a round trip.
+/// Acknowledged segments for which the window grows by one at least while no loss has shown where
+/// the path is full, as in Linux and ns-3: 5 % a round trip.
 const PROBE: u64 = 20;
 
 /// The state of CUBIC.

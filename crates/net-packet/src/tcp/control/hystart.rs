@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(ends(10_000_000), Some(12), "after 10 times 10 us");
     }
 
-    /// The first acknowledgement is no train, however early in a run it comes.
+    /// The first acknowledgement is not a train, however early in a run it comes.
     #[test]
     fn the_first_acknowledgement_does_not_end_slow_start() {
         let window = Window { size: 20_000, threshold: u64::MAX, segment: 1000, part: 0, rest: 0 };

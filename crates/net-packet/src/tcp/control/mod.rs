@@ -55,7 +55,7 @@ impl Algorithm {
         }
     }
 
-    /// The threshold after a loss or a mark with so many bytes under way.
+    /// The threshold after a loss or a mark with this number of bytes under way.
     pub(crate) fn reduced(&mut self, window: &Window, flight: u64) -> u64 {
         match self {
             Algorithm::NewReno | Algorithm::Dctcp(_) => new_reno::reduced(window, flight),

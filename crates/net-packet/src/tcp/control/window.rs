@@ -8,13 +8,13 @@ pub(crate) struct Window {
     pub size: u64,
     pub threshold: u64,
     pub segment: u64,
-    /// What congestion avoidance has not added yet, in bytes times the window.
+    /// Growth that congestion avoidance has not added yet, in bytes times the window.
     pub part: u64,
-    /// Bytes acknowledged that are no whole segment yet, where only whole ones count.
+    /// Acknowledged bytes that do not fill a segment yet, where only whole ones count.
     pub rest: u64,
 }
 
-/// What an algorithm learns from an acknowledgement.
+/// Facts that an algorithm learns from an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub now: Time,
@@ -29,7 +29,7 @@ pub(crate) struct Acked {
 }
 
 impl Window {
-    /// The whole segments of so many bytes acknowledged and what was left before.
+    /// The whole segments of this number of bytes acknowledged and of the rest before.
     pub(super) fn whole(&mut self, bytes: u64) -> u64 {
         let all = self.rest + bytes;
         self.rest = all % self.segment;

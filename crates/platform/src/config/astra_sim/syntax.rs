@@ -6,14 +6,14 @@ use crate::config::parse;
 use crate::config::tree::{Tree, Value};
 use units::Span;
 
-/// What a file is written in.
+/// Syntax of a file.
 #[derive(Clone, Copy)]
 pub(super) enum Syntax {
     Yaml,
     Json,
 }
 
-/// Reads a file that is a mapping and warns of keys that nobody reads.
+/// Reads a file that is a mapping and warns of keys without a reader.
 pub(super) fn mapping(
     what: &str,
     syntax: Syntax,

@@ -209,8 +209,8 @@ fn scheduler(
     })
 }
 
-/// What older versions of the peer took for a scheduler; this one ignores the key and every word of
-/// it.
+/// Dimension order, from the key that older versions of the peer took for a scheduler; this one
+/// ignores the key and every word of it.
 fn dimension_order(root: &At<'_>, findings: &mut Findings) -> DimensionOrder {
     let Some(at) = root.get("inter-dimension-scheduling") else { return DimensionOrder::Baseline };
     let words =

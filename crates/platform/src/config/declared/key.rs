@@ -7,19 +7,19 @@ use crate::config::tree::Value;
 pub(crate) struct Key {
     /// As users write it.
     pub name: &'static str,
-    /// What earlier versions called it.
+    /// Names of the key in earlier versions.
     pub old: &'static [&'static str],
     /// The type of its value.
     pub kind: fn() -> String,
-    /// What is used when it is left out.
+    /// Value that is used when the key is left out.
     pub absent: Absent,
-    /// What is allowed, for a problem with a key that is missing.
+    /// Allowed values, for a problem with a key that is missing.
     pub example: fn() -> String,
     /// The models that need it, in a mapping whose keys depend on a model.
     pub needed: fn() -> Vec<&'static str>,
     /// The models that also read it. A key without models is read by all.
     pub with: fn() -> Vec<&'static str>,
-    /// Its meaning, in lines that begin with a space.
+    /// Meaning of the key, in lines that begin with a space.
     pub doc: &'static str,
     /// The keys of its value, where that is a mapping or a list of mappings.
     pub inner: fn() -> &'static [Key],
@@ -32,7 +32,7 @@ pub(crate) struct Key {
     pub convert: Option<fn(&mut Value)>,
 }
 
-/// What is used when a key is left out.
+/// Value that is used when a key is left out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Absent {
     /// Nothing: it must be given.
@@ -41,7 +41,7 @@ pub(crate) enum Absent {
     Value(fn() -> String),
     /// The value of another key.
     Like(&'static str),
-    /// What this text says.
+    /// The value that this text describes.
     Text(&'static str),
 }
 

@@ -12,9 +12,9 @@ pub struct Listed {
     pub settable: String,
     /// The type of its value.
     pub kind: String,
-    /// What is used when it is left out.
+    /// Value that is used when the key is left out.
     pub absent: String,
-    /// Its meaning, on one line.
+    /// Meaning of the key, on one line.
     pub doc: String,
     /// Whether its value is a mapping, or a list of them.
     pub section: bool,

@@ -3,7 +3,7 @@
 use super::Key;
 use crate::config::findings::{At, Findings};
 
-/// What a key is that the model does not read.
+/// Reasons why a model does not read a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Misfit {
     /// A problem.

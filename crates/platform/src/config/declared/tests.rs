@@ -14,7 +14,7 @@ section! {
         /// Time until it runs at
         /// full speed.
         pub start_up: Span, required "a time, such as \"3 s\"", was ["start"];
-        /// Time until it stands still.
+        /// Time until it stops.
         pub run_down: Span, like start_up;
         /// Part of its power that it uses.
         pub load: Ratio, default Ratio::ONE;

@@ -3,16 +3,16 @@
 use super::{Key, Setting, Shown};
 use crate::config::findings::{At, Findings};
 
-/// What became of reading a key. Sections made of these are always read, so that the faults of all
-/// parts are found.
+/// Result of reading a key. Sections made of these are always read, so that the faults of all parts
+/// are found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Tried<T> {
     /// The key is not there.
     #[default]
     Absent,
-    /// Its value is wrong; problems say why.
+    /// The value is wrong; problems say why.
     Broken,
-    /// Its value.
+    /// Value of the key.
     Read(T),
 }
 

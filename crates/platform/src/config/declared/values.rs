@@ -21,10 +21,10 @@ pub(crate) trait Setting: Sized {
         &[]
     }
 
-    /// What the documentation calls it.
+    /// Name of the kind of values in the documentation.
     fn kind() -> String;
 
-    /// What is allowed, for a problem with a key that is missing.
+    /// Allowed values, for a problem with a key that is missing.
     fn example() -> String;
 
     /// The value at `at`; nothing and at least one problem when it is wrong.

@@ -5,7 +5,7 @@ pub(crate) trait Words: Copy + PartialEq + 'static {
     /// The word of each value.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// Its word.
+    /// Word of the value in files.
     fn word(self) -> &'static str {
         Self::WORDS.iter().find(|word| word.1 == self).map_or("", |word| word.0)
     }

@@ -1,4 +1,4 @@
-//! What messages are assumed to do where NPUs have several network cards.
+//! Assumptions on messages where NPUs have several network cards.
 
 use super::network::Network;
 use crate::config::declared::Tried;

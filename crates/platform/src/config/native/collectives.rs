@@ -60,7 +60,7 @@ static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
 });
 
 section! {
-    /// What runs a kind of collectives.
+    /// Algorithm that runs a kind of collectives.
     #[derive(Clone, Debug)]
     pub(super) struct Entry short algorithm {
         /// `ring`, `bidirectional_ring`, `direct`, `direct(W)` with W messages in flight,

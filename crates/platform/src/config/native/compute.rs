@@ -97,7 +97,7 @@ section! {
         pub rows: Option<u32> as side, default None, needed [Model::Systolic];
         /// Columns of the systolic array.
         pub columns: Option<u32> as side, default None, needed [Model::Systolic];
-        /// What stays in the cells of the array.
+        /// Operand that stays in the cells of the array.
         pub dataflow: Option<Dataflow>, default None, needed [Model::Systolic];
         /// Clock of the array.
         pub clock: Option<Frequency>, default None, needed [Model::Systolic];
@@ -198,7 +198,7 @@ mod path {
     }
 }
 
-/// `beside` was the part that is kept, `comm_overlap_slowdown` is the part that is lost.
+/// The old key was the part that is kept, `comm_overlap_slowdown` is the part that is lost.
 fn complement(value: &mut Value) {
     let text = match value {
         Value::Text(text) => text.clone(),
@@ -211,7 +211,7 @@ fn complement(value: &mut Value) {
     }
 }
 
-/// What other keys of the NPU say.
+/// Values of other keys of the NPU.
 #[derive(Clone, Copy)]
 pub(super) struct Given {
     pub peak: Option<Flops>,
@@ -219,7 +219,7 @@ pub(super) struct Given {
     pub latency: Span,
 }
 
-/// What `npu.compute` says.
+/// Values of `npu.compute`.
 pub(super) struct Read {
     pub compute: models::Compute,
     /// The factor on its speed.

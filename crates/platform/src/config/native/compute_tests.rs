@@ -85,7 +85,7 @@ fn an_array_reads_all_its_keys() {
         rest: Roofline::ideal(PEAK, MEMORY),
     };
     assert_eq!(read(keys).unwrap().npu.compute, Compute::Systolic(expected));
-    // Without a peak, what is no matrix multiplication has the array's.
+    // Without a peak, kernels that are not matrix multiplications have the array's.
     let bare = format!(
         "topology: R(4)\nlinks: {{bandwidth: 1 GB/s, latency: 1 ns}}\nnpu: {{compute: {keys}}}\n"
     );
@@ -273,7 +273,7 @@ fn arrays() -> impl Strategy<Value = Systolic> {
             clock: Frequency(clock),
             sram,
             memory: Some(MEMORY),
-            // What an array does not heed is not written.
+            // Keys that an array does not heed are not written.
             rest: Roofline {
                 widths: [None; 3],
                 tiles: None,

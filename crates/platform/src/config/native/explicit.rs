@@ -24,11 +24,11 @@ section! {
     /// A switch.
     #[derive(Clone, Debug)]
     pub(super) struct Switch short name {
-        /// Its name.
+        /// Name of the switch.
         pub name: String, required "a name";
-        /// Its tier, from 1.
+        /// Tier of the switch, from 1.
         pub tier: u32 as tiers, default 1;
-        /// Its ports.
+        /// Number of ports.
         pub radix: Option<u32>, default None, says "unlimited";
     }
 }

@@ -5,7 +5,7 @@ use crate::config::findings::{At, Findings};
 use topology::{Fabric, FailedEntry, GraphFabric, Paths, Topology};
 
 section! {
-    /// What has failed.
+    /// Links and nodes that have failed.
     #[derive(Clone, Debug, Default)]
     pub(super) struct Failed {
         /// Links by the two nodes that they join, `[leaf0-spine3]`. All cables between the two
@@ -56,7 +56,7 @@ fn item<'a>(at: &At<'a>, key: &str, entry: usize) -> Option<At<'a>> {
     at.get(key)?.items().into_iter().nth(entry)
 }
 
-/// What to write instead of blocks, so that links have names.
+/// Notation to write instead of blocks, so that links have names.
 fn with_names(shape: &Topology) -> String {
     let sizes: Vec<String> = shape.dims.iter().map(|(_, size)| size.to_string()).collect();
     let all = |name| shape.dims.iter().all(|(block, _)| block.name() == name);

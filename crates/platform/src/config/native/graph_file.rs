@@ -14,10 +14,10 @@ use crate::config::parse;
 use crate::config::tree::{Key, Origin, Tree, Value};
 use std::path::Path;
 
-/// What such a file may have.
+/// Keys that such a file may have.
 const KEYS: [&str; 4] = [Root::name, Root::source, Root::logical, Root::graph];
 
-/// What a graph takes the place of.
+/// Keys that a graph replaces.
 const NETWORK: [&str; 4] = [Root::topology, Root::graph, Root::links, Root::nics];
 
 /// A graph's file, and where the platform names it.

@@ -107,7 +107,7 @@ fn problems_name_both_files() {
     );
 }
 
-/// What an extended file says about the network gives way; what the same file says does not.
+/// The network of an extended file gives way; one in the same file does not.
 #[test]
 fn two_networks_in_one_file_are_refused() {
     let links = "links: {bandwidth: 1 GB/s, latency: 1 us}\n";

@@ -9,7 +9,7 @@ use crate::config::tree::{Tree, Value};
 use crate::platform::Platform;
 use graph::Problem;
 
-/// What problems call the source of such a platform.
+/// Name of the source of such a platform in problems.
 const FILE: &str = "Platform(...)";
 
 /// A stacked platform in few words; everything else by `set` or by default.

@@ -17,7 +17,8 @@ pub(super) enum Parts {
     Whole,
     /// One part for all kinds.
     Same(Ratio),
-    /// By kind; the others reach the whole, or what the more general kind reaches.
+    /// Efficiencies by kind; the others reach the whole, or the efficiency of the more general
+    /// kind.
     ByKind(Vec<(Kernel, Ratio)>),
 }
 
@@ -74,7 +75,7 @@ impl Parts {
         }
     }
 
-    /// What reads back to these parts.
+    /// Parts from which the same efficiencies are read back.
     pub(super) fn of(all: ByKernel) -> Parts {
         let usual =
             |kernel: Kernel| kernel.general().map_or(Ratio::ONE, |general| all[general as usize]);

@@ -55,8 +55,8 @@ fn nearest<'d>(platform: &Platform, donors: impl Iterator<Item = &'d Donor>) -> 
     let named = |donor: &Donor| !name.is_empty() && first(&donor.npu) == name;
     let apart = |donor: &Donor| (donor.peak / peak).max(peak / donor.peak);
     let fits = donors.filter(|donor| named(donor) || apart(donor) <= ALIKE);
-    // Of equals the one that is called like its NPU, `dgx-h100`, not like a cloud's instances of
-    // it.
+    // Among equals, the one that is called like its NPU, `dgx-h100`, not like a cloud's instances
+    // of it.
     let called = |donor: &Donor| donor.preset.contains(&first(&donor.npu));
     let order = |donor: &&Donor| {
         let distance = (apart(donor) * 1e6) as u64;

@@ -5,7 +5,7 @@ use crate::config::findings::{At, Findings};
 use crate::config::tree::Value;
 use units::{Bandwidth, Ratio, Span};
 
-/// What a bandwidth is of.
+/// Links that a bandwidth is given for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Per {
     /// One link in one direction.
@@ -51,8 +51,8 @@ impl Link {
         Link { bandwidth, latency, per, count: None, efficiency: None, nic: None }
     }
 
-    /// What `count` of them carry together, headers left out; nothing and a problem where more than
-    /// the whole is for data.
+    /// Bandwidth of `count` of them together, headers left out; nothing and a problem where more
+    /// than the whole is for data.
     pub(super) fn together(&self, at: &At<'_>, findings: &mut Findings) -> Option<Bandwidth> {
         let efficiency = self.efficiency.unwrap_or_default();
         if efficiency > Ratio::ONE {

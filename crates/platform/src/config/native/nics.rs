@@ -10,7 +10,7 @@ section! {
     /// A network card that every NPU has.
     #[derive(Clone, Debug, PartialEq)]
     pub(super) struct Nic {
-        /// Its name, which `links[].nic` uses.
+        /// Name of the card, which `links[].nic` uses.
         pub name: String, required "a name";
         /// Bandwidth between an NPU and the card, one way.
         pub bandwidth: Bandwidth, required;

@@ -37,7 +37,7 @@ section! {
         pub latency: Span, default Span::ZERO;
         /// Size of the NPU's memory ([what an NPU holds](../models/memory.md#what-an-npu-holds)).
         pub capacity: Option<Bytes>, default None;
-        /// What happens where an NPU holds more than its memory.
+        /// Behaviour where an NPU holds more than its memory.
         pub on_overflow: Exceeded, default Exceeded::Warn, was ["exceeded"];
         /// While their NPU communicates, kernels have the bandwidth that communication leaves.
         pub contention: bool, default false;

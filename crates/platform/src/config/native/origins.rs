@@ -9,7 +9,7 @@ use crate::config::tree::{Origin, Tree, Value};
 use crate::platform::Platform;
 use std::path::{Component, Path, PathBuf};
 
-/// What a platform was made from.
+/// Sources that a platform was made from.
 pub(super) struct Source {
     pub tree: Tree,
     /// The files.

@@ -5,7 +5,7 @@ use crate::config::findings::did_you_mean;
 use graph::Problem;
 use std::path::{Path, PathBuf};
 
-/// The folder of pieces that are no platforms by themselves.
+/// The folder of pieces that are not platforms by themselves.
 const PARTS: &str = "parts";
 
 /// The names of the presets in the folders of `search`, sorted, each once.

@@ -173,7 +173,8 @@ fn with_dims(scheduler: Scheduler, dims: usize) -> Scheduler {
     if dims == 1 { Scheduler { chunks: 1, ..scheduler } } else { scheduler }
 }
 
-/// What keeps a scheduler from choosing another order than the baseline's, wherever it could.
+/// Setting that keeps a scheduler from choosing another order than the baseline's, wherever it
+/// could.
 fn keeps_order(
     scheduler: &Scheduler,
     collectives: &Collectives,

@@ -6,7 +6,7 @@ use crate::config::tree::Value;
 use device::memory::{self, Fault, Groups, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches};
 use units::{Bandwidth, Bytes, Span};
 
-/// What the memory is.
+/// Model of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Model {
     Link,
@@ -44,7 +44,7 @@ words!(
     "pool" = Shared::Pool,
 );
 
-/// What the bandwidth of the link of a memory group is of.
+/// Links that the bandwidth of a memory group is given for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PerGroup {
     Link,
@@ -53,7 +53,7 @@ pub(super) enum PerGroup {
 
 words!(PerGroup: "link" = PerGroup::Link, "group" = PerGroup::Group);
 
-/// What the bandwidth of the link of a node is of.
+/// Links that the bandwidth of a node is given for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PerNode {
     Link,
@@ -66,7 +66,7 @@ section! {
     /// Memory outside the NPUs.
     #[derive(Clone, Debug)]
     pub(super) struct Remote by model {
-        /// What it is ([memory](../models/memory.md)).
+        /// Model of the memory ([memory](../models/memory.md)).
         pub model: Model, default Model::Link;
         /// Who shares one memory.
         pub sharing: Option<Shared>, default None, needed [Model::Link, Model::Cxl];
@@ -88,11 +88,11 @@ section! {
         /// Memory groups of a pool.
         pub groups: Option<u32>, default None,
             needed [Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh];
-        /// What each memory group of a pool, or each memory (`link`, `cxl`), holds.
+        /// Capacity of each memory group of a pool, or of each memory (`link`, `cxl`).
         pub capacity: Option<Bytes>, default None, says "unlimited",
             with [Model::Link, Model::Cxl, Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh];
-        /// What a memory group hands out at a time; with `zero_infinity` what moves at a time (the
-        /// default is everything).
+        /// Bytes that a memory group hands out at a time; with `zero_infinity` those that move at a
+        /// time (the default is everything).
         pub chunk_size: Option<Bytes>, default None,
             needed [Model::Hierarchical, Model::Switches, Model::Ring, Model::Mesh],
             with [Model::ZeroInfinity], was ["chunk"];
@@ -165,7 +165,7 @@ section! {
         pub bandwidth: Bandwidth, required;
         /// Latency.
         pub latency: Span, default Span::ZERO;
-        /// What it holds.
+        /// Capacity of the memory.
         pub capacity: Option<Bytes>, default None, says "unlimited";
     }
 }

@@ -120,7 +120,7 @@ fn assemble((text, fabric, npu, remote, choices, paths, hierarchy, s): Parts) ->
         let kind = CollectiveKind::ALL[i];
         platform.collectives.choices[i] = choice.map(|(mut per_dim, flat)| {
             per_dim.truncate(if flat { 1 } else { dims });
-            // What can run everywhere stands in for what cannot run here.
+            // An algorithm that can run everywhere replaces one that cannot run here.
             for algorithm in &mut per_dim {
                 let fits = match algorithm {
                     Algorithm::HalvingDoubling => kind == CollectiveKind::AllReduce && even,

@@ -5,8 +5,8 @@ use crate::config::declared::Tried;
 use crate::config::findings::{At, Findings};
 use topology::{Block, Fabric, Paths, Topology};
 
-/// What a node is besides its block: whether its links keep their bandwidth where it has fewer
-/// NPUs, and the NPUs of a host, if it consists of several.
+/// Properties of a node besides its block: whether its links keep their bandwidth where it has
+/// fewer NPUs, and the NPUs of a host, if it consists of several.
 pub(super) struct Node {
     pub(super) keeps_links: bool,
     pub(super) hosts: Option<u32>,
@@ -24,8 +24,8 @@ impl Node {
     }
 }
 
-/// The outermost dimension takes what is left of `npus`. Where that is no whole number of nodes,
-/// the job has a part of one node, or equal parts of nodes that consist of hosts.
+/// The outermost dimension takes the rest of `npus`. Where that is not a whole number of nodes, the
+/// job has a part of one node, or equal parts of nodes that consist of hosts.
 pub(super) fn sized(
     mut shape: Topology,
     npus: u32,

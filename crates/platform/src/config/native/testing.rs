@@ -1,4 +1,4 @@
-//! What tests of native files share.
+//! Shared parts of the tests of native files.
 
 use super::*;
 

@@ -4,7 +4,7 @@ use crate::chakra::attrs::Key;
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 use std::fmt;
 
-/// What a key of a top-level object or a node means.
+/// Meaning of a key of a top-level object or a node.
 pub(super) enum Field {
     Id,
     Name,

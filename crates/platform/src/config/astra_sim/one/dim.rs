@@ -24,7 +24,7 @@ pub(super) struct Dim {
 }
 
 impl Dim {
-    /// Its entry of `links`.
+    /// Entry of `links` for the dimension.
     pub(super) fn link(&self) -> String {
         let count = self
             .links

@@ -9,7 +9,7 @@ use crate::config::findings::Findings;
 pub(super) struct Network {
     /// Dimensions of more than one NPU.
     pub dims: Vec<Dim>,
-    /// Of each dimension of the file, whether it is among them.
+    /// Whether each dimension of the file is among them.
     pub kept: Vec<bool>,
     /// Keys of `network.flit`.
     pub flits: Vec<String>,

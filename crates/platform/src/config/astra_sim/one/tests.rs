@@ -39,7 +39,7 @@ fn platform(network: &str, system: &str) -> Platform {
         .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
 }
 
-/// What is wrong with the files.
+/// Faults of the files.
 fn faults(network: &str, system: &str) -> Vec<String> {
     converted(network, system).unwrap_err().iter().map(ToString::to_string).collect()
 }

@@ -2,7 +2,7 @@
 
 use topology::Fabric;
 
-/// Fault of a list with so many entries for the links of a fabric, and what is allowed.
+/// Fault of a list with this number of entries for the links of a fabric, and the allowed ones.
 pub(super) fn misfit(entries: usize, fabric: &Fabric) -> Option<(String, String)> {
     let kinds = fabric.kinds_of_links();
     if entries == kinds.len() {

@@ -44,7 +44,7 @@ macro_rules! backends {
             /// All of them, the default first.
             pub const ALL: &'static [NetworkModel] = &[$(NetworkModel::$name),+];
 
-            /// What it is, in a few words.
+            /// Description of the model, in a few words.
             pub fn about(self) -> &'static str {
                 match self {
                     $(NetworkModel::$name => $about,)+
@@ -105,7 +105,7 @@ pub(super) fn check(network: &Network, fabric: &Fabric, at: &At<'_>, findings: &
 }
 
 impl NetworkModel {
-    /// Its name.
+    /// Name of the model.
     pub fn name(self) -> &'static str {
         self.word()
     }

@@ -46,8 +46,8 @@ section! {
         /// Whether packets that come by the same link and leave by the same one keep their order, as
         /// in Garnet's ordered virtual networks.
         pub ordered: bool, default false;
-        /// What happens to a network that could lock up: `refuse` it before the run, or `allow` it
-        /// and report the lock-up if there is one.
+        /// Treatment of a network that could lock up: `refuse` it before the run, or `allow` it and
+        /// report the lock-up if there is one.
         pub deadlock: Deadlock, default Deadlock::Refuse;
         /// Threads that simulate the network. The result does not depend on their number.
         pub threads: Option<u32> as threads, default None, says "one for 2,048 routers, at most one for each core";
@@ -79,7 +79,7 @@ words!(
     "input_queued" = FlitRouter::InputQueued,
 );
 
-/// What happens to a network that could lock up.
+/// Treatment of a network that could lock up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Deadlock {
     /// It is refused before the run.

@@ -23,7 +23,7 @@ pub enum FlitRouting {
     Adaptive,
     /// By the table of a file.
     Table {
-        /// Its path.
+        /// Path of the table.
         file: String,
     },
 }

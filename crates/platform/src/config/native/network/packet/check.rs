@@ -39,7 +39,7 @@ pub(crate) fn check(
     for (place, fault) in packet.faults() {
         refuse(fault, at, place, findings);
     }
-    // What is wrong for all dimensions is said once.
+    // Faults of all dimensions are reported once.
     let mut seen = Vec::new();
     for problem in findings.problems.split_off(before) {
         if !seen.contains(&problem) {

@@ -71,7 +71,7 @@ section! {
     /// Settings of the packet backend.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub struct Packet {
-        /// What carries messages.
+        /// Transport protocol of messages.
         pub transport: ByDim<Transport>, default ByDim::All(Transport::Tcp);
         /// Whose behaviour TCP and switches have where they differ: that of the RFCs, or that of ns-3.
         /// The keys below say in what.
@@ -82,8 +82,8 @@ section! {
         /// transport header (12 B) and its check sum (4 B).
         pub headers: ByDim<Option<Octets>>, default ByDim::All(None),
             says "40 B with `tcp`, 44 B with `rdma`";
-        /// What Ethernet adds to each packet on a link: header (14 B), check sum (4 B), preamble (8
-        /// B) and gap (12 B) (IEEE 802.3).
+        /// Bytes that Ethernet adds to each packet on a link: header (14 B), check sum (4 B),
+        /// preamble (8 B) and gap (12 B) (IEEE 802.3).
         pub framing: ByDim<Octets>, default ByDim::All(Octets(38));
         /// Time from the start of a message until its first packet may leave.
         pub injection_latency: ByDim<Span>, default ByDim::All(Span::ZERO);
@@ -101,14 +101,14 @@ section! {
         /// equal senders lose equally, or in the order of events, and the last one (ns-3). With a
         /// `buffer` or `marking`.
         pub ties: Option<Ties>, default None, says "drawn; with `like: ns3` in_order";
-        /// Of what is drawn: what `ties` decides, and marks between `from` and `to`.
+        /// Seed of random draws: those of `ties`, and marks between `from` and `to`.
         pub seed: u32 as from_zero, default 0;
         /// When a port marks packets (explicit congestion notification, RFC 3168): the queue from
         /// which it does, or a mapping.
         pub marking: ByDim<Option<Marking>>, default ByDim::All(None), says "never";
         /// Whether acknowledgements and reports of congestion leave a port before data.
         pub control_first: bool, default false;
-        /// Messages of at most so many bytes leave a port before larger ones.
+        /// Messages of at most this number of bytes leave a port before larger ones.
         pub small_messages_first: Option<Bytes>, default None, says "all wait alike";
         /// Priority flow control (IEEE 802.1Qbb): when a switch stops those that send to it.
         pub pause: ByDim<Option<Pause>>, default ByDim::All(None),
@@ -129,11 +129,11 @@ section! {
     /// Where the packets of a switch wait.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Buffer short per_port {
-        /// What each port has.
+        /// Buffer of each port.
         pub per_port: Option<Bytes>, default None, says "what `shared` leaves free";
-        /// What all ports of a switch have together.
+        /// Buffer that all ports of a switch share.
         pub shared: Option<Bytes>, default None, says "not shared";
-        /// With `shared`: a port takes at most so many times what is free (dynamic thresholds:
+        /// With `shared`: a port takes at most this multiple of the free bytes (dynamic thresholds:
         /// Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998).
         pub alpha: Option<Ratio>, default None, says "1";
     }
@@ -159,7 +159,7 @@ section! {
     pub struct Pause short above {
         /// A link is paused when more bytes than this came over it and wait.
         pub above: Bytes, required;
-        /// It is resumed when so many are left.
+        /// The sender is resumed when this number of bytes is left.
         pub below: Bytes, like above;
     }
 }

@@ -4,7 +4,7 @@ use super::from_zero;
 use crate::config::declared::{section, words};
 use units::{Bandwidth, Bytes, Ratio, Span};
 
-/// What carries messages.
+/// Transport protocol of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// TCP.
@@ -16,7 +16,7 @@ pub enum Transport {
 
 words!(Transport: "tcp" = Transport::Tcp, "rdma" = Transport::Rdma);
 
-/// What sets the congestion window of TCP.
+/// Algorithm that sets the congestion window of TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TcpControl {
     /// RFC 5681 with RFC 6582.
@@ -51,13 +51,13 @@ words!(
     "half" = TcpRecovery::Half,
 );
 
-/// What the threshold of slow start is half of when something is lost.
+/// Bytes that are halved for the threshold of slow start when something is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Flight {
     /// All that is not acknowledged in order.
     #[default]
     Outstanding,
-    /// What is held to be in the network.
+    /// Bytes that are held to be in the network.
     Pipe,
     /// The congestion window.
     Window,
@@ -70,19 +70,19 @@ words!(
     "window" = Flight::Window,
 );
 
-/// What fast recovery sends when nothing is left that is known to be lost.
+/// Segments that fast recovery sends when nothing is left that is known to be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rescue {
-    /// What could be lost, once.
+    /// Segments that could be lost, once.
     #[default]
     Once,
-    /// What is not acknowledged.
+    /// Segments that are not acknowledged.
     Always,
 }
 
 words!(Rescue: "once" = Rescue::Once, "always" = Rescue::Always);
 
-/// What sets the rate of RDMA.
+/// Algorithm that sets the rate of RDMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RdmaControl {
     /// DCQCN.
@@ -94,7 +94,7 @@ pub enum RdmaControl {
 
 words!(RdmaControl: "dcqcn" = RdmaControl::Dcqcn, "none" = RdmaControl::None);
 
-/// What RDMA sends again after a loss.
+/// Packets that RDMA sends again after a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RdmaRecovery {
     /// Everything from the lost packet on.
@@ -114,7 +114,8 @@ section! {
     /// Settings of TCP.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub struct Tcp {
-        /// What sets the congestion window: RFC 5681 with RFC 6582, RFC 9438, or RFC 8257.
+        /// Algorithm that sets the congestion window: RFC 5681 with RFC 6582, RFC 9438, or RFC
+        /// 8257.
         pub congestion_control: TcpControl, default TcpControl::NewReno;
         /// Segments of a new connection's window (RFC 6928).
         pub initial_window: u32, default 10;
@@ -153,8 +154,8 @@ section! {
         /// (Linux).
         pub threshold: Option<Flight>, default None,
             says "outstanding; with `like: ns3` pipe, or window with `cubic`";
-        /// What fast recovery sends when nothing is left that is known to be lost: what could be
-        /// lost, once (RFC 6675), or all that is not acknowledged (ns-3).
+        /// Segments that fast recovery sends when nothing is left that is known to be lost: those
+        /// that could be lost, once (RFC 6675), or all that are not acknowledged (ns-3).
         pub rescue: Option<Rescue>, default None, says "once; with `like: ns3` always";
         /// Whether a segment that was sent again counts as in the network until it is acknowledged
         /// in order, even where it was acknowledged selectively before (ns-3; not RFC 6675).
@@ -173,8 +174,8 @@ section! {
         pub window: Bytes, default Bytes(1 << 20);
         /// Packets for each acknowledgement.
         pub ack_every: u32, default 4;
-        /// What is sent again after a loss: everything from the lost packet on (InfiniBand
-        /// specification, volume 1, section 9.7.5.2), or what was lost (Mittal et al., SIGCOMM
+        /// Packets that are sent again after a loss: everything from the lost packet on (InfiniBand
+        /// specification, volume 1, section 9.7.5.2), or only the lost ones (Mittal et al., SIGCOMM
         /// 2018).
         pub recovery: RdmaRecovery, default RdmaRecovery::GoBackN;
         /// With `selective`: packets that may come after a missing one before that one counts as
@@ -182,7 +183,7 @@ section! {
         pub reordering: u32 as from_zero, default 0;
         /// How long a sender waits for an acknowledgement before it sends again.
         pub timeout: Span, default Span(4_000_000_000);
-        /// What sets the rate of a connection: DCQCN, or nothing but its link.
+        /// Algorithm that sets the rate of a connection: DCQCN, or nothing but its link.
         pub congestion_control: RdmaControl, default RdmaControl::Dcqcn;
         /// Settings of DCQCN.
         pub dcqcn: Option<Dcqcn>, default None, says "defaults of DCQCN",
@@ -203,13 +204,13 @@ section! {
         pub alpha_interval: Span, default Span(55_000_000);
         /// The rate rises after so long.
         pub rate_interval: Span, default Span(55_000_000);
-        /// The rate rises after so many bytes as well.
+        /// Bytes after which the rate rises as well.
         pub rate_bytes: Bytes, default Bytes(10_000_000);
         /// Steps of fast recovery before the target rate rises.
         pub recovery_steps: u32, default 5;
-        /// What a step adds to the target rate.
+        /// Rate that a step adds to the target rate.
         pub additive_increase: Bandwidth, default Bandwidth(5_000_000);
-        /// What a step adds when time and bytes both say so.
+        /// Rate that a step adds when time and bytes both say so.
         pub hyper_increase: Bandwidth, default Bandwidth(50_000_000);
         /// Least rate.
         pub rate_min: Bandwidth, default Bandwidth(5_000_000);
