@@ -9,7 +9,7 @@
 //! label 0 of both and only the others are relabelled. Any `n`.
 //!
 //! The whole chunk goes up and down: `2 (n-1) m` bytes for an all-reduce, `(n-1) m` for a broadcast
-//! or reduce; depth `floor(log2(n-1)) + 1` each way. Over two chunks of an all-reduce nobody sends
+//! or reduce; depth `floor(log2(n-1)) + 1` each way. Over two chunks of an all-reduce no position sends
 //! or receives more than four chunks: with many chunks the bytes per NPU of a ring, in logarithmic
 //! rounds. Source: Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast,
 //! reduction and scan", 2009; NCCL 2.4.

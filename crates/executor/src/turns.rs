@@ -113,7 +113,7 @@ impl<T: Copy> Turns<T> {
         Turns { queues, places, ranks: there, gatherings, busy, changed: false }
     }
 
-    /// Says with whom the NPUs of a rank gather the shards of a slot, before the first access that
+    /// Sets the partners with which the NPUs of a rank gather the shards of a slot, before the first access that
     /// does so. `npu` is the NPU of the rank itself.
     pub fn gathers(
         &mut self,

@@ -23,7 +23,7 @@ fn only_plain_files_are_opened() {
     let _listener = UnixListener::bind(&socket).unwrap();
     symlink("/dev/zero", &link).unwrap();
     assert_eq!(refusal(&folder), "it is a directory");
-    // Nobody writes to it: an open that waits would never return.
+    // No process writes to it: an open that waits would never return.
     assert_eq!(refusal(&pipe), "it is a pipe, not a file");
     assert_eq!(refusal(&socket), "it is a socket, not a file");
     assert_eq!(refusal(&link), "it is a device, not a file");

@@ -15,7 +15,7 @@ impl Mesh {
     ///
     /// # Errors
     /// A mesh that does not hold together, a number of programs that is not that of the points, a
-    /// group family nobody declared.
+    /// group family without a declaration.
     pub fn bind(
         &self,
         programs: &[NamedProgram],

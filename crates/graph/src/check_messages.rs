@@ -30,7 +30,7 @@ struct Finding {
     times: u64,
 }
 
-/// Reports messages to nobody and messages without counterpart.
+/// Reports messages without a receiver and messages without counterpart.
 pub(super) fn check(workload: &Workload, problems: &mut Vec<Problem>) {
     let traffic: Vec<Vec<Peer>> = workload.programs.iter().map(|program| peers(program)).collect();
     if traffic.iter().all(|peers| peers.is_empty()) {

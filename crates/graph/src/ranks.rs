@@ -7,7 +7,7 @@ pub fn ranges(ranks: &[u32]) -> String {
     while let [first, ..] = rest {
         let stride = rest.get(1).map_or(1, |second| second - first);
         let length = 1 + rest.windows(2).take_while(|pair| pair[1] - pair[0] == stride).count();
-        // Two ranks far apart are no row: the second may begin one.
+        // Two ranks far apart do not make a row: the second may begin one.
         let taken = if stride > 1 && length < 3 { 1 } else { length };
         let last = rest[taken - 1];
         parts.push(match (taken, stride) {

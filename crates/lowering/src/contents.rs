@@ -1,7 +1,7 @@
 //! Contents of memory outside of the NPUs, by program.
 //!
 //! A tensor lies there once, however often it is loaded and stored. Nothing is removed, so the most
-//! lies there at the end. Tensors are told apart by the numbers of accesses. Accesses without a
+//! lies there at the end. Tensors are distinguished by the numbers of accesses. Accesses without a
 //! number give bounds: the largest of them is the least that lies there, and all of them together
 //! are the most. What the generator of a workload says lies there is exact. Not here: what is moved
 //! out of NPUs because it does not fit (`executor`), what lies there when (`sim`), and how long

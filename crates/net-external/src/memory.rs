@@ -95,7 +95,7 @@ impl Memory {
         unsafe { self.start.add(2 * NUMBERS + ring * RING) }
     }
 
-    /// Writes as many of `bytes` as fit. Returns their number.
+    /// Writes the first of `bytes`, as far as they fit. Returns their number.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> usize {
         if self.written - self.free + bytes.len() as u64 > RING as u64 {
             // The other side may have written anything.

@@ -1,8 +1,8 @@
 //! The links that flows share, and what they have carried.
 //!
 //! A link's state is made when something first goes over it. In a folded run, links that are alike
-//! are one: it has the capacity of all of them, and a flow stands for as many flows as its weight
-//! says.
+//! are one: it has the capacity of all of them, and a flow stands for the number of flows that
+//! its weight says.
 
 use crate::fair::{Level, NOWHERE};
 use crate::limits::{Limits, RATE_BITS, units_of};

@@ -76,7 +76,7 @@ pub trait Backend: Send {
     /// A lower bound on the time of any transfer of `bytes` from `src` to `dst`.
     fn physical_minimum(&self, src: u32, dst: u32, bytes: u64) -> Span;
 
-    /// Bytes that links have carried until then, which is no earlier than the last event that was
+    /// Bytes that links have carried until then, which is not before the last event that was
     /// handled. A link that is sending then counts with the part that it has sent. With
     /// [`Time::MAX`], all that was begun counts.
     fn usage(&self, until: Time) -> Usage;

@@ -5,7 +5,7 @@
 //! Usable of a dimension is what its NPU's links carry for the algorithms of the run: `min(all
 //! links, slots * rate of the fastest phase by itself, rate of the links in the directions taken)`,
 //! so that a ring run one way counts one of its two links. All links where messages, announcements,
-//! algorithms from files, groups that are no lines or plans that look different from each position
+//! algorithms from files, groups other than lines or plans that look different from each position
 //! use the network. Not here: bytes (the backend counts them), what a phase takes
 //! (`scheduler/predict.rs`).
 

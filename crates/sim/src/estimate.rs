@@ -2,8 +2,8 @@
 //!
 //! Model. A run holds, all the time: a state of each link (link queues), of each simulated rank and
 //! of each of its operations; and of its largest collective, for each simulated rank: a state of
-//! each chunk, and the messages that a step of its algorithm sends at once in as many chunks as may
-//! be active. With a log, what is kept of each operation and chunk. Counted is what must be there
+//! each chunk, and the messages that a step of its algorithm sends at once in all chunks that may be
+//! active. With a log, what is kept of each operation and chunk. Counted is what must be there
 //! at the same time, so the estimate is low where many collectives overlap. Sizes of single states
 //! are those of the structures, rounded up for what grows by doubling; docs/reference/limits.md
 //! holds measured runs against them. Not here: what the limit is (the caller knows), the workload

@@ -2,7 +2,7 @@
 //!
 //! An operation starts when those it depends on have ended, and a receive ends after its send has
 //! started. So a step takes at least what the operations of any chain take one after another. Found
-//! here: the chain that is the longest if a byte of each collective took so many seconds. Messages
+//! here: the chain that is the longest if a byte of each collective took some given time. Messages
 //! count as nothing. Not here: what a byte takes at least on some network (the asker's).
 
 use graph::{Op, Program, Workload};

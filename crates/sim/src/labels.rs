@@ -1,7 +1,7 @@
 //! Names of ranks by the generator of a workload: `stage 3`.
 //!
-//! The names of the classes of its summary, which are in the order of programs, each for as many of
-//! them as follow each other.
+//! The names of the classes of its summary, which are in the order of programs, each for a number of
+//! programs that follow each other.
 
 use graph::{Mesh, Workload};
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! Contents of memories outside of the NPUs over the step, and whether they have room for it.
 //!
 //! What surely does not fit is refused before a run (`lowering::contents`), except for what NPUs
-//! spill, which only the run tells. A tensor lies there from the beginning if it is loaded first,
+//! spill, which only the run shows. A tensor lies there from the beginning if it is loaded first,
 //! and from its first store otherwise. Accesses without a number, and what a generator says, count
 //! from the beginning. What is spilled lies there until it is back or freed.
 

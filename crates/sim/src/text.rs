@@ -25,8 +25,8 @@ pub struct Text {
 /// pass is rounded up to ns.
 ///
 /// # Errors
-/// Another number of ranks than the platform has NPUs, `scheduler.replay_only`, and why it is no
-/// loop that a text can say.
+/// Another number of ranks than the platform has NPUs, `scheduler.replay_only`, and reasons why it is
+/// not a loop that a text can express.
 pub fn text(workload: &Workload, platform: &Platform) -> Result<Text, Vec<Problem>> {
     let faults = faults(workload, platform);
     if !faults.is_empty() {

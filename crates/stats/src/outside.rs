@@ -22,7 +22,7 @@ pub struct Outside {
     pub peak_ns: f64,
     /// The bytes by kind. The sum is `least_bytes`.
     pub contents: OutsideContents,
-    /// What one of them can hold. Null where nothing says it.
+    /// Capacity of one of them. Null where it is unknown.
     pub capacity_bytes: Option<u64>,
 }
 

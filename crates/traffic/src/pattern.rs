@@ -116,7 +116,7 @@ impl Destinations {
     ///
     /// # Errors
     /// A pattern that does not fit: a number of NPUs that is not a power of two, an NPU that does
-    /// not exist, nobody who sends.
+    /// not exist, or no NPU that sends.
     pub fn new(pattern: &Pattern, sizes: &[u32], seed: u64) -> Result<Destinations, PatternError> {
         let npus: u32 = sizes.iter().product();
         let bits = || power_of_two(npus);

@@ -6,8 +6,8 @@
 //! n): `folds = ceil(S_R / rows) * ceil(S_C / columns)`, each of `2 rows + columns + T - 2` cycles.
 //! While a fold computes, the operands of the next are loaded and the results of the last are
 //! stored; what memory can't move in that time stalls the array: `cycles = load(first) + sum over
-//! folds of max(fold, load(next) + store(previous)) + store(last)`. Everything that is no matrix
-//! multiplication of known shape goes by the roofline.
+//! folds of max(fold, load(next) + store(previous)) + store(last)`. All other kernels than
+//! matrix multiplications of known shape go by the roofline.
 //!
 //! Source: Samajdar, Zhu, Whatmough, Mattina, Krishna, "SCALE-Sim", arXiv:1811.02883; Samajdar,
 //! Joseph, Zhu, Whatmough, Mattina, Krishna, ISPASS 2020, eqs. 1 to 4 and table III. They count a

@@ -1,8 +1,8 @@
 //! Memory: that of an NPU, and what stands behind one contract outside it: links, CXL, CPU and
 //! NVMe, pools behind switches, rings, meshes.
 //!
-//! Here: the contract. A [`RemoteMemory`], brought to so many NPUs, is [`Access`]: what an access
-//! of so many bytes takes, and who takes turns. One model a file; those in which a tensor crosses
+//! Here: the contract. A [`RemoteMemory`], brought to a number of NPUs, is [`Access`]: the time of
+//! an access of some bytes, and who takes turns. One model a file; those in which a tensor crosses
 //! several links make a [`Pipeline`] of the loads on their busiest links. A [`Pool`] says what these
 //! are when some of the NPUs access it. Not here: when an access
 //! starts and what it delays (`sim`), the network between NPUs (`net-*`).

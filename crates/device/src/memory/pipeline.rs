@@ -1,8 +1,8 @@
 //! A tensor on its way over several links, cut into chunks: the loads on the busiest links, moved
 //! in step.
 //!
-//! Every NPU accesses a tensor of W bytes at once. A [`Stage`] stands for links of one kind, the
-//! busiest of which carries `load * W`. The first link moves `chunk` bytes at a time, `S =
+//! Every NPU accesses a tensor of W bytes at once. A [`Stage`] stands for links of one kind; its
+//! busiest link carries `load * W`. The first link moves `chunk` bytes at a time, `S =
 //! ceil(load_1 W / chunk)` times; meanwhile link h moves its `load_h / load_1` of that. In a step
 //! each link moves the chunk that the link before it moved in the step before; a step ends when its
 //! slowest link has:

@@ -4,7 +4,7 @@
 //!
 //! The time is that of one position that sends to itself (`lowering::loopback`), found once for
 //! each script. It is used only if events would give the same result: all positions run one script;
-//! paths depend on the step alone; nobody else uses the links, and no message waits for another one
+//! paths depend on the step alone; nothing else uses the links, and no message waits for another one
 //! of its own rank; the endpoint delay is above zero, so that by the first send all have entered or
 //! not; and no other chunk is under way on the rank. Native runs let chunks overlap and have
 //! `solo.rs` instead.

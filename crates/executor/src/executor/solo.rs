@@ -7,7 +7,7 @@
 //! - messages delay one another where they leave their NPU and nowhere else (the analytical
 //!   backend), or no two of them are on one link at once (backends that share links);
 //! - one chunk at a time runs in each dimension, and all groups of the rank have one simulated
-//!   member, so that nobody is drawn into a phase;
+//!   member, so that no other rank is drawn into a phase;
 //! - no other dimension, no send and no algorithm from a file uses the links by which the phases of
 //!   a dimension leave, or on which they may meet others (`quiet.rs`);
 //! - no message arrives the moment it is sent, so that a phase ends in the first round of its
@@ -54,8 +54,8 @@ pub(super) struct Solos {
 struct Solo {
     /// From its start to its end.
     total: Span,
-    /// Number of such transfers that a phase sends, by destination and bytes. There are as many as
-    /// ranks if each rank sends to all others.
+    /// Number of such transfers that a phase sends, by destination and bytes. Their number is
+    /// that of the ranks if each rank sends to all others.
     sends: FxIndexMap<(u32, u64), u64>,
     /// The rank that sends, and the number of ranks that it stands for.
     from: (u32, u64),

@@ -1,6 +1,6 @@
 //! The terms of a chain of causes: how a stretch of time divides into terms, without a gap.
 //!
-//! A chain begins where a rank comes to a collective. It grows by what each next event waited for:
+//! A chain begins where a rank reaches a collective. It grows by what each next event waited for:
 //! the endpoint delay before a send, the latency and bytes of a message, the reduction of what it
 //! brought. Where two chains meet, the later one goes on. So at every moment `origin + sum of all
 //! terms = now`. Model: the longest path through the events of a collective, found forwards.

@@ -235,7 +235,7 @@ impl ProgramBuilder {
     }
 }
 
-/// Faults looked for; beyond them a list helps nobody.
+/// Faults looked for; a longer list is of no help.
 const MOST_FAULTS: usize = 100_000;
 
 impl Program {

@@ -49,7 +49,7 @@ impl NativeLowering<'_> {
         timed.min_by_key(|&(time, _)| time).map_or(Algorithm::Ring, |(_, algorithm)| algorithm)
     }
 
-    /// Whether a group runs along a dimension of a stack, or is no line at all.
+    /// Whether a group runs along a dimension of a stack, or is not a line at all.
     fn is_wired(&self, at: Geometry) -> bool {
         match (at, &self.platform.fabric) {
             (Geometry::Group, _) => true,

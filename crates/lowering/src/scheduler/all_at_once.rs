@@ -6,7 +6,7 @@
 //! to 1 and make the largest load `max over d of sum over r of w(r) L(r, d)` small: sixty-fourths
 //! are given out one after the other, each where the sorted loads stay lowest. Where all dimensions
 //! are alike the shares are equal, and so are all loads: every link of an NPU works all the time,
-//! in as many rounds as one chunk takes.
+//! in the number of rounds that one chunk takes.
 //!
 //! A share is cut into chunks, so that reductions and latencies of one hide behind the bytes of
 //! others, but not where the latencies of a chunk take more than four times as long as its bytes:

@@ -33,7 +33,7 @@ impl<R: Routing> Garnet<R> {
             return Some(down.to as usize);
         }
         let group = match down.group {
-            // The last of several ways, none of which is idle.
+            // The last of several ways that are all busy.
             NONE => self.state.group_of(*self.state.ways.get(slot)?.last()?),
             group => group as usize,
         };

@@ -4,7 +4,7 @@
 //! it is full. It follows from the levels of its flows that other links hold back, so a link is
 //! looked at again when one of those has changed below its own level. Links are taken in the order
 //! of the levels at which something changed: what is below is final. Most changes end after a few
-//! links. Where one reaches so many that all flows joined to it are found sooner by one filling,
+//! links. Where one reaches more than that, and one filling finds all flows joined to it sooner,
 //! that is done instead (`fill.rs`). Both give the same levels: there is only one solution.
 //!
 //! With a tolerance, a change spreads only to links whose flows use more or less than that allows.

@@ -4,8 +4,8 @@
 //! A node has `nics` cards. With a card for each NPU, or several, the NPU is where the outer fabric
 //! ends. With fewer, neighbouring NPUs share a card, which is a node of the graph: a link of the
 //! kind `nic` joins it to each of them. The outer fabric is drawn `rails` times; card j of every
-//! node is on rail `j mod rails`. So `rails: 1` is one network for all cards, and as many rails as
-//! cards a network for each. The number of nodes follows from the outer fabric.
+//! node is on rail `j mod rails`. So `rails: 1` is one network for all cards, and with one rail for
+//! each card each has a network. The number of nodes follows from the outer fabric.
 //!
 //! The inner dimensions come first. The cards of a node that are on one rail lie side by side along
 //! the innermost dimensions of the outer fabric, which are that much shorter.

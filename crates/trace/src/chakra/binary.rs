@@ -82,7 +82,7 @@ impl<'o> BinaryReader<'o> {
 
     /// Reads the whole messages at the start of `block` and says how many bytes they took.
     ///
-    /// `last` tells that no further block comes, so that a message that isn't whole is a fault.
+    /// `last` says that no further block comes, so that a message that isn't whole is a fault.
     pub fn block(&mut self, block: &[u8], last: bool) -> Result<usize, Stop> {
         let mut at = 0;
         while at < block.len() {

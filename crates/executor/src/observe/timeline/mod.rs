@@ -153,7 +153,7 @@ impl<'a> Timeline<'a> {
             let order = 1 + local;
             let group = self.out.track(&group(
                 name,
-                "What the time of the rank counts as; idle where there is nothing.",
+                "Activity that the time of the rank counts as; idle where there is none.",
                 order,
             ));
             self.ranks[local as usize] = Some(Box::new(RankTracks::new(group, &self.dimensions)));

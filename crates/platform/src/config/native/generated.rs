@@ -12,7 +12,8 @@ use topology::GraphFabric;
 use topology::generate::{self, GENERATORS, Generator, Part, Recipe, Values, Wire};
 
 /// The key that names the generator.
-const GENERATOR: Key = Key::plain("generator", words, Absent::Required, "What draws the network.");
+const GENERATOR: Key =
+    Key::plain("generator", words, Absent::Required, "Generator that draws the network.");
 
 /// `generator` and the parameters of all generators.
 static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
