@@ -1,5 +1,4 @@
-"""What a study is: rows of our numbers, each next to a reference and the source of that
-reference."""
+"""A study: rows of our numbers, each next to a reference and the source of that reference."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ Verdict = Literal["holds", "below the margin", "fails"]
 
 _OF_A_PAPER: tuple[Kind, ...] = ("paper", "figure", "claim", "equation")
 _PLACE = re.compile(r"\b(Tables?|Figs?\.|section|page|equation) \w", re.IGNORECASE)
-"""What names a place in a paper."""
+"""Words that name a place in a paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +50,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What one of our numbers is compared with. Made by the functions below, one for each kind of
-    source."""
+    """Reference of one of our numbers. Made by the functions below, one for each kind of source."""
 
     value: float | None
     """`None` where nothing is printed."""
     source: Source
     relation: Relation = "="
-    """What is said of the number: that it is so, or that it stays below or above."""
+    """Relation of the number to the reference: equal to it, or below or above it."""
     margin: float | None = None
-    """Of a claim, the relative difference that counts: smaller ones prove nothing."""
+    """Relative difference that counts for a claim: smaller ones prove nothing."""
 
 
 def printed(value: float, where: str, relation: Relation = "=") -> Reference:
@@ -85,7 +83,7 @@ def evaluated(value: float, where: str) -> Reference:
 
 
 def measured(value: float, where: str) -> Reference:
-    """What others measured, and who."""
+    """A measurement by others, and its source."""
     return Reference(value, Source("measured", where))
 
 
@@ -157,16 +155,16 @@ class Study:
     title: str
     source: str
     setup: str
-    """What was run, and what had to be assumed, in a few sentences."""
+    """Setup of the runs, and the assumptions, in a few sentences."""
     rows: Callable[[Sequence[str]], list[StudyRow]]
     """Runs it on the given backends."""
     charts: Callable[[Sequence[StudyRow]], list[Chart]] | None = None
     """The figure of the paper, from the rows; without it reference and ours side by side, a chart
     for each unit."""
     name: str = ""
-    """What the command line calls it; `studies.STUDIES` says it."""
+    """Name on the command line; `studies.STUDIES` says it."""
     code: str = ""
-    """Its code in the list of targets, an alias of the name."""
+    """Code of the study in the list of targets, an alias of the name."""
 
     def _repr_html_(self) -> str:
         """In a notebook: what it is and where its numbers are printed, without running it."""
@@ -175,6 +173,6 @@ class Study:
 
 
 def analytical(backends: Sequence[str]) -> Sequence[str]:
-    """What a study of the paper's own network model runs on: that, unless another one was asked for
-    by name."""
+    """Backends of a study of the paper's own network model: that model, unless another one was
+    asked for by name."""
     return (DEFAULT,) if tuple(backends) == MESSAGES else backends

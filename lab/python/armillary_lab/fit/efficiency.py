@@ -76,7 +76,7 @@ def source(run: Training) -> str:
 
 @cache
 def workload(name: str) -> arm.Workload | None:
-    """What makes the step of the run of that name."""
+    """Workload of the step of the run of that name."""
     run = next(each for each in trainings() if each.name == name)
     try:
         return arm.workload.build(run.model, **training_steps.options(run))

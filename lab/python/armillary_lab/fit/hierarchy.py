@@ -94,7 +94,7 @@ Member = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What is known of a parameter before any measurement. Times in us."""
+    """Knowledge of a parameter before any measurement. Times in us."""
 
     centre: float
     spread: float
@@ -142,13 +142,13 @@ class Levels:
     """Departures that are only a part of another one, which was divided."""
     _users: dict[Variable, list[int]] = field(default_factory=dict)
     _sums: list[list[tuple[str, Prior, tuple[Variable, ...]]]] = field(default_factory=list)
-    """By sweep: its parameters, and the departures that add up to each."""
+    """Parameters of each sweep, and the departures that add up to each."""
     _children: dict[Variable, list[Variable]] = field(default_factory=dict)
     _costs: list[float] = field(default_factory=list)
     _behind: dict[Variable, list[int]] = field(default_factory=dict)
     """The sweeps behind departures, as far as they were asked for with these departures."""
     _weights: list[list[float]] = field(default_factory=list)
-    """By sweep: the weight of each point."""
+    """Weights of the points of each sweep."""
     _logs: list[list[float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -310,7 +310,7 @@ class Levels:
         self._costs = [self._cost(at) for at in range(len(self.observed))]
 
     def _sum(self, moving: Iterable[Variable], sharpness: float | None = None) -> float:
-        """What is minimized, as far as it depends on these departures."""
+        """Objective of the fit, as far as it depends on these departures."""
         prices = (self._price(each, self.departures.get(each, 0.0), sharpness) for each in moving)
         return sum(self._costs) + sum(prices)
 

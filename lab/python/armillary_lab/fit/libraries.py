@@ -42,7 +42,7 @@ LIKE: Mapping[str, str] = {
     f"node.hosts.{key}": f"node.{key}"
     for key in ("efficiency", "step_latency[0]", "step_latency[1]", "step_latency[2]")
 }
-"""What rings over several hosts of a rack have in place of a parameter, and begin with."""
+"""Parameters of rings over several hosts of a rack, and the parameters that they start from."""
 
 _IN_ONE: dict[str, Prior] = {
     "call_overhead": Prior(12.0, 0.7, 1.0, 400.0),
@@ -97,13 +97,13 @@ SPREADS: Mapping[str, float] = {
 }
 
 _RATES = ("network.efficiency", "network.all_to_all_efficiency")
-"""What depends on the path from a GPU to its card, which a generation of GPUs and a kind of network
-have in common."""
+"""Rates that depend on the path from a GPU to its card, which a generation of GPUs and a kind of
+network have in common."""
 _TREE_OF_TWO = "network.two_node_tree_efficiency"
-"""What depends on the generation of GPUs (`STATED_TREES`), and not on the network."""
+"""Parameter that depends on the generation of GPUs (`STATED_TREES`), and not on the network."""
 _INTERVAL = "network.step_interval"
-"""What depends on the network's software, so no kind of network informs another: 1 to 2 us in
-NCCL's model, about 8 us on Slingshot."""
+"""Parameter that depends on the network's software, so no kind of network informs another: 1 to 2
+us in NCCL's model, about 8 us on Slingshot."""
 _LATENCIES = tuple(
     f"network.{kind}_latency[{at}]" for kind in ("step", "tree_level") for at in range(3)
 )
@@ -113,16 +113,16 @@ or preset, us. p5 and its successors: the plugin's own model of all-reduces, whi
 ours (aws/aws-ofi-nccl@39397b33 src/tuner/nccl_ofi_model.cpp). p4d: the latency that the plugin
 reports to NCCL (@01666ece src/platform-aws.cpp)."""
 _COMPLETION = 3.0
-"""What a step takes longer with Simple there, us."""
+"""Additional time of a step with Simple there, us."""
 STATED_TREES: Mapping[str, float] = {"Volta": 18.5 / 41.4, "Ampere": 23.6 / 41.4}
-"""What a channel of NCCL's trees between two nodes carries, by GPU generation, as a part of what it
-does on Hopper (NVIDIA/nccl@5067397c src/graph/tuning.cc, `perChMaxTreeBws`)."""
+"""Bandwidth of a channel of NCCL's trees between two nodes, by GPU generation, as a part of that on
+Hopper (NVIDIA/nccl@5067397c src/graph/tuning.cc, `perChMaxTreeBws`)."""
 _STATED = "stated"
 """The level of what is stated, which chains begin with."""
 
 
 def stated() -> Mapping[Variable, float]:
-    """What is stated, as departures from the centres of priors."""
+    """Stated values, as departures from the centres of priors."""
     latencies = {
         (_STATED, member, key): math.log(us + (_COMPLETION if "[2]" in key else 0.0))
         - math.log(PRIORS[key].centre)
@@ -339,7 +339,7 @@ def known(where: Machine, others: Iterable[Machine]) -> str:
 
 
 def residuals(full: Levels, left: str) -> list[Residual]:
-    """What the fit without a source misses on it, by sweep and size band."""
+    """Residuals of a source for the fit without it, by sweep and size band."""
     levels = without(full, left)
     others = [machine(each) for each in chosen() if source(each) != left]
     found = []

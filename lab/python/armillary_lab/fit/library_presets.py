@@ -227,7 +227,7 @@ NOTE = (
 
 
 def _differing(ours: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
-    """What is not inherited; lists as a whole."""
+    """Values that are not inherited; lists as a whole."""
     different = {key.partition("[")[0] for key in ours if ours[key] != inherited.get(key)}
     return {key: value for key, value in ours.items() if key.partition("[")[0] in different}
 

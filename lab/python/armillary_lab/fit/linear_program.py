@@ -22,7 +22,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 _NOTHING = 1e-6
-"""What is nearer to zero is zero."""
+"""Largest value that counts as zero."""
 
 
 @dataclass(slots=True)

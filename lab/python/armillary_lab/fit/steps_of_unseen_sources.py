@@ -186,7 +186,7 @@ def fit(runs: Sequence[Simulated]) -> dict[str, float]:
 
 
 def objective(runs: Sequence[Simulated], ratios: Mapping[str, float]) -> float:
-    """What a fit lowers."""
+    """Objective that a fit lowers."""
     sources: dict[str, list[float]] = {}
     for each in runs:
         sources.setdefault(each.run.group, []).append(abs(each.error(ratios)))
@@ -222,7 +222,7 @@ def left_out(generation: str) -> Iterator[tuple[Simulated, float]]:
 
 
 def residuals() -> list[Residual]:
-    """Of all generations, a residual for each source and kind of run."""
+    """Residuals of all generations, one for each source and kind of run."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for generation in GENERATIONS:
         for each, log in left_out(generation):

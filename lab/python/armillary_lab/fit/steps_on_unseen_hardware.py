@@ -123,8 +123,8 @@ def left_out() -> Iterator[tuple[str, Simulated, float]]:
 
 
 def residuals() -> list[Residual]:
-    """Of all generations, a residual for each kind of run. The GPU is the source,
-    and not a label."""
+    """Residuals of all generations, one for each kind of run. The GPU is the source, and not a
+    label."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for generation, each, log in left_out():
         run = each.run

@@ -92,7 +92,7 @@ class Training:
     """`none`, `selective` or `full`, as the source calls it."""
     precision: str
     extra: Mapping[str, str]
-    """What else a source says: sequence parallelism (`sp`), mixed precision of FSDP (`mixed`),
+    """Other statements of a source: sequence parallelism (`sp`), mixed precision of FSDP (`mixed`),
     packed samples, ranks that a shard is split over (`zero_group`)."""
     iter_time_s: float | None
     """Seconds of a step; `None` for configurations without a result."""

@@ -301,7 +301,7 @@ RUNS = {"zero_load": zero_load, "batch": batch, "seed_noise": seed_noise, "curve
 
 
 def title(case: Case) -> str:
-    """What distinguishes a case, in a line."""
+    """Distinctive settings of a case, in a line."""
     if "id" in case:
         return str(case["id"])
     names = ("topology", "topo", "traffic", "router", "offered")

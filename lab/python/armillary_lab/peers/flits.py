@@ -294,7 +294,7 @@ _RUNS: dict[str, Callable[[Case], list[Figure]]] = {
 
 
 def title(case: Case) -> str:
-    """What distinguishes a case, in a line."""
+    """Distinctive settings of a case, in a line."""
     if booksim.kind(case):
         return booksim.title(case)
     if "id" in case:

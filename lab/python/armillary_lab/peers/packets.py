@@ -47,7 +47,7 @@ class Figure:
     expected: float
     found: float
     allowed: str
-    """Its tolerance; empty if it is not judged."""
+    """Tolerance of the quantity; empty if it is not judged."""
     ok: bool
 
     @property
@@ -115,7 +115,7 @@ def figures(run: Mapping[str, Any], found: Mapping[str, float]) -> Iterator[Figu
 
 
 def name(run: Mapping[str, Any]) -> str:
-    """What distinguishes a run, in a line."""
+    """Distinctive settings of a run, in a line."""
     keys = (
         "algo",
         "D",

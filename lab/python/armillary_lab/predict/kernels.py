@@ -24,8 +24,8 @@ _WIDTHS = {"fp4": 0, "fp8": 1, "f8": 1, "fp16": 2, "bf16": 2, "f16": 2}
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
 _PRODUCTS = ("gemm", "max_achievable_matmul")
 _START = "5 us"
-"""What a kernel by itself takes to start and drain: the smallest multiplications of Azure's guide
-take 4 to 6 us longer than their tiles."""
+"""Time that a kernel by itself needs to start and drain: the smallest multiplications of Azure's
+guide take 4 to 6 us longer than their tiles."""
 _STREAM_BYTES = 2**30
 """Bytes of a stream whose size is not stated."""
 _REASONS = {

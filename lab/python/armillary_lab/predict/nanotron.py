@@ -23,8 +23,8 @@ STEP = "45 us"
 
 
 def settings(run: Training, room: bool, messages: bool = True) -> dict[str, object]:
-    """What to override in the platform; `room`: a tenth of every GPU's memory is free; `messages`:
-    where we say so, they block hosts."""
+    """Overrides of the platform; `room`: 10 % of every GPU's memory is free; `messages`: where we
+    say so, they block hosts."""
     found: dict[str, object] = {}
     if run.tp > 8:
         found |= dict.fromkeys(

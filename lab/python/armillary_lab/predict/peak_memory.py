@@ -34,8 +34,8 @@ FUSED = (
 and Apex."""
 PRESETS = {"A100": "dgx-a100-80gb", "A100-40GB": "dgx-a100", "H100": "dgx-h100"}
 _COUNTS = ("attention", "fp32_gradients", "whole_tensors")
-"""What counts of a framework's options; of nanotron, whose memory was measured, kernels and stages
-do too."""
+"""Options of a framework that count; of nanotron, whose memory was measured, kernels and stages do
+too."""
 NEAR = 0.1
 """An error that counts as near."""
 
@@ -46,13 +46,13 @@ class MemoryPrediction:
 
     run: Training
     ours: int
-    """Of the rank that was measured."""
+    """Bytes on the rank that was measured."""
     most: int
-    """Of the rank that holds most."""
+    """Bytes on the rank that holds most."""
     uncut: int
-    """Of the rank that was measured, without sequence parallelism."""
+    """Bytes on the rank that was measured, without sequence parallelism."""
     uncut_most: int
-    """Of the rank that holds most, without sequence parallelism."""
+    """Bytes on the rank that holds most, without sequence parallelism."""
 
     @property
     def ratio(self) -> float:
@@ -67,7 +67,7 @@ class MemoryPrediction:
 
 
 def predict(run: Training) -> MemoryPrediction | None:
-    """What we say of a configuration; `None` where it can't be laid out: more stages than layers,
+    """Prediction for a configuration; `None` where it can't be laid out: more stages than layers,
     or, which nanotron refuses, than micro-batches by more than one."""
     eager = run.group == NANOTRON
     if eager and run.global_batch // run.dp // run.micro_batch < run.pp - 1:
@@ -116,6 +116,6 @@ def elsewhere() -> tuple[tuple[MemoryPrediction, int], ...]:
 
 @cache
 def capacity(preset: str) -> int:
-    """What a GPU of a preset has, bytes."""
+    """Memory of a GPU of a preset, bytes."""
     found: int = Platform.load(preset).describe()["npu"]["memory_capacity_bytes"]
     return found

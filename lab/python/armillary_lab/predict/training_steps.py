@@ -51,8 +51,8 @@ BOOSTED = ("dgxc_benchmarking", "nemo_h100_fp8", "nemo_megatron_bridge", "mlperf
 BOOST: Mapping[str, object] = {
     "npu.compute.sustained": "0.723",
 }
-"""What multiplications of an H100 then keep, 6 % more: fitted to dgxc-benchmarking's runs with 16
-bits, and to all of these groups' with 8."""
+"""Rates that multiplications of an H100 then keep, 6 % more: fitted to dgxc-benchmarking's runs
+with 16 bits, and to all of these groups' with 8."""
 
 LARGE = ("megatron_sc21", "megatron_seqsel_a100")
 """Groups of single runs, large enough never to wait for launches."""
@@ -67,7 +67,7 @@ PRESETS = {
 """GPU: one node, and several."""
 
 NETWORKS = {"vtrain_multi": "12.5 GB/s", "internevo": "6.25 GB/s"}
-"""What a GPU has between nodes where a source says other than the preset: 800 and 400 Gb/s a
+"""Bandwidth of a GPU between nodes where a source says other than the preset: 800 and 400 Gb/s a
 node."""
 
 OFF = 2.0
@@ -75,7 +75,7 @@ OFF = 2.0
 
 
 def options(run: Training) -> dict[str, object]:
-    """What makes the run's workload."""
+    """Options that make the run's workload."""
     found = {**run.options, **SAID.get(run.group, {}), "framework": run.framework.name}
     if run.model.family == "transformer":
         found.pop("ep")
@@ -90,8 +90,8 @@ def options(run: Training) -> dict[str, object]:
         narrow = run.precision == "fp8" and recipe != "blockwise"
         found |= {"fp8_recipe": recipe, "fp8_param_gather": narrow}
     if run.group == "megatron_core_h100" and run.pp > 1:
-        # Its pipelines overlap messages, which only interleaved ones do; the number of chunks is an
-        # assumption.
+        # Pipelines of that source overlap messages, which only interleaved ones do; the number of
+        # chunks is an assumption.
         found["virtual_stages"] = run.model.fields["layers"] // run.pp
     found |= _said(run.extra)
     if run.extra.get("tp_overlap") == "false":
@@ -119,7 +119,7 @@ def _said(extra: Mapping[str, str]) -> dict[str, object]:
 
 
 def _torchtitan(run: Training) -> dict[str, object]:
-    """What the words of its tables are here. Interleaved pipelines have two chunks per stage by
+    """Options for the words of its tables. Interleaved pipelines have two chunks per stage by
     default; with scales of tensors its documents have 8-bit parameters gathered."""
     found: dict[str, object] = {"recompute": "ops"} if run.recompute == "selective" else {}
     if run.extra.get("schedule") == "int1f1b":

@@ -53,7 +53,7 @@ WITHOUT_TENSOR_CORES: Mapping[str, object] = {
 preset's."""
 
 STARTS = {"PyTorch": "3 us", "TensorFlow": "20 us", "TensorFlow2": "20 us"}
-"""What comes with every kernel: PyTorch's CUDA graphs, or TensorFlow's executor and the small
+"""Time that comes with every kernel: PyTorch's CUDA graphs, or TensorFlow's executor and the small
 kernels between."""
 
 MODELS = {"small": "criteo-t15", "large": "criteo-t3", "xlarge": "criteo-t0"}
@@ -66,8 +66,8 @@ in its DLRM.md). Without this, tables of 150 GB would lie on one GPU of 80 GB.""
 
 
 def settings(run: Vision) -> dict[str, object]:
-    """What is set on a run's preset: GPUs, rates of its precision, what comes with kernels and what
-    streams reach."""
+    """Settings of a run's preset: GPUs, rates of its precision, the time that comes with kernels,
+    and the rates that streams reach."""
     found: dict[str, object] = {
         "npus": run.gpus,
         "npu.compute.kernel_overhead": STARTS[run.framework],

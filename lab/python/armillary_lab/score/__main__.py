@@ -220,7 +220,7 @@ def _run() -> int:
         sys.stderr.write("interrupted\n")
         return 130
     except BrokenPipeError:
-        # What is left in the buffer has nowhere to go when Python flushes it at its end.
+        # The rest of the buffer has nowhere to go when Python flushes it at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return code

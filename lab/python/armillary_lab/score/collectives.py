@@ -19,7 +19,7 @@ from ..study import Reference, Study, StudyRow, analytical, limit, printed
 from . import unseen_collectives, unseen_sources
 
 REDUCED = (25.0, 20.0, 8.0)
-"""What an all-reduce may be off by in each band, percent; other collectives 1.5 times that."""
+"""Allowed errors of an all-reduce in each band, percent; other collectives 1.5 times that."""
 SINGLE = {"V100": 5.0, "A100": 5.0, "H100": 5.0, "H200": 5.0, "B200": 5.0}
 """Large all-reduces within one node."""
 PUBLISHED = {

@@ -16,7 +16,7 @@ from ..study import Reference, Study, StudyRow, limit
 from .collectives import errors
 
 BACKENDS = ("analytical", "flow")
-"""What the study runs on: `link` queues whole messages, which no measured fabric does."""
+"""Backends of the study: `link` queues whole messages, which no measured fabric does."""
 WORSE = 0.1
 """By how many percentage points the mean of a row may be worse than on the stacks."""
 

@@ -29,7 +29,7 @@ class Score:
     """Errors of a group of measurements, percent."""
 
     kind: str
-    """What is listed by: `operation`, `gpu`, `source`."""
+    """Kind of the list: `operation`, `gpu`, `source`."""
     name: str
     band: str
     """Size band of a collective; empty for steps."""

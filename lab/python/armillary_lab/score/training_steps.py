@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from armillary.report.chart import Chart
 
 MEDIAN, NINTH, RANKS, BEST = 7.0, 17.0, 0.9, 5.0
-"""What should hold: median and 90th percentile of errors, rank correlation, loss by choosing our
-best, percent."""
+"""Limits: median and 90th percentile of errors, rank correlation, loss by choosing our best,
+percent."""
 
 COMPOSED = "vtrain_single"
 """Group whose times are sums: exactly linear in micro-batches and in layers, which no measured

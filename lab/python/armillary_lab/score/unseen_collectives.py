@@ -24,7 +24,7 @@ from ..study import StudyRow, limit
 from . import without_a_model
 
 AFTER = (10.0, 8.0, 3.0)
-"""What an all-reduce may be off by in each band after calibration, percent; other collectives 1.5
+"""Allowed errors of an all-reduce in each band after calibration, percent; other collectives 1.5
 times that."""
 
 FAMILY = {
@@ -161,8 +161,8 @@ def _from_reduced(machine: Sequence[MeasuredSweep]) -> Iterator[Error]:
 
 
 def _hardware(sweep: MeasuredSweep) -> tuple[str, tuple[str, ...]]:
-    """What is the same hardware, and what of it a fit learns: between nodes the network, else the
-    node."""
+    """Key of equal hardware, and the parameters that a fit learns of it: between nodes the network,
+    else the node."""
     if _nodes(sweep) > 1:
         return sweep.preset, ("call_overhead", "network", "nvls")
     gpus = FAMILY.get(sweep.gpu, sweep.gpu)
@@ -304,7 +304,7 @@ def _mean(means: Mapping[MeasuredSweep, float]) -> float:
 
 
 def _means(found: Sequence[Error]) -> Mapping[MeasuredSweep, float]:
-    """Of each sweep the mean of its errors."""
+    """Mean of the errors of each sweep."""
     logs: dict[MeasuredSweep, list[float]] = {}
     for error in found:
         logs.setdefault(error.sweep, []).append(error.log)

@@ -21,7 +21,7 @@ from ..study import StudyRow, limit
 from . import coverage, without_a_model
 
 REDUCED = (25.0, 20.0, 8.0)
-"""What an all-reduce of a source that was left out may be off by in each band, percent."""
+"""Allowed errors of an all-reduce of a source that was left out, in each band, percent."""
 OTHERS = (40.0, 30.0, 12.0)
 """The same of other collectives."""
 _NODES = {

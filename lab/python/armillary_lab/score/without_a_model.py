@@ -1,4 +1,4 @@
-"""What the measured sweeps let anybody reach: their own neighbours without a model, and the same
+"""Best accuracy that the measured sweeps allow: their own neighbours without a model, and the same
 measured twice.
 
 A held-out size for which a straight line through its measured neighbours (logarithm of time over
@@ -15,7 +15,7 @@ from itertools import combinations
 from ..measured.sweeps import Error, MeasuredSweep, by_band
 
 Part = Callable[[MeasuredSweep], object]
-"""What sweeps are compared in."""
+"""Groups in which sweeps are compared."""
 
 Points = Sequence[tuple[int, float]]
 
@@ -107,7 +107,7 @@ def _from_each(sweeps: Sequence[MeasuredSweep], alike: Part, apart: Part) -> lis
 
 
 def _from_others(sweep: MeasuredSweep, others: Sequence[MeasuredSweep]) -> list[Error]:
-    """By band; nothing where no other sweep has sizes around."""
+    """Errors by band; nothing where no other sweep has sizes around."""
     found = []
     for size, us in sweep.points:
         near = [each for each in others if _within(each.points, size)]

@@ -20,7 +20,8 @@ class Entry(NamedTuple):
 
     name: str
     code: str
-    """Its code in the list of targets (docs/reference/studies.md), an alias of the name."""
+    """Code of the study in the list of targets (docs/reference/studies.md), an alias of the
+    name."""
     module: str
     """Below `armillary_lab`; holds `STUDY`."""
 

@@ -56,8 +56,8 @@ LINKS = {4: 100, 8: 150}
 GPUs of a quad."""
 
 REACHED = 0.897
-"""Of the links what NCCL reaches in the largest measurement on 8 GPUs: 134.5 of 150 GB/s of bus
-bandwidth."""
+"""Share of the links that NCCL reaches in the largest measurement on 8 GPUs: 134.5 of 150 GB/s of
+bus bandwidth."""
 
 FIGURE = (
     "the figure prints no numbers, and its measurements are not published; ours is 2 (n - 1) "

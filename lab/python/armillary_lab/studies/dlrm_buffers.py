@@ -50,7 +50,7 @@ def _share(run: Loop) -> float:
 
 def _systems() -> Iterator[StudyRow]:
     for system in ("flat100", "flat800", "hier100", "hierOpt100"):
-        # What fits into the least needs no more.
+        # A buffer that fits into the least needs no more.
         for buffer in (SMALL, LARGE) if system.startswith("flat") else BUFFERS:
             run, paper = _run(system, buffer), COMPUTE.get((system, buffer))
             reference = drawn("Fig. 15") if paper is None else printed(paper, WHERE)

@@ -18,7 +18,7 @@ WHERE = "section IV-B, observation 7"
 COUNTS = (4, 16)
 """Numbers of chunks of the rows that show what they do."""
 PARAMETERS = 57_411_584
-"""Of the MLPs; gradients have 16 bits."""
+"""Parameters of the MLPs; gradients have 16 bits."""
 
 WHOLE = (
     "until the gradients of the second iteration have arrived. The paper's share can't hold that: "
@@ -67,7 +67,7 @@ def _rows(backend: str) -> Iterator[StudyRow]:
 
 
 def _bound() -> Iterator[StudyRow]:
-    """What the bytes need, and the time that the paper's share leaves."""
+    """Time that the bytes need, and the time that the paper's share leaves."""
     compute = loop("flat100", "analytical").compute
     left = compute / (1 - EXPOSED["flat100"] / 100)
     floor = 2 * 2 * (127 / 128) * PARAMETERS * 2 / 12.5e9 * 1e3

@@ -38,13 +38,13 @@ class FrontierRun:
 
 @dataclass(frozen=True, slots=True)
 class FrontierStep:
-    """What came of a run."""
+    """Result of a run."""
 
     seconds: float
-    """Of a step."""
+    """Seconds of a step."""
     ranks: int
     tokens: int
-    """Of a step."""
+    """Tokens of a step."""
     flops: int
     """The model's own, of a step; attention's scores counted whole."""
     most: int

@@ -71,7 +71,7 @@ class Loop:
     compute: float
     """Computing time of an NPU."""
     timeouts: int = 0
-    """Of all connections, on `packet`."""
+    """Timeouts of all connections, on `packet`."""
 
     @property
     def exposed(self) -> float:

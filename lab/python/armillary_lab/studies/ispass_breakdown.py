@@ -1,4 +1,4 @@
-"""What an all-reduce waits for on growing tori (ISPASS 2020, Fig. 12)."""
+"""Waits of an all-reduce on growing tori (ISPASS 2020, Fig. 12)."""
 
 from __future__ import annotations
 

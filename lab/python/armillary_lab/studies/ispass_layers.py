@@ -43,7 +43,7 @@ EVERY = "without a ready queue, the policy orders the queue of each phase, and L
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the studies read from a run."""
+    """Results of a run that the studies read."""
 
     time: float
     """Two iterations, us."""

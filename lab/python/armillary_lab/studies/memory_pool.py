@@ -67,7 +67,7 @@ def step(links: dict[str, str], in_switch: bool, backend: str) -> float:
 
 
 def measured(load: PoolLoad, backend: str) -> float:
-    """What a link carries, in W."""
+    """Bandwidth of a link, in W."""
     links = dict.fromkeys(BANDWIDTHS, f"{{bandwidth: {FAST}}}") | load.slow
     return step(links, load.in_switch, backend) / TENSOR
 

@@ -69,7 +69,7 @@ class PaperCase:
         )
 
     def utilisation(self, scheme: str) -> float:
-        """Of the bandwidth of the dimensions in use, 0..1."""
+        """Share of the bandwidth of the dimensions in use, 0..1."""
         return self.model.utilisation(self.shares[scheme])
 
 
@@ -104,7 +104,7 @@ def topology(shape: str) -> Topology:
 
 
 def case(name: str, shape: str, gigabytes: int) -> PaperCase:
-    """What the schemes make of a bandwidth."""
+    """Distributions of a bandwidth by the schemes."""
     from armillary.design import cost_file, schemes
 
     model, net = step(name, shape), topology(shape)

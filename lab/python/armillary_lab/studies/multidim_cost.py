@@ -1,4 +1,4 @@
-"""What a network of three NPUs and a switch costs (multi-dimensional topologies, Fig. 12)."""
+"""Cost of a network of three NPUs and a switch (multi-dimensional topologies, Fig. 12)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What networks cost, and performance per cost, by allocation (multi-dimensional topologies,
-Figs. 15 and 16)."""
+"""Cost of networks, and performance per cost, by allocation (multi-dimensional topologies, Figs. 15
+and 16)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the studies of Neo and ZionEX share: models with tables drawn at random, their plans, and
-their steps.
+"""Common parts of the studies of Neo and ZionEX: models with tables drawn at random, their plans,
+and their steps.
 
 Model. Table 3 prints of a model's tables how many there are, their widths, all their parameters and
 the mean of their lookups. Here widths are those of the model file. Numbers of rows and of lookups
@@ -32,7 +32,7 @@ PAPER = "Mudigere et al., Neo and ZionEX, ISCA 2022"
 
 RANKS = 128
 SEEDS = (0, 1, 2)
-"""Of the tables that are drawn."""
+"""Seeds of the tables that are drawn."""
 SPREADS = (0.5, 1.0, 1.5)
 """Standard deviations of logarithms: a table in six has more than 1.6, 2.7 and 4.5 times the
 median."""
@@ -56,7 +56,7 @@ class Step:
     """A step in the middle of many."""
 
     samples: int
-    """Of all ranks."""
+    """Samples of all ranks."""
     time: float
     """Seconds."""
     least: StepParts
@@ -64,7 +64,7 @@ class Step:
     imbalance: float
     """Greatest load of a rank over the mean, as planned."""
     report: Report
-    """Of three steps."""
+    """Report of three steps."""
 
     def serialized(self, kind: str) -> float:
         """Milliseconds that a rank's collectives of a kind take in a step, one after the other."""

@@ -20,7 +20,7 @@ PRODUCTS = {"A100": 70.5, "V100": 78.6}
 TABLES, DIM, POOLING, BATCH = 64, 128, 32, 2048
 """Appendix A; the batch is ours."""
 SIDE = 4096
-"""Of the largest layers in Appendix A."""
+"""Side of the largest layers in Appendix A."""
 MLP_SIDES, MLP_BATCHES = (1024, 2048, 4096), (128, 256, 512, 1024, 2048, 4096)
 FORMATS = {"A100": {2: "FP16", 4: "TF32"}, "V100": {2: "FP16", 4: "FP32"}}
 """By bytes of an element, with the presets' rates; BF16 has that of FP16."""

@@ -18,7 +18,7 @@ SMALLER = {"embedding_width": 2, "optimizer": "rowwise_adagrad"}
 BATCHES = (8, 64, 512)
 """Samples of an NPU on one node."""
 MFLOPS = 638
-"""Of a sample of model A, Table 3."""
+"""MFLOPs of a sample of model A, Table 3."""
 EFFECTIVE = {"ZionEX": 766.0, "Zion": 63.0}
 """TFLOPS."""
 ZION = {

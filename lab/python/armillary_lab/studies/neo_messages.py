@@ -1,4 +1,4 @@
-"""What messages of 16 and 8 bits cost in quality (Neo, section 8.4): a model trained by two
+"""Cost in quality of messages of 16 and 8 bits (Neo, section 8.4): a model trained by two
 processes, with each format next to 32 bits.
 
 Here: the runs and what is compared. Not here: training (`trainer/loop.py`), formats

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MODEL = "dlrm-small"
 TRAINERS = 15
-"""Of the paper's CPU platform (section 8.2)."""
+"""Trainers of the paper's CPU platform (section 8.2)."""
 BACKEND = "trainer"
 
 _CLAIM = (

@@ -18,7 +18,7 @@ enough not to matter."""
 PEAK = 5.12
 """TFLOP/s: two sockets of 20 cores at 2.0 GHz, 64 operations in FP32 a cycle."""
 SHARES = (0.25, 0.75)
-"""Of the peak that MLPs may reach instead of half."""
+"""Shares of the peak that MLPs may reach instead of half."""
 OPTIONS: dict[str, Any] = {"batch": 150, "threads": 2, "steps": 20, "sync_every": 20}
 MACHINE = """
 topology: Switch({machines})

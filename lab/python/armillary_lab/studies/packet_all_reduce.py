@@ -19,7 +19,7 @@ HOSTS, BANDWIDTH = 128, 12_500_000_000
 SIZES = (8, 16, 32, 64, 128, 256)
 """MB."""
 BUFFERS = {"64 MB": 500_000, "1 GB": 7_812_500}
-"""Of the switch, and the bytes of each of its 128 ports."""
+"""Buffer of the switch, and the bytes of each of its 128 ports."""
 ALGORITHMS = ("direct", "trees")
 ROTATION, RANDOM = 1, 2
 """Orders in which a host opens its messages: to the next host first, or at random."""
@@ -39,7 +39,7 @@ AT_RANDOM = "direct in random order; " + ORDER
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What became of an all-reduce."""
+    """Result of an all-reduce."""
 
     ideal_us: float
     """Bytes over bandwidth."""

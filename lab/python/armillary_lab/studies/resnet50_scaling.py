@@ -25,7 +25,7 @@ CHOICES: dict[str, dict[str, object]] = {
     },
     "LIFO in every queue": {"scheduler.dispatch_below": "unlimited"},
 }
-"""What the rows of sensitivity change in the largest torus."""
+"""Changes by the rows of sensitivity in the largest torus."""
 
 HIDDEN = (
     "32 samples compute 17 times as long as the published cycles of one, so every reduction hides"

@@ -29,7 +29,7 @@ EQUAL = {"W-2D": "W-1D-500", "Conv-3D": "W-1D-350", "Conv-4D": "W-1D-600"}
 """Wafers of one dimension with the same bandwidth an NPU."""
 
 LEVEL = ("All-Reduce", "DLRM")
-"""What spans all dimensions: where conventional systems equal wafers under Themis."""
+"""Workloads that span all dimensions: where conventional systems equal wafers under Themis."""
 
 HYBRID = ("GPT-3", "Transformer-1T")
 WORKLOADS = LEVEL + HYBRID

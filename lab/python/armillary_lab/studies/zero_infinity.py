@@ -28,7 +28,7 @@ MEMORIES = range(100, 501, 100)
 
 @dataclass(frozen=True, slots=True)
 class PoolChoice:
-    """What the paper leaves open."""
+    """Choices that the paper leaves open."""
 
     tp: int = 8
     """Tensor parallelism, of experts too; with `ep` it makes the 256 GPUs."""

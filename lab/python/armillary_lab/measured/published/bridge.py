@@ -1,4 +1,4 @@
-"""What Megatron-Bridge's performance recipes say of runs with experts.
+"""Megatron-Bridge's performance recipes for runs with experts.
 
 Its tables print degrees and batches. What is recomputed, how tokens travel and what is overlapped
 is in its recipes, scripts/performance/configs/*/*workload_base_configs.py: of NeMo 25.09 and 25.11
@@ -60,7 +60,7 @@ _NODE = {"GB200": 64, "GB300": 64}
 
 
 def recipe(row: Row, name: str, words: str, gpu: str, ep: int) -> dict[str, str]:
-    """What the recipe of a row of Megatron-Bridge's tables says besides degrees and batch."""
+    """Settings in the recipe of a row of Megatron-Bridge's tables, besides degrees and batch."""
     release = str(row.get("software")).removeprefix("NeMo container ")
     for model, which, releases, said in _RULES:
         fits = re.search(model, f"{name} {words}", re.I) and re.fullmatch(which, gpu)

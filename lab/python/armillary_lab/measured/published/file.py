@@ -123,7 +123,7 @@ def _problems(path: str, kind: str, rows: object) -> Iterator[Problem]:
 
 
 def _field(path: str, place: str, key: str, value: object, kinds: _Kinds) -> Iterator[Problem]:
-    """What is wrong with a field, and with the numbers in it."""
+    """Faults of a field, and of the numbers in it."""
     if type(value) not in kinds:
         allowed = " or ".join(_WORDS[kind] for kind in kinds)
         yield Problem(path, place, f"is {_WORDS[type(value)]}", allowed)

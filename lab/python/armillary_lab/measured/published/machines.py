@@ -168,7 +168,7 @@ def of_sweep(row: Row) -> Machine | Left:
 
 
 def _lacks(gpu: str | None, counts: tuple[Any, ...], hardware: Mapping[str, Any]) -> str | None:
-    """What a machine lacks to be a preset: its GPU, its size, or its network."""
+    """Property that a machine lacks to be a preset: its GPU, its size, or its network."""
     if re.match(r"PCI", str(hardware.get("intra_node"))):
         return no_preset("PCIe")
     if gpu is None:
@@ -300,7 +300,7 @@ def _inside(settings: Settings) -> Settings:
 
 
 def _cards(hardware: Mapping[str, Any], per_node: int) -> Settings:
-    """What a GPU has of the cards of its node, if they are stated."""
+    """Share of a GPU in the cards of its node, if they are stated."""
     cards, rate = hardware.get("nics_per_node"), hardware.get("nic_Gbps")
     if not cards or not rate:
         return {}
@@ -316,16 +316,16 @@ def _polaris(software: Mapping[str, Any]) -> str:
 
 
 LAUNCH_US = 4
-"""What a process takes to start a call on each of its GPUs, us: small collectives of one process
-with 8 GPUs take 26 to 43 us on A100, H100, H200, B300, MI350X and MI355X, by five sources, and 32
-at the median. One process for each GPU takes half of that and less."""
+"""Time that a process needs to start a call on each of its GPUs, us: small collectives of one
+process with 8 GPUs take 26 to 43 us on A100, H100, H200, B300, MI350X and MI355X, by five sources,
+and 32 at the median. One process for each GPU takes half of that and less."""
 KERNEL_US = 6.6
-"""What a call takes without its host, us: by a graph, or in times of kernels. It is the latency
-that NCCL counts for a ring with LL before its steps (NVIDIA/nccl@5067397c src/graph/tuning.cc,
+"""Time of a call without its host, us: by a graph, or in times of kernels. It is the latency that
+NCCL counts for a ring with LL before its steps (NVIDIA/nccl@5067397c src/graph/tuning.cc,
 `baseLat`)."""
 SINGLE_US = 34
-"""What a single call takes after a barrier, with its start in full, us: the least that the kernels
-of the same page take (meta-pytorch/torchcomms@731898b5 comms/rcclx/develop/meta/relay/perf_data/
+"""Time of a single call after a barrier, with its start in full, us: the shortest time of the
+kernels of the same page (meta-pytorch/torchcomms@731898b5 comms/rcclx/develop/meta/relay/perf_data/
 bench_sharded_relay_single_group_bf16_sweep_results.txt, column "Relay")."""
 _ONE_PROCESS = re.compile(r"-g ([2-9]|1[0-9])\b|\bone process|single-process")
 

@@ -92,7 +92,7 @@ def _has_four_bits(row: Row) -> bool:
 
 
 def _seconds(row: Row, batch: int, each: int) -> float:
-    """Of a step; `each`: what a sample counts in the log's throughput."""
+    """Seconds of a step; `each`: the count of a sample in the log's throughput."""
     found: Mapping[str, Any] = row.get("tracked_stats_median") or {}
     for key in ("train_step_time", "train_step_timing"):
         if found.get(key):

@@ -1,4 +1,4 @@
-"""What a rule finds out about a run of training, and how rules read rows.
+"""Facts that a rule finds out about a run of training, and how rules read rows.
 
 Here: the types and readers that all rules share. Not here: the rules of sources (`rules.py`,
 `megatron.py`)."""
@@ -17,12 +17,12 @@ from .machines import gpu_of, no_preset
 
 
 class Missing(Exception):
-    """What a run needs and its row lacks."""
+    """A run needs something that its row lacks."""
 
 
 @dataclass(slots=True)
 class Run:
-    """What a rule finds out about a run."""
+    """Facts that a rule finds out about a run."""
 
     model: Model
     gpu: str

@@ -45,8 +45,8 @@ def _checked(row: Row, group: str, rule: Callable[[Row], Run]) -> Training | Lef
 
 
 def _run(row: Row, group: str, run: Run) -> Training:
-    """What a rule found out about a row as a run. Raises `Missing` where its time or its layout
-    is."""
+    """A row as a run, by the facts that a rule found out. Raises `Missing` where its time or its
+    layout is."""
     dp = run.dp or max(1, run.gpus // (run.tp * run.pp * run.cp))
     if dp * run.tp * run.pp * run.cp != run.gpus:
         raise Missing("the layout does not use all GPUs")
