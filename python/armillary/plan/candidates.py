@@ -197,8 +197,8 @@ def _searched(task: Task, family: Sequence[str], held: int, away: bool) -> Found
 def _own(
     task: Task, whole: Searched, scheme: str, held: int, own: Callable[[str], ShardingPlan]
 ) -> Placed | None:
-    """What the simulator does without a plan; `None` where the tables have no such scheme, one that
-    is not allowed, or no room."""
+    """Plan of the simulator by default; `None` where the tables have no such scheme, one that is
+    not allowed, or no room."""
     try:
         plan = own(scheme)
     except InputError:  # such as tables with fewer rows than ranks

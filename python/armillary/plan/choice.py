@@ -66,7 +66,7 @@ class Plan:
     cost_model: str
     unit: str
     loads: tuple[float, ...] = field(repr=False)
-    """Of each rank, in a step."""
+    """Load of each rank, in a step."""
     bound: float
     """No plan has a lower greatest load."""
     memory: tuple[int, ...] = field(repr=False)

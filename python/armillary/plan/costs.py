@@ -1,4 +1,4 @@
-"""What a shard of an embedding table costs the rank that holds it, in one training step.
+"""Cost of a shard of an embedding table for the rank that holds it, in one training step.
 
 Two models have the same form: bytes that a shard reads and sends, each times a rate.
 
@@ -84,7 +84,7 @@ _NEXT_TO_NOTHING = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What costs depend on apart from the tables: samples of a rank, ranks, bytes of an element."""
+    """Inputs of costs apart from the tables: samples of a rank, ranks, bytes of an element."""
 
     ranks: int
     ranks_per_node: int
@@ -118,12 +118,12 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Costs of kernels on tables, and of a byte: in the buffer of a rank for each collective over
-    all ranks; sent `within` a node by a reduce-scatter; sent `across` nodes by an all-to-all of
-    ranks with the same place in their nodes."""
+    """Cost per byte and of kernels on tables. A byte is in the buffer of a rank for each collective
+    over all ranks; sent `within` a node by a reduce-scatter; sent `across` nodes by an all-to-all
+    among ranks with the same index in their nodes."""
 
     unit: str
-    """Of a cost: `s`, or `weighted bytes`."""
+    """Unit of a cost: `s`, or `weighted bytes`."""
     access: Callable[[TableWork, TableWork], float]
     """Cost of a lookup and of an update, next to others in the same kernels."""
     change: Callable[[int, int], float]
@@ -272,7 +272,7 @@ class Way:
 
     scheme: ShardScheme
     costs: tuple[float, ...]
-    """Of each shard on a rank (`rank`); otherwise of each rank that has a part."""
+    """Cost of each shard on a rank (`rank`); otherwise of each rank that has a part."""
     memory: tuple[int, ...]
     """Bytes of weights, optimizer state and buffers, likewise."""
     tier: Tier = "device"

@@ -19,7 +19,7 @@ class Placed:
 
     ways: tuple[Way, ...]
     places: tuple[tuple[int, ...], ...]
-    """Of each table: the rank of each shard; the node; nothing where it is on all ranks."""
+    """Places of each table: the rank of each shard; the node; nothing where it is on all ranks."""
     loads: Floats
     """Cost of each rank."""
     memory: Whole

@@ -25,7 +25,7 @@ HEURISTICS: dict[str, Callable[[Shards], Whole | None]] = {
     "by_node": by_node,
     "by_memory": by_memory,
 }
-"""By name, how shards are placed."""
+"""Ways to place shards, by name."""
 
 CUTS = (float("inf"), 1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 """Limits on the cost of a shard that are tried, as shares of the lower bound. Without a limit, each
@@ -56,7 +56,7 @@ _LARGE = 100_000
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found."""
+    """Result of a search."""
 
     best: Placed | None
     """`None` if no plan has room."""

@@ -33,7 +33,7 @@ class Simulated:
     fastest: int = 0
     """The number of the plan; of equal ones that with the lowest costs."""
     warnings: tuple[str, ...] = ()
-    """Of the fastest plan's simulation."""
+    """Warnings of the fastest plan's simulation."""
     failed: str = ""
     """Why no plan could be simulated."""
 
@@ -54,7 +54,7 @@ class Step:
     platform: Platform
     backend: str
     options: dict[str, Any]
-    """Of the workload, without a plan. With `passes`, a step is the mean of that number."""
+    """Options of the workload, without a plan. With `passes`, a step is the mean of that number."""
 
     @property
     def passes(self) -> int:

@@ -43,7 +43,7 @@ class Room:
 
     @classmethod
     def of(cls, facts: dict[str, Any], host_capacity: int | None, source: str) -> Room:
-        """What a platform says, and the limit that was given for its hosts."""
+        """Capacities of a platform, and the limit that was given for its hosts."""
         remote = facts.get("remote_memory") or {}
         host = remote["cpu"]["capacity_bytes"] if "cpu" in remote else None
         nvme = remote.get("nvme")

@@ -80,4 +80,4 @@ def _reason(run: Vision, ratio: float) -> str:
             if "DGX-2" in run.system
             else "Framework."
         )
-    return "What a framework adds between kernels is one number for all of its models."
+    return "The time that a framework adds between kernels is one number for all of its models."
