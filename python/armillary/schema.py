@@ -48,7 +48,7 @@ class Outside(TypedDict):
     contents: OutsideContents
     """The bytes by kind. The sum is `least_bytes`."""
     capacity_bytes: int | None
-    """What one of them can hold. Null where nothing says it."""
+    """Capacity of one of them. Null where it is unknown."""
 
 
 class Class(TypedDict):
@@ -239,7 +239,7 @@ class Series(TypedDict):
 
 
 class Network(TypedDict):
-    """What the backend observed while the network ran."""
+    """Observations of the backend while the network ran."""
 
     kind: str
     """The backend that observed it: `analytical`, `link`."""
@@ -380,7 +380,7 @@ class FlitClass(TypedDict):
     """A class of the virtual channels of a link."""
 
     number: int
-    """Its number; packets begin in 0."""
+    """Number of the class; packets begin in 0."""
     flits: int
     """Flits."""
     packets: int
@@ -472,8 +472,8 @@ class PictureCell(TypedDict):
     failed: int
     """Nodes that have failed."""
     at: list[int]
-    """Its place: with `tiers` the path of its group from the outermost inwards, else coordinates,
-    innermost first."""
+    """Place of the cell: with `tiers` the path of its group from the outermost inwards, else
+    coordinates, innermost first."""
 
 
 class PictureCable(TypedDict):
@@ -527,11 +527,11 @@ class Picture(TypedDict):
     layout: str
     """How the cells lie: `tiers`, `grid`, `groups` or `circle`."""
     cells: list[PictureCell]
-    """What is drawn for its nodes, by tier and place."""
+    """Cells that are drawn for its nodes, by tier and place."""
     cables: list[PictureCable]
-    """What is drawn for its links."""
+    """Cables that are drawn for its links."""
     sorts: list[PictureSort]
-    """Its links by kind."""
+    """Links of the network by kind."""
 
 
 class Counts(TypedDict):
@@ -592,7 +592,7 @@ class Layer(TypedDict):
     """Charged to the layer. Only work of the host is in flight: recorded operators, data
     loading."""
     passes: list[LayerPass]
-    """What it does in each pass."""
+    """Work of the layer in each pass."""
 
 
 class LayerPhase(TypedDict):
@@ -643,16 +643,16 @@ class GanttBar(TypedDict):
     end_ns: float
     """End."""
     kind: str
-    """Of a pass of a micro-batch `forward`, `backward`, `weight_grad` or `recompute`; else
-    `optimizer` or what the rank did or waited for (`compute`, `communication`, `memory`, `launch`,
-    `host`)."""
+    """Kind of a pass of a micro-batch: `forward`, `backward`, `weight_grad` or `recompute`; else
+    `optimizer`, or the activity or wait of the rank (`compute`, `communication`, `memory`,
+    `launch`, `host`)."""
     label: str
     """The micro-batch, or the layer."""
 
 
 class GanttLane(TypedDict):
-    """What the first rank of a class does over time. One lane per pipeline stage (the first of its
-    classes), or per class where the generator named no stage."""
+    """Activity of the first rank of a class over time. One lane per pipeline stage (the first of
+    its classes), or per class where the generator named no stage."""
 
     rank_class: int
     """Index into `classes`."""
@@ -689,11 +689,12 @@ class PathSegment(TypedDict):
     node: int
     """Id of the operation in the trace."""
     name: str
-    """Its name."""
+    """Name of the operation."""
     kind: str
-    """Its kind: `compute`, `all_reduce`, ...; `launch` while it waits for its host to launch it."""
+    """Kind of the operation: `compute`, `all_reduce`, ...; `launch` while it waits for its host to
+    launch it."""
     layer: str
-    """Its layer."""
+    """Layer of the operation."""
     start_ns: float
     """When the path reaches it."""
     end_ns: float
@@ -767,7 +768,7 @@ class CollectivePhase(TypedDict):
     name: str
     """Name of the dimension."""
     kind: str
-    """What the phase does."""
+    """Kind of the phase."""
     algorithm: str
     """The algorithm."""
     ranks: int
@@ -779,8 +780,7 @@ class CollectivePhase(TypedDict):
 
 
 class CollectiveTerms(TypedDict):
-    """What the mean time of a collective is made of on one dimension. Means of counts are
-    fractions."""
+    """Parts of the mean time of a collective on one dimension. Means of counts are fractions."""
 
     dim: int
     """Index of the dimension, from 0."""
@@ -839,39 +839,39 @@ class Collective(TypedDict):
     phases: list[CollectivePhase]
     """The phases of a full chunk."""
     terms: list[CollectiveTerms]
-    """What the time is made of, by dimension, along the chain of what waited for what."""
+    """Parts of the time, by dimension, along the chain of operations that waited for each other."""
     behind: list[PathPart]
     """The names of what was waited for longest in queues and for links, with the mean waits of
     those that waited for it longest."""
 
 
 class Detail(TypedDict):
-    """What takes a log of the run to find out."""
+    """Results that need a log of the run."""
 
     layers: list[Layer]
     """Sums by layer of the first rank of each class (at most 64 classes), in order of
     appearance."""
     layer_phases: list[LayerPhase]
-    """What chunks of collectives wait and take, by layer, pass and phase over all ranks, at most
+    """Waits and times of chunks of collectives, by layer, pass and phase over all ranks, at most
     20,000 rows. The counts sum to those of `phases`."""
     bin_ns: float
     """Width of the bins of `activity`, ns: a power of two picoseconds so that there are at most
     512. The last bin ends with the step."""
     activity: Activity
-    """What NPUs and dimensions do over time."""
+    """Activity of NPUs and dimensions over time."""
     gantt: list[GanttLane]
-    """What pipeline stages or classes of ranks do over time, to be drawn as one bar chart. At most
-    64 lanes."""
+    """Activity of pipeline stages or classes of ranks over time, to be drawn as one bar chart. At
+    most 64 lanes."""
     memory: list[HeldMemory]
-    """What the first rank of each class (at most 64) holds over time, where its workload says
-    so."""
+    """Memory that the first rank of each class (at most 64) holds over time, where its workload
+    says so."""
     outside: list[OutsideOverTime]
     """Bytes in memory outside of the NPUs over time, a row for each one of `outside`."""
     critical_path: CriticalPath
     """The chain of operations that determines the step time."""
     collectives: list[Collective]
-    """What the time of collectives and sends is made of, similar ones in one row, by total time, at
-    most 50."""
+    """Parts of the time of collectives and sends, similar ones in one row, by total time, at most
+    50."""
 
 
 class RooflineParts(TypedDict):
@@ -928,7 +928,7 @@ class Roofline(TypedDict):
     step_ns: float
     """Both."""
     reached: float
-    """What Eq. 1 gives over the time of a step in this run, 0 to 1; above 1 where steps overlap."""
+    """Ratio of Eq. 1 to the time of a step in this run, 0 to 1; above 1 where steps overlap."""
     samples: int | None
     """Samples of a step on all ranks. Null where the workload does not say."""
     samples_per_second: float | None
@@ -936,18 +936,18 @@ class Roofline(TypedDict):
     binding: str
     """The resource that needs most of the step."""
     resources: list[RooflineResource]
-    """What each resource needs by itself."""
+    """Time that each resource needs by itself."""
 
 
 class Report(TypedDict):
-    """What a run found. The same input gives the same bytes."""
+    """Result of a run. The same input gives the same bytes."""
 
     schema: str
     """`armillary.report/1`. Changes when a field changes its meaning."""
     version: str
     """Version of Armillary."""
     config: dict[str, Any]
-    """What was asked for, fully resolved."""
+    """Request, fully resolved."""
     seed: int
     """Seed of every random stream. No model of this release draws from one."""
     digest: str
@@ -957,8 +957,8 @@ class Report(TypedDict):
     """Models used outside their validity (a dimension that carried more than its links can),
     settings without effect, counted oddities of the input."""
     assumptions: list[str]
-    """What the platform leaves out, what the result assumes instead, and which preset has it. Only
-    what matters to this run."""
+    """Assumptions of the result where the platform leaves something out, and which preset has it.
+    Only those that matter to this run."""
     step_time_ns: float
     """End of the last rank, ns."""
     ranks: int
@@ -968,11 +968,11 @@ class Report(TypedDict):
     is closer to the capacity than predictions are exact (docs/models/memory.md). Null where what it
     needs or the capacity is unknown."""
     memory_bytes: int | None
-    """What the fullest NPU needs, as the workload's generator says or, where that is more, as the
-    run held. Null where neither says anything."""
+    """Memory that the most heavily loaded NPU needs, as the workload's generator says or, where
+    that is more, as the run held. Null where neither says anything."""
     outside: list[Outside]
-    """What lies in memory outside of the NPUs, one row per kind of memory. Empty where nothing
-    does, and in a replay."""
+    """Contents of memory outside of the NPUs, one row per kind of memory. Empty where nothing is
+    there, and in a replay."""
     classes: list[Class]
     """Ranks with the same program and the same times, by first rank."""
     symmetry: Symmetry
@@ -992,9 +992,9 @@ class Report(TypedDict):
     """Transfers by size, and links over time. Null unless asked for, as `detail`, and for a backend
     that observes nothing."""
     packets: Packets | None
-    """What packets have been through. Null for a backend without packets."""
+    """Counts of packets. Null for a backend without packets."""
     flits: Flits | None
-    """What flits have been through. Null for a backend without flits."""
+    """Counts of flits. Null for a backend without flits."""
     picture: Picture | None
     """The network as pages draw it. Null for stacks that have blocks other than rings and meshes,
     which are drawn from `config`. Null for more than 64 nodes unless asked for, as `detail`."""

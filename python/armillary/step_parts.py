@@ -17,12 +17,12 @@ class PartLane(NamedTuple):
 
 
 class PartActivity(NamedTuple):
-    """What a rank does while a part goes on."""
+    """Activity of a rank while a part goes on."""
 
     field: str
     """Field of the activity over time."""
     label: str
-    """Its name."""
+    """Name of the activity."""
     in_flight: str | None
     """Field of a layer that has the time in flight, charged or not."""
     lane: PartLane
@@ -45,10 +45,10 @@ class PartStyle(NamedTuple):
 
 
 class PartBound(NamedTuple):
-    """What can bound a step."""
+    """Possible limit of a step."""
 
     name: str
-    """Its name in data."""
+    """Name in data."""
     subject: str
     """The subject of the sentence `... bounds the step`."""
 
@@ -57,7 +57,7 @@ class PartSetting(NamedTuple):
     """A setting to try."""
 
     what: str
-    """What it means, as in `... would help most`."""
+    """Meaning, as in `... would help most`."""
     key: str
     """Key of the platform."""
     value: str
@@ -70,19 +70,19 @@ class PartDeclaration(NamedTuple):
     field: str
     """Field of a class and of a layer that has its time."""
     label: str
-    """Its name as a part of the step."""
+    """Name as a part of the step."""
     heading: str
-    """Its name where there is little room."""
+    """Name where there is little room."""
     meaning: str
-    """What it means, in a sentence or two."""
+    """Meaning of the part, in a sentence or two."""
     always: bool
     """Whether views show it even where a run has none of it."""
     doing: PartActivity | None
-    """What a rank does meanwhile. Null for idle time."""
+    """Activity of a rank meanwhile. Null for idle time."""
     style: PartStyle
     """How it looks."""
     bound: PartBound
-    """What it counts as where a verdict names what bounds the step."""
+    """Limit that the part counts as where a verdict names the limit of the step."""
     removed_by: PartSetting | None
     """The setting of a platform that removes it, if one does."""
 
