@@ -19,18 +19,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
 
 from armillary.uncertainty import calibrated, write
 from armillary.uncertainty.collectives import LIKENESS
 
+from ..clone import ROOT, demand
 from . import libraries
 from .hierarchy import HOST, Levels
 from .libraries import LIKE, PRIORS, RACKS, Machine
 
-ROOT = Path(__file__).resolve().parents[4]
 SYSTEMS = ROOT / "systems"
 
 
@@ -116,6 +115,7 @@ BEFORE: dict[str, int] = {"one node": 18, "generation": 69, "cluster": 194, "set
 
 def main(arguments: list[str]) -> int:
     """Fits, prints and writes."""
+    demand(PAGE)
     full = libraries.fitted(map(libraries.observed, libraries.chosen()))
     lines = [*counts(full), "", *departures(full)]
     sys.stdout.write(f"lowest sum: {full.least:.1f}\n" + "\n".join(lines) + "\n")

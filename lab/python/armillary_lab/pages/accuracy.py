@@ -12,16 +12,15 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 
 from armillary.backends import MESSAGES
 from armillary.report.chart import Chart
 from armillary.uncertainty import write
 
+from ..clone import ROOT, demand
 from ..fit import steps_of_unseen_sources, steps_on_unseen_hardware
 from ..studies import StudyRow, study
 
-ROOT = Path(__file__).resolve().parents[4]
 DOCS, RESIDUALS = ROOT / "docs", ROOT / "python/armillary/uncertainty/data"
 PAGE = DOCS / "reference/accuracy.md"
 PLOT = DOCS / "images/accuracy.svg"
@@ -41,6 +40,7 @@ LEFT_OUT = "sources left out"
 def main() -> int:
     """Replaces the text between the marks. With `--intervals`, writes the residuals of steps first,
     which takes some more minutes."""
+    demand(PAGE)
     if "--intervals" in sys.argv[1:]:
         write(steps_of_unseen_sources.intervals(), RESIDUALS / "steps.json")
         write(steps_on_unseen_hardware.intervals(), RESIDUALS / "hardware.json")
