@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import runpy
 from collections.abc import Callable
 from functools import partial
 
@@ -110,3 +111,16 @@ def test_gathers_in_the_switches_take_what_a_simulation_says() -> None:
         for npu in range(net.npus):
             net.access(npu, "1 MB", "in_switch")
         assert net.run() == round(arm.simulate(workload, target).step_time_ns * 1000)
+
+
+def test_a_memory_simulator_next_to_the_network(capsys: pytest.CaptureFixture[str]) -> None:
+    """1 MiB at 100 GB/s takes 10.49 us in a bank and 0.05 us there; the second access to a bank
+    waits for the first."""
+    runpy.run_path(str(ROOT / "adapters/python/memory.py"))["main"]("dgx-h100")
+    lines = capsys.readouterr().out.splitlines()
+    times = {line.split(":")[0]: float(line.split()[-2]) for line in lines}
+    alone = 2**20 / 1e5
+    assert times["NPU 3 has loaded from bank 1"] == pytest.approx(alone + 0.05, abs=0.01)
+    assert times["NPU 0 has loaded from bank 0"] == pytest.approx(alone + 0.05, abs=0.01)
+    assert times["NPU 2 has loaded from bank 0"] == pytest.approx(2 * alone + 0.05, abs=0.01)
+    assert times["NPU 1 has what NPU 0 loaded"] > alone + 0.05 + 2**20 / 450e3

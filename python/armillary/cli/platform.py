@@ -1,10 +1,13 @@
-"""`armillary platform`: lists presets, shows what a platform is resolved to, imports networks and
-tables."""
+"""`armillary platform`: lists presets, shows what a platform is resolved to and how long its memory
+takes, imports networks and tables."""
 
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,18 +17,20 @@ from .. import __version__, wiring
 from ..blocks import BLOCKS
 from ..errors import InputError, Problem
 from ..files import write_text
+from ..network import Network
 from ..platform import Platform, from_astra_sim, presets, read_gemm_table
 from ..units import GB, counted
 from . import completion, output
 from .options import Json, Npus, Settings, key_values, settings
 
 SCHEMA = "armillary.platforms/1"
+ACCESS_SCHEMA = "armillary.access/1"
 TABLE_SCHEMA = "armillary.gemm_table/1"
 IMPORT_SCHEMA = "armillary.platform_import/1"
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List or show platforms, import networks or measured kernels.",
+    help="List or show platforms, price memory accesses, import networks or kernels.",
     rich_markup_mode=None,
 )
 
@@ -161,6 +166,108 @@ def _facts(facts: dict[str, Any]) -> list[str]:
     if facts["bisection"] is not None:
         lines.append(f"bisection, lower to upper ranks: {bandwidth(facts['bisection'] / GB)}")
     return lines
+
+
+class Location(StrEnum):
+    """Memories that an access can go to."""
+
+    local = "local"
+    remote = "remote"
+    host = "host"
+    disk = "disk"
+    in_switch = "in_switch"
+
+
+@app.command()
+def access(
+    name: Name,
+    size: Annotated[
+        str, typer.Option("--bytes", "-b", metavar="SIZE", help="Bytes of each access: 64MB.")
+    ],
+    location: Annotated[
+        Location, typer.Option("--location", help="The memory that is accessed.")
+    ] = Location.remote,
+    store: Annotated[bool, typer.Option("--store", help="Store instead of load.")] = False,
+    by: Annotated[
+        int | None,
+        typer.Option(
+            "--by",
+            metavar="N",
+            min=1,
+            help="NPUs 0 to N-1 access it at the same time (default: all).",
+        ),
+    ] = None,
+    json: Json = None,
+    npus: Npus = None,
+    set_: Settings = None,
+) -> None:
+    """Show how long an access to memory takes while some NPUs, or all, do the same."""
+    with output.guard():
+        output.claim({"--json": json}, name)
+        platform = Platform.load(name, settings(set_, npus))
+        if by is not None and by > platform.npus:
+            said = f"{by:,} of {counted(platform.npus, 'NPU')}"
+            raise InputError([Problem("", "--by", said, f"1 to {platform.npus:,}")])
+        if location is Location.in_switch and by not in (None, platform.npus):
+            said = f"{by:,}, but switches gather the shards of all {platform.npus:,} NPUs"
+            raise InputError([Problem("", "--by", said, "none, or another location")])
+        priced = _Priced(size, location, store, by or platform.npus)
+        times = priced.times(platform)
+        output.write_json(json, json_text.dumps(priced.as_dict(platform, times), indent=2))
+        for warning in platform.warnings:
+            output.log(f"warning: {warning}")
+        if json != "-":
+            typer.echo(priced.sentence(platform, times))
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """Equal accesses of several NPUs that begin together."""
+
+    size: str
+    location: Location
+    store: bool
+    by: int
+
+    def times(self, platform: Platform) -> list[int]:
+        """Picoseconds until each one is over, in the order of the NPUs."""
+        times = [0] * self.by
+        with Network(platform) as network:
+            for npu in range(self.by):
+                over = partial(self._note, network, times, npu)
+                network.access(npu, self.size, self.location.value, over, store=self.store)
+            network.run()
+        return times
+
+    @staticmethod
+    def _note(network: Network, times: list[int], npu: int) -> None:
+        times[npu] = network.now
+
+    def as_dict(self, platform: Platform, times: Sequence[int]) -> dict[str, Any]:
+        """The result for programs."""
+        return {
+            "schema": ACCESS_SCHEMA,
+            "version": __version__,
+            "platform": platform.name,
+            "size": self.size,
+            "location": self.location.value,
+            "store": self.store,
+            "npus": platform.npus,
+            "by": self.by,
+            "first_ns": min(times) / 1e3,
+            "last_ns": max(times) / 1e3,
+            "warnings": platform.warnings,
+        }
+
+    def sentence(self, platform: Platform, times: Sequence[int]) -> str:
+        """The result for people."""
+        from ..report.quantity import time
+
+        first, last = (time(each / 1e3) for each in (min(times), max(times)))
+        what = "store" if self.store else "load"
+        who = f"{self.by:,} of {counted(platform.npus, 'NPU')}"
+        early = f", the first one {first}" if first != last else ""
+        return f"{what} of {self.size}, {self.location.value}, by {who} at once: {last}{early}"
 
 
 class Format(StrEnum):
