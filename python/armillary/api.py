@@ -234,7 +234,7 @@ def ladder(
     Raises `InputError` for an unknown network, for one that is there twice, and for a run that
     fails, `ExplanationInterrupted` for a Ctrl-C after the first run."""
     from .explain import LADDER, ExplanationInterrupted, Ladder, ladder_page, rungs, warnings_of
-    from .explain.ladder_causes import Run, trials
+    from .explain.backend_differences import Run, trials
 
     if not networks or len(set(networks)) < len(networks):
         allowed = "one or more network models, each once"

@@ -92,9 +92,9 @@ class Result:
         """Factors on the step time between which 80 % of measured steps like this one should lie,
         from sources that no fit has seen; nothing where no such steps were measured
         (docs/models/uncertainty.md)."""
-        from .explain import within
+        from .explain import step_interval
 
-        return within.interval(self.report)
+        return step_interval.interval(self.report)
 
     @property
     def step_time_s(self) -> float:
@@ -326,11 +326,11 @@ class Result:
 
         Layers, activity over time and the critical path are in it after `simulate(detail=True)`;
         with `what_if` also what would help most, for which the run is repeated a few times."""
-        from .explain import within
+        from .explain import step_interval
         from .report import run_page
 
         said = self.verdict(what_if=what_if, progress=progress).sentence
-        text = run_page.page(self.report, said, within.sentence(self.report) or "").html()
+        text = run_page.page(self.report, said, step_interval.sentence(self.report) or "").html()
         if path is not None:
             files.write_text(path, text)
         return text

@@ -10,13 +10,13 @@ mod folding;
 mod names;
 pub mod observe;
 mod parts;
+mod pool_sharing;
 mod settings;
-mod turns;
 
 pub use executor::{
     ANNOUNCEMENT, Change, Delays, Executor, Finished, Halt, NetworkStall, Progress, RankTotals,
     Stall,
 };
 pub use folding::{Folding, SlotClass};
+pub use pool_sharing::{Group, Turns, Wanted};
 pub use settings::Settings;
-pub use turns::{Group, Turns, Wanted};

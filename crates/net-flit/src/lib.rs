@@ -16,7 +16,7 @@ pub mod input_queued;
 mod queue;
 mod refused;
 mod report;
-mod uses;
+mod virtual_network_usage;
 
 pub use backend::{Course, Flits, Hop, PacketsByKind, Refusal, Router, Settings, Table};
 pub use engine::Random;
@@ -24,4 +24,4 @@ pub use fabric::{CYCLE, Channel, End, Fabric, Head, Packet, Routing, Way};
 pub use grid::{DimensionOrder, Grid, GridWays};
 pub use refused::Refused;
 pub use report::{Arrival, Blocked};
-pub use uses::Use;
+pub use virtual_network_usage::Use;

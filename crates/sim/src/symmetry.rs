@@ -11,24 +11,24 @@
 //! message (`executor`).
 
 mod classes;
+mod fingerprints;
 mod links;
 mod neighbours;
 mod private_links;
-mod sight;
-mod turns;
+mod rotations;
 
 pub use private_links::private_links;
 
 use collective::To;
 use device::memory::Sharing;
 use executor::{ANNOUNCEMENT, Folding, Settings, SlotClass};
+use fingerprints::{Hash, Sight, find_root, join, messages, scripts, uses_memory};
 use graph::{Op, Workload};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes};
 use neighbours::Neighbours;
 use network::{Alike, Backend, LinkClasses};
 use platform::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
-use sight::{Hash, Sight, find_root, join, messages, scripts, uses_memory};
 use std::rc::Rc;
 use topology::{Fabric, LinkGraph, Routing, Symmetry};
 

@@ -20,10 +20,10 @@ from .. import _core
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..units import PPM, PS_PER_US
-from .alone import ALONE, alone, fitted, times
 from .fit import FittedParameter
 from .kernel_tables import Kernel
 from .search import ParameterSearch, outliers
+from .single_operation import ALONE, alone, fitted, times
 
 UNITS = {
     "V100": 80,

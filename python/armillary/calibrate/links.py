@@ -19,10 +19,10 @@ from functools import cached_property
 from .. import _core, nccl
 from ..platform import Platform
 from ..units import GB, PS_PER_US
-from .alone import alone, fitted, times
 from .fit import FittedParameter, Residual
 from .logs import MeasuredTable
 from .search import ParameterSearch, outliers
+from .single_operation import alone, fitted, times
 
 BANDWIDTH, LATENCY = "links[0].bandwidth", "links[0].latency"
 _UNITS = {BANDWIDTH: "GB/s", LATENCY: "us"}

@@ -15,8 +15,8 @@ from pathlib import Path
 from .. import documents, nccl
 from ..errors import InputError, Problem
 from ..units import counted
-from . import drafts, printed, records
-from .drafts import MeasuredTable
+from . import printed, records, unfinished_tables
+from .unfinished_tables import MeasuredTable
 
 __all__ = ["Log", "MeasuredTable", "read"]
 
@@ -37,7 +37,11 @@ def read(path: str, collective: str | None = None) -> Log:
     """The tables of a file. Raises `InputError` when it has none, or one whose collective or ranks
     are unknown."""
     text = documents.read_bytes(path, _ALLOWED).decode("utf-8-sig", "replace")
-    name = nccl.operation(collective) if collective is not None else drafts.named(Path(path).name)
+    name = (
+        nccl.operation(collective)
+        if collective is not None
+        else unfinished_tables.named(Path(path).name)
+    )
     opened, skipped = records.read(text, name) or printed.read(text, name)
     if several := [each for each in opened if not each.alone]:
         skipped += sum(len(each.lines) for each in opened if each.alone)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..units import US_PER_MS
-from . import drafts
-from .drafts import Draft, LogLine
+from . import unfinished_tables
+from .unfinished_tables import Draft, LogLine
 
 _BEFORE = re.compile(r"^(?:\[[^\]]*\d+,\d+\]<std(?:out|err)>:\s?|\s*\d+:\s)")
 _STARTING = re.compile(r"^#?\s*Collective test starting:\s*(\w+)", re.IGNORECASE)
@@ -68,7 +68,7 @@ class _Reader:
 
     def hear(self, text: str) -> None:
         if starting := _STARTING.search(text):
-            self.name, self.fresh, self.ranks = drafts.known(starting[1]), True, _Ranks()
+            self.name, self.fresh, self.ranks = unfinished_tables.known(starting[1]), True, _Ranks()
             self.known = self.name is not None
         elif rank := _RANK.match(text.strip()):
             if not self.fresh:
@@ -88,7 +88,7 @@ class _Reader:
             self.opened.append(Draft(self.name, hint=self.hint))
             self.ranks.settle(self.opened[-1])
             self.fresh = False
-        drafts.append(self.opened, found)
+        unfinished_tables.append(self.opened, found)
 
     def _other(self, text: str) -> None:
         if _MILLI.search(text):
@@ -96,7 +96,7 @@ class _Reader:
         elif _MICRO.search(text):
             self.scale = 1.0
         elif program := _PROGRAM.search(text):
-            self.hint = drafts.named(program[1]) or self.hint
+            self.hint = unfinished_tables.named(program[1]) or self.hint
 
 
 def read(text: str, name: str | None) -> tuple[list[Draft], int]:
@@ -128,7 +128,7 @@ def _line(words: list[str], scale: float, least: float = 0.0) -> LogLine | None:
     if not groups:
         return None
     time, algbw, busbw = max(groups, key=len)[-1]
-    return drafts.line(size, time, algbw, busbw, reduces) if algbw >= least else None
+    return unfinished_tables.line(size, time, algbw, busbw, reduces) if algbw >= least else None
 
 
 def _groups(size: int, words: list[str], scale: float) -> Iterator[tuple[float, float, float]]:
@@ -140,7 +140,7 @@ def _groups(size: int, words: list[str], scale: float) -> Iterator[tuple[float, 
         if (
             time > 0
             and busbw >= 0
-            and drafts.agree(size, time * scale, algbw, _rounding(words[at], time))
+            and unfinished_tables.agree(size, time * scale, algbw, _rounding(words[at], time))
         ):
             yield time * scale, algbw, busbw
             at += 3

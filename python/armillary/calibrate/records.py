@@ -19,8 +19,8 @@ from itertools import pairwise
 from typing import Any
 
 from ..units import US_PER_MS
-from . import drafts
-from .drafts import Draft, LogLine
+from . import unfinished_tables
+from .unfinished_tables import Draft, LogLine
 
 _RESULTS = r'"results"\s*:\s*\['
 _NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:inf|nan|Infinity|NaN)(?=\s*[,}\]])")
@@ -44,12 +44,12 @@ class _Record:
 
     def line(self) -> LogLine | None:
         """`None` where it contradicts itself or is of a test that is not a collective."""
-        if self.test and drafts.known(self.test) is None:
+        if self.test and unfinished_tables.known(self.test) is None:
             return None
         # rccl-tests writes what a rank receives: of a reduce-scatter a part of the size.
         for times in (1, self.ranks):
-            if times and drafts.agree(self.size * times, self.time_us, self.algbw):
-                return drafts.line(
+            if times and unfinished_tables.agree(self.size * times, self.time_us, self.algbw):
+                return unfinished_tables.line(
                     self.size * times, self.time_us, self.algbw, self.busbw, self.reduces
                 )
         return None
@@ -212,9 +212,11 @@ def _tables(records: Sequence[_Record | None], name: str | None) -> tuple[list[D
             continue
         key = (record.test, record.ranks, record.hosts)
         if key != before or not opened:
-            opened.append(Draft(drafts.known(record.test) or name, record.ranks, record.hosts))
+            opened.append(
+                Draft(unfinished_tables.known(record.test) or name, record.ranks, record.hosts)
+            )
             before = key
-        drafts.append(opened, line)
+        unfinished_tables.append(opened, line)
     return opened, skipped
 
 

@@ -21,7 +21,7 @@ from ..errors import InputError
 from . import corrections
 from .case import Case
 from .corrections import Correction
-from .drafts import MeasuredTable
+from .unfinished_tables import MeasuredTable
 
 GRID = tuple(2**power for power in range(10, 34))
 """Bytes at which times are compared with the limits."""

@@ -25,7 +25,7 @@ from ..errors import (
     TrainingError,
     out_of_memory,
 )
-from ..report.visible import visible
+from ..report.escapes import visible
 from ..units import NS_PER_MS
 
 if TYPE_CHECKING:

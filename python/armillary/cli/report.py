@@ -91,7 +91,7 @@ def _folder(result: str) -> Path:
 
 
 def _of_run(result: str, heat: str | None, what_if: bool) -> Page:
-    from ..explain import within
+    from ..explain import step_interval
     from ..explain.verdict import verdict
     from ..report import reading, run_page
 
@@ -106,7 +106,7 @@ def _of_run(result: str, heat: str | None, what_if: bool) -> Page:
     found = reading.read(result)
     with output.progress("what would help", clock=False) as update:
         said = verdict(found, api.rerun(found) if what_if and found["detail"] else None, update)
-    return run_page.page(found, said.sentence, within.sentence(found) or "")
+    return run_page.page(found, said.sentence, step_interval.sentence(found) or "")
 
 
 def _of_sweep(result: str, heat: str | None, include_infeasible: bool, near: bool) -> Page:

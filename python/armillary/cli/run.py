@@ -123,13 +123,13 @@ def run(
 
 
 def _show(result: Result, title: str, verdict: str) -> None:
-    from ..explain import within
+    from ..explain import step_interval
     from ..report import breakdown, outside, reading, roofline, summary
 
     asked = reading.asked(result.report)["workload"]
     bound = result.report["roofline"]
     lines = [*summary.rates(result.rates), roofline.line(bound) if bound else None]
-    lines += [within.sentence(result.report), verdict, summary.host(asked.get("summary"))]
+    lines += [step_interval.sentence(result.report), verdict, summary.host(asked.get("summary"))]
     lines += outside.lines(result.report)
     breakdown.show(result.report, title, output.console(), [line for line in lines if line])
 

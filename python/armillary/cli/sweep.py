@@ -208,8 +208,8 @@ def _page(found: Sweep, include_infeasible: bool, near: bool) -> str | None:
 
 
 def _summary(found: Sweep, page: str | None, view: View) -> dict[str, Any]:
-    from ..sweep.losers import losers
-    from ..sweep.misfits import near_best
+    from ..sweep.out_of_memory import near_best
+    from ..sweep.slower_points import losers
 
     indices = view.ran["index"]
     return {
@@ -234,9 +234,9 @@ def _summary(found: Sweep, page: str | None, view: View) -> dict[str, Any]:
 
 def _show(found: Sweep, page: str | None, view: View) -> None:
     """Print the number of runs, the points that do not fit, and the best points."""
-    from ..sweep.misfits import misfits
+    from ..sweep.out_of_memory import misfits
     from ..sweep.page import left_out
-    from ..sweep.warned import said as said_warnings
+    from ..sweep.point_warnings import said as said_warnings
 
     console = output.console()
     console.print(f"{found.name}: {found.said()}")
@@ -259,8 +259,8 @@ def _points(view: View) -> Table:
     """The best points: what varies, objectives, exposed communication, memory."""
     from rich.table import Table
 
-    from ..sweep.losers import WHY
     from ..sweep.page import HEADS
+    from ..sweep.slower_points import WHY
     from ..sweep.view import said
 
     best = view.ran[view.ranking[:_SHOWN]]

@@ -1,7 +1,7 @@
 """Cost and power of a network: prices as data, and how parts are counted.
 
 Here: parts of a block, costs by part and dimension. Not here: reading a table (`cost_file.py`),
-which bandwidths are worth their price (`optimal.py`, `front.py`).
+which bandwidths are worth their price (`optimal.py`, `pareto_front.py`).
 
 N NPUs with bandwidth b each in a dimension have, in GB/s:
 
@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..units import GB
-from . import whole
+from . import whole_links
 from .topology import StackDimension, Topology
-from .whole import Offer
+from .whole_links import Offer
 
 PARTS = ("link", "nic", "switch")
 LINKS = ("pairs", "directions")
@@ -95,7 +95,7 @@ class CostTable:
         if not all(each.speeds for each in sold):
             return ()
         return tuple(
-            whole.offer(dimension, each.speeds, each.most)
+            whole_links.offer(dimension, each.speeds, each.most)
             for dimension, each in zip(topology.dimensions, sold, strict=True)
         )
 
@@ -107,9 +107,9 @@ class CostTable:
             return (
                 f"{dimension} needs a switch of {dimension.size:,} ports, {name} has {unit.radix:,}"
             )
-        if unit.speeds and whole.ports(dimension) > unit.most:
+        if unit.speeds and whole_links.ports(dimension) > unit.most:
             return (
-                f"{dimension} needs {whole.ports(dimension):,} links of an NPU, {name} has "
+                f"{dimension} needs {whole_links.ports(dimension):,} links of an NPU, {name} has "
                 f"room for {unit.most:,}"
             )
         return ""

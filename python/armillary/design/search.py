@@ -1,7 +1,7 @@
 """Which topologies are best, and how much of the space that is proved for.
 
 Here: branch and bound over blocks. Not here: the best bandwidths of one topology (`optimal.py`,
-`front.py`).
+`pareto_front.py`).
 
 What a block costs and which bytes it carries depend on its own dimension only. So one fictitious
 topology bounds a set of topologies that allows several blocks in some dimensions: in each dimension
@@ -12,7 +12,7 @@ one. What is left of its set is split by the first dimension that differs (Lawle
 Science 1972); other sets are split at a dimension in which price and bytes disagree. After `top`
 designs all sets left are proved to hold none that the model finds better. Where bandwidths are
 whole links, a topology that comes up is queued once more, by the value of its best whole links
-(`whole.py`).
+(`whole_links.py`).
 
 All of this is about the model. Which design simulates best is another question (`rank.py`).
 """
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError, Problem
-from . import front, infeasible, overlap, traffic
+from . import infeasible, overlap, pareto_front, traffic
 from .optimal import Constraint, NoSolution
 from .solving import (
     Design,
@@ -334,7 +334,7 @@ class Searcher:
         instance = program_of(self.task, prepared, space)
         self.programs += 1
         try:
-            found = front.front(instance.question, price_of(instance), 12)
+            found = pareto_front.front(instance.question, price_of(instance), 12)
         except NoSolution:
             self.infeasible += 1
             self.conflict = self.conflict or instance

@@ -1,7 +1,7 @@
 """One topology solved, and the program that bounds a set of topologies.
 
 Here: a design, the models and prices of blocks, best bandwidths and whole links. Not here: which
-topologies are tried (`search.py`), the solver (`optimal.py`, `front.py`)."""
+topologies are tried (`search.py`), the solver (`optimal.py`, `pareto_front.py`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from . import bind, front, optimal, timing, whole
+from . import bind, optimal, pareto_front, timing, whole_links
 from .build import Job, step_model
 from .model import StepModel, Vector
 from .optimal import Constraint, Question
 from .task import ParallelismChoice, Task
 from .topology import Space, Topology
-from .whole import Offer
+from .whole_links import Offer
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Design:
     displaces nothing. """
     multipliers: dict[str, float] = field(default_factory=dict)
     """Decrease of the objective for each constraint when its limit is one unit higher."""
-    links: tuple[whole.Links, ...] = ()
+    links: tuple[whole_links.Links, ...] = ()
     """Links of each dimension, where whole links are bought."""
     continuous: float | None = None
     """The least value with bandwidths of any size, where whole links are bought: what rounding
@@ -181,7 +181,7 @@ def program_of(task: Task, prepared: Prepared, space: Space) -> Instance:
         offers = tuple(
             tuple(prepared.offers[each][d] for each in some) for d, some in enumerate(space.blocks)
         )
-        limits = whole.relaxed(limits, offers)
+        limits = whole_links.relaxed(limits, offers)
     return Instance(prepared.choice, space, prepared.stack, tuple(models), price, limits, offers)
 
 
@@ -232,7 +232,7 @@ def designed(task: Task, instance: Instance, topology: Topology) -> Design:
     """The best bandwidths of a topology. Raises `NoSolution`."""
     question = instance.question
     if task.objective == "performance_per_cost":
-        best = front.least_product(question, price_of(instance))
+        best = pareto_front.least_product(question, price_of(instance))
         there = optimal.optimise(
             dataclasses.replace(question, price=price_of(instance) * best.point.rate)
         )
@@ -262,7 +262,7 @@ def in_whole_links(task: Task, instance: Instance, design: Design) -> Design:
     if task.objective == "cost":
         question = dataclasses.replace(question, weights=(0.0,) * len(instance.models), price=price)
     offers = tuple(some[0] for some in instance.offers)
-    found = whole.best(
+    found = whole_links.best(
         question, offers, price if task.objective == "performance_per_cost" else None
     )
     return dataclasses.replace(

@@ -6,10 +6,10 @@ simulating (`api`)."""
 
 from __future__ import annotations
 
+from .backend_comparison import LADDER, Ladder, rungs
+from .backend_comparison import page as ladder_page
 from .compare import compare, warnings_of
 from .explanation import Comparison, Explanation, ExplanationInterrupted
-from .ladder import LADDER, Ladder, rungs
-from .ladder import page as ladder_page
 from .verdict import Verdict
 from .why import explain
 

@@ -14,7 +14,7 @@ from ..errors import InputError, Problem
 from ..report import flits, packets, path_layers
 from ..schema import Report
 from ..units import counted
-from . import compare_page, dlrm_parts, throughput, within
+from . import compare_page, dlrm_parts, step_interval, throughput
 from .causes import LISTED, ComparedRun, Move, OperationWork, run, split
 from .compare_page import Pair
 from .explanation import COMPARISON, Comparison
@@ -74,7 +74,7 @@ def _pair(a: ComparedRun, b: ComparedRun, first: str, second: str) -> Pair:
     one, two = throughput.of(a.report), throughput.of(b.report)
     data = {
         "name": second,
-        "within_interval": within.indistinct(a.report, b.report),
+        "within_interval": step_interval.indistinct(a.report, b.report),
         "headline": throughput.headline(one, two, (first, second)),
         "unit": throughput.unit(one, two),
         "a": one.as_dict(),

@@ -12,7 +12,7 @@ from ..report.quantity import number, share, time
 from ..schema import CriticalPath, Report
 from ..step_parts import PARTS
 from ..units import counted
-from . import bounds, charts, within
+from . import bounds, charts, step_interval
 from .rows import LAUNCH, detail
 
 _ROWS = 10
@@ -39,8 +39,8 @@ def sections(report: Report) -> list[Section]:
 
 def _uncertainty(report: Report) -> list[Section]:
     """How far off the step may be, where that is from, and the part that decides it."""
-    found, said = within.interval(report), within.sentence(report)
-    most = within.dominant(report) if found else None
+    found, said = step_interval.interval(report), step_interval.sentence(report)
+    most = step_interval.dominant(report) if found else None
     if found is None or said is None or most is None:
         return []
     part, of_step = most
@@ -68,7 +68,7 @@ def data(report: Report) -> dict[str, Any]:
         ],
         "bounds": [{"what": what, "ns": ns} for what, ns in bounds.step(report)],
         "loads": [{"what": what, "ns": ns} for what, ns in bounds.loads(report)],
-        "interval": within.data(report),
+        "interval": step_interval.data(report),
     }
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .. import machine
 from ..errors import InputError, Problem
 from ..step_parts import PARTS
-from .visible import visible, visible_data
+from .escapes import visible, visible_data
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from ..schema import Picture, PictureCable, PictureCell, PictureSort
 from ..units import counted
-from . import load
+from . import load_colours
 from .fabric_lattice import in_groups, on_circle, on_grid
 from .fabric_layout import Box, Layout, in_tiers
 from .quantity import bandwidth, number, share, size, time
@@ -38,11 +38,13 @@ def draw(
     step = step_ns if loaded else None
     captions = _captions(picture)
     left = _MARGIN if laid.rows else 24.0
-    needed = max([7.0 * len(line) for line in captions] + [load.LEGEND_WIDTH if loaded else 0])
+    needed = max(
+        [7.0 * len(line) for line in captions] + [load_colours.LEGEND_WIDTH if loaded else 0]
+    )
     width = max(left + laid.width + 24, needed + 48)
     if not laid.rows:
         left = max(left, (width - laid.width) / 2)
-    timed = load.timed(step, bin_ns) if step and bin_ns else ""
+    timed = load_colours.timed(step, bin_ns) if step and bin_ns else ""
     body = [
         f'<g transform="translate({left:.1f},0)"{timed}>',
         *_frames(laid),
@@ -54,7 +56,7 @@ def draw(
         body.append(text(24, y, line, 12, INK, anchor="start"))
         y += 17
     if loaded:
-        body += load.legend(24, y + 4)
+        body += load_colours.legend(24, y + 4)
         y += 24
     said = f"{_summary(picture)} {' '.join(f'{line}.' for line in captions)}"
     return document(width, y + 4, "".join(body), title, said)
@@ -87,10 +89,12 @@ def _strokes(picture: Picture, laid: Layout, step: float | None) -> Iterator[str
         width = thin + thick * max(cable["fastest_gb_per_s"] for cable in found) / most
         title = _hover(picture, found, busiest, step)
         gone = all(cable["failed"] == cable["links"] for cable in found)
-        colour = load.FAILED if gone else load.colour(part)
+        colour = load_colours.FAILED if gone else load_colours.colour(part)
         dashes = f' stroke-dasharray="{_DASHES}"' if any(cable["failed"] for cable in found) else ""
         over_time = (
-            "" if gone or step is None else load.over_time([cable["sends"] for cable in found])
+            ""
+            if gone or step is None
+            else load_colours.over_time([cable["sends"] for cable in found])
         )
         path = (
             f'<path d="{stroke.path}" fill="none" stroke="{colour}" '
@@ -150,7 +154,7 @@ def _box(cell: PictureCell, spot: Box) -> Iterator[str]:
         # A second edge: several nodes behind one another.
         yield box(left + 3, top - 3, spot.width, spot.height, PAPER, round_, fill, 1)
     if cell["failed"] == cell["count"]:
-        fill = load.FAILED
+        fill = load_colours.FAILED
     yield box(left, top, spot.width, spot.height, fill, round_, PAPER, 1)
     if spot.named:
         said = f"x {number(cell['count'])}" if cell["count"] > 1 else cell["name"]

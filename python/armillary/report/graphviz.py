@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..units import GB, PS_PER_NS
+from .escapes import visible
 from .quantity import bandwidth, number, time
 from .svg import LINE, NPU, PAPER, SWITCH
-from .visible import visible
 
 
 def dot(name: str, wiring: Mapping[str, Any]) -> str:

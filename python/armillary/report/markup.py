@@ -13,11 +13,11 @@ from html import escape
 
 from ..units import counted
 from .chart import Chart, can_draw
+from .escapes import visible
 from .parts import Drawing, Fact, Part, Section, Table
 from .plain_names import Named
 from .quantity import in_one_unit, value_of
 from .scale import Scale
-from .visible import visible
 
 _SENTENCE = 48
 """Letters of a cell from which a column breaks into lines."""

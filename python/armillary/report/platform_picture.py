@@ -16,7 +16,7 @@ import msgspec
 from ..blocks import BLOCKS
 from ..schema import Picture
 from ..units import GB, PS_PER_NS, counted
-from . import fabric_picture, load
+from . import fabric_picture, load_colours
 from .page import Drawing
 from .quantity import bandwidth, number, operations, share, size, time
 from .reading import Dim, Machine, Npu
@@ -48,8 +48,8 @@ def picture(
     if "dims" not in machine["fabric"]:
         return Drawing("platform", title, _counted(machine))
     dims = len(machine["fabric"]["dims"])
-    over_time = [load.over_time([each]) for each in sends]
-    timed = load.timed(step_ns, bin_ns) if step_ns and bin_ns else ""
+    over_time = [load_colours.over_time([each]) for each in sends]
+    timed = load_colours.timed(step_ns, bin_ns) if step_ns and bin_ns else ""
     svg = _stacked(
         machine,
         title,
@@ -116,8 +116,8 @@ def _stacked(
     placed += ["</g>"] if timed else []
     width, height = float(columns * _PANEL), float(rows * _HEIGHT)
     if any(part is not None for part in shares):
-        placed += load.legend(16, height + 14)
-        width, height = max(width, load.LEGEND_WIDTH + 32), height + 34
+        placed += load_colours.legend(16, height + 14)
+        width, height = max(width, load_colours.LEGEND_WIDTH + 32), height + 34
     stack = ", ".join(f"{dim['block']}({dim['size']})" for dim in dims)
     return document(width, height, "".join(placed), title, f"Dimensions from inside: {stack}.")
 
@@ -129,7 +129,7 @@ def _panels(
     npus = 1
     for place, (dim, part, sends) in enumerate(zip(dims, shares, over_time, strict=True), 1):
         npus *= dim["size"]
-        drawn = [*_zoom(), *_block(dim, place == 1, load.colour(part), sends)]
+        drawn = [*_zoom(), *_block(dim, place == 1, load_colours.colour(part), sends)]
         yield "".join([*drawn, *_captions(dim, place, npus, part)])
 
 

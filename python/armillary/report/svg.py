@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from html import escape
 
-from .visible import visible
+from .escapes import visible
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 INK, PAPER, NPU, SWITCH, LINE = "#1d1d1f", "#ffffff", "#0072b2", "#5b5b5b", "#9a9a9a"

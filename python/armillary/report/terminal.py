@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-from .visible import visible
+from .escapes import visible
 
 WIDTH = 100
 """Columns of a file or a pipe, unless COLUMNS says otherwise."""

@@ -14,11 +14,11 @@ from .. import _core
 from ..report.page import Fact, Page, Section, Table
 from ..report.quantity import number
 from ..units import counted
-from . import charts, losers, parallel
+from . import charts, parallel, slower_points
 from .failures import Failure, failures, total
-from .misfits import Misfits, misfits, near
+from .out_of_memory import Misfits, misfits, near
+from .point_warnings import said as said_warnings
 from .view import View, said
-from .warned import said as said_warnings
 
 if TYPE_CHECKING:
     import polars as pl
@@ -164,7 +164,9 @@ def _sections(
     else:
         yield Section("Best points", [_best(view)])
         if view.ran.height > 1:
-            yield Section("Why others are slower", [*losers.charts(view), losers.table(view)])
+            yield Section(
+                "Why others are slower", [*slower_points.charts(view), slower_points.table(view)]
+            )
         if view.axes:
             yield Section("Parameters", [charts.influence(view)])
             yield Section("Parallel coordinates", [parallel.parallel(view)])

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ..report.page import Page
     from .executor import Executor
     from .journal import Journal
+    from .point_warnings import Warned
     from .points import Point
     from .runner import Finished
     from .study import SweepStudy
     from .view import View
-    from .warned import Warned
 
 Given = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -87,7 +87,7 @@ class Sweep:
     @property
     def warnings(self) -> list[Warned]:
         """Warnings of its points, the most frequent first."""
-        from .warned import warned
+        from .point_warnings import warned
 
         return warned(self.table)
 

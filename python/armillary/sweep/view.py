@@ -3,7 +3,7 @@ objectives, front.
 
 Points whose workload needs more memory than an NPU has can't be run as they are, and those that
 need about as much may not. Both are left out unless asked for. Not here: what is said of those
-(`misfits.py`), charts (`charts.py`), the page (`page.py`)."""
+(`out_of_memory.py`), charts (`charts.py`), the page (`page.py`)."""
 
 from __future__ import annotations
 

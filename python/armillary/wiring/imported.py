@@ -13,7 +13,7 @@ from ..errors import InputError, Problem
 from . import infragraph, nccl_xml, nvidia_smi
 from .assumed import Assumed
 from .node import Node
-from .trimmed import without_cards, without_dead_ends
+from .unused_devices import without_cards, without_dead_ends
 from .written import platform_file
 
 FORMATS = {

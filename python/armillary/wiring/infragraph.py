@@ -17,7 +17,7 @@ from .. import documents
 from ..errors import InputError, Problem
 from .assumed import Assumed
 from .node import Link, Node
-from .trimmed import without_dead_ends
+from .unused_devices import without_dead_ends
 
 HELP = "an infrastructure of InfraGraph: devices, instances, edges, links"
 MOST_NODES, MOST_EDGES = 1 << 17, 1 << 19

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from instances import random_model, total
 
-from armillary.design import front, reader, search
+from armillary.design import pareto_front, reader, search
 from armillary.design.optimal import Question
 from armillary.design.solving import Design
 from armillary.design.topology import Topology
@@ -96,7 +96,7 @@ def test_least_product_against_a_grid() -> None:
     for _ in range(10):
         model = random_model(rng, 2, 2)
         price = np.exp(rng.normal(0, 2, 2)) * 1e-9
-        best = front.least_product(Question((model,), (1.0,), (total(1e11, 2),)), price)
+        best = pareto_front.least_product(Question((model,), (1.0,), (total(1e11, 2),)), price)
         grid = np.linspace(0.001, 0.999, 1999) * 1e11
         products = [
             model.time([x, 1e11 - x]) * float(price @ np.array([x, 1e11 - x])) for x in grid

@@ -9,7 +9,7 @@ import re
 import pytest
 
 import armillary as arm
-from armillary.explain import within
+from armillary.explain import step_interval
 from armillary.report import breakdown
 from armillary.report.terminal import Terminal
 from armillary.uncertainty import steps
@@ -38,7 +38,7 @@ def test_python_json_and_the_page_warn(result: arm.Result) -> None:
 
 def test_the_terminal_warns_before_the_tables(result: arm.Result) -> None:
     written = io.StringIO()
-    said = within.sentence(result.report)
+    said = step_interval.sentence(result.report)
     assert said is not None
     breakdown.show(result.report, "", Terminal(file=written), [said])
     text = " ".join(written.getvalue().split())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import ROOT, Armillary
 
-from armillary.explain.ladder import Rung, page
+from armillary.explain.backend_comparison import Rung, page
 from armillary.report import names, planner
 from armillary.report.chart import Chart, wrapping
 from armillary.report.page import Table

@@ -13,11 +13,11 @@ from playwright.sync_api import Browser, expect
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.report import load, run_page
+from armillary.report import load_colours, run_page
 from armillary.report.reading import parse
 from armillary.schema import Report
 
-SCRIPT = Path(load.__file__).with_name("load.js").read_text(encoding="utf-8")
+SCRIPT = Path(load_colours.__file__).with_name("load.js").read_text(encoding="utf-8")
 
 
 def exchange(topology: str, backend: str) -> Report:
@@ -86,8 +86,8 @@ def test_the_page_of_a_large_network_stays_small(tmp_path: Path) -> None:
 
 def test_the_script_has_the_colours_of_the_legend() -> None:
     shades = re.findall(r'\[(\d+), "(#[0-9a-f]{6})"\]', SCRIPT)
-    assert [(int(most) / 100, colour) for most, colour in shades] == list(load.STEPS)
-    assert f'UNUSED = "{load.UNUSED}"' in SCRIPT
+    assert [(int(most) / 100, colour) for most, colour in shades] == list(load_colours.STEPS)
+    assert f'UNUSED = "{load_colours.UNUSED}"' in SCRIPT
 
 
 @pytest.mark.parametrize("topology", ["R(4)_R(4)", "SW(8)"])
@@ -105,10 +105,10 @@ def test_a_reader_moves_through_the_step(topology: str, running: Browser, tmp_pa
         expect(figure.locator("output")).to_have_text("Whole step")
         slider.press("ArrowRight")
         expect(figure.locator("output")).to_contain_text("From 0 ns to")
-        assert stroke.get_attribute("stroke") != load.UNUSED
+        assert stroke.get_attribute("stroke") != load_colours.UNUSED
         for _ in range(int(slider.get_attribute("max") or 0) // 2):
             slider.press("ArrowRight")
-        assert stroke.get_attribute("stroke") == load.UNUSED
+        assert stroke.get_attribute("stroke") == load_colours.UNUSED
         figure.get_by_role("button", name="Whole step").press("Enter")
         assert stroke.get_attribute("stroke") == whole
         figure.get_by_role("button", name="Play").click()

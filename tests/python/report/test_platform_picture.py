@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from armillary.platform import Platform
-from armillary.report import fabric_picture, load
+from armillary.report import fabric_picture, load_colours
 from armillary.report.platform_picture import of_platform, picture
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -182,9 +182,11 @@ def test_links_have_the_colour_of_their_load() -> None:
     drawn: Any = {"layout": "tiers", "cells": cells, "cables": cables, "sorts": []}
     svg = fabric_picture.draw(drawn, "x", 1000.0)
     strokes = [path.get("stroke") for path in ElementTree.fromstring(svg).iter(f"{SVG}path")]
-    assert strokes == [load.UNUSED, load.colour(0.9)]
+    assert strokes == [load_colours.UNUSED, load_colours.colour(0.9)]
     assert any("a<b - s" in title and "90.0% of the step" in title for title in titles(svg))
-    assert len({load.colour(share / 10) for share in range(1, 11)}) == len(load.STEPS)
+    assert len({load_colours.colour(share / 10) for share in range(1, 11)}) == len(
+        load_colours.STEPS
+    )
     assert "of the step" not in fabric_picture.draw(drawn, "x")
 
 
@@ -194,7 +196,7 @@ def test_a_stack_shows_the_load_of_each_dimension() -> None:
     assert {"busiest link 50.0%", "busiest link 10.0%"} <= {
         text.text for text in ElementTree.fromstring(svg).iter(f"{SVG}text")
     }
-    assert load.colour(0.5) in svg
+    assert load_colours.colour(0.5) in svg
     assert "busiest" not in picture(machine(stack, 16), None, 1000.0, [None, None]).svg()
 
 
@@ -219,5 +221,5 @@ def test_what_has_failed_is_dashed(tmp_path: Path) -> None:
         for path in ElementTree.fromstring(svg).iter(f"{SVG}path")
         if path.get("stroke-dasharray")
     ]
-    assert [path.get("stroke") for path in dashed] == [load.FAILED]
+    assert [path.get("stroke") for path in dashed] == [load_colours.FAILED]
     assert "leaf0 - spine0: 2 one-way links of 50 GB/s, 1.000 us, 2 failed" in titles(svg)

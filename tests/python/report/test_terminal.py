@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from armillary.report.escapes import visible
 from armillary.report.terminal import Terminal, emit, natural_width
-from armillary.report.visible import visible
 
 NAMES = ("*.layer*.experts.combine_grad", "stage 0 ... stage 15", "x" * 40)
 

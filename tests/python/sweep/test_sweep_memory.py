@@ -17,7 +17,7 @@ from conftest import Armillary
 import armillary as arm
 from armillary.errors import InputError
 from armillary.sweep import Sweep, check, load
-from armillary.sweep.misfits import misfits
+from armillary.sweep.out_of_memory import misfits
 from armillary.sweep.page import verdict
 from armillary.workload import build, needed_memory
 

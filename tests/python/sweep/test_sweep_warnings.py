@@ -11,7 +11,7 @@ from conftest import Armillary
 from test_sweep_failures import study
 
 import armillary as arm
-from armillary.sweep.warned import Warned, warned
+from armillary.sweep.point_warnings import Warned, warned
 
 SEQUENCE, SHARDS = "sp has no effect with tp 1", "ZeRO 1 has no effect with dp x cp 1"
 

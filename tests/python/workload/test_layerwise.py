@@ -219,6 +219,8 @@ def test_layers_of_one_name_have_rows_of_their_own() -> None:
         for at, name in enumerate(["fc", "fc", "fc (2)", "fc"])
     ]
     made = layerwise(Model("twice", "layerwise", {"layers": rows}), dp=2)
-    layers = arm.simulate(made, TWO, detail=True).report["detail"]["layers"]
+    detail = arm.simulate(made, TWO, detail=True).report["detail"]
+    assert detail is not None
+    layers = detail["layers"]
     forward = {each["layer"]: each["passes"][0]["compute_ns"] for each in layers}
     assert forward == {"fc": 1, "fc (3)": 2, "fc (2)": 3, "fc (4)": 4}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def platform() -> arm.Platform:
     return made.changed({"scheduler.chunks": "1", "scheduler.endpoint_delay": "0 ns"})
 
 
-def step(text: str, **options: object) -> float:
+def step(text: str, **options: Any) -> float:  # noqa: ANN401 - of several types
     """ns of a step."""
     made = platform()
     return api.simulate(arm.load(text, made, **options), made).step_time_ns
@@ -85,7 +86,7 @@ def test_a_report_repeats_its_run(text: str) -> None:
         ({"tp": 2}, "unknown option"),
     ],
 )
-def test_other_values_are_refused(text: str, options: dict[str, object], said: str) -> None:
+def test_other_values_are_refused(text: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(arm.InputError, match=said):
         arm.load(text, platform(), **options)
 

@@ -6,9 +6,9 @@
 
 use super::Executor;
 use crate::folding::SlotClass;
+use crate::parts::chunk_turns::Dealt;
 use crate::parts::chunks::Priority;
 use crate::parts::collectives::{Left, Member, Slot};
-use crate::parts::dealt::Dealt;
 use graph::{CollectiveKind, Members, Node, Op, Problem};
 use lowering::{Lowered, PhaseSpec, Request};
 use network::Backend;

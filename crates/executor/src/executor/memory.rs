@@ -9,7 +9,7 @@ use super::Executor;
 use super::pool::Then;
 use crate::parts::agenda::Callback;
 use crate::parts::recorder::Change;
-use crate::turns::Wanted;
+use crate::pool_sharing::Wanted;
 use device::memory::Sharing;
 use graph::{Held, OpKind, Problem, Reach};
 use network::Backend;

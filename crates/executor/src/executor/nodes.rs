@@ -6,7 +6,7 @@
 use super::Executor;
 use crate::parts::agenda::Callback;
 use crate::parts::messages::Owner;
-use crate::turns::Wanted;
+use crate::pool_sharing::Wanted;
 use graph::{Op, OpKind, Reach};
 use network::Backend;
 use platform::Launch;

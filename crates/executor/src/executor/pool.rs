@@ -1,10 +1,10 @@
-//! Accesses of nodes to a pool (`turns.rs`).
+//! Accesses of nodes to a pool (`pool_sharing.rs`).
 
 use super::Executor;
 use crate::folding::Folding;
 use crate::parts::agenda::Callback;
+use crate::pool_sharing::{Group, Turns, Wanted};
 use crate::settings::Settings;
-use crate::turns::{Group, Turns, Wanted};
 use graph::{Members, Workload};
 use network::Backend;
 

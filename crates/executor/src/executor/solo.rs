@@ -9,7 +9,7 @@
 //! - one chunk at a time runs in each dimension, and all groups of the rank have one simulated
 //!   member, so that no other rank is drawn into a phase;
 //! - no other dimension, no send and no algorithm from a file uses the links by which the phases of
-//!   a dimension leave, or on which they may meet others (`quiet.rs`);
+//!   a dimension leave, or on which they may meet others (`unshared_links.rs`);
 //! - no message arrives the moment it is sent, so that a phase ends in the first round of its
 //!   instant, where its end is registered.
 //!
@@ -19,7 +19,7 @@
 
 use super::Executor;
 use super::lockstep::Locksteps;
-use super::quiet::Quiet;
+use super::unshared_links::Quiet;
 use crate::parts::agenda::Callback;
 use crate::parts::chunks::ChunkRun;
 use crate::parts::scripts::FlatScript;

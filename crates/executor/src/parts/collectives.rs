@@ -4,8 +4,8 @@
 //! they are one *instance*. Here: slots, instances and their members. Not here: what members do
 //! (`executor/collectives.rs`), and chunks (`chunks.rs`).
 
+use super::chunk_turns::{Dealt, TREES};
 use super::chunks::{ChunkRun, Priority};
-use super::dealt::{Dealt, TREES};
 use super::scripts::LaidOut;
 use lowering::{Lowered, PhaseSpec, ReadyPlan, Request};
 use rustc_hash::FxHashMap;

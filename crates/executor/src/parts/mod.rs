@@ -4,9 +4,9 @@
 //! `executor/` does what concerns several of them.
 
 pub(crate) mod agenda;
+pub(crate) mod chunk_turns;
 pub(crate) mod chunks;
 pub(crate) mod collectives;
-pub(crate) mod dealt;
 pub(crate) mod delays;
 mod flight;
 pub(crate) mod messages;

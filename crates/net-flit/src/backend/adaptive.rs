@@ -19,11 +19,11 @@
 //! other dependencies exist (Silla and Duato, "Improving the efficiency of adaptive routing in
 //! networks with irregular topology", HiPC 1997).
 
-use super::course::{Hop, Refusal};
 use super::datelines::Datelines;
+use super::plan_request::{Wish, datelines, up_down};
 use super::proof::Dependencies;
+use super::routing_choice::{Hop, Refusal};
 use super::search::{Search, spread};
-use super::wish::{Wish, datelines, up_down};
 use topology::{Fabric, LinkGraph};
 
 /// The escape routes.
@@ -101,7 +101,7 @@ fn depend(links: &LinkGraph, lines: &Datelines, node: u32, dst: u32, all: &mut D
 mod tests {
     use super::super::circle::circle;
     use super::*;
-    use crate::backend::course::Course;
+    use crate::backend::routing_choice::Course;
     use std::collections::BTreeSet;
 
     /// All dependencies between escape channels, those over adaptive channels included.

@@ -5,7 +5,7 @@
 //! Computers C-36, 1987). Rings without a circle of dependencies, such as those of three NPUs, and
 //! all other blocks need one class.
 
-use super::course::Hop;
+use super::routing_choice::Hop;
 use topology::{Dim, LinkGraph, Paths, Symmetry};
 
 /// Where a stack has rings, and how many classes it uses.

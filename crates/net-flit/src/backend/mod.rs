@@ -2,41 +2,41 @@
 //!
 //! Every node of the topology is a router, and every NPU has a network interface with a link for
 //! each of those by which it sends. A transfer is cut into packets; it is delivered when the last
-//! flit has arrived. Here: [`Flits`]. How packets may be routed is in `course.rs`, the classes of
+//! flit has arrived. Here: [`Flits`]. How packets may be routed is in `routing_choice.rs`, the classes of
 //! each course and the proof that they cannot lock up in `plan.rs`, and where packets go in
 //! `routes.rs`.
 
 mod adaptive;
 mod circle;
-mod course;
 mod datelines;
 mod layers;
 mod plan;
+mod plan_request;
 mod proof;
 mod routers;
 mod routes;
+mod routing_choice;
 mod search;
-mod seen;
 mod settings;
+mod usage_report;
 mod valiant;
-mod wish;
 
 use crate::fabric::{CYCLE, Channel, End, Fabric};
 use crate::report::{Arrival, Blocked};
-use crate::uses::Use;
-pub use course::{Course, Hop, Refusal, Table};
+use crate::virtual_network_usage::Use;
 use network::{
     Alike, Backend, BlockedPort, Delivery, FlitLinkUsage, Footprint, LinkCost, LinkEnds, LinkUsage,
     NetworkSink, Sending, Stuck, Transfer, Usage,
 };
+use plan_request::Wish;
 use routers::{Routers, of_garnet, of_textbook};
 use routes::{Lanes, Routes};
-use seen::Seen;
+pub use routing_choice::{Course, Hop, Refusal, Table};
 pub use settings::{PacketsByKind, Router, Settings};
 use std::sync::Arc;
 use topology::LinkGraph;
 use units::{Span, Time};
-use wish::Wish;
+use usage_report::Seen;
 
 /// Cycles for which links report together what they have sent.
 const WINDOW: u64 = 256;
@@ -297,7 +297,9 @@ impl Flits {
         let cycles = now - self.reported.cycle;
         let (since, now) = (Time(self.reported.cycle * cycle), Time(now * cycle));
         let (mut all, mut waits, mut holds): (Vec<Sending>, _, _) = Default::default();
-        for (link, used) in (0..self.graph.len()).zip(seen::whole(&self.graph, &self.network)) {
+        for (link, used) in
+            (0..self.graph.len()).zip(usage_report::whole(&self.graph, &self.network))
+        {
             let (before, until) = self.reported.links[link as usize];
             let ends = self.graph.link(link);
             let ends = LinkEnds { link, from: ends.from, to: ends.to, dim: ends.dim, count: None };
@@ -339,7 +341,7 @@ impl Flits {
         if self.network.routing().has_one_length() {
             return bytes;
         }
-        for (link, used) in (0..).zip(seen::whole(&self.graph, &self.network)) {
+        for (link, used) in (0..).zip(usage_report::whole(&self.graph, &self.network)) {
             if self.graph.link(link).from < self.graph.npus() {
                 let dim = if self.by_link { 0 } else { self.graph.dim(link) };
                 bytes[dim as usize] += u128::from(used.flits) * u128::from(self.settings.flit);
@@ -492,7 +494,8 @@ impl Backend for Flits {
 
     fn usage(&self, _: Time) -> Usage {
         let cycle = self.settings.cycle;
-        let links = seen::links(&self.graph, &self.network, cycle, |link, n| self.busy(link, n));
+        let links =
+            usage_report::links(&self.graph, &self.network, cycle, |link, n| self.busy(link, n));
         let usage = |link: &FlitLinkUsage| LinkUsage {
             from: link.from,
             to: link.to,

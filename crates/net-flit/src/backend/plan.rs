@@ -1,13 +1,13 @@
 //! Plans: the routes of a course with a class for each link, proved before the run.
 
 use super::adaptive::Adaptive;
-use super::course::{Course, Hop, Refusal, Table};
 use super::datelines::Datelines;
 use super::layers;
+use super::plan_request::{Wish, datelines, up_down};
 use super::proof::Dependencies;
+use super::routing_choice::{Course, Hop, Refusal, Table};
 use super::search::Search;
 use super::valiant::Valiant;
-use super::wish::{Wish, datelines, up_down};
 use std::sync::Arc;
 use topology::{Fabric, Lanes as Cards, LinkGraph};
 

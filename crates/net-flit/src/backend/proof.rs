@@ -5,7 +5,7 @@
 //! 1987). Every plan of routes is looked at before the run.
 
 use super::circle::circle;
-use super::course::{Hop, Refusal};
+use super::routing_choice::{Hop, Refusal};
 
 /// Dependencies of channels: of classes of links.
 pub(super) struct Dependencies {

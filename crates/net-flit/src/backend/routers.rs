@@ -1,14 +1,14 @@
 //! The network with either router.
 
-use super::course::Course;
 use super::routes::Routes;
+use super::routing_choice::Course;
 use super::settings::Settings;
 use crate::fabric::{CYCLE, Channel, Fabric, Packet};
 use crate::garnet::{self, Whole};
 use crate::input_queued::{self, InputQueued};
 use crate::refused::Refused;
 use crate::report::{Arrival, Blocked};
-use crate::uses::Use;
+use crate::virtual_network_usage::Use;
 
 /// Routers from which on another thread pays.
 const ROUTERS: u32 = 2048;

@@ -3,9 +3,9 @@
 //! A link may be several channels side by side; a *lane* is one of them, the same on the whole way. On
 //! a graph each link is one channel, and a lane is the way over a card of an NPU.
 
-use super::course::{Hop, Refusal};
 use super::plan::{Plan, Whole};
-use super::wish::Wish;
+use super::plan_request::Wish;
+use super::routing_choice::{Hop, Refusal};
 use crate::fabric::{Head, Packet, Routing, Way};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Settings.
 
-use super::course::Course;
+use super::routing_choice::Course;
 use crate::input_queued;
 use units::Span;
 

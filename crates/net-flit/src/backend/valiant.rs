@@ -6,12 +6,12 @@
 //! are the switches that have NPUs; else they are the NPUs. Source: Valiant and Brebner, "Universal
 //! schemes for parallel communication", STOC 1981.
 
-use super::course::{Hop, Refusal};
 use super::datelines::Datelines;
 use super::layers;
+use super::plan_request::{Wish, datelines};
 use super::proof::Dependencies;
+use super::routing_choice::{Hop, Refusal};
 use super::search::{Search, spread};
-use super::wish::{Wish, datelines};
 use topology::{Fabric, LinkGraph};
 
 /// Which nodes, and the routes to and from them.

@@ -18,7 +18,7 @@ mod router;
 mod side_by_side;
 mod state;
 mod stuck;
-mod whole;
+mod threaded;
 
 use crate::array::Array;
 use crate::calendar::Calendar;
@@ -27,10 +27,10 @@ use crate::fabric::{Fabric, Packet, Routing};
 use crate::queue::Waiting;
 use crate::refused::Refused;
 pub use crate::report::{Arrival, Blocked};
-pub use crate::uses::Use;
+pub use crate::virtual_network_usage::Use;
 use border::Border;
 use state::{Groups, NODE, NONE, Record, State};
-pub use whole::Whole;
+pub use threaded::Whole;
 
 /// The settings of Garnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

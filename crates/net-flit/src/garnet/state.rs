@@ -10,7 +10,7 @@ use crate::array::Array;
 use crate::bits::{Bits, Words};
 use crate::fabric::{CYCLE, End, Fabric, Packet, Way};
 use crate::queue::Waiting;
-use crate::uses::Use;
+use crate::virtual_network_usage::Use;
 use std::collections::VecDeque;
 
 /// No packet, slot or group.

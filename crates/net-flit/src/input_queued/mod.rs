@@ -10,10 +10,10 @@
 mod arbiter;
 mod checks;
 mod interface;
+mod multi_cycle;
 mod router;
 mod separable;
-mod simple;
-mod slow;
+mod single_cycle;
 mod state;
 mod stuck;
 
@@ -24,7 +24,7 @@ use crate::fabric::{Fabric, Packet, Routing};
 use crate::queue::Waiting;
 use crate::refused::Refused;
 pub use crate::report::{Arrival, Blocked};
-use crate::uses::Use;
+use crate::virtual_network_usage::Use;
 pub use arbiter::Allocator;
 use state::{NODE, NONE, Record, Stage, State, Up, Vc};
 

@@ -5,7 +5,7 @@ use crate::array::Array;
 use crate::bits::{Bits, Words};
 use crate::fabric::{CYCLE, Channel, End, Fabric, Packet};
 use crate::queue::Waiting;
-use crate::uses::Use;
+use crate::virtual_network_usage::Use;
 use std::collections::VecDeque;
 
 /// No packet, slot or channel.

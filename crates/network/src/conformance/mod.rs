@@ -2,13 +2,13 @@
 //! and [`stuck`] if it can deadlock.
 //!
 //! Here: the list of checks. `drive.rs` runs transfers, `deliveries.rs` checks what comes back,
-//! `forms.rs` the closed form, `contention.rs` contention and alike links, `reports.rs` what a
+//! `closed_forms.rs` the closed form, `contention.rs` contention and alike links, `reports.rs` what a
 //! backend reports of itself.
 
+mod closed_forms;
 mod contention;
 mod deliveries;
 mod drive;
-mod forms;
 mod reports;
 
 pub use drive::run;
@@ -40,7 +40,7 @@ pub fn check<B: Backend>(
     let suite = Suite { make: &make, transfers };
     deliveries::check(&suite, &bound)?;
     reports::check(&suite)?;
-    forms::check(&suite)?;
+    closed_forms::check(&suite)?;
     contention::check(&suite)
 }
 

@@ -10,10 +10,10 @@
 //! Where every message stays within a dimension of a stack, that holds without looking: a link
 //! belongs to the NPU that it leaves or that it enters from a switch, and refinement has compared
 //! what those send and receive. Everything else is checked, route by route. Where a turn of a
-//! generated fabric takes flows to flows and routes to routes (`turns.rs`), only the ranks of one
+//! generated fabric takes flows to flows and routes to routes (`rotations.rs`), only the ranks of one
 //! turn are looked at: links to which turns take a link carry the same.
 
-use super::sight::Hash;
+use super::fingerprints::Hash;
 use super::{Finder, Peers, Ports};
 use collective::To;
 use executor::Folding;

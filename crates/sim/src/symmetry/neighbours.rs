@@ -1,7 +1,7 @@
 //! Ranks that share the links of a node to a pool: these are alike if their neighbours are, and
 //! those of the groups whose shards they gather in its switches.
 
-use super::sight::Hash;
+use super::fingerprints::Hash;
 use executor::Settings;
 use graph::{Members, Op, Reach, Workload};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Places by coordinates: NPUs that are joined to each other, and routers with NPUs at them.
 
-use super::spot::{Layout, Spot, place};
+use super::position::{Layout, Spot, place};
 use crate::{GraphFabric, coordinates};
 
 /// Most places of a lattice of NPUs, and of one of routers, that are drawn.

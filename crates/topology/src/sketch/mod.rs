@@ -5,13 +5,13 @@
 //! is part of one cable of the sketch, so nothing of the graph is lost, only gathered.
 
 mod lattice;
+mod position;
 mod rows;
-mod spot;
 
-pub use spot::Layout;
+pub use position::Layout;
 
 use crate::{GraphFabric, GraphLink};
-use spot::Spot;
+use position::Spot;
 use std::borrow::Cow;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

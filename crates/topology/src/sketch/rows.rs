@@ -2,7 +2,7 @@
 //! falls apart into pods, a pod without its aggregation switches into leaves. So groups are a tree,
 //! and a node's place is its path in that tree.
 
-use super::spot::{Layout, Spot, place};
+use super::position::{Layout, Spot, place};
 use crate::{GraphFabric, GraphLink};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

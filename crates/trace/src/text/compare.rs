@@ -1,9 +1,9 @@
 //! Whether a workload is a training loop: the loop is run and compared with it, node by node.
 //!
-//! Not here: which loops come into question (`found.rs`), what a node says by itself
+//! Not here: which loops come into question (`guesses.rs`), what a node says by itself
 //! (`recover.rs`).
 
-use super::found::Found;
+use super::guesses::Found;
 use super::layers::{Blocks, Layers, Pass};
 use super::steps::{Step, What, place, scopes, steps};
 use graph::{Node, Op, Problem, Program};

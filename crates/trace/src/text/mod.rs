@@ -26,7 +26,7 @@ mod compare;
 #[cfg(test)]
 mod course_tests;
 mod fold;
-mod found;
+mod guesses;
 mod labelled;
 #[cfg(test)]
 mod labelled_tests;

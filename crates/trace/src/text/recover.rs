@@ -7,7 +7,7 @@
 //! workload, and what isn't is refused at the first node that differs. Two things may differ,
 //! because they change no time: a pass of a layer in several computations is one (`fold.rs`), and a
 //! gradient that is not computed is one of 0 ns. Not here: what the nodes say, one by one
-//! (`steps.rs`), which layers and loops they suggest (`found.rs`), whether they are one
+//! (`steps.rs`), which layers and loops they suggest (`guesses.rs`), whether they are one
 //! (`compare.rs`). Not recovered: what no loop uses (the input gradient of the first layer under
 //! DATA, say), the reserved column.
 

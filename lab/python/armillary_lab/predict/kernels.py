@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from armillary import _core
-from armillary.calibrate.alone import ALONE, alone, times
+from armillary.calibrate.single_operation import ALONE, alone, times
 from armillary.errors import ArmillaryError
 from armillary.platform import Platform
 

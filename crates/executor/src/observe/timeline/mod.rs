@@ -6,14 +6,14 @@
 //! receive, and from a node to the one that its end let start. Exact times are arguments, because
 //! Perfetto counts nanoseconds. Memory holds what is under way at one instant, names, and the load
 //! in bins. Here: from what an observer hears to events. Other files: tracks (`rank.rs`), events of
-//! an instant (`instant.rs`), words (`words.rs`), the load (`load.rs`), which ranks (`shown.rs`).
+//! an instant (`instant.rs`), words (`words.rs`), the load (`load.rs`), which ranks (`ranks_shown.rs`).
 //! Not here: bytes (`trace::perfetto`), and files that are written whole or not at all
 //! (`python/armillary/files.py`).
 
 mod instant;
 mod load;
 mod rank;
-mod shown;
+mod ranks_shown;
 mod words;
 
 use super::activities::Activities;
@@ -52,7 +52,7 @@ impl TimelineRequest {
     /// # Errors
     /// One problem for each.
     pub fn check(&self, ranks: u32) -> Result<(), Vec<Problem>> {
-        let absent = shown::absent(&self.ranks, ranks);
+        let absent = ranks_shown::absent(&self.ranks, ranks);
         if absent.is_empty() { Ok(()) } else { Err(absent) }
     }
 }
@@ -117,7 +117,7 @@ impl<'a> Timeline<'a> {
         (folding, symmetry): (&'a Folding, &Folding),
         dimensions: Vec<String>,
     ) -> io::Result<Timeline<'a>> {
-        let shown = shown::pick(&request.ranks, folding, symmetry);
+        let shown = ranks_shown::pick(&request.ranks, folding, symmetry);
         let file = File::create(&request.path)?;
         let mut out = Writer::new(BufWriter::with_capacity(BUFFER, file));
         let words = Words::new(workload, &mut out);
@@ -146,7 +146,7 @@ impl<'a> Timeline<'a> {
 
     /// The groups, and the step as a slice that says what is shown.
     fn head(&mut self, shown: &[u32]) {
-        let names = shown::names(shown, self.folding);
+        let names = ranks_shown::names(shown, self.folding);
         self.all =
             self.out.track(&group("all NPUs", "The whole machine, whatever ranks are shown.", 0));
         for (&local, name) in shown.iter().zip(&names) {

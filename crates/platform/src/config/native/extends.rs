@@ -9,7 +9,7 @@
 //! passed on. Files may extend further files. Each value keeps the file and line where it stands.
 
 use super::presets;
-use super::root::Root;
+use super::top_level_keys::Root;
 use crate::config::declared::{Setting, rename};
 use crate::config::file;
 use crate::config::findings::{At, Findings};

@@ -1,9 +1,9 @@
 //! The network of a platform: `topology` with `links`, or `graph`.
 
 use super::links::{Link, Links, Per};
-use super::root::Root;
 use super::shape::Shape;
 use super::sized::{Node, sized};
+use super::top_level_keys::Root;
 use super::{explicit, nics};
 use crate::config::declared::{Setting, Tried, Words};
 use crate::config::findings::{At, Findings};

@@ -5,8 +5,8 @@
 //! files that the platform extends. The graph enters the tree before the keys are read, so that each
 //! value keeps its file and line.
 
-use super::root::Root;
 use super::shape::FILE;
+use super::top_level_keys::Root;
 use crate::config::declared::{Setting, rename};
 use crate::config::file;
 use crate::config::findings::{At, Findings};

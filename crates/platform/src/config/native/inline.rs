@@ -3,7 +3,7 @@
 
 use super::build;
 use super::links::Link;
-use super::root::Root;
+use super::top_level_keys::Root;
 use crate::config::findings::Findings;
 use crate::config::tree::{Tree, Value};
 use crate::platform::Platform;

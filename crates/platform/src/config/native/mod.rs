@@ -1,7 +1,7 @@
 //! Native platform files: YAML with units, presets found by name, `extends`, `--set` overrides,
 //! inline notation.
 //!
-//! Every key is declared once: the root's in `root.rs`, those of a section in the file of that
+//! Every key is declared once: the root's in `top_level_keys.rs`, those of a section in the file of that
 //! section. `docs/reference/platform-files.md` lists them. A section has three parts: its keys
 //! (`section!`), `resolve`, which makes a part of the platform of them, and `keys`, which makes keys
 //! of that part again, to print it.
@@ -34,7 +34,6 @@ mod inline;
 mod inline_tests;
 mod kernels;
 mod library;
-mod like;
 mod links;
 #[cfg(test)]
 mod memory_tests;
@@ -59,16 +58,17 @@ mod reference;
 #[cfg(test)]
 mod reference_tests;
 mod remote;
-mod root;
 mod shape;
 mod show;
 #[cfg(test)]
 mod show_tests;
+mod similar_presets;
 mod sized;
 #[cfg(test)]
 mod sized_tests;
 #[cfg(test)]
 mod testing;
+mod top_level_keys;
 
 use super::file;
 use super::findings::Findings;
@@ -77,11 +77,11 @@ pub use crate::config::declared::Listed;
 use crate::platform::Platform;
 use graph::Problem;
 pub use inline::{InlinePlatform, inline};
-pub use like::{Donor, donors, like};
 use origins::Source;
 pub use presets::presets;
 pub use reference::{documented, keys};
 pub use show::{to_json, to_yaml};
+pub use similar_presets::{Donor, donors, like};
 use std::path::{Path, PathBuf};
 
 /// Reads the platform file at a path, or the preset `NAME.yml` in the folders of `search`.

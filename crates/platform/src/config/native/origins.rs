@@ -1,8 +1,8 @@
 //! Where each value of a platform comes from: a line of its file, of a file that it extends,
 //! `--set`, or a default.
 
-use super::root::Root;
 use super::show;
+use super::top_level_keys::Root;
 use crate::config::declared::{Key, Setting, explained, first};
 use crate::config::findings::Findings;
 use crate::config::tree::{Origin, Tree, Value};

@@ -1,7 +1,7 @@
 //! `--set links[0].bandwidth="100 GB/s"`: values put into the tree before it is read, so that
 //! faults are found as in a file.
 
-use super::root::Root;
+use super::top_level_keys::Root;
 use crate::config::declared::{Key as Declared, Setting, renamed_path};
 use crate::config::findings::Findings;
 use crate::config::parse;

@@ -2,8 +2,8 @@
 
 use super::fabric;
 use super::network::{self, Network};
-use super::root::Root;
 use super::shape::Shape;
+use super::top_level_keys::Root;
 use super::{cards, collectives, explicit, failed, generated, library, nics, npu, remote, sized};
 use crate::config::declared::{Setting, Tried, Words, absent};
 use crate::config::findings::{At, Findings};

@@ -1,7 +1,7 @@
 //! The declared keys as documentation: tables between the lines `<!-- keys: PATH -->` and
 //! `<!-- end of keys -->` of a Markdown page, and a list for completion.
 
-use super::root::Root;
+use super::top_level_keys::Root;
 use crate::config::declared::{self, Listed, Setting};
 
 const END: &str = "<!-- end of keys -->";

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import armillary as arm
-from armillary.explain.ladder_causes import Run, split
+from armillary.explain.backend_differences import Run, split
 
 QUEUES = f"external:{sys.executable} {Path(__file__).parents[3] / 'adapters/python/queues.py'}"
 GB_PER_S = 12.5

@@ -1,9 +1,9 @@
 //! Inputs of a plan, and the proofs that several plans share.
 
-use super::course::{Course, Hop, Refusal};
 use super::datelines::Datelines;
 use super::layers;
 use super::proof::Dependencies;
+use super::routing_choice::{Course, Hop, Refusal};
 use super::search::Search;
 use topology::{Fabric, LinkGraph};
 

@@ -6,10 +6,10 @@ finite list of bandwidths, in the counting of `cost.py`: `k s`, `k s` (of one li
 `k s (n - 1)`.
 
 The best choice is found by branch and bound. A box of choices is bounded by the convex program over
-all bandwidths inside it (`optimal.py`, `front.py`), whose bound is proved. A box is split where
-that program's answer lies between two bandwidths on sale. Small boxes are tried completely. Nothing
-is cut off that could be better, so the result is the optimum of the model among all that can be
-bought.
+all bandwidths inside it (`optimal.py`, `pareto_front.py`), whose bound is proved. A box is split
+where that program's answer lies between two bandwidths on sale. Small boxes are tried completely.
+Nothing is cut off that could be better, so the result is the optimum of the model among all that
+can be bought.
 
 A total that is to be met exactly can't be, as a rule, with whole links. It then holds to within the
 steps of the dimension that is sold in the finest ones: links of it fill what the others leave."""
@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from . import front
+from . import pareto_front
 from .model import StepModel, Vector
 from .optimal import Constraint, NoSolution, Question, optimise
 from .topology import StackDimension
@@ -232,7 +232,7 @@ class _Search:
         if self.product is None:
             found = optimise(inside)
             return found.bandwidth, found.bound
-        least = front.least_product(inside, self.product)
+        least = pareto_front.least_product(inside, self.product)
         return least.point.bandwidth, least.bound
 
     def between(self, box: Box, answer: Vector) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from armillary import Result, simulate
-from armillary.explain import within
+from armillary.explain import step_interval
 from armillary.uncertainty import Intervals, Residual, steps
 from armillary.uncertainty.steps import LIKENESS, labels
 
@@ -33,25 +33,25 @@ def result() -> Result:
 
 
 def test_a_step_like_measured_ones_has_their_interval(table: Intervals, result: Result) -> None:
-    found = within.interval(result.report)
+    found = step_interval.interval(result.report)
     assert found is not None
     assert found == table.interval(KNOWN)
     assert 0.8 <= found.low < 1 < found.high <= 1.25
-    said = within.sentence(result.report)
+    said = step_interval.sentence(result.report)
     assert said is not None
     assert said.startswith("80 % of measured steps like this one would be within")
     assert "extrapolated" not in said
 
 
 def test_what_was_not_measured_is_named_and_widens_it(table: Intervals, result: Result) -> None:
-    plain = within.interval(result.report)
+    plain = step_interval.interval(result.report)
     assert plain is not None
     other = simulate("llama-3-8b", "dgx-h100", tp=8, dp=1, precision="nvfp4", framework="nanotron")
-    wide = within.interval(other.report)
+    wide = step_interval.interval(other.report)
     assert wide is not None
     assert wide.outside == ("format nvfp4",)
     assert wide.width > plain.width
-    data = within.data(other.report)
+    data = step_interval.data(other.report)
     assert data is not None
     assert data["extrapolated"] == ["format nvfp4"]
 
@@ -59,15 +59,15 @@ def test_what_was_not_measured_is_named_and_widens_it(table: Intervals, result: 
 def test_differences_within_it(table: Intervals, result: Result) -> None:
     report: Any = result.report
     near, far = ({**report, "step_time_ns": report["step_time_ns"] * by} for by in (1.1, 2.0))
-    assert within.indistinct(report, near)  # type: ignore[arg-type]
-    assert not within.indistinct(report, far)  # type: ignore[arg-type]
+    assert step_interval.indistinct(report, near)  # type: ignore[arg-type]
+    assert not step_interval.indistinct(report, far)  # type: ignore[arg-type]
 
 
 def test_other_workloads_have_none(table: Intervals) -> None:
     report = simulate("resnet-50", "dgx-h100", dp=8).report
-    assert within.interval(report) is None
-    assert within.sentence(report) is None
-    assert within.data(report) is None
+    assert step_interval.interval(report) is None
+    assert step_interval.sentence(report) is None
+    assert step_interval.data(report) is None
 
 
 def test_the_explanation_names_the_part_that_decides(table: Intervals, result: Result) -> None:

@@ -4,7 +4,7 @@ A model is simulated again without its causes, one after the other: `packet` wit
 also without windows, then also without headers; `link` without storing whole messages. The
 differences of these step times, and what then separates the models, sum to the difference of the
 step times. As one cause after the other is removed, a time that two causes make together belongs to
-the first one. Not here: the simulations (`api.ladder`), how it looks (`ladder.py`)."""
+the first one. Not here: the simulations (`api.ladder`), how it looks (`backend_comparison.py`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One workload on several network models: step times, where they differ, and why.
 
-Model: each run is compared with the first one, by operation on the critical path (`compare.py`) and
-by cause (`ladder_causes.py`). What the run itself recorded is named as well: packets, waits for
-links, losses."""
+Model: each run is compared with the first one, by operation on the critical path (`compare.py`)
+and by cause (`backend_differences.py`). What the run itself recorded is named as well: packets,
+waits for links, losses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..report.plain_names import Named
 from ..report.quantity import time
 from ..report.scale import Scale
 from ..schema import Report
+from .backend_differences import CAUSES, Run, split
 from .compare import compare
 from .explanation import Explanation
-from .ladder_causes import CAUSES, Run, split
 
 LADDER = "armillary.ladder/1"
 _SHOWN = 3

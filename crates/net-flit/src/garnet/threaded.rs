@@ -6,7 +6,7 @@ use super::{Garnet, Settings};
 use crate::fabric::{Fabric, Packet, Routing};
 use crate::refused::Refused;
 use crate::report::{Arrival, Blocked};
-use crate::uses::Use;
+use crate::virtual_network_usage::Use;
 
 /// A network of Garnet's routers, in one part or in several that run side by side.
 pub struct Whole<R>(Kind<R>);

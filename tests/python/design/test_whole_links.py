@@ -12,7 +12,7 @@ import pytest
 from instances import overlapping, random_model, total
 
 import armillary as arm
-from armillary.design import cost_file, reader, search, whole
+from armillary.design import cost_file, reader, search, whole_links
 from armillary.design.optimal import Constraint, NoSolution, Question, optimise
 from armillary.design.topology import StackDimension
 
@@ -33,29 +33,31 @@ TABLE = {
 }
 
 
-def offers(*dimensions: tuple[str, int]) -> list[whole.Offer]:
+def offers(*dimensions: tuple[str, int]) -> list[whole_links.Offer]:
     speeds = [25 * GBITS, 100 * GBITS, 400 * GBITS]
-    return [whole.offer(StackDimension(block, size), speeds, 12) for block, size in dimensions]
+    return [
+        whole_links.offer(StackDimension(block, size), speeds, 12) for block, size in dimensions
+    ]
 
 
 def test_what_links_make_of_each_block() -> None:
     """Two links of 100 Gb/s: 25 GB/s to a switch, 12.5 GB/s each way round a ring; among 4 NPUs
     each has 3 or more."""
     speeds = [100 * GBITS]
-    switch = whole.offer(StackDimension("Switch", 8), speeds, 4)
+    switch = whole_links.offer(StackDimension("Switch", 8), speeds, 4)
     assert switch.bandwidths == (12.5e9, 25e9, 37.5e9, 50e9)
-    ring = whole.offer(StackDimension("Ring", 8), speeds, 4)
+    ring = whole_links.offer(StackDimension("Ring", 8), speeds, 4)
     assert ring.bandwidths == (12.5e9, 25e9)
     assert [each.count for each in ring.links] == [2, 4]
-    assert whole.offer(StackDimension("Ring", 2), speeds, 4).links[0].count == 1
-    full = whole.offer(StackDimension("FullyConnected", 4), speeds, 6)
+    assert whole_links.offer(StackDimension("Ring", 2), speeds, 4).links[0].count == 1
+    full = whole_links.offer(StackDimension("FullyConnected", 4), speeds, 6)
     assert full.bandwidths == (37.5e9, 75e9)
     assert [each.count for each in full.links] == [3, 6]
 
 
 def test_the_fewest_links_make_a_bandwidth() -> None:
-    found = whole.offer(StackDimension("Switch", 8), [100 * GBITS, 400 * GBITS], 8)
-    assert found.links[found.bandwidths.index(50e9)] == whole.Links(1, 50e9)
+    found = whole_links.offer(StackDimension("Switch", 8), [100 * GBITS, 400 * GBITS], 8)
+    assert found.links[found.bandwidths.index(50e9)] == whole_links.Links(1, 50e9)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -64,7 +66,7 @@ def test_the_optimum_against_trying_everything(
     seed: int, priced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Boxes of one choice only are tried out, so that the branch and bound has to find the rest."""
-    monkeypatch.setattr(whole, "_SMALL", 1)
+    monkeypatch.setattr(whole_links, "_SMALL", 1)
     rng = np.random.default_rng(seed)
     dims = 2 + seed % 2
     blocks = [
@@ -73,10 +75,10 @@ def test_the_optimum_against_trying_everything(
     ]
     sold = offers(*blocks)
     model = overlapping(rng, dims, 3) if seed % 3 else random_model(rng, dims, 3)
-    limits = whole.relaxed([total(300e9, dims)], [(each,) for each in sold])
+    limits = whole_links.relaxed([total(300e9, dims)], [(each,) for each in sold])
     price = rng.uniform(1e-9, 1e-8, dims) if priced else None
     question = Question((model,), (1.0,), limits)
-    found = whole.best(question, sold, price)
+    found = whole_links.best(question, sold, price)
     best = math.inf
     for choice in itertools.product(*(each.bandwidths for each in sold)):
         if not any(each.is_broken(choice) for each in limits):
@@ -93,12 +95,12 @@ def test_the_optimum_against_trying_everything(
 def test_a_total_is_met_by_the_finest_dimension() -> None:
     """Below 300 GB/s a switch has steps of 12.5 GB/s at most, seven neighbours far larger ones."""
     sold = [
-        whole.offer(StackDimension(block, 8), [25 * GBITS, 100 * GBITS, 400 * GBITS], 64)
+        whole_links.offer(StackDimension(block, 8), [25 * GBITS, 100 * GBITS, 400 * GBITS], 64)
         for block in ("FullyConnected", "Switch")
     ]
     low = [
         each
-        for each in whole.relaxed([total(300e9, 2)], [(each,) for each in sold])
+        for each in whole_links.relaxed([total(300e9, 2)], [(each,) for each in sold])
         if each.coefficients == (-1.0, -1.0)
     ]
     assert -low[0].limit == pytest.approx(300e9 - 12.5e9)
@@ -108,16 +110,20 @@ def test_what_cannot_be_bought_has_no_solution() -> None:
     sold = offers(("Switch", 4), ("Switch", 4))
     model = random_model(np.random.default_rng(1), 2, 2)
     with pytest.raises(NoSolution):
-        whole.best(Question((model,), (1.0,), (Constraint("x", (1.0, 1.0), 5e9),)), sold)
+        whole_links.best(Question((model,), (1.0,), (Constraint("x", (1.0, 1.0), 5e9),)), sold)
     with pytest.raises(NoSolution):
-        whole.best(Question((model,), (1.0,), (Constraint("x", (1.0, 0.0), 7e9, True),)), sold)
+        whole_links.best(
+            Question((model,), (1.0,), (Constraint("x", (1.0, 0.0), 7e9, True),)), sold
+        )
 
 
 def test_times_of_many_choices_at_once() -> None:
     rng = np.random.default_rng(3)
     model = overlapping(rng, 3, 4)
     grid = rng.uniform(1e9, 1e11, (20, 3))
-    assert whole.times(model, grid) == pytest.approx([model.time(each) for each in grid], rel=1e-12)
+    assert whole_links.times(model, grid) == pytest.approx(
+        [model.time(each) for each in grid], rel=1e-12
+    )
 
 
 def spec(**more: Any) -> dict[str, Any]:  # noqa: ANN401

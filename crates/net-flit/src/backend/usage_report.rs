@@ -2,7 +2,7 @@
 
 use super::routers::Routers;
 use crate::report::Arrival;
-use crate::uses::Use;
+use crate::virtual_network_usage::Use;
 use engine::Histogram;
 use network::{ChannelUsage, Distribution, FlitLinkUsage, FlitUsage};
 use topology::LinkGraph;
