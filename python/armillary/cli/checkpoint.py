@@ -32,7 +32,7 @@ Given = Annotated[
         metavar="DIR", help="Folder of a run's checkpoints, or of one of them (DIR/step-...)."
     ),
 ]
-Out = Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="Where to write.")]
+Out = Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="File or folder to write.")]
 
 
 @app.command("show")

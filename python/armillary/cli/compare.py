@@ -36,7 +36,7 @@ Causes = Annotated[
     typer.Option(
         "--causes/--no-causes",
         help="With --backends: simulate packet again without losses, windows and headers, to see "
-        "what each is worth.",
+        "how much time each explains.",
     ),
 ]
 PlatformOfLadder = Annotated[

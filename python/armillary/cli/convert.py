@@ -18,7 +18,8 @@ from .options import Groups, Json, Npus, Passes, Settings
 SCHEMA = "armillary.convert/1"
 
 WorkloadName = Annotated[
-    str, typer.Argument(metavar="WORKLOAD", help="A workload: anything that `armillary run` takes.")
+    str,
+    typer.Argument(metavar="WORKLOAD", help="A workload: anything that `armillary run` accepts."),
 ]
 Out = Annotated[
     str, typer.Option("--output", "-o", metavar="OUT", help="Where to write the workload.")

@@ -12,9 +12,7 @@ from .options import Json
 
 Spec = Annotated[
     str,
-    typer.Argument(
-        metavar="SPEC.yml", help="Specification of what to design (docs/guides/design.md)."
-    ),
+    typer.Argument(metavar="SPEC.yml", help="Specification of the design (docs/guides/design.md)."),
 ]
 Out = Annotated[
     str | None,

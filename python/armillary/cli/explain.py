@@ -62,7 +62,7 @@ Seconds = Annotated[
         "--seconds",
         metavar="S",
         min=0.0,
-        help="Approximate time limit for simulating what would help.",
+        help="Approximate time limit for simulating helpful changes.",
     ),
 ]
 

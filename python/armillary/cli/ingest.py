@@ -38,7 +38,7 @@ RecipeFile = Annotated[
     typer.Option(
         "--recipe",
         metavar="FILE",
-        help="Which column is what, and how it changes. Default: Criteo's logs as published.",
+        help="Recipe: meaning and conversion of each column. Default: Criteo's logs as published.",
     ),
 ]
 Model = Annotated[
@@ -59,7 +59,8 @@ HeldOut = Annotated[
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option("--threads", metavar="N", help="Threads. Default: the cores.")
+    int | None,
+    typer.Option("--threads", metavar="N", help="Number of threads. Default: number of cores."),
 ]
 
 

@@ -59,7 +59,8 @@ ReportName = Annotated[
     typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here."),
 ]
 NoWhatIf = Annotated[
-    bool, typer.Option("--no-what-if", help="Don't simulate again for what would help.")
+    bool,
+    typer.Option("--no-what-if", help="Don't simulate the step again to find helpful changes."),
 ]
 NoFold = Annotated[
     bool, typer.Option("--no-fold", help="Simulate every rank, even those that behave alike.")

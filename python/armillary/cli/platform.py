@@ -300,7 +300,7 @@ def import_(
         ),
     ] = None,
     nodes: Annotated[
-        int, typer.Option("--nodes", min=1, max=4096, help="Nodes like the one in FILE.")
+        int, typer.Option("--nodes", min=1, max=4096, help="Number of nodes like the one in FILE.")
     ] = 1,
     rails: Annotated[
         bool, typer.Option("--rails", help="Join cards of one number, instead of all cards.")
