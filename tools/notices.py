@@ -26,7 +26,7 @@ PLATFORMS = (
     "x86_64-apple-darwin",
     "aarch64-apple-darwin",
 )
-"""What wheels are built for."""
+"""Targets that wheels are built for."""
 _HEAD = """Third-party notices
 ===================
 
@@ -72,7 +72,7 @@ class Crate:
         return f"{self.name} {self.version} ({self.licence})"
 
     def texts(self) -> list[str]:
-        """Its licences, as its source has them; none where it has no file."""
+        """Licences of the package, as its source has them; none where it has no file."""
         files = sorted(
             file
             for pattern in ("LICEN[SC]E*", "COPYING*", "UNLICENSE*", "NOTICE*", "license*")

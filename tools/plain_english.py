@@ -23,6 +23,8 @@ OTHERS = "others"
 """All folders without limits of their own."""
 HOUSES = ("", "train/", "lab/")
 """Folders that have a `python` and a `crates`."""
+PROGRAMS = ("adapters", "examples", "fuzz", "lab/bench", "tests/backend", "tests/golden", "tools")
+"""Folders with programs of other kinds, without tests of Python."""
 
 PHRASES = {
     r"\b(?:told|tells)\b": "say, show, report, determine",
@@ -68,12 +70,13 @@ class Text(NamedTuple):
 
 
 def texts() -> Iterator[Text]:
-    """All texts of the packages and of the crates."""
-    for house in HOUSES:
-        for path in sorted((ROOT / house / "python").rglob("*.py")):
-            yield from python_texts(path)
-        for path in sorted((ROOT / house / "crates").glob("*/src/**/*.rs")):
-            yield from rust_texts(path)
+    """All texts of the packages, of the crates and of programs next to them."""
+    python = [*(f"{house}python" for house in HOUSES), *PROGRAMS]
+    for path in sorted(path for folder in python for path in (ROOT / folder).rglob("*.py")):
+        yield from python_texts(path)
+    rust = [*(f"{house}crates/*/src" for house in HOUSES), *(f"{each}/**/src" for each in PROGRAMS)]
+    for path in sorted({path for folder in rust for path in ROOT.glob(f"{folder}/**/*.rs")}):
+        yield from rust_texts(path)
 
 
 def python_texts(path: Path) -> Iterator[Text]:

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 100
 _WHOLE = re.compile(r"`[^`]*`|!?\[[^\]\[]*\]\([^)]*\)")
-"""What is never broken: code and links."""
+"""Parts of a line that are never broken: code and links."""
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
 _FENCE = re.compile(r"\s*```")
 _MARK = re.compile(r"(?:[-+*>|]|#+|=+|\d+\.)$")

@@ -74,7 +74,7 @@ class Network:
         write(NEXT, x=self.events[0][0] if self.events else NEVER)
 
     def report(self, until: int) -> None:
-        """What was carried until then."""
+        """Bytes that were carried until then."""
         for number, link in self.links.items():
             if link.messages:
                 left = max(link.free - until, 0)  # booked, and not sent yet

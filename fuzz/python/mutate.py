@@ -53,7 +53,7 @@ TOKENS = [
     b"/dev/null",
     b"../..",
 ]
-"""What has broken readers."""
+"""Values that have broken readers."""
 JUNK: list[Any] = [
     None,
     True,

@@ -1,5 +1,5 @@
-"""What is fuzzed: for each reader of Python its files, as we or others write them, and what reads
-them. `smaller_targets.py` and `trainer_targets.py` have more of them."""
+"""Targets of the fuzzer: for each reader of Python its files, as we or others write them, and the
+function that reads them. `smaller_targets.py` and `trainer_targets.py` have more of them."""
 
 from __future__ import annotations
 

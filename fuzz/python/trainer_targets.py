@@ -78,7 +78,7 @@ def _facts() -> Any:  # noqa: ANN401
 
 @cache
 def _trained() -> Files:
-    """Two checkpoints, of which the second has changed rows only."""
+    """Two checkpoints; the second has changed rows only."""
     from armillary.trainer import loop
     from armillary.trainer.world import World
 

@@ -1,4 +1,5 @@
-//! What the fuzzer does with its bytes: one function a reader, each true when the reader took them.
+//! Targets of the fuzzer: one function for each reader, each true when the reader accepted the
+//! bytes.
 //!
 //! A crash is a panic (overflow and debug assertions are on), more than [`LIMIT`] of CPU time for
 //! one input, or more memory than the address space `.ci/fuzz` allows. What a reader takes must

@@ -1,5 +1,5 @@
 //! Writes the seeds: `seeds FOLDER` makes `FOLDER/<target>/<name>` for every target, from our own
-//! writers, the project's platforms and examples, and recorded inputs where they lie beside the
+//! writers, the project's platforms and examples, and recorded inputs where they lie next to the
 //! checkout.
 
 // Linked for the instrumentation's hooks, which the readers call here too.

@@ -1,4 +1,4 @@
-"""What checkpoints cost a training, next to `torch.distributed.checkpoint`.
+"""Cost of checkpoints for a training, next to `torch.distributed.checkpoint`.
 
     python lab/bench/python/checkpoints.py --folder /path/on/a/disk
     torchrun --nproc-per-node 2 lab/bench/python/checkpoints.py --folder /path/on/a/disk

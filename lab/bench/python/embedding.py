@@ -57,7 +57,7 @@ class Shape:
 
     @property
     def gigabytes(self) -> float:
-        """What a step moves at least."""
+        """Least bytes that a step moves, GB."""
         size = 4 if self.dtype == "float32" else 2
         return 3 * self.samples * self.tables * self.dim * (4 + self.pooling * size) / 1e9
 
@@ -122,8 +122,8 @@ def ours(shape: Shape, optimizer: str, threads: int, stochastic: bool = False) -
 
 
 def _mend_fbgemm() -> None:
-    """fbgemm-gpu-cpu 1.9.0 with torch 2.14 reads a copy of cpuinfo that nobody filled in, and falls
-    back to its slowest kernels. This copies what torch found."""
+    """Copy the facts of cpuinfo that torch found: fbgemm-gpu-cpu 1.9.0 with torch 2.14 reads an
+    empty copy, and falls back to its slowest kernels."""
     folder = Path(torch.__path__[0]) / "lib"
     full, empty = (ctypes.CDLL(str(folder / name)) for name in ("libtorch.so", "libc10.so"))
     full.cpuinfo_initialize()

@@ -173,7 +173,7 @@ def sources(
 def measured(
     step: Callable[..., float], batches: Iterator[tuple[Part, object]], count: int
 ) -> tuple[float, float]:
-    """Seconds of wall and CPU time of a step, over so many steps behind the first two."""
+    """Seconds of wall and CPU time of a step, over `count` steps behind the first two."""
     for part, following in islice(batches, 2):
         step(part, 1.0, following)
     wall, cpu = time.perf_counter(), time.process_time()

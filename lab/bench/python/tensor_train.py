@@ -26,7 +26,7 @@ from armillary.trainer.world import World
 
 
 def run(settings: Settings) -> str:
-    """What a run needs and reaches, as a line of the table."""
+    """Needs and results of a run, as a line of the table."""
     prepare_process(settings.threads)
     facts = parse(load_model(settings.model))
     source, held_out = open_data(settings, facts)

@@ -60,7 +60,8 @@ def serve(link: Connection, shape: Shape, zipf: bool) -> None:
 
 
 def measure(shape: Shape, zipf: bool, threads: int, count: int) -> list[tuple[float, float, float]]:
-    """Seconds of a step in one thread, in several, and in as many processes, turn by turn."""
+    """Seconds of a step in one thread, in several, and in the same number of processes, turn by
+    turn."""
     context = multiprocessing.get_context("spawn")
     links, processes = [], []
     for _ in range(threads - 1):

@@ -40,7 +40,7 @@ def ids(rows: int, count: int, table: int, made: np.random.Generator) -> np.ndar
 
 
 def batches(facts: Dlrm, batch: int, steps: int, world: World) -> list[Part]:
-    """What this rank trains on: `batch` samples of its own in each step."""
+    """Data of this rank: `batch` samples of its own in each step."""
     made = np.random.default_rng(100 + world.rank)
     columns = [
         ids(table.rows, batch * table.pooling * steps, place, made).reshape(steps, -1)

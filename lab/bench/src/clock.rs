@@ -7,14 +7,14 @@ use std::time::Duration;
 /// How often something is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// At most so many runs.
+    /// At most this number of runs.
     pub runs: u32,
     /// No further run once so much CPU time is spent.
     pub budget: Duration,
 }
 
 impl Effort {
-    /// What figures for people take.
+    /// Effort for figures that people read.
     pub const FULL: Effort = Effort { runs: 7, budget: Duration::from_secs(4) };
     /// Once: does it run at all?
     pub const QUICK: Effort = Effort { runs: 1, budget: Duration::ZERO };

@@ -1,4 +1,4 @@
-//! Training steps: a recorded 64-NPU GPT where its traces lie beside the checkout, and a generated
+//! Training steps: a recorded 64-NPU GPT where its traces lie next to the checkout, and a generated
 //! 256-NPU stand-in.
 
 use crate::{Wish, cells, digits, head, ms};

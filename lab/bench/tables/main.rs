@@ -19,7 +19,7 @@ mod transfers;
 use benches::clock::Effort;
 use std::io;
 
-/// What the command line asks for.
+/// Arguments of the command line.
 struct Wish {
     quick: bool,
     words: Vec<String>,

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use topology::Fabric;
 use units::{Span, Time};
 
-/// What `--backend bus` would be. [`sim::backends::BackendKind::Other`] runs it.
+/// Registration behind `--backend bus`. [`sim::backends::BackendKind::Other`] runs it.
 pub const BUS: Registration = Registration { name: "bus", make };
 
 fn make(platform: &Platform) -> Result<Box<dyn Backend>, Problem> {

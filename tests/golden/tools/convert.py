@@ -214,7 +214,7 @@ def workload(case: Case, folder: Path) -> tuple[list[list[Node]], list[list[Any]
 
 
 def expected(case: Case) -> tuple[dict[str, list[list[Any]]], dict[str, str]]:
-    """What ASTRA-sim printed: {backend: [[ranks in a row, finish, exposed]]}, {backend: why nothing
+    """Results of ASTRA-sim: {backend: [[ranks in a row, finish, exposed]]}, {backend: why nothing
     can be compared}."""
     numbers: dict[str, list[list[Any]]] = {}
     nothing: dict[str, str] = {}

@@ -153,7 +153,7 @@ def _saturation(run: BookSimRun, low: float, high: float | None) -> Figure:
 
 
 def _saturates(run: BookSimRun, low: float, high: float, most: float, seed: int) -> float:
-    """By bisection, from a quarter beyond both ends of the bracket."""
+    """Saturation by bisection, from 25 % beyond both ends of the bracket."""
     below, above = 0.75 * low, min(1.25 * high, most)
     if _stable(run, above, seed):
         return above
