@@ -70,15 +70,15 @@ pub struct Batch<'a> {
     pub lengths: Integers<'a>,
     /// The rows, bag by bag.
     pub indices: Integers<'a>,
-    /// What each row is multiplied by.
+    /// Factor of each row.
     pub weights: Option<&'a [f32]>,
 }
 
 /// A feature, as far as a batch is checked against it.
 pub struct Expected<'a> {
-    /// Its name.
+    /// Name of the feature.
     pub feature: &'a str,
-    /// Its table.
+    /// Table of the feature.
     pub table: &'a str,
     /// Rows of the table.
     pub rows: u64,

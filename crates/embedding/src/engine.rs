@@ -11,7 +11,7 @@ use crate::scratch::{Scratch, Spare};
 use crate::table::Table;
 use std::sync::{Arc, PoisonError};
 
-/// What becomes of the rows of a bag.
+/// Result for the rows of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
     /// Their sum.
@@ -29,7 +29,7 @@ pub struct Feature {
     pub name: String,
     /// Which table.
     pub table: usize,
-    /// What becomes of the rows of a bag.
+    /// Result for the rows of a bag.
     pub pooling: Pooling,
 }
 
@@ -228,7 +228,7 @@ impl Engine {
         cache.ok_or_else(|| Fault::new("table", format!("no table {table} with a cache")))
     }
 
-    /// What caches did so far.
+    /// Counts of caches so far.
     pub fn counts(&self) -> Counts {
         self.residency.counts()
     }
@@ -248,7 +248,7 @@ impl Engine {
         self.features.first().is_some_and(|feature| feature.pooling == Pooling::None)
     }
 
-    /// Rows and columns of the result for a batch of so many samples and lookups.
+    /// Rows and columns of the result for a batch of these numbers of samples and lookups.
     pub fn shape(&self, samples: usize, lookups: usize) -> (usize, usize) {
         let dims = || self.features.iter().map(|feature| self.tables[feature.table].dim);
         if self.is_unpooled() {

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// What is wrong with a batch, a gradient or a table.
+/// Fault of a batch, a gradient or a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Table, feature, sample.
     pub place: String,
-    /// What is wrong, with the value.
+    /// Description of the fault, with the value.
     pub message: String,
-    /// What is allowed; empty when the message says it all.
+    /// Allowed values; empty when the message says it all.
     pub allowed: String,
 }
 

@@ -10,7 +10,7 @@ use crate::tasks;
 /// Lookups ahead of the current one whose rows are asked for.
 const AHEAD: usize = 32;
 
-/// Most and fewest lookups of one task, where features have as many.
+/// Most and fewest lookups of one task, where features have enough.
 const LOOKUPS: (usize, usize) = (8192, 512);
 
 /// Tasks of one thread, so that threads end at about the same time.
@@ -227,7 +227,7 @@ impl<I: Index, const DIM: usize> Bag<'_, I, DIM> {
         if DIM == 0 { self.job.stride } else { DIM * E::BYTES + size_of::<E::Scale>() }
     }
 
-    /// What sums are multiplied by: 1, or 1 by the number of rows.
+    /// Factor of sums: 1, or 1 by the number of rows.
     #[inline(always)]
     fn share(&self) -> Option<f32> {
         let rows = self.last - self.first;

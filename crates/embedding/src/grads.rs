@@ -80,8 +80,8 @@ impl<'a> Grads<'a> {
         Sources { grads, stride, far: false, factors: None, squares: None }
     }
 
-    /// Adds the gradients of a feature to `to`, each in whole vectors: one for each bag, of which
-    /// the rows of a mean have their share; without pooling, one for each lookup.
+    /// Adds the gradients of a feature to `to`, each in whole vectors: one for each bag, which the
+    /// rows of a mean share; without pooling, one for each lookup.
     fn copy(&self, feature: usize, pooling: Pooling, dim: usize, to: &mut Vec<Vector>) {
         if pooling == Pooling::None {
             let rows = self.lookups(feature);

@@ -42,13 +42,13 @@ impl Memory {
     ///
     /// # Safety
     ///
-    /// Nobody uses the memory meanwhile, or an earlier pointer into it later.
+    /// No other code uses the memory meanwhile, or an earlier pointer into it later.
     pub(crate) unsafe fn resize(&self, bytes: usize) -> Result<(), Error> {
         let (old, before) = (self.start(), self.bytes());
         if bytes == before {
             return Ok(());
         }
-        // SAFETY: this value mapped the old range; nobody uses it, as the caller knows.
+        // SAFETY: this value mapped the old range; no other code uses it, as the caller knows.
         let start = unsafe { moved(old, before, bytes)? };
         self.start.store(start, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
@@ -110,7 +110,7 @@ fn mapped(bytes: usize) -> Result<*mut u8, Error> {
 ///
 /// # Safety
 ///
-/// They are those of `mapped`, and nobody uses them.
+/// They are those of `mapped`, and no other code uses them.
 unsafe fn unmapped(start: *mut u8, bytes: usize) {
     if bytes > 0 {
         // SAFETY: the caller's.
@@ -122,7 +122,7 @@ unsafe fn unmapped(start: *mut u8, bytes: usize) {
 ///
 /// # Safety
 ///
-/// Nobody uses them.
+/// No other code uses them.
 unsafe fn moved(start: *mut u8, before: usize, bytes: usize) -> Result<*mut u8, Error> {
     #[cfg(target_os = "linux")]
     if before > 0 && bytes > 0 {
@@ -134,7 +134,8 @@ unsafe fn moved(start: *mut u8, before: usize, bytes: usize) -> Result<*mut u8, 
         return Ok(found.cast());
     }
     let found = mapped(bytes)?;
-    // SAFETY: both ranges are mapped and have as many bytes; nobody uses the old one.
+    // SAFETY: both ranges are mapped and have the same number of bytes; no other code uses the old
+    // one.
     unsafe {
         std::ptr::copy_nonoverlapping(start, found, before.min(bytes));
         unmapped(start, before);
@@ -144,7 +145,7 @@ unsafe fn moved(start: *mut u8, before: usize, bytes: usize) -> Result<*mut u8, 
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: this value mapped exactly this range, and nobody uses it any more.
+        // SAFETY: this value mapped exactly this range, and no other code uses it any more.
         unsafe { unmapped(self.start(), self.bytes()) };
     }
 }
@@ -195,7 +196,7 @@ mod tests {
         let start = first.start();
         drop(first);
         assert_eq!(pool.take((5 << 20) - 1).unwrap().start(), start);
-        // Another size: what nobody uses is given back, and what is in use stays.
+        // Another size: unused memory is given back, and what is in use stays.
         let third = pool.take(9 << 20).unwrap();
         assert!(third.bytes() >= 9 << 20);
         assert_eq!(pool.0.lock().unwrap().len(), 2);

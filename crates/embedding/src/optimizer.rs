@@ -48,14 +48,14 @@ impl Rule {
     }
 }
 
-/// What an update needs of whole rows: sums over all their columns. A table that has some of the
-/// columns takes those of the others from outside, in rounds.
+/// Sums over all columns that an update needs of whole rows. A table that has some of the columns
+/// takes those of the others from outside, in rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
     /// Squares of the gradient, by which its length is clipped.
     Clip,
-    /// What the rule needs: squares of the gradient for row-wise AdaGrad, those of Adam's step and
-    /// of the weights for LAMB.
+    /// Sums that the rule needs: squares of the gradient for row-wise AdaGrad, those of Adam's step
+    /// and of the weights for LAMB.
     Rule,
 }
 

@@ -243,7 +243,7 @@ fn collect<K: Key, I: Index>(
             room[taken].write(key);
             taken += usize::from(key.row().wrapping_sub(first) <= count);
         }
-        // SAFETY: so many were written.
+        // SAFETY: this number was written.
         unsafe { keys.set_len(keys.len() + taken) };
     };
     if grads.unpooled || batch.weights.is_some() {

@@ -11,7 +11,7 @@ use crate::random::of_row;
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-/// What a table's update needs to know.
+/// Inputs of a table's update.
 pub struct Update<'a> {
     pub rows: *mut u8,
     pub stride: usize,

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 #[repr(align(64))]
 pub struct Vector(pub [f32; 16]);
 
-/// What a thread keeps from range to range, and from step to step.
+/// Memory that a thread keeps from range to range, and from step to step.
 #[derive(Default)]
 pub struct Scratch {
     /// Lookups and room to sort them.

@@ -13,13 +13,13 @@ pub struct Lookup {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Packed(u64);
 
-/// What the sort needs to know of a lookup.
+/// Properties of a lookup that the sort needs.
 pub trait Key: Copy + Default + Ord + Send {
     /// A lookup of `row`.
     fn new(row: u64, source: u64) -> Self;
-    /// Its row.
+    /// Row of the lookup.
     fn row(self) -> u64;
-    /// Its source.
+    /// Source of the lookup.
     fn source(self) -> usize;
 }
 

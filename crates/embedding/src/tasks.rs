@@ -61,7 +61,7 @@ pub fn run<S>(
     });
 }
 
-/// What `find` returns for the first task for which it finds something, on up to `threads` threads.
+/// Result of `find` for the first task for which it finds something, on up to `threads` threads.
 pub fn first<T>(
     tasks: usize,
     threads: usize,

@@ -14,8 +14,8 @@ use crate::sort::Key;
 const AHEAD: usize = 16;
 
 /// Rows that are asked for one after the other. Each waits for the translation of its address, and
-/// a processor sees only so many instructions ahead: between requests next to each other there are
-/// no others, so that several translations are under way.
+/// a processor sees only some instructions ahead: between requests next to each other there are no
+/// others, so that several translations are under way.
 const GROUP: usize = 8;
 
 /// Gradients of a row that are asked for, at most.

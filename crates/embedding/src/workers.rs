@@ -164,8 +164,8 @@ fn serve(pool: &Pool, number: usize, slot: &Arc<AtomicPtr<Place>>) {
     }
 }
 
-/// What `find` finds in the end. This thread sleeps when it takes long, and looks again whenever it
-/// is woken.
+/// Final result of `find`. This thread sleeps when it takes long, and looks again whenever it is
+/// woken.
 fn look<T>(mut find: impl FnMut() -> Option<T>) -> T {
     let mut begin = Instant::now();
     loop {

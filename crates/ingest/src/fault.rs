@@ -1,4 +1,4 @@
-//! What is wrong with a line.
+//! Faults of a line.
 
 /// Faults that are kept of a text: a file of another format has one in every line.
 pub const MOST_FAULTS: usize = 20;
@@ -10,9 +10,9 @@ pub struct Fault {
     pub line: usize,
     /// Name of the column; empty if the line as a whole is wrong.
     pub column: String,
-    /// What is wrong, with the value.
+    /// Description of the fault, with the value.
     pub message: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: String,
 }
 

@@ -238,7 +238,7 @@ fn values(field: &[u8], category: &Category, mut to: impl FnMut(i64)) -> Option<
     Some(())
 }
 
-/// What is wrong with a line that could not be read.
+/// Faults of a line that could not be read.
 fn explain(text: &[u8], line: usize, recipe: &Recipe) -> Vec<Fault> {
     let fault = |column: &str, message: String, allowed: &str| Fault {
         line,

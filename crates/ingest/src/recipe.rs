@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Values of small whole numbers that are computed once.
 const KNOWN: std::ops::Range<i64> = -16..8192;
 
-/// What a field of a line is.
+/// Role of a field of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// Not read.
@@ -97,7 +97,7 @@ impl Dense {
         self
     }
 
-    /// Its name.
+    /// Name of the field.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -106,12 +106,12 @@ impl Dense {
         self.numbers
     }
 
-    /// What a missing value becomes.
+    /// Value in place of a missing one.
     pub(crate) fn of_missing(&self) -> f32 {
         self.of_missing
     }
 
-    /// What a value becomes.
+    /// Number that a value becomes.
     pub(crate) fn value(&self, given: f64) -> f32 {
         let mut value = given.max(self.low).min(self.high);
         if let Some(add) = self.log {
@@ -121,7 +121,7 @@ impl Dense {
         ((value - mean) / deviation) as f32
     }
 
-    /// What a whole number becomes.
+    /// Number that a whole number becomes.
     #[inline]
     pub(crate) fn whole(&self, given: i64) -> f32 {
         match self.known.get(given.wrapping_sub(KNOWN.start) as usize) {
@@ -144,7 +144,7 @@ pub enum Kind {
     Verbatim,
 }
 
-/// What a missing category is.
+/// Category in place of a missing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// This value.
@@ -156,13 +156,13 @@ pub enum Missing {
 /// A category.
 #[derive(Clone, Debug)]
 pub struct Category {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
     /// How a value is written.
     pub kind: Kind,
-    /// What a missing value is.
+    /// Category in place of a missing one.
     pub missing: Missing,
-    /// What is between several values of a sample, if there may be several.
+    /// Separator of several values of a sample, if there may be several.
     pub between: Option<u8>,
     /// Seed of a hash of values before they become rows.
     pub hash: Option<u64>,
@@ -204,7 +204,7 @@ fn positive(hash: u64) -> i64 {
 /// Which field of a line is what.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// What is between fields.
+    /// Separator of fields.
     pub separator: u8,
     /// Fields of a line, in order; one is the label.
     pub fields: Vec<Field>,

@@ -30,7 +30,7 @@ IMPORT_SCHEMA = "armillary.platform_import/1"
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List or show platforms, price memory accesses, import networks or kernels.",
+    help="List, show or import platforms, and price accesses to memory.",
     rich_markup_mode=None,
 )
 

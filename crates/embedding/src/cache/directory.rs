@@ -128,7 +128,7 @@ impl Directory {
     ///
     /// # Safety
     ///
-    /// Nobody else uses the names meanwhile.
+    /// No other code uses the names meanwhile.
     pub unsafe fn seat(&mut self) -> Result<usize, Error> {
         let slots = self.slots() + self.guests.len();
         // SAFETY: the caller's.

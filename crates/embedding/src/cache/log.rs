@@ -31,7 +31,7 @@ struct Segment {
     kept: u32,
 }
 
-/// What was read and written.
+/// Bytes that were read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes written.
@@ -56,7 +56,7 @@ pub struct Log {
     filled: usize,
     /// Whether a segment was written since the last look for outdated records.
     sealed: bool,
-    /// What was written so far.
+    /// Bytes that were written so far.
     pub traffic: Traffic,
 }
 
@@ -156,7 +156,7 @@ impl Log {
     fn seal(&mut self) -> Result<(), Error> {
         let bytes = self.segment_bytes();
         let at = self.current as u64 * bytes as u64;
-        // What follows the last record is zero or outdated; no place leads there.
+        // The bytes after the last record are zero or outdated; no place leads there.
         self.disk.write(self.open.bytes(), at)?;
         self.traffic.written += bytes as u64;
         let full = self.current;

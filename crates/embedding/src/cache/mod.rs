@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Plain, Store};
 
-/// What a cache is to be like.
+/// Settings of a cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Caching {
     /// Bytes of memory that it may take, with all that belongs to it.
@@ -52,7 +52,7 @@ pub struct Caching {
     pub staged: bool,
 }
 
-/// What a table is, as far as its cache needs to know.
+/// Shape of a table, as far as its cache needs to know.
 pub struct Shape<'a> {
     pub name: &'a str,
     pub rows: u64,
@@ -103,7 +103,7 @@ fn failed(path: &Path, error: &Error) -> Fault {
     }
 }
 
-/// What is to be done before a batch: rows to write, and rows to read, each with its slot.
+/// Work before a batch: rows to write, and rows to read, each with its slot.
 #[derive(Default)]
 struct Plan {
     out: Vec<(u32, u64)>,

@@ -17,7 +17,7 @@ const READS: usize = 16;
 /// Threads that read, so that a disk has many requests at a time.
 const READERS: usize = 16;
 
-/// What caches did so far.
+/// Counts of caches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Lookups in tables with caches.
@@ -102,7 +102,7 @@ struct Translation {
     now: u32,
 }
 
-/// What came of a request.
+/// Result of a request.
 struct Fetched {
     /// The batch; nothing if its rows don't fit.
     batch: Option<Translation>,
@@ -365,7 +365,7 @@ impl Residency {
         state.settle()?;
         state.fetched = None;
         if caches.caches.iter().any(|cache| cache.has_guests()) {
-            // What the slower tier has of guests is old, and no slot is free.
+            // The slower tier has old rows of guests, and no slot is free.
             return Ok(());
         }
         let now = state.next();
@@ -411,7 +411,7 @@ impl Residency {
         done
     }
 
-    /// What the caches did so far.
+    /// Counts of the caches so far.
     pub fn counts(&self) -> Counts {
         lock(&self.0).counts
     }

@@ -31,7 +31,7 @@ impl Rows {
     ///
     /// # Safety
     ///
-    /// Nobody uses the rows meanwhile.
+    /// No other code uses the rows meanwhile.
     pub unsafe fn resize(&self, slots: usize) -> Result<(), Error> {
         // SAFETY: the caller's.
         unsafe { self.weights.resize(slots * self.held.row(self.dim))? };
@@ -75,7 +75,7 @@ impl Rows {
     pub unsafe fn pack(&self, slot: usize, to: &mut [u8], chance: Chance) {
         let (weights, state) = to.split_at_mut(self.stored.row(self.dim));
         let from = self.weights(slot);
-        // SAFETY: the row is inside of the memory, and nobody writes it, as the caller knows.
+        // SAFETY: the row is inside of the memory, and no other code writes it, as the caller knows.
         unsafe {
             if self.held == self.stored {
                 std::ptr::copy_nonoverlapping(from, weights.as_mut_ptr(), weights.len());
@@ -100,7 +100,7 @@ impl Rows {
     pub unsafe fn unpack(&self, record: &[u8], slot: usize) {
         let (weights, state) = record.split_at(self.stored.row(self.dim));
         let to = self.weights(slot);
-        // SAFETY: the row is inside of the memory, and nobody else uses it, as the caller knows.
+        // SAFETY: the row is inside of the memory, and no other code uses it, as the caller knows.
         unsafe {
             if self.held == self.stored {
                 std::ptr::copy_nonoverlapping(weights.as_ptr(), to, weights.len());

@@ -9,7 +9,7 @@ use super::{Cache, Plan, lock, residency};
 use crate::fault::Fault;
 use std::sync::Arc;
 
-/// What is to be done before a batch, and its slots.
+/// Work before a batch, and its slots.
 #[derive(Debug, Default)]
 pub struct Staging {
     /// Changed rows that leave, each with its slot.

@@ -58,7 +58,7 @@ impl Store {
         }
     }
 
-    /// What to read rows in the order of.
+    /// Key by which rows are read in order.
     pub fn order(&self, row: u64) -> u64 {
         match self {
             Self::Memory(_) => row,
@@ -82,7 +82,7 @@ impl Store {
         }
     }
 
-    /// What was written to a disk.
+    /// Bytes that were written to a disk.
     pub fn traffic(&self) -> Traffic {
         match self {
             Self::Memory(_) => Traffic::default(),

@@ -1,4 +1,4 @@
-//! What ranks exchange when tables are sharded: indices on their way to the shards, pooled rows on
+//! Messages of ranks when tables are sharded: indices on their way to the shards, pooled rows on
 //! their way back.
 //!
 //! A *block* is the lengths of some samples' bags of one feature, and their indices. Batches are

@@ -120,7 +120,7 @@ impl Routes {
     }
 }
 
-/// What is sent, segment after segment.
+/// Data to send, segment after segment.
 #[derive(Debug)]
 pub struct Sent<'a, I> {
     /// Lengths of bags, `[segments, samples]`.

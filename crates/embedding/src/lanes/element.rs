@@ -11,7 +11,7 @@ use super::vector::{Lanes, WIDTH};
 pub trait Element {
     /// Bytes of an element.
     const BYTES: usize;
-    /// What the elements of a row have in common.
+    /// Common scale of the elements of a row.
     type Scale: Copy;
     /// The scale of a row.
     unsafe fn scale(row: *const u8, dim: usize) -> Self::Scale;

@@ -3,7 +3,7 @@
 /// A set of instructions that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// What every machine of this architecture has; on aarch64, NEON.
+    /// Instructions that every machine of this architecture has; on aarch64, NEON.
     Portable,
     /// AVX2 and F16C.
     Avx2,

@@ -26,7 +26,7 @@ fn f16_random(value: f32, bits: u32) -> u16 {
     let half = if magnitude >= 0x3880_0000 {
         ((magnitude - (112 << 23) + (bits >> 19)) >> 13).min(0x7bff)
     } else {
-        // In units of 2^-24, of which 24 bits of chance are added below the point.
+        // In units of 2^-24, with 24 bits of chance added below the point.
         let chance = (bits >> 8) as f32 * f32::from_bits(103 << 23);
         (f32::from_bits(magnitude) * f32::from_bits(151 << 23) + chance) as u32
     };

@@ -1,4 +1,4 @@
-//! What an instruction set can do with sixteen numbers.
+//! Operations of an instruction set on sixteen numbers.
 
 /// Numbers of a vector.
 pub const WIDTH: usize = 16;
