@@ -83,3 +83,8 @@ class TrainingError(ArmillaryError):
 class LostContactError(TrainingError):
     """Another process can't be reached. It ended, or it waits for something else; what happened
     there is the reason."""
+
+
+def flag(option: str) -> str:
+    """`--global-batch` of `global_batch`."""
+    return "--" + option.replace("_", "-")

@@ -248,6 +248,34 @@ def test_a_circle_of_files_would_be_found() -> None:
         graphlib.TopologicalSorter(graph).prepare()
 
 
+HEAVY = {
+    "msgspec",
+    "rich",
+    "polars",
+    "numpy",
+    "scipy",
+    "clarabel",
+    "pandas",
+    "asyncio",
+    "yaml",
+    "vl_convert",
+    "torch",
+}
+
+
+def loaded(*arguments: str) -> set[str]:
+    """The modules that a start of Python with these arguments loads."""
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = {line.split("|")[-1].strip() for line in run.stderr.splitlines() if "|" in line}
+    assert "armillary" in found
+    return found | {name.partition(".")[0] for name in found}
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -259,28 +287,25 @@ def test_a_circle_of_files_would_be_found() -> None:
 def test_light_start(arguments: list[str]) -> None:
     """Scripts start `armillary astra-sim` thousands of times: nothing heavy is loaded for it, for
     the version or for a bare import."""
+    assert not loaded(*arguments) & {*HEAVY, "typer"}
+
+
+LOADED = """
+import sys
+from armillary.cli import main
+sys.exit(main() or print(*sys.modules, file=sys.stderr))
+"""
+VERBS = ("run", "explain", "compare", "check", "collective", "traffic", "sweep", "design", "plan")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_loads_no_room_that_works(verb: str) -> None:
+    """A verb's help, and its refusal of wrong arguments, need the verb's own file alone: no
+    generator of workloads, no explanation, no page, no library that computes."""
     run = subprocess.run(
-        [sys.executable, "-X", "importtime", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", LOADED, verb, "--help"], capture_output=True, text=True, check=True
     )
-    loaded = {
-        line.split("|")[-1].strip().split(".")[0] for line in run.stderr.splitlines() if "|" in line
-    }
-    assert "armillary" in loaded
-    heavy = {
-        "msgspec",
-        "typer",
-        "rich",
-        "polars",
-        "numpy",
-        "scipy",
-        "clarabel",
-        "pandas",
-        "asyncio",
-        "yaml",
-        "vl_convert",
-        "torch",
-    }
-    assert not loaded & heavy
+    found = set(run.stderr.split())
+    assert f"armillary.cli.{verb}" in found
+    rooms = {"workload", "explain", "model", "calibrate", "report.page", "design.search"}
+    assert not found & {*HEAVY, *(f"armillary.{room}" for room in rooms)}

@@ -9,19 +9,16 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from .. import __version__, api, backends
+from .. import __version__, backends
 from ..errors import InputError, Problem
-from ..platform import Platform
 from ..units import counted
-from ..workload import Workload, is_model
-from ..workload.fit import near, too_large
 from . import completion, models, output
 from .options import BackendName, Groups, Json, Npus, Passes, Settings, settings
 
 SCHEMA = "armillary.check/1"
 CONFORMANCE = "armillary.conformance/1"
 
-Input = TypeVar("Input", Platform, Workload)
+Input = TypeVar("Input")
 
 WorkloadName = Annotated[
     str | None,
@@ -60,6 +57,11 @@ def check(
 
     WORKLOAD may be a model with its options, as for run. Without one, --backend external:COMMAND
     runs the conformance suite of network backends on that simulator."""
+    from .. import api
+    from ..platform import Platform
+    from ..workload import is_model
+    from ..workload.fit import near, too_large
+
     with output.guard():
         output.claim({"--json": json}, workload, platform, groups)
         if workload is None and backends.is_external(backend):
@@ -121,6 +123,9 @@ def _conformance(
 ) -> None:
     """Runs the conformance suite on a simulator, prints what it found, and exits with 1 where a
     rule was broken."""
+    from .. import api
+    from ..platform import Platform
+
     networks = (
         [Platform.load(platform, given)]
         if platform

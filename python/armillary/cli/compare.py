@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import api, backends
+from .. import backends
 from ..errors import InputError, Problem
-from ..explain.explanation import Explanation
 from . import completion, models, output
 from .options import Groups, Json, Npus, Passes, ReportName, Settings
+
+if TYPE_CHECKING:
+    from ..explain.explanation import Explanation
 
 Results = Annotated[
     list[str],
@@ -70,6 +72,7 @@ def compare(
     With --backends, simulate one workload on several network models instead: armillary compare
     llama-3-8b --tp 8 -p dgx-h100 --backends analytical,link,flow."""
     with output.guard():
+        from .. import api
         from ..explain import ExplanationInterrupted
 
         output.claim({"--json": json, "--report": report}, *results, platform, groups)
@@ -113,6 +116,8 @@ def _ladder(
     options: models.Options,
 ) -> Explanation:
     """One workload on several network models."""
+    from .. import api
+
     listed, causes = asked
     platform, npus, set_ = target
     groups, passes = read

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import api
-from ..errors import InputError, Problem
-from ..platform import Platform
-from ..repeat import Again, Unrepeatable
-from ..workload import Workload, is_model
-from ..workload.options import flag
+from ..errors import InputError, Problem, flag
 from . import completion, models, output
 from .options import (
     BackendName,
@@ -27,7 +22,10 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from ..platform import Platform
+    from ..repeat import Again, Unrepeatable
     from ..schema import Report
+    from ..workload import Workload
 
 What = Annotated[
     str,
@@ -87,8 +85,10 @@ def explain(
 
     RESULT may be a model with its options, as for run: armillary explain llama-3-70b --tp 8 -p
     dgx-h100."""
+    from .. import api
     from ..explain import ExplanationInterrupted
     from ..explain import explain as explained
+    from ..repeat import Unrepeatable
     from ..report import reading
 
     with output.guard("armillary check" if platform else ""):
@@ -114,6 +114,8 @@ def explain(
 
 def _run(source: Workload, target: Platform, backend: str | None) -> tuple[Report, Again]:
     """The report of a run, and what repeats it."""
+    from .. import api
+
     with output.progress("simulating") as update:
         result = api.simulate(source, target, backend=backend, detail=True, progress=update)
     return result.report, result.again
@@ -121,6 +123,8 @@ def _run(source: Workload, target: Platform, backend: str | None) -> tuple[Repor
 
 def _require_result(what: str) -> None:
     """Refuses a workload or model without the platform that it is to run on."""
+    from ..workload import is_model
+
     if Path(what).is_dir() or is_model(what):
         raise InputError(
             [Problem(what, "", "is a workload, not a result", "-p P as well, to run it first")]

@@ -14,7 +14,6 @@ import typer
 from .. import files
 from ..errors import InputError, Problem
 from ..units import GB
-from ..workload import is_model
 from . import output
 
 if TYPE_CHECKING:
@@ -77,6 +76,7 @@ def write_plan(model: str, chosen: Mapping[str, object], path: str | None) -> No
         return
     from ..model import load_model
     from ..model.sharding_plan_file import write_plan
+    from ..workload import is_model
     from ..workload.dlrm import sharding_plan
 
     family = load_model(model).family if is_model(model) else "workload"

@@ -6,20 +6,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import api
-from ..model.files import FAMILIES
-from ..platform import Platform
+from ..errors import flag
 from ..units import counted
-from ..workload import Workload, families, is_model, load
-from ..workload.frameworks import settings_of
-from ..workload.options import flag, spelled
-from ..workload.workload import is_text
-from . import output, parsing
+from . import output
 from .options import settings
+
+if TYPE_CHECKING:
+    from ..platform import Platform
+    from ..workload import Workload
 
 Options = Mapping[str, str | bool]
 """The given options of models, as text; flags as `bool`."""
@@ -37,7 +35,7 @@ def takes_models(
     own = inspect.signature(verb, eval_str=True)
     extra = {
         name: parameter
-        for name, parameter in _parameters().items()
+        for name, parameter in _parameters(_only_of(own, words)).items()
         if name not in own.parameters
         and (words is None or flag(name) in words or flag(f"no_{name}") in words)
     }
@@ -52,10 +50,21 @@ def takes_models(
     return called
 
 
+def _only_of(own: inspect.Signature, words: Collection[str] | None) -> bool:
+    """Whether `words` have no option but those of the verb itself: the families' are not needed."""
+    its = {"--help", *(flag(name) for name in own.parameters)}
+    return words is not None and its.issuperset(word for word in words if word.startswith("--"))
+
+
 @functools.cache
-def _parameters() -> dict[str, inspect.Parameter]:
-    """The options of all families, as typer reads them from a signature."""
+def _parameters(none: bool) -> dict[str, inspect.Parameter]:
+    """The options of all families, as typer reads them from a signature; or `none`."""
     found: dict[str, inspect.Parameter] = {}
+    if none:
+        return found
+    from ..model.files import FAMILIES
+    from ..workload import families
+
     for family in FAMILIES:
         for name, option in families.options(family).items():
             found.setdefault(
@@ -72,6 +81,8 @@ def _parameters() -> dict[str, inspect.Parameter]:
 
 def _annotation(name: str, option: inspect.Parameter) -> object:
     """A flag with its opposite, or a text: what it must be is checked with its family."""
+    from . import parsing
+
     if parsing.kind(option.annotation)[0] is bool:
         return Annotated[
             bool | None,
@@ -88,6 +99,10 @@ def source(
     passes: int = 1,
 ) -> Workload:
     """The workload of that name, or the one that the model of that name becomes with `options`."""
+    from ..workload import is_model, load
+    from ..workload.workload import is_text
+    from . import parsing
+
     if is_text(name) and options:
         return load(name, platform, groups, passes, **parsing.text_options(name, options))
     if not is_model(name):
@@ -105,6 +120,11 @@ def on(
 ) -> tuple[Workload, Platform]:
     """The workload `name` that `read` makes, and the platform with the settings of the framework
     among `options`. For a model the platform is resized, which is logged."""
+    from .. import api
+    from ..platform import Platform
+    from ..workload import is_model
+    from ..workload.frameworks import settings_of
+
     given = {**settings_of(options), **settings(set_, npus)}
     target = Platform.load(platform, given)
     made = read(target)
@@ -117,7 +137,17 @@ def on(
     return made, api.sized(platform, made, given)
 
 
+def chosen(name: str, options: Options) -> dict[str, object]:
+    """The options as the family of the model `name` takes them; none for a workload."""
+    from ..workload import is_model
+    from . import parsing
+
+    return parsing.options(name, options) if is_model(name) else {}
+
+
 def title(name: str, options: Options) -> str:
     """The words that name a workload: `llama-3-70b --tp 8 --sp`."""
+    from ..workload.options import spelled
+
     words = [spelled(option, value) for option, value in options.items()]
     return " ".join([name, *(word for pair in words for word in pair)])

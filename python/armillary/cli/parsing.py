@@ -14,9 +14,9 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Literal, NoReturn
 
-from ..errors import InputError, Problem
+from ..errors import InputError, Problem, flag
 from ..workload import families, load_model, texts
-from ..workload.options import flag, meanings, parameters, spelled
+from ..workload.options import meanings, parameters, spelled
 
 _VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import api
-from ..result import Result
-from ..workload import is_model
-from . import completion, forms, models, output, parsing
+from . import completion, forms, models, output
 from .options import (
     BackendName,
     Groups,
@@ -30,6 +27,9 @@ from .options import (
     WritePlan,
     rank_list,
 )
+
+if TYPE_CHECKING:
+    from ..result import Result
 
 WorkloadName = Annotated[
     str,
@@ -69,6 +69,8 @@ def run(
     In one step: armillary run llama-3-70b --tp 8 --dp 64 -p dgx-h100-16n. The platform is resized
     to the model's ranks unless --npus says otherwise; armillary workload MODEL --help explains the
     options of a model."""
+    from .. import api
+
     with output.guard("armillary check"):
         output.claim(
             {
@@ -87,7 +89,7 @@ def run(
         read = partial(models.source, workload, options, groups=groups, passes=passes)
         source, target = models.on(platform, set_, npus, workload, options, read)
         if write_plan is not None:
-            chosen = parsing.options(workload, options) if is_model(workload) else {}
+            chosen = models.chosen(workload, options)
             forms.write_plan(workload, chosen, write_plan)
         with output.progress("simulating") as update:
             result = api.simulate(

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import InputError, Problem
+from ..errors import InputError, Problem, flag
 from ..units import counted
-from ..workload.options import flag
 from . import completion, forms, output, parsing
 from .forms import Form
 from .options import Json, Npus, WritePlan, settings

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core, backends
 from ..errors import InputError, Problem
-from ..platform import AnyPlatform, Platform
 from ..units import GB
 from .patterns import Pattern
 from .saturation import MOST, bracket
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from ..platform import AnyPlatform, Platform
 
 SCHEMA = "armillary.traffic/1"
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -161,6 +164,8 @@ def traffic(
     Raises `InputError` for what does not fit together, `StalledError` for a network that locks up,
     `TrafficInterrupted` for a Ctrl-C after the first point of a curve.
     """
+    from ..platform import Platform
+
     platform = Platform.of(platform)
     find = saturation if saturation is not None else not loads
     plan = _Plan(arrivals, precision, latency_limit, messages_max, tolerance, tuple(loads), find)
@@ -242,6 +247,8 @@ class _Pool:
     """Threads for points, threads that wait for them, and what is done of all of them."""
 
     def __init__(self, jobs: int, progress: Progress | None, curves: int, plan: _Plan) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         self.points = ThreadPoolExecutor(jobs)
         self.sides = ThreadPoolExecutor(curves)
         self.stop = threading.Event()

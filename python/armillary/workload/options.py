@@ -17,7 +17,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, get_type_hints
 
-from ..errors import InputError, Problem
+from ..errors import InputError, Problem, flag
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
@@ -113,11 +113,6 @@ def read(declared: type[T], place: str, given: Mapping[str, Any]) -> T:
     if problems:
         raise InputError(problems)
     return declared(**given)
-
-
-def flag(option: str) -> str:
-    """`--global-batch` of `global_batch`."""
-    return "--" + option.replace("_", "-")
 
 
 def spelled(option: str, value: object) -> list[str]:

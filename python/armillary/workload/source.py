@@ -10,14 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .. import documents
-from ..errors import InputError, Problem
+from ..errors import InputError, Problem, flag
 from ..model.files import load_model, models
 from ..model.huggingface import is_huggingface
 from ..platform import AnyPlatform
 from . import texts
 from . import workload as files
 from .families import build, options
-from .options import flag
 from .workload import Workload
 
 _FAMILY = re.compile(r"^family\s*:", re.MULTILINE)

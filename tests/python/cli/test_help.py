@@ -10,8 +10,8 @@ from conftest import Armillary
 
 from armillary.cli.app import application
 from armillary.cli.groups import GROUPS
+from armillary.errors import flag
 from armillary.workload import families
-from armillary.workload.options import flag
 
 
 def test_every_verb_is_in_one_group() -> None:

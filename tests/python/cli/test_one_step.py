@@ -16,9 +16,9 @@ from conftest import ROOT, Armillary
 
 import armillary as arm
 from armillary.cli import check, convert, explain, run
+from armillary.errors import flag
 from armillary.model.files import FAMILIES
 from armillary.workload import families
-from armillary.workload.options import flag
 
 SMALL = ["--tp", "8", "--dp", "4"]
 
