@@ -12,12 +12,12 @@ if platform.machine() == "x86_64":
 
 import json
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+from command_copies import Copies, copies
 
 from armillary.schema import Report
 
@@ -38,20 +38,20 @@ def report() -> Report:
     return loaded
 
 
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Copies]:
+    """A process that has loaded the command line, of which each command is a copy."""
+    with copies() as made:
+        yield made
+
+
 @pytest.fixture
-def armillary(tmp_path: Path) -> Armillary:
+def armillary(commands: Copies, tmp_path: Path) -> Armillary:
     """Runs the command line in a process of its own, in an empty directory, 100 columns wide."""
 
     def call(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "armillary.cli", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "100", **environment},
-            timeout=300,
-            check=False,
-        )
+        whole = {**os.environ, "COLUMNS": "100", **environment}
+        return commands.run([*map(str, arguments)], tmp_path, whole)
 
     return call
 
@@ -77,14 +77,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+_FIRST = {"train", "trainer", "studies", "score", "design"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keeps tests that share a fixture of their module on one worker of `pytest -n 2`, so that the
-    fixture is made once. Trainings, which take longest, come first: a long test at the end would
-    leave the other worker without work."""
-    items.sort(key=lambda item: "trainer" not in item.path.parts)
+    fixture is made once, and all tests of studies, which share their rows. Folders that take
+    longest come first: a long test at the end would leave the other worker without work."""
+    items.sort(key=lambda item: not _FIRST & set(item.path.parts))
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
         fixtures = item._fixtureinfo.name2fixturedefs.values()
-        if any(each.scope == "module" for found in fixtures for each in found):
+        if "studies" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("studies"))
+        elif any(each.scope == "module" for found in fixtures for each in found):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))

@@ -18,10 +18,19 @@ _NAME = re.compile(r"\{[^{}]*\}")
 _NUMBER = r"[+-]?[\d,]+(?:\.\d+)?"
 
 
+def study_rows(name: str, backend: str = "analytical") -> list[StudyRow]:
+    """The rows of a study on one network, computed once for all tests of a process."""
+    return _study_rows(study(name).name, backend)
+
+
 @cache
+def _study_rows(name: str, backend: str) -> list[StudyRow]:
+    return list(study(name).rows((backend,)))
+
+
 def rows(name: str, backend: str = "analytical") -> dict[str, StudyRow]:
     """The rows of a study by their setup, on one network."""
-    return {row.setup: row for row in study(name).rows((backend,))}
+    return {row.setup: row for row in study_rows(name, backend)}
 
 
 def ours(name: str, setup: str, backend: str = "analytical") -> float:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command_copies import Copies
 from conftest import ROOT
 
 DOCUMENTS = [
@@ -86,15 +87,16 @@ def together() -> list[list[Block]]:
 
 
 @pytest.mark.parametrize("chain", together(), ids=lambda chain: str(chain[0]))
-def test_examples_run(chain: list[Block], tmp_path: Path) -> None:
+def test_examples_run(chain: list[Block], commands: Copies, tmp_path: Path) -> None:
     for name in ("examples", "systems"):
         (tmp_path / name).symlink_to(ROOT / name)
     for block in chain:
-        check(block, tmp_path)
+        check(block, commands, tmp_path)
 
 
-def check(block: Block, folder: Path) -> None:
-    """Runs a block in a directory and compares what it prints."""
+def check(block: Block, commands: Copies, folder: Path) -> None:
+    """Runs a block in a directory and compares what it prints. The program `armillary` is one of
+    `commands`."""
     for command, expected in steps(block):
         code = command if block.kind == "python" else runnable(command)
         program = (
@@ -104,7 +106,7 @@ def check(block: Block, folder: Path) -> None:
         )
         environment = {
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{commands.program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "COLUMNS": "100",
         }
         run = subprocess.run(

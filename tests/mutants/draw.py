@@ -128,7 +128,7 @@ def _applies(mutant: Mutant, language: str) -> bool:
 
 def _check(file: str, language: str) -> list[str]:
     if language == "python":
-        return [sys.executable, "-m", "py_compile", file]
+        return [sys.executable, "-c", f"compile(open({file!r}).read(), {file!r}, 'exec')"]
     crate = file.split("/")[1]
     package = "armillary-py" if crate == "py" else crate
     return ["cargo", "check", "--profile", "ci", "--locked", "--quiet", "-p", package]

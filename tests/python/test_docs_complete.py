@@ -4,14 +4,12 @@ keys."""
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from typing import get_type_hints, is_typeddict
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Armillary
 
-import armillary
+import armillary as arm
 from armillary import schema
 from armillary.cli.groups import GROUPS
 from armillary.nccl import OPERATIONS
@@ -25,9 +23,10 @@ def page(name: str) -> str:
     return found[0].read_text(encoding="utf-8")
 
 
-def help_of(*verb: str) -> str:
-    command = [sys.executable, "-m", "armillary.cli", *verb, "--help"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def help_of(armillary: Armillary, *verb: str) -> str:
+    run = armillary(*verb, "--help")
+    assert run.returncode == 0
+    return run.stdout
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
@@ -36,18 +35,20 @@ def test_every_field_of_the_report(row: type) -> None:
     assert not missing
 
 
-def test_every_verb_and_option() -> None:
+def test_every_verb_and_option(armillary: Armillary) -> None:
     text = page("cli.md")
     verbs = [verb for group in GROUPS.values() for verb in group]
     assert len(verbs) >= 5
     for verb in verbs:
         assert f"## {verb}\n" in text
     for verb in ("run", "collective", "check", "design", "sweep"):
-        options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+|-\w)", help_of(verb), re.M)) - {
+        options = set(
+            re.findall(r"^ +(?:-\w, )?(--[a-z-]+|-\w)", help_of(armillary, verb), re.M)
+        ) - {
             "-h",
             "--help",
         }
-        short = dict(re.findall(r"^ +(-\w), (--[a-z-]+)", help_of(verb), re.M))
+        short = dict(re.findall(r"^ +(-\w), (--[a-z-]+)", help_of(armillary, verb), re.M))
         names = {
             option: [option, *(key for key, long in short.items() if long == option)]
             for option in options
@@ -59,8 +60,8 @@ def test_every_verb_and_option() -> None:
         assert not missing, f"{verb}: {missing}"
 
 
-def test_every_flag_of_astra_sim() -> None:
-    flags = set(re.findall(r"--[a-z-]+", help_of("astra-sim")))
+def test_every_flag_of_astra_sim(armillary: Armillary) -> None:
+    flags = set(re.findall(r"--[a-z-]+", help_of(armillary, "astra-sim")))
     assert len(flags) > 10
     assert not [flag for flag in flags if flag not in page("astra-sim.md")]
 
@@ -69,7 +70,7 @@ def test_every_name_of_the_package() -> None:
     text = page("python.md")
     documented = [
         name
-        for name in armillary.__all__
+        for name in arm.__all__
         if name not in {"__version__", "platform", "workload", "Problem"}
     ]
     assert not [name for name in documented if name not in text]
@@ -82,13 +83,13 @@ def test_every_collective_of_a_platform_file() -> None:
     assert not [kind for kind in kinds if f"`collectives.{kind}`" not in text]
 
 
-def test_every_model_of_compute() -> None:
+def test_every_model_of_compute(armillary: Armillary) -> None:
     source = (ROOT / "crates/platform/src/config/native/compute.rs").read_text(encoding="utf-8")
     models = re.search(r"words!\(\s*Model:(.*?)\);", source, re.S)
     assert models
     text = page("compute.md")
     assert not [word for word in re.findall(r'"(\w+)"', models[1]) if f"| `{word}` |" not in text]
-    options = set(re.findall(r"--[a-z]+", help_of("platform", "import-gemm"))) - {
+    options = set(re.findall(r"--[a-z]+", help_of(armillary, "platform", "import-gemm"))) - {
         "--help",
         "--output",
         "--json",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from documented import study_rows
 
 from armillary.report.chart import Chart
 from armillary_lab.pages import study_page
@@ -19,7 +20,7 @@ DATA = ROOT / "../shared/measurements/dev.json"
 
 @pytest.fixture(scope="module")
 def themis() -> list[StudyRow]:
-    return study("A4").rows(("analytical",))
+    return study_rows("A4")
 
 
 def show(rows: list[StudyRow]) -> None:
@@ -35,7 +36,7 @@ def show(rows: list[StudyRow]) -> None:
 def test_a1_is_within_a_quarter_of_a_percent() -> None:
     """All seven times without latencies within 0.25 %, and with five fitted ones, which prove
     nothing, within 0.1 %; the messages exactly."""
-    rows = study("astra2-table4").rows(("analytical",))
+    rows = study_rows("astra2-table4")
     show(rows)
     times = [row for row in rows if row.unit == "us"]
     bare = [row.ratio for row in times if "fitted" not in row.setup]
@@ -49,7 +50,7 @@ def test_a1_is_within_a_quarter_of_a_percent() -> None:
 def test_a2_knows_what_bandwidth_alone_gives() -> None:
     """`2 (n - 1) / n m / B` and `2 (n - 1)` latencies; the errors are printed, and the calibrated
     one is below 5 %."""
-    rows = study("astra2-nccl").rows(("analytical",))
+    rows = study_rows("astra2-nccl")
     show(rows)
     by_formula = 2 * 3 / 4 * 2**30 / 150e9 * 1e6 + 2 * 3 * 0.6
     assert next(row.ours for row in rows if row.setup == "4 V100, 1024 MB") == pytest.approx(
@@ -77,7 +78,7 @@ def test_a2_holds_the_published_measurements() -> None:
 
 def test_a3_prints_a_row_for_each_torus() -> None:
     """How long a simulation takes is printed and not asserted."""
-    rows = study("astra2-speed").rows(("analytical",))
+    rows = study_rows("astra2-speed")
     show(rows)
     assert [row.reference.value for row in rows] == [1700, 1700, 3140, 3140, 756]
     assert all(row.ours > 0 for row in rows)
@@ -124,7 +125,7 @@ def test_themis_times_of_a_wafer_are_its_bandwidths(themis: list[StudyRow]) -> N
 def test_wafers_scale_as_in_table_4() -> None:
     """Transformer-1T shows the trend. GPT-3 shows it where its groups of 16 use every link, which
     a Switch grants and a FullyConnected of 8 with groups of 4 and 2 does not."""
-    found = {row.setup: row for row in study("wafer-scaling").rows(("analytical",))}
+    found = {row.setup: row for row in study_rows("wafer-scaling")}
     show([row for row in found.values() if row.unit == "x"])
     for n in (1024, 2048, 4096):
         assert found[f"Transformer-1T: Conv-{n} over Base-512"].verdict == "holds"
@@ -136,7 +137,7 @@ def test_wafers_scale_as_in_table_4() -> None:
 @pytest.mark.parametrize("name", ["astra2-nccl", "themis", "wafer-scaling"])
 def test_figures_of_their_own_draw(name: str, themis: list[StudyRow]) -> None:
     found = study(name)
-    rows = themis if name == "themis" else found.rows(("analytical",))
+    rows = themis if name == "themis" else study_rows(name)
     assert found.charts is not None
     [chart] = found.charts(rows)
     assert chart.records()

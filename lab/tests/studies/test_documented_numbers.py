@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 
 import pytest
 from conftest import ROOT
+from documented import ours, rows, study_rows
 
-from armillary_lab.studies import StudyRow, dlrm_injection, study
+from armillary_lab.studies import dlrm_injection
 
 PAGE = (ROOT / "docs/reference/studies.md").read_text(encoding="utf-8")
 Facts = Mapping[str, float]
-
-
-@cache
-def rows(name: str) -> dict[str, StudyRow]:
-    return {row.setup: row for row in study(name).rows(("analytical",))}
-
-
-def ours(name: str, setup: str) -> float:
-    return rows(name)[setup].ours
 
 
 def table4() -> Facts:
@@ -168,8 +159,8 @@ def dlrm() -> Facts:
         facts[f"{key}b"] = ours(topology, f"{system}, to the last computation")
         facts[f"{key}4"] = ours(topology, f"{system}, 4 chunks")
         facts[f"{key}16"] = ours(topology, f"{system}, 16 chunks")
-    study_rows = dlrm_injection.rows(("analytical",), tuple(dlrm_injection.SLOWER))
-    delayed = {row.setup: row.ours for row in study_rows}
+    slower = dlrm_injection.rows(("analytical",), tuple(dlrm_injection.SLOWER))
+    delayed = {row.setup: row.ours for row in slower}
     bound = rows(topology)["flat100: least time of two iterations' reductions"]
     line = "flat800, 100 us over 10 ns, extended to 1,024 chunks"
     return {
@@ -299,7 +290,7 @@ def layers() -> Facts:
 
 def scaling() -> Facts:
     found = {setup: row.ours for setup, row in rows("resnet50-scaling").items()}
-    shared = study("resnet50-scaling").rows(("flow",))
+    shared = study_rows("resnet50-scaling", "flow")
     whole = "2x8x8 (128 NPUs), published"
     return {
         "least": found["2x2x2 (8 NPUs), published"],

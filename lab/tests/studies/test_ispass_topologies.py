@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from documented import study_rows
 
 from armillary_lab.studies import study
 from armillary_lab.studies.ispass_collectives import LARGE, MIB, SIZES, SMALL, time
@@ -85,7 +86,7 @@ def test_channels_limit_the_local_links_of_flits() -> None:
 @pytest.mark.parametrize("code", ["d1", "d2", "d3"])
 def test_failures_are_explained(code: str) -> None:
     """Claims that fail are those of section V-B which the page names."""
-    rows = study(code).rows(("analytical",))
+    rows = study_rows(code)
     failed = {row.setup for row in rows if row.verdict not in (None, "holds")}
     assert (
         failed

@@ -4,12 +4,13 @@ printed."""
 from __future__ import annotations
 
 import pytest
+from documented import study_rows
 
 from armillary_lab.studies import StudyRow, study
 
 
 def rows(name: str) -> list[StudyRow]:
-    found = study(name).rows(("analytical",))
+    found = study_rows(name)
     print(
         *(
             f"{row.setup:<60} reference {row.reference.value} ours {row.ours:.3f} ratio {row.ratio}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from documented import study_rows
 
 from armillary.model.dlrm import parse
 from armillary.model.messages import FORMATS, Messages
@@ -12,7 +13,6 @@ from armillary_lab.studies import (
     neo_messages,
     neo_optimizations,
     neo_quality,
-    study,
 )
 
 
@@ -58,7 +58,7 @@ def test_model_f_needs_96_and_24_terabytes() -> None:
 
 def test_presets_reach_the_rates_of_appendix_a() -> None:
     """Within 5 %: simulated kernels and messages have overheads in addition."""
-    for row in study("neo-benchmarks").rows(("analytical",)):
+    for row in study_rows("neo-benchmarks"):
         if row.reference.value is not None:
             assert row.ratio == pytest.approx(1, abs=0.05), row.setup
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import ROOT
+from documented import study_rows
 
 from armillary.errors import InputError
 from armillary_lab.studies import STUDIES, StudyRow, neo_quality, packet_all_reduce, studies, study
@@ -68,7 +69,7 @@ def test_scaling_backends_agree_on_rings(scaling: list[StudyRow]) -> None:
 
 
 def test_d7_half_the_power_exposes_less_than_one_percent() -> None:
-    rows = study("resnet50-compute-power").rows(("analytical",))
+    rows = study_rows("resnet50-compute-power")
     half = [row for row in rows if row.setup.startswith("0.5x")]
     assert [(row.reference.relation, row.reference.value) for row in half] == [("<", 1.0)] * 2
     assert [each.ours < 1 for each in half] == [True] * 2
@@ -135,7 +136,7 @@ def test_every_row_has_a_source(name: str) -> None:
     elif name == "packet-all-reduce":  # 128 hosts take half a minute.
         found = packet_all_reduce.rows((), hosts=8)
     else:
-        found = study(name).rows(("analytical",))
+        found = study_rows(name)
     for each in found:
         source = each.reference.source
         assert source.where
