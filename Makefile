@@ -11,16 +11,20 @@ RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 # The random cases of the property tests; `make test SEED=$$RANDOM` tries others.
 SEED ?= 20260101
 SECONDS_EACH := $(or $(SECONDS),30)
-# How the extension is built. `make test PROFILE=ci` builds Rust's tests alike, so that both share one build.
-PROFILE ?= release
+# How the extension is built: `quick`, or `release` as in wheels, which takes twice as long to build and runs faster.
+# Tests build it with `ci`, as Rust's tests, so that both share one build.
+PROFILE ?= quick
+test test-sim test-lab rust-build rust-test rust-lint: PROFILE = ci
 # Tests and fuzzers at a time.
 JOBS ?= 2
 BIN := .venv/bin
-CARGO_PROFILE := $(if $(filter-out release,$(PROFILE)),--profile $(PROFILE))
-CARGO_TEST := PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo test --workspace --exclude micro --locked --quiet $(CARGO_PROFILE)
-DEVELOP := $(BIN)/maturin develop --profile $(PROFILE) --quiet
+CARGO_PROFILE = --profile $(PROFILE)
+CARGO_TEST = PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo test --workspace --exclude micro --locked --quiet $(CARGO_PROFILE)
+DEVELOP = $(BIN)/maturin develop --profile $(PROFILE) --quiet
 # Whatever environment is active, only .venv is written to.
 export VIRTUAL_ENV := $(CURDIR)/.venv
+# Python keeps what it compiled, also where a container says otherwise: a start takes a third less.
+export PYTHONDONTWRITEBYTECODE :=
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
 help: ## Show this list
@@ -36,12 +40,19 @@ $(BIN)/python:
 	@python=$$(PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites); \
 	"$$python" -m venv .venv
 
-$(BIN)/.tools: requirements/dev.txt | $(BIN)/python
+# What the simulator and its build need.
+$(BIN)/.needed: requirements/run.txt | $(BIN)/python
+	@echo "installing the pinned packages into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/run.txt
+	@touch $@
+
+# What tests and lints need as well.
+$(BIN)/.tools: requirements/dev.txt $(BIN)/.needed
 	@echo "installing the pinned tools into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
 	@touch $@
 
-$(BIN)/.installed: $(BIN)/.tools pyproject.toml crates/py/Cargo.toml
+$(BIN)/.installed: $(BIN)/.needed pyproject.toml crates/py/Cargo.toml
 	@echo "building the simulator (the first time takes a few minutes)"; \
 	said=$$($(DEVELOP) 2>&1) || { echo "$$said"; exit 1; }
 	@touch $@
@@ -84,7 +95,7 @@ ns3: ## Build the adapter of ns-3 (needs Debian's libns3-dev): target/adapters/a
 	@echo "armillary run ... --backend external:$(CURDIR)/target/adapters/armillary-ns3"
 
 test: setup lab packages ## Run every test
-	$(MAKE) --no-print-directory rust-test python-test
+	$(MAKE) --no-print-directory -j 2 PROFILE=$(PROFILE) rust-test python-test
 
 test-sim: setup packages ## Run the simulator's tests in Python
 	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup tests/python
