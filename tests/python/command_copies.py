@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
+import io
 import json
 import os
 import select
@@ -121,9 +122,12 @@ def _load() -> None:
     """Loads what commands load, except what starts threads when it is loaded."""
     from armillary.cli import app, groups
 
-    for verb in groups.VERBS:
-        app.application([verb], {verb})
-    for name in ("api", "explain", "report.words", "report.terminal", "workload"):
+    with contextlib.redirect_stdout(io.StringIO()):
+        for verb in groups.VERBS:
+            app.application([verb], {verb})
+        # What typer loads when it reads arguments.
+        app.main(["run", "--help"])
+    for name in ("api", "explain", "report.words", "report.terminal", "result", "workload"):
         importlib.import_module(f"armillary.{name}")
     gc.collect()
     gc.freeze()
