@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo train lab ns3 test test-sim test-lab rust-build rust-test python-test numbers generate bench fuzz rust-fuzz python-fuzz
+.PHONY: help prerequisites setup demo train lab trainer ns3 test test-sim test-train test-lab rust-build rust-test python-test numbers generate bench fuzz rust-fuzz python-fuzz
 .PHONY: packages lint rust-lint python-lint stubs hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
@@ -62,7 +62,7 @@ demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show wh
 	$(BIN)/armillary run examples/gpt-64 --groups examples/gpt-64/comm_group.json --platform examples/gpt-64/platform.yml --json results/demo.json --report results/demo.html
 	@if test -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" || test "$$(uname)" = Darwin; then $(BIN)/python -m webbrowser "file://$(CURDIR)/results/demo.html" >/dev/null; fi
 
-train: setup $(BIN)/.train ## Train a recommendation model with two processes, next to the best possible scores
+train: setup trainer $(BIN)/.train ## Train a recommendation model with two processes, next to the best possible scores
 	$(BIN)/armillary train dlrm-criteo-kaggle --data synthetic --nproc 2 --samples 500000 --eval 100
 
 # PyTorch, for `armillary train`.
@@ -75,12 +75,16 @@ $(BIN)/.extras: $(BIN)/.tools requirements/extras.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/extras.txt
 	@touch $@
 
+# The trainer in .venv, as it is here: the verbs `train`, `ingest`, `checkpoint`, `bench`.
+trainer: setup ## Add the trainer to .venv; PyTorch comes with the first training
+	@echo "$(CURDIR)/train/python" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/armillary_train.pth"
+
 $(BIN)/.lab: $(BIN)/.installed lab/pyproject.toml lab/crates/py-peers/Cargo.toml
 	@echo "adding the laboratory to .venv"; \
 	said=$$(cd lab && ../$(DEVELOP) 2>&1) || { echo "$$said"; exit 1; }
 	@touch $@
 
-lab: setup $(BIN)/.lab ## Add the laboratory (measurements, studies, fits) to .venv
+lab: setup trainer $(BIN)/.lab ## Add the laboratory (measurements, studies, fits) to .venv
 	@said=$$(cd lab && ../$(DEVELOP) --skip-install 2>&1) || { echo "$$said"; exit 1; }
 
 # Everything that tests and lints need from the package index.
@@ -99,6 +103,9 @@ test: setup lab packages ## Run every test
 
 test-sim: setup packages ## Run the simulator's tests in Python
 	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup tests/python
+
+test-train: setup trainer packages ## Run the trainer's tests
+	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup train/tests
 
 test-lab: setup lab packages ## Run the laboratory's tests
 	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup lab/tests

@@ -61,7 +61,7 @@ def _correct(record: dict[str, Any], data: bytes) -> None:
 
 
 def _settings(folder: Path, **other: Any) -> Any:  # noqa: ANN401
-    from armillary.trainer.settings import Settings
+    from armillary_train.settings import Settings
 
     return Settings(
         str(MODEL), checkpoint=str(folder), threads=1, batch=1, eval_samples=50, steps=4,
@@ -79,8 +79,8 @@ def _facts() -> Any:  # noqa: ANN401
 @cache
 def _trained() -> Files:
     """Two checkpoints; the second has changed rows only."""
-    from armillary.trainer import loop
-    from armillary.trainer.world import World
+    from armillary_train.ranks.world import World
+    from armillary_train.run import loop
 
     found: dict[str, bytes] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -96,13 +96,13 @@ def _trained() -> Files:
 
 
 def _checkpoint(folder: Path, files: Files) -> object:
-    from armillary.cli.checkpoint import _row
-    from armillary.trainer import loop
-    from armillary.trainer.checkpoint.checkpoints import checkpoints
-    from armillary.trainer.checkpoint.content import Content
-    from armillary.trainer.checkpoint.export import about, export
-    from armillary.trainer.checkpoint.folder import last
-    from armillary.trainer.world import World
+    from armillary_train.checkpoint.content import Content
+    from armillary_train.checkpoint.export import about, export
+    from armillary_train.checkpoint.folder import last
+    from armillary_train.checkpoint.run_checkpoints import checkpoints
+    from armillary_train.cli.checkpoint import _row
+    from armillary_train.ranks.world import World
+    from armillary_train.run import loop
 
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)
@@ -141,7 +141,7 @@ def _import_folder(folder: Path, _files: Files) -> object:
 def _imported(source: Path, model: Path, folder: Path) -> object:
     from armillary.model import load_model
     from armillary.model.dlrm import parse
-    from armillary.trainer.checkpoint import importing
+    from armillary_train.checkpoint import importing
 
     facts = parse(load_model(str(model)))
     return importing.import_(str(source), facts, str(folder / "out"))
@@ -166,7 +166,7 @@ def _recipes() -> list[Files]:
 
 
 def _recipe(folder: Path, _files: Files) -> object:
-    from armillary.trainer.data.recipe_file import read_recipe
+    from armillary_train.data.recipe_file import read_recipe
 
     return read_recipe(str(folder / "recipe.yml"))
 
@@ -192,13 +192,7 @@ def _logs() -> list[Files]:
 
 
 def _shop() -> Any:  # noqa: ANN401
-    from armillary.trainer.data.recipe import (
-        CategoryColumn,
-        DenseColumn,
-        HeldOut,
-        Recipe,
-        Shuffle,
-    )
+    from armillary_train.data.recipe import CategoryColumn, DenseColumn, HeldOut, Recipe, Shuffle
 
     columns = (DenseColumn("price", "decimal", missing=1.0, log=1.0),)
     categories = (
@@ -212,7 +206,7 @@ def _shop() -> Any:  # noqa: ANN401
 
 
 def _ingest(folder: Path, files: Files) -> object:
-    from armillary.trainer.data.ingest import ingest
+    from armillary_train.data.ingest import ingest
 
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
@@ -221,7 +215,7 @@ def _ingest(folder: Path, files: Files) -> object:
 
 @cache
 def _ingested() -> Files:
-    from armillary.trainer.data.ingest import ingest
+    from armillary_train.data.ingest import ingest
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "log.txt")
@@ -231,7 +225,7 @@ def _ingested() -> Files:
 
 
 def _dataset(folder: Path, files: Files) -> object:
-    from armillary.trainer.data.ingested import open_dataset
+    from armillary_train.data.ingested import open_dataset
 
     (folder / "manifest.json").write_bytes(sealed(files["manifest.json"], files))
     train, held_out = open_dataset(folder, (50, 7), 1)
@@ -240,7 +234,7 @@ def _dataset(folder: Path, files: Files) -> object:
 
 
 def _log_lines(folder: Path, _files: Files) -> object:
-    from armillary.trainer import logs
+    from armillary_train.run import logs
 
     return logs._kept(folder / "log.jsonl", 2)
 

@@ -18,7 +18,11 @@ import pytest
 import targets
 from conftest import ROOT
 
-PACKAGES = (ROOT / "python/armillary", ROOT / "lab/python/armillary_lab")
+PACKAGES = (
+    ROOT / "python/armillary",
+    ROOT / "train/python/armillary_train",
+    ROOT / "lab/python/armillary_lab",
+)
 READS = {
     "content", "open_plain",
     "read_bytes", "read_text", "read_stream", "parse_json", "parse_yaml", "scan_parquet",
@@ -40,12 +44,12 @@ NOT_FUZZED = {
     "kept_runs.py KeptRuns.__init__": _OWN,
     "kept_runs.py digest": _OWN,
     "files.py _keep": "opens what it has written",
-    "trainer/exchange.py Exchange._seen": "memory of a process of the same run",
+    "ranks/exchange.py Exchange._seen": "memory of a process of the same run",
     "machine.py _held": _MACHINE,
     "machine.py _groups": _MACHINE,
     "machine.py _above": _MACHINE,
     "machine.py _fields": _MACHINE,
-    "trainer/bench/run.py _machine": _MACHINE,
+    "bench/run.py _machine": _MACHINE,
     "report/page.py _file": _DATA,
     "report/viewer.py _comment": _DATA,
     "report/viewer.py _bundle": _DATA,
@@ -60,11 +64,11 @@ NOT_FUZZED = {
     "peers/packets.py read": _DATA,
     "studies/neo_messages.py _score": _OWN,
     "sweep/journal.py _digests": "reads bytes for a checksum alone",
-    "trainer/checkpoint/saver.py Saver._commit": _OWN,
-    "trainer/data/shuffle.py Shuffler._read": _OWN,
-    "trainer/launch.py _reports": _OWN,
-    "trainer/launch.py _silent": _OWN,
-    "trainer/recording.py _whole": _OWN,
+    "checkpoint/saver.py Saver._commit": _OWN,
+    "data/shuffle.py Shuffler._read": _OWN,
+    "run/launch.py _reports": _OWN,
+    "run/launch.py _silent": _OWN,
+    "run/profiler.py _whole": _OWN,
 }
 """File in its package and function, and why it is not fuzzed."""
 

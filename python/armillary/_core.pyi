@@ -113,7 +113,7 @@ class TextColumn:
 
 @final
 class TextRecipe:
-    """Which field of a line is what, and how it changes. `armillary.trainer.data.recipe` describes
+    """Which field of a line is what, and how it changes. `armillary_train.data.recipe` describes
     the settings."""
 
     def __new__(
@@ -142,8 +142,8 @@ class TextRecipe:
 
 @final
 class Embedding:
-    """Embedding tables, their features and their optimizer. `armillary.trainer.embedding` describes
-    the settings."""
+    """Embedding tables, their features and their optimizer. `armillary_train.tables.embedding`
+    describes the settings."""
 
     def __new__(
         cls,

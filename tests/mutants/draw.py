@@ -29,7 +29,7 @@ WANTED = {
     "python": {"simulator": 10, "trainer": 5, "lab": 5},
 }
 # Rooms of the trainer and of the laboratory; every other room is the simulator's.
-TRAINER = ("crates/embedding/", "crates/ingest/", "python/armillary/trainer/")
+TRAINER = ("crates/embedding/", "crates/ingest/", "train/python/armillary_train/")
 LAB = (
     "crates/net-flit/src/reference",
     "crates/net-packet/src/reference",

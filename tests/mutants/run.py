@@ -22,7 +22,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 # Places of the tests of each house, before and after the houses had folders of their own.
-TRAINER = ("tests/python/trainer", "train/tests")
+TRAINER = ("train/tests", "train/tests")
 LAB = (
     "tests/python/calibrate",
     "tests/python/platform",

@@ -136,7 +136,6 @@ ALLOWED: dict[str, set[str]] = {
         "units",
         "workload",
     },
-    "trainer": {"_core", "documents", "errors", "files", "machine", "units", "model", "nccl"},
     "cli": {
         "repeat",
         "run_warnings",
@@ -162,7 +161,6 @@ ALLOWED: dict[str, set[str]] = {
         "schema",
         "sweep",
         "traffic",
-        "trainer",
         "wiring",
         "uncertainty",
         "workload",
@@ -188,15 +186,15 @@ ALLOWED: dict[str, set[str]] = {
 LIBRARIES: dict[str, set[str]] = {
     "rich": {"report", "cli"},
     "typer": {"cli"},
-    "polars": {"result", "api", "design", "sweep", "report", "trainer"},
+    "polars": {"result", "api", "design", "sweep", "report"},
     "vl_convert": {"report"},
     "yaml": {"documents"},
-    "numpy": {"calibrate", "design", "plan", "trainer"},
-    "scipy": {"calibrate", "design", "trainer"},
+    "numpy": {"calibrate", "design", "plan"},
+    "scipy": {"calibrate", "design"},
     "clarabel": {"design"},
-    "msgspec": {"calibrate", "kept_runs", "report", "workload", "sweep", "trainer"},
-    "torch": {"trainer"},
-    "triton": {"trainer"},
+    "msgspec": {"calibrate", "kept_runs", "report", "workload", "sweep"},
+    "torch": set(),
+    "triton": set(),
 }
 """Library -> rooms that may import it."""
 
@@ -219,7 +217,7 @@ def test_arrows_have_no_cycle() -> None:
 
 
 def sources() -> list[Path]:
-    folders = ("python", "tests/python", "lab", "examples", "tools", "fuzz/python")
+    folders = ("python", "tests/python", "train", "lab", "examples", "tools", "fuzz/python")
     found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     return sorted(found)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-FOLDERS = ("python", "lab", "tools", "examples", "fuzz", "adapters")
+FOLDERS = ("python", "train/python", "lab", "tools", "examples", "fuzz", "adapters")
 
 MODULES = {
     "pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "copyreg",
@@ -54,8 +54,11 @@ ALLOWED = {
     ("lab/tests/test_old_names.py", "import_module"): "names of our own files, from a table",
     ("python/armillary/sweep/search.py", "import_module"): "optuna",
     ("python/armillary/sweep/ray_executor.py", "import_module"): "ray",
-    ("python/armillary/trainer/data/ray_readers.py", "import_module"): "ray",
-    ("python/armillary/trainer/data/ray_readers.py", "pickle"): "a Ray cluster unpickles by itself "
+    ("train/python/armillary_train/data/ray_readers.py", "import_module"): "ray",
+    (
+        "train/python/armillary_train/data/ray_readers.py",
+        "pickle",
+    ): "a Ray cluster unpickles by itself "
     "whatever its processes send; SECURITY.md says that it is trusted",
     ("python/armillary/machine.py", "CDLL"): "the C library of the process itself",
     ("tools/papers.py", "run_path"): "our own examples, from a table",

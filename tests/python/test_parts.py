@@ -20,7 +20,7 @@ FIELDS = {part.field for part in step_parts.PARTS} | {
 DECLARED = {"part.rs", "schema.py", "step_parts.py"}
 SOURCES = [
     path
-    for pattern in ("crates/*/src/**/*.rs", "python/armillary/**/*.py")
+    for pattern in ("crates/*/src/**/*.rs", "python/armillary/**/*.py", "train/python/**/*.py")
     for path in sorted(ROOT.glob(pattern))
     if path.name not in DECLARED
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -11,42 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from opened_files import opened
 
 from armillary import documents
 from armillary.errors import InputError
 
 ROOT = Path(documents.__file__).parent
-OPENS = re.compile(
-    r"(?<!documents)(?<!gzip)(?<!tarfile)\.(read_text|read_bytes|open)\(|(?<![\w.])open\("
-    r"|np\.(load|fromfile|loadtxt)\(|torch\.load\(|json\.load\("
-)
-"""Calls that open a file, or read one whole."""
-READS_NOT = re.compile(r"def (open|read_bytes)\(|os\.open\(|\.open\([^)]*[\"'][awx]")
-"""Definitions, descriptors, and files that are opened to write."""
 ELSEWHERE = {
     "files.py": "what was just written, to keep it",
     "machine.py": "what Linux says about the machine",
     "report/page.py": "styles of the package",
     "report/viewer.py": "texts of the package, and its own cache",
-    "trainer/bench/run.py": "what Linux says about the processor",
-    "trainer/checkpoint/content.py": "calls Tensors.open, which uses the reader",
-    "trainer/data/dataset.py": "calls Tensors.open, which uses the reader",
-    "trainer/exchange.py": "memory that ranks share",
-    "trainer/launch.py": "reports of the processes that it started, in a folder of its own",
-    "trainer/recording.py": "the profile that PyTorch just wrote",
-    "trainer/data/shuffle.py": "scratch files of its own",
     "uncertainty/tables.py": "tables of the package",
 }
 """Files that open others otherwise, and why it is safe."""
-
-
-def opened(path: Path) -> Iterator[str]:
-    """Lines that open a file to read it, without comments and documentation."""
-    text = re.sub(r'""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for line in text.splitlines():
-        code = line.split("  #")[0]
-        if OPENS.search(code) and not READS_NOT.search(code):
-            yield line.strip()
 
 
 def test_files_are_opened_by_the_bounded_reader() -> None:

@@ -3,7 +3,7 @@
 //! A line has fields with a separator between them: a label, numbers ("dense"), and categories. A
 //! [`Recipe`] says which field is what, and how it changes on its way into a column. [`parse`] does
 //! it. Knows no files, no Python and no torch: what is read and written is
-//! `python/armillary/trainer/data`.
+//! `train/python/armillary_train/data`.
 //!
 //! Results depend on text and recipe alone, never on threads or on the machine: a logarithm is
 //! computed with 64 bits and rounded once.

@@ -37,12 +37,12 @@ import numpy as np
 import torch
 
 from armillary.model.sharding_plan import Tier
-from armillary.trainer.batch import SparseBatch
-from armillary.trainer.caching import Caching
-from armillary.trainer.embedding import EmbeddingCollection
-from armillary.trainer.optimizers import RowWiseAdaGrad
-from armillary.trainer.process import prepare_process
-from armillary.trainer.tables import Feature, Table
+from armillary_train.process import prepare_process
+from armillary_train.tables.batch import SparseBatch
+from armillary_train.tables.caching import Caching
+from armillary_train.tables.embedding import EmbeddingCollection
+from armillary_train.tables.optimizers import RowWiseAdaGrad
+from armillary_train.tables.table import Feature, Table
 
 WAYS = ("memory", "cache", "cache without prefetch", "mapped file")
 ZIPF = 1.05

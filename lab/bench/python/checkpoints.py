@@ -33,16 +33,16 @@ import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from armillary.model.dlrm import Dense, Dlrm, EmbeddingTable, Interaction
-from armillary.trainer.checkpoint.folder import Folder
-from armillary.trainer.checkpoint.manifest import Reached
-from armillary.trainer.checkpoint.restore import dense_tensors, rank_tensors
-from armillary.trainer.checkpoint.saver import Saver
-from armillary.trainer.checkpoint.shards import shards_of, stored_tables
-from armillary.trainer.data import open_data
-from armillary.trainer.loop import Trainer
-from armillary.trainer.process import prepare_process
-from armillary.trainer.settings import CheckpointPrecision, Settings
-from armillary.trainer.world import World, joined
+from armillary_train.checkpoint.folder import Folder
+from armillary_train.checkpoint.manifest import Reached
+from armillary_train.checkpoint.restore import dense_tensors, rank_tensors
+from armillary_train.checkpoint.saver import Saver
+from armillary_train.checkpoint.shards import shards_of, stored_tables
+from armillary_train.data import open_data
+from armillary_train.process import prepare_process
+from armillary_train.ranks.world import World, joined
+from armillary_train.run.loop import Trainer
+from armillary_train.settings import CheckpointPrecision, Settings
 
 TABLES, ROWS, DIM = 16, 250_000, 32
 BATCH, BETWEEN = 2048, 20

@@ -28,11 +28,11 @@ import row_updates
 import torch
 from numpy.typing import NDArray
 
-from armillary.trainer.batch import SparseBatch
-from armillary.trainer.embedding import EmbeddingCollection
-from armillary.trainer.optimizers import Optimizer, RowWiseAdaGrad, Sgd
-from armillary.trainer.process import prepare_process
-from armillary.trainer.tables import DType, Feature, Table
+from armillary_train.process import prepare_process
+from armillary_train.tables.batch import SparseBatch
+from armillary_train.tables.embedding import EmbeddingCollection
+from armillary_train.tables.optimizers import Optimizer, RowWiseAdaGrad, Sgd
+from armillary_train.tables.table import DType, Feature, Table
 
 Step = Callable[[torch.Tensor, torch.Tensor], None]
 """Lookup, gradient and update for indices of all tables and a gradient."""

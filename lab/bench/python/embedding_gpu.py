@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from embedding import SHAPES, Shape
 
-from armillary.trainer.batch import SparseBatch
-from armillary.trainer.gpu import GpuEmbeddingCollection
-from armillary.trainer.optimizers import RowWiseAdaGrad
-from armillary.trainer.tables import Feature, Table
+from armillary_train.tables.batch import SparseBatch
+from armillary_train.tables.gpu import GpuEmbeddingCollection
+from armillary_train.tables.optimizers import RowWiseAdaGrad
+from armillary_train.tables.table import Feature, Table
 
 Forward = Callable[[torch.Tensor], torch.Tensor]
 """Looks up indices of all tables."""

@@ -24,12 +24,12 @@ import numpy as np
 
 from armillary.model import load_model
 from armillary.model.dlrm import Dlrm, parse
-from armillary.trainer.data import Part, open_data
-from armillary.trainer.data.ingest import ingest
-from armillary.trainer.data.readers import Readers
-from armillary.trainer.data.recipe import HeldOut, Recipe, Shuffle, criteo
-from armillary.trainer.settings import Settings
-from armillary.trainer.world import World, joined
+from armillary_train.data import Part, open_data
+from armillary_train.data.ingest import ingest
+from armillary_train.data.readers import Readers
+from armillary_train.data.recipe import HeldOut, Recipe, Shuffle, criteo
+from armillary_train.ranks.world import World, joined
+from armillary_train.settings import Settings
 
 LINES = 40_000
 """Lines that are drawn; a file repeats them."""
@@ -107,9 +107,9 @@ def to_parquet(path: Path, parquet: Path) -> None:
 
 def steps(folder: Path, model: str, batch: int, rounds: int, count: int) -> None:
     """Prints the time of a step with data from memory and from files; of the slowest process."""
-    from armillary.trainer.loop import Trainer
-    from armillary.trainer.pipeline import windows
-    from armillary.trainer.process import prepare_process
+    from armillary_train.process import prepare_process
+    from armillary_train.run.loop import Trainer
+    from armillary_train.run.pipeline import windows
 
     facts = parse(load_model(model))
     with joined(60) as world:

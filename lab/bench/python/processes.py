@@ -19,11 +19,11 @@ from train_speed import batches
 
 from armillary.model import load_model
 from armillary.model.dlrm import parse
-from armillary.trainer.data.samples import Part
-from armillary.trainer.loop import Trainer
-from armillary.trainer.process import prepare_process
-from armillary.trainer.settings import Settings
-from armillary.trainer.world import World, joined
+from armillary_train.data.samples import Part
+from armillary_train.process import prepare_process
+from armillary_train.ranks.world import World, joined
+from armillary_train.run.loop import Trainer
+from armillary_train.settings import Settings
 
 STEPS = 12
 """Steps of a turn."""

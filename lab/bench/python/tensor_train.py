@@ -17,12 +17,12 @@ import torch
 
 from armillary.model import load_model
 from armillary.model.dlrm import parse
-from armillary.trainer import loop
-from armillary.trainer.build import ratios
-from armillary.trainer.data import open_data
-from armillary.trainer.process import prepare_process
-from armillary.trainer.settings import Settings
-from armillary.trainer.world import World
+from armillary_train.build import ratios
+from armillary_train.data import open_data
+from armillary_train.process import prepare_process
+from armillary_train.ranks.world import World
+from armillary_train.run import loop
+from armillary_train.settings import Settings
 
 
 def run(settings: Settings) -> str:

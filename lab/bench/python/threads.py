@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from embedding import SHAPES, Shape, batches, collection_of
 
-from armillary.trainer.batch import SparseBatch
-from armillary.trainer.process import prepare_process
+from armillary_train.process import prepare_process
+from armillary_train.tables.batch import SparseBatch
 
 BATCHES = 9
 """Batches of a turn. The first one is not counted."""

@@ -54,5 +54,8 @@ ANY_ARGUMENTS: dict[str, Any] = {
 TRAIN = House("armillary_train", "armillary-train", "train")
 LAB = House("armillary_lab", "armillary-lab", "lab")
 
-HOMES: dict[str, House] = {"study": LAB}
+HOMES: dict[str, House] = {
+    **dict.fromkeys(("train", "ingest", "checkpoint", "bench"), TRAIN),
+    "study": LAB,
+}
 """The house of each verb that the simulator does not have itself."""

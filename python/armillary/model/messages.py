@@ -1,7 +1,7 @@
 """Numbers as they are sent between ranks: which format each exchange of training has.
 
-Here: formats as data, for the trainer (`trainer/wire.py` converts) and for simulated workloads. A
-row of 8-bit numbers is sent with its scale, a 32-bit number.
+Here: formats as data, for the trainer (`armillary_train/ranks/number_formats.py` converts) and for
+simulated workloads. A row of 8-bit numbers is sent with its scale, a 32-bit number.
 
     fp32, fp16, bf16   4, 2 and 2 bytes of an element
     int8               1 byte of an element, 4 of a row; q = round(x 127 / max|x|)

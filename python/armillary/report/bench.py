@@ -1,6 +1,6 @@
 """Results of micro-benchmarks: tables for the terminal.
 
-Here: what is shown. Not here: the measurements (`trainer/bench`)."""
+Here: what is shown. Not here: the measurements (`armillary_train.bench`)."""
 
 from __future__ import annotations
 

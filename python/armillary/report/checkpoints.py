@@ -1,6 +1,6 @@
 """The checkpoints of a folder: a table for the terminal.
 
-Here: what is shown. Not here: what a checkpoint is (`trainer/checkpoint`)."""
+Here: what is shown. Not here: what a checkpoint is (`armillary_train.checkpoint`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Results of a training run: a table for the terminal.
 
-Here: what is shown. Not here: the run (`trainer/loop.py`)."""
+Here: what is shown. Not here: the run (`armillary_train/run/loop.py`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Measured parts of a training step, from a file of `armillary bench`.
 
 Here: which parts there are, and whether they are those of a run. Not here: where they are in the
-step (`dlrm_flow.py`), how they are measured (`trainer/bench/parts.py`)."""
+step (`dlrm_flow.py`), how they are measured (`armillary_train/bench/parts.py`)."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import armillary as arm
-from armillary.cli import train
 from armillary.model.dlrm import EmbeddingTable
 from armillary.model.sharding_plan_file import read_plan
 from armillary.plan.costs import Sizes, hosted, platform_rates, ways
-from armillary.trainer.settings import Settings
+from armillary_train.cli import train
+from armillary_train.settings import Settings
 
 TABLES, ROWS, DIM = 8, 1_000_000, 32
 BYTES = ROWS * (4 * DIM + 4)

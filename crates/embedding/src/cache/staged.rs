@@ -2,7 +2,7 @@
 //!
 //! Here is what the host does: which rows are in which slots, and the slower tier. Rows on their
 //! way between the two are in a *staging* area, in place of the slots. Who has the slots copies
-//! them there and back, and keeps passes apart: `python/armillary/trainer/gpu_cache.py`.
+//! them there and back, and keeps passes apart: `train/python/armillary_train/tables/gpu_cache.py`.
 #![allow(unsafe_code)] // Rows are copied through pointers.
 
 use super::{Cache, Plan, lock, residency};

@@ -1,8 +1,8 @@
 """Cost in quality of messages of 16 and 8 bits (Neo, section 8.4): a model trained by two
 processes, with each format next to 32 bits.
 
-Here: the runs and what is compared. Not here: training (`trainer/loop.py`), formats
-(`model/messages.py`, `trainer/wire.py`)."""
+Here: the runs and what is compared. Not here: training (`armillary_train/run/loop.py`), formats
+(`model/messages.py`, `armillary_train/ranks/number_formats.py`)."""
 
 from __future__ import annotations
 

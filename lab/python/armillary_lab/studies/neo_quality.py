@@ -1,7 +1,7 @@
 """Neo's Fig. 8: large synchronous batches against small asynchronous ones, by normalized entropy.
 
-Here: the runs and what is compared. Not here: training (`trainer/loop.py`), the asynchronous
-baseline (`trainer/asynchronous.py`)."""
+Here: the runs and what is compared. Not here: training (`armillary_train/run/loop.py`), the
+asynchronous baseline (`armillary_train/run/asynchronous.py`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from armillary.errors import InputError, Problem
 from ..study import Reference, Study, StudyRow, claimed, unreferenced
 
 if TYPE_CHECKING:
-    from armillary.trainer.settings import OptimizerName
+    from armillary_train.settings import OptimizerName
 
 MODEL = "dlrm-small"
 TRAINERS = 15
@@ -74,10 +74,10 @@ def entropy(run: Run, samples: int, seed: int = 0) -> tuple[float, float]:
     over a tenth of the steps, and fall from there to 0."""
     from armillary.model import load_model
     from armillary.model.dlrm import parse
-    from armillary.trainer.asynchronous import train_asynchronously
-    from armillary.trainer.loop import train
-    from armillary.trainer.settings import Settings
-    from armillary.trainer.world import World
+    from armillary_train.ranks.world import World
+    from armillary_train.run.asynchronous import train_asynchronously
+    from armillary_train.run.loop import train
+    from armillary_train.settings import Settings
 
     settings = Settings(
         MODEL,

@@ -2,7 +2,7 @@
 
 Here: which exchange a range begins or waits for, and which part a moment of the host belongs to in
 a trace without a device. Not here: collectives that PyTorch carries (`communication.py`). Source:
-`trainer/ranges.py`, which writes the names."""
+`armillary_train/profile_ranges.py`, which writes the names."""
 
 from __future__ import annotations
 

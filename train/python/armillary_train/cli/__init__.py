@@ -1,0 +1,1 @@
+"""The verbs `train`, `ingest`, `checkpoint` and `bench`, one file for each."""

@@ -1,0 +1,1 @@
+"""The dense parts of a DLRM, and scores of its predictions."""

@@ -1,0 +1,1 @@
+"""A training run: processes, steps, logs, profiles, its end."""

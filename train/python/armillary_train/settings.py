@@ -1,0 +1,293 @@
+"""What a training run does: every setting with its default and its check.
+
+Here: settings as data, without PyTorch. Not here: the run (`run/loop.py`), the processes
+(`run/launch.py`)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from armillary import units
+from armillary.errors import InputError, Problem
+from armillary.model.messages import Messages
+from armillary.units import counted
+
+from .tables.tensor_train_shapes import Rule
+
+OptimizerName = Literal["sgd", "adagrad", "row-wise-adagrad", "adam", "lamb"]
+DenseOptimizerName = Literal["sgd", "adagrad", "adam", "adamw"]
+Decay = Literal["none", "linear", "quadratic", "cosine"]
+Precision = Literal["fp32", "tf32", "bf16"]
+TablePrecision = Literal["fp32", "fp16", "bf16"]
+Device = Literal["cpu", "cuda"]
+CachePolicy = Literal["lru", "lfu"]
+CheckpointPrecision = Literal["fp16", "int8"]
+ReadersOn = Literal["local", "ray"]
+
+SYNTHETIC = "synthetic"
+"""The name of made-up data, in place of a path."""
+
+DEFAULT_SAMPLES = 500_000
+"""Samples of a run on synthetic data, which never end."""
+
+_WORDS = {
+    "optimizer": get_args(OptimizerName),
+    "dense_optimizer": get_args(DenseOptimizerName),
+    "decay": get_args(Decay),
+    "precision": get_args(Precision),
+    "table_precision": get_args(TablePrecision),
+    "device": get_args(Device),
+    "cache_policy": get_args(CachePolicy),
+    "readers_on": get_args(ReadersOn),
+}
+_COUNTS = {
+    "nproc": 4096,
+    "batch": 2**24,
+    "accumulate": 2**16,
+    "steps": 2**40,
+    "samples": 2**50,
+    "eval_every": 2**40,
+    "eval_samples": 2**40,
+    "held_out": 2**16,
+    "threads": 4096,
+    "checkpoint_every": 2**40,
+    "keep": 2**20,
+    "readers": 1024,
+}
+"""Largest value of settings that are counts from 1."""
+
+
+_OPTIONS = {
+    "learning_rate": "--lr",
+    "dense_learning_rate": "--dense-lr",
+    "eval_every": "--eval",
+}
+"""Options that are not named like their setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that a run depends on. The same settings on any number of processes train on the
+    same samples in the same order."""
+
+    model: str
+    """Preset or model file."""
+    data: str = SYNTHETIC
+    """`synthetic`, or the path of Criteo's logs: a file, or a folder with a file for each day."""
+    nproc: int = 1
+    """Processes."""
+    batch: int = 2048
+    """Samples of a step, over all processes."""
+    accumulate: int = 1
+    """Parts in which the MLPs compute a batch, one after the other; the result is that of the whole
+    batch."""
+    steps: int | None = None
+    """Batches to train on; when not given, `samples` decides."""
+    samples: int | None = None
+    """Samples to train on; when not given, one pass over the data, or `DEFAULT_SAMPLES`."""
+    optimizer: OptimizerName = "row-wise-adagrad"
+    """Optimizer of the tables."""
+    learning_rate: float = 0.02
+    """Learning rate of the tables."""
+    dense_optimizer: DenseOptimizerName = "adam"
+    """Optimizer of the MLPs."""
+    dense_learning_rate: float = 0.001
+    """Learning rate of the MLPs."""
+    warmup: int = 0
+    """Steps over which both learning rates grow from 0."""
+    decay: Decay = "linear"
+    """How both learning rates fall to 0 at the end of the run."""
+    weight_decay: float = 0.0
+    """Weight decay of the tables."""
+    precision: Precision = "fp32"
+    """Arithmetic of the MLPs."""
+    table_precision: TablePrecision = "fp32"
+    """Numbers in the tables."""
+    tensor_train: str | None = None
+    """Which tables are trains of tensors, and their ranks; see `tensor_train_shapes.Rule`."""
+    device: Device = "cpu"
+    """Where tables and MLPs are."""
+    cache_memory: str | None = None
+    """Memory of each process for caches of tables, such as `2 GiB`; when not given, tables are in
+    memory as a whole."""
+    table_dir: str | None = None
+    """Folder of the tables behind the caches; when not given, they are in memory."""
+    cache_policy: CachePolicy = "lru"
+    """Which rows leave a cache."""
+    cache_precision: TablePrecision | None = None
+    """Numbers in the caches, `fp32`; when not given, those of the tables."""
+    eval_every: int | None = None
+    """Steps between evaluations; when not given, there is one at the end."""
+    eval_samples: int | None = None
+    """Samples of an evaluation; when not given, all held-out ones, or 100,000 synthetic ones."""
+    held_out: int = 1
+    """Days of the logs that are kept for evaluation: the last ones."""
+    positive_rate: float | None = None
+    """Mean of synthetic labels; when not given, that of Criteo's Kaggle set."""
+    seed: int = 0
+    """Seed of weights and synthetic samples."""
+    threads: int | None = None
+    """Threads of each process; when not given, the cores shared out."""
+    plan: str | None = None
+    """Sharding plan; when not given, tables are shared out whole by size."""
+    messages: str | None = None
+    """Formats of what processes send each other, such as `forward=fp16,backward=bf16`; when not
+    given, all is sent in 32 bits. See `model/messages.py`."""
+    pipeline: bool = True
+    """Whether the exchanges of a batch, and those of the next, go on while the MLPs work."""
+    readers: int | None = None
+    """Processes that read data for each process that trains; when not given, it reads by itself."""
+    readers_on: ReadersOn = "local"
+    """Whether readers are processes on this machine, or actors of Ray Data on a cluster."""
+    timeout: float = 60.0
+    """Seconds after which a process that hears nothing from the others gives up."""
+
+    checkpoint: str | None = None
+    """Folder of the run's checkpoints; when not given, there are none."""
+    checkpoint_every: int = 1000
+    """Steps between checkpoints; there is one at the end."""
+    checkpoint_precision: CheckpointPrecision | None = None
+    """Weights of tables in checkpoints; when not given, those of the tables, bit for bit."""
+    keep: int = 2
+    """Checkpoints that are kept, the last ones."""
+    trace: str | None = None
+    """Folder of profiles; when not given, nothing is recorded."""
+    trace_steps: str = "11:20"
+    """First and last step that are recorded; those behind them are recorded with operators and
+    shapes."""
+    resume: bool = False
+    """Whether the run goes on from the last checkpoint, if there is one."""
+
+    def check(self) -> None:
+        """Raises `InputError` listing every setting that is out of range."""
+        problems = list(self._problems())
+        if problems:
+            raise InputError(problems)
+
+    def _problems(self) -> Iterator[Problem]:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, allowed in _WORDS.items():
+            if values[name] not in allowed:
+                said = f"unknown {name.replace('_', ' ')}: {values[name]!r}"
+                yield Problem("", option(name), said, ", ".join(allowed))
+        for name, most in _COUNTS.items():
+            value = values[name]
+            if value is not None and not 1 <= value <= most:
+                allowed_ = f"a whole number from 1 to {most:,}"
+                yield Problem("", option(name), f"{value} is out of range", allowed_)
+        for name in ("learning_rate", "dense_learning_rate", "weight_decay", "timeout"):
+            value = values[name]
+            positive = name != "weight_decay"
+            if not math.isfinite(value) or value < 0 or (positive and value == 0):
+                allowed_ = "a number above 0" if positive else "a number from 0"
+                yield Problem("", option(name), f"{value} is out of range", allowed_)
+        if self.warmup < 0:
+            yield Problem("", "--warmup", f"{self.warmup} is out of range", "a number from 0")
+        if not 0 <= self.seed < 2**63:
+            yield Problem("", "--seed", f"{self.seed} is out of range", "0 to 2^63 - 1")
+        if self.positive_rate is not None and not 0 < self.positive_rate < 1:
+            said = f"{self.positive_rate} is out of range"
+            yield Problem("", "--positive-rate", said, "between 0 and 1")
+        if self.positive_rate is not None and self.data != SYNTHETIC:
+            said = "the logs have labels of their own"
+            yield Problem("", "--positive-rate", said, f"with --data {SYNTHETIC} only")
+        if self.steps is not None and self.samples is not None:
+            yield Problem("", "--steps, --samples", "both are given", "one of them")
+        yield from self._tables_problems()
+        yield from self._files_problems()
+        if 0 < self.batch < self.nproc:
+            said = f"a batch of {counted(self.batch, 'sample')} for {self.nproc} processes"
+            yield Problem("", "--batch", said, "at least one sample for each process")
+
+    def _files_problems(self) -> Iterator[Problem]:
+        for name in ("checkpoint", "table_dir", "trace"):
+            if getattr(self, name) == "":
+                yield Problem("", option(name), "no path", "the path of a file or folder")
+        if self.readers_on != "local" and self.readers is None:
+            yield Problem("", "--readers-on", "is for runs with readers", "--readers N")
+        allowed = get_args(CheckpointPrecision)
+        if self.checkpoint_precision not in (None, *allowed):
+            said = f"unknown checkpoint precision: {self.checkpoint_precision!r}"
+            yield Problem("", "--checkpoint-precision", said, ", ".join(allowed))
+        if not self.traced:
+            said = f"invalid steps: {self.trace_steps!r}"
+            yield Problem("", "--trace-steps", said, "A:B, the first and the last step, from 1")
+        if self.checkpoint is None:
+            for name in ("resume", "checkpoint_precision"):
+                if getattr(self, name):
+                    said = "is for runs with checkpoints"
+                    yield Problem("", option(name), said, "--checkpoint DIR")
+
+    @property
+    def formats(self) -> Messages:
+        """`messages`, read. Raises `InputError`."""
+        return Messages() if self.messages is None else Messages.parse(self.messages, "--messages")
+
+    def _tables_problems(self) -> Iterator[Problem]:
+        try:
+            self.formats  # noqa: B018 - reads them
+        except InputError as error:
+            yield from error.problems
+        if self.tensor_train is not None:
+            try:
+                Rule.parse(self.tensor_train)
+            except InputError as error:
+                yield from error.problems
+        if self.cache_memory is None:
+            for name, alone in (
+                ("table_dir", None),
+                ("cache_precision", None),
+                ("cache_policy", "lru"),
+            ):
+                if getattr(self, name) != alone:
+                    yield Problem(
+                        "", option(name), "is for tables with caches", "--cache-memory SIZE"
+                    )
+            return
+        if not self.cache_bytes:
+            said = f"{self.cache_memory!r} is not a size of memory"
+            yield Problem("", "--cache-memory", said, "a size such as 2 GiB")
+        if self.cache_precision not in (None, "fp32", self.table_precision):
+            said = f"{self.cache_precision} over tables of {self.table_precision}"
+            allowed = ", ".join(sorted({"fp32", self.table_precision}))
+            yield Problem("", "--cache-precision", said, allowed)
+        if self.tensor_train is not None:
+            place = "--cache-memory, --tensor-train"
+            yield Problem("", place, "both are given", "one of them")
+
+    @property
+    def traced(self) -> range:
+        """The steps that are recorded; none if `trace_steps` are not steps."""
+        found = re.fullmatch(r"(\d{1,12}):(\d{1,12})", self.trace_steps)
+        return range(int(found[1]), int(found[2]) + 1) if found and int(found[1]) else range(0)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of `cache_memory`; 0 if it is not given, or not a size."""
+        size = units.split(self.cache_memory or "")
+        if size is None or units.UNITS[size[1]][0] != "B":
+            return 0
+        return max(0, int(size[0] * units.UNITS[size[1]][1]))
+
+
+def option(name: str) -> str:
+    """The command-line option of a setting."""
+    return _OPTIONS.get(name, "--" + name.replace("_", "-"))
+
+
+def factor(step: float, steps: int | None, warmup: int, decay: Decay) -> float:
+    """What learning rates are multiplied with in `step` (from 0) of `steps`: it grows in equal
+    parts over `warmup` steps, and falls from there to the end of the run. Without an end (`steps`
+    is `None`) it doesn't fall. A step between two whole ones follows a smaller batch."""
+    if step < warmup:
+        return (step + 1) / (warmup + 1)
+    if decay == "none" or steps is None or steps <= warmup:
+        return 1.0
+    left = 1 - (step - warmup) / (steps - warmup)
+    if decay == "cosine":
+        return (1 - math.cos(math.pi * left)) / 2
+    return left if decay == "linear" else left * left

@@ -1,0 +1,1 @@
+"""Embedding tables on one process: lookups, gradients and optimizers on processors and GPUs."""

@@ -1,0 +1,154 @@
+"""Tables on a GPU. Triton's interpreter stands in for the GPU, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton", reason="Triton comes with PyTorch on Linux only")
+
+import torch
+from conftest import Armillary
+
+from armillary.errors import InputError
+from armillary_train.tables.gpu import GpuEmbeddingCollection
+from armillary_train.tables.optimizers import Sgd
+from armillary_train.tables.table import Feature, Table
+
+HERE = Path(__file__).parent
+
+
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+"""The interpreter runs the same tests everywhere; a GPU shows what it can't, such as streams."""
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("test_embedding.py", 12), ("test_embedding_module.py", 30), ("gpu_cases.py", 20)],
+)
+def test_kernels(name: str, least: int, device: str) -> None:
+    """The tests of the engine on processors, and those that compare the two. On a processor, the
+    kernels are in Triton's interpreter."""
+    interpreter = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / name)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERNELS_ON": device, **(interpreter if device == "cpu" else {})},
+        timeout=600,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout[-3000:] + found.stderr[-1000:]
+    passed = re.search(r"(\d+) passed", found.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= least
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize(("device", "said"), [("cuda", "has no GPU"), ("cpu", "on a processor")])
+def test_without_a_gpu(device: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        GpuEmbeddingCollection([Table("t", 3, 4)], [Feature("f", "t")], Sgd(), device=device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_run_without_a_gpu(armillary: Armillary) -> None:
+    call = armillary("train", "dlrm-small", "--samples", "512", "--device", "cuda")
+    assert call.returncode == 2
+    assert "this machine has no GPU" in call.stderr
+
+
+TYPES = {
+    "i64": "tables features lengths ends order sources indices",
+    "i32": "rows row_counts long_rows long_counts keys bags_of wrong table_of samples bags count "
+    "width group partial_width",
+    "fp32": "rate decay keep clip_value clip_norm eps mean_kept mean_new square_kept square_new "
+    "correction root_correction weights out factors grad partial sums numbers",
+}
+NUMBERS = "samples bags count width group partial_width rate decay keep clip_value clip_norm eps "
+NUMBERS += "mean_kept mean_new square_kept square_new correction root_correction"
+
+FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "NAMED"]
+SUM = {"VECTORS": 2, "FACTORS": 0}
+OF = {"change_rows": {"BLOCK": 128, "LANES": 4}, "change_long_rows": {"BLOCK": 128, "CHUNK": 1024}}
+COMPILED: list[tuple[str, dict[str, Any]]] = [
+    *(
+        (
+            "look_up",
+            {
+                "BAGS": 4,
+                "UNROLL": 4,
+                "BLOCK": 128,
+                "KIND": kind,
+                "POOLED": kind > 0,
+                "WEIGHTED": kind == 1,
+            },
+        )
+        for kind in range(4)
+    ),
+    ("check_bags", {"BAGS": 32, "LOOKUPS": 32, "WEIGHTED": True}),
+    ("find_not_finite", {"BLOCK": 4096}),
+    *(("prepare", {"BLOCK": 128, "FACTORS": kind, "POOLED": kind > 0}) for kind in range(3)),
+    ("add_up_chunks", {**SUM, "CHUNK": 1024}),
+    *(
+        (
+            name,
+            {
+                **SUM,
+                "KIND": rule % 3,
+                "RULE": rule,
+                "USE": use,
+                **{flag: (rule + place) % 2 == 0 for place, flag in enumerate(FLAGS)},
+                "FACTORS": rule % 3,
+                **OF[name],
+            },
+        )
+        # Sums over rows, where tables have some of their columns: without, given, and taken.
+        for rule, use in [*((rule, 0) for rule in range(5)), (2, 1), (2, 2), (2, 3), (4, 1), (4, 3)]
+        for name in ("change_rows", "change_long_rows")
+        if name == "change_rows" or use == 0
+    ),
+    ("weight_gradients", {"VECTORS": 8, "KIND": 0}),
+]
+
+
+@pytest.mark.parametrize(("name", "constants"), COMPILED)
+def test_kernels_compile_for_a_gpu(
+    name: str, constants: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To PTX for compute capability 9.0, without a GPU: no fused multiply-adds, approximate roots
+    or quotients, or atomics, on which the same bits depend."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from armillary_train.tables import gpu_kernels
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    kernel = getattr(gpu_kernels, name)
+    aligned = {"ALIGN": 16} if "ALIGN" in kernel.arg_names else {}
+    constants = {**constants, **aligned}
+    of = {each: kind for kind, names in TYPES.items() for each in names.split()}
+    numbers = set(NUMBERS.split())
+    signature = {
+        each: "constexpr"
+        if each in constants
+        else ("" if each in numbers else "*") + of.get(each, "i64")
+        for each in kernel.arg_names
+    }
+    values = {(kernel.arg_names.index(each),): value for each, value in constants.items()}
+    options = {"enable_fp_fusion": False, "num_warps": 1}
+    made = triton.compile(
+        ASTSource(kernel, signature, values), target=GPUTarget("cuda", 90, 32), options=options
+    )
+    code = made.asm["ptx"]
+    assert "ld.global" in code
+    assert re.findall(r"\bfma\.\S+|\.approx|\.ftz|\batom\.|\bred\.", code) == []
