@@ -11,7 +11,7 @@ ALL: dict[str, str] = dict(_core.backends())
 """A short description of each backend by name, the default first."""
 
 NAMES: tuple[str, ...] = tuple(ALL)
-"""Their names."""
+"""Names of the backends."""
 
 MESSAGES: tuple[str, ...] = tuple(name for name in NAMES if name not in ("packet", "flit"))
 """Those that carry whole messages. A study runs on them unless another is asked for: packets and

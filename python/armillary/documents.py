@@ -84,7 +84,7 @@ def read_bytes(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTE
 
 
 def content(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
-    """As `read_bytes`. Raises `OSError`."""
+    """Bytes of the file, as `read_bytes` gives them. Raises `OSError`."""
     with open_plain(path) as stream:
         found = read_stream(stream, most + 1)
     if len(found) > most:
@@ -117,7 +117,7 @@ def is_name(text: str) -> bool:
 
 
 def read_text(path: str | os.PathLike[str], allowed: str, most: int = MOST_BYTES) -> str:
-    """As `read_bytes`, as text in UTF-8, with or without a byte order mark."""
+    """Content of the file as text in UTF-8, with or without a byte order mark."""
     try:
         return read_bytes(path, allowed, most).decode("utf-8-sig")
     except UnicodeDecodeError as error:

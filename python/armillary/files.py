@@ -26,7 +26,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """As `write_text`, for what is not text."""
+    """Write bytes in the same way as `write_text`."""
     target = Path(path)
     try:
         if target.exists() and not target.is_file():

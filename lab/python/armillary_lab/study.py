@@ -95,7 +95,7 @@ def limit(value: float | None, relation: Relation, where: str = "chosen by us") 
 
 
 def unreferenced(where: str = "no reference") -> Reference:
-    """For rows that show what a choice of ours does."""
+    """A reference for rows that show what a choice of ours does."""
     return Reference(None, Source("ours", where))
 
 
@@ -167,7 +167,8 @@ class Study:
     """Code of the study in the list of targets, an alias of the name."""
 
     def _repr_html_(self) -> str:
-        """In a notebook: what it is and where its numbers are printed, without running it."""
+        """Summary in a notebook: the study and where its numbers are printed, without running
+        it."""
         head = f"<b>{escape(self.name)}</b> {escape(self.title)}"
         return f"<div>{head}<br>{escape(self.source)}<br><i>{escape(self.setup)}</i></div>"
 

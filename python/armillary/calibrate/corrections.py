@@ -37,7 +37,7 @@ class Correction:
         return self.collective, self.inside, self.between
 
     def setting(self) -> str:
-        """As an entry of `library.corrections`."""
+        """The correction as an entry of `library.corrections`."""
         sizes = ", ".join(f"{size} B" for size, _ in self.points)
         factors = ", ".join(f"{factor:.4f}" for _, factor in self.points)
         of = f"collective: {self.collective}, ranks_per_node: {self.inside}, nodes: {self.between}"
@@ -45,8 +45,8 @@ class Correction:
 
 
 def factors(found: Points) -> tuple[tuple[int, float], ...]:
-    """From `measured / predicted` by size, in any order, repeated or not; nothing of fewer than
-    three sizes."""
+    """A correction from `measured / predicted` by size, in any order, repeated or not; nothing of
+    fewer than three sizes."""
     by_size: dict[int, list[float]] = {}
     for size, ratio in found:
         by_size.setdefault(size, []).append(math.log(ratio))

@@ -221,7 +221,7 @@ def _tables(records: Sequence[_Record | None], name: str | None) -> tuple[list[D
 
 
 def _preferred(records: Sequence[_Record | None]) -> Iterator[_Record | None]:
-    """Without out-of-place times whose in-place time follows."""
+    """Rows without out-of-place times whose in-place time follows."""
     for record, following in pairwise([*records, None]):
         if record is None or following is None or not _replaces(following, record):
             yield record

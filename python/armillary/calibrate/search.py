@@ -114,7 +114,7 @@ class ParameterSearch:
         return best
 
     def explore(self, moving: Sequence[str]) -> dict[str, float]:
-        """As `descend`, then from each parameter thrown off; some ten times the work."""
+        """Descent as in `descend`, then from each parameter thrown off; some ten times the work."""
         best = self.descend(moving)
         least = self._loss(best)
         for key in moving:

@@ -169,7 +169,7 @@ def _rows(result: Designs, index: int, design: Design) -> Iterator[dict[str, Any
 
 
 def step_time(curves: Sequence[BandwidthShare]) -> Chart:
-    """As the paper's Fig. 13: relative to EqualBW at the least total."""
+    """Chart as in the paper's Fig. 13: relative to EqualBW at the least total."""
     unit = curves[0].time
     rows = [_row(each, each.time / unit) for each in curves]
     return _lines(
@@ -178,19 +178,19 @@ def step_time(curves: Sequence[BandwidthShare]) -> Chart:
 
 
 def utilisation(curves: Sequence[BandwidthShare]) -> Chart:
-    """As the paper's Fig. 14."""
+    """Chart as in the paper's Fig. 14."""
     rows = [_row(each, 100 * each.utilisation) for each in curves]
     return _lines("utilisation", "Bandwidth used while collectives run", "%", rows)
 
 
 def cost(curves: Sequence[BandwidthShare]) -> Chart:
-    """As the paper's Fig. 15."""
+    """Chart as in the paper's Fig. 15."""
     rows = [_row(each, (each.cost or 0.0) / 1e6) for each in curves]
     return _lines("cost", "Cost of the network", "cost (M$)", rows)
 
 
 def performance_per_cost(curves: Sequence[BandwidthShare]) -> Chart:
-    """As the paper's Fig. 16: relative to EqualBW at the least total."""
+    """Chart as in the paper's Fig. 16: relative to EqualBW at the least total."""
     unit = curves[0].performance_per_cost or 1.0
     rows = [_row(each, (each.performance_per_cost or 0.0) / unit) for each in curves]
     title = "Performance per cost, relative to EqualBW at the least bandwidth"

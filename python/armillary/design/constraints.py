@@ -57,7 +57,7 @@ class Sum:
         )
 
     def plus(self, other: Sum) -> Sum:
-        """Both together. Raises `ConstraintError` for unequal units."""
+        """Sum of both expressions. Raises `ConstraintError` for unequal units."""
         if self.unit != other.unit:
             one, two = (each.unit or "a plain number" for each in (self, other))
             raise ConstraintError(f"{one} and {two} don't add up or compare")

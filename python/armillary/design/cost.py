@@ -52,7 +52,7 @@ class CostItem:
     """One line of a bill."""
 
     dimension: int
-    """From 0, innermost first."""
+    """Index of the dimension from 0, innermost first."""
     technology: str
     part: str
     amount: float

@@ -301,7 +301,8 @@ class Designs:
         return self.order.trials[index] if index < len(self.order.trials) else None
 
     def _model_rank(self, design: Design) -> int | None:
-        """From 1; nothing for a design that the model's order was not followed to."""
+        """Rank of the design from 1; nothing for a design that the model's order was not followed
+        to."""
         for index, each in enumerate(self.found.designs):
             same = each.topology == design.topology and each.choice is design.choice
             if same and (self.task.objective != "pareto" or each is design):

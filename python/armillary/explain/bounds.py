@@ -149,7 +149,7 @@ def step(report: Report) -> list[tuple[str, float]]:
 
 
 def loads(report: Report) -> list[tuple[str, float]]:
-    """For how long a run kept the links of each dimension busy, largest first: name, ns."""
+    """Time for which a run kept the links of each dimension busy, largest first: name, ns."""
     found = [
         (dim["name"], dim["utilisation"] * report["step_time_ns"]) for dim in report["dimensions"]
     ]

@@ -100,7 +100,7 @@ class Move:
         return self.b_ns - self.a_ns
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The cause as data for JSON."""
         return {**vars(self), "causes": dict(self.causes), "delta_ns": self.delta_ns}
 
 

@@ -24,7 +24,7 @@ _SLOWER, _FASTER, _WHOLE = PALETTE[1], PALETTE[2], PALETTE[7]
 
 
 def waterfall(data: Mapping[str, Any], names: tuple[str, str], suffix: str) -> Chart:
-    """From one step time to the other, cause by cause."""
+    """Chart from one step time to the other, cause by cause."""
     before, after = data["a_step_ns"], data["b_step_ns"]
     moved = [*data["causes"].items(), ("not listed", data["remainder_ns"])]
     moved = [(cause, ns) for cause, ns in moved if abs(ns) > 1e-9 * before]

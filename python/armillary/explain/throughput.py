@@ -39,7 +39,7 @@ class Throughput:
         return self.step_ns / {"step": 1, "sample": self.samples, "token": self.tokens}[unit]
 
     def a_second(self, unit: str) -> float:
-        """Their number per second."""
+        """Number of units per second."""
         return NS_PER_S / self.ns(unit) if self.step_ns else 0.0
 
     def counts(self) -> list[tuple[str, int]]:
@@ -47,7 +47,7 @@ class Throughput:
         return [("sample", self.samples), ("token", self.tokens)]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; rates are null where they are not known."""
+        """Rates as data for JSON; they are null where they are not known."""
         rows = {
             f"{name}s_per_s": self.a_second(name) if count else None
             for name, count in self.counts()
@@ -132,7 +132,7 @@ def notes(a: Throughput, b: Throughput, names: tuple[str, str]) -> Iterator[str]
 
 
 def table(a: Throughput, b: Throughput, names: tuple[str, str]) -> Table:
-    """Both side by side."""
+    """Table of both runs side by side."""
     rows = [("Step time", time(a.step_ns), time(b.step_ns), _change(a.step_ns, b.step_ns))]
     for (what, one), (_, two) in zip(a.counts(), b.counts(), strict=True):
         if one and two:

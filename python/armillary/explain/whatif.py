@@ -54,7 +54,8 @@ class Effect:
         return self.step_ns / self.work
 
     def as_dict(self, now: float) -> dict[str, Any]:
-        """For JSON; `elasticity` is the relative gain for the relative change of a derivative."""
+        """The effect as data for JSON; `elasticity` is the relative gain for the relative change of
+        a derivative."""
         gain = now - self.same_ns
         share = gain / now if now else 0.0
         return {

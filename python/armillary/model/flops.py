@@ -20,7 +20,7 @@ class Flops:
     model: int
     """Forward and twice that backward."""
     hardware: int
-    """With what is recomputed."""
+    """Operations including those that are computed again."""
 
 
 def step_flops(

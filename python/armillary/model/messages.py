@@ -26,7 +26,7 @@ class Width(NamedTuple):
 
     element: int
     row: int
-    """In addition, of each row."""
+    """Additional bytes of each row."""
 
     def bytes(self, elements: int, rows: int) -> int:
         """Bytes of `elements` in `rows`."""

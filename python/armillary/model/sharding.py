@@ -107,9 +107,9 @@ class Fetched(NamedTuple):
     """Bytes that a step brings into an NPU's cache of tables."""
 
     host: int = 0
-    """From the host's memory."""
+    """Rows from the host's memory."""
     disk: int = 0
-    """From a disk behind it."""
+    """Rows from a disk behind it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class Weights:
 
     @property
     def total(self) -> int:
-        """Both."""
+        """Sum of both."""
         return self.dense + self.expert
 
 

@@ -98,7 +98,7 @@ def _text(value: object) -> str:
 
 
 def _collectives(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """In nccl-tests' columns, a table for each collective."""
+    """Tables in nccl-tests' columns, one for each collective."""
     for key in dict.fromkeys((r["transport"], r["name"]) for r in rows):
         some = [r for r in rows if (r["transport"], r["name"]) == key]
         yield from _table(

@@ -25,7 +25,7 @@ from .svg import NPU, SWITCH, box, document, line, text
 _PANEL = 168
 _HEIGHT = 244
 _PANELS = 5
-"""In a row; more go on below."""
+"""Panels in a row; more go on below."""
 _RADIUS = 58
 _SHOWN = 8
 """Nodes drawn of a dimension that has more."""
@@ -149,7 +149,7 @@ def _npu(npu: Npu) -> Iterator[str]:
 
 
 def _zoom() -> Iterator[str]:
-    """From the panel before to the first node of this one."""
+    """Line from the panel before to the first node of this one."""
     x, y = _spots(1)[0]
     for edge in (40, 160):
         yield line(-14, edge, _PANEL / 2 + x - 8, 100 + y, "#d5d8dc", 1)

@@ -20,7 +20,7 @@ _PARTS = {
 
 
 def line(found: Roofline) -> str:
-    """In a sentence."""
+    """Summary in a sentence."""
     return f"roofline {time(found['step_ns'])}{_samples(found)}: {_reached(found)}"
 
 

@@ -42,12 +42,12 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        """As rich does, with every text made visible."""
+        """Print as rich does, with every text made visible."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
     def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401
-        """As rich does, with tables that fit."""
+        """Render as rich does, with tables that fit."""
         for each in objects:
             for part in fitted(each, self.width):
                 super().print(part, **{"crop": False, **options})

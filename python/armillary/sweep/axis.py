@@ -41,8 +41,8 @@ class Axis:
     ticks: Sequence[tuple[float, str]]
     """Places to be labelled, from 0 to 1: both ends, and what has room between them."""
     numbers: Sequence[float] | None
-    """In base units (bytes, seconds, bytes a second, FLOPS) where texts have units; `None` for
-    categories."""
+    """Numbers in base units (bytes, seconds, bytes a second, FLOPS) where texts have units; `None`
+    for categories."""
     unit: str
     """The base unit: `B/s`; empty for plain numbers and categories."""
 

@@ -41,7 +41,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From `low` to `high`, both included, in `unit`; `steps` values in a grid."""
+    """A range from `low` to `high`, both included, in `unit`; `steps` values in a grid."""
 
     low: Fraction
     high: Fraction
@@ -74,7 +74,7 @@ class Range:
         return Fraction(float(self.low) * math.pow(float(self.high / self.low), float(place)))
 
     def shown(self, value: Fraction | float) -> object:
-        """As a study has it: whole number, number, or text with the unit."""
+        """The value as a study has it: whole number, number, or text with the unit."""
         if self.whole:
             return round(value)
         return _shown(value, self.unit)

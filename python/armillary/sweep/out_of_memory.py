@@ -35,7 +35,7 @@ class Misfits:
     """The one that lacks the smallest share of the memory it needs."""
 
     def __str__(self) -> str:
-        """For people, in a sentence or two."""
+        """Description for people, in a sentence or two."""
         return " ".join(self.sentences())
 
     def sentences(self) -> Iterator[str]:

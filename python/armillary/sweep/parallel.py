@@ -141,7 +141,7 @@ def _bare(ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 
 def _ends(measure: Measure) -> list[tuple[float, str]]:
-    """Both ends and the middle of an objective's axis."""
+    """Labels of both ends and the middle of an objective's axis."""
     numbers = sorted(set(measure.shown()))
     found = list(zip(places(numbers), (f"{number:.4g}" for number in numbers), strict=True))
     middle = min(found, key=lambda each: abs(each[0] - 0.5))

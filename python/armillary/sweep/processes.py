@@ -53,7 +53,7 @@ class Worker:
         self.share = 1
 
     def pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        """To the worker, and from it."""
+        """Pipes to the worker, and from it."""
         if self.process.stdin is None or self.process.stdout is None:
             raise WorkerError([Problem("", "workers", "a worker process has no pipes")])
         return self.process.stdin, self.process.stdout

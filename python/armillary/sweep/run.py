@@ -175,7 +175,7 @@ class Sweep:
         return ", ".join(parts)
 
     def _repr_html_(self) -> str:
-        """In a notebook: how many points there are, and the table."""
+        """Summary in a notebook: the number of points, and the table."""
         return f"<div><b>{escape(self.name)}</b>: {self.said()}</div>{self.table._repr_html_()}"
 
 

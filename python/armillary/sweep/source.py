@@ -22,7 +22,7 @@ class Source:
 
     values: dict[str, Any]
     file: str = "study"
-    """As the caller named it, for problems."""
+    """Name of the study as the caller gave it, for problems."""
     folder: str = "."
     """Folder that the study's relative paths start from."""
     lines: Mapping[Path_, int] = field(default_factory=dict)

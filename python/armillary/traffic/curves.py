@@ -41,7 +41,7 @@ class Link:
 
     name: str
     dimension: int
-    """From 1."""
+    """Number of the dimension, from 1."""
     utilisation: float
     """Share of the time in which it was sending."""
     gb_per_s: float
@@ -104,7 +104,7 @@ class Traffic:
     curves: list[Curve]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The curve as data for JSON."""
         return {"schema": SCHEMA, **asdict(self)}
 
 

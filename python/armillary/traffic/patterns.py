@@ -27,7 +27,7 @@ class Pattern:
     """Sources and destinations of messages."""
 
     name: str
-    """As the user named it."""
+    """Name of the pattern as the user gave it."""
     kind: str
     """A pattern of the core: one of `NAMED`, `hotspot` or `flows`."""
     hot: tuple[int, ...] = ()

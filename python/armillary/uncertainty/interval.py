@@ -98,7 +98,7 @@ class Interval:
 
     @property
     def factors(self) -> Factors:
-        """Both ends."""
+        """Both ends of the interval."""
         return self.low, self.high
 
     @property

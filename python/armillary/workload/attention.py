@@ -220,7 +220,7 @@ def _part(whole: int, i: int, cp: int) -> int:
 
 
 def _turn(at: Setting, name: str, i: int) -> list[Step]:
-    """Before step `i`: its keys and values are there, and set out for the next rank."""
+    """Wait before step `i`: its keys and values are there, and set out for the next rank."""
     arrived = [Wait(f"{name}.{i}")] if i else []
     return [
         *arrived,
@@ -229,7 +229,8 @@ def _turn(at: Setting, name: str, i: int) -> list[Step]:
 
 
 def _follow(at: Setting, i: int) -> list[Step]:
-    """Before step `i`: gradients of the keys and values of the step before set out after them."""
+    """Wait before step `i`: gradients of the keys and values of the step before set out after
+    them."""
     return [Exchange(f"kv_grad.{i - 1}", sizes(at).shared)] if i > 1 else []
 
 

@@ -63,9 +63,9 @@ class HostWork(NamedTuple):
     """Work of hosts next to a step (`dlrm_hosts.py`)."""
 
     reading_ps: int = 0
-    """Until the samples of a step have arrived."""
+    """Time until the samples of a step have arrived."""
     writing_ps: int = 0
-    """Until the part of a checkpoint has left."""
+    """Time until the part of a checkpoint has left."""
     copied: int = 0
     """Bytes of this part that an NPU copies to its host."""
 

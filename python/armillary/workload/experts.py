@@ -109,7 +109,7 @@ class Route(NamedTuple):
 
     @property
     def whole(self) -> list[Step]:
-        """Both."""
+        """Steps that start the calls, and steps that wait for them."""
         return [*self.start, *self.wait]
 
 

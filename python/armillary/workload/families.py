@@ -1,4 +1,4 @@
-"""From a model's name to its workload: which family builds it, with which options."""
+"""Workloads of models by name: the family that builds each, and its options."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Scripts(NamedTuple):
 
     forward: Script
     backward: Script
-    """Both gradients."""
+    """Pass for both gradients."""
     inputs: Script
     """Input gradients only."""
     weights: Script

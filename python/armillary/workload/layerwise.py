@@ -78,7 +78,7 @@ class TrainedLayer:
     input_gradient: LayerWork | None = None
     weight_gradient: LayerWork | None = None
     update_ps: int = 0
-    """From the end of the weight gradient's exchange until the new weights are there; off the
+    """Time from the end of the weight gradient's exchange until the new weights are there; off the
     NPU."""
     update: Touch | None = None
     """The optimizer's kernel, between that exchange and the next forward pass; on the NPU."""

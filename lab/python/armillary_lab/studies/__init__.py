@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     """Code of the study in the list of targets (docs/reference/studies.md), an alias of the
     name."""
     module: str
-    """Below `armillary_lab`; holds `STUDY`."""
+    """Module below `armillary_lab` that holds `STUDY`."""
 
 
 STUDIES = (

@@ -65,9 +65,9 @@ class Loop:
     """Two iterations, in ms."""
 
     whole: float
-    """Until the last gradient has arrived."""
+    """Time until the last gradient has arrived."""
     computed: float
-    """Until the last computation is over."""
+    """Time until the last computation is over."""
     compute: float
     """Computing time of an NPU."""
     timeouts: int = 0

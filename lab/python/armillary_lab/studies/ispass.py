@@ -43,7 +43,7 @@ class Torus:
 
     @property
     def topology(self) -> str:
-        """In the notation of platforms, in the order in which collectives cross the dimensions."""
+        """Notation of platforms, in the order in which collectives cross the dimensions."""
         return f"Ring({self.local})_Ring({self.vertical})_Ring({self.horizontal})"
 
     def __str__(self) -> str:
