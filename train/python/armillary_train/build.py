@@ -113,7 +113,7 @@ def _shapes(facts: Facts, settings: Settings) -> dict[str, Shape]:
 
 
 def _one_process(settings: Settings) -> type[EmbeddingCollection]:
-    """What holds tables in one process."""
+    """Collection that holds tables in one process."""
     if settings.device == "cpu":
         return EmbeddingCollection
     from .tables.gpu import GpuEmbeddingCollection
@@ -293,7 +293,7 @@ def _require_memory(
     for table, count in zip(tables, elements, strict=True):
         rows = count // table.dim
         state = 4 * len(optimizer.state) * (rows if by_row else count)
-        if table.tier != "device":  # Its cache grows up to the whole table.
+        if table.tier != "device":  # The cache grows up to the whole table.
             cached += 4 * count + state + _SLOT * rows + _FILE
         if table.tier != "disk":
             whole += count * width + state

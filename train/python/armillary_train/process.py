@@ -1,4 +1,4 @@
-"""What a process sets before it trains."""
+"""Settings of a process before it trains."""
 
 from __future__ import annotations
 

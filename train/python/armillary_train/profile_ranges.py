@@ -35,7 +35,7 @@ _NAMES = {
     "mlp_gradients": "mlp.weight_gradient",
     "other": "meeting",
 }
-"""What is sent -> the operation after which it is sent."""
+"""Kind of messages -> the operation after which they are sent."""
 
 
 class _Switch:

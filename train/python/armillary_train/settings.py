@@ -1,4 +1,4 @@
-"""What a training run does: every setting with its default and its check.
+"""Settings of a training run, each with its default and its check.
 
 Here: settings as data, without PyTorch. Not here: the run (`run/loop.py`), the processes
 (`run/launch.py`)."""
@@ -280,9 +280,9 @@ def option(name: str) -> str:
 
 
 def factor(step: float, steps: int | None, warmup: int, decay: Decay) -> float:
-    """What learning rates are multiplied with in `step` (from 0) of `steps`: it grows in equal
-    parts over `warmup` steps, and falls from there to the end of the run. Without an end (`steps`
-    is `None`) it doesn't fall. A step between two whole ones follows a smaller batch."""
+    """Factor of the learning rates in `step` (from 0) of `steps`: it grows in equal parts over
+    `warmup` steps, and falls from there to the end of the run. Without an end (`steps` is `None`)
+    it doesn't fall. A step between two whole ones follows a smaller batch."""
     if step < warmup:
         return (step + 1) / (warmup + 1)
     if decay == "none" or steps is None or steps <= warmup:

@@ -63,7 +63,7 @@ Checksum = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file is to have: its size, and checksums (CRC-32) of its header and of each tensor."""
+    """Record of a file: its size, and checksums (CRC-32) of its header and of each tensor."""
 
     name: str
     """A file next to the manifest."""

@@ -22,7 +22,7 @@ _MOST = 2000
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a call takes."""
+    """Time of a call."""
 
     us: float
     """Wall time: the median of the repeats, and of kernels the mean over the ranks."""

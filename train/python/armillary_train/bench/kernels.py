@@ -1,4 +1,4 @@
-"""What one process does: matrix products, streams over memory, embedding tables, an MLP and its
+"""Benchmarks of one process: matrix products, streams over memory, embedding tables, an MLP and its
 optimizer, and copies to a device. Not here: the other parts of a training step (`parts.py`).
 
 Each function yields the measurements of its kind as rows. Rows have the columns that

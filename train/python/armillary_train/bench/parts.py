@@ -107,8 +107,8 @@ def _exchanged(
     exchange: Exchange,
     world: World,
 ) -> Iterator[tuple[str, Timing]]:
-    """What ranks do for exchanges, without what they send and wait for, and without the kernels of
-    tables."""
+    """Work of ranks for exchanges, without the time of sending and waiting, and without the kernels
+    of tables."""
 
     def waited() -> float:
         return sum(exchange.waited.values())

@@ -1,4 +1,4 @@
-"""What benchmarks are asked for."""
+"""Request for benchmarks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for."""
+    """Request for benchmarks."""
 
     model: str | None
     """The model whose shapes are timed; a sweep of shapes, when not given."""

@@ -1,4 +1,4 @@
-"""What a checkpoint contains: rows of tables, whichever ranks and steps wrote them, and all other
+"""Content of a checkpoint: rows of tables, whichever ranks and steps wrote them, and all other
 tensors.
 
 Here: reading and checking. Not here: what becomes of it (`restore.py`, `export.py`)."""

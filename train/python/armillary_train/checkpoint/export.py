@@ -27,7 +27,7 @@ TABLES, DENSE, ABOUT, GRAPH = "tables.safetensors", "dense.safetensors", "model.
 """Names of the files."""
 
 OPSET = 17
-"""Of ONNX's operators."""
+"""Version of ONNX's operators."""
 
 
 def export(content: Content, output: str, progress: Callable[[float], None]) -> list[str]:
@@ -46,7 +46,7 @@ def export(content: Content, output: str, progress: Callable[[float], None]) -> 
 
 
 def about(content: Content) -> dict[str, Any]:
-    """What a checkpoint is of: step, tables, settings."""
+    """Description of a checkpoint: step, tables, settings."""
     last = content.last
     return {
         "step": last.step,

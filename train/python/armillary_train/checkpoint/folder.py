@@ -54,7 +54,7 @@ class Folder:
         )
 
     def manifest(self, step: int) -> Manifest:
-        """What a checkpoint says about itself. Raises `InputError`."""
+        """Manifest of a checkpoint. Raises `InputError`."""
         path = self.of(step) / MANIFEST
         if not documents.is_file(path):
             said = f"there is no checkpoint of step {step}"

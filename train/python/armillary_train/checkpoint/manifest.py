@@ -1,4 +1,4 @@
-"""What a checkpoint says about itself.
+"""Manifest of a checkpoint.
 
 Here: the manifest as data, and as JSON with a checksum; what must be true of any. Not here: folders
 (`folder.py`), the tensors (`tensor_files.py`). The checksum protects against chance only: anybody
@@ -95,7 +95,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one rank wrote."""
+    """Part of a checkpoint that one rank wrote."""
 
     run: str
     record: Record

@@ -31,7 +31,7 @@ class Thing:
     """An object, or a name that stands for itself, such as a type of numbers."""
 
     name: tuple[str, str]
-    """Its module, and its class or function there."""
+    """Module of the object, and its class or function there."""
     arguments: tuple[Any, ...] = ()
     state: Any = None
 

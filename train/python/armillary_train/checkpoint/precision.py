@@ -17,8 +17,8 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 
 def parts_of(dtype: str, dim: int, precision: str | None) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """What weights of safetensors' type `dtype` are stored as: names, types and shapes of a row.
-    Rows of integers are stored as they are, and 16-bit rows as they are or as int8."""
+    """Stored form of weights of safetensors' type `dtype`: names, types and shapes of a row. Rows
+    of integers are stored as they are, and 16-bit rows as they are or as int8."""
     if precision == "int8" and dtype in ("F32", "F16", "BF16"):
         return {"weight": ("U8", (dim,)), "scale": ("F32", ()), "offset": ("F32", ())}
     if precision == "fp16" and dtype == "F32":

@@ -69,7 +69,7 @@ class Trainee(Protocol):
 
 
 def together(world: World, work: Callable[[], _Found]) -> _Found:
-    """What `work` returns. An `InputError` of a rank is raised on all of them."""
+    """Result of `work`. An `InputError` of a rank is raised on all of them."""
     found, problems = None, list[Problem]()
     try:
         found = work()
@@ -199,7 +199,7 @@ def _tensors(content: Content, prefix: str) -> dict[str, torch.Tensor]:
 
 
 def rank_tensors(trainee: Trainee) -> Extra:
-    """What each rank has of its own: states of random numbers, and streaming scores."""
+    """Tensors that each rank has of its own: states of random numbers, and streaming scores."""
     rank = trainee.world.rank
     legacy = np.random.get_state(legacy=False)
     assert isinstance(legacy, dict)

@@ -71,7 +71,7 @@ class Checkpoints:
             self._saver.settle()
 
     def report(self) -> dict[str, Any] | None:
-        """What checkpoints cost: sums over ranks, and the longest stall."""
+        """Cost of checkpoints: sums over ranks, and the longest stall."""
         if self._saver is None:
             return None
         found = self._trainee.world.gather(self._saver.report, Report)
@@ -187,7 +187,7 @@ def _claim(folder: Folder, resume: bool) -> None:
 
 
 def _teller(trainee: Trainee) -> Any:  # noqa: ANN401 - a function, or none
-    """What makes all ranks hear of an error in their next step, if there are several."""
+    """Function by which all ranks hear of an error in their next step, if there are several."""
     embeddings = trainee.embeddings
     plain = embeddings.plain if isinstance(embeddings, SplitEmbeddings) else embeddings
     if isinstance(plain, ShardedEmbeddingCollection) and trainee.world.size > 1:

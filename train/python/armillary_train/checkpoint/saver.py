@@ -51,13 +51,13 @@ Extra = dict[str, tuple[str, "NDArray[Any]"]]
 
 @dataclass(slots=True)
 class Report:
-    """What the checkpoints of a run cost this rank."""
+    """Cost of the checkpoints of a run on this rank."""
 
     count: int = 0
     whole: int = 0
     """Those with all rows."""
     bytes: int = 0
-    """Of tensors that this rank wrote."""
+    """Bytes of tensors that this rank wrote."""
     stall_seconds: float = 0.0
     """How long training waited."""
     write_seconds: float = 0.0
@@ -165,8 +165,9 @@ class Saver:
             raise InputError(problems)
 
     def _base(self) -> int | None:
-        """What the next checkpoint builds on; `None` if it is to have all rows: there is none, or
-        those that build on the last whole one would together be larger than that."""
+        """Step of the checkpoint that the next one builds on; `None` if it is to have all rows:
+        there is none, or those that build on the last whole one would together be larger than
+        that."""
         changed = sum(shard.watch.touched * (shard.record + 8) for shard in self._shards)
         total = sum(shard.table.rows * shard.record for shard in self._shards)
         found = self.world.gather((changed, total), tuple[int, int])

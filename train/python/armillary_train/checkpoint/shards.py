@@ -53,13 +53,13 @@ class Shard:
 
     @property
     def rows(self) -> range:
-        """Its rows in the whole table."""
+        """Rows of the shard in the whole table."""
         first = self.table.whole.first_row
         return range(first, first + self.table.rows)
 
     @property
     def columns(self) -> range:
-        """Its columns in the whole table."""
+        """Columns of the shard in the whole table."""
         first = self.table.whole.first_column
         return range(first, first + self.table.dim)
 

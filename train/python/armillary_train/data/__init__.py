@@ -1,4 +1,4 @@
-"""What a run trains on: made-up clicks with a known best score, ingested data, or Criteo's logs."""
+"""Data of a run: made-up clicks with a known best score, ingested data, or Criteo's logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVALUATION_SAMPLES = 100_000
 
 
 def open_data(settings: Settings, facts: Dlrm) -> tuple[Source, Source]:
-    """What to train on, and what to evaluate on. Raises `InputError`."""
+    """Data to train on, and data to evaluate on. Raises `InputError`."""
     rows = [table.rows for table in facts.tables]
     dense = facts.bottom[0].inputs
     if settings.data == SYNTHETIC:

@@ -41,7 +41,7 @@ class Columns:
         given: tuple[_core.TextColumn, _core.TextColumn, _core.TextColumn, _core.TextColumn],
         recipe: _core.TextRecipe,
     ) -> Columns:
-        """What the core's parser gives."""
+        """Columns from the arrays of the core's parser."""
         labels = _array(given[0], np.uint8)
         count = len(labels)
         return cls(

@@ -124,7 +124,7 @@ class _Run:
 
     path: Path
     number: int
-    """Of the first line, from 1."""
+    """Number of the first line, from 1."""
     block: bytes
     start: int
     ends: NDArray[np.int64]

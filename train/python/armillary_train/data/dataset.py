@@ -58,7 +58,7 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What ingested data is."""
+    """Manifest of ingested data."""
 
     dense: tuple[str, ...]
     categories: tuple[Category, ...]

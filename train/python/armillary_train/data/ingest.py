@@ -42,7 +42,7 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an ingestion did."""
+    """Result of an ingestion."""
 
     manifest: Manifest
     bytes: int

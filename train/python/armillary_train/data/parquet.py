@@ -93,7 +93,7 @@ class ParquetFile:
         if kind == pl.Boolean or (kind == pl.Categorical or isinstance(kind, pl.Enum)):
             return column.cast(pl.Int8 if kind == pl.Boolean else pl.String)
         if kind.is_float() and whole:
-            # What isn't whole stays as it is, for the parser to refuse.
+            # Numbers that aren't whole stay as they are, for the parser to refuse.
             number = column.cast(pl.Int64, strict=False)
             return pl.when(number == column).then(number.cast(pl.String)).otherwise(column)
         if kind.is_numeric() or kind == pl.String:

@@ -85,7 +85,7 @@ class RayReaders(Wrapped):
 
 
 class Maker:
-    """What runs on a worker of the cluster."""
+    """Actor on a worker of the cluster, which makes batches."""
 
     def __init__(
         self,

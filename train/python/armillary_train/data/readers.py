@@ -42,7 +42,7 @@ SLOTS = 2
 """Batches that a reader is ahead, at most."""
 
 ARRAYS = ("dense", "lengths", "indices", "labels")
-"""What a slot has, one array behind the other."""
+"""Arrays of a slot, one behind the other."""
 
 _TRACEBACK = "ARMILLARY_TRACEBACK"
 
@@ -157,7 +157,7 @@ class _Reader:
         return found
 
     def _line(self) -> bytes:
-        """What the reader says next."""
+        """Next line of the reader."""
         stream = self._process.stdout
         assert stream is not None
         deadline = time.monotonic() + self._timeout

@@ -36,7 +36,7 @@ class DenseColumn:
     numbers: Numbers = "decimal"
     """Whole numbers of up to nine digits, or decimal ones."""
     missing: float = 0.0
-    """What a missing value is."""
+    """Value in place of a missing one."""
     clip: tuple[float | None, float | None] = (None, None)
     """Values below the first are raised to it, those above the second lowered to it."""
     log: float | None = None
@@ -54,9 +54,9 @@ class CategoryColumn:
     """How text has a value: up to eight hexadecimal digits, a whole number, or any text, whose
     value is a hash of it."""
     missing: int | None = 0
-    """What a missing value is; `None`: the sample looks up no row."""
+    """Category in place of a missing one; `None`: the sample looks up no row."""
     separator: str | None = None
-    """What is between several values of a sample; `None`: there is one."""
+    """Separator of several values of a sample; `None`: there is one."""
     hash: int | None = None
     """Seed of a hash of values before they become rows."""
     rows: int | None = None
@@ -85,7 +85,7 @@ class Shuffle:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What an ingestion does."""
+    """Recipe of an ingestion."""
 
     columns: tuple[str, ...] | None
     """Names of the columns of a text file, in order; `None`: the first line of each file says."""
@@ -94,7 +94,7 @@ class Recipe:
     dense: tuple[DenseColumn, ...]
     categories: tuple[CategoryColumn, ...]
     separator: str = "\t"
-    """What is between columns of a text file."""
+    """Separator of columns in a text file."""
     held_out: HeldOut = field(default_factory=HeldOut)
     shuffle: Shuffle | None = None
     samples_per_file: int = 2**18

@@ -65,7 +65,7 @@ _REFERENCE_COUNT = 2**17
 
 @dataclass(frozen=True, slots=True)
 class Teacher:
-    """What the labels follow. Its sizes decide how many samples it takes to learn it."""
+    """Model that gives the labels. Its sizes decide how many samples it takes to learn it."""
 
     known: int = 32
     """Ranks of a category that are worth something."""

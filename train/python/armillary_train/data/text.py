@@ -168,7 +168,7 @@ def ahead(items: Iterator[T], depth: int) -> Iterator[T]:
 
 
 class _Failed:
-    """What a thread raised."""
+    """Exception that a thread raised."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

@@ -87,7 +87,7 @@ class Cross(nn.Module):
 
 
 class DenseParts(nn.Module):
-    """What is not a table: the MLPs and the interaction of a model."""
+    """Parts of a model that are not tables: the MLPs and the interaction."""
 
     lower: Tensor
     whole: Tensor

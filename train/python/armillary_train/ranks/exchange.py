@@ -1,4 +1,4 @@
-"""What ranks say to each other in a step: what they are about to do, and ragged arrays.
+"""Messages between ranks in a step: the operations that they are about to do, and ragged arrays.
 
 Here: one process group, its collectives and their errors. Not here: what is sent (`sharded.py`),
 starting processes (`run/launch.py`).
@@ -45,14 +45,14 @@ from .process_messages import Mail
 from .shared_memory import Inbox, Outbox, possible
 
 Kind = Literal["indices", "rows", "gradients", "row_sums", "mlp_gradients", "other"]
-"""What is sent: lookups on their way to shards, pooled rows, their gradients, sums over whole rows,
-gradients of the MLPs."""
+"""Kind of messages: lookups on their way to shards, pooled rows, their gradients, sums over whole
+rows, gradients of the MLPs."""
 
 PLAIN = Messages()
 
 Deed = Literal["train", "evaluate", "update", "save", "end"]
-"""What a rank is about to do: a lookup with or without gradients, an update, a checkpoint, or
-nothing more."""
+"""Operation that a rank is about to do: a lookup with or without gradients, an update, a
+checkpoint, or nothing more."""
 
 _DEEDS: dict[Deed, str] = {
     "train": "trains on a batch",
@@ -64,7 +64,7 @@ _DEEDS: dict[Deed, str] = {
 _ORDER = tuple(_DEEDS)
 
 _MEETINGS: dict[Deed, Kind] = {"train": "indices", "evaluate": "indices", "update": "gradients"}
-"""What meetings precede."""
+"""Messages that follow each kind of meeting."""
 
 _FAULT, _STOP = 1, 2
 """Additional messages of a rank in a meeting: it has a fault, or it is asked to end."""
@@ -81,7 +81,7 @@ class Letter:
     """How many exchanges began before."""
     kind: Kind
     own: Sequence[int]
-    """What this rank says to itself."""
+    """Message of this rank to itself."""
     work: Any = None
     """PyTorch's handle, where PyTorch carries it."""
     found: Tensor | None = None
@@ -101,7 +101,7 @@ class Pending:
 
     kind: Kind
     sent: Tensor
-    """What is not to change before the end."""
+    """Tensor that must not change before the end."""
     own: Tensor
     """The part that this rank sends to itself."""
     take: Sequence[int]
@@ -119,7 +119,7 @@ class Pending:
     into: Tensor | None = None
     """Where numbers go that are sent in another format."""
     blocks: Sequence[Sequence[Block]] = ()
-    """What is received in another format from each rank."""
+    """Blocks that are received in another format from each rank."""
 
 
 class Exchange:
@@ -146,7 +146,7 @@ class Exchange:
         self.stopping = False
         """Whether a rank was asked before the last meeting; the same on all ranks."""
         self._failed: ArmillaryError | None = None
-        """What failed on this rank since the last meeting."""
+        """Error of this rank since the last meeting."""
         self._begun = 0
         self._outboxes = 0
         self._free: list[Outbox] = []
@@ -183,7 +183,7 @@ class Exchange:
     ) -> Meeting:
         """Begins a meeting, which `met` ends. What is sent in between is lost if it fails."""
         fault, self._failed = self._failed or fault, None
-        # Of one length, so that ranks that are about to do different things can meet.
+        # All have one length, so that ranks that are about to do different things can meet.
         mine = [_ORDER.index(deed), _FAULT * (fault is not None) | _STOP * self.asked, *numbers]
         mine += [0] * (4 + self.size - len(mine))
         return Meeting(self._post(_MEETINGS.get(deed, "other"), [mine] * self.size), fault)
@@ -235,7 +235,8 @@ class Exchange:
         return letter
 
     def _opened(self, letter: Letter) -> list[Sequence[int]]:
-        """What each rank sent. It has read what it read before, because it has begun this."""
+        """Letters of all ranks. Each has read the letters before, because it has begun this
+        exchange."""
         with profile_ranges.waits(letter.number):
             return self._read_letters(letter)
 
@@ -386,7 +387,7 @@ class Exchange:
         return pending
 
     def wait(self, pending: Pending) -> Tensor:
-        """What was received, once it is there."""
+        """Received tensor, once it is there."""
         parts = self.wait_parts(pending)
         if pending.letter is None and pending.received is not None:
             return pending.received
@@ -402,8 +403,8 @@ class Exchange:
         return found
 
     def wait_parts(self, pending: Pending) -> list[Tensor]:
-        """What was received from each rank, once it is there. It is there until this rank begins
-        another exchange, and is not to be changed."""
+        """Received tensors of each rank, once they are there. They stay until this rank begins
+        another exchange, and must not be changed."""
         if pending.letter is not None:
             heads = self._opened(pending.letter)
             parts = [pending.own] * self.size
@@ -521,7 +522,7 @@ class Exchange:
         return pending
 
     def wait_rows(self, pending: Pending) -> Tensor:
-        """What was received, in float32."""
+        """Received rows, in float32."""
         received, blocks = self.wait(pending), list(chain(*pending.blocks))
         if not blocks:
             return received
@@ -531,7 +532,7 @@ class Exchange:
         return decode(received, blocks, into)
 
     def wait_row_parts(self, pending: Pending) -> list[Tensor]:
-        """What was received from each rank, in float32, as `wait_parts` gives it."""
+        """Received rows of each rank, in float32, as `wait_parts` gives them."""
         parts = self.wait_parts(pending)
         if not pending.blocks:
             return parts

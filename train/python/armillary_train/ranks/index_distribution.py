@@ -62,11 +62,11 @@ class Distributed(NamedTuple):
     samples: list[int]
     """Samples of each rank."""
     held: list[Bags]
-    """What all ranks look up in this rank's shards, by the groups of `Placement.groups`."""
+    """Lookups of all ranks in this rank's shards, by the groups of `Placement.groups`."""
     own: Bags
-    """What this rank looks up in copied tables."""
+    """Lookups of this rank in copied tables."""
     copied: Bags
-    """What all ranks look up in copied tables."""
+    """Lookups of all ranks in copied tables."""
     lookups: Lookups | None
     """The way back of single lookups: without pooling, and with gradients of weights."""
     shares: list[tuple[int, Tensor]]
@@ -200,7 +200,7 @@ class Distribution:
         return [sum(next(counts) for _ in range(streams)) for streams in self._streams]
 
     def _routed(self, given: Bags, lookups: int) -> Bags:
-        """What is sent: the streams of the first rank, then those of the second."""
+        """Lookups to send: the streams of the first rank, then those of the second."""
         lengths = torch.empty(sum(self._streams) * given.samples, dtype=torch.int32)
         indices = torch.empty(lookups, dtype=self._index_type)
         weights = None if given.weights is None else torch.empty(lookups)

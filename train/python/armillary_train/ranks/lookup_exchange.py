@@ -1,5 +1,5 @@
-"""What ranks send each other for single lookups: rows without pooling, and gradients of the weights
-of lookups go back to the rank whose lookups they are; gradients of rows go to the shards.
+"""Messages between ranks for single lookups: rows without pooling, and gradients of the weights of
+lookups go back to the rank whose lookups they are; gradients of rows go to the shards.
 
 Here: one batch's lookups, and where each rank's are. Not here: pooled rows (`sharded.py`), the way
 of indices (`index_distribution.py`)."""
@@ -69,10 +69,10 @@ class Lookups:
     def home(
         self, way: Way, values: Sequence[Tensor], width: int | None = None
     ) -> list[tuple[Stream, Tensor]]:
-        """What shards say of this rank's lookups: for each stream the values [lookups, width],
-        in the order of features and shards. `values`: for each of this rank's streams what it says
-        of the lookups of all ranks, rank by rank; `width` is that of the stream's columns, if it is
-        not given."""
+        """Values of shards for this rank's lookups: for each stream the values [lookups, width], in
+        the order of features and shards. `values`: for each of this rank's streams its values for
+        the lookups of all ranks, rank by rank; `width` is the width of the stream's columns, if it
+        is not given."""
         parts = [torch.split(each, counts) for each, counts in zip(values, self.held, strict=False)]
         ranks = range(self.exchange.size)
         sent = [part[rank].reshape(-1) for rank in ranks for part in parts]
@@ -99,9 +99,9 @@ class Lookups:
         return sorted(found, key=lambda each: each[0][:2])
 
     def away(self, way: Way, values: Tensor) -> list[Tensor]:
-        """What shards need of all ranks' lookups: for each of this rank's streams, then for copied
-        tables, the columns of the stream [lookups, width]. `values` [lookups, columns] is this
-        rank's."""
+        """Values that shards need for all ranks' lookups: for each of this rank's streams, then for
+        copied tables, the columns of the stream [lookups, width]. `values` [lookups, columns] is
+        this rank's."""
         every = [[*streams, *self.data] for streams in self.streams]
         sent = [
             values[self.place(stream), stream.columns.start : stream.columns.stop].reshape(-1)
@@ -137,7 +137,7 @@ class Lookups:
         return torch.cat([values[:0], *parts[rank::size]])
 
     def _block(self, way: Way, stream: Stream, count: int, width: int | None = None) -> Block:
-        """What is sent of `count` lookups of a stream."""
+        """Block of `count` lookups of a stream."""
         messages = self.exchange.messages
         format_ = messages.forward if way == "rows" else messages.backward
         return Block(count, row([(width or len(stream.columns), format_)]))

@@ -34,7 +34,7 @@ class Segment(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of a row on the wire."""
+        """Bytes of a row on the wire."""
         return WIDTHS[self.format].bytes(self.elements, self.times)
 
 
@@ -77,7 +77,7 @@ def direct_row(
 
 
 def stream_format(placement: Placement, stream: Stream, messages: Messages, way: Way) -> Format:
-    """Of what a stream gives, or of its gradients."""
+    """Format of the rows of a stream, or of their gradients."""
     if way == "gradients":
         return messages.backward
     cut = placement.planned(stream.feature).scheme in ("row", "table_row")

@@ -73,7 +73,8 @@ class Nodes:
     def _within(
         self, samples: list[int], way: Way
     ) -> tuple[list[list[Block]], list[list[Block]], int]:
-        """What is given to and taken from each rank in this node, and the rows added up."""
+        """Blocks that go to and come from each rank in this node, and the number of rows added
+        up."""
         rows = [sum(samples[place :: self.each]) for place in range(self.each)]
         mine, messages = rows[self.place], self.exchange.messages
         parts = [node_part_row(self.placement, rank, messages, way) for rank in self.inside]
@@ -82,7 +83,7 @@ class Nodes:
         return self._of(self.inside, give), self._of(self.inside, take), mine
 
     def _across(self, samples: list[int], way: Way) -> tuple[list[list[Block]], list[list[Block]]]:
-        """What is given to and taken from the rank with this place in each node."""
+        """Blocks that go to and come from the rank with this place in each node."""
         mine, messages = samples[self.exchange.rank], self.exchange.messages
         rows = [
             node_sum_row(self.placement, node, messages, way) for node in range(len(self.nodes))

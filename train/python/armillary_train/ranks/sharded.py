@@ -445,7 +445,7 @@ class ShardedEmbeddingCollection(TablesModule):
         self.exchange.meet("save", [])
 
     def cache_report(self) -> dict[str, int | float]:
-        """What the caches of this rank did so far."""
+        """Counts of this rank's caches so far."""
         total: dict[str, int | float] = {}
         for each in self._local():
             for name, value in each.cache_report().items():
@@ -547,7 +547,7 @@ def _lookup(collection: ShardedEmbeddingCollection, given: SparseBatch | Distrib
 
 
 class _Context(Protocol):
-    """What the two halves of a lookup have in common."""
+    """Common part of the two halves of a lookup."""
 
     collection: ShardedEmbeddingCollection
     batch: Distributed

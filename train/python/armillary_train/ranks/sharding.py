@@ -1,4 +1,4 @@
-"""What each rank holds of the embedding tables: docs/models/sharding-plans.md.
+"""Shards of the embedding tables on each rank: docs/models/sharding-plans.md.
 
 Here: shards, lookups and pooled columns of every rank, as data; every rank computes the same. Needs
 no torch. Not here: the plan (`model/sharding_plan.py`), what is sent (`exchange.py`, `sharded.py`).

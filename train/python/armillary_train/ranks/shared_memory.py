@@ -65,8 +65,8 @@ class Inbox:
         self._bytes = torch.empty(0, dtype=torch.uint8)
 
     def open(self, process: int, version: int, descriptor: int, size: int) -> Tensor:
-        """Its bytes, uint8. `Outbox.place` says where they are. Raises `OSError` when the other
-        process's memory can't be opened from here."""
+        """Bytes of the outbox, uint8. `Outbox.place` says where they are. Raises `OSError` when the
+        other process's memory can't be opened from here."""
         if version != self.version:
             opened = os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
             try:

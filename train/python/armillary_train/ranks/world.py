@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 _LOST = re.compile(r"gloo|[Cc]onnection|[Tt]imed? ?out|peer|NCCL|store", re.S)
-"""What errors of communication say."""
+"""Words in errors of communication."""
 _BACKLOG = 2048
 """Processes that may wait at the store until it takes them in, as PyTorch's own."""
 _LARGEST = 2**32
@@ -174,7 +174,8 @@ def joined(timeout: float, *, gpus: bool = False) -> Iterator[World]:
 def _meeting(rank: int, size: int, wait: timedelta) -> Store:
     """The store through which ranks find each other. Raises `InputError` on every rank if they
     disagree about their number."""
-    # Its world is rank 0 alone, which would wait for others otherwise, and say too late why.
+    # The world of this store is rank 0 alone, which would wait for others otherwise, and say too
+    # late why.
     store: Store = (_hosted(wait) if rank == 0 else None) or next(
         rendezvous("env://", rank, 1, timeout=wait)
     )[0]
@@ -184,7 +185,7 @@ def _meeting(rank: int, size: int, wait: timedelta) -> Store:
         if found == size:
             continue
         store.set(f"armillary/read/{rank}", "")
-        if rank == 0:  # Its end is that of the store.
+        if rank == 0:  # The store ends with this rank.
             others = [f"armillary/read/{each}" for each in range(1, max(size, found))]
             with contextlib.suppress(RuntimeError):
                 store.wait(others, min(wait, _READ))

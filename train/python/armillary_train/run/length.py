@@ -20,7 +20,7 @@ from ..settings import SYNTHETIC, Settings
 
 
 class Course(Protocol):
-    """What was trained on so far, and where the data is behind it."""
+    """Steps and samples of the training so far, and where the data is behind it."""
 
     steps: int
     samples: int

@@ -1,4 +1,4 @@
-"""What a run writes while it goes on: events for TensorBoard and lines of JSON.
+"""Logs of a run: events for TensorBoard and lines of JSON.
 
 Here: the two formats. Not here: what is written when (`loop.py`).
 

@@ -72,7 +72,7 @@ _REPORT_STEPS = 100
 _SMALLER_STEPS = "a lower --lr or --dense-lr, or --warmup"
 
 _SHOWN = ("hit_rate", "evictions", "stall_seconds")
-"""What is written about caches at each report."""
+"""Numbers of caches in each report."""
 
 Progress = Callable[[float, str], None]
 """Gets the share of the run that is done, and what to show."""
@@ -83,19 +83,20 @@ Write = Callable[[str, int, "dict[str, float | int | None]"], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run found."""
+    """Result of a run."""
 
     samples: int = 0
     steps: int = 0
     seconds: float = 0.0
-    """Of training, without evaluations."""
+    """Seconds of training, without evaluations."""
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     """Scores of the held-out samples, in the order of steps."""
     bound: dict[str, Any] | None = None
     """Scores of the teacher on the same samples; `None` where there is no teacher."""
     cache: dict[str, float] | None = None
-    """What the caches of all ranks did; `None` where tables have none. `hit_rate` is the share of
-    lookups whose row was there, `stall_seconds` the sum of what the ranks waited for rows."""
+    """Numbers of the caches of all ranks; `None` where tables have none. `hit_rate` is the share of
+    lookups whose row was there, `stall_seconds` the sum of the times that the ranks waited for
+    rows."""
     tensor_trains: dict[str, float] = field(default_factory=dict)
     """Tables that are trains of tensors, and how many times smaller that makes each."""
     position: Position = START
@@ -106,8 +107,8 @@ class Outcome:
     """Median wall times of recorded steps and of others, in seconds; `None` where none were
     recorded."""
     checkpoints: dict[str, Any] | None = None
-    """What checkpoints cost; `None` where there are none. `stall_seconds` is how long training
-    waited for them."""
+    """Cost of checkpoints; `None` where there are none. `stall_seconds` is how long training waited
+    for them."""
 
     @property
     def is_evaluated(self) -> bool:
@@ -172,7 +173,7 @@ class Trainer:
                 batch.prefetch()
 
     def cache_report(self) -> dict[str, float] | None:
-        """What the caches of all ranks did so far; `None` where tables have none."""
+        """Numbers of the caches of all ranks so far; `None` where tables have none."""
         tables = self.embeddings
         if self.settings.cache_memory is None or not isinstance(tables, CachedEmbeddings):
             return None

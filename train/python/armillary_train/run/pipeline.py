@@ -1,4 +1,5 @@
-"""What is under way while a batch is in the MLPs: the exchanges of this batch and of the next ones.
+"""Operations that run while a batch is in the MLPs: the exchanges of this batch and of the next
+ones.
 
 Here: one batch on its way through tables and MLPs, and the order in which its parts begin and end.
 Not here: exchanges (`ranks/exchange.py`), what tables do (`ranks/sharded.py`), the run (`loop.py`).
@@ -191,7 +192,7 @@ def windows(parts: Iterator[Part], ahead: int) -> Windows:
 
 
 def sparse(samples: Samples) -> SparseBatch:
-    """What samples look up."""
+    """Lookups of samples."""
     return SparseBatch(torch.from_numpy(samples.lengths), torch.from_numpy(samples.indices))
 
 

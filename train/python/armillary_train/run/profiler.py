@@ -98,7 +98,7 @@ Phases = dict[int, AbstractContextManager[None]]
 
 
 def _phases(folder: Path, chosen: range, settings: Settings, rank: int) -> tuple[Phases, int]:
-    """What is recorded from which step on, and the last step of all."""
+    """Records to make, each with its first step, and the last step of all."""
     profile = folder / f"kineto-rank{rank}.json"
     shaped = _shaped(folder / f"execution-rank{rank}.json")
     if settings.device != "cpu":
@@ -140,8 +140,8 @@ def _timed(path: Path, stamps: Sequence[profile_ranges.Stamp] = ()) -> Iterator[
 
 
 def _whole(path: Path) -> dict[str, Any]:
-    """What PyTorch wrote to `path`. It says nothing if a disk is full. Raises `OSError` if the file
-    is not there or is cut off."""
+    """Content of the file that PyTorch wrote to `path`. PyTorch says nothing if a disk is full.
+    Raises `OSError` if the file is not there or is cut off."""
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

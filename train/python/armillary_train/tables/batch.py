@@ -1,4 +1,4 @@
-"""What a step trains on. Lengths and indices of all features are one tensor each."""
+"""Batch that a step trains on. Lengths and indices of all features are one tensor each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SparseBatch:
     indices: Tensor
     """The rows, bag by bag, int32 or int64 [lookups]."""
     weights: Tensor | None = None
-    """What each row is multiplied by, float32 [lookups]; only for features that are summed."""
+    """Factor of each row, float32 [lookups]; only for features that are summed."""
 
     @property
     def samples(self) -> int:
@@ -54,8 +54,8 @@ class Keyed(Protocol):
 
 
 def batch_of(given: object, features: Sequence[Feature]) -> SparseBatch:
-    """What a collection with these features is called with, as a batch. Features of a `Keyed` are
-    found by their names, and others are left out.
+    """The argument of a collection with these features, as a batch. Features of a `Keyed` are found
+    by their names, and others are left out.
 
     Raises:
         InputError: it is neither; a feature is missing, or twice; features with different numbers

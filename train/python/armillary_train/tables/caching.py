@@ -42,8 +42,8 @@ class Caching:
     """Whether the cached rows are in the memory of a GPU (`gpu_cache.py`)."""
 
     def settings(self, tables: Sequence[Table], numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """What the native engine is to do with each table; empty for a table in memory. `numbers`
-        are those of each table's state, for a row.
+        """Settings of the native engine for each table; empty for a table in memory. `numbers` are
+        those of each table's state, for a row.
 
         Raises:
             InputError: tables on disk, but no folder; as `shares`.

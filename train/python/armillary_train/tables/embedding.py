@@ -288,7 +288,7 @@ class EmbeddingCollection(TablesModule):
         self._engine.commit()
 
     def cache_report(self) -> dict[str, int | float]:
-        """What the caches did so far: counts, bytes and seconds."""
+        """Counts of the caches so far, bytes and seconds."""
         return self._engine.cache_report() if self._cached else {}
 
     def set_learning_rate(self, rate: float) -> None:
@@ -509,7 +509,7 @@ def batch_parts(sparse: SparseBatch) -> BatchParts:
 
 
 class _Context(Protocol):
-    """What the two halves of a lookup have in common."""
+    """Common part of the two halves of a lookup."""
 
     collection: EmbeddingCollection
     samples: int

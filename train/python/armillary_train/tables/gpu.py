@@ -432,7 +432,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         raise InputError([Problem("", f"gradient: {place}", said, "finite numbers")])
 
     def _factors(self, found: Lookups) -> int:
-        """What the gradients of lookups are multiplied with."""
+        """Factors of the gradients of lookups."""
         if found.weights is not None:
             return int(kernels.WEIGHTS)
         means = any(each.pooling == "mean" for each in self.features)

@@ -46,11 +46,11 @@ class Held(NamedTuple):
     """A batch that has its rows on the GPU."""
 
     now: int
-    """Its number."""
+    """Number of the batch."""
     samples: int
     lengths: NDArray[Any]
     indices: NDArray[Any]
-    """As given."""
+    """Indices from the batch, unchanged."""
     slots: Slots
     """Slots of the lookups."""
     touched: list[Slots]
@@ -64,7 +64,7 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class _Counts:
-    """What the caches did so far."""
+    """Counts of the caches so far."""
 
     lookups: int = 0
     misses: int = 0
@@ -466,7 +466,7 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
         self._gpus[0].set_learning_rate(rate)
 
     def cache_report(self) -> dict[str, int | float]:
-        """What the caches did so far: counts, bytes and seconds."""
+        """Counts of the caches so far, bytes and seconds."""
         mine = {name: getattr(self._counts, name) for name in _Counts.__dataclass_fields__}
         return {**super().cache_report(), **mine}
 

@@ -1,4 +1,4 @@
-"""What a GPU does with embedding tables: kernels in Triton.
+"""Operations of a GPU on embedding tables: kernels in Triton.
 
 Here: lookups, updates, initial weights. Not here: their launch, and what is checked first
 (`gpu.py`).
@@ -73,14 +73,14 @@ SGD, ADAGRAD, ROW_WISE_ADAGRAD, ADAM, LAMB = (tl.constexpr(rule) for rule in ran
 """Rules of optimizers."""
 
 NO_SUMS, GIVEN_SUMS, TAKE_CLIP, TAKE_RULE = (tl.constexpr(use) for use in range(4))
-"""What an update does with sums over rows, where tables have some of their columns. There are none.
-It uses those over whole rows. It only adds up its own columns, for clipping or for the rule."""
+"""Uses of sums over rows in an update, where tables have some of their columns. There are none. It
+uses those over whole rows. It only adds up its own columns, for clipping or for the rule."""
 SUMS = tl.constexpr(3)
 """Sums of a row: of squares of the gradient for clipping, and two for the rule."""
 
 NO_FACTORS, WEIGHTS, MEANS = (tl.constexpr(factor) for factor in range(3))
-"""What gradients are multiplied with: nothing, the weights of lookups, or one by the lookups of a
-bag, where a feature is a mean."""
+"""Factors of gradients: none, the weights of lookups, or one by the lookups of a bag, where a
+feature is a mean."""
 
 UNROLL_LONG = tl.constexpr(16)
 """Gradients that are asked for at a time, for one row."""

@@ -41,7 +41,7 @@ class Sorted(NamedTuple):
     sources: Tensor
     """Where the gradient of each lookup starts, int64."""
     factors: Tensor | None
-    """What it is multiplied with."""
+    """Factors of the gradients."""
     rows: tuple[Tensor, Tensor]
     """Where rows begin in each block, int32 [blocks, rows], and how many do, int32 [blocks]."""
     long_rows: tuple[Tensor, Tensor]

@@ -1,4 +1,4 @@
-"""What collections of tables have in common as modules of torch.
+"""Common part of collections of tables as modules of torch.
 
 Here: the parameter that freezes them, moves to other types and devices, which are refused, and
 tensors of a batch that change before the backward pass. Not here: lookups (`embedding.py`)."""

@@ -12,7 +12,7 @@ from armillary.errors import InputError, Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimizer:
-    """What all optimizers have. Gradients are clipped first, then decay is added."""
+    """Common part of all optimizers. Gradients are clipped first, then decay is added."""
 
     rule: ClassVar[str]
     """Name of the rule."""

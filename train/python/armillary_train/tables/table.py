@@ -14,7 +14,7 @@ WIDTHS: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 """Bytes of an element."""
 
 Pooling = Literal["sum", "mean", "none"]
-"""What becomes of the rows of a bag: their sum, their mean (zeros if there are none), or the rows
+"""Result for the rows of a bag: their sum, their mean (zeros if there are none), or the rows
 themselves."""
 
 

@@ -320,7 +320,7 @@ def _lookup(collection: TensorTrainCollection, sparse: SparseBatch) -> Tensor:
 
 
 class _Context(Protocol):
-    """What the two halves of a lookup have in common."""
+    """Common part of the two halves of a lookup."""
 
     collection: TensorTrainCollection
     given: Given
