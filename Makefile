@@ -168,6 +168,7 @@ wheel: prerequisites $(BIN)/.tools ## Build the wheels and a source archive in d
 	$(BIN)/maturin build --release --locked --out dist
 	$(BIN)/maturin sdist --out dist
 	cd lab && ../$(BIN)/maturin build --release --locked --out ../dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./train
 
 release: $(BIN)/.tools ## Make the commit and the tag of a release: make release VERSION=0.2.0
 	$(BIN)/python tools/release.py $(VERSION)

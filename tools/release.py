@@ -35,9 +35,13 @@ def released(changelog: str, version: str, day: str) -> str:
     return changelog.replace("## Unreleased\n", f"## Unreleased\n\n## {version} - {day}\n", 1)
 
 
+PACKAGES = ("pyproject.toml", "train/pyproject.toml", "lab/pyproject.toml")
+"""Files that name versions of our packages."""
+
+
 def numbered(text: str, version: str) -> str:
     """A Cargo.toml, pyproject.toml or CITATION.cff with this version."""
-    text = re.sub(r'"(armillary[\w-]*)==[^"]+"', rf'"\1=={version}"', text)
+    text = re.sub(r'"(armillary[\w-]*(?:\[[\w-]+\])?)==[^"]+"', rf'"\1=={version}"', text)
     text = re.sub(r'^version = "[^"]+"$', f'version = "{version}"', text, count=1, flags=re.M)
     return re.sub(r"^version: \S+$", f"version: {version}", text, count=1, flags=re.M)
 
@@ -55,7 +59,7 @@ def release(version: str) -> None:
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     changelog = ROOT / "CHANGELOG.md"
     changelog.write_text(released(changelog.read_text("utf-8"), version, day), "utf-8")
-    for name in ("Cargo.toml", "CITATION.cff", "lab/pyproject.toml"):
+    for name in ("Cargo.toml", "CITATION.cff", *PACKAGES):
         path = ROOT / name
         path.write_text(numbered(path.read_text("utf-8"), version), "utf-8")
     _run("cargo", "update", "--workspace", "--offline")

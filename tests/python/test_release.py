@@ -53,15 +53,16 @@ def test_the_version_is_written_once(name: str) -> None:
 
 
 def test_all_files_have_the_same_version() -> None:
-    pinned = re.findall(
-        r'"armillary[\w-]*==([^"]+)"', (ROOT / "lab/pyproject.toml").read_text("utf-8")
-    )
+    packages = [(ROOT / name).read_text("utf-8") for name in release.PACKAGES]
+    pinned = re.findall(r'"armillary[\w-]*(?:\[[\w-]+\])?==([^"]+)"', "".join(packages))
+    pinned += re.findall(r'^version = "([^"]+)"$', packages[1], re.M)
     citation = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)
     cargo = re.search(r'^version = "([^"]+)"$', (ROOT / "Cargo.toml").read_text("utf-8"), re.M)
     assert citation
     assert cargo
     assert citation[1] == cargo[1]
     assert {*pinned} == {cargo[1]}
+    assert len(pinned) >= 6
     assert f"## {cargo[1]}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
