@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,13 +109,12 @@ def environment(tree: Path) -> dict[str, str]:
 def commands(house: str, language: str, tree: Path) -> list[list[str]]:
     """The tests of a house: Rust's first where the mutant is in Rust, then Python's."""
     rust = ["cargo", "test", "--profile", "ci", "--locked", "--quiet"]
-    crates = [name for name in TRAINER_CRATES if any(tree.glob(f"*crates/{name}"))]
-    crates += [name for name in TRAINER_CRATES if (tree / f"train/crates/{name}").is_dir()]
+    packages = _packages(tree)
     if house == "trainer":
-        rust += [part for name in dict.fromkeys(crates) for part in ("-p", _package(name))]
+        rust += [part for name in packages for part in ("-p", name)]
     else:
         rust += ["--workspace", "--exclude", "micro"]
-        rust += [part for name in dict.fromkeys(crates) for part in ("--exclude", _package(name))]
+        rust += [part for name in packages for part in ("--exclude", name)]
     here = [
         place
         for place in {"trainer": TRAINER, "lab": LAB}.get(house, ())
@@ -127,8 +127,13 @@ def commands(house: str, language: str, tree: Path) -> list[list[str]]:
     return [rust, python] if language == "rust" else [python]
 
 
-def _package(crate: str) -> str:
-    return "armillary-py-train" if crate == "py-train" else crate
+def _packages(tree: Path) -> list[str]:
+    """Names of the trainer's crates in this tree."""
+    folders = [
+        tree / house / name for house in ("crates", "train/crates") for name in TRAINER_CRATES
+    ]
+    files = [folder / "Cargo.toml" for folder in folders if folder.is_dir()]
+    return [tomllib.loads(file.read_text(encoding="utf-8"))["package"]["name"] for file in files]
 
 
 def extend(tree: Path, language: str) -> None:
