@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import Armillary
 
+from armillary.cli import app
+
 
 def test_lists(armillary: Armillary) -> None:
     run = armillary("study")
@@ -72,6 +74,18 @@ def test_an_unknown_name_and_a_file_for_two_outputs(armillary: Armillary) -> Non
         assert run.returncode == 2
         assert run.stderr.startswith("error: ")
         assert said in run.stderr
+
+
+def test_a_study_without_the_trainer_says_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "armillary_train", None)
+    for name in [name for name in sys.modules if name.startswith("armillary_train.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(SystemExit, match="2"):
+        app.main(["study", "neo-quality"])
+    assert "the study needs the package armillary-train" in capsys.readouterr().err
 
 
 def test_an_old_name_of_an_option_warns(armillary: Armillary) -> None:

@@ -11,6 +11,7 @@ import typer
 from armillary import __version__, backends
 from armillary.cli import output
 from armillary.cli.options import Json
+from armillary.errors import InputError, Problem
 from armillary.units import counted
 
 if TYPE_CHECKING:
@@ -115,6 +116,14 @@ def _rows(found: Study, names: Sequence[str], resume: bool) -> list[StudyRow]:
     try:
         with output.clock(f"study {found.name}"), keeping(kept):
             return found.rows(names)
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        if package not in ("armillary_train", "torch"):
+            raise
+        needed = package.replace("_", "-")
+        said = f"the study needs the package {needed}, which is not installed"
+        ways = "pip install ./train in a clone, or pip install armillary-train"
+        raise InputError([Problem("", f"armillary study {found.name}", said, ways)]) from None
     except KeyboardInterrupt as stop:
         if kept is None or not kept.known:
             raise
