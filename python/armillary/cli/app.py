@@ -94,7 +94,7 @@ def _add(app: typer.Typer, verb: str, words: Collection[str] | None) -> None:
         from .models import takes_models
 
         called = takes_models(called, words)
-    app.command(verb, **_HOW.get(verb, {}))(called)
+    app.command(verb, **{"cls": groups.HelpWithHeadings, **_HOW.get(verb, {})})(called)
 
 
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_text
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -25,6 +26,7 @@ from .options import (
     Settings,
     settings,
 )
+from .verb_options import takes
 
 SCHEMA = "armillary.collective/1"
 
@@ -34,53 +36,54 @@ Kind = Annotated[
         metavar="COLLECTIVE", help=", ".join(nccl.OPERATIONS), autocompletion=completion.collectives
     ),
 ]
-First = Annotated[
-    str, typer.Option("-b", "--minbytes", help="Smallest size; K, M, G are powers of 1024.")
-]
-Last = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
-Factor = Annotated[
-    int | None,
-    typer.Option("-f", "--stepfactor", help="Factor from one size to the next."),
-]
-Step = Annotated[
-    str, typer.Option("-i", "--stepbytes", help="Bytes added from one size to the next.")
-]
-DataType = Annotated[str, typer.Option("-d", "--datatype", help=", ".join(nccl.TYPES))]
-Root = Annotated[
-    int,
-    typer.Option("-r", "--root", min=0, help="Root rank of broadcast, reduce, gather, scatter."),
-]
 
 
-def collective(
-    kind: Kind,
-    platform: PlatformName,
-    first: First = "32M",
-    last: Last = "32M",
-    factor: Factor = None,
-    step: Step = "1M",
-    dtype: DataType = "float",
-    root: Root = 0,
-    backend: BackendName = None,
-    json: Json = None,
-    no_fold: NoFold = False,
-    npus: Npus = None,
-    report: ReportName = None,
-    set_: Settings = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Main:
+    """Machine and results."""
+
+    platform: PlatformName
+    npus: Npus = None
+    backend: BackendName = None
+    json: Json = None
+    report: ReportName = None
+    set_: Settings = None
+    no_fold: NoFold = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectiveOptions(_Main):
+    """Sizes and data, as nccl-tests names them."""
+
+    first: Annotated[str, typer.Option("-b", "--minbytes")] = "32M"
+    """Smallest size; K, M, G are powers of 1024."""
+    last: Annotated[str, typer.Option("-e", "--maxbytes")] = "32M"
+    """Largest size."""
+    factor: Annotated[int | None, typer.Option("-f", "--stepfactor")] = None
+    """Factor from one size to the next."""
+    step: Annotated[str, typer.Option("-i", "--stepbytes")] = "1M"
+    """Bytes added from one size to the next."""
+    dtype: Annotated[
+        str, typer.Option("-d", "--datatype", help=f"Type of the data: {', '.join(nccl.TYPES)}")
+    ] = "float"
+    root: Annotated[int, typer.Option("-r", "--root", min=0)] = 0
+    """Root rank of broadcast, reduce, gather, scatter."""
+
+
+@takes(CollectiveOptions)
+def collective(kind: Kind, each: CollectiveOptions) -> None:
     """Time a collective over a range of sizes, as nccl-tests does."""
     with output.guard("armillary check"):
-        output.claim({"--json": json, "--report": report}, platform)
+        output.claim({"--json": each.json, "--report": each.report}, each.platform)
         name = nccl.operation(kind)
-        nccl.element_bytes(dtype)
-        ends = nccl.size_bytes(first, "-b"), nccl.size_bytes(last, "-e")
-        wanted = nccl.sizes(*ends, factor, nccl.size_bytes(step, "-i"))
-        target = Platform.load(platform, settings(set_, npus))
-        network = backend or target.backend
-        nccl.root_rank(root, target.npus)
+        nccl.element_bytes(each.dtype)
+        sizes = _sizes(each)
+        target = Platform.load(each.platform, settings(each.set_, each.npus))
+        network = each.backend or target.backend
+        nccl.root_rank(each.root, target.npus)
         for warning in target.warnings:
             output.log(f"warning: {warning}")
-        show = _nothing if "-" in (json, report) else _print
+        show = _nothing if "-" in (each.json, each.report) else _print
         show(
             f"# armillary {__version__}: simulated {name} over {counted(target.npus, 'NPU')} of "
             f"{target.name}, {network}\n#\n"
@@ -88,21 +91,9 @@ def collective(
         show(nccl.header(target.has_library) + "\n")
 
         rows: list[nccl.CollectiveRow] = []
-        with output.until_stopped(lambda: bool(rows and (json or report))) as stops:
-            for size in wanted:
-                with output.progress(f"{size} bytes") as update:
-                    options = {"backend": network, "dtype": dtype}
-                    rows.append(
-                        api.collective_row(
-                            name,
-                            size,
-                            target,
-                            root=root,
-                            fold=not no_fold,
-                            progress=update,
-                            **options,
-                        )
-                    )
+        with output.until_stopped(lambda: bool(rows and (each.json or each.report))) as stops:
+            for size in sizes:
+                rows.append(_row(name, size, target, network, each))
                 show(nccl.line(rows[-1]) + "\n")
         show(nccl.footer(rows) + "\n")
         intervals = {} if stops else _intervals(name, rows, target)
@@ -110,23 +101,46 @@ def collective(
         config = {
             "collective": name,
             "backend": network,
-            "root": root,
-            "fold": not no_fold,
+            "root": each.root,
+            "fold": not each.no_fold,
             "platform": target.describe(),
         }
         kept = f"{counted(len(rows), 'size')} finished"
-        of_runs = run_warnings.distinct(each for row in rows for each in row.warnings)
+        of_runs = run_warnings.distinct(found for row in rows for found in row.warnings)
         show("".join(f"# warning: {line}\n" for line in of_runs if line not in target.warnings))
         warnings = list(dict.fromkeys([*target.warnings, *of_runs]))
         warnings += [f"interrupted: {kept}"] if stops else []
-        output.write_json(json, _result(rows, config, warnings, intervals))
-        if report is not None:
+        output.write_json(each.json, _result(rows, config, warnings, intervals))
+        if each.report is not None:
             from ..report import collective as pages
 
             page = pages.page(rows, name, target.name, target.npus, network, warnings)
-            output.write_page(report, page.html())
+            output.write_page(each.report, page.html())
         for stop in stops:
             output.interrupted(stop, f"; {kept} and written")
+
+
+def _sizes(each: CollectiveOptions) -> Iterator[int]:
+    """The sizes that are timed."""
+    ends = nccl.size_bytes(each.first, "-b"), nccl.size_bytes(each.last, "-e")
+    return nccl.sizes(*ends, each.factor, nccl.size_bytes(each.step, "-i"))
+
+
+def _row(
+    name: str, size: int, target: Platform, network: str, each: CollectiveOptions
+) -> nccl.CollectiveRow:
+    """The time of one size."""
+    with output.progress(f"{size} bytes") as update:
+        return api.collective_row(
+            name,
+            size,
+            target,
+            root=each.root,
+            fold=not each.no_fold,
+            progress=update,
+            backend=network,
+            dtype=each.dtype,
+        )
 
 
 def _print(text: str) -> None:

@@ -1,10 +1,10 @@
-"""The verbs by what they are for, and the help that lists them so."""
+"""Verbs by what they are for, options by their headings, and the help that lists them so."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 GROUPS = {
     "Simulate": ("run", "collective", "traffic", "network", "sweep"),
@@ -32,3 +32,24 @@ class GroupedVerbs(TyperGroup):
                         for name in names
                     ]
                 )
+
+
+class HelpWithHeadings(TyperCommand):
+    """A command whose help lists its options below their headings."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own types
+        """Writes arguments, and then the headings in the order of their first options."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(_heading(param), []).append(record)
+        for title in sorted(sections, key=lambda each: (each != "Arguments", each == "Options")):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+
+def _heading(param: Any) -> str:  # noqa: ANN401
+    if param.param_type_name == "argument":
+        return "Arguments"
+    return getattr(param, "rich_help_panel", None) or "Options"

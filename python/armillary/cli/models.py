@@ -147,7 +147,7 @@ def chosen(name: str, options: Options) -> dict[str, object]:
 
 def title(name: str, options: Options) -> str:
     """The words that name a workload: `llama-3-70b --tp 8 --sp`."""
-    from ..workload.options import spelled
+    from ..option_fields import spelled
 
     words = [spelled(option, value) for option, value in options.items()]
     return " ".join([name, *(word for pair in words for word in pair)])

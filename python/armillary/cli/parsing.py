@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NoReturn
 
 from ..errors import InputError, Problem, flag
+from ..option_fields import meanings, parameters, spelled
 from ..workload import families, load_model, texts
-from ..workload.options import meanings, parameters, spelled
 
 _VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json as json_text
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,10 @@ from .. import __version__
 from ..platform import Platform
 from . import completion, output
 from .options import Json, PlatformName, ReportName, Settings, byte_count, settings
+from .verb_options import takes
+
+if TYPE_CHECKING:
+    from ..plan.choice import Plan
 
 SCHEMA = "armillary.plan/1"
 
@@ -22,232 +27,148 @@ Model = Annotated[
         autocompletion=completion.workloads,
     ),
 ]
-Ranks = Annotated[
-    int | None,
-    typer.Option(
-        "--ranks",
-        metavar="N",
-        min=1,
-        help="Ranks; the platform's outermost dimension is resized to them. Default: its NPUs.",
-    ),
-]
-Cost = Annotated[
-    str,
-    typer.Option(
-        "--cost",
-        metavar="platform|volume",
-        help="What is balanced: seconds by the platform's kernels and simulated collectives, or "
-        "weighted bytes of access and messages.",
-    ),
-]
-Access = Annotated[
-    float,
-    typer.Option("--access-weight", metavar="X", help="With volume: weight of a byte of access."),
-]
-Message = Annotated[
-    float,
-    typer.Option("--message-weight", metavar="X", help="With volume: weight of a byte sent."),
-]
-LocalBatch = Annotated[
-    int | None,
-    typer.Option("--local-batch", metavar="N", help="Samples of a rank. Default: the model's."),
-]
-GlobalBatch = Annotated[
-    int | None, typer.Option("--global-batch", metavar="N", help="Samples of all ranks, instead.")
-]
-Capacity = Annotated[
-    str | None,
-    typer.Option(
-        "--capacity",
-        metavar="BYTES",
-        help="Most memory of a rank, such as 32 GB. Default: what surely fits the platform's NPU.",
-    ),
-]
-Near = Annotated[
-    bool,
-    typer.Option("--near", help="Also take plans that may not fit in memory (fits: near)."),
-]
-PerNode = Annotated[
-    int | None,
-    typer.Option(
-        "--ranks-per-node",
-        metavar="N",
-        help="Ranks of a node. Default: the platform's innermost dimension.",
-    ),
-]
-Schemes = Annotated[
-    str | None,
-    typer.Option(
-        "--schemes",
-        metavar="NAMES",
-        help="Ways to shard a table that may be taken, such as table,column. Default: all.",
-    ),
-]
-Cache = Annotated[
-    str | None,
-    typer.Option(
-        "--cache",
-        metavar="BYTES",
-        help="Memory of a rank for rows of tables on its host or on disk, such as 20 GB. Tables go "
-        "there if they have no room otherwise.",
-    ),
-]
-HostCapacity = Annotated[
-    str | None,
-    typer.Option(
-        "--host-capacity",
-        metavar="BYTES",
-        help="Most memory of a rank on its host, such as 187 GB; more goes to the disk. Default: "
-        "the platform's remote_memory.cpu.capacity, or any.",
-    ),
-]
-Skew = Annotated[
-    float | None,
-    typer.Option(
-        "--skew", metavar="X", help="Lookups of row i are in proportion to i^-X. Default: 1.05."
-    ),
-]
-Optimizer = Annotated[
-    str,
-    typer.Option(
-        "--optimizer", metavar="NAME", help="Of the tables: rowwise_adagrad, adagrad or sgd."
-    ),
-]
-EmbeddingWidth = Annotated[
-    int | None,
-    typer.Option(
-        "--embedding-width",
-        metavar="BYTES",
-        help="Of an element of a table. Default: the model's.",
-    ),
-]
-MessageWidth = Annotated[
-    int | None,
-    typer.Option(
-        "--message-width",
-        metavar="BYTES",
-        help="Of an element of pooled rows and their gradients on the network. Default: the "
-        "model's width.",
-    ),
-]
-Overlap = Annotated[
-    bool,
-    typer.Option(
-        "--overlap/--no-overlap",
-        help="Whether computation of the simulated steps goes on while pooled rows and gradients "
-        "are exchanged.",
-    ),
-]
-BucketMb = Annotated[
-    float | None,
-    typer.Option(
-        "--bucket-mb",
-        metavar="MB",
-        help="Gradients of the simulated steps are summed in buckets of at most this size. "
-        "Default: each layer's on their own.",
-    ),
-]
-Simulate = Annotated[
-    bool,
-    typer.Option(
-        "--simulate/--no-simulate",
-        help="Simulate a step with the best plans by costs and with simple ones, and take the "
-        "fastest. Without, take the lowest costs.",
-    ),
-]
-Backend = Annotated[
-    str | None,
-    typer.Option(
-        "--backend",
-        metavar="NAME",
-        help="Network of these simulations. Default: the platform's, or analytical if that has "
-        "packets or flits.",
-        autocompletion=completion.backends,
-    ),
-]
-Out = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write the plan here (.yml or .json)."),
-]
 
 
-def plan(
-    model: Model,
-    platform: PlatformName,
-    ranks: Ranks = None,
-    cost: Cost = "platform",
-    access_weight: Access = 1.0,
-    message_weight: Message = 1.0,
-    local_batch: LocalBatch = None,
-    global_batch: GlobalBatch = None,
-    capacity: Capacity = None,
-    ranks_per_node: PerNode = None,
-    schemes: Schemes = None,
-    cache: Cache = None,
-    host_capacity: HostCapacity = None,
-    near: Near = False,
-    skew: Skew = None,
-    optimizer: Optimizer = "rowwise_adagrad",
-    embedding_width: EmbeddingWidth = None,
-    message_width: MessageWidth = None,
-    overlap: Overlap = True,
-    bucket_mb: BucketMb = None,
-    simulate: Simulate = True,
-    backend: Backend = None,
-    out: Out = None,
-    json: Json = None,
-    report: ReportName = None,
-    set_: Settings = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Main:
+    """Job and machine."""
+
+    platform: PlatformName
+    ranks: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    """Ranks; the platform's outermost dimension is resized to them. Default: its NPUs."""
+    global_batch: Annotated[int | None, typer.Option(metavar="N")] = None
+    """Samples of all ranks. Default: local batch times ranks."""
+    local_batch: Annotated[int | None, typer.Option(metavar="N")] = None
+    """Samples of a rank. Default: the model's."""
+    capacity: Annotated[str | None, typer.Option(metavar="BYTES")] = None
+    """Most memory of a rank, such as 32 GB. Default: memory that surely fits the platform's NPU."""
+    out: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE")] = None
+    """File for the plan (.yml or .json)."""
+    json: Json = None
+    report: ReportName = None
+    set_: Settings = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tables(_Main):
+    """Tables and their memory."""
+
+    schemes: Annotated[str | None, typer.Option(metavar="NAMES")] = None
+    """Ways to shard a table that may be taken, such as table,column. Default: all."""
+    ranks_per_node: Annotated[int | None, typer.Option(metavar="N")] = None
+    """Ranks of a node. Default: the platform's innermost dimension."""
+    near: Annotated[bool, typer.Option("--near")] = False
+    """Also take plans that may not fit in memory (fits: near)."""
+    cache: Annotated[str | None, typer.Option(metavar="BYTES")] = None
+    """Memory of a rank for rows of tables on its host or on disk, such as 20 GB. Tables go there
+    if they have no room otherwise."""
+    host_capacity: Annotated[str | None, typer.Option(metavar="BYTES")] = None
+    """Most memory of a rank on its host, such as 187 GB; more goes to the disk. Default: the
+    platform's remote_memory.cpu.capacity, or any."""
+    skew: Annotated[float | None, typer.Option(metavar="X")] = None
+    """Lookups of row i are in proportion to i^-X. Default: 1.05."""
+    optimizer: Annotated[str, typer.Option(metavar="NAME")] = "rowwise_adagrad"
+    """Optimizer for the embedding tables: rowwise_adagrad, adagrad or sgd."""
+    embedding_width: Annotated[int | None, typer.Option(metavar="BYTES")] = None
+    """Bytes of an element of a table. Default: the model's."""
+    message_width: Annotated[int | None, typer.Option(metavar="BYTES")] = None
+    """Bytes of an element of pooled rows and their gradients on the network. Default: the model's
+    width."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(_Tables):
+    """Costs and simulation."""
+
+    cost: Annotated[str, typer.Option(metavar="platform|volume")] = "platform"
+    """Costs that are balanced: seconds by the platform's kernels and simulated collectives, or
+    weighted bytes of access and messages."""
+    access_weight: Annotated[float, typer.Option(metavar="X")] = 1.0
+    """With volume: weight of a byte of access."""
+    message_weight: Annotated[float, typer.Option(metavar="X")] = 1.0
+    """With volume: weight of a byte sent."""
+    simulate: bool = True
+    """Simulate a step with the best plans by costs and with simple ones, and take the fastest.
+    Without, take the lowest costs."""
+    overlap: bool = True
+    """Whether computation of the simulated steps goes on while pooled rows and gradients are
+    exchanged."""
+    bucket_mb: Annotated[float | None, typer.Option(metavar="MB")] = None
+    """Gradients of the simulated steps are summed in buckets of at most this size. Default: each
+    layer's on their own."""
+    backend: Annotated[
+        str | None, typer.Option(metavar="NAME", autocompletion=completion.backends)
+    ] = None
+    """Network of these simulations. Default: the platform's, or analytical if that has packets or
+    flits."""
+
+
+@takes(PlanOptions)
+def plan(model: Model, each: PlanOptions) -> None:
     """Choose how embedding tables are sharded over ranks.
 
     Takes the plan whose simulated step is the fastest of those compared. Prints how far its costs
     can be from the lowest ones."""
     with output.guard():
-        from ..plan import plan as run
         from ..report import planner as shown
 
-        output.claim({"--output": out, "--json": json, "--report": report}, platform, model)
-        given: dict[str, Any] = {
-            "local_batch": local_batch,
-            "global_batch": global_batch,
-            "embedding_width": embedding_width,
-            "forward_width": message_width,
-            "backward_width": message_width,
-            "optimizer": optimizer,
-            "cache": None if cache is None else byte_count(cache, "--cache"),
-            "skew": skew,
-            "overlap": None if overlap else False,
-            "bucket_mb": bucket_mb,
-        }
-        target = Platform.load(platform, settings(set_, ranks))
-        with output.progress("planning", clock=False) as update:
-            found = run(
-                model,
-                target,
-                cost=cost,  # type: ignore[arg-type] # checked there
-                access_weight=access_weight,
-                message_weight=message_weight,
-                capacity=None if capacity is None else byte_count(capacity, "--capacity"),
-                ranks_per_node=ranks_per_node,
-                host_capacity=None
-                if host_capacity is None
-                else byte_count(host_capacity, "--host-capacity"),
-                near=near,
-                simulate=simulate,
-                backend=backend,
-                schemes=None if schemes is None else schemes.replace(" ", "").split(","),
-                progress=None if update is None else lambda share: update(share, 0.0),
-                **{key: value for key, value in given.items() if value is not None},
-            )
+        files = {"--output": each.out, "--json": each.json, "--report": each.report}
+        output.claim(files, each.platform, model)
+        found = _found(model, each)
         data = {"schema": SCHEMA, "version": __version__, **found.to_dict()}
         # Files first: a reader of standard output may leave.
-        if out is not None:
-            found.write(out)
-            output.log(f"sharding plan written to {out}")
-        output.write_json(json, json_text.dumps(data, indent=2))
-        if report is not None:
-            output.write_page(report, shown.page(data).html())
-        if "-" not in (json, report):
+        if each.out is not None:
+            found.write(each.out)
+            output.log(f"sharding plan written to {each.out}")
+        output.write_json(each.json, json_text.dumps(data, indent=2))
+        if each.report is not None:
+            output.write_page(each.report, shown.page(data).html())
+        if "-" not in (each.json, each.report):
             for part in shown.terminal(data):
                 output.console().print(part)
+
+
+def _found(model: str, each: PlanOptions) -> Plan:
+    """The plan that the options ask for."""
+    from ..plan import plan as run
+
+    target = Platform.load(each.platform, settings(each.set_, each.ranks))
+    with output.progress("planning", clock=False) as update:
+        return run(
+            model,
+            target,
+            cost=each.cost,  # type: ignore[arg-type] # checked there
+            access_weight=each.access_weight,
+            message_weight=each.message_weight,
+            capacity=_bytes(each.capacity, "--capacity"),
+            ranks_per_node=each.ranks_per_node,
+            host_capacity=_bytes(each.host_capacity, "--host-capacity"),
+            near=each.near,
+            simulate=each.simulate,
+            backend=each.backend,
+            schemes=None if each.schemes is None else each.schemes.replace(" ", "").split(","),
+            progress=None if update is None else lambda share: update(share, 0.0),
+            **_of_model(each),
+        )
+
+
+def _of_model(each: PlanOptions) -> dict[str, Any]:
+    """The options that the model's workload takes, those that were given."""
+    given = {
+        "local_batch": each.local_batch,
+        "global_batch": each.global_batch,
+        "embedding_width": each.embedding_width,
+        "forward_width": each.message_width,
+        "backward_width": each.message_width,
+        "optimizer": each.optimizer,
+        "cache": _bytes(each.cache, "--cache"),
+        "skew": each.skew,
+        "overlap": None if each.overlap else False,
+        "bucket_mb": each.bucket_mb,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _bytes(text: str | None, option: str) -> int | None:
+    """A size that may be left out."""
+    return None if text is None else byte_count(text, option)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,161 +16,124 @@ from ..platform import Platform
 from ..units import counted
 from . import completion, output
 from .options import Json, Npus, PlatformName, ReportName, Settings, byte_count, settings
+from .verb_options import takes
 
 if TYPE_CHECKING:
     from ..traffic import Traffic
 
-Patterns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--pattern",
-        help="Sources and destinations: a name, hotspot:NPUS:SHARE, or a file .csv of "
-        "source,destination,weight. Repeat it, or separate names by semicolons, for several. "
-        "Default: uniform.",
-        autocompletion=completion.patterns,
-    ),
-]
-Backends = Annotated[
-    str | None,
-    typer.Option(
-        "--backend",
-        metavar="NAMES",
-        help="; ".join(f"{name}: {about}" for name, about in backends.ALL.items())
-        + ". Several are separated by commas.",
-        autocompletion=completion.backends,
-    ),
-]
-Size = Annotated[
-    str,
-    typer.Option(
-        "--size", metavar="BYTES", help="Size of a message, such as 64, 64K, 4 KiB or 1 MB."
-    ),
-]
-Loads = Annotated[
-    str | None,
-    typer.Option(
-        "--loads",
-        metavar="LIST",
-        help="Loads, separated by commas: shares of the injection bandwidth (0.4 or 40%) or "
-        "bandwidths of an NPU (20 GB/s). Default: ten up to saturation.",
-    ),
-]
-Saturation = Annotated[
-    bool | None,
-    typer.Option(
-        "--saturation/--no-saturation",
-        help="Find the load at which the network saturates. Default: unless --loads is given.",
-    ),
-]
-Arrivals = Annotated[
-    str,
-    typer.Option(
-        "--arrivals", metavar="poisson|periodic", help="Messages at random or equal distances."
-    ),
-]
-Precision = Annotated[
-    str,
-    typer.Option(
-        "--precision",
-        metavar="SHARE",
-        help="A point ends when the 95 % confidence interval of its mean latency is this narrow.",
-    ),
-]
-Tolerance = Annotated[
-    str,
-    typer.Option(
-        "--tolerance", metavar="SHARE", help="How closely the saturation load is bracketed."
-    ),
-]
-LatencyLimit = Annotated[
-    float,
-    typer.Option(
-        "--latency-limit",
-        metavar="FACTOR",
-        help="The network is saturated when the mean latency is this many times that of a message "
-        "alone.",
-    ),
-]
-MessagesMax = Annotated[
-    int, typer.Option("--messages-max", metavar="N", help="Most messages of a point.")
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random traffic.")]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        "--workers", "-j", metavar="N", min=1, help="Number of workers (default: number of cores)."
-    ),
-]
-Plot = Annotated[
-    str | None,
-    typer.Option("--plot", metavar="FILE", help="Draw latency by load here (.svg or .png)."),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class _Main:
+    """Traffic and machine."""
+
+    platform: PlatformName
+    pattern: Annotated[list[str] | None, typer.Option(autocompletion=completion.patterns)] = None
+    """Sources and destinations: a name, hotspot:NPUS:SHARE, or a file .csv of
+    source,destination,weight. Repeat it, or separate names by semicolons, for several. Default:
+    uniform."""
+    size: Annotated[str, typer.Option(metavar="BYTES")] = "4 KiB"
+    """Size of a message, such as 64, 64K, 4 KiB or 1 MB."""
+    loads: Annotated[str | None, typer.Option(metavar="LIST")] = None
+    """Loads, separated by commas: shares of the injection bandwidth (0.4 or 40%) or bandwidths of
+    an NPU (20 GB/s). Default: ten up to saturation."""
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="; ".join(f"{name}: {about}" for name, about in backends.ALL.items())
+            + ". Several are separated by commas.",
+            autocompletion=completion.backends,
+        ),
+    ] = None
+    npus: Npus = None
+    json: Json = None
+    report: ReportName = None
+    plot: Annotated[str | None, typer.Option(metavar="FILE")] = None
+    """File for a drawing of latency by load (.svg or .png)."""
+    set_: Settings = None
 
 
-def traffic(
-    platform: PlatformName,
-    pattern: Patterns = None,
-    backend: Backends = None,
-    size: Size = "4 KiB",
-    loads: Loads = None,
-    saturation: Saturation = None,
-    arrivals: Arrivals = "poisson",
-    precision: Precision = "2%",
-    tolerance: Tolerance = "1%",
-    latency_limit: LatencyLimit = 10.0,
-    messages_max: MessagesMax = 300_000,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    json: Json = None,
-    plot: Plot = None,
-    report: ReportName = None,
-    npus: Npus = None,
-    set_: Settings = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TrafficOptions(_Main):
+    """Messages and statistics."""
+
+    saturation: Annotated[bool | None, typer.Option("--saturation/--no-saturation")] = None
+    """Find the load at which the network saturates. Default: unless --loads is given."""
+    arrivals: Annotated[str, typer.Option(metavar="poisson|periodic")] = "poisson"
+    """Messages at random or equal distances."""
+    precision: Annotated[str, typer.Option(metavar="SHARE")] = "2%"
+    """A point ends when the 95 % confidence interval of its mean latency is this narrow."""
+    tolerance: Annotated[str, typer.Option(metavar="SHARE")] = "1%"
+    """How closely the saturation load is bracketed."""
+    latency_limit: Annotated[float, typer.Option(metavar="FACTOR")] = 10.0
+    """The network is saturated when the mean latency is this many times that of a message
+    alone."""
+    messages_max: Annotated[int, typer.Option(metavar="N")] = 300_000
+    """Most messages of a point."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Seed of the random traffic."""
+    jobs: Annotated[int | None, typer.Option("--workers", "-j", metavar="N", min=1)] = None
+    """Number of workers (default: number of cores)."""
+
+
+@takes(TrafficOptions)
+def traffic(each: TrafficOptions) -> None:
     """Find latency by load, and saturation, with synthetic traffic."""
     with output.guard("armillary check"):
         from ..report import traffic as shown
-        from ..traffic import Pattern, TrafficInterrupted, loads_of
-        from ..traffic import traffic as run
+        from ..traffic import TrafficInterrupted
 
-        output.claim({"--json": json, "--plot": plot, "--report": report}, platform)
-        if plot and not plot.endswith((".svg", ".png")):
-            problem = f"unknown kind of picture: {plot!r}"
-            raise InputError([Problem("", "--plot", problem, "a file .svg or .png")])
-        names = [part for each in pattern or ["uniform"] for part in each.split(";")]
-        parsed = [Pattern.parse(name) for name in names]
-        target = Platform.load(platform, settings(set_, npus))
+        files_ = {"--json": each.json, "--plot": each.plot, "--report": each.report}
+        output.claim(files_, each.platform)
+        _check_plot(each.plot)
+        target = Platform.load(each.platform, settings(each.set_, each.npus))
         for warning in target.warnings:
             output.log(f"warning: {warning}")
         warnings, stop = target.warnings, None
         try:
-            with output.progress("load points") as update:
-                found = run(
-                    target,
-                    parsed,
-                    networks=[name.strip() for name in backend.split(",")] if backend else (),
-                    size=byte_count(size, "--size"),
-                    loads=loads_of(loads, target) if loads else (),
-                    saturation=saturation,
-                    arrivals=arrivals,
-                    precision=_share(precision, "--precision"),
-                    tolerance=_share(tolerance, "--tolerance"),
-                    latency_limit=latency_limit,
-                    messages_max=messages_max,
-                    seed=seed,
-                    jobs=jobs,
-                    progress=update,
-                )
+            found = _found(target, each)
         except TrafficInterrupted as stopped:
             found, stop = stopped.found, stopped.stop
             kept = counted(sum(len(curve.points) for curve in found.curves), "point")
             warnings = [*warnings, f"interrupted: {kept} finished"]
-        _write(found, target, warnings, (json, plot, report))
-        if "-" not in (json, report):
+        _write(found, target, warnings, (each.json, each.plot, each.report))
+        if "-" not in (each.json, each.report):
             for part in shown.terminal(found):
                 output.console().print(part)
         if stop is not None:
             output.interrupted(stop, f"; {kept} finished")
+
+
+def _check_plot(plot: str | None) -> None:
+    if plot and not plot.endswith((".svg", ".png")):
+        problem = f"unknown kind of picture: {plot!r}"
+        raise InputError([Problem("", "--plot", problem, "a file .svg or .png")])
+
+
+def _found(target: Platform, each: TrafficOptions) -> Traffic:
+    """Latencies of the traffic that the options ask for. Raises `TrafficInterrupted`."""
+    from ..traffic import Pattern, loads_of
+    from ..traffic import traffic as run
+
+    names = [part for text in each.pattern or ["uniform"] for part in text.split(";")]
+    parsed = [Pattern.parse(name) for name in names]
+    with output.progress("load points") as update:
+        return run(
+            target,
+            parsed,
+            networks=[name.strip() for name in each.backend.split(",")] if each.backend else (),
+            size=byte_count(each.size, "--size"),
+            loads=loads_of(each.loads, target) if each.loads else (),
+            saturation=each.saturation,
+            arrivals=each.arrivals,
+            precision=_share(each.precision, "--precision"),
+            tolerance=_share(each.tolerance, "--tolerance"),
+            latency_limit=each.latency_limit,
+            messages_max=each.messages_max,
+            seed=each.seed,
+            jobs=each.jobs,
+            progress=update,
+        )
 
 
 def _write(

@@ -13,10 +13,10 @@ from shlex import quote
 from typing import Any
 
 from ..blocks import BLOCKS
+from ..option_fields import spelled
 from ..schema import Collective, CollectiveTerms, Report
 from ..step_parts import PARTS
 from ..units import GB, PPM, PS_PER_NS, TFLOP
-from ..workload.options import spelled
 from .network import dimensions
 from .rows import detail, term
 

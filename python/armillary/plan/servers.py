@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from ..api import simulate
 from ..errors import InputError, Problem
 from ..model.files import Model
+from ..option_fields import read
 from ..platform import AnyPlatform, Platform
 from ..result import Result
 from ..units import NS_PER_S
-from ..workload.options import read
 from ..workload.servers import COMPUTED, ServerOptions, parameter_servers
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from .. import backends, documents
 from ..documents import Path_
 from ..errors import InputError, Problem
+from ..option_fields import parameters
 from ..platform import presets
 from ..workload import Model, load_model, texts
 from ..workload.families import options
-from ..workload.options import parameters
 from . import domain
 from .columns import ALIASES, is_result
 from .expression import ALLOWED, Expression, ExpressionError, compile_expression, value

@@ -22,11 +22,11 @@ from ..errors import ImpossibleError, InputError, Problem
 from ..model.fields import LARGEST, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
+from ..option_fields import read, takes_options
 from ..units import counted
 from . import buckets
 from .cnn_exchanges import DATA, MODEL, Tensors, exchanged
 from .layerwise import LayerExchange, LayerWork, Touch, TrainedLayer, misfits, train
-from .options import read, takes_options
 from .program import Program
 from .summary import Memory, RankClass, Summary
 from .workload import Workload

@@ -46,13 +46,13 @@ from ..model.sharding import (
 )
 from ..model.sharding_plan import ShardingPlan, Tier
 from ..model.sharding_plan_file import checked, read_plan
+from ..option_fields import takes_options
 from ..units import PS_PER_US, counted
 from .dlrm_bench import read_parts
 from .dlrm_cache import cached
 from .dlrm_flow import DENSE_OPTIMIZERS, DlrmFlow, DlrmRun, HostWork, activations, dense_layers
 from .dlrm_hosts import host_work
 from .dlrm_options import DlrmSizes, Options, options
-from .options import takes_options
 from .program import Program
 from .summary import Memory, Offloaded, RankClass, Summary
 from .workload import Workload

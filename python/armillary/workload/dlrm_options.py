@@ -14,9 +14,9 @@ from ..model.fields import LARGEST, check_counts
 from ..model.messages import WIDTHS, Messages, Width
 from ..model.sharding import Optimizer, Scheme
 from ..model.sharding_plan import ShardingPlan
+from ..option_fields import read, types
 from ..units import counted
 from . import buckets
-from .options import read, types
 
 Flow = Literal["hoti", "neo"]
 DenseOptimizer = Literal["sgd", "momentum", "adagrad", "adam"]

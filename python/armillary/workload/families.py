@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
 from ..model.sharding_plan import ShardingPlan
-from .options import groups, meanings, near
+from ..option_fields import groups, meanings, near
 from .workload import Workload
 
 Builder = Callable[..., Workload]

@@ -20,7 +20,7 @@ from typing import Any
 
 from .. import documents
 from ..errors import InputError, Problem
-from .options import near
+from ..option_fields import near
 from .parallelism import Parallelism
 
 FRAMEWORKS = Path(__file__).resolve().parent.parent / "frameworks"

@@ -28,8 +28,8 @@ from ..errors import ImpossibleError, InputError, Problem
 from ..model.fields import NPUS, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
+from ..option_fields import read, takes_options
 from . import buckets
-from .options import read, takes_options
 from .program import Program
 from .summary import Memory, RankClass, Summary
 from .workload import Workload

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from ..model.files import Model, load_model
-from .options import takes_options
+from ..option_fields import takes_options
 from .parallelism import Parallelism
 from .transformer import generate
 from .workload import Workload

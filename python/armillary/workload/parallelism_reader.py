@@ -12,10 +12,10 @@ from typing import get_args
 
 from ..errors import ImpossibleError, InputError, Problem
 from ..model.decoder import Decoder
+from ..option_fields import read, types
 from . import buckets
 from .checks import Fault, misfits
 from .frameworks import load_framework
-from .options import read, types
 from .parallelism import ContextExchange, Parallelism
 
 

@@ -26,8 +26,8 @@ from ..model.dlrm import Dlrm, parse
 from ..model.fields import check_counts
 from ..model.files import Model, load_model
 from ..model.sharding import ShardingRequest, TableLoad, place
+from ..option_fields import read, takes_options
 from .dlrm_flow import lookup_of, update_of
-from .options import read, takes_options
 from .program import Program
 from .workload import Workload
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..errors import InputError, Problem
+from ..option_fields import read
 from ..units import MB
 from . import buckets
-from .options import read
 
 DESCRIPTION = "A text of ASTRA-sim 1.0: layers with recorded times, and a training loop."
 

@@ -15,10 +15,10 @@ from ..model.decoder_reader import decoder
 from ..model.files import Model, load_model
 from ..model.flops import step_flops
 from ..model.weights import active_parameters, parameters
+from ..option_fields import takes_options
 from ..units import counted
 from .experts import visited
 from .frameworks import load_framework
-from .options import takes_options
 from .parallelism import EXPERT_OPTIONS, Parallelism
 from .parallelism_reader import parallelism
 from .placement import MIRROR, shortened

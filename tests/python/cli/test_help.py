@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
+import pytest
 from conftest import Armillary
 
 from armillary.cli.app import application
@@ -56,3 +60,23 @@ def test_an_old_name_of_an_option_warns(armillary: Armillary, tmp_path: Path) ->
         assert run.returncode == 2
         assert run.stderr.startswith("warning: --html is now called --report\n")
         assert "in: no/such/p" in run.stderr
+
+
+@pytest.mark.parametrize("verb", ["plan", "traffic", "collective"])
+def test_help_lists_the_options_that_matter_first(verb: str, armillary: Armillary) -> None:
+    """Below headings, with at most ten options under the first one, each explained."""
+    shown = armillary(verb, "--help").stdout
+    titles = re.findall(r"^(\w.*):$", shown, re.M)
+    options = [title for title in titles if title not in ("Arguments", "Options")]
+    assert len(options) >= 2 and titles[-1] == "Options"
+    first = shown.partition(f"\n{options[0]}:\n")[2].partition("\n\n")[0]
+    assert 3 <= len(re.findall(r"^  -", first, re.M)) <= 10
+    assert "--platform" in first and "--json" in first
+
+
+@pytest.mark.parametrize("verb", ["plan", "traffic", "collective"])
+def test_every_option_of_a_dataclass_is_explained(verb: str) -> None:
+    function = importlib.import_module(f"armillary.cli.{verb}").__dict__[verb]
+    for name, each in inspect.signature(function).parameters.items():
+        (form,) = [of for of in get_args(each.annotation)[1:] if hasattr(of, "help")]
+        assert form.help and not form.help.startswith(("Of ", "What ")), name

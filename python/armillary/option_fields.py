@@ -1,9 +1,9 @@
-"""Options of a family, each declared once: the fields of a dataclass.
+"""Options of a model or of a verb, each declared once: the fields of a dataclass.
 
 A field's name, type and default, and the docstring below it, are all there is to know of an option.
 Signatures, the reading of options, the help of the command line and the tables in docs/ follow from
-them. Not here: which options there are (`parallelism.py`, `dlrm_options.py`, `cnn.py`,
-`layerwise.py`)."""
+them. Not here: which options there are (those of models in `workload/`, those of verbs in
+`cli/`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, get_type_hints
 
-from ..errors import InputError, Problem, flag
+from .errors import InputError, Problem, flag
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def groups(declared: type) -> Mapping[str, list[str]]:
     return {
         str(each.__doc__).partition(".")[0]: names
         for each in _declarations(declared)
-        if (names := [name for name, _ in _described(each)])
+        if (names := list(vars(each).get("__annotations__", ())))
     }
 
 
