@@ -13,7 +13,6 @@ from .. import documents
 from ..errors import InputError, Problem, flag
 from ..model.files import load_model, models
 from ..model.huggingface import is_huggingface
-from ..option_fields import flag
 from ..platform import AnyPlatform
 from . import texts
 from . import workload as files

@@ -18,7 +18,6 @@ import armillary as arm
 from armillary.cli import check, convert, explain, run
 from armillary.errors import flag
 from armillary.model.files import FAMILIES
-from armillary.option_fields import flag
 from armillary.workload import families
 
 SMALL = ["--tp", "8", "--dp", "4"]
