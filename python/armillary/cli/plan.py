@@ -132,6 +132,7 @@ def _found(model: str, each: PlanOptions) -> Plan:
     """The plan that the options ask for."""
     from ..plan import plan as run
 
+    of_model = _of_model(each)
     target = Platform.load(each.platform, settings(each.set_, each.ranks))
     with output.progress("planning", clock=False) as update:
         return run(
@@ -148,7 +149,7 @@ def _found(model: str, each: PlanOptions) -> Plan:
             backend=each.backend,
             schemes=None if each.schemes is None else each.schemes.replace(" ", "").split(","),
             progress=None if update is None else lambda share: update(share, 0.0),
-            **_of_model(each),
+            **of_model,
         )
 
 
