@@ -101,7 +101,7 @@ ns3: ## Build the adapter of ns-3 (needs Debian's libns3-dev): target/adapters/a
 test: setup lab packages ## Run every test
 	$(MAKE) --no-print-directory -j 2 PROFILE=$(PROFILE) rust-test python-test
 
-test-sim: setup packages ## Run the simulator's tests in Python
+test-sim: setup trainer packages ## Run the simulator's tests in Python
 	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup tests/python
 
 test-train: setup trainer packages ## Run the trainer's tests
