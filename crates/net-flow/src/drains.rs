@@ -4,6 +4,7 @@
 //! earlier than planned moves up. One that drains later stays, and is planned again when its turn
 //! comes.
 
+use std::hint::select_unpredictable;
 use units::Time;
 
 const NONE: u32 = u32::MAX;
@@ -28,9 +29,10 @@ pub(crate) struct Drains {
 }
 
 impl Due {
+    /// One number, which takes one comparison.
     #[inline]
-    fn key(&self) -> (Time, u64) {
-        (self.time, self.order)
+    fn key(&self) -> u128 {
+        u128::from(self.time.0) << 64 | u128::from(self.order)
     }
 }
 
@@ -57,6 +59,14 @@ impl Drains {
         };
         self.order += 1;
         self.rise(place, Due { time, order: self.order, flow });
+    }
+
+    /// The next flow drains at this time, which is later than planned.
+    #[inline]
+    pub(crate) fn put_off(&mut self, time: Time) {
+        let Some(first) = self.heap.first() else { return };
+        self.order += 1;
+        self.sink(Due { time, order: self.order, flow: first.flow });
     }
 
     /// Takes the next flow out.
@@ -89,16 +99,22 @@ impl Drains {
         self.put(place, due);
     }
 
-    /// Puts `due` where it belongs, below the first place.
+    /// Puts `due` where it belongs, at the first place or below.
     fn sink(&mut self, due: Due) {
-        let mut place = 0;
+        let (mut place, key) = (0, due.key());
         loop {
-            let first = place * WAYS + 1;
+            let first = (place * WAYS + 1).min(self.heap.len());
             let below = first..(first + WAYS).min(self.heap.len());
-            let least = below.min_by_key(|&at| self.heap[at].key());
-            let Some(at) = least.filter(|&at| self.heap[at].key() < due.key()) else {
+            let (mut least, mut at) = (key, place);
+            for (next, due) in (first..).zip(&self.heap[below]) {
+                // Without a branch: which of them is the first is hard to foresee.
+                let next_key = due.key();
+                at = select_unpredictable(next_key < least, next, at);
+                least = least.min(next_key);
+            }
+            if at == place {
                 return self.put(place, due);
-            };
+            }
             self.put(place, self.heap[at]);
             place = at;
         }
@@ -121,5 +137,19 @@ mod tests {
             found.push((flow, time.0));
         }
         assert_eq!(found, [(5, 1), (3, 5), (4, 6), (1, 7), (2, 7), (0, 8)]);
+    }
+
+    #[test]
+    fn a_flow_that_is_put_off_comes_after_those_that_were_planned_before() {
+        let mut drains = Drains::default();
+        (0..9).for_each(|flow| drains.plan(flow, Time(u64::from(flow) / 2)));
+        drains.put_off(Time(3));
+        let mut found = Vec::new();
+        while let Some((time, flow)) = drains.peek() {
+            drains.pop();
+            found.push((flow, time.0));
+        }
+        let rest = [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3), (0, 3), (8, 4)];
+        assert_eq!(found, rest);
     }
 }

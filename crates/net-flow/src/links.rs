@@ -81,7 +81,8 @@ impl Room {
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
         // Without branches: which of these holds is hard to foresee.
-        (self.left < -self.slack) | (self.is_full() & (self.left > self.slack))
+        let (more, less) = (self.left.wrapping_add(self.slack), self.slack.wrapping_sub(self.left));
+        (more < 0) | (self.is_full() & (less < 0))
     }
 
     /// Whether it holds flows back.
@@ -100,10 +101,16 @@ impl Room {
 
     /// Flows of this demand go from one level to another.
     #[inline]
-    pub(crate) fn shift(&mut self, demand: u128, (old, new): (u64, u64)) {
-        let (old, new) = (demand.wrapping_mul(old.into()), demand.wrapping_mul(new.into()));
-        self.left = self.left.wrapping_add(old.wrapping_sub(new) as i128);
+    pub(crate) fn shift(&mut self, demand: u128, levels: (u64, u64)) {
+        self.left = self.left.wrapping_add(shift(demand, levels));
     }
+}
+
+/// What comes free where flows of this demand go from one level to another.
+#[inline]
+pub(crate) fn shift(demand: u128, (old, new): (u64, u64)) -> i128 {
+    let (old, new) = (demand.wrapping_mul(old.into()), demand.wrapping_mul(new.into()));
+    old.wrapping_sub(new) as i128
 }
 
 impl LinkState {

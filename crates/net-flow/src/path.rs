@@ -2,7 +2,7 @@
 //! little else of a flow.
 
 use crate::fair::{Level, NOWHERE, Use};
-use crate::links::Room;
+use crate::links::{Room, shift};
 
 /// Links that are kept next to the level. Most routes have no more.
 const NEAR: usize = 6;
@@ -56,28 +56,37 @@ impl Path {
         self.links[..self.near as usize].iter().for_each(|&link| run(Use { link, demand }));
     }
 
-    /// The level at which the flow is held back by its limit and its links, except one of them.
+    /// Does something for each link and for what comes free there where the flow goes from one level
+    /// to another.
+    #[inline]
+    pub(crate) fn each_shift<I: Iterator<Item = Use>>(
+        &self,
+        far: impl FnOnce() -> I,
+        levels: (u64, u64),
+        mut run: impl FnMut(u32, i128),
+    ) {
+        if self.near == 0 {
+            return far().for_each(|one| run(one.link, shift(one.demand, levels)));
+        }
+        let shift = shift(self.demand.into(), levels);
+        self.links[..self.near as usize].iter().for_each(|&link| run(link, shift));
+    }
+
+    /// The level at which the flow is held back by its limit and its links.
     #[inline]
     pub(crate) fn held_at<I: Iterator<Item = Use>>(
         &self,
-        except: u32,
         rooms: &[Room],
-        far: impl FnOnce() -> I,
+        far: impl Fn() -> I,
     ) -> Level {
-        let mut level = match self.limit {
-            u64::MAX => NOWHERE,
-            value => Level { value, exact: true },
-        };
-        self.each(far, |Use { link, .. }| {
+        // Without branches: which link is the tightest is hard to foresee.
+        let mut value = self.limit;
+        self.each(&far, |Use { link, .. }| value = value.min(rooms[link as usize].full_at.value));
+        let mut exact = (value == self.limit) & (value != NOWHERE.value);
+        self.each(&far, |Use { link, .. }| {
             let full = rooms[link as usize].full_at;
-            let value = if link == except { NOWHERE.value } else { full.value };
-            // Without branches: which link is the tightest is hard to foresee.
-            let is_tighter = value < level.value;
-            let is_as_tight = (value == level.value) & (link != except);
-            level.exact = (is_tighter & full.exact)
-                | (!is_tighter & (level.exact | (is_as_tight & full.exact)));
-            level.value = level.value.min(value);
+            exact |= (full.value == value) & full.exact;
         });
-        level
+        Level { value, exact }
     }
 }

@@ -369,13 +369,15 @@ impl Backend for FairFlows {
             }
             match self.drains.peek().filter(|&(time, _)| time == next) {
                 Some((time, flow)) => {
-                    self.drains.pop();
                     let fluid = &mut self.fluids[flow as usize];
-                    fluid.planned = Time::MAX;
-                    if fluid.drains() <= time {
+                    let drains = fluid.drains();
+                    if drains <= time {
+                        self.drains.pop();
+                        fluid.planned = Time::MAX;
                         self.drain(time, flow);
                     } else {
-                        self.plan(flow);
+                        fluid.planned = drains;
+                        self.drains.put_off(drains);
                     }
                 }
                 None => {

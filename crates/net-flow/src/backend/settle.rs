@@ -16,6 +16,7 @@ use crate::backend::{FairFlows, Flow, Hop};
 use crate::fair::Use;
 use crate::limits::rate;
 use crate::links::{Member, NOT_QUEUED};
+use crate::ripple::Waiting;
 use std::cmp::Reverse;
 use units::Time;
 
@@ -29,27 +30,32 @@ impl FairFlows {
         }
         self.stirred = 0;
         self.entered.clear();
-        let changed = std::mem::take(&mut self.ripples.changed);
-        for &at in &changed {
-            self.apply(self.dirty_at, at);
+        let mut changed = std::mem::take(&mut self.ripples.changed);
+        let mut faster = 0;
+        for at in 0..changed.len() {
+            let flow = changed[at];
+            // Each flow is written, and kept where the next one does not take its place: no branch.
+            changed[faster] = flow;
+            faster += usize::from(self.apply(self.dirty_at, flow));
         }
+        // A slower one drains later: that is found out when its turn comes.
+        changed[..faster].iter().for_each(|&at| self.plan(at));
+        changed.clear();
         self.ripples.changed = changed;
-        self.ripples.changed.clear();
     }
 
-    /// A flow goes on at the rate of its level.
-    fn apply(&mut self, now: Time, at: u32) {
+    /// A flow goes on at the rate of its level; returns whether it may drain earlier than planned.
+    #[inline]
+    fn apply(&mut self, now: Time, at: u32) -> bool {
         let (path, fluid) = (&mut self.paths[at as usize], &mut self.fluids[at as usize]);
         path.is_changed = false;
-        let rate = rate(path.level.value, fluid.weight);
-        if (rate, path.level.exact) != (fluid.rate, !fluid.rounded) {
-            let is_faster = rate >= fluid.rate;
-            fluid.change(now, rate, !path.level.exact);
-            // A slower one drains later: that is found out when its turn comes.
-            if is_faster {
-                self.plan(at);
-            }
+        let (rate, rounded) = (rate(path.level.value, fluid.weight), !path.level.exact);
+        if (rate, rounded) == (fluid.rate, fluid.rounded) {
+            return false;
         }
+        let is_faster = rate >= fluid.rate;
+        fluid.change(now, rate, rounded);
+        is_faster
     }
 
     /// Whether few flows have started or drained.
@@ -60,9 +66,11 @@ impl FairFlows {
     /// Spreads the changes; false when they reach too much.
     fn ripple(&mut self) -> bool {
         self.ripples.patience = 2 * self.links.load;
-        for at in 0..self.entered.len() {
-            self.level(self.entered[at], None);
-        }
+        let listed = &mut self.ripples.listed;
+        listed.resize(listed.len().max(self.links.rooms.len() + 1), 0);
+        let entered = std::mem::take(&mut self.entered);
+        self.level(&entered, None);
+        self.entered = entered;
         self.begin();
         let mut level = 0;
         loop {
@@ -84,7 +92,7 @@ impl FairFlows {
 
     /// Takes the links on which flows have started or drained, as far as that matters.
     fn begin(&mut self) {
-        for link in self.ripples.listed.drain(..) {
+        for &link in self.ripples.take_listed() {
             self.links.rooms[link as usize].is_listed = false;
         }
         self.ripples.batch.clear();
@@ -103,7 +111,7 @@ impl FairFlows {
     fn listen(&mut self) -> Option<u64> {
         self.ripples.round = self.ripples.round.wrapping_add(1);
         let (least, most) = self.sort_out();
-        let waits = self.ripples.queue.peek().is_some_and(|Reverse(next)| next.0 <= least);
+        let waits = self.ripples.queue.peek().is_some_and(|Reverse(next)| next.level() <= least);
         let is_one = least == most && (self.ripples.batch.len() == 1 || !self.limits.is_exact());
         let takes = is_one && !waits;
         for at in 0..self.ripples.batch.len() {
@@ -120,16 +128,18 @@ impl FairFlows {
     /// Makes a batch of the listed links whose flows have changed by more than is allowed. Returns
     /// the lowest and the highest level at which they did.
     fn sort_out(&mut self) -> (u64, u64) {
-        self.ripples.batch.clear();
+        let mut batch = std::mem::take(&mut self.ripples.batch);
+        batch.clear();
         let (mut least, mut most) = (u64::MAX, 0);
-        for link in self.ripples.listed.drain(..) {
+        for &link in self.ripples.take_listed() {
             let room = &mut self.links.rooms[link as usize];
             room.is_listed = false;
             if self.limits.is_exact() || room.is_off() {
-                self.ripples.batch.push(link);
+                batch.push(link);
                 (least, most) = (least.min(room.touched), most.max(room.touched));
             }
         }
+        self.ripples.batch = batch;
         (least, most)
     }
 
@@ -138,7 +148,7 @@ impl FairFlows {
         let state = &mut self.links.states[link as usize];
         if level < state.queued {
             state.queued = level;
-            self.ripples.queue.push(Reverse((level, link)));
+            self.ripples.queue.push(Reverse(Waiting::new(level, link)));
         }
     }
 
@@ -146,12 +156,13 @@ impl FairFlows {
     /// exact. Returns that level.
     fn gather(&mut self) -> Option<u64> {
         self.ripples.batch.clear();
-        let level = self.ripples.queue.peek()?.0.0;
-        while let Some(&Reverse((next, link))) = self.ripples.queue.peek() {
-            if next != level || (self.limits.is_exact() && !self.ripples.batch.is_empty()) {
+        let level = self.ripples.queue.peek()?.0.level();
+        while let Some(&Reverse(next)) = self.ripples.queue.peek() {
+            if next.level() != level || (self.limits.is_exact() && !self.ripples.batch.is_empty()) {
                 break;
             }
             self.ripples.queue.pop();
+            let link = next.link();
             let state = &mut self.links.states[link as usize];
             if state.queued == level {
                 state.queued = NOT_QUEUED;
@@ -179,6 +190,7 @@ impl FairFlows {
     /// Links of the batch that are full at another level wait until nothing changes below. Those of
     /// this level give it to their flows.
     fn give(&mut self, level: u64) {
+        let level = if level == 0 && !self.limits.is_exact() { self.lowest() } else { level };
         let mut given = std::mem::take(&mut self.ripples.given);
         for at in 0..self.ripples.batch.len() {
             let link = self.ripples.batch[at];
@@ -200,6 +212,16 @@ impl FairFlows {
         self.ripples.given = given;
     }
 
+    /// The lowest level at which something changes on a link of the batch.
+    fn lowest(&self) -> u64 {
+        let change = |&link: &u32| {
+            let (old, new) =
+                (self.links.rooms[link as usize].full_at, self.links.states[link as usize].found);
+            (old != new).then_some(old.value.min(new.value))
+        };
+        self.ripples.batch.iter().filter_map(change).min().unwrap_or(0)
+    }
+
     /// The link gives its level to those of its flows that are not slower than this.
     fn hand_on(&mut self, link: u32, from: u64) {
         let members = &self.links.states[link as usize].members;
@@ -211,54 +233,66 @@ impl FairFlows {
             reached[count] = flow;
             count += usize::from(self.paths[flow as usize].level.value >= from);
         }
-        for &at in &reached[..count] {
-            self.level(at, Some(link));
-        }
+        self.level(&reached[..count], Some(link));
         self.ripples.reached = reached;
     }
 
     /// Leaves no traces in the links.
     fn give_up(&mut self) {
-        for Reverse((_, link)) in self.ripples.queue.drain() {
-            self.links.states[link as usize].queued = NOT_QUEUED;
+        for Reverse(waiting) in self.ripples.queue.drain() {
+            self.links.states[waiting.link() as usize].queued = NOT_QUEUED;
         }
     }
 
-    /// Gives a flow the level that its links allow, and touches those for which that matters: with
+    /// Gives flows the levels that their links allow, and touches those for which that matters: with
     /// a tolerance all of them, else not the one that has changed.
-    fn level(&mut self, at: u32, by: Option<u32>) {
-        let (path, rooms) = (&mut self.paths[at as usize], &mut self.links.rooms);
-        let flow = &self.flows[at as usize];
-        let new = path.held_at(NO_LINK, rooms, || uses(flow));
-        let old = std::mem::replace(&mut path.level, new);
-        if new == old {
-            return path.each(|| uses(flow), |one| rooms[one.link as usize].is_known = false);
+    fn level(&mut self, flows: &[u32], by: Option<u32>) {
+        if self.limits.is_exact() {
+            self.level_each::<true>(flows, by);
+        } else {
+            self.level_each::<false>(flows, by);
         }
-        let (from, exact) = (old.value.min(new.value), self.limits.is_exact());
-        let (round, listed) = (self.ripples.round, &mut self.ripples.listed);
-        path.each(
-            || uses(flow),
-            |Use { link, demand }| {
-                let room = &mut rooms[link as usize];
-                room.is_known = false;
-                room.shift(demand, (old.value, new.value));
-                if exact && (Some(link) == by || from >= room.full_at.value) {
-                    return;
-                }
-                room.touch(round, from);
-                if (exact || room.is_off()) && !std::mem::replace(&mut room.is_listed, true) {
-                    listed.push(link);
-                }
-            },
-        );
-        if !std::mem::replace(&mut path.is_changed, true) {
-            self.ripples.changed.push(at);
+    }
+
+    #[inline]
+    fn level_each<const EXACT: bool>(&mut self, flows: &[u32], by: Option<u32>) {
+        let (round, listed) = (self.ripples.round, &mut self.ripples.listed[..]);
+        let mut lists = self.ripples.lists;
+        let rooms = &mut self.links.rooms[..];
+        for &at in flows {
+            let (path, flow) = (&mut self.paths[at as usize], &self.flows[at as usize]);
+            let new = path.held_at(rooms, || uses(flow));
+            let old = std::mem::replace(&mut path.level, new);
+            if new == old {
+                path.each(|| uses(flow), |one| rooms[one.link as usize].is_known = false);
+                continue;
+            }
+            let from = old.value.min(new.value);
+            path.each_shift(
+                || uses(flow),
+                (old.value, new.value),
+                |link, shift| {
+                    let room = &mut rooms[link as usize];
+                    room.is_known = false;
+                    room.left = room.left.wrapping_add(shift);
+                    if EXACT && (Some(link) == by || from >= room.full_at.value) {
+                        return;
+                    }
+                    room.touch(round, from);
+                    // Each link is written, and kept where it counts: no branch.
+                    let counts = (EXACT | room.is_off()) & !room.is_listed;
+                    room.is_listed |= counts;
+                    listed[lists] = link;
+                    lists += usize::from(counts);
+                },
+            );
+            if !std::mem::replace(&mut path.is_changed, true) {
+                self.ripples.changed.push(at);
+            }
         }
+        self.ripples.lists = lists;
     }
 }
-
-/// No link.
-const NO_LINK: u32 = u32::MAX;
 
 pub(crate) fn uses(flow: &Flow) -> impl Iterator<Item = Use> {
     flow.hops.iter().map(|hop: &Hop| hop.used)
