@@ -106,7 +106,7 @@ impl Room {
     }
 }
 
-/// What comes free where flows of this demand go from one level to another.
+/// Bandwidth that flows of this demand free when they go from one level to another.
 #[inline]
 pub(crate) fn shift(demand: u128, (old, new): (u64, u64)) -> i128 {
     let (old, new) = (demand.wrapping_mul(old.into()), demand.wrapping_mul(new.into()));
