@@ -102,7 +102,7 @@ fn a_declared_key_is_documented() {
     assert!(
         rows.contains(
             "| `cooler.start_up` | time | required | Time until it runs at full speed. |\n\
-         | `cooler.run_down` | time | as `start_up` | Time until it stands still. |\n\
+         | `cooler.run_down` | time | as `start_up` | Time until it stops. |\n\
          | `cooler.load` | ratio | 1 | Part of its power that it uses. |\n\
          | `cooler.blades` | 2 counts | none | Blades of each of its two fans. |\n"
         ),
