@@ -19,8 +19,7 @@ fn workload(first: &str, body: &str, passes: u32, sizes: &[u32]) -> Workload {
         .unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
-/// Each node of rank 0 as `name duration <- what it waits for`, `@` and the group's ranks behind a
-/// collective.
+/// Nodes of rank 0 as `name duration <- what it waits for`, `@` and the ranks of a collective.
 fn shown(workload: &Workload) -> Vec<String> {
     let program = workload.program(0);
     let line = |(i, node): (usize, &Node)| {
@@ -578,8 +577,7 @@ proptest! {
         let (back, passes) = recovered.unwrap_or_else(|problems| panic!("{layers}\n{problems:#?}"));
         let text = back.to_string();
         let again = parse(text.as_bytes(), "").unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
-        // Inner groups may be as large as the first dimension was, whatever the layers are called
-        // now.
+        // Inner groups may be as large as the first dimension was, whatever the layers' names now.
         let inner = workload.groups.iter().find_map(|group| match group.members {
             Members::Strided { first: 0, count, step: 1 } => Some(count),
             Members::Strided { first: 0, step, .. } => Some(step),
