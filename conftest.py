@@ -40,7 +40,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="session")
 def commands() -> Iterator[Copies]:
-    """A process that has loaded the command line, of which each command is a copy."""
+    """A process that has loaded the command line. Each command is a copy of it."""
     with copies() as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""Who may import whom in `lab/python/armillary_lab`."""
+"""Allowed imports between the rooms of `lab/python/armillary_lab`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Who may import whom in one of the repository's packages: the checks that each package's tests
-make with a table of its own."""
+"""Allowed imports between the rooms of one of the repository's packages: the checks that each
+package's tests make with a table of its own."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Copies:
     def run(
         self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        """What the command prints, and its exit code, as `subprocess.run` has it."""
+        """Output and exit code of the command, in the form of `subprocess.run`."""
         texts = {name: str(value) for name, value in environment.items()}
         job = {"arguments": arguments, "folder": str(folder), "environment": texts}
         with Path(os.devnull).open("rb") as nothing, socket.socket(socket.AF_UNIX) as to:

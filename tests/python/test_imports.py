@@ -1,4 +1,4 @@
-"""Who may import whom in `python/armillary`, and what must not be loaded before it is needed."""
+"""Allowed imports between the rooms of `python/armillary`, and modules that load late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may import whom in `train/python/armillary_train`."""
+"""Allowed imports between the rooms of `train/python/armillary_train`."""
 
 from __future__ import annotations
 

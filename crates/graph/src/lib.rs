@@ -24,5 +24,5 @@ pub use problem::{Problem, and_more, node_place};
 pub use program::{Held, Program, ProgramBuilder, ProgramError};
 pub use ranks::ranges;
 pub use workload::{
-    Course, Declaration, Footprint, Group, Members, Offloaded, RankBinding, Reading, Workload,
+    Declaration, Footprint, Group, LoopSettings, Members, Offloaded, RankBinding, Reading, Workload,
 };

@@ -153,14 +153,14 @@ pub struct Reading {
     /// The file of its communicator groups, as the user named it.
     pub groups: Option<String>,
     /// How the layers of a text run.
-    pub course: Course,
+    pub loop_settings: LoopSettings,
     /// The model it was made of and the options, JSON text, where it was not read from files.
     pub model: Option<String>,
 }
 
 /// How the layers of a text workload run, which its file doesn't say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Course {
+pub struct LoopSettings {
     /// How often they run; 1 for everything else.
     pub passes: u32,
     /// Computation goes on while collectives are under way, as far as the loop allows.
@@ -169,15 +169,15 @@ pub struct Course {
     pub bucket: Option<Bytes>,
 }
 
-impl Default for Course {
-    fn default() -> Course {
-        Course { passes: 1, overlap: true, bucket: None }
+impl Default for LoopSettings {
+    fn default() -> LoopSettings {
+        LoopSettings { passes: 1, overlap: true, bucket: None }
     }
 }
 
-impl From<u32> for Course {
-    fn from(passes: u32) -> Course {
-        Course { passes, ..Course::default() }
+impl From<u32> for LoopSettings {
+    fn from(passes: u32) -> LoopSettings {
+        LoopSettings { passes, ..LoopSettings::default() }
     }
 }
 

@@ -63,7 +63,7 @@ impl Desk {
 /// with the progress.
 ///
 /// # Errors
-/// What a signal handler, a question or the callback raises. The work is then asked to stop, and
+/// Error that a signal handler, a question or the callback raises. The work is then asked to stop, and
 /// left to end by itself if it does not hear that soon.
 pub fn minded<T: Send + 'static>(
     py: Python<'_>,

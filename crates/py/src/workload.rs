@@ -5,8 +5,8 @@ use crate::platform::Platform;
 use crate::program::Program;
 use crate::signals::minded;
 use graph::{
-    Axis, Course, Declaration, Family, Footprint, Group, Members, Mesh, NamedProgram, Offloaded,
-    Op, Problem, RankBinding, Reading,
+    Axis, Declaration, Family, Footprint, Group, LoopSettings, Members, Mesh, NamedProgram,
+    Offloaded, Op, Problem, RankBinding, Reading,
 };
 use pyo3::prelude::*;
 use sim::floor;
@@ -38,15 +38,15 @@ impl Workload {
         overlap: bool,
         bucket: Option<u64>,
     ) -> PyResult<Workload> {
-        let course = Course { passes, overlap, bucket: bucket.map(Bytes) };
+        let loop_settings = LoopSettings { passes, overlap, bucket: bucket.map(Bytes) };
         let npus = platform.map(|p| p.0.fabric.npus());
         let sizes = platform.map(|p| p.0.sizes());
         let options = platform.map(|p| p.0.read_options()).unwrap_or_default();
-        let reading = Reading { groups: groups.clone(), course, model: None };
+        let reading = Reading { groups: groups.clone(), loop_settings, model: None };
         let read = minded(py, None, move |_| {
             let groups = groups
                 .map_or(Ok(Vec::new()), |file| platform::config::astra_sim::groups(&file, npus))?;
-            trace::read(&path, sizes.as_deref(), &groups, course, &options)
+            trace::read(&path, sizes.as_deref(), &groups, loop_settings, &options)
         })?;
         let workload = read.map_err(|problems| errors::input(py, &problems))?;
         Ok(Workload(graph::Workload { reading, ..workload }))

@@ -25,7 +25,7 @@ const UNSURE: usize = 6;
 
 /// Bytes of a rank in a memory: at the beginning, and changes of one amount.
 #[derive(Default)]
-struct Course {
+struct RankContents {
     start: Amounts,
     changes: Vec<(Time, usize, i128)>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Fill {
     at: Time,
     peak: Amounts,
     /// Times, and the least that lies there from then on.
-    course: Vec<(Time, u64)>,
+    curve: Vec<(Time, u64)>,
 }
 
 /// The fullest memory of each kind.
@@ -59,42 +59,42 @@ fn of_store(
     contents: &Contents,
     store: usize,
 ) -> Option<Fill> {
-    let courses: Vec<Course> = (0..)
+    let of_ranks: Vec<RankContents> = (0..)
         .zip(ranks)
-        .map(|(rank, totals)| course(parts, contents, store, rank, totals))
+        .map(|(rank, totals)| rank_contents(parts, contents, store, rank, totals))
         .collect();
     let mut memories: BTreeMap<u32, Users> = BTreeMap::new();
     for id in 0..parts.settings.ranks {
         let rank = parts.folding.local(id);
-        let course = &courses[rank as usize];
-        if course.start.iter().any(|&bytes| bytes > 0) || !course.changes.is_empty() {
+        let own = &of_ranks[rank as usize];
+        if own.start.iter().any(|&bytes| bytes > 0) || !own.changes.is_empty() {
             let users = memories.entry(contents.stores[store].index(id)).or_default();
             *users.entry(rank).or_default() += 1;
         }
     }
     let distinct: BTreeSet<&Users> = memories.values().collect();
     let found = distinct.into_iter().map(|users| {
-        let (at, peak, course) = over_time(users, &courses);
+        let (at, peak, curve) = over_time(users, &of_ranks);
         Fill {
             store: contents.stores[store],
             memories: memories.len() as u64,
             ranks: users.values().sum::<i128>() as u64,
             at,
             peak,
-            course,
+            curve,
         }
     });
     found.reduce(|most, each| if total(&each.peak) > total(&most.peak) { each } else { most })
 }
 
 /// Bytes of simulated rank `rank` in a store.
-fn course(
+fn rank_contents(
     parts: &Parts,
     contents: &Contents,
     store: usize,
     rank: u32,
     totals: &RankTotals,
-) -> Course {
+) -> RankContents {
     let program =
         parts.workload.ranks[parts.folding.representatives[rank as usize] as usize].program;
     let kept = &contents.programs[program as usize][store];
@@ -108,7 +108,7 @@ fn course(
         kept.least - kept.declared.total(),
         kept.most - kept.least,
     ];
-    let mut found = Course { start: says.map(i128::from), changes: Vec::new() };
+    let mut found = RankContents { start: says.map(i128::from), changes: Vec::new() };
     let mut known = BTreeSet::new();
     for &(at, change) in &totals.outside {
         match change {
@@ -133,25 +133,25 @@ fn course(
 }
 
 /// When most lies in the memory of `users`, what then, and the least that lies there over time.
-fn over_time(users: &Users, courses: &[Course]) -> (Time, Amounts, Vec<(Time, u64)>) {
+fn over_time(users: &Users, of_ranks: &[RankContents]) -> (Time, Amounts, Vec<(Time, u64)>) {
     let mut now = Amounts::default();
     let mut changes: Vec<(Time, usize, i128)> = Vec::new();
     for (&rank, &count) in users {
-        let course = &courses[rank as usize];
-        now.iter_mut().zip(course.start).for_each(|(sum, bytes)| *sum += bytes * count);
-        changes.extend(course.changes.iter().map(|&(at, of, bytes)| (at, of, bytes * count)));
+        let own = &of_ranks[rank as usize];
+        now.iter_mut().zip(own.start).for_each(|(sum, bytes)| *sum += bytes * count);
+        changes.extend(own.changes.iter().map(|&(at, of, bytes)| (at, of, bytes * count)));
     }
     changes.sort_by_key(|change| change.0);
     let (mut at, mut peak) = (Time::ZERO, now);
-    let mut course = vec![(Time::ZERO, clamped(least(&now)))];
+    let mut curve = vec![(Time::ZERO, clamped(least(&now)))];
     for instant in changes.chunk_by(|one, next| one.0 == next.0) {
         instant.iter().for_each(|&(_, of, bytes)| now[of] += bytes);
-        course.push((instant[0].0, clamped(least(&now))));
+        curve.push((instant[0].0, clamped(least(&now))));
         if total(&now) > total(&peak) {
             (at, peak) = (instant[0].0, now);
         }
     }
-    (at, peak, course)
+    (at, peak, curve)
 }
 
 fn total(amounts: &Amounts) -> i128 {
@@ -199,7 +199,7 @@ impl Fill {
 
     /// The memory over a step.
     pub(crate) fn over_time(&self, step: Time) -> OutsideOverTime {
-        OutsideOverTime { name: self.store.name.into(), bytes: most_held(&self.course, step) }
+        OutsideOverTime { name: self.store.name.into(), bytes: most_held(&self.curve, step) }
     }
 
     /// A warning, where it may be too small.

@@ -140,16 +140,16 @@ fn echo(config: &Config, parts: &Parts) -> stats::Config {
     let (origin, declaration) = (&parts.workload.origin, parts.workload.declaration.as_deref());
     let summary = declaration.and_then(|d| serde_json::from_str(d.summary.as_deref()?).ok());
     let model = parts.workload.reading.model.as_deref();
-    let course = parts.workload.reading.course;
+    let loop_settings = parts.workload.reading.loop_settings;
     let workload = Origin {
-        bucket_bytes: course.bucket.map(|bucket| bucket.0),
-        overlap: course.overlap,
+        bucket_bytes: loop_settings.bucket.map(|bucket| bucket.0),
+        overlap: loop_settings.overlap,
         traces: Some(origin.clone()).filter(|name| !name.is_empty()),
         programs: parts.workload.programs.len() as u64,
         groups: parts.workload.groups.len() as u64,
         summary,
         groups_file: parts.workload.reading.groups.clone(),
-        passes: course.passes,
+        passes: loop_settings.passes,
         model: model.and_then(|text| serde_json::from_str(text).ok()),
     };
     let native = config.platform.profile.is_native();

@@ -95,7 +95,7 @@ fn spilled_bytes_and_stores_count_from_when_they_are_there() {
     assert_eq!(kinds, [4 * 7, 4 * (7 + 20), 4 * 7, 4 * 37]);
 }
 
-/// What is spilled is refused with what lies in the pool already, and says when.
+/// Spilled bytes are refused together with the contents of the pool, and the message says when.
 #[test]
 fn a_pool_that_spilled_bytes_fill_is_refused() {
     let work = |more| [(touch(false, 230, 1), 0, 0), (WORK, NPU, 0), (WORK, more, 0)];
@@ -107,7 +107,7 @@ fn a_pool_that_spilled_bytes_fill_is_refused() {
     assert!(refused.contains(says) && refused.contains("84 B of it moved out"), "{refused}");
 }
 
-/// By kind: what a generator says of the host and of the disk behind it.
+/// Contents by kind, as a generator states them for the host and for the disk behind it.
 #[test]
 fn contents_are_told_apart_by_what_they_are() {
     let platform = "topology: SW(4)\nlinks: {bandwidth: 50 GB/s, latency: 0 ns}\n\

@@ -2,14 +2,14 @@
 
 use crate::chakra::{self, ReadOptions};
 use crate::text;
-use graph::{Course, Problem, Workload};
+use graph::{LoopSettings, Problem, Workload};
 use std::path::Path;
 
 /// Reads the workload behind `path`, a text workload or Chakra traces in any form [`chakra::find`]
 /// takes, for a machine of `sizes`; without them for the ranks that it has itself.
 ///
 /// `sizes` are the NPUs along each dimension that collectives run over, innermost first; an
-/// explicit graph has one dimension. `course` is how a text workload runs; a trace holds its own
+/// explicit graph has one dimension. `loop_settings` say how a text workload runs; a trace holds its own
 /// steps, which run once. `groups` are those of a communicator group file.
 ///
 /// # Errors
@@ -18,7 +18,7 @@ pub fn read(
     path: &Path,
     sizes: Option<&[u32]>,
     groups: &[(String, Vec<u32>)],
-    course: Course,
+    loop_settings: LoopSettings,
     options: &ReadOptions,
 ) -> Result<Workload, Vec<Problem>> {
     let name = path.display().to_string();
@@ -26,11 +26,12 @@ pub fn read(
     if path.is_file() && text::is_text(path).unwrap_or(false) {
         let faults = unfit_for_text(&name, groups, options);
         let read = || {
-            text::read(path, course, sizes).map(|workload| Workload { origin: name, ..workload })
+            text::read(path, loop_settings, sizes)
+                .map(|workload| Workload { origin: name, ..workload })
         };
         return if faults.is_empty() { read() } else { Err(faults) };
     }
-    let faults = unfit_for_traces(&name, course);
+    let faults = unfit_for_traces(&name, loop_settings);
     if !faults.is_empty() {
         return Err(faults);
     }
@@ -38,19 +39,19 @@ pub fn read(
     chakra::read(path, npus, groups, options)
 }
 
-/// Settings of a course that traces can't take.
-fn unfit_for_traces(name: &str, course: Course) -> Vec<Problem> {
+/// Settings of a loop that traces can't take.
+fn unfit_for_traces(name: &str, loop_settings: LoopSettings) -> Vec<Problem> {
     let mut faults = Vec::new();
     let mut refuse = |message: String, help: &str| {
         faults.push(Problem::new(name, "", message).help(help));
     };
-    if course.passes != 1 {
+    if loop_settings.passes != 1 {
         refuse(
-            format!("{} passes of a trace", course.passes),
+            format!("{} passes of a trace", loop_settings.passes),
             "1, because a trace holds the recorded steps",
         );
     }
-    if !course.overlap || course.bucket.is_some() {
+    if !loop_settings.overlap || loop_settings.bucket.is_some() {
         refuse(
             "overlap and bucket_mb are for texts and models".into(),
             "none of them, because a trace holds what waits for what",

@@ -11,7 +11,7 @@
 use super::buckets;
 use super::layers::{Blocks, Layers, Parallelism, Pass, Scope};
 use super::loops;
-use graph::{Axis, Course, Declaration, Family, Mesh, Problem, Program, Workload};
+use graph::{Axis, Declaration, Family, LoopSettings, Mesh, Problem, Program, Workload};
 use std::sync::Arc;
 
 /// Layers times passes that are laid out.
@@ -21,7 +21,7 @@ pub const MOST_LAYERS: u64 = 1 << 20;
 pub const MOST_TIME: u64 = (1 << 62) / 1000;
 
 impl Layers {
-    /// The workload of a course, or of a number of passes, on a machine whose dimensions have
+    /// The workload of a loop, or of a number of passes, on a machine whose dimensions have
     /// `sizes`, innermost first; without sizes on as few ranks as can run it: one, or one
     /// model-parallel group.
     ///
@@ -30,11 +30,11 @@ impl Layers {
     /// out. `file` stands for the text's name.
     pub fn workload(
         &self,
-        course: impl Into<Course>,
+        loop_settings: impl Into<LoopSettings>,
         sizes: Option<&[u32]>,
         file: &str,
     ) -> Result<Workload, Vec<Problem>> {
-        let course = course.into();
+        let loop_settings = loop_settings.into();
         let stated = self.blocks();
         let smallest = [stated.map_or(1, |blocks| blocks.below.saturating_mul(blocks.inner))];
         let sizes = sizes.unwrap_or(&smallest);
@@ -42,7 +42,7 @@ impl Layers {
             sizes.iter().try_fold(1u32, |product, size| product.checked_mul(*size)).unwrap_or(0);
         let first = Blocks { below: 1, inner: sizes.first().copied().unwrap_or(1) };
         let machine = Machine { npus, blocks: stated.unwrap_or(first) };
-        let faults = self.faults(course, machine);
+        let faults = self.faults(loop_settings, machine);
         if !faults.is_empty() {
             let problem = |(place, message, help): (&str, String, String)| {
                 Problem::new(file, place, message).help(help)
@@ -50,7 +50,7 @@ impl Layers {
             return Err(faults.into_iter().map(problem).collect());
         }
         let mut slots: Vec<Scope> = Vec::new();
-        let run = loops::run(self, course, &mut |scope| machine.slot(scope, &mut slots));
+        let run = loops::run(self, loop_settings, &mut |scope| machine.slot(scope, &mut slots));
         // Ids count up and dependencies point back, so only its size can be wrong.
         let program =
             run.program.build().map_err(|error| vec![Problem::new(file, "", error.to_string())])?;
@@ -63,7 +63,7 @@ impl Layers {
                 self.layers.len() as u64,
             ));
         }
-        workload.notes.extend(self.idle(course, run.exchanged).map(|note| (note, 1)));
+        workload.notes.extend(self.idle(loop_settings, run.exchanged).map(|note| (note, 1)));
         if let left_out @ 1.. = loops::left_out(self, &run.started) {
             workload.notes.push((
                 "a collective of the text is not part of its training loop".into(),
@@ -81,26 +81,34 @@ impl Layers {
         }
     }
 
-    /// Settings of a course that change nothing; `exchanged` says in which passes ranks exchange
+    /// Settings of a loop that change nothing; `exchanged` says in which passes ranks exchange
     /// anything.
-    fn idle(&self, course: Course, exchanged: [bool; 3]) -> impl Iterator<Item = String> + use<> {
+    fn idle(
+        &self,
+        loop_settings: LoopSettings,
+        exchanged: [bool; 3],
+    ) -> impl Iterator<Item = String> + use<> {
         let single = self.parallelism == Parallelism::Micro;
         let blocking = self.parallelism == Parallelism::DistributedInference;
         let overlapped = exchanged.contains(&true) && !single && !blocking;
         let fused = exchanged[Pass::WeightGradient as usize] && !single;
         let idle = [
-            ("bucket_mb", course.bucket.is_some() && !fused),
-            ("overlap", !course.overlap && !overlapped),
+            ("bucket_mb", loop_settings.bucket.is_some() && !fused),
+            ("overlap", !loop_settings.overlap && !overlapped),
         ];
         let note = |name| format!("{name} has no effect on this loop and number of ranks");
         idle.into_iter().filter(|(_, idle)| *idle).map(move |(name, _)| note(name))
     }
 
     /// Place, message and what is allowed.
-    fn faults(&self, course: Course, machine: Machine) -> Vec<(&'static str, String, String)> {
+    fn faults(
+        &self,
+        loop_settings: LoopSettings,
+        machine: Machine,
+    ) -> Vec<(&'static str, String, String)> {
         let mut faults: Vec<_> =
             self.header_faults().into_iter().map(|(m, help)| ("line 1", m, help)).collect();
-        let (layers, passes) = (self.layers.len() as u64, course.passes);
+        let (layers, passes) = (self.layers.len() as u64, loop_settings.passes);
         if layers == 0 {
             faults.push(("line 2", "there are no layers".into(), format!("1 to {MOST_LAYERS}")));
         } else if !(1..=MOST_LAYERS / layers).contains(&u64::from(passes)) {
@@ -108,7 +116,7 @@ impl Layers {
                 format!("1 to {}: {MOST_LAYERS} layers over all passes", MOST_LAYERS / layers);
             faults.push(("", format!("{passes} passes of {layers} layers"), help));
         }
-        let pieces = self.pieces(course).saturating_mul(passes.into());
+        let pieces = self.pieces(loop_settings).saturating_mul(passes.into());
         if pieces > MOST_LAYERS {
             let message = format!("the passes exchange {pieces} pieces of buckets");
             faults.push(("bucket_mb", message, format!("at most {MOST_LAYERS}: larger buckets")));
@@ -126,9 +134,11 @@ impl Layers {
     }
 
     /// The collectives that exchange weight gradients in a pass.
-    fn pieces(&self, course: Course) -> u64 {
-        let of = |bucket: &Vec<usize>| buckets::count(buckets::bytes(self, bucket), course.bucket);
-        let buckets = buckets::buckets(self, course.bucket);
+    fn pieces(&self, loop_settings: LoopSettings) -> u64 {
+        let of = |bucket: &Vec<usize>| {
+            buckets::count(buckets::bytes(self, bucket), loop_settings.bucket)
+        };
+        let buckets = buckets::buckets(self, loop_settings.bucket);
         buckets.iter().filter(|bucket| !bucket.is_empty()).map(of).fold(0, u64::saturating_add)
     }
 

@@ -11,7 +11,7 @@
 
 use super::buckets;
 use super::layers::{KINDS, Layers, Parallelism, Pass, Recompute, Scope};
-use graph::{CollectiveKind, Course, Kernel, Node, Op, ProgramBuilder};
+use graph::{CollectiveKind, Kernel, LoopSettings, Node, Op, ProgramBuilder};
 use rustc_hash::FxHashMap;
 use units::{Bytes, Span};
 
@@ -26,19 +26,19 @@ pub(super) struct Run {
     pub exchanged: [bool; 3],
 }
 
-/// The nodes of a course. `slot` gives the group slot of a scope, `None` where it has a single
+/// The nodes of a loop. `slot` gives the group slot of a scope, `None` where it has a single
 /// member: nothing is run then.
 pub(super) fn run(
     layers: &Layers,
-    course: Course,
+    loop_settings: LoopSettings,
     slot: &mut dyn FnMut(Scope) -> Option<u32>,
 ) -> Run {
     let count = layers.layers.len();
     let mut walk = Loop {
         layers,
         labels: labels(layers),
-        course,
-        buckets: buckets::buckets(layers, course.bucket),
+        loop_settings,
+        buckets: buckets::buckets(layers, loop_settings.bucket),
         slot,
         program: ProgramBuilder::default(),
         after: Vec::new(),
@@ -50,7 +50,7 @@ pub(super) fn run(
     if let Parallelism::Transformer { recompute: Some(recompute), .. } = &layers.parallelism {
         walk.mark(recompute);
     }
-    for _ in 0..course.passes {
+    for _ in 0..loop_settings.passes {
         walk.pass();
     }
     Run { program: walk.program, started: walk.started, exchanged: walk.exchanged }
@@ -82,7 +82,7 @@ struct Loop<'a> {
     layers: &'a Layers,
     /// Name of each layer in reports.
     labels: Vec<String>,
-    course: Course,
+    loop_settings: LoopSettings,
     /// The layers of each bucket of weight gradients, by the layer that completes it.
     buckets: Vec<Vec<usize>>,
     slot: &'a mut dyn FnMut(Scope) -> Option<u32>,
@@ -224,7 +224,7 @@ impl Loop<'_> {
         let bucket = std::mem::take(&mut self.buckets[layer]);
         if !bucket.is_empty() {
             let bytes = buckets::bytes(self.layers, &bucket);
-            let pieces = buckets::pieces(bytes, self.course.bucket);
+            let pieces = buckets::pieces(bytes, self.loop_settings.bucket);
             let summed = self.exchange(layer, Pass::WeightGradient, &pieces);
             for &each in &bucket {
                 self.started[each][Pass::WeightGradient as usize] = true;
@@ -257,7 +257,7 @@ impl Loop<'_> {
 
     /// Without overlap the next computation waits for `done`.
     fn block(&mut self, done: Vec<u64>) {
-        if !self.course.overlap && !done.is_empty() {
+        if !self.loop_settings.overlap && !done.is_empty() {
             self.after.clear();
             self.wait(done);
         }

@@ -23,8 +23,6 @@
 mod buckets;
 mod build;
 mod compare;
-#[cfg(test)]
-mod course_tests;
 mod fold;
 mod guesses;
 mod labelled;
@@ -32,6 +30,8 @@ mod labelled;
 mod labelled_tests;
 mod labels;
 mod layers;
+#[cfg(test)]
+mod loop_settings_tests;
 mod loops;
 mod parse;
 mod recover;
@@ -47,16 +47,20 @@ pub use parse::parse;
 pub use recover::recover;
 
 use crate::chakra::source::{Content, Format, io_problem, sniff};
-use graph::{Course, Problem, Workload};
+use graph::{LoopSettings, Problem, Workload};
 use std::io::Read;
 use std::path::Path;
 
-/// Reads the text workload `path`, plain or gzipped, to run as `course` says on a machine whose
+/// Reads the text workload `path`, plain or gzipped, to run as `loop_settings` say on a machine whose
 /// dimensions have `sizes`, innermost first; without sizes it gets as few ranks as it can run on.
 ///
 /// # Errors
 /// Every problem found: of the file, by line and column, or of the machine it can't run on.
-pub fn read(path: &Path, course: Course, sizes: Option<&[u32]>) -> Result<Workload, Vec<Problem>> {
+pub fn read(
+    path: &Path,
+    loop_settings: LoopSettings,
+    sizes: Option<&[u32]>,
+) -> Result<Workload, Vec<Problem>> {
     let name = path.display().to_string();
     let fault = |error: std::io::Error| vec![io_problem(&name, &error)];
     let content = Content::open(path, Vec::new()).map_err(fault)?;
@@ -64,7 +68,7 @@ pub fn read(path: &Path, course: Course, sizes: Option<&[u32]>) -> Result<Worklo
         let message = "the file is too large for a text workload";
         return Err(vec![Problem::new(name, "", message).help("64 MiB")]);
     }
-    parse(&content.head, &name)?.workload(course, sizes, &name)
+    parse(&content.head, &name)?.workload(loop_settings, sizes, &name)
 }
 
 /// True when the file `path` looks like a text workload: its first word is a parallelisation, or

@@ -1,7 +1,7 @@
-//! Courses of texts: without overlap, in buckets, and with data parallelism below model parallelism.
+//! Loop settings of texts: without overlap, in buckets, and with data parallelism below model parallelism.
 
 use super::*;
-use graph::{Course, Members, Op};
+use graph::{LoopSettings, Members, Op};
 use units::Bytes;
 
 /// Three layers with gradients of 30, 50 and 40 bytes, and updates of 1, 2 and 3 ns.
@@ -11,18 +11,18 @@ b -1 4 NONE 0 5 NONE 0 6 ALLREDUCE 50 2
 c -1 7 NONE 0 8 NONE 0 9 ALLREDUCE 40 3
 ";
 
-fn run(first: &str, body: &str, course: Course, sizes: &[u32]) -> Workload {
+fn run(first: &str, body: &str, loop_settings: LoopSettings, sizes: &[u32]) -> Workload {
     parse(format!("{first}\n{body}").as_bytes(), "t.txt")
-        .and_then(|layers| layers.workload(course, Some(sizes), "t.txt"))
+        .and_then(|layers| layers.workload(loop_settings, Some(sizes), "t.txt"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
-fn in_buckets(bytes: u64) -> Course {
-    Course { bucket: Some(Bytes(bytes)), ..Course::default() }
+fn in_buckets(bytes: u64) -> LoopSettings {
+    LoopSettings { bucket: Some(Bytes(bytes)), ..LoopSettings::default() }
 }
 
-fn blocking() -> Course {
-    Course { overlap: false, ..Course::default() }
+fn blocking() -> LoopSettings {
+    LoopSettings { overlap: false, ..LoopSettings::default() }
 }
 
 /// Each node behind the forward pass as `name bytes <- what it waits for`.
@@ -93,7 +93,7 @@ fn without_overlap_computation_waits_for_updates() {
         "a.weight_gradient <- b.input_gradient",
     ];
     assert_eq!(nodes, expected);
-    let twice = Course { passes: 2, ..blocking() };
+    let twice = LoopSettings { passes: 2, ..blocking() };
     let nodes = shown(&run("DATA", BODY, twice, &[4]), "a.forward <-");
     assert_eq!(nodes, ["a.forward <- ", "a.forward <- a.weight_gradient.update"]);
 }
@@ -107,7 +107,7 @@ t -1 1 ALLGATHER 8 1 ALLREDUCE 8 1 ALLREDUCE 8 5
 u -1 1 ALLGATHER 8 1 ALLREDUCE 8 1 ALLREDUCE 8 5
 ";
     for first in ["DATA", "MODEL", "HYBRID_DATA_MODEL", "HYBRID_DLRM 1"] {
-        let workload = run(first, body, Course { passes: 2, ..blocking() }, &[2, 2]);
+        let workload = run(first, body, LoopSettings { passes: 2, ..blocking() }, &[2, 2]);
         let program = workload.program(0);
         // Every node waits for all before it, through the node before it.
         for i in 1..program.nodes().len() {
@@ -119,8 +119,8 @@ u -1 1 ALLGATHER 8 1 ALLREDUCE 8 1 ALLREDUCE 8 5
 
 #[test]
 fn a_course_without_effect_is_named() {
-    let notes = |first: &str, course: Course, sizes: &[u32]| {
-        let workload = run(first, BODY, course, sizes);
+    let notes = |first: &str, loop_settings: LoopSettings, sizes: &[u32]| {
+        let workload = run(first, BODY, loop_settings, sizes);
         workload.notes.into_iter().map(|(note, _)| note).collect::<Vec<_>>().join("\n")
     };
     assert!(!notes("DATA", in_buckets(90), &[4]).contains("no effect"));
@@ -147,7 +147,7 @@ fn too_many_pieces_are_refused() {
 fn model_parallelism_may_take_the_second_dimension() {
     let first = "HYBRID_TRANSFORMER model_parallel_NPU_group: 3 inner_data_parallel_NPU_group: 2";
     let body = "1\na -1 1 ALLREDUCE 8 1 NONE 0 1 ALLREDUCE 8 0\n";
-    let workload = run(first, body, Course::default(), &[2, 3, 4]);
+    let workload = run(first, body, LoopSettings::default(), &[2, 3, 4]);
     let ranks = |rank: u32, slot: u32| {
         let members = &workload.groups[workload.group_of(rank, slot) as usize].members;
         (0..members.len(24)).map(|at| members.rank(at)).collect::<Vec<u32>>()
