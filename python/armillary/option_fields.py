@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from .errors import InputError, Problem, flag
 
@@ -23,10 +23,32 @@ F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Written:
+    """The form of an option on a command line, where its name and its type do not say it."""
+
+    value: str | None = None
+    """Word for its value."""
+    option: str | None = None
+    """Another name."""
+
+
 @functools.cache
 def types(declared: type) -> Mapping[str, Any]:
     """The type of each option."""
     return MappingProxyType(get_type_hints(declared))
+
+
+@functools.cache
+def written(declared: type) -> Mapping[str, Written]:
+    """How each option is written on a command line."""
+    hints = get_type_hints(declared, include_extras=True)
+    return MappingProxyType({name: _written(hint) for name, hint in hints.items()})
+
+
+def _written(hint: object) -> Written:
+    said = [each for each in get_args(hint)[1:] if isinstance(each, Written)]
+    return said[0] if said else Written()
 
 
 @functools.cache

@@ -65,7 +65,7 @@ Seconds = Annotated[
 ]
 
 
-def explain(
+def explain(  # noqa: PLR0913 - typer reads its options here
     what: What,
     node: Node = None,
     platform: PlatformName = None,

@@ -43,7 +43,7 @@ WorkloadName = Annotated[
 ]
 
 
-def run(
+def run(  # noqa: PLR0913 - typer reads its options here
     workload: WorkloadName,
     platform: PlatformName,
     backend: BackendName = None,

@@ -1,8 +1,9 @@
 """Options of a verb from the fields of a dataclass, by the mechanism of the options of models.
 
-A field's name, type, default and docstring are the option's. `Annotated` with `typer.Option` adds
-how it is written: a short name, the word for its value. Each class that others inherit is a heading
-of the help. Not here: what the fields mean (the file of each verb)."""
+A field's name, type, default and docstring are the option's. `Annotated` with `typer.Option`, or
+with `Written` where the fields know no command line, adds how it is written: a short name, the word
+for its value. Each class that others inherit is a heading of the help. Not here: what the fields
+mean (the file of each verb)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.models import OptionInfo
@@ -48,14 +49,32 @@ def _parameters(declared: type) -> Iterator[inspect.Parameter]:
         name: title for title, names in option_fields.groups(declared).items() for name in names
     }
     for each in option_fields.parameters(declared):
-        written = _option(hints[each.name])
+        kind, words = _kind(option_fields.types(declared)[each.name])
+        written = _option(hints[each.name], words)
         written.help = meanings.get(each.name, written.help)
         written.rich_help_panel = headings[each.name]
-        kind = option_fields.types(declared)[each.name]
         yield each.replace(annotation=Annotated[kind, written])
 
 
-def _option(hint: object) -> OptionInfo:
+def _kind(type_: Any) -> tuple[Any, str]:  # noqa: ANN401
+    """The type as typer reads it, and a word for its values. Words that a field allows are a text:
+    what has the fields says which are wrong, as it does in Python."""
+    parts = [part for part in typing.get_args(type_) or (type_,) if part is not type(None)]
+    if typing.get_origin(type_) is typing.Literal:
+        return str, "|".join(parts)
+    if typing.get_origin(parts[0]) is typing.Literal:
+        return str | None, "|".join(typing.get_args(parts[0]))
+    return type_, {int: "N", float: "X"}.get(parts[0], "")
+
+
+def _option(hint: object, words: str) -> OptionInfo:
     """How a field says that it is written; a copy, which may be changed."""
-    found = [each for each in typing.get_args(hint)[1:] if isinstance(each, OptionInfo)]
-    return copy.copy(found[0]) if found else typer.Option()
+    for each in typing.get_args(hint)[1:]:
+        if isinstance(each, OptionInfo):
+            found = copy.copy(each)
+            found.metavar = found.metavar or words or None
+            return found
+        if isinstance(each, option_fields.Written):
+            names = (each.option,) if each.option else ()
+            return cast(OptionInfo, typer.Option(*names, metavar=each.value or words or None))
+    return cast(OptionInfo, typer.Option(metavar=words or None))

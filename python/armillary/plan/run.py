@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .costs import CostModel
 
 
-def plan(
+def plan(  # noqa: PLR0913 - keywords of a public function
     model: str | os.PathLike[str] | Model,
     platform: AnyPlatform,
     ranks: int | None = None,

@@ -130,7 +130,7 @@ class _Plan:
     find: bool
 
 
-def traffic(
+def traffic(  # noqa: PLR0913 - keywords of a public function
     platform: AnyPlatform,
     patterns: Sequence[Pattern | str] = ("uniform",),
     *,

@@ -1,6 +1,7 @@
 """Settings of a training run, each with its default and its check.
 
-Here: settings as data, without PyTorch. Not here: the run (`run/loop.py`), the processes
+The options of `armillary train` are these fields, below the headings of their classes. Here:
+settings as data, without PyTorch. Not here: the run (`run/loop.py`), the processes
 (`run/launch.py`)."""
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from armillary import units
-from armillary.errors import InputError, Problem
+from armillary.errors import InputError, Problem, flag
 from armillary.model.messages import Messages
+from armillary.option_fields import Written, written
 from armillary.units import counted
 
 from .tables.tensor_train_shapes import Rule
@@ -61,106 +63,134 @@ _COUNTS = {
 """Largest value of settings that are counts from 1."""
 
 
-_OPTIONS = {
-    "learning_rate": "--lr",
-    "dense_learning_rate": "--dense-lr",
-    "eval_every": "--eval",
-}
-"""Options that are not named like their setting."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Main:
+    """Job."""
+
+    data: Annotated[str, Written("synthetic|PATH")] = SYNTHETIC
+    """Made-up clicks with a known best score, or Criteo's logs: a file, or a folder with a file for
+    each day."""
+    nproc: int = 1
+    """Processes. torchrun may start them instead."""
+    batch: int = 2048
+    """Samples of a step, over all processes."""
+    steps: int | None = None
+    """Batches to train on, instead of samples."""
+    samples: int | None = None
+    """Samples to train on. Default: 500,000 synthetic ones, or one pass over the logs."""
+    optimizer: OptimizerName = "row-wise-adagrad"
+    """Optimizer of the tables."""
+    learning_rate: Annotated[float, Written(option="--lr")] = 0.02
+    """Learning rate of the tables."""
+    device: Device = "cpu"
+    """Where tables and MLPs are: cuda is a GPU."""
+    checkpoint: Annotated[str | None, Written("DIR")] = None
+    """Write checkpoints of the run here."""
+    resume: Annotated[bool, Written(option="--resume")] = False
+    """Go on from the last checkpoint, if there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tables(_Main):
+    """Tables and their memory."""
+
+    plan: Annotated[str | None, Written("FILE")] = None
+    """Sharding plan: the ranks of each table. Default: tables are shared out whole by size."""
+    table_precision: TablePrecision = "fp32"
+    """Numbers in the tables."""
+    tensor_train: Annotated[str | None, Written("rank=N,rows>=N")] = None
+    """Store large tables as small cores of a rank, such as rank=16,rows>=1e6."""
+    cache_memory: Annotated[str | None, Written("SIZE")] = None
+    """Keep rows in caches of this size in each process, such as 2GiB, with the tables in slower
+    memory, or in --table-dir. Default: tables are in memory as a whole."""
+    table_dir: Annotated[str | None, Written("DIR")] = None
+    """Keep the tables behind the caches on the disk, here."""
+    cache_policy: CachePolicy = "lru"
+    """Which rows leave a cache: the least recently or the least frequently used."""
+    cache_precision: TablePrecision | None = None
+    """Numbers in the caches: fp32, or those of the tables, which is the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Optimizers(_Tables):
+    """Optimizers."""
+
+    dense_optimizer: DenseOptimizerName = "adam"
+    """Optimizer of the MLPs."""
+    dense_learning_rate: Annotated[float, Written(option="--dense-lr")] = 0.001
+    """Learning rate of the MLPs."""
+    warmup: int = 0
+    """Steps over which learning rates grow from 0."""
+    decay: Decay = "linear"
+    """How learning rates fall to 0 at the end."""
+    weight_decay: float = 0.0
+    """Weight decay of the tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work(_Optimizers):
+    """Computation and messages."""
+
+    precision: Precision = "fp32"
+    """Arithmetic of the MLPs, where the hardware has it."""
+    accumulate: int = 1
+    """Compute a batch's MLPs in N parts, one after the other; the result is that of the whole
+    batch."""
+    messages: Annotated[str | None, Written("NAME=FORMAT,...")] = None
+    """Formats of what processes send: forward, backward, reduce-scatter and all-reduce as fp32,
+    fp16, bf16, int8 or fp8, such as forward=fp16,backward=bf16. Default: fp32."""
+    pipeline: bool = True
+    """Exchange what the next batch needs while the MLPs work. It changes no result."""
+    seed: int = 0
+    """Seed of weights and synthetic samples."""
+    threads: int | None = None
+    """Threads of each process. Default: the cores shared out."""
+    timeout: Annotated[float, Written("S")] = 60.0
+    """Seconds after which a process waits no longer for others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Samples(_Work):
+    """Data and evaluation."""
+
+    eval_every: Annotated[int | None, Written(option="--eval")] = None
+    """Evaluate every N steps. There is an evaluation at the end."""
+    eval_samples: int | None = None
+    """Samples of an evaluation. Default: 100,000 synthetic ones, or all held-out lines."""
+    held_out: int = 1
+    """Days of the logs kept for evaluation: the last ones."""
+    positive_rate: Annotated[float | None, Written("SHARE")] = None
+    """Share of clicks in synthetic data. Default: 0.2562, Criteo's Kaggle set."""
+    readers: int | None = None
+    """Processes that read data ahead for each process that trains. Default: none."""
+    readers_on: ReadersOn = "local"
+    """Where readers are: processes here, or actors of Ray Data on a cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(_Samples):
+    """Checkpoints and profiles."""
+
+    checkpoint_every: int = 1000
+    """Steps between checkpoints; there is one at the end."""
+    checkpoint_precision: CheckpointPrecision | None = None
+    """Round weights of tables in checkpoints. Default: keep every bit."""
+    keep: int = 2
+    """Keep the last N checkpoints."""
+    trace: Annotated[str | None, Written("DIR")] = None
+    """Record PyTorch profiles of some steps here, for armillary import."""
+    trace_steps: Annotated[str, Written("A:B")] = "11:20"
+    """The first and the last step that are recorded; those behind them are recorded with operators
+    and shapes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(RunOptions):
     """Everything that a run depends on. The same settings on any number of processes train on the
     same samples in the same order."""
 
     model: str
     """Preset or model file."""
-    data: str = SYNTHETIC
-    """`synthetic`, or the path of Criteo's logs: a file, or a folder with a file for each day."""
-    nproc: int = 1
-    """Processes."""
-    batch: int = 2048
-    """Samples of a step, over all processes."""
-    accumulate: int = 1
-    """Parts in which the MLPs compute a batch, one after the other; the result is that of the whole
-    batch."""
-    steps: int | None = None
-    """Batches to train on; when not given, `samples` decides."""
-    samples: int | None = None
-    """Samples to train on; when not given, one pass over the data, or `DEFAULT_SAMPLES`."""
-    optimizer: OptimizerName = "row-wise-adagrad"
-    """Optimizer of the tables."""
-    learning_rate: float = 0.02
-    """Learning rate of the tables."""
-    dense_optimizer: DenseOptimizerName = "adam"
-    """Optimizer of the MLPs."""
-    dense_learning_rate: float = 0.001
-    """Learning rate of the MLPs."""
-    warmup: int = 0
-    """Steps over which both learning rates grow from 0."""
-    decay: Decay = "linear"
-    """How both learning rates fall to 0 at the end of the run."""
-    weight_decay: float = 0.0
-    """Weight decay of the tables."""
-    precision: Precision = "fp32"
-    """Arithmetic of the MLPs."""
-    table_precision: TablePrecision = "fp32"
-    """Numbers in the tables."""
-    tensor_train: str | None = None
-    """Which tables are trains of tensors, and their ranks; see `tensor_train_shapes.Rule`."""
-    device: Device = "cpu"
-    """Where tables and MLPs are."""
-    cache_memory: str | None = None
-    """Memory of each process for caches of tables, such as `2 GiB`; when not given, tables are in
-    memory as a whole."""
-    table_dir: str | None = None
-    """Folder of the tables behind the caches; when not given, they are in memory."""
-    cache_policy: CachePolicy = "lru"
-    """Which rows leave a cache."""
-    cache_precision: TablePrecision | None = None
-    """Numbers in the caches, `fp32`; when not given, those of the tables."""
-    eval_every: int | None = None
-    """Steps between evaluations; when not given, there is one at the end."""
-    eval_samples: int | None = None
-    """Samples of an evaluation; when not given, all held-out ones, or 100,000 synthetic ones."""
-    held_out: int = 1
-    """Days of the logs that are kept for evaluation: the last ones."""
-    positive_rate: float | None = None
-    """Mean of synthetic labels; when not given, that of Criteo's Kaggle set."""
-    seed: int = 0
-    """Seed of weights and synthetic samples."""
-    threads: int | None = None
-    """Threads of each process; when not given, the cores shared out."""
-    plan: str | None = None
-    """Sharding plan; when not given, tables are shared out whole by size."""
-    messages: str | None = None
-    """Formats of what processes send each other, such as `forward=fp16,backward=bf16`; when not
-    given, all is sent in 32 bits. See `model/messages.py`."""
-    pipeline: bool = True
-    """Whether the exchanges of a batch, and those of the next, go on while the MLPs work."""
-    readers: int | None = None
-    """Processes that read data for each process that trains; when not given, it reads by itself."""
-    readers_on: ReadersOn = "local"
-    """Whether readers are processes on this machine, or actors of Ray Data on a cluster."""
-    timeout: float = 60.0
-    """Seconds after which a process that hears nothing from the others gives up."""
-
-    checkpoint: str | None = None
-    """Folder of the run's checkpoints; when not given, there are none."""
-    checkpoint_every: int = 1000
-    """Steps between checkpoints; there is one at the end."""
-    checkpoint_precision: CheckpointPrecision | None = None
-    """Weights of tables in checkpoints; when not given, those of the tables, bit for bit."""
-    keep: int = 2
-    """Checkpoints that are kept, the last ones."""
-    trace: str | None = None
-    """Folder of profiles; when not given, nothing is recorded."""
-    trace_steps: str = "11:20"
-    """First and last step that are recorded; those behind them are recorded with operators and
-    shapes."""
-    resume: bool = False
-    """Whether the run goes on from the last checkpoint, if there is one."""
 
     def check(self) -> None:
         """Raises `InputError` listing every setting that is out of range."""
@@ -276,7 +306,7 @@ class Settings:
 
 def option(name: str) -> str:
     """The command-line option of a setting."""
-    return _OPTIONS.get(name, "--" + name.replace("_", "-"))
+    return written(RunOptions)[name].option or flag(name)
 
 
 def factor(step: float, steps: int | None, warmup: int, decay: Decay) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -65,3 +66,13 @@ def test_other_verbs_dont_load_pytorch() -> None:
     )
     assert run.returncode == 0, run.stderr
     assert "armillary" in run.stderr and " torch\n" not in run.stderr
+
+
+def test_help_has_headings_and_the_ten_options_that_matter_first() -> None:
+    shown = ran("-m", "armillary.cli", "train", "--help").stdout
+    titles = re.findall(r"^(\w.*):$", shown, re.M)
+    assert titles[:3] == ["Arguments", "Job", "Tables and their memory"]
+    job = shown.partition("\nJob:\n")[2].partition("\n\n")[0]
+    listed = re.findall(r"^  --([a-z-]+)", job, re.M)
+    assert len(listed) == 10
+    assert {"data", "steps", "samples", "optimizer", "lr", "device", "checkpoint"} < set(listed)

@@ -6,6 +6,7 @@ import json as json_text
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ import typer
 from armillary import __version__
 from armillary.cli import completion, output
 from armillary.cli.options import Json
+from armillary.cli.verb_options import takes
 from armillary.errors import InputError, Problem
 
 Model = Annotated[
@@ -23,59 +25,44 @@ Model = Annotated[
         autocompletion=completion.workloads,
     ),
 ]
-Nproc = Annotated[
-    int,
-    typer.Option("--nproc", metavar="N", help="Processes, which work at the same time."),
-]
-Batch = Annotated[
-    int, typer.Option("--batch", metavar="N", help="Samples of a step, over all processes.")
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        "--threads", metavar="N", help="Threads of each process. Default: the cores shared out."
-    ),
-]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout", metavar="S", help="Seconds after which a process waits no longer for others."
-    ),
-]
-Out = Annotated[
-    str | None,
-    typer.Option(
-        "-o", "--output", metavar="FILE", help="Write the measurements here, for calibrate."
-    ),
-]
 
 
-def bench(
-    model: Model = None,
-    nproc: Nproc = 2,
-    batch: Batch = 2048,
-    threads: Threads = None,
-    timeout: Timeout = 60.0,
-    out: Out = None,
-    json: Json = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """Options."""
+
+    nproc: Annotated[int, typer.Option(metavar="N")] = 2
+    """Processes, which work at the same time."""
+    batch: Annotated[int, typer.Option(metavar="N")] = 2048
+    """Samples of a step, over all processes."""
+    threads: Annotated[int | None, typer.Option(metavar="N")] = None
+    """Threads of each process. Default: the cores shared out."""
+    timeout: Annotated[float, typer.Option(metavar="S")] = 60.0
+    """Seconds after which a process waits no longer for others."""
+    out: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE")] = None
+    """Write the measurements here, for calibrate."""
+    json: Json = None
+
+
+@takes(BenchOptions)
+def bench(model: Model = None, *, each: BenchOptions) -> None:
     """Measure this machine: kernels, memory and collectives."""
     with output.guard():
         from .. import torch_check
         from ..run import launch
 
         torch_check.require("armillary bench", "the benchmarks need")
-        _check(nproc=nproc, batch=batch, threads=threads or 1)
+        _check(nproc=each.nproc, batch=each.batch, threads=each.threads or 1)
         worker = launch.is_worker()
         if not worker or os.environ["RANK"] == "0":
-            output.claim({"--json": json, "--output": out})
+            output.claim({"--json": each.json, "--output": each.out})
         launch.quiet_threads()
-        if nproc > 1 and not worker:
+        if each.nproc > 1 and not worker:
             cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-            launch.spawn(nproc, sys.argv[1:], threads or max(1, cores // nproc))
+            launch.spawn(each.nproc, sys.argv[1:], each.threads or max(1, cores // each.nproc))
             return
         with launch.worker():
-            _run(model, batch, threads, timeout, [out, json])
+            _run(model, each)
 
 
 def _check(**counts: int) -> None:
@@ -88,9 +75,8 @@ def _check(**counts: int) -> None:
         raise InputError(problems)
 
 
-def _run(
-    model: str | None, batch: int, threads: int | None, timeout: float, paths: list[str | None]
-) -> None:
+def _run(model: str | None, each: BenchOptions) -> None:
+    """The measurement on this rank; rank 0 shows and writes."""
     from armillary.model import load_model
     from armillary.model.dlrm import parse
 
@@ -99,8 +85,8 @@ def _run(
     from ..ranks import world
 
     facts = None if model is None else parse(load_model(model))
-    threads = threads or int(os.environ.get("OMP_NUM_THREADS", "0")) or None
-    with world.joined(timeout, gpus=world.has_gpus()) as here, ExitStack() as stack:
+    threads = each.threads or int(os.environ.get("OMP_NUM_THREADS", "0")) or None
+    with world.joined(each.timeout, gpus=world.has_gpus()) as here, ExitStack() as stack:
         progress = None
         if here.rank == 0:
             update = stack.enter_context(output.progress("measuring", clock=False))
@@ -108,13 +94,13 @@ def _run(
                 progress = lambda done, what: update(done, 0.0, what)  # noqa: E731
         found = {
             "version": __version__,
-            **measure(Request(model, batch, threads), facts, here, progress),
+            **measure(Request(model, each.batch, threads), facts, here, progress),
         }
         stack.close()
         if here.rank == 0:
-            for path in paths:
+            for path in (each.out, each.json):
                 output.write_json(path, json_text.dumps(found, indent=1))
-            if "-" not in paths:
+            if "-" not in (each.out, each.json):
                 from armillary.report import bench as page
                 from armillary.report.terminal import emit
 
