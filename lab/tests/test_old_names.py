@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from armillary import _moved
+from armillary import _moved, old_modules
 
-OLD = [old for old, new in _moved._OLD.items() if new.startswith("armillary_lab")]
+OLD = [old for old, new in old_modules.MODULES.items() if new.startswith("armillary_lab")]
 
 
 @pytest.mark.parametrize("old", [*OLD, "studies.neo", "studies.themis"])

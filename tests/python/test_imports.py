@@ -17,7 +17,9 @@ ALLOWED: dict[str, set[str]] = {
     "step_parts": set(),
     "uncertainty": set(),
     "units": set(),
-    "_moved": set(),
+    "old_modules": set(),
+    "old_words": {"errors"},
+    "_moved": {"old_modules"},
     "backends": {"_core", "errors"},
     "blocks": {"_core"},
     "documents": {"errors"},
@@ -151,6 +153,7 @@ ALLOWED: dict[str, set[str]] = {
         "workload",
     },
     "cli": {
+        "old_words",
         "option_fields",
         "repeat",
         "run_warnings",

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from armillary import _moved
+from armillary import _moved, old_modules
 
 
 def test_names_that_did_not_move_are_left_alone() -> None:
@@ -23,7 +23,7 @@ def test_parts_of_a_package_moved_with_it() -> None:
 
 
 def test_an_absent_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_moved._OLD, "gone", "armillary_nobody.gone")
+    monkeypatch.setitem(old_modules.MODULES, "gone", "armillary_nobody.gone")
     with (
         pytest.warns(DeprecationWarning, match="armillary.gone is now armillary_nobody.gone"),
         pytest.raises(
@@ -35,7 +35,7 @@ def test_an_absent_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_program_of_an_absent_package_is_refused() -> None:
     code = (
-        "import armillary._moved as m; m._OLD['gone'] = 'armillary_nobody.gone'; "
+        "import armillary._moved as m; m.MODULES['gone'] = 'armillary_nobody.gone'; "
         "m.run('armillary.gone')"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from armillary import _moved
+from armillary import _moved, old_modules
 
-OLD = [old for old in _moved._OLD if old.split(".")[0] == "trainer" and "gpu" not in old]
+OLD = [old for old in old_modules.MODULES if old.split(".")[0] == "trainer" and "gpu" not in old]
 """Those that need no GPU."""
 
 

@@ -91,7 +91,7 @@ def test_a_study_without_the_trainer_says_what_it_needs(
 def test_an_old_name_of_an_option_warns(armillary: Armillary) -> None:
     run = armillary("study", "multidim-cost", "--html", "no/such/page.html")
     assert run.returncode == 2
-    assert run.stderr.startswith("warning: --html is now called --report\n")
+    assert run.stderr.startswith("warning: --html is now called --report; the old")
 
 
 @pytest.mark.parametrize("kind", ["bash", "zsh"])

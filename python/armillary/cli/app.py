@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, cast
 
 import typer
 
-from .. import __version__
+from .. import __version__, old_words
 from ..errors import Problem
 from . import groups, houses, output
 
@@ -101,34 +101,17 @@ _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
 """The base of typer's errors for wrong arguments, which typer does not export."""
 
 
-_OLD = {
-    ("calibrate", "--out"): "--output",
-    ("design", "--html"): "--report",
-    ("platform", "--out"): "--output",
-    ("study", "--html"): "--report",
-}
-"""Names that options had until 0.1, by verb. They are read for one release."""
-
-
-def _current(arguments: Sequence[str]) -> Iterator[str]:
-    """The arguments with today's names of options; a warning for each old one."""
-    for argument in arguments:
-        name, sign, value = argument.partition("=")
-        new = _OLD.get((arguments[0], name))
-        if new is not None:
-            output.log(f"warning: {name} is now called {new}")
-        yield argument if new is None else f"{new}{sign}{value}"
-
-
 def main(arguments: Sequence[str]) -> int:
     """Runs the verb that `arguments` name and returns its exit code. What the verb raises is its
     own guard's."""
+    arguments, old = old_words.arguments(arguments)
+    output.warn_of_words(old)
     if arguments and arguments[0] in groups.VERBS:
         app = application(arguments[:1], {word.partition("=")[0] for word in arguments})
     else:
         app = application()
     try:
-        code = app(args=list(_current(arguments)), prog_name="armillary", standalone_mode=False)
+        code = app(args=arguments, prog_name="armillary", standalone_mode=False)
     except _UsageError as error:
         return _refuse(error)
     if (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json as json_
 import os
 import signal
 import sys
@@ -296,10 +297,30 @@ def console() -> Console:
     return Terminal()
 
 
+_of_words: list[str] = []
+"""Warnings of old words among the arguments."""
+
+
+def warn_of_words(warnings: Sequence[str]) -> None:
+    """Warnings of old words among the arguments: a line each, and a part of the JSON output."""
+    _of_words[:] = warnings
+    for warning in warnings:
+        log(f"warning: {warning}")
+
+
 def write_json(path: str | None, text: str) -> None:
     """Writes machine output to `path`, or to stdout when it is `-`."""
     if path is not None:
+        text = _with_words(text) if _of_words else text
         _write(path, text if text.endswith("\n") else text + "\n", "result")
+
+
+def _with_words(text: str) -> str:
+    """Machine output with the warnings of old words, where it has warnings."""
+    found = json_.loads(text)
+    if not isinstance(found, dict) or not isinstance(found.get("warnings"), list):
+        return text
+    return json_.dumps(found | {"warnings": [*_of_words, *found["warnings"]]}, indent=2)
 
 
 def write_page(path: str, text: str) -> None:

@@ -1,0 +1,157 @@
+"""Old words of options, values, keys and modules: what each is called today.
+
+Here: the table, and the functions that read old words with it. Every row works until the release
+that it names, with a warning. docs/reference/old-words.md is the table as a page. Not here: keys of
+platform files (`crates/platform/src/config/declared`), imports of modules (`_moved.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .errors import InputError, Problem, flag
+
+Kind = Literal["verb", "verb value", "model", "model value", "key"]
+Convert = Callable[[object, object], object]
+"""From the value of an old word, and the value that the new one has already (`None` without), to
+the new value. `None` drops the word."""
+
+NEXT = "0.3"
+"""Release without the old words of this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldWord:
+    """One old word."""
+
+    kind: Kind
+    """`verb`, an option of a verb (`--html`); `model`, an option of a model (`zero`), on the
+    command line, in Python and in files; the `value` of one of them; `key`, a key of a YAML
+    file."""
+    places: tuple[str, ...]
+    """Verbs, families of models, or kinds of files that had the word."""
+    old: str
+    new: str
+    """Word of today. Empty for an option that had no effect. `framework_set.merged` is the key
+    `merged` of the option `framework_set`."""
+    option: str = ""
+    """Option whose value the word is, by its name of today."""
+    is_flag: bool = False
+    """Whether an option takes no value."""
+    convert: Convert | None = None
+    """Conversion of the value; `None` where it is the same."""
+    help: str = ""
+    """Conversion in words."""
+    until: str = NEXT
+    """Release in which the old word goes."""
+
+    @property
+    def warning(self) -> str:
+        """The warning for a user of the old word."""
+        what = f" of {self.option}" if self.option else ""
+        if not self.new:
+            return f"{self.old}{what} has no effect; it goes in {self.until}"
+        more = f" ({self.help})" if self.help else ""
+        return f"{self.old}{what} is now called {self.new}{more}; the old name goes in {self.until}"
+
+
+WORDS: tuple[OldWord, ...] = (
+    OldWord("verb", ("calibrate", "platform"), "--out", "--output"),
+    OldWord("verb", ("design", "study"), "--html", "--report"),
+)
+"""All old words but those of modules (`old_modules.py`) and of platform files."""
+
+
+def of(kind: Kind, place: str) -> dict[str, OldWord]:
+    """The old words of one place, by the old word."""
+    return {each.old: each for each in WORDS if each.kind == kind and place in each.places}
+
+
+def arguments(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments of a command line, the verb first, in words of today; and warnings."""
+    verb = given[0] if given else ""
+    names, values = of("verb", verb), of("verb value", verb)
+    found, warnings = list[str](), dict[str, None]()
+    left = list(given)
+    while left and left[0] != "--":
+        argument = left.pop(0)
+        name, sign, value = argument.partition("=")
+        word = names.get(name)
+        if word is not None:
+            warnings[word.warning] = None
+            has_value = bool(sign) or (not word.is_flag and bool(left))
+            value = value if sign or not has_value else left.pop(0)
+            found += _argument(word, value if has_value else None)
+        elif values and name.startswith("--") and (sign or left):
+            value = value if sign else left[0]
+            changed = _value(name, value, values, warnings)
+            found += [f"{name}={changed}"] if sign else [name]
+            left[:1] = left[:1] if sign else [changed]
+        else:
+            found.append(argument)
+    return found + left, list(warnings)
+
+
+def _argument(word: OldWord, value: str | None) -> list[str]:
+    """An old option of a verb as it is written today."""
+    if not word.new:
+        return []
+    made = value if word.convert is None or value is None else word.convert(value, None)
+    return [word.new] if made is None else [word.new, str(made)]
+
+
+def _value(
+    option: str, value: str, values: Mapping[str, OldWord], warnings: dict[str, None]
+) -> str:
+    """The value of an option of a verb in words of today."""
+    word = values.get(value)
+    if word is None or word.option != option:
+        return value
+    warnings[word.warning] = None
+    return word.new
+
+
+def options(family: str, given: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """Options of a model in words of today; and warnings. Raises `InputError` for an old word next
+    to another value of the new one."""
+    names, values = of("model", family), of("model value", family)
+    found: dict[str, object] = {}
+    warnings = dict[str, None]()
+    for name in [each for each in given if each not in names]:
+        _put(found, name, given[name])
+    for name in [each for each in given if each in names]:
+        word = names[name]
+        warnings[word.warning] = None
+        if word.new:
+            _rename(found, word, given[name])
+    for name, value in found.items():
+        word_of_value = values.get(value) if isinstance(value, str) else None
+        if word_of_value is not None and word_of_value.option == name:
+            warnings[word_of_value.warning] = None
+            found[name] = word_of_value.new
+    return found, list(warnings)
+
+
+def _rename(found: dict[str, object], word: OldWord, value: object) -> None:
+    """Puts the value of an old option under its new name."""
+    name, _, key = word.new.partition(".")
+    inner = found.get(name)
+    held = inner.get(key) if key and isinstance(inner, Mapping) else None if key else inner
+    made = value if word.convert is None else word.convert(value, held)
+    if made is None:
+        return
+    if held is not None and held != made and word.convert is None:
+        said = f"is the old name of {word.new}, which is given too"
+        raise InputError([Problem("", word.old, said, f"only {flag(name)}")])
+    _put(found, word.new, made)
+
+
+def _put(found: dict[str, object], name: str, value: object) -> None:
+    """Sets an option, or with `option.key` a key of an option that is a mapping."""
+    outer, _, key = name.partition(".")
+    if not key:
+        found[name] = value
+        return
+    inner = found.get(outer)
+    found[outer] = {**(inner if isinstance(inner, Mapping) else {}), key: value}
