@@ -13,17 +13,16 @@ Importing the package is quick: most of it is loaded when it is first used."""
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
-from . import _moved
+from . import _late, _moved
 from ._core import version as _version
 
 # Functions with the names of their packages: imported now, or the packages would take the names.
 from .design import design
 from .errors import ArmillaryError, InputError, Problem, StalledError
 from .plan import plan
-from .sweep import Sweep, sweep
+from .sweep import sweep
 from .traffic import traffic
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from .network import Network
     from .platform import Platform
     from .result import Result
+    from .sweep import Sweep
     from .workload import Workload, load
 
 __version__ = _version()
@@ -43,6 +43,7 @@ _HOMES = {
     "ladder": "api",
     "Network": "network",
     "simulate": "api",
+    "Sweep": "sweep.results",
     "platform": "platform",
     "Platform": "platform",
     "Result": "result",
@@ -77,14 +78,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """The object `name`, loaded now. Raises `AttributeError` for an unknown name."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f".{_HOMES[name]}", __name__)
-    found: object = module if name == _HOMES[name] else getattr(module, name)
-    globals()[name] = found
-    return found
+__getattr__ = _late.attributes(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

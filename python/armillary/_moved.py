@@ -6,16 +6,17 @@ Here: the finder that serves them. An import of an old name warns and gives the 
 from __future__ import annotations
 
 import importlib
-import runpy
 import sys
-import warnings
 from collections.abc import Sequence
-from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
-from types import ModuleType
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, cast
 
 from .old_modules import MODULES, PACKAGES
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 
 def today(name: str) -> str | None:
@@ -30,8 +31,9 @@ def today(name: str) -> str | None:
     return f"{MODULES[package]}.{part}" if package in PACKAGES and MODULES[package] else None
 
 
-class OldNames(MetaPathFinder, InspectLoader):
-    """Finds modules by their old names."""
+class OldNames:
+    """Finds and loads modules by their old names. Its bases are not those of `importlib.abc`, whose
+    import would make every start slower."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -39,27 +41,37 @@ class OldNames(MetaPathFinder, InspectLoader):
         """The place of a module that moved, which is here; `None` for every other module."""
         if today(fullname) is None:
             return None
-        return spec_from_loader(fullname, self, is_package=self.is_package(fullname))
+        return spec_from_loader(
+            fullname, cast("Loader", self), is_package=self.is_package(fullname)
+        )
 
     def is_package(self, fullname: str) -> bool:
         """Whether an old name is that of a package."""
         return fullname.removeprefix("armillary.") in PACKAGES
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """`None`: a module as any other, which `exec_module` replaces."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Puts the module of today into the place of the old one."""
         name = module.__name__
         new = today(name)
         if new:
+            import warnings
+
             warnings.warn(f"{name} is now {new}", DeprecationWarning, stacklevel=2)
             sys.modules[name] = _loaded(name, new)
 
-    def get_source(self, fullname: str) -> str:
+    def get_code(self, fullname: str) -> CodeType:
         """The program that `python -m` runs."""
-        return f"from armillary import _moved\n_moved.run({fullname!r})\n"
+        text = f"from armillary import _moved\n_moved.run({fullname!r})\n"
+        return compile(text, f"<{fullname}>", "exec")
 
 
 def run(name: str) -> None:
     """Runs the module of today as a program. Ends with 2 where its package is not installed."""
+    import runpy
+
     new = today(name) or ""
     command = new.removesuffix(".__main__")
     sys.stderr.write(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +56,8 @@ def directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise _unwritable(path, error) from None
     finally:
         if scratch is not None:
+            import shutil
+
             shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -121,7 +121,7 @@ def _scratch(target: Path) -> Path:
     """A name next to the target: a rename is atomic only within one file system."""
     if not target.name:
         raise IsADirectoryError(errno.EISDIR, "it is the root of the file system")
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    return target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
 
 
 def _unwritable(path: str | os.PathLike[str], error: OSError) -> InputError:

@@ -1,11 +1,13 @@
 """The command line: one verb one file.
 
-The file of a verb is loaded when the verb is used; that of every verb, when the help lists them."""
+The file of a verb is loaded when the verb is used; that of every verb,
+when a shell completes words."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import os
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any, cast
 
@@ -14,6 +16,9 @@ import typer
 from .. import __version__, old_words
 from ..errors import Problem
 from . import groups, houses, output
+
+_COMPLETION = "_ARMILLARY_COMPLETE"
+"""Environment variable in which a shell asks for completions."""
 
 _FILES = {"import": "import_"}
 """Verbs whose file has another name."""
@@ -40,6 +45,28 @@ def application(
 ) -> typer.Typer:
     """The command line with these verbs alone, and of the options of models only those among
     `words`."""
+    app = _empty()
+    for verb in verbs:
+        _add(app, verb, words)
+    return app
+
+
+def _listing() -> typer.Typer:
+    """The command line as its help lists it: verbs with a line each. None can be run."""
+    app = _empty()
+    for lines in groups.GROUPS.values():
+        for verb, line in lines.items():
+            home = houses.HOMES.get(verb)
+            absent = home is not None and not home.is_installed()
+            app.command(verb, help=home.needed() if home is not None and absent else line)(_none)
+    return app
+
+
+def _none() -> None:
+    """A verb that is listed only."""
+
+
+def _empty() -> typer.Typer:
     app = typer.Typer(
         name="armillary",
         cls=groups.GroupedVerbs,
@@ -50,8 +77,6 @@ def application(
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for verb in verbs:
-        _add(app, verb, words)
     return app
 
 
@@ -109,7 +134,7 @@ def main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in groups.VERBS:
         app = application(arguments[:1], {word.partition("=")[0] for word in arguments})
     else:
-        app = application()
+        app = application() if _COMPLETION in os.environ else _listing()
     try:
         code = app(args=arguments, prog_name="armillary", standalone_mode=False)
     except _UsageError as error:

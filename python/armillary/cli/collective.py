@@ -6,14 +6,11 @@ import json as json_text
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import __version__, api, nccl, run_warnings
-from ..platform import Platform
-from ..uncertainty import Interval
-from ..uncertainty.collectives import BANDS, band
+from .. import __version__, nccl
 from ..units import counted
 from . import completion, output
 from .options import (
@@ -27,6 +24,10 @@ from .options import (
     settings,
 )
 from .verb_options import takes
+
+if TYPE_CHECKING:
+    from ..platform import Platform
+    from ..uncertainty import Interval
 
 SCHEMA = "armillary.collective/1"
 
@@ -73,6 +74,9 @@ class CollectiveOptions(_Main):
 @takes(CollectiveOptions)
 def collective(kind: Kind, each: CollectiveOptions) -> None:
     """Time a collective over a range of sizes, as nccl-tests does."""
+    from .. import run_warnings
+    from ..platform import Platform
+
     with output.guard("armillary check"):
         output.claim({"--json": each.json, "--report": each.report}, each.platform)
         name = nccl.operation(kind)
@@ -130,6 +134,8 @@ def _row(
     name: str, size: int, target: Platform, network: str, each: CollectiveOptions
 ) -> nccl.CollectiveRow:
     """The time of one size."""
+    from .. import api
+
     with output.progress(f"{size} bytes") as update:
         return api.collective_row(
             name,
@@ -157,6 +163,9 @@ def _intervals(
     kind: str, rows: list[nccl.CollectiveRow], platform: Platform
 ) -> dict[str, Interval]:
     """The interval of each size band that rows are in."""
+    from .. import api
+    from ..uncertainty.collectives import BANDS, band
+
     found: dict[str, Interval] = {}
     for row in rows:
         name = BANDS[band(row.size)]

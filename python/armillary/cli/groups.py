@@ -7,14 +7,42 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 GROUPS = {
-    "Simulate": ("run", "collective", "traffic", "network", "sweep"),
-    "Understand results": ("explain", "compare", "report"),
-    "Design": ("design",),
-    "Train": ("ingest", "plan", "train", "checkpoint"),
-    "Prepare input": ("workload", "import", "convert", "platform", "bench", "calibrate", "check"),
-    "Validate": ("study", "astra-sim"),
+    "Simulate": {
+        "run": "Simulate a training step and show where its time goes.",
+        "collective": "Time a collective over a range of sizes, as nccl-tests does.",
+        "traffic": "Find latency by load, and saturation, with synthetic traffic.",
+        "network": "Let another program drive a network, by records over a pipe.",
+        "sweep": "Simulate many points of a study: grid, list, random or Optuna.",
+    },
+    "Understand results": {
+        "explain": "Explain what takes the time of a step, and what would help.",
+        "compare": "Compare results: what changed between them, and why.",
+        "report": "Make the HTML page of a result or a sweep.",
+    },
+    "Design": {
+        "design": "Find the best platform for workloads and a budget.",
+    },
+    "Train": {
+        "ingest": "Turn click logs into files of columns to train on.",
+        "plan": "Choose how embedding tables are sharded over ranks.",
+        "train": "Train a recommendation model for real, and score it.",
+        "checkpoint": "Show, check, export or import checkpoints of training.",
+    },
+    "Prepare input": {
+        "workload": "Make a workload from a model and its parallelism.",
+        "import": "Make a workload from recorded PyTorch runs.",
+        "convert": "Write a workload, or a model, in another format.",
+        "platform": "List, show or import platforms, and price accesses to memory.",
+        "bench": "Measure this machine: kernels, memory and collectives.",
+        "calibrate": "Fit a platform to measured collectives and kernels.",
+        "check": "List all problems of the input, without simulating.",
+    },
+    "Validate": {
+        "study": "List the studies, or repeat one and compare it with its paper.",
+        "astra-sim": "Run with ASTRA-sim's own flags and files.",
+    },
 }
-"""Every verb once."""
+"""Every verb once, with the first sentence of its help, so that the list loads no verb."""
 VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 _NAME, _LINE = 12, 64
 
@@ -24,12 +52,12 @@ class GroupedVerbs(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own types
         """Writes the groups into the help."""
-        for title, names in GROUPS.items():
+        for title, verbs in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl(
                     [
                         (f"{name:<{_NAME}}", self.commands[name].get_short_help_str(_LINE))
-                        for name in names
+                        for name in verbs
                     ]
                 )
 

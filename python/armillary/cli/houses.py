@@ -42,8 +42,12 @@ class House:
                 )
                 raise InputError([Problem("", f"armillary {verb}", said, help_)])
 
-        needs_package.__doc__ = f"Needs the package {self.distribution}."
+        needs_package.__doc__ = self.needed()
         return needs_package
+
+    def needed(self) -> str:
+        """The help of its verbs where the package is absent."""
+        return f"Needs the package {self.distribution}."
 
 
 ANY_ARGUMENTS: dict[str, Any] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from ..errors import InputError, Problem
-from ..network import serve
 from ..platform import Platform
 from . import output
 from .options import BackendName, Npus, PlatformName, Settings, settings
@@ -22,6 +21,8 @@ def network(
     It sends records of 40 bytes: messages, receives, calls after a delay. The answers say
     what is due when. docs/reference/front-end-protocol.md has the records;
     adapters/c/armillary_network.h speaks them in C."""
+    from ..network import serve
+
     with output.guard("armillary check"):
         if sys.stdin.isatty():
             text = "standard input is a terminal, and this verb reads records"

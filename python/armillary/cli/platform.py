@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import __version__, wiring
-from ..blocks import BLOCKS
+from .. import __version__
 from ..errors import InputError, Problem
 from ..files import write_text
-from ..network import Network
 from ..platform import Platform, from_astra_sim, presets, read_gemm_table
 from ..units import GB, counted
 from . import completion, output
 from .options import Json, Npus, Settings, key_values, settings
+
+if TYPE_CHECKING:
+    from .. import wiring
+    from ..network import Network
 
 SCHEMA = "armillary.platforms/1"
 ACCESS_SCHEMA = "armillary.access/1"
@@ -84,6 +86,7 @@ def _topology(fabric: dict[str, Any]) -> str:
 def _show_list(rows: list[tuple[str, int, str, str, str]]) -> None:
     from rich.table import Table
 
+    from ..blocks import BLOCKS
     from ..report.terminal import emit
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -231,6 +234,8 @@ class _Priced:
 
     def times(self, platform: Platform) -> list[int]:
         """Picoseconds until each one is over, in the order of the NPUs."""
+        from ..network import Network
+
         times = [0] * self.by
         with Network(platform) as network:
             for npu in range(self.by):
@@ -324,6 +329,8 @@ def import_(
     json: Json = None,
 ) -> None:
     """Turn a network that another program describes into a platform file."""
+    from .. import wiring
+
     with output.guard():
         output.claim({"--json": json, "--output": out}, str(file))
         given = key_values("--assume", assume, "nvlink='25 GB/s'")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import api, documents
+from .. import documents
 from ..errors import InputError, Problem
 from ..units import counted
 from . import output
@@ -91,6 +91,7 @@ def _folder(result: str) -> Path:
 
 
 def _of_run(result: str, heat: str | None, what_if: bool) -> Page:
+    from .. import api
     from ..explain import step_interval
     from ..explain.verdict import verdict
     from ..report import reading, run_page

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import InputError, Problem, flag
 from ..units import counted
-from . import completion, forms, output, parsing
+from . import completion, forms, output
 from .forms import Form
 from .options import Json, Npus, WritePlan, settings
 
@@ -47,12 +47,13 @@ def workload(
     """Make a workload from a model and its parallelism.
 
     Prints parameters, FLOPs, volumes and memory."""
-    from .. import workload as workloads
-
     with output.guard():
         if model in (None, "--help", "-h"):
             typer.echo(_help())
             return
+        from .. import workload as workloads
+        from . import parsing
+
         if {"--help", "-h"} & set(context.args):
             typer.echo(parsing.help_of(str(model)), nl=False)
             return

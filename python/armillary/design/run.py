@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ def design(
     `overrides` replace top-level values of the specification: `design("spec.yml",
     objective="pareto")`. Raises `InputError` listing every problem, or the constraints that
     contradict one another."""
+    from dataclasses import replace
+
     from . import (
         rank,
         reader,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, Problem
@@ -60,6 +59,8 @@ def plan(  # noqa: PLR0913 - keywords of a public function
         InputError: wrong options; a model without embedding tables; no plan has room, with how many
             ranks would, or how many bytes of a host or a disk are missing.
     """
+    from dataclasses import replace
+
     from ..model import load_model
     from ..model.dlrm import parse
     from ..platform.platform import fit_limits

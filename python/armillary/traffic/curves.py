@@ -1,24 +1,19 @@
-"""Latency by load: the points of each pattern on each backend, run side by side."""
+"""Latency by load: curves and their points, run side by side on threads."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .. import _core, backends
-from ..errors import InputError, Problem
+from .. import _core
 from ..units import GB
-from .patterns import Pattern
-from .saturation import MOST, bracket
+from .saturation import bracket
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from ..platform import AnyPlatform, Platform
 
 SCHEMA = "armillary.traffic/1"
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -31,8 +26,6 @@ _BUSIEST = 10
 
 Progress = Callable[[float, float], None]
 _Found = dict[str, Any]
-ARRIVALS = ("poisson", "periodic")
-"""When messages are created."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,7 @@ class TrafficInterrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True)
-class _Plan:
+class PointPlan:
     """How points are run."""
 
     arrivals: str
@@ -130,123 +123,14 @@ class _Plan:
     find: bool
 
 
-def traffic(  # noqa: PLR0913 - keywords of a public function
-    platform: AnyPlatform,
-    patterns: Sequence[Pattern | str] = ("uniform",),
-    *,
-    networks: Sequence[str] = (),
-    size: int = 4096,
-    loads: Sequence[float] = (),
-    saturation: bool | None = None,
-    arrivals: str = "poisson",
-    precision: float = 0.02,
-    tolerance: float = 0.01,
-    latency_limit: float = 10.0,
-    messages_max: int = 300_000,
-    seed: int = 0,
-    jobs: int | None = None,
-    progress: Progress | None = None,
-) -> Traffic:
-    """Runs synthetic traffic on `platform`: latency and throughput by load.
-
-    A platform is an object, the name of a preset or the path of a file.
-    `patterns` are names such as `uniform` and `tornado` (all are in `patterns.NAMED`),
-    `hotspot:0,7:10%` or a file of flows. `networks` are backends, by default that of the platform.
-    NPUs send messages of `size` bytes, at random times (`arrivals` is `poisson`) or at equal
-    distances (`periodic`). `loads` are shares of the injection bandwidth, the least bandwidth of
-    all links that leave an NPU. Without them the load at which the network saturates is found
-    within `tolerance`, and the curve has points up to there; `saturation` asks for it, or not, in
-    any case. A network is saturated when the mean latency is more than `latency_limit` times that
-    of a message alone. A point ends when the 95 % confidence interval of the mean latency is less
-    than `precision` of it, either way, or after `messages_max` messages. Points run on `jobs`
-    threads. The result does not depend on their number.
-
-    Raises `InputError` for what does not fit together, `StalledError` for a network that locks up,
-    `TrafficInterrupted` for a Ctrl-C after the first point of a curve.
-    """
-    from ..platform import Platform
-
-    platform = Platform.of(platform)
-    find = saturation if saturation is not None else not loads
-    plan = _Plan(arrivals, precision, latency_limit, messages_max, tolerance, tuple(loads), find)
-    _check(plan, size, seed, jobs)
-    parsed = [each if isinstance(each, Pattern) else Pattern.parse(each) for each in patterns]
-    names = [backends.known(name) for name in networks] or [platform.backend]
-    runs = [
-        (pattern.name, name, _core.Traffic(*_request(platform, pattern, name, size, seed)))
-        for pattern in parsed
-        for name in names
-    ]
-    injection = float(runs[0][2].injection())
-    if not injection:
-        raise InputError(
-            [Problem(platform.name, "topology", "an NPU has no link by which to send")]
-        )
-    cycles = [found for _, _, core in runs if (found := core.cycle()) is not None]
-    cycle, flit = cycles[0] if cycles else (None, None)
-    empty = Traffic(
-        platform=platform.name,
-        npus=platform.npus,
-        injection_gb_per_s=injection / GB,
-        size_bytes=size,
-        arrivals=arrivals,
-        precision=precision,
-        seed=seed,
-        cycle_ns=cycle,
-        flit_bytes=flit,
-        curves=[],
-    )
-    making = [_Making(*run, injection, plan) for run in runs]
-    try:
-        with _Pool(jobs or len(os.sched_getaffinity(0)), progress, len(runs), plan) as pool:
-            waiting = [pool.side(partial(each.curve, pool)) for each in making]
-            return replace(empty, curves=[each.result() for each in waiting])
-    except KeyboardInterrupt as stop:
-        curves = [curve for each in making if (curve := each.so_far()) is not None]
-        if not curves:
-            raise
-        raise TrafficInterrupted(replace(empty, curves=curves), stop) from stop
-
-
-def _request(
-    platform: Platform, pattern: Pattern, network: str, size: int, seed: int
-) -> tuple[Any, ...]:
-    named = (platform._core, network, pattern.kind, size, seed)
-    return *named, list(pattern.hot), pattern.share, list(pattern.flows)
-
-
-def _check(plan: _Plan, size: int, seed: int, jobs: int | None) -> None:
-    """Raises `InputError` for each value out of range."""
-    ranges: list[tuple[str, float, float, float]] = [
-        ("size", size, 1, 2**40),
-        ("seed", seed, 0, 2**64 - 1),
-        ("jobs", 1 if jobs is None else jobs, 1, 4096),
-        ("precision", plan.precision, 1e-4, 1),
-        ("tolerance", plan.tolerance, 1e-4, 0.5),
-        ("latency_limit", plan.latency_limit, 1.1, 1e6),
-        ("messages_max", plan.messages_max, 100, 1e9),
-        *(("loads", load, 1e-6, MOST) for load in plan.loads),
-    ]
-    problems = [
-        Problem("", name, f"invalid {name}: {value:g}", f"{least:g} to {most:g}")
-        for name, value, least, most in ranges
-        if not least <= value <= most
-    ]
-    if plan.arrivals not in ARRIVALS:
-        text = f'unknown arrivals "{plan.arrivals}"'
-        problems.append(Problem("", "arrivals", text, ", ".join(ARRIVALS)))
-    if problems:
-        raise InputError(problems)
-
-
 class _Stopped(Exception):
     """Another thread failed, or the user stopped the work."""
 
 
-class _Pool:
+class Pool:
     """Threads for points, threads that wait for them, and what is done of all of them."""
 
-    def __init__(self, jobs: int, progress: Progress | None, curves: int, plan: _Plan) -> None:
+    def __init__(self, jobs: int, progress: Progress | None, curves: int, plan: PointPlan) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
         self.points = ThreadPoolExecutor(jobs)
@@ -258,7 +142,7 @@ class _Pool:
         # The number of points for saturation is not known before: about 24.
         self.total = curves * ((24 if plan.find else 0) + len(plan.loads or SHARES))
 
-    def __enter__(self) -> _Pool:
+    def __enter__(self) -> Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -286,20 +170,21 @@ class _Pool:
 
 
 @dataclass
-class _Making:
+class CurveRun:
     """A curve that is being made."""
 
     pattern: str
     backend: str
     core: _core.Traffic
     injection: float
-    plan: _Plan
+    plan: PointPlan
     finished: Curve | None = None
     """The curve with its first points; `None` before its saturation is known."""
     points: list[tuple[float, Future[_Found]]] = field(default_factory=list)
     """Points of the curve that are run, by load."""
 
-    def curve(self, pool: _Pool) -> Curve:
+    def curve(self, pool: Pool) -> Curve:
+        """The curve with all its points."""
         plan = self.plan
         first, alone = self.core.alone()
         limit = alone * plan.latency_limit
@@ -317,12 +202,12 @@ class _Making:
         points = [_point(load, each.result()) for load, each in finished]
         return replace(self.finished, points=points) if self.finished and points else None
 
-    def _saturate(self, pool: _Pool, loads: Sequence[float], limit: float) -> list[bool]:
+    def _saturate(self, pool: Pool, loads: Sequence[float], limit: float) -> list[bool]:
         points = self._start(pool, loads, limit, max(_ROUGH, self.plan.precision))
         return [pool.ended(each)["outcome"] == "saturated" for _, each in points]
 
     def _start(
-        self, pool: _Pool, loads: Sequence[float], limit: float, precision: float
+        self, pool: Pool, loads: Sequence[float], limit: float, precision: float
     ) -> list[tuple[float, Future[_Found]]]:
         def run(load: float) -> _Found:
             return self.core.run(

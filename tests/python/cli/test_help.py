@@ -11,9 +11,10 @@ from typing import get_args
 
 import pytest
 from conftest import Armillary
+from typer import main
 
 from armillary.cli.app import application
-from armillary.cli.groups import GROUPS
+from armillary.cli.groups import GROUPS, GroupedVerbs
 from armillary.errors import flag
 from armillary.workload import families
 
@@ -36,6 +37,14 @@ def test_help_lists_groups_without_cutting_a_line(armillary: Armillary) -> None:
         for line in lines:
             assert line.endswith("."), line
             assert not line.endswith("..."), line
+
+
+def test_lines_of_the_list_are_the_first_sentences_of_the_verbs() -> None:
+    """The list is shown without loading them."""
+    whole = main.get_command(application())
+    assert isinstance(whole, GroupedVerbs)
+    said = {name: command.get_short_help_str(64) for name, command in whole.commands.items()}
+    assert {verb: line for lines in GROUPS.values() for verb, line in lines.items()} == said
 
 
 def test_help_of_a_model_lists_every_option_in_one_group(armillary: Armillary) -> None:
