@@ -37,9 +37,9 @@ _INTRODUCTION = f"""\
 # Old words
 
 This page lists the words that were replaced: options, their values, keys of files, and modules of
-Python. Old words still work, with a warning that names the new word: on standard error, in the
-`warnings` of JSON and of reports, and in Python as a `DeprecationWarning`. Release {NEXT} reads
-them no longer, unless the table says otherwise.
+Python. Old words still work. A warning names the new word: on standard error, in the `warnings` of
+JSON and of reports, and in Python as a `DeprecationWarning`. Release {NEXT} removes them, unless
+the table says otherwise.
 
 `python tools/old_words.py` writes this page from `python/armillary/old_words.py`,
 `python/armillary/old_modules.py` and the keys that `crates/platform` declares. A test compares.
@@ -59,7 +59,7 @@ def page() -> str:
         (f"`armillary.{old}`", f"`{new}`" if new else "(its parts moved)")
         for old, new in MODULES.items()
     )
-    moved = "What is in a package that moved has moved with it."
+    moved = "A package that moved took its modules with it."
     parts.append(f"## Modules of Python\n\n{moved}\n\n" + _plain(modules))
     return prose.filled("\n".join(parts))
 

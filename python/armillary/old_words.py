@@ -56,9 +56,29 @@ class OldWord:
         return f"{self.old}{what} is now called {self.new}{more}; the old name goes in {self.until}"
 
 
+_DECODERS = ("transformer", "moe")
+_FLAGS = (
+    "merged",
+    "gates_inside",
+    "separate_bias",
+    "separate_clamp",
+    "separate_rotary",
+    "early_stop",
+    "overlap_tp",
+    "overlap_grad_reduce",
+    "overlap_param_gather",
+    "whole_tensors",
+    "scatter_gather",
+)
+_VALUES = ("kernels", "loss_metrics", "bucket_mb", "unflatten_us", "partition")
+
 WORDS: tuple[OldWord, ...] = (
     OldWord("verb", ("calibrate", "platform"), "--out", "--output"),
     OldWord("verb", ("design", "study"), "--html", "--report"),
+    *(
+        OldWord("model", _DECODERS, name, f"framework_set.{name}", is_flag=name in _FLAGS)
+        for name in (*_FLAGS, *_VALUES)
+    ),
 )
 """All old words but those of modules (`old_modules.py`) and of platform files."""
 

@@ -12,11 +12,13 @@ import dataclasses
 import difflib
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
+from . import old_words
 from .errors import InputError, Problem, flag
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -112,9 +114,16 @@ def takes_options(declared: type, *without: str, model: str | None = None) -> Ca
     named = [each for each in parameters(declared) if each.name not in without]
 
     def decorate(function: F) -> F:
-        function.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
-        function.__options__ = declared  # type: ignore[attr-defined]
-        return function
+        @functools.wraps(function)
+        def called(*arguments: object, **given: object) -> object:
+            current, old = old_words.options(function.__name__, given)
+            for warning in old:
+                warnings.warn(warning, DeprecationWarning, stacklevel=2)
+            return function(*arguments, **current)
+
+        called.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
+        called.__options__ = declared  # type: ignore[attr-defined]
+        return cast(F, called)
 
     return decorate
 
@@ -141,6 +150,14 @@ def spelled(option: str, value: object) -> list[str]:
     """An option as it stands on a command line."""
     if isinstance(value, bool):
         return [flag(option) if value else flag("no_" + option)]
+    if isinstance(value, Mapping):
+        pairs = (
+            f"{key}={str(each).lower() if isinstance(each, bool) else each}"
+            for key, each in value.items()
+        )
+        return [word for each in pairs for word in (flag(option), each)]
+    if isinstance(value, list) and option == "framework_set":
+        return [word for each in value for word in (flag(option), str(each))]
     return [flag(option), str(value)]
 
 

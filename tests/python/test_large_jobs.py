@@ -57,7 +57,7 @@ JOBS = {
             "global_batch": 15_360,
             "micro_batch": 4,
             "zero": 1,
-            "partition": "cost",
+            "framework_set": {"partition": "cost"},
         },
         2**63,
     ),

@@ -40,7 +40,7 @@ def test_what_makes_it_fit() -> None:
     """Without recomputation, or with results of experts kept, a GPU would need more than it has."""
     for options in (
         {"recompute_modules": None},
-        {"gates_inside": False},
+        {"framework_set": {"gates_inside": False}},
         {"fp8_activations": False},
     ):
         found = footprints("deepseek-v3", **{**deepseek_v3.RUN.options, **options})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .. import old_words
 from ..errors import flag
 from ..units import counted
 from . import output
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from ..platform import Platform
     from ..workload import Workload
 
-Options = Mapping[str, str | bool]
-"""The given options of models, as text; flags as `bool`."""
+Options = Mapping[str, str | bool | list[str]]
+"""The given options of models, as text; flags as `bool`, and lists of `KEY=VALUE`."""
+_NONE: tuple[object, ...] = (None, [])
 
 
 def takes_models(
@@ -43,7 +45,9 @@ def takes_models(
     @functools.wraps(verb)
     def called(**given: Any) -> None:  # noqa: ANN401
         options = {name: given.pop(name) for name in extra}
-        verb(**given, options={name: value for name, value in options.items() if value is not None})
+        verb(
+            **given, options={name: value for name, value in options.items() if value not in _NONE}
+        )
 
     mine = [parameter for name, parameter in own.parameters.items() if name != "options"]
     called.__signature__ = own.replace(parameters=[*mine, *extra.values()])  # type: ignore[attr-defined]
@@ -64,26 +68,28 @@ def _parameters(none: bool) -> dict[str, inspect.Parameter]:
         return found
     from ..model.files import FAMILIES
     from ..workload import families
+    from . import parsing
 
     for family in FAMILIES:
         for name, option in families.options(family).items():
-            found.setdefault(
-                name,
-                inspect.Parameter(
-                    name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=None,
-                    annotation=_annotation(name, option),
-                ),
-            )
+            found.setdefault(name, _parameter(name, parsing.kind(option.annotation)[0]))
+        for name, word in old_words.of("model", family).items():
+            found.setdefault(name, _parameter(name, bool if word.is_flag else str))
     return found
 
 
-def _annotation(name: str, option: inspect.Parameter) -> object:
-    """A flag with its opposite, or a text: what it must be is checked with its family."""
-    from . import parsing
+def _parameter(name: str, kind: type) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(name, kind)
+    )
 
-    if parsing.kind(option.annotation)[0] is bool:
+
+def _annotation(name: str, kind: type) -> object:
+    """A flag with its opposite, a text, or several: what they must be is checked with the
+    family."""
+    if kind is dict:
+        return Annotated[list[str] | None, typer.Option(flag(name), hidden=True)]
+    if kind is bool:
         return Annotated[
             bool | None,
             typer.Option(f"{flag(name)}/{flag('no_' + name)}", hidden=True),

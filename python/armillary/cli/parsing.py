@@ -12,21 +12,24 @@ import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal, NoReturn
 
+from .. import old_words
 from ..errors import InputError, Problem, flag
+from ..old_words import OldWord
 from ..option_fields import meanings, parameters, spelled
-from ..workload import families, load_model, texts
+from ..workload import families, framework_set, load_model, texts
 
 _VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
 
 
-def options(model: str, given: Mapping[str, str | bool]) -> dict[str, object]:
+def options(model: str, given: Mapping[str, str | bool | list[str]]) -> dict[str, object]:
     """The options `given` for a model, as its family takes them. Raises `InputError`."""
     return parse(model, [word for name, value in given.items() for word in spelled(name, value)])
 
 
-def text_options(name: str, given: Mapping[str, str | bool]) -> dict[str, object]:
+def text_options(name: str, given: Mapping[str, str | bool | list[str]]) -> dict[str, object]:
     """The options `given` for the text workload `name`. Raises `InputError`."""
     declared = texts.Options
     parser = _Parser(name, argument_default=argparse.SUPPRESS, allow_abbrev=False, add_help=False)
@@ -68,6 +71,8 @@ def _parser(model: str) -> _Parser:
         for name in names:
             if name in parameters:
                 _add(group, parameters[name], meaning[name])
+    for name, word in old_words.of("model", found.family).items():
+        _add_old(parser, name, word)
     return parser
 
 
@@ -81,7 +86,9 @@ class _Parser(argparse.ArgumentParser):
     def _allowed(self, message: str) -> str:
         """The values of the option that `message` is about, else the options that are like it, else
         all."""
-        known = [action.option_strings[0] for action in self._actions]
+        known = [
+            action.option_strings[0] for action in self._actions if action.help != argparse.SUPPRESS
+        ]
         unknown = re.match(r"unrecognized arguments: (--[^\s=]+)", message)
         near = difflib.get_close_matches(unknown[1], known, n=3) if unknown else []
         if near:
@@ -98,6 +105,31 @@ class _Parser(argparse.ArgumentParser):
         return "no value" if about.nargs == 0 else _VALUES.get(about.type, "a value")
 
 
+def _add_old(parser: argparse.ArgumentParser, name: str, word: OldWord) -> None:
+    """An option under its old name, which no help lists."""
+    key = word.new.removeprefix(framework_set.OPTION + ".")
+    if word.is_flag:
+        action = argparse.BooleanOptionalAction
+        parser.add_argument(flag(name), action=action, help=argparse.SUPPRESS)
+    else:
+        read = partial(framework_set.value_of, key) if key != word.new else str
+        parser.add_argument(flag(name), type=read, help=argparse.SUPPRESS)
+
+
+class _Pairs(argparse.Action):
+    """`KEY=VALUE`, as often as it is given, as one mapping."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        key, value = framework_set.pair(str(values))
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), key: value})
+
+
 def _add(parser: argparse._ActionsContainer, parameter: inspect.Parameter, meaning: str) -> None:
     type_, choices = kind(parameter.annotation)
     required = parameter.default is inspect.Parameter.empty
@@ -108,6 +140,8 @@ def _add(parser: argparse._ActionsContainer, parameter: inspect.Parameter, meani
     text = (meaning + (" [required]" if required else default)).strip().replace("%", "%%")
     if type_ is bool:
         parser.add_argument(flag(parameter.name), action=argparse.BooleanOptionalAction, help=text)
+    elif type_ is dict:
+        parser.add_argument(flag(parameter.name), action=_Pairs, metavar="KEY=VALUE", help=text)
     else:
         name = (
             "|".join(choices)
@@ -131,4 +165,6 @@ def kind(annotation: object) -> tuple[type, tuple[str, ...]]:
         return kind(kept[0])
     if typing.get_origin(annotation) is Literal:
         return str, typing.get_args(annotation)
+    if typing.get_origin(annotation) is Mapping:
+        return dict, ()
     return (annotation if isinstance(annotation, type) else str), ()

@@ -21,7 +21,7 @@ from ..platform import Platform
 from ..sweep.source import Source
 from ..units import GB, UNITS, base, counted, split
 from ..workload import Workload, build, load, load_model
-from ..workload.families import options
+from ..workload.families import settable
 from ..workload.workload import is_text
 from . import libra, overlap
 from .build import Job
@@ -219,7 +219,7 @@ class _Entry:
         name = self.values["model"]
         relative = Path(self.source.folder, str(name))
         model = load_model(relative if documents.is_file(relative) else name)
-        known = tuple(options(model.family))
+        known = tuple(settable(model.family))
         given = {
             key: value
             for key, value in self.values.items()

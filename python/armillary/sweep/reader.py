@@ -18,7 +18,7 @@ from ..errors import InputError, Problem
 from ..option_fields import parameters
 from ..platform import presets
 from ..workload import Model, load_model, texts
-from ..workload.families import options
+from ..workload.families import options, settable
 from . import domain
 from .columns import ALIASES, is_result
 from .expression import ALLOWED, Expression, ExpressionError, compile_expression, value
@@ -314,7 +314,7 @@ class _Reader:
         if not models or None in models:
             return None
         return keys.union(
-            *({f"workload.{key}" for key in options(model.family)} for model in models if model)
+            *({f"workload.{key}" for key in settable(model.family)} for model in models if model)
         )
 
     def model(self, name: object) -> Model | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Mapping
 
+from .. import old_words
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
 from ..model.sharding_plan import ShardingPlan
 from ..option_fields import groups, meanings, near
+from .parallelism import FRAMEWORK_KEYS
 from .workload import Workload
 
 Builder = Callable[..., Workload]
@@ -43,6 +47,14 @@ def options(family: str) -> Mapping[str, inspect.Parameter]:
     return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
+def settable(family: str) -> list[str]:
+    """Names that an option of a family may have in a file: those of today, the keys of
+    `framework_set` below it, and old ones."""
+    names = list(options(family))
+    keys = FRAMEWORK_KEYS if family in DECODERS else ()
+    return [*names, *(f"framework_set.{key}" for key in keys), *old_words.of("model", family)]
+
+
 def explanations(family: str) -> Mapping[str, str]:
     """Meanings of the options of a family."""
     return meanings(_declared(family))
@@ -50,7 +62,12 @@ def explanations(family: str) -> Mapping[str, str]:
 
 def option_groups(family: str) -> Mapping[str, list[str]]:
     """The names of the options of a family by group."""
-    return groups(_declared(family))
+    known = options(family)
+    kept = {
+        title: [name for name in names if name in known]
+        for title, names in groups(_declared(family)).items()
+    }
+    return {title: names for title, names in kept.items() if names}
 
 
 def _declared(family: str) -> type:
@@ -66,33 +83,42 @@ def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
     Reports say how to repeat the run, unless a model or a sharding plan was made in memory.
     Raises `InputError` listing every problem.
     """
-    found = _known(model, chosen)
-    made = builder(found.family)(found, **chosen)
-    in_memory = any(isinstance(each, ShardingPlan) for each in chosen.values())
-    return made if isinstance(model, Model) or in_memory else made.made_of(os.fspath(model), chosen)
+    found, current, old = _known(model, chosen)
+    for warning in old:
+        warnings.warn(warning, DeprecationWarning, stacklevel=2)
+    found = dataclasses.replace(found, notes=(*found.notes, *old)) if old else found
+    made = builder(found.family)(found, **current)
+    in_memory = any(isinstance(each, ShardingPlan) for each in current.values())
+    return (
+        made if isinstance(model, Model) or in_memory else made.made_of(os.fspath(model), current)
+    )
 
 
 def needed_memory(model: str | os.PathLike[str] | Model, **chosen: object) -> int | None:
     """Bytes of the NPU that needs most memory at its peak: what the summary of `build` with these
     options says, in a few milliseconds for a decoder. Nothing where it doesn't say. Raises
     `InputError` listing every problem."""
-    found = _known(model, chosen)
+    found, current, _ = _known(model, chosen)
     if found.family in DECODERS:
         from .transformer import footprints
 
-        return max(memory.total for memory in footprints(found, **chosen))
-    summary = builder(found.family)(found, **chosen).summary
+        return max(memory.total for memory in footprints(found, **current))
+    summary = builder(found.family)(found, **current).summary
     return None if summary is None else summary.memory or None
 
 
-def _known(model: str | os.PathLike[str] | Model, chosen: Mapping[str, object]) -> Model:
-    """The model, once its family has all the options `chosen`."""
+def _known(
+    model: str | os.PathLike[str] | Model, chosen: Mapping[str, object]
+) -> tuple[Model, dict[str, object], list[str]]:
+    """The model, once its family has all the options `chosen`; these in words of today; and
+    warnings of old ones."""
     found = load_model(model)
     known = options(found.family)
-    unknown = [name for name in chosen if name not in known]
+    current, old = old_words.options(found.family, chosen)
+    unknown = [name for name in current if name not in known]
     if unknown:
         raise InputError([_unknown(name, found, list(known)) for name in unknown])
-    return found
+    return found, current, old
 
 
 def _unknown(name: str, model: Model, known: list[str]) -> Problem:

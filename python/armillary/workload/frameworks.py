@@ -29,6 +29,7 @@ FRAMEWORKS = Path(__file__).resolve().parent.parent / "frameworks"
 _HEAD = ("summary", "source", "validated", "options", "settings")
 _ENTRY = ("name", "value", "when", "source")
 _ABOVE = re.compile(r"> ([0-9]{1,9})")
+_OWN = ("framework", "framework_set")
 _DEFAULTS = {each.name: each.default for each in dataclasses.fields(Parallelism)}
 
 
@@ -171,8 +172,8 @@ class _Reader:
             self.fault((*path, "when"), "is not a mapping", "options and their values")
             when = {}
         for option in (name, *when) if known is not None and "name" in values else when:
-            if option not in _DEFAULTS or option == "framework":
-                allowed = near(str(option), [each for each in _DEFAULTS if each != "framework"])
+            if option not in _DEFAULTS or option in _OWN:
+                allowed = near(str(option), [each for each in _DEFAULTS if each not in _OWN])
                 self.fault(
                     (*path, "name" if option == name else "when"),
                     f"unknown option {option!r}",

@@ -9,12 +9,12 @@ import os
 
 from ..model.files import Model, load_model
 from ..option_fields import takes_options
-from .parallelism import Parallelism
+from .parallelism import FRAMEWORK_KEYS, Parallelism
 from .transformer import generate
 from .workload import Workload
 
 
-@takes_options(Parallelism)
+@takes_options(Parallelism, *FRAMEWORK_KEYS)
 def moe(model: str | os.PathLike[str] | Model, **options: object) -> Workload:
     """One training step of the mixture of experts `model`: a preset, a model file, or a Hugging
     Face `config.json`.

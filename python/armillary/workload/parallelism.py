@@ -9,7 +9,7 @@ Ranks = tp x cp x dp x pp, tp fastest, then cp, expert parallelism inside dp, dp
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -187,12 +187,9 @@ class Numbers(StepOrder):
 
 
 @dataclass(frozen=True, slots=True)
-class Software(Numbers):
-    """Choices of a training framework."""
+class FrameworkKeys(Numbers):
+    """Behaviour of a training framework. The fields are keys of `framework_set`."""
 
-    framework: str | None = None
-    """The training framework whose defaults apply to options that are not given, such as
-    megatron-lm or torchtitan (docs/models/frameworks.md), or a file that describes one."""
     kernels: Kernels = "fused"
     """Which kernels hold and move data: `fused`, as Megatron's with TransformerEngine, with one
     kernel for each gated function, rotary embedding, loss and sum of gradients; or `eager`, as
@@ -245,6 +242,26 @@ class Software(Numbers):
     partition: Partition = "layers"
     """How layers are divided over stages: `layers`, equal numbers, or `cost`, equal multiplications
     including the head's, as nanotron does."""
+
+
+FRAMEWORK_KEYS = tuple(
+    each.name
+    for each in dataclasses.fields(FrameworkKeys)
+    if each.name not in Numbers.__dataclass_fields__
+)
+"""Keys of `framework_set`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Software(FrameworkKeys):
+    """Training framework."""
+
+    framework: str | None = None
+    """The training framework whose defaults apply to options that are not given, such as
+    megatron-lm or torchtitan (docs/models/frameworks.md), or a file that describes one."""
+    framework_set: Mapping[str, object] | None = None
+    """Behaviour of the framework that differs from its description, KEY=VALUE, such as
+    overlap_tp=true; without a framework, from Megatron's (docs/models/frameworks.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from typing import get_args
 from ..errors import ImpossibleError, InputError, Problem
 from ..model.decoder import Decoder
 from ..option_fields import read, types
-from . import buckets
+from . import buckets, framework_set
 from .checks import Fault, misfits
 from .frameworks import load_framework
-from .parallelism import ContextExchange, Parallelism
+from .parallelism import FRAMEWORK_KEYS, ContextExchange, Parallelism
 
 
 def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Parallelism:
@@ -26,7 +26,7 @@ def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Par
     `ImpossibleError` where values don't go together: degrees that don't divide what they cut, a
     product that is not `ranks`, a batch that is not whole micro-batches or is smaller than the
     pipeline."""
-    given = read(Parallelism, name, _joined(with_framework(options)))
+    given = read(Parallelism, name, _joined(with_framework(framework_set.flat(name, options))))
     problems = [_problem(name, *parts) for parts in _kinds(given)]
     if problems:
         raise InputError(problems)
@@ -58,7 +58,8 @@ def _joined(options: Mapping[str, object]) -> dict[str, object]:
 
 
 def _problem(name: str, option: str, message: str, allowed: str) -> Problem:
-    return Problem(name, option, message, allowed)
+    key = f"{framework_set.OPTION}.{option}" if option in FRAMEWORK_KEYS else option
+    return Problem(name, key, message, allowed)
 
 
 def _resolved(model: Decoder, given: Parallelism) -> Parallelism:
@@ -103,7 +104,9 @@ _LEAST = {"mtp": 0, "loss_metrics": 0}
 def _kinds(given: Parallelism) -> list[Fault]:
     """Values that are out of range whatever the model."""
     found = (
-        (key, _unfit(key, hint, getattr(given, key))) for key, hint in types(Parallelism).items()
+        (key, _unfit(key, hint, getattr(given, key)))
+        for key, hint in types(Parallelism).items()
+        if key != framework_set.OPTION
     )
     return [(key, *fault) for key, fault in found if fault]
 

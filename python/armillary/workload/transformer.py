@@ -19,7 +19,7 @@ from ..option_fields import takes_options
 from ..units import counted
 from .experts import visited
 from .frameworks import load_framework
-from .parallelism import EXPERT_OPTIONS, Parallelism
+from .parallelism import EXPERT_OPTIONS, FRAMEWORK_KEYS, Parallelism
 from .parallelism_reader import parallelism
 from .placement import MIRROR, shortened
 from .plan import StagePlan
@@ -32,7 +32,7 @@ from .workload import Workload
 from .zero import REPLICAS
 
 
-@takes_options(Parallelism, *EXPERT_OPTIONS)
+@takes_options(Parallelism, *EXPERT_OPTIONS, *FRAMEWORK_KEYS)
 def transformer(model: str | os.PathLike[str] | Model, **options: object) -> Workload:
     """One training step of the dense decoder `model`: a preset, a model file, or a Hugging Face
     `config.json`.

@@ -67,7 +67,9 @@ def test_an_old_name_of_an_option_warns(armillary: Armillary, tmp_path: Path) ->
         words = [option, "no/such/page.html"] if option == "--html" else [f"{option}no/such/p"]
         run = armillary("design", "none.yml", *words)
         assert run.returncode == 2
-        assert run.stderr.startswith("warning: --html is now called --report\n")
+        assert run.stderr.startswith(
+            "warning: --html is now called --report; the old name goes in 0.3\n"
+        )
         assert "in: no/such/p" in run.stderr
 
 

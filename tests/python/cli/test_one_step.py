@@ -60,7 +60,7 @@ def test_a_report_of_a_model_is_explained_with_what_would_help(armillary: Armill
         ["check", "llama-3-8b", "--tp", "8", "--dp", "32", "-p", "dgx-h100-16n"],
         ["convert", "resnet-50", "--dp", "8", "-o", "made"],
         ["run", "resnet-50", "--dp", "8", "--passes", "2", "-p", "dgx-h100"],
-        ["run", "llama-3-8b", "--tp", "8", "--sp", "--no-overlap-grad-reduce", "-p", "dgx-h100"],
+        ["run", "llama-3-8b", "--tp=8", "--framework-set", "kernels=eager", "-p", "dgx-h100"],
     ],
     ids=" ".join,
 )

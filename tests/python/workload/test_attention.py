@@ -14,6 +14,7 @@ from test_transformer import EXPERTS, GPT, LATENT, LLAMA, MODELS, summary, volum
 import armillary as arm
 from armillary.workload import Model, Program, Workload, build, transformer
 from armillary.workload.attention import core, sizes
+from armillary.workload.framework_set import nested
 from armillary.workload.parallelism import ContextExchange
 from armillary.workload.script import Exchange, KernelStep, KernelStream, Script, Wait
 from armillary.workload.setting import Setting
@@ -302,7 +303,7 @@ def test_defaults_and_options_without_effect() -> None:
         "fp8_recipe": "rowwise",
         "bucket_mb": 25.0,
     }
-    notes = summary(build(LLAMA, **idle)).notes
+    notes = summary(build(LLAMA, **nested(idle))).notes
     for key in idle:
         assert any(key in note and "no effect" in note for note in notes)
 

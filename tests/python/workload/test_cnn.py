@@ -3,6 +3,8 @@ volume and memory."""
 
 from __future__ import annotations
 
+from inspect import unwrap
+
 import pytest
 from exchanges import Listed
 
@@ -234,7 +236,7 @@ def test_cut_by_output_channels_by_hand(monkeypatch: pytest.MonkeyPatch) -> None
     """Two NPUs with 5 samples of 4 bytes. `r` and its shortcut read 4 x 4 x 4 elements after
     pooling, `z` reads 8 x 4 x 4, and 10 leave. The shortcut exchanges nothing by itself."""
     program = Listed()
-    monkeypatch.setitem(cnn.__globals__, "Program", lambda: program)
+    monkeypatch.setitem(unwrap(cnn).__globals__, "Program", lambda: program)
     options = {"dp": 3, "local_batch": 5, "optimizer": "adam", "elementwise": False}
     summary = cnn(Model("plain", "cnn", PLAIN), mp=2, **options).summary
     assert program.exchanged == [

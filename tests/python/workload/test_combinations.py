@@ -10,6 +10,7 @@ from test_transformer import LATENT, MODELS, platform, summary
 import armillary as arm
 from armillary.workload import Model, build
 from armillary.workload.checks import KNOWN_MODULES
+from armillary.workload.framework_set import nested
 
 
 @st.composite
@@ -70,7 +71,7 @@ def test_every_combination_runs(combination: tuple[Model, dict[str, object]]) ->
     """Folded and not alike; kernels add up to the model's operations; nodes hold what the summary
     says."""
     model, options = combination
-    workload = build(model, **options)
+    workload = build(model, **nested(options))
     found = summary(workload)
     target = platform(workload.ranks)
     folded = arm.simulate(workload, target).step_time_ns

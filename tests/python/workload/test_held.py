@@ -81,8 +81,7 @@ def test_uneven_eager_stages_hold_what_their_summary_says() -> None:
         tp=2,
         dp=2,
         sp=True,
-        kernels="eager",
-        partition="cost",
+        framework_set={"kernels": "eager", "partition": "cost"},
         zero=1,
         global_batch=6,
     )

@@ -364,7 +364,9 @@ OVERLAPPED = st.fixed_dictionaries(
 def test_overlap_changes_only_when(model: Model, options: dict[str, object]) -> None:
     """The same collectives, volumes and operations with overlapped tensor parallelism and without;
     never later where collectives have the network to themselves."""
-    plain, beside = (build(model, **options, overlap_tp=on) for on in (False, True))
+    plain, beside = (
+        build(model, **options, framework_set={"overlap_tp": on}) for on in (False, True)
+    )
     assert summary(plain).classes == summary(beside).classes
     target = platform("15.625 GB/s", plain.ranks)
     if options["dp"] == options["pp"] == 1:
@@ -435,7 +437,7 @@ def test_reductions_beside_rows(overlap: bool, bandwidth: str, reduction: float)
     expected = (
         reduction + LAYERS * (forward + backward) + LOGITS + reduction * SUMS / FULL + last(LOGITS)
     )
-    found = ps(build(GPT, tp=2, overlap_tp=overlap), platform(bandwidth))
+    found = ps(build(GPT, tp=2, framework_set={"overlap_tp": overlap}), platform(bandwidth))
     print(f"{bandwidth} overlap {overlap}: {found:.0f} ps, by hand {expected:.0f} ps")
     assert found == pytest.approx(expected, rel=1e-6)
 
@@ -450,7 +452,9 @@ def test_gathers_and_scatters_beside_multiplications(overlap: bool) -> None:
     backward = 2 * (QKV + OUT + UP + DOWN) + 2.5 * CORE + 2 * shown
     # Rows of the embedding scattered, the head's input gathered, the embedding's gradient gathered.
     ends = 3 * half + 3 * LOGITS + 2 * half * SUMS / FULL
-    found = ps(build(GPT, tp=2, sp=True, overlap_tp=overlap), platform("62.5 GB/s"))
+    found = ps(
+        build(GPT, tp=2, sp=True, framework_set={"overlap_tp": overlap}), platform("62.5 GB/s")
+    )
     assert found == pytest.approx(LAYERS * (forward + backward) + ends, rel=1e-6)
 
 
@@ -458,7 +462,7 @@ def test_gathers_and_scatters_beside_multiplications(overlap: bool) -> None:
 def test_multiplications_beside_reductions_are_slower(overlap: bool) -> None:
     """At `beside` 0.5 half of what they would do during a reduction is left for later; all of them
     are longer."""
-    workload = build(GPT, tp=2, overlap_tp=overlap)
+    workload = build(GPT, tp=2, framework_set={"overlap_tp": overlap})
     alone, shared = (ps(workload, platform("62.5 GB/s", beside=part)) for part in (1, 0.5))
     reductions = LAYERS * (4 if overlap else 2) + 1
     assert shared - alone == pytest.approx(reductions * 131_072 / 2, rel=1e-6)
@@ -467,7 +471,10 @@ def test_multiplications_beside_reductions_are_slower(overlap: bool) -> None:
 @pytest.mark.parametrize("overlap", [False, True])
 def test_endless_compute_leaves_collectives(overlap: bool) -> None:
     """One reduction of the embedding, four a layer, the head's, the loss's, one after the other."""
-    found = ps(build(GPT, tp=2, overlap_tp=overlap), platform("62.5 GB/s", peak="1000000 TFLOPS"))
+    found = ps(
+        build(GPT, tp=2, framework_set={"overlap_tp": overlap}),
+        platform("62.5 GB/s", peak="1000000 TFLOPS"),
+    )
     assert found == pytest.approx(131_072 * (2 + 4 * LAYERS + SUMS / FULL), rel=1e-3)
 
 

@@ -283,7 +283,8 @@ def test_every_part_but_the_last_has_a_layer(layers: int, parts: int, vocabulary
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"pp": 4, "kernels": "eager", "partition": "cost", "dp": 2, "zero": 1}]
+    "options",
+    [{}, {"pp": 4, "framework_set": {"kernels": "eager", "partition": "cost"}, "dp": 2, "zero": 1}],
 )
 def test_footprints_are_those_of_the_workload(options: dict[str, object]) -> None:
     options = {"global_batch": 8, **options}

@@ -23,6 +23,7 @@ from armillary.model.weights import active_parameters, layer_weights, mtp_weight
 from armillary.workload import Model, build, footprints, load_model
 from armillary.workload.checks import KNOWN_MODULES
 from armillary.workload.experts import experts, visited
+from armillary.workload.framework_set import nested
 from armillary.workload.memory import layer_activations
 from armillary.workload.placement import PipelinePlacement, nearly_even, read_layout, shortened
 from armillary.workload.schedule import bubble_over_ideal, bubble_share, held, order, put_off
@@ -422,13 +423,13 @@ def test_separate_biases_of_experts(bias: bool, separate: bool) -> None:
 )
 def test_options_that_do_not_fit(options: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        build(EXPERTS, dp=4, ep=4, **options)
+        build(EXPERTS, dp=4, ep=4, **nested(options))
 
 
 def test_options_of_experts_for_a_dense_model() -> None:
     for name, value in (("fp8_dispatch", True), ("gates_inside", True)):
         with pytest.raises(InputError, match=f"{name}: True for a model without experts"):
-            build(LLAMA, **{name: value})
+            build(LLAMA, **nested({name: value}))
 
 
 def test_grouped_multiplications_have_their_own_efficiency() -> None:

@@ -11,7 +11,8 @@ import pytest
 import armillary as arm
 from armillary.errors import InputError
 from armillary.workload import build, moe, transformer
-from armillary.workload.parallelism import EXPERT_OPTIONS, Parallelism
+from armillary.workload.framework_set import nested
+from armillary.workload.parallelism import EXPERT_OPTIONS, FRAMEWORK_KEYS, Parallelism
 
 BAD = [
     ("gpt3-175b", {"tp": 10}, "tp: 96 heads are not divisible by 10 (allowed: 8 or 12)"),
@@ -129,7 +130,7 @@ BAD = [
 @pytest.mark.parametrize(("model", "options", "said"), BAD)
 def test_refused(model: str, options: dict[str, object], said: str) -> None:
     with pytest.raises(InputError) as caught:
-        build(model, **options)
+        build(model, **nested(options))
     assert any(said in str(problem) for problem in caught.value.problems), str(caught.value)
 
 
@@ -138,8 +139,9 @@ def test_every_switch_is_on_or_off() -> None:
         field.name for field in dataclasses.fields(Parallelism) if isinstance(field.default, bool)
     ]
     with pytest.raises(InputError) as caught:
-        build("llama-3-8b", **dict.fromkeys(switches, "off"))
-    assert sorted(problem.place for problem in caught.value.problems) == sorted(switches)
+        build("llama-3-8b", **nested(dict.fromkeys(switches, "off")))
+    places = [each.place.removeprefix("framework_set.") for each in caught.value.problems]
+    assert sorted(places) == sorted(switches)
 
 
 def test_every_problem_is_listed() -> None:
@@ -181,7 +183,10 @@ def test_the_wrong_family() -> None:
 def test_signatures_say_the_options() -> None:
     """What `inspect`, and so the command line, sees are the fields."""
     fields = {field.name: field.default for field in dataclasses.fields(Parallelism)}
-    for function, missing in ((moe, ()), (transformer, EXPERT_OPTIONS)):
+    for function, missing in (
+        (moe, FRAMEWORK_KEYS),
+        (transformer, (*EXPERT_OPTIONS, *FRAMEWORK_KEYS)),
+    ):
         parameters = list(inspect.signature(function).parameters.values())[1:]
         assert {p.name: p.default for p in parameters} == {
             k: v for k, v in fields.items() if k not in missing

@@ -86,7 +86,7 @@ def test_gradients_are_added_up(
         precision=precision,
         fp32_gradients=wide,
         schedule=schedule,
-        kernels="eager",
+        framework_set={"kernels": "eager"},
     )
     weight = 4 if precision == "fp32" else 2
     kept = 4 if wide else weight
@@ -98,9 +98,9 @@ def test_gradients_are_added_up(
 def test_each_stage_adds_up_its_own() -> None:
     """Over two stages of an untied model, which hold all parameters between them; half on each of
     two ranks, but for norms, which both hold."""
-    whole, parameters = sums(LLAMA, pp=2, global_batch=2, kernels="eager")
+    whole, parameters = sums(LLAMA, pp=2, global_batch=2, framework_set={"kernels": "eager"})
     assert whole == [0, 6 * parameters]
-    cut, _ = sums(LLAMA, pp=2, tp=2, global_batch=2, kernels="eager")
+    cut, _ = sums(LLAMA, pp=2, tp=2, global_batch=2, framework_set={"kernels": "eager"})
     norms = (2 * 8 + 1) * 64
     assert cut == [0, 6 * (parameters - norms) // 2 + 6 * norms]
 

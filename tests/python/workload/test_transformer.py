@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import armillary as arm
 from armillary.model.files import load_model, models
 from armillary.workload import Model, Summary, Workload, build, moe, transformer
+from armillary.workload.framework_set import nested
 
 GPT = Model(
     "small-gpt",
@@ -131,7 +132,7 @@ def test_every_combination_runs(combination: tuple[Model, dict[str, object]]) ->
     """Sends meet receives, groups agree, nothing waits for ever; the kernels add up to the model's
     operations."""
     model, options = combination
-    workload = build(model, **options)
+    workload = build(model, **nested(options))
     found = summary(workload)
     assert workload.ranks == found.ranks
     target = platform(workload.ranks)
@@ -203,7 +204,10 @@ def test_pipeline_volume() -> None:
     cut = transformer("megatron-7.5b", pp=4, tp=8, sp=True, global_batch=16)
     assert volumes(cut, 1)["", "send"] == (32, 32 * bsh // 8)
     scattered = volumes(
-        transformer("megatron-7.5b", pp=4, tp=8, scatter_gather=True, global_batch=16), 1
+        transformer(
+            "megatron-7.5b", pp=4, tp=8, framework_set={"scatter_gather": True}, global_batch=16
+        ),
+        1,
     )
     assert scattered["", "send"] == scattered["tp", "all_gather"] == (32, 32 * bsh // 8)
     interleaved = transformer("megatron-7.5b", pp=4, virtual_stages=3, global_batch=16)
@@ -225,8 +229,7 @@ def test_data_parallel_volume(zero: int, overlap: bool) -> None:
         "llama-3-8b",
         dp=8,
         zero=zero,
-        overlap_grad_reduce=overlap,
-        overlap_param_gather=overlap,
+        framework_set={"overlap_grad_reduce": overlap, "overlap_param_gather": overlap},
         global_batch=16,
     )
     total, micro_batches = 8_030_261_248, 2
@@ -245,7 +248,10 @@ def test_buckets_hold_all_gradients(zero: int, overlap: bool) -> None:
 
     def reduced(bucket: float | None) -> tuple[int, int]:
         workload = transformer(
-            "llama-3-8b", dp=8, zero=zero, overlap_grad_reduce=overlap, bucket_mb=bucket
+            "llama-3-8b",
+            dp=8,
+            zero=zero,
+            framework_set={"overlap_grad_reduce": overlap, "bucket_mb": bucket},
         )
         return volumes(workload, 0)["dp", "reduce_scatter" if zero else "all_reduce"]
 
@@ -263,8 +269,10 @@ def test_buckets_hold_all_gradients(zero: int, overlap: bool) -> None:
 def test_parameters_are_gathered_in_the_buckets_of_their_gradients() -> None:
     """17 of 2 layers or a vocabulary each; without overlap all at once."""
 
-    def gathered(**options: bool) -> tuple[int, int]:
-        workload = transformer("llama-3-8b", dp=8, zero=1, bucket_mb=1100, **options)
+    def gathered(**keys: bool) -> tuple[int, int]:
+        workload = transformer(
+            "llama-3-8b", dp=8, zero=1, framework_set={"bucket_mb": 1100, **keys}
+        )
         return volumes(workload, 0)["dp", "all_gather"]
 
     (buckets, size), (whole, same) = gathered(), gathered(overlap_param_gather=False)
@@ -274,7 +282,7 @@ def test_parameters_are_gathered_in_the_buckets_of_their_gradients() -> None:
 @pytest.mark.parametrize("bucket", [0.0, -1.0, float("nan"), True])
 def test_no_bucket(bucket: float) -> None:
     with pytest.raises(arm.InputError, match="is out of range"):
-        build("llama-3-8b", dp=8, bucket_mb=bucket)
+        build("llama-3-8b", dp=8, framework_set={"bucket_mb": bucket})
 
 
 def test_the_host_copies_each_piece_out_of_what_was_gathered() -> None:
@@ -282,7 +290,10 @@ def test_the_host_copies_each_piece_out_of_what_was_gathered() -> None:
 
     def step(copy: float) -> float:
         workload = transformer(
-            "llama-3-8b", dp=8, zero=1, overlap_param_gather=False, unflatten_us=copy
+            "llama-3-8b",
+            dp=8,
+            zero=1,
+            framework_set={"overlap_param_gather": False, "unflatten_us": copy},
         )
         return arm.simulate(workload, platform(8)).step_time_ns
 
@@ -305,7 +316,7 @@ def test_the_host_copies_each_piece_out_of_what_was_gathered() -> None:
 )
 def test_copies_need_something_gathered(options: dict[str, object], said: str) -> None:
     with pytest.raises(arm.InputError, match=said):
-        build("llama-3-8b", dp=8, **options)
+        build("llama-3-8b", dp=8, **nested(options))
 
 
 def test_data_parallel_volume_of_a_stage() -> None:
@@ -408,7 +419,7 @@ def test_bubble_of_a_simulated_pipeline(batch: int) -> None:
     more = (("interleaved", 2), ("zb-h1", 1)) if batch > 8 else ()
     for schedule, chunks in (("1f1b", 1), ("gpipe", 1), *more):
         options = {"pp": 4, "global_batch": batch, "schedule": schedule, "virtual_stages": chunks}
-        workload = build(model, **options)
+        workload = build(model, **nested(options))
         work = max(entry.operations for entry in summary(workload).classes) / 1e12
         share = 1 - work / (arm.simulate(workload, fast).step_time_ns / 1e9)
         expected = summary(workload).bubble

@@ -16,6 +16,7 @@ from armillary.model.decoder_reader import decoder
 from armillary.model.files import load_model, models
 from armillary.model.weights import Weights, layer_tensors, layer_weights
 from armillary.workload import Model, Workload, build, transformer
+from armillary.workload.framework_set import nested
 from armillary.workload.memory import states
 from armillary.workload.parallelism import Parallelism
 from armillary.workload.transformer import footprints
@@ -60,8 +61,7 @@ def test_volumes_of_groups(zero: int, overlap: bool) -> None:
         dp=16,
         zero=zero,
         zero_group=g,
-        overlap_grad_reduce=overlap,
-        overlap_param_gather=overlap,
+        framework_set={"overlap_grad_reduce": overlap, "overlap_param_gather": overlap},
         global_batch=32,
     )
     found = volumes(workload)
@@ -132,8 +132,7 @@ def test_volumes_of_whole_tensors(group: int | None, overlap: bool) -> None:
         dp=16,
         zero=1,
         zero_group=group,
-        whole_tensors=True,
-        overlap_param_gather=overlap,
+        framework_set={"whole_tensors": True, "overlap_param_gather": overlap},
     )
     name = "zero" if group else "dp"
     found = volumes(workload)
@@ -147,7 +146,10 @@ def test_no_more_broadcasts_than_tensors() -> None:
     """Five matrices a layer, one of gains, embedding, head and last gain; most of 1,024 ranks own
     none."""
     workload = transformer(
-        "llama-2-7b", dp=1024, zero=1, whole_tensors=True, overlap_param_gather=False
+        "llama-2-7b",
+        dp=1024,
+        zero=1,
+        framework_set={"whole_tensors": True, "overlap_param_gather": False},
     )
     assert volumes(workload)["dp", "broadcast"][0] == 32 * 6 + 3
 
@@ -209,7 +211,7 @@ def shardings(draw: st.DrawFn) -> dict[str, object]:
 @settings(max_examples=25, deadline=None)
 @given(shardings())
 def test_every_sharding_runs(options: dict[str, object]) -> None:
-    workload = build(EXPERTS, **options)
+    workload = build(EXPERTS, **nested(options))
     folded = arm.simulate(workload, platform(workload.ranks)).step_time_ns
     assert folded == arm.simulate(workload, platform(workload.ranks), fold=False).step_time_ns > 0
 
@@ -266,5 +268,5 @@ BAD = [
 @pytest.mark.parametrize(("options", "said"), BAD)
 def test_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(InputError) as caught:
-        build("llama-3-8b", **options)
+        build("llama-3-8b", **nested(options))
     assert any(said in str(problem) for problem in caught.value.problems), str(caught.value)

@@ -16,6 +16,7 @@ from functools import cache
 from armillary.errors import InputError
 from armillary.platform import Platform
 from armillary.workload import footprints
+from armillary.workload.framework_set import nested
 
 from ..measured.training import Training, failures, trainings
 
@@ -89,7 +90,7 @@ def _stages(run: Training, sp: bool) -> tuple[int, ...]:
     decided = run.framework.options(run.options)
     counts = (*_COUNTS, "kernels", "partition") if run.group == NANOTRON else _COUNTS
     options |= {name: decided[name] for name in counts if name in decided}
-    return tuple(memory.total for memory in footprints(run.model, **options))
+    return tuple(memory.total for memory in footprints(run.model, **nested(options)))
 
 
 @cache

@@ -18,6 +18,7 @@ from armillary.errors import InputError
 from armillary.platform import Platform
 from armillary.units import NS_PER_S
 from armillary.workload import build
+from armillary.workload.framework_set import nested
 
 from ..measured.published import machines
 from ..measured.training import Training, trainings
@@ -100,7 +101,7 @@ def options(run: Training) -> dict[str, object]:
         found["overlap_tp"] = True
     if run.extra.get("mode") == "eager":
         found["kernels"] = "eager"
-    return found
+    return nested(found)
 
 
 def _said(extra: Mapping[str, str]) -> dict[str, object]:

@@ -48,7 +48,7 @@ OPEN: dict[str, Any] = {
     "layers_per_stage": "4*15,1",
     "micro_batch": 1,
     "fp8_weight_cache": True,
-    "gates_inside": True,
+    "framework_set": {"gates_inside": True},
 }
 """Which layers a stage has (profiles that DeepSeek published show 4 a chunk; the last has the
 heads), the micro-batch, that weights are cast once a step, and where the router's weights

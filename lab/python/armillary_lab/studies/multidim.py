@@ -78,7 +78,7 @@ def workload(name: str) -> Workload:
     """The workload of that name in Table IV, with nothing overlapping by order."""
     model, parallelism = MODELS[name]
     serial = {"overlap_grad_reduce": False, "overlap_param_gather": False}
-    return build(model, zero=2, micro_batch=16, **parallelism, **serial)
+    return build(model, zero=2, micro_batch=16, **parallelism, framework_set=serial)
 
 
 @cache

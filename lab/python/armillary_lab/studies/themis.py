@@ -156,7 +156,7 @@ def _step(workload: str, platform: str, themis: bool, backend: str, batch: int) 
 def program(workload: str, batch: int) -> Workload:
     """A workload of Table III on 512 NPUs; `batch` samples a replica where there are any."""
     serial = {"overlap_grad_reduce": False, "overlap_param_gather": False}
-    decoder = {"zero": 2, "micro_batch": batch, **serial}
+    decoder = {"zero": 2, "micro_batch": batch, "framework_set": serial}
     match workload:
         case "All-Reduce":
             return all_reduce(512, 10**9)

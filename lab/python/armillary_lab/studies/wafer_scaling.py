@@ -105,7 +105,7 @@ def workload(model: str, npus: int) -> Workload:
     """A step on that many NPUs: data parallelism takes what tensor parallelism leaves."""
     name, tp = MODELS[model]
     serial = {"overlap_grad_reduce": False, "overlap_param_gather": False}
-    return build(name, tp=tp, dp=npus // tp, zero=2, micro_batch=BATCH, **serial)
+    return build(name, tp=tp, dp=npus // tp, zero=2, micro_batch=BATCH, framework_set=serial)
 
 
 def charts(rows: Sequence[StudyRow]) -> list[Chart]:
