@@ -9,10 +9,13 @@ from pathlib import Path
 
 import old_words as page
 import pytest
+from conftest import Armillary
 
+import armillary as arm
 from armillary import old_words
 from armillary.errors import InputError
 from armillary.old_words import OldWord
+from armillary.sweep import check
 
 OURS = (
     OldWord("verb", ("run",), "--procs", "--npus"),
@@ -110,3 +113,65 @@ def test_the_page_is_the_table() -> None:
     text = page.page()
     for word in old_words.WORDS:
         assert f"`{page._spelled(word, word.old)}`" in text
+
+
+OLD_OPTIONS: dict[str, object] = {"merged": False, "kernels": "eager", "bucket_mb": 25.0}
+
+
+def test_old_options_of_a_model_make_the_same_workload() -> None:
+    """With a warning in Python, in the summary and in reports, and the new words in the report."""
+    with pytest.warns(DeprecationWarning, match="is now called framework_set"):
+        old = arm.workload.build("llama-3-8b", dp=2, **OLD_OPTIONS)
+    new = arm.workload.build("llama-3-8b", dp=2, framework_set=OLD_OPTIONS)
+    platform = arm.Platform.load("dgx-h100", npus=2)
+    reports = [arm.simulate(each, platform).report for each in (old, new)]
+    assert reports[0]["digest"] == reports[1]["digest"]
+    models = [each["config"]["workload"]["model"] for each in reports]
+    assert models[0] == models[1]
+    extra = set(reports[0]["warnings"]) - set(reports[1]["warnings"])
+    assert len(extra) == len(OLD_OPTIONS)
+    assert old.summary is not None
+    assert extra < set(old.summary.notes)
+
+
+def test_a_family_by_its_name_warns_too() -> None:
+    with pytest.warns(DeprecationWarning, match="overlap_tp is now called"):
+        arm.workload.transformer("llama-3-8b", tp=2, overlap_tp=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"framework_set": {"mergd": True}}, "framework_set.mergd: unknown key.*merged"),
+        ({"framework_set": ["merged"]}, "is not a mapping"),
+        ({"framework_set": {"merged": 1}}, "framework_set.merged: 1 is neither on nor off"),
+        ({"framework_set": {"bucket_mb": 0.0}}, "framework_set.bucket_mb: 0.0 is out of range"),
+        ({"framework_set": {"tp": 2}}, "framework_set.tp: unknown key"),
+    ],
+)
+def test_keys_of_a_framework_that_are_refused(given: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        arm.workload.build("llama-3-8b", **given)
+
+
+def test_old_options_on_the_command_line(armillary: Armillary) -> None:
+    words = ["run", "llama-3-8b", "--dp", "2", "-p", "dgx-h100", "--json", "-"]
+    old = armillary(*words, "--no-merged", "--bucket-mb", "25")
+    new = armillary(*words, "--framework-set", "merged=false", "--framework-set", "bucket_mb=25")
+    assert (old.returncode, new.returncode) == (0, 0), old.stderr + new.stderr
+    reports = [json.loads(each.stdout) for each in (old, new)]
+    assert reports[0]["digest"] == reports[1]["digest"]
+    assert any("merged is now called" in each for each in reports[0]["warnings"])
+
+
+def test_old_and_new_options_vary_in_a_sweep() -> None:
+    """A key of the framework, and an old option, are targets."""
+    study = {
+        "workload": {"model": "llama-3-8b", "options": {"dp": 2}},
+        "platform": {"file": "dgx-h100", "npus": 2},
+        "parameters": {
+            "workload.framework_set.merged": [True, False],
+            "workload.overlap_tp": [True],
+        },
+    }
+    assert check(study) == []
