@@ -156,8 +156,9 @@ rust-lint: prerequisites $(BIN)/python
 hooks: $(BIN)/.tools ## Check format and lints before every commit (needs pre-commit)
 	pre-commit install
 
-reference: ## Write the tables of keys in docs/ from their declarations
+reference: setup ## Write the tables of keys in docs/ from their declarations
 	WRITE_DOCS=1 cargo test --quiet -p platform --test reference
+	$(BIN)/python tools/platform_keys.py
 
 docs: setup $(BIN)/.docs ## Build the documentation as a site in site/, and fail if a link leads nowhere
 	RUSTDOCFLAGS="--deny warnings" PYO3_PYTHON="$$(pwd)/$(BIN)/python" cargo doc --workspace --no-deps --document-private-items --locked --quiet
