@@ -45,6 +45,22 @@ def commands() -> Iterator[Copies]:
         yield made
 
 
+# What `armillary train` loads. The second one is what a backward pass loads.
+_TRAINER = (
+    "torch",
+    "torch.fx.experimental.symbolic_shapes",
+    "armillary_train.data.synthetic",
+    "armillary_train.run.loop",
+)
+
+
+@pytest.fixture(scope="session")
+def trainings() -> Iterator[Copies]:
+    """As `commands`, for verbs that train: PyTorch is loaded, as `armillary train` loads it."""
+    with copies(*_TRAINER, GOMP_SPINCOUNT="1000", TORCH_CPP_LOG_LEVEL="FATAL") as made:
+        yield made
+
+
 @pytest.fixture
 def armillary(commands: Copies, tmp_path: Path) -> Armillary:
     """Runs the command line in a process of its own, in an empty directory, 100 columns wide."""

@@ -87,37 +87,23 @@ def together() -> list[list[Block]]:
 
 
 @pytest.mark.parametrize("chain", together(), ids=lambda chain: str(chain[0]))
-def test_examples_run(chain: list[Block], commands: Copies, tmp_path: Path) -> None:
+def test_examples_run(chain: list[Block], trainings: Copies, tmp_path: Path) -> None:
     for name in ("examples", "systems"):
         (tmp_path / name).symlink_to(ROOT / name)
     for block in chain:
-        check(block, commands, tmp_path)
+        check(block, trainings, tmp_path)
 
 
 def check(block: Block, commands: Copies, folder: Path) -> None:
-    """Runs a block in a directory and compares what it prints. The program `armillary` is one of
-    `commands`."""
+    """Runs a block in a directory and compares what it prints. The program `armillary` and those in
+    Python are copies of one process."""
+    search = f"{commands.program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": search, "COLUMNS": "100"}
     for command, expected in steps(block):
-        code = command if block.kind == "python" else runnable(command)
-        program = (
-            [sys.executable, "-c", code]
-            if block.kind == "python"
-            else ["bash", "-euo", "pipefail", "-c", code]
-        )
-        environment = {
-            **os.environ,
-            "PATH": f"{commands.program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "COLUMNS": "100",
-        }
-        run = subprocess.run(
-            program,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        if block.kind == "python":
+            run = commands.run(["-c", command], folder, environment)
+        else:
+            run = shell(runnable(command), folder, environment)
         refused = expected.startswith("error:")
         assert run.returncode == (2 if refused else 0), f"{block}\n{run.stdout}{run.stderr}"
         printed = run.stderr if refused else run.stdout
@@ -126,6 +112,18 @@ def check(block: Block, commands: Copies, folder: Path) -> None:
             assert re.fullmatch(pattern, printed.strip(), re.S), (
                 f"{block}: {command}\nprinted:\n{printed}"
             )
+
+
+def shell(code: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", code],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def reading_order() -> list[str]:

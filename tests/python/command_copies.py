@@ -15,6 +15,7 @@ import importlib.util
 import io
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -25,6 +26,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import forked_popen
+
 _TIMEOUT_S = 300
 _LONGEST = 1 << 20
 CLIENT = """#!{python} -IS
@@ -34,7 +37,7 @@ with socket.socket(socket.AF_UNIX) as to:
     job = dict(arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ))
     socket.send_fds(to, [b"x"], [0, 1, 2])
     to.sendall(json.dumps(job).encode() + b"\\n")
-    status = int(to.makefile().readline())
+    status = int(to.makefile().read().split()[1])
 os._exit(status if status >= 0 else 128 - status)
 """
 
@@ -42,43 +45,115 @@ os._exit(status if status >= 0 else 128 - status)
 class Copies:
     """The process that commands are copied from, and the program `armillary` of shells."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, modules: Sequence[str], environment: dict[str, str]) -> None:
         self.address = str(folder / "socket")
         self.program = folder / "armillary"
         client = CLIENT.format(python=sys.executable, address=self.address)
         self.program.write_text(client, encoding="utf-8")
         self.program.chmod(0o755)
         self.process = subprocess.Popen(
-            [sys.executable, __file__, self.address],
+            [sys.executable, __file__, self.address, *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env={**os.environ, **environment},
             start_new_session=True,
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"ready\n", "the process of commands did not start"
+        self._commands: list[Command] = []
 
     def run(
-        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        limits: Mapping[int, int] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Output and exit code of the command, in the form of `subprocess.run`."""
+        command = self.start(arguments, folder, environment, limits=limits)
+        try:
+            texts = command.communicate(_TIMEOUT_S)
+        except TimeoutError:
+            command.send_signal(signal.SIGKILL)
+            raise
+        return subprocess.CompletedProcess(
+            ["armillary", *arguments], command.returncode or 0, *texts
+        )
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        output: int | None = None,
+        limits: Mapping[int, int] | None = None,
+    ) -> Command:
+        """The command, which runs. `-c` and a program in Python are one as well.
+
+        `output`: descriptor to print to. `limits`: of the process, as `resource` numbers them."""
         texts = {name: str(value) for name, value in environment.items()}
-        job = {"arguments": arguments, "folder": str(folder), "environment": texts}
-        with Path(os.devnull).open("rb") as nothing, socket.socket(socket.AF_UNIX) as to:
-            to.settimeout(_TIMEOUT_S)
-            to.connect(self.address)
-            readers, ends = zip(*(_reader() for _ in range(2)), strict=True)
-            socket.send_fds(to, [b"x"], [nothing.fileno(), *ends])
-            for end in ends:
-                os.close(end)
-            to.sendall(json.dumps(job).encode() + b"\n")
-            try:
-                answer = to.makefile().readline()
-            except TimeoutError:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                raise
-            printed = [reader.text() for reader in readers]
+        job = {
+            "arguments": arguments,
+            "folder": str(folder),
+            "environment": texts,
+            "limits": [*(limits or {}).items()],
+        }
+        to = socket.socket(socket.AF_UNIX)
+        to.connect(self.address)
+        readers, ends = zip(*(_reader() for _ in range(2)), strict=True)
+        with Path(os.devnull).open("rb") as nothing:
+            printed = ends[0] if output is None else output
+            socket.send_fds(to, [b"x"], [nothing.fileno(), printed, ends[1]])
+        for end in ends:
+            os.close(end)
+        to.sendall(json.dumps(job).encode() + b"\n")
+        command = Command(to, readers)
+        self._commands = [each for each in self._commands if each.poll() is None] + [command]
+        return command
+
+    def end(self) -> None:
+        """Ends the process, and commands of tests that failed."""
+        for command in self._commands:
+            if command.poll() is None:
+                command.send_signal(signal.SIGKILL)
+        self.process.kill()
+        self.process.communicate()
+
+
+class Command:
+    """A copy that runs, with the methods of `subprocess.Popen` that tests need."""
+
+    def __init__(self, to: socket.socket, readers: Sequence[_Reader]) -> None:
+        self._socket, self._answers, self._readers = to, to.makefile(), readers
+        answer = self._answers.readline()
         assert answer, "the process of commands has ended"
-        return subprocess.CompletedProcess(["armillary", *arguments], int(answer), *printed)
+        self.pid = int(answer)
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, if the command has ended."""
+        if self.returncode is None and select.select([self._socket], [], [], 0)[0]:
+            self.returncode = self._ended()
+        return self.returncode
+
+    def communicate(self, timeout: float = _TIMEOUT_S) -> list[str]:
+        """Standard output and standard error, once the command has ended. Raises `TimeoutError`."""
+        if self.returncode is None:
+            self._socket.settimeout(timeout)
+            self.returncode = self._ended()
+        self._answers.close()
+        self._socket.close()
+        return [reader.text() for reader in self._readers]
+
+    def _ended(self) -> int:
+        answer = self._answers.readline()
+        assert answer, "the process of commands has ended"
+        return int(answer)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the command, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
 
 
 class _Reader(threading.Thread):
@@ -107,19 +182,20 @@ def _reader() -> tuple[_Reader, int]:
 
 
 @contextlib.contextmanager
-def copies() -> Iterator[Copies]:
-    """The process that commands are copied from, which ends with the block."""
+def copies(*modules: str, **environment: str) -> Iterator[Copies]:
+    """The process that commands are copied from, which ends with the block. It loads the command
+    line and the `modules`."""
     with tempfile.TemporaryDirectory(prefix="armillary-") as folder:
-        made = Copies(Path(folder))
+        made = Copies(Path(folder), modules, environment)
         try:
             yield made
         finally:
-            made.process.kill()
-            made.process.communicate()
+            made.end()
 
 
-def _load() -> None:
-    """Loads what commands load, except what starts threads when it is loaded."""
+def _load(modules: Sequence[str]) -> None:
+    """Loads the modules and what all commands load, except what starts threads when it is
+    loaded."""
     from armillary.cli import app, groups
 
     with contextlib.redirect_stdout(io.StringIO()):
@@ -129,13 +205,15 @@ def _load() -> None:
         app.main(["run", "--help"])
     for name in ("api", "explain", "report.words", "report.terminal", "result", "workload"):
         importlib.import_module(f"armillary.{name}")
+    for name in modules:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
 
-def _serve(address: str) -> None:
+def _serve(address: str, modules: Sequence[str]) -> None:
     """Makes a copy for each command. Only copies return: they go on to be the command."""
-    _load()
+    _load(modules)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
         server.listen()
@@ -161,6 +239,7 @@ def _become(connection: socket.socket) -> None:
     if child:
         for stream in (0, 1, 2, *streams):
             os.close(stream)
+        connection.sendall(b"%d\n" % child)
         _, status = os.waitpid(child, 0)
         connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
         os._exit(0)
@@ -168,9 +247,11 @@ def _become(connection: socket.socket) -> None:
         os.dup2(stream, number)
         os.close(stream)
     connection.close()
+    for kind, limit in job.get("limits", ()):
+        resource.setrlimit(kind, (limit, limit))
     os.chdir(job["folder"])
-    os.environ.clear()
-    os.environ.update(job["environment"])
+    forked_popen.set_environment(job["environment"])
+    forked_popen.replace_popen()
     main = importlib.util.find_spec("armillary.cli.__main__")
     assert main is not None and main.origin is not None
     sys.path[0] = job["folder"]
@@ -178,7 +259,10 @@ def _become(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
-    from armillary.cli import main as command
+    _serve(sys.argv[1], sys.argv[2:])
+    if sys.argv[1:2] == ["-c"]:
+        exec(sys.argv[2], {"__name__": "__main__"})
+    else:
+        from armillary.cli import main as command
 
-    sys.exit(command())
+        sys.exit(command())

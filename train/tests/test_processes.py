@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command_copies import Command, Copies
 from conftest import ROOT
 
 from armillary.errors import InputError, TrainingError
@@ -22,20 +24,38 @@ from armillary_train.run import launch
 pytest.importorskip("torch")
 
 TRAIN = [sys.executable, "-m", "armillary.cli", "train"]
+"""A real start; most runs here are copies of a process that has loaded PyTorch."""
 SMALL = ["dlrm-small", "--batch", "512", "--threads", "1", "--eval-samples", "3000"]
 
 
-def trained(*options: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-    run = subprocess.run(
-        [*TRAIN, *options],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == code, run.stdout + run.stderr
-    return run
+@dataclass(frozen=True)
+class Trains:
+    """Runs `armillary train` in a folder."""
+
+    copies: Copies
+    folder: Path
+
+    def failed(self, *options: str, code: int = 2, **environment: str) -> str:
+        """The message of a run that ends with an exit code."""
+        run = self.copies.run(["train", *options], self.folder, {**os.environ, **environment})
+        assert run.returncode == code, run.stdout + run.stderr
+        return run.stderr
+
+    def start(
+        self,
+        options: Sequence[str],
+        environment: Mapping[str, str] = {},
+        folder: Path | None = None,
+        output: int | None = None,
+    ) -> Command:
+        """A run that goes on."""
+        whole = {**os.environ, **environment}
+        return self.copies.start(["train", *options], folder or self.folder, whole, output)
+
+
+@pytest.fixture
+def trains(trainings: Copies, tmp_path: Path) -> Trains:
+    return Trains(trainings, tmp_path)
 
 
 def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
@@ -45,7 +65,15 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     for count in (1, 2):
         path = tmp_path / f"{count}.json"
         options = ["--steps", "25", "--nproc", str(count), "--json", str(path)]
-        run = trained(*SMALL, *options, PYTHONPROFILEIMPORTTIME="1")
+        run = subprocess.run(
+            [*TRAIN, *SMALL, *options],
+            env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
         assert "best possible" in run.stdout
         assert f"{count} process" in run.stdout
         loaded = Counter(line.rpartition("|")[2].strip() for line in run.stderr.splitlines())
@@ -59,18 +87,14 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_lost_process_ends_the_others(number: signal.Signals) -> None:
-    run = subprocess.Popen(
-        [*TRAIN, *SMALL, "--nproc", "2", "--steps", "1000000", "--timeout", "3"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    victim = waiting_worker(run.pid, rank=1)
+def test_a_lost_process_ends_the_others(
+    number: signal.Signals, trains: Trains, tmp_path: Path
+) -> None:
+    logs = ["--log-dir", str(tmp_path), "--decay", "none"]
+    run = trains.start([*SMALL, "--nproc", "2", "--steps", "5000", "--timeout", "3", *logs])
+    victim = begun(run, tmp_path, "log.jsonl")[1]
     os.kill(victim, number)
-    begin = time.monotonic()
     _, said = run.communicate(timeout=30)
-    assert time.monotonic() - begin < 15
     assert run.returncode == 1, said
     assert said.count("error:") == 1
     if number == signal.SIGKILL:
@@ -80,18 +104,10 @@ def test_a_lost_process_ends_the_others(number: signal.Signals) -> None:
     assert not alive(victim)
 
 
-def test_ctrl_c_ends_all(tmp_path: Path) -> None:
+def test_ctrl_c_ends_all(trains: Trains, tmp_path: Path) -> None:
     saved = ["--checkpoint", str(tmp_path), "--checkpoint-every", "1", "--decay", "none"]
-    run = subprocess.Popen(
-        [*TRAIN, *SMALL, "--nproc", "2", "--steps", "1000000", *saved],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    workers = [waiting_worker(run.pid, rank) for rank in (0, 1)]
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("step-*/manifest.json")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    run = trains.start([*SMALL, "--nproc", "2", "--steps", "1000000", *saved])
+    workers = begun(run, tmp_path, "step-*/manifest.json")
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=30)
     assert run.returncode == 130
@@ -118,13 +134,13 @@ def test_a_parent_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("armillary-train-*"))
 
 
-def test_data_that_is_not_there(tmp_path: Path) -> None:
+def test_data_that_is_not_there(trains: Trains, tmp_path: Path) -> None:
     """Before what a model of one count would say of Criteo's logs."""
     model = ROOT / "models/dlrm-small.yml"
     text = re.sub(r"dense_features: \d+", "dense_features: 1", model.read_text(encoding="utf-8"))
     (tmp_path / "model.yml").write_text(text, encoding="utf-8")
-    run = trained(str(tmp_path / "model.yml"), "--data", "nonexistent", code=2)
-    assert "error: there is no such file\n  in: nonexistent: --data" in run.stderr
+    said = trains.failed(str(tmp_path / "model.yml"), "--data", "nonexistent")
+    assert "error: there is no such file\n  in: nonexistent: --data" in said
 
 
 def waiting_worker(parent: int, rank: int) -> int:
@@ -145,6 +161,16 @@ def waiting_worker(parent: int, rank: int) -> int:
     pytest.fail(f"rank {rank} has not started")
 
 
+def begun(run: Command, folder: Path, pattern: str) -> list[int]:
+    """The processes of the ranks, the first one first, of a copied run that has written a file."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and run.poll() is None:
+        if any(path.stat().st_size for path in folder.glob(pattern)):
+            return [*map(int, Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split())]
+        time.sleep(0.01)
+    pytest.fail(f"the run has written no {pattern}, and its exit code is {run.returncode}")
+
+
 def alive(process: int) -> bool:
     """Whether a process runs. One that has ended may wait for its parent to read that."""
     try:
@@ -156,46 +182,47 @@ def alive(process: int) -> bool:
 
 @pytest.mark.parametrize("count", ["1", "2"])
 @pytest.mark.parametrize("options", [[], ["--json", "-"]])
-def test_a_closed_pipe_ends_the_run_silently(count: str, options: list[str]) -> None:
+def test_a_closed_pipe_ends_the_run_silently(
+    count: str, options: list[str], trains: Trains
+) -> None:
     """As that of other commands: `armillary train ... | head`."""
     reading, writing = os.pipe()
     os.close(reading)
-    command = [*TRAIN, *SMALL, "--steps", "1", "--nproc", count, *options]
-    run = subprocess.run(
-        command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False
-    )
+    given = [*SMALL, "--steps", "1", "--nproc", count, *options]
+    run = trains.start(given, output=writing)
     os.close(writing)
-    assert (run.returncode, run.stderr) == (141, "")
+    _, said = run.communicate(timeout=60)
+    assert (run.returncode, said) == (141, "")
 
 
-def test_an_empty_folder_for_logs_is_refused() -> None:
-    assert "in: --log-dir" in trained(*SMALL, "--log-dir", "", code=2).stderr
+def test_an_empty_folder_for_logs_is_refused(trains: Trains) -> None:
+    assert "in: --log-dir" in trains.failed(*SMALL, "--log-dir", "")
 
 
-def test_a_fault_of_all_ranks_is_one_message() -> None:
-    said = trained(*SMALL, "--nproc", "2", "--data", "/none", code=2).stderr
+def test_a_fault_of_all_ranks_is_one_message(trains: Trains) -> None:
+    said = trains.failed(*SMALL, "--nproc", "2", "--data", "/none")
     assert said.count("error:") == 1 and "/none" in said
 
 
-def test_a_loss_that_is_not_a_number_is_one_message_of_each_rank() -> None:
+def test_a_loss_that_is_not_a_number_is_one_message_of_each_rank(trains: Trains) -> None:
     given = ["--dense-optimizer", "sgd", "--dense-lr", "1e30", "--nproc", "2", "--steps", "50"]
-    said = trained(*SMALL, *given, code=1).stderr
+    said = trains.failed(*SMALL, *given, code=1)
     assert said.count("error:") == said.count("error: the loss is") == 2
     assert said.count("in: rank 0\n") == said.count("in: rank 1\n") == 1
 
 
-def test_a_loss_that_is_not_a_number_is_named_on_every_rank(tmp_path: Path) -> None:
+def test_a_loss_that_is_not_a_number_is_named_on_every_rank(trains: Trains, tmp_path: Path) -> None:
     """The last batch has one sample, so that rank 1 has none."""
     folders = [tmp_path / "0", tmp_path / "1"]
     for each in folders:
         each.mkdir()
     given = ["dlrm-small", "--batch", "2", "--samples", "3", "--threads", "1", "--decay", "none"]
     given += ["--dense-optimizer", "sgd", "--dense-lr", "1e30"]
-    said = by_torchrun([given, given], folders)
+    said = by_torchrun(trains, [given, given], folders)
     assert all("the loss is" in each and "in: rank 0" in each for each in said), said
 
 
-def test_files_that_differ_between_ranks(tmp_path: Path) -> None:
+def test_files_that_differ_between_ranks(trains: Trains, tmp_path: Path) -> None:
     """Each rank reads another folder, as on machines with disks of their own."""
     line = "\t".join(["1", *(["3"] * 13), *(["a"] * 26)]) + "\n"
     for rank, lines in enumerate((20, 30)):
@@ -209,75 +236,52 @@ def test_files_that_differ_between_ranks(tmp_path: Path) -> None:
         f"interaction: {{kind: dot}}\ntables:\n{tables}\n"
     )
     said = by_torchrun(
+        trains,
         [[str(model), "--data", "logs", "--batch", "8", "--threads", "1"]] * 2,
         [tmp_path / "0", tmp_path / "1"],
     )
     assert all("samples in one step" in each for each in said)
 
 
-def by_torchrun(options: Sequence[Sequence[str]], folders: Sequence[Path]) -> list[str]:
+def by_torchrun(
+    trains: Trains, options: Sequence[Sequence[str]], folders: Sequence[Path]
+) -> list[str]:
     """Runs a process for each list of options with torchrun's environment; what each one says on
     its failure."""
-    port = launch._free_port()
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launch._free_port())}
     runs = []
     for rank, (given, folder) in enumerate(zip(options, folders, strict=True)):
         (folder / "logs").symlink_to(folder)
-        environment = {
-            **os.environ,
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(len(options)),
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
-        }
-        runs.append(
-            subprocess.Popen(
-                [*TRAIN, *given], cwd=folder, env=environment, text=True, stderr=subprocess.PIPE
-            )
-        )
+        place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(len(options))}
+        runs.append(trains.start(given, {**shared, **place}, folder))
     said = [run.communicate(timeout=60)[1] for run in runs]
     assert all(run.returncode == 1 for run in runs), said
     return said
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_never_comes(rank: int) -> None:
-    environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-    environment["MASTER_PORT"] = str(launch._free_port())
-    run = subprocess.run(
-        [*TRAIN, *SMALL, "--timeout", "2"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert run.returncode == 1, run.stderr
-    assert run.stderr.startswith("error: not all of 2 processes could be reached within 2 s")
-    assert len(run.stderr.splitlines()) == 2
+def test_a_rank_that_never_comes(rank: int, trains: Trains) -> None:
+    place = {"RANK": str(rank), "WORLD_SIZE": "2"}
+    place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launch._free_port())}
+    said = trains.failed(*SMALL, "--timeout", "2", code=1, **place)
+    assert said.startswith("error: not all of 2 processes could be reached within 2 s")
+    assert len(said.splitlines()) == 2
 
 
 @pytest.mark.parametrize("sizes", [(2, 3), (3, 2)])
-def test_ranks_that_disagree_about_their_number(sizes: tuple[int, int]) -> None:
+def test_ranks_that_disagree_about_their_number(sizes: tuple[int, int], trains: Trains) -> None:
     """Each machine may have been started with another number."""
-    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launch._free_port())}
-    begin = time.monotonic()
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launch._free_port())}
     runs = [
-        subprocess.Popen(
-            [*TRAIN, *SMALL],
-            env={**shared, "RANK": str(rank), "WORLD_SIZE": str(size)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        trains.start(SMALL, {**shared, "RANK": str(rank), "WORLD_SIZE": str(size)})
         for rank, size in enumerate(sizes)
     ]
     for rank, run in enumerate(runs):
-        said = run.communicate(timeout=30)[1]
+        _, said = run.communicate(timeout=30)
         assert run.returncode == 2, said
         here, there = sizes[rank], sizes[1 - rank]
         expected = f"WORLD_SIZE is {here} on rank {rank}, and {there} on rank {1 - rank}"
         assert said.startswith(f"error: {expected}")
-    assert time.monotonic() - begin < 20
 
 
 def test_reasons_are_those_of_the_first_rank(tmp_path: Path) -> None:

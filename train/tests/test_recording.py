@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+import resource
 from pathlib import Path
 
 import pytest
+from command_copies import Copies
 
 import armillary as arm
 from armillary.plan.roofline import roofline
@@ -19,15 +20,16 @@ pytest.importorskip("torch")
 SAMPLES, STEPS = 256, 12
 
 
-def test_a_recorded_run_is_imported_part_by_part(tmp_path: Path) -> None:
+def test_a_recorded_run_is_imported_part_by_part(trainings: Copies, tmp_path: Path) -> None:
     """Two ranks share 8 tables of 16 columns. Of each exchange of pooled rows a rank hands in those
     of its tables for all samples: 4 x 16 numbers of 4 bytes for each."""
     trace, result = tmp_path / "trace", tmp_path / "result.json"
-    command = [sys.executable, "-m", "armillary.cli", "train", "dlrm-small", "--nproc", "2"]
+    command = ["train", "dlrm-small", "--nproc", "2"]
     command += ["--batch", str(SAMPLES), "--steps", str(STEPS), "--eval-samples", "256"]
     command += ["--trace", str(trace), "--trace-steps", "3:8", "--json", str(result)]
     command += ["--platform", "dgx-a100"]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    ran = trainings.run(command, tmp_path, os.environ)
+    assert ran.returncode == 0, ran.stderr
     written = json.loads(result.read_text())
     said, bound = written["trace"], written["roofline"]
     step = roofline("dlrm-small", "dgx-a100", dp=2, global_batch=SAMPLES, width=4)
@@ -59,15 +61,17 @@ def test_a_recorded_run_is_imported_part_by_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kibibytes", "file"), [(24, "kineto-rank0.json"), (300, "execution-rank0.json")]
 )
-def test_a_trace_that_is_cut_off_is_refused(tmp_path: Path, kibibytes: int, file: str) -> None:
+def test_a_trace_that_is_cut_off_is_refused(
+    tmp_path: Path, kibibytes: int, file: str, trainings: Copies
+) -> None:
     """A limit on the size of files stops PyTorch as a full disk does, and it says nothing. The
     files of this run have about 150 and 700 KB."""
     trace = tmp_path / "trace"
-    train = [sys.executable, "-m", "armillary.cli", "train", "dlrm-small", "--batch", "64"]
+    train = ["train", "dlrm-small", "--batch", "64", "--trace-steps", "2:3"]
     train += ["--steps", "8", "--eval-samples", "256", "--trace", str(trace)]
-    limited = ["bash", "-c", f'ulimit -f {kibibytes}; exec "$@"', "bash"]
-    command = [*limited, *train, "--trace-steps", "2:3"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ran = trainings.run(
+        train, tmp_path, os.environ, limits={resource.RLIMIT_FSIZE: kibibytes << 10}
+    )
     assert ran.returncode == 2, ran.stdout + ran.stderr
     assert ran.stderr.startswith("error: the profile can't be written: PyTorch wrote ")
     assert f"in: {trace / file}: --trace" in ran.stderr

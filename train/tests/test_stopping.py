@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_copies import Command, Copies
 from runs import Runs, digest, runs
 
 pytest.importorskip("torch")
 
 from armillary_train.checkpoint.folder import Folder
 
-TRAIN = [sys.executable, "-m", "armillary.cli", "train", "dlrm-small", "--threads", "1"]
+TRAIN = ["train", "dlrm-small", "--threads", "1", "--decay", "none"]
 BASE: dict[str, Any] = {
     "model": "dlrm-small",
     "batch": 64,
@@ -71,46 +72,40 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
 @pytest.mark.parametrize("options", [[], ["--nproc", "2", "--readers", "1"]], ids=["one", "two"])
 def test_a_signal_ends_a_run_with_a_checkpoint(
-    number: signal.Signals, options: list[str], tmp_path: Path
+    number: signal.Signals, options: list[str], trainings: Copies, tmp_path: Path
 ) -> None:
-    logs = tmp_path / "logs"
-    given = ["--batch", "64", "--steps", "30000", "--checkpoint-every", "1000000"]
-    given += ["--checkpoint", str(tmp_path / "run"), "--log-dir", str(logs), "--decay", "none"]
-    run = begun([*options, *given], logs)
+    run = begun(trainings, tmp_path, *options, "--checkpoint", str(tmp_path / "run"))
     run.send_signal(number)
-    _, said = run.communicate(timeout=60)
+    said = run.communicate(60)[1]
     assert run.returncode == 128 + number, said
     (step,) = Folder(tmp_path / "run").steps()
     expected = f"interrupted; --resume goes on from step {step:,} in {tmp_path / 'run'}"
     assert said.strip() == expected
 
 
-def test_a_run_without_checkpoints_says_what_is_lost(tmp_path: Path) -> None:
-    run = begun(
-        ["--batch", "64", "--steps", "30000", "--log-dir", str(tmp_path), "--decay", "none"],
-        tmp_path,
-    )
+def test_a_run_without_checkpoints_says_what_is_lost(trainings: Copies, tmp_path: Path) -> None:
+    run = begun(trainings, tmp_path)
     run.send_signal(signal.SIGTERM)
-    _, said = run.communicate(timeout=60)
+    said = run.communicate(60)[1]
     assert run.returncode == 143
     expected = "interrupted; all steps are lost: --checkpoint DIR would have kept them"
     assert said.strip() == expected
 
 
 @pytest.mark.parametrize("options", [[], ["--nproc", "2"]], ids=["one", "two"])
-def test_a_second_signal_ends_a_run_at_once(options: list[str], tmp_path: Path) -> None:
+def test_a_second_signal_ends_a_run_at_once(
+    options: list[str], trainings: Copies, tmp_path: Path
+) -> None:
     """A step of this batch takes many seconds."""
     batch = ["--batch", "200000", "--steps", "10", "--checkpoint", str(tmp_path / "run")]
-    run = subprocess.Popen([*TRAIN, *batch, *options], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "run" / "lock").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    run = trainings.start([*TRAIN, *batch, *options], tmp_path, os.environ)
+    wait_for(run, tmp_path / "run" / "lock")
     time.sleep(1)
     run.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     assert run.poll() is None
     run.send_signal(signal.SIGTERM)
-    _, said = run.communicate(timeout=30)
+    said = run.communicate(30)[1]
     assert run.returncode == 143
     assert "interrupted; " in said and not Folder(tmp_path / "run").steps()
 
@@ -140,12 +135,20 @@ with until_signal(lambda: None):
     assert said.strip() == "interrupted; the last step is not in a checkpoint"
 
 
-def begun(options: list[str], logs: Path) -> subprocess.Popen[str]:
-    """A run that has made some steps, which its log says."""
-    run = subprocess.Popen([*TRAIN, *options], stderr=subprocess.PIPE, text=True, env=os.environ)
-    log, deadline = logs / "log.jsonl", time.monotonic() + 120
-    while time.monotonic() < deadline and run.poll() is None:
-        if log.exists() and log.stat().st_size:
-            break
-        time.sleep(0.05)
+def begun(trainings: Copies, folder: Path, *options: str) -> Command:
+    """A run that has made some steps: its log has a line for each hundredth of them."""
+    steps = ["--batch", "64", "--steps", "10000", "--checkpoint-every", "1000000"]
+    logs = ["--log-dir", str(folder / "logs")]
+    run = trainings.start([*TRAIN, *steps, *logs, *options], folder, os.environ)
+    wait_for(run, folder / "logs" / "log.jsonl", 1)
     return run
+
+
+def wait_for(run: Command, file: Path, size: int = 0) -> None:
+    """Returns when a run has written a file of some size."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and run.poll() is None:
+        if file.exists() and file.stat().st_size >= size:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"the run has not written {file.name}, and its exit code is {run.returncode}")
