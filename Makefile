@@ -63,7 +63,7 @@ demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show wh
 	@if test -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" || test "$$(uname)" = Darwin; then $(BIN)/python -m webbrowser "file://$(CURDIR)/results/demo.html" >/dev/null; fi
 
 train: setup trainer $(BIN)/.train ## Train a recommendation model with two processes, next to the best possible scores
-	$(BIN)/armillary train dlrm-criteo-kaggle --data synthetic --nproc 2 --samples 500000 --eval 100
+	$(BIN)/armillary train dlrm-criteo-kaggle --data synthetic --ranks 2 --samples 500000 --eval 100
 
 # PyTorch, for `armillary train`.
 $(BIN)/.train: $(BIN)/.tools requirements/train.txt

@@ -64,7 +64,7 @@ def _settings(folder: Path, **other: Any) -> Any:  # noqa: ANN401
     from armillary_train.settings import Settings
 
     return Settings(
-        str(MODEL), checkpoint=str(folder), threads=1, batch=1, eval_samples=50, steps=4,
+        str(MODEL), checkpoint=str(folder), threads=1, global_batch=1, eval_samples=50, steps=4,
         checkpoint_every=2, dense_optimizer="adam", **other,
     )  # fmt: skip
 

@@ -6,12 +6,16 @@ platform files (`crates/platform/src/config/declared`), imports of modules (`_mo
 
 from __future__ import annotations
 
+import functools
+import sys
+import warnings as warnings_
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
 
 from .errors import InputError, Problem, flag
 
+T = TypeVar("T")
 Kind = Literal["verb", "verb value", "model", "model value", "key"]
 Convert = Callable[[object, object], object]
 """From the value of an old word, and the value that the new one has already (`None` without), to
@@ -79,6 +83,13 @@ WORDS: tuple[OldWord, ...] = (
         OldWord("model", _DECODERS, name, f"framework_set.{name}", is_flag=name in _FLAGS)
         for name in (*_FLAGS, *_VALUES)
     ),
+    OldWord("verb", ("bench", "train"), "--nproc", "--ranks"),
+    OldWord("verb", ("bench", "train"), "--batch", "--global-batch"),
+    OldWord("verb", ("train",), "--cache-memory", "--cache"),
+    *(
+        OldWord("verb value", ("plan", "train"), old, "rowwise_adagrad", option="--optimizer")
+        for old in ("row-wise-adagrad", "row_wise_adagrad")
+    ),
 )
 """All old words but those of modules (`old_modules.py`) and of platform files."""
 
@@ -135,7 +146,60 @@ def _value(
 def options(family: str, given: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
     """Options of a model in words of today; and warnings. Raises `InputError` for an old word next
     to another value of the new one."""
-    names, values = of("model", family), of("model value", family)
+    return _current(of("model", family), of("model value", family), given)
+
+
+def keywords(verb: str, given: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """The options of a verb as Python and files name them, in words of today; and warnings. Raises
+    `InputError` for an old word next to another value of the new one."""
+    names = {_keyword(old): _as_keyword(word) for old, word in of("verb", verb).items()}
+    values = {old: _as_keyword(word) for old, word in of("verb value", verb).items()}
+    return _current(names, values, given)
+
+
+def reads_keywords(verb: str) -> Callable[[type[T]], type[T]]:
+    """Lets a dataclass take the old words of a verb as keywords, with a warning."""
+
+    def decorate(declared: type[T]) -> type[T]:
+        made = declared.__init__
+
+        @functools.wraps(made)
+        def init(self: T, *arguments: object, **given: object) -> None:
+            found, warnings = keywords(verb, given)
+            warn(warnings)
+            made(self, *arguments, **found)
+
+        declared.__init__ = init  # type: ignore[assignment, method-assign]
+        return declared
+
+    return decorate
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Warnings for a user of Python, at the first line that is not ours."""
+    level = 2
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("armillary"):
+        frame, level = frame.f_back, level + 1
+    for each in warnings:
+        warnings_.warn(each, DeprecationWarning, stacklevel=level)
+
+
+def _keyword(option: str) -> str:
+    """`cache_memory` of `--cache-memory`."""
+    return option.removeprefix("--").replace("-", "_")
+
+
+def _as_keyword(word: OldWord) -> OldWord:
+    """An old word of a verb as Python has it."""
+    if word.kind == "verb value":
+        return replace(word, option=_keyword(word.option))
+    return replace(word, old=_keyword(word.old), new=_keyword(word.new))
+
+
+def _current(
+    names: Mapping[str, OldWord], values: Mapping[str, OldWord], given: Mapping[str, object]
+) -> tuple[dict[str, object], list[str]]:
     found: dict[str, object] = {}
     warnings = dict[str, None]()
     for name in [each for each in given if each not in names]:

@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "files": {"errors"},
     "machine": {"errors", "units"},
     "nccl": {"errors", "units"},
+    "sizes": {"errors", "nccl", "units"},
     "option_fields": {"errors", "old_words"},
     "platform": {"_core", "documents", "errors", "units"},
     "wiring": {"documents", "errors", "units"},
@@ -42,6 +43,7 @@ ALLOWED: dict[str, set[str]] = {
         "old_words",
         "option_fields",
         "platform",
+        "sizes",
         "units",
     },
     "calibrate": {"_core", "documents", "errors", "nccl", "platform", "units"},
@@ -144,7 +146,9 @@ ALLOWED: dict[str, set[str]] = {
         "run_warnings",
     },
     "plan": {
+        "old_words",
         "option_fields",
+        "sizes",
         "api",
         "backends",
         "errors",
@@ -157,6 +161,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "cli": {
         "old_words",
+        "sizes",
         "option_fields",
         "repeat",
         "run_warnings",

@@ -189,7 +189,7 @@ def test_the_engine_continues_from_its_state(optimizer: AdaGrad | Adam) -> None:
 def test_a_model_trains_to_the_bits_of_the_engine() -> None:
     facts = parse(load_model("dlrm-small"))
     steps = 3
-    run = Settings("dlrm-small", batch=12, threads=1)
+    run = Settings("dlrm-small", global_batch=12, threads=1)
     tables = [Table(each.name, each.rows, each.dim) for each in facts.tables]
     features = [Feature(each.name, each.name) for each in facts.tables]
     on_kernels = kernels(tables, features, RowWiseAdaGrad())
@@ -201,8 +201,8 @@ def test_a_model_trains_to_the_bits_of_the_engine() -> None:
         caching=Caching(2**20),
     )
     losses = []
-    for collection, cache_memory in ((engine, None), (on_kernels, None), (behind, "1MiB")):
-        settings = replace(run, cache_memory=cache_memory)
+    for collection, cache in ((engine, None), (on_kernels, None), (behind, "1MiB")):
+        settings = replace(run, cache=cache)
         trainer = loop.Trainer(settings, facts, World(), collection)
         source, _ = open_data(settings, facts)
         parts = islice(source.parts(run.batch, 0, 1), steps)

@@ -193,7 +193,7 @@ def _trained(job: dict[str, Any], rank: int, folder: Path) -> dict[str, Any]:
     from armillary_train.run import loop
     from armillary_train.settings import Settings
 
-    settings = Settings(**{"nproc": job["size"], **job["settings"]})
+    settings = Settings(**{"ranks": job["size"], **job["settings"]})
     settings.check()
     facts = parse(load_model(settings.model))
     begun = (lambda *_: (folder / "begun").touch()) if rank == 0 else None

@@ -498,7 +498,7 @@ def trained(exchange: Exchange, steps: int, shares: bool, given: dict[str, Any])
     those of its MLPs alone. Some ranks have no sample of every third batch."""
     facts = parse(load_model("dlrm-small"))
     world = World(exchange.rank, exchange.size)
-    settings = Settings("dlrm-small", nproc=world.size, threads=1, **given)
+    settings = Settings("dlrm-small", ranks=world.size, threads=1, **given)
     trainer = Trainer(settings, facts, world)
     trainer.exchange._shares = shares and trainer.exchange._shares
     source, _ = open_data(settings, facts)

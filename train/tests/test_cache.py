@@ -171,13 +171,13 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
 
 def test_what_caches_cannot_be_is_said(tmp_path: Path) -> None:
     for folder in (tmp_path, None):
-        with pytest.raises(InputError, match=r"--cache-memory: 1,000 bytes for.* 2 tables") as said:
+        with pytest.raises(InputError, match=r"--cache: 1,000 bytes for.* 2 tables") as said:
             cached(folder, memory=1000)
         least = int(said.value.problems[0].help.split()[2].replace(",", ""))
         with pytest.raises(InputError, match=f"{least:,} bytes"):
             cached(folder, memory=least - 1)
         train(cached(folder, memory=least), range(1))
-    with pytest.raises(InputError, match="--cache-memory"):
+    with pytest.raises(InputError, match="--cache"):
         EmbeddingCollection(tables(tier="host"), FEATURES, RowWiseAdaGrad())
     with pytest.raises(InputError, match="--table-dir"):
         EmbeddingCollection(
@@ -228,8 +228,8 @@ def limited() -> None:
 
 def test_a_full_disk_is_an_error_on_all_ranks(tmp_path: Path) -> None:
     """The files of one rank or both grow too large; every rank ends with the reason."""
-    options = ["--steps", "20", "--batch", "512", "--nproc", "2", "--eval-samples", "2000"]
-    caches = ["--cache-memory", "64MiB", "--table-dir", str(tmp_path)]
+    options = ["--steps", "20", "--global-batch", "512", "--ranks", "2", "--eval-samples", "2000"]
+    caches = ["--cache", "64MiB", "--table-dir", str(tmp_path)]
     begin = time.monotonic()
     run = subprocess.run(
         [*TRAIN, "dlrm-small", *options, *caches],
@@ -249,9 +249,9 @@ def test_a_full_disk_is_an_error_on_all_ranks(tmp_path: Path) -> None:
 def test_ranks_with_caches_learn_what_ranks_without_learn(tmp_path: Path) -> None:
     """Shards by table, row and column, on disk, in slower memory and in memory."""
     ways = [("row", "disk"), ("column", "host"), ("table", "disk"), ("data", "disk"), ("table", "")]
-    options = ["--steps", "12", "--batch", "256", "--nproc", "2", "--eval-samples", "1000"]
+    options = ["--steps", "12", "--global-batch", "256", "--ranks", "2", "--eval-samples", "1000"]
     found = []
-    for caches in ([], ["--cache-memory", "20MiB", "--table-dir", str(tmp_path / "tables")]):
+    for caches in ([], ["--cache", "20MiB", "--table-dir", str(tmp_path / "tables")]):
         rows = (200, 100, 50, 40, 30, 20, 10, 10)
         plan = {"version": 1, "model": "dlrm-small", "ranks": 2, "ranks_per_node": 2, "tables": []}
         for place, count in enumerate(rows):

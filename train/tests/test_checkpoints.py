@@ -30,7 +30,7 @@ from armillary_train.tensor_files import Tensors
 CLICKS = str(ROOT / "examples/clicks/model.yml")
 BASE: dict[str, Any] = {
     "model": "dlrm-small",
-    "batch": 64,
+    "global_batch": 64,
     "threads": 1,
     "eval_samples": 500,
     "steps": 13,
@@ -51,8 +51,8 @@ CASES: dict[str, dict[str, Any]] = {
     "adam-fp16": {"optimizer": "adam", "table_precision": "fp16"},
     "bf16": {"optimizer": "adagrad", "table_precision": "bf16", "dense_optimizer": "adagrad"},
     "train": {"tensor_train": "rank=4,rows>=100", "optimizer": "adam", "dense_optimizer": "sgd"},
-    "host": {"cache_memory": "64 KiB"},
-    "disk": {"cache_memory": "16 MiB", "table_dir": "tables", "table_precision": "fp16"},
+    "host": {"cache": "64 KiB"},
+    "disk": {"cache": "16 MiB", "table_dir": "tables", "table_precision": "fp16"},
 }
 
 
@@ -98,7 +98,7 @@ def test_another_sharding_has_the_same_bits(started: Runs, tmp_path: Path) -> No
     both = ("row", (0, 1)), ("column", (0, 1)), ("data", (0, 1)), ("table", (1,))
     two = plan_file(tmp_path, 2, *both)
     three = plan_file(tmp_path, 3, ("column", (2, 0, 1)), ("row", (1, 0, 2)), ("table", (2,)))
-    settings = {**BASE, "batch": 6, "checkpoint_every": 4, "decay": "none", "steps": 12}
+    settings = {**BASE, "global_batch": 6, "checkpoint_every": 4, "decay": "none", "steps": 12}
     started.good(2, settings={**settings, "checkpoint": str(tmp_path / "a"), "plan": two})
     assert [each.base for each in Folder(tmp_path / "a").chain(12)] == [None, 4, 8]
     wanted = digest(tmp_path / "a")
@@ -118,7 +118,7 @@ def test_another_sharding_has_the_same_bits(started: Runs, tmp_path: Path) -> No
 def test_tables_on_disk_of_another_number_of_ranks(started: Runs, tmp_path: Path) -> None:
     """They are refused, unless a checkpoint of the run has the rows; then their files are gone."""
     folder = tmp_path / "tables"
-    disk = {"cache_memory": "16 MiB", "table_dir": str(folder), "checkpoint": str(tmp_path / "a")}
+    disk = {"cache": "16 MiB", "table_dir": str(folder), "checkpoint": str(tmp_path / "a")}
     settings = {**BASE, **disk, "decay": "none", "steps": 2}
     started.good(2, settings=settings)
     for size in (1, 3):
@@ -141,12 +141,12 @@ def test_what_does_not_fit_is_refused(started: Runs, tmp_path: Path) -> None:
     (said,) = started.run(settings=settings)
     assert "has a checkpoint of step 3" in said["problems"][0]["message"]
     assert "--resume" in said["problems"][0]["help"]
-    other = {"batch": 32, "optimizer": "adam", "seed": 5}
+    other = {"global_batch": 32, "optimizer": "adam", "seed": 5}
     for size in (1, 2):
         for said in started.run(size, settings={**settings, **other, "resume": True}):
             assert said["error"] == "InputError"
             messages = [f"{each['place']} {each['message']}" for each in said["problems"]]
-            assert "--batch 32 does not fit the checkpoint, which has 64" in messages
+            assert "--global-batch 32 does not fit the checkpoint, which has 64" in messages
             assert any(each.startswith("--optimizer adam") for each in messages)
             assert any("state" in each for each in messages)
     (said,) = started.run(settings={**settings, "steps": 2, "resume": True})
@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_refused(started: Runs, tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["flip", "header", "cut", "missing", "manifest"])
 def test_damage_names_the_file_and_the_table(how: str, started: Runs, tmp_path: Path) -> None:
     folder = tmp_path / "a"
-    settings = {**BASE, "batch": 6, "checkpoint": str(folder), "steps": 6}
+    settings = {**BASE, "global_batch": 6, "checkpoint": str(folder), "steps": 6}
     started.good(2, settings=settings)
     damaged, good = Folder(folder).of(6), Folder(folder).of(3)
     entry = next(each for each in Folder(folder).manifest(6).entries if each.table == "c3")
@@ -194,7 +194,7 @@ def test_a_full_disk_ends_all_ranks_and_keeps_the_last_checkpoint(
 ) -> None:
     """The second rank may write no file of more than 140,000 bytes."""
     folder = tmp_path / "a"
-    settings = {**BASE, "batch": 6, "checkpoint": str(folder), "resume": True, "steps": 60}
+    settings = {**BASE, "global_batch": 6, "checkpoint": str(folder), "resume": True, "steps": 60}
     started.good(2, settings={**settings, "steps": 2, "decay": "none"})
     settings["decay"] = "none"
     for said in started.run(2, settings=settings, limit=140_000):
@@ -234,7 +234,7 @@ def test_random_kills_lose_no_more_than_the_steps_since_the_last_checkpoint(
     is how often; 200 is the number of the acceptance. ARMILLARY_SEED draws other moments."""
     kills = int(os.environ.get("ARMILLARY_KILLS", "3" if data == "synthetic" else "2"))
     seed = int(os.environ.get("ARMILLARY_SEED", "7"))
-    settings = {**BASE, "batch": 32, "steps": 24, "checkpoint_every": 2, "resume": True}
+    settings = {**BASE, "global_batch": 32, "steps": 24, "checkpoint_every": 2, "resume": True}
     settings |= shuffled(tmp_path) if data == "ingested" else {}
     whole = {**settings, "checkpoint": str(tmp_path / "whole"), "readers": None}
     started.good(2, settings=whole)

@@ -72,7 +72,7 @@ def test_training_goes_on_from_an_imported_model(tmp_path: Path) -> None:
     facts = facts_of("dlrm.yml")
     importing.import_(str(RECORDED / "dlrm.pt"), facts, str(tmp_path))
     settings = Settings(
-        facts.name, checkpoint=str(tmp_path), resume=True, threads=1, batch=8, steps=3,
+        facts.name, checkpoint=str(tmp_path), resume=True, threads=1, global_batch=8, steps=3,
         eval_samples=50,
     )  # fmt: skip
     outcome = loop.train(settings, facts, World())
@@ -100,7 +100,7 @@ def trained(
     stored: CheckpointPrecision | None = None,
 ) -> Content:
     settings = Settings(
-        facts.name, checkpoint=str(folder), threads=1, batch=64, steps=6, eval_samples=50,
+        facts.name, checkpoint=str(folder), threads=1, global_batch=64, steps=6, eval_samples=50,
         checkpoint_every=2, table_precision=precision, checkpoint_precision=stored,
     )  # fmt: skip
     loop.train(settings, facts, World())

@@ -37,7 +37,7 @@ FACTS = parse(load_model(str(ROOT / "examples/checkpoints/dlrm.yml")))
 
 def settings(folder: Path, **other: Any) -> Settings:  # noqa: ANN401
     return Settings(
-        FACTS.name, checkpoint=str(folder), threads=1, batch=1, eval_samples=50, steps=4,
+        FACTS.name, checkpoint=str(folder), threads=1, global_batch=1, eval_samples=50, steps=4,
         checkpoint_every=2, dense_optimizer="adam", **other,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ SMALL = ["train", "dlrm-small", "--samples", "2048", "--eval-samples", "500"]
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
 @pytest.mark.parametrize(
     "command",
-    [SMALL, [*SMALL, "--nproc", "2"], ["bench"], ["checkpoint", "show", "none"]],
+    [SMALL, [*SMALL, "--ranks", "2"], ["bench"], ["checkpoint", "show", "none"]],
     ids=["one", "two", "bench", "checkpoint"],
 )
 def test_too_little_memory_for_pytorch(command: list[str]) -> None:

@@ -38,7 +38,12 @@ from armillary_train.ranks.world import World
 from armillary_train.run import loop, profiler
 
 SMALL = Settings(
-    "dlrm-small", batch=512, steps=120, learning_rate=0.05, dense_learning_rate=0.003, threads=1
+    "dlrm-small",
+    global_batch=512,
+    steps=120,
+    learning_rate=0.05,
+    dense_learning_rate=0.003,
+    threads=1,
 )
 FACTS = parse(load_model("dlrm-small"))
 
@@ -205,11 +210,11 @@ def test_logs_are_read_to_their_end_or_over_and_over(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(lines) + "\n")
     small = replace(facts, tables=tables)
-    settings = Settings("dlrm-criteo-kaggle", data=str(path), batch=16, threads=1)
+    settings = Settings("dlrm-criteo-kaggle", data=str(path), global_batch=16, threads=1)
     once = loop.train(settings, small, World())
     assert (once.steps, once.samples, once.evaluations[0]["samples"]) == (4, 60, 10)
     assert once.bound is None
-    few = loop.train(replace(settings, batch=8, eval_samples=9), small, World())
+    few = loop.train(replace(settings, global_batch=8, eval_samples=9), small, World())
     assert few.evaluations[0]["samples"] == 9
     twice = loop.train(replace(settings, steps=7), small, World())
     assert (twice.steps, twice.samples) == (7, 60 + 48)
@@ -218,7 +223,7 @@ def test_logs_are_read_to_their_end_or_over_and_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"batch": 0}, "--batch: 0 is out of range"),
+        ({"global_batch": 0}, "--global-batch: 0 is out of range"),
         ({"steps": 3, "samples": 4}, "both are given"),
         ({"optimizer": "adamm"}, "unknown optimizer: 'adamm'"),
         ({"learning_rate": math.nan}, "--lr: nan is out of range"),
@@ -229,7 +234,7 @@ def test_logs_are_read_to_their_end_or_over_and_over(tmp_path: Path) -> None:
         ({"positive_rate": 0.5, "data": "x"}, "labels of their own"),
         ({"eval_every": 0}, "--eval: 0 is out of range"),
         ({"cache_policy": "lfu"}, "--cache-policy: is for tables with caches"),
-        ({"nproc": 4, "batch": 3}, "at least one sample for each process"),
+        ({"ranks": 4, "global_batch": 3}, "at least one sample for each process"),
     ],
 )
 def test_settings_are_checked(given: dict[str, Any], said: str) -> None:
@@ -281,7 +286,7 @@ def test_tables_that_dont_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_cache_takes_no_more_than_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARMILLARY_MEMORY", "1 MB")
-    given = replace(SMALL, steps=1, eval_samples=100, cache_memory="100 TiB")
+    given = replace(SMALL, steps=1, eval_samples=100, cache="100 TiB")
     with pytest.raises(InputError, match="their optimizer and their caches need"):
         run(given)
     monkeypatch.setenv("ARMILLARY_MEMORY", "20 MB")
@@ -332,6 +337,6 @@ def test_a_plan_may_have_another_order(tmp_path: Path) -> None:
 def test_a_path_without_a_name_is_refused(name: str) -> None:
     """As a shell passes it for a variable that is not set: not the current folder."""
     given: dict[str, Any] = {name: ""}
-    settings = Settings("dlrm-small", cache_memory="1 GiB", **given)
+    settings = Settings("dlrm-small", cache="1 GiB", **given)
     with pytest.raises(InputError, match=f"--{name.replace('_', '-')}: no path"):
         settings.check()

@@ -26,7 +26,10 @@ LISTENS = "0A"
 @pytest.mark.parametrize(
     ("command", "named"),
     [
-        (["train", "dlrm-small", "--batch", "64", "--steps", "1000000", "--readers", "1"], False),
+        (
+            ["train", "dlrm-small", "--global-batch", "64", "--steps", "1000000", "--readers", "1"],
+            False,
+        ),
         (["bench"], True),
     ],
     ids=["train", "bench"],
@@ -35,7 +38,7 @@ def test_ports_listen_on_loopback_only(command: Sequence[str], named: bool) -> N
     """Also where the caller's environment has `named` another interface."""
     outer = next((name for _, name in socket.if_nameindex() if name != "lo"), "lo")
     run = subprocess.Popen(
-        [*ARMILLARY, *command, "--nproc", "2", "--threads", "1"],
+        [*ARMILLARY, *command, "--ranks", "2", "--threads", "1"],
         env={**os.environ, **({"GLOO_SOCKET_IFNAME": outer} if named else {})},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -79,7 +79,7 @@ def test_a_pass_goes_on_at_any_sample(
 
 def test_a_run_goes_on_over_passes(sources: list[Source]) -> None:
     """Wherever it was cut: within a pass, at its end, in the next one."""
-    config = Settings("", steps=9, batch=15)
+    config = Settings("", steps=9, global_batch=15)
     end = Length.of(config, sources[0])
     for source in sources:
         whole = list(batches(source, config, World(), end, Outcome()))
@@ -106,7 +106,7 @@ def test_a_number_of_samples_is_exact(sources: list[Source], ranks: int) -> None
             """All ranks are in this process."""
 
     def rest(source: Source, samples: int, course: Outcome) -> list[list[Part]]:
-        config = Settings("", samples=samples, batch=15)
+        config = Settings("", samples=samples, global_batch=15)
         end = Length.of(config, source)
         return [
             list(batches(source, config, Rank(each, ranks), end, course)) for each in range(ranks)

@@ -25,7 +25,7 @@ pytest.importorskip("torch")
 
 TRAIN = [sys.executable, "-m", "armillary.cli", "train"]
 """A real start; most runs here are copies of a process that has loaded PyTorch."""
-SMALL = ["dlrm-small", "--batch", "512", "--threads", "1", "--eval-samples", "3000"]
+SMALL = ["dlrm-small", "--global-batch", "512", "--threads", "1", "--eval-samples", "3000"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     found = []
     for count in (1, 2):
         path = tmp_path / f"{count}.json"
-        options = ["--steps", "25", "--nproc", str(count), "--json", str(path)]
+        options = ["--steps", "25", "--ranks", str(count), "--json", str(path)]
         run = subprocess.run(
             [*TRAIN, *SMALL, *options],
             env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1"},
@@ -83,7 +83,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     for name in ("loss", "auc", "ne"):
         assert two[name] == pytest.approx(one[name], rel=1e-5)
     assert found[0]["bound"] == found[1]["bound"]
-    assert found[1]["settings"]["nproc"] == 2
+    assert found[1]["settings"]["ranks"] == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -91,7 +91,7 @@ def test_a_lost_process_ends_the_others(
     number: signal.Signals, trains: Trains, tmp_path: Path
 ) -> None:
     logs = ["--log-dir", str(tmp_path), "--decay", "none"]
-    run = trains.start([*SMALL, "--nproc", "2", "--steps", "5000", "--timeout", "3", *logs])
+    run = trains.start([*SMALL, "--ranks", "2", "--steps", "5000", "--timeout", "3", *logs])
     victim = begun(run, tmp_path, "log.jsonl")[1]
     os.kill(victim, number)
     _, said = run.communicate(timeout=30)
@@ -106,7 +106,7 @@ def test_a_lost_process_ends_the_others(
 
 def test_ctrl_c_ends_all(trains: Trains, tmp_path: Path) -> None:
     saved = ["--checkpoint", str(tmp_path), "--checkpoint-every", "1", "--decay", "none"]
-    run = trains.start([*SMALL, "--nproc", "2", "--steps", "1000000", *saved])
+    run = trains.start([*SMALL, "--ranks", "2", "--steps", "1000000", *saved])
     workers = begun(run, tmp_path, "step-*/manifest.json")
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=30)
@@ -118,7 +118,7 @@ def test_ctrl_c_ends_all(trains: Trains, tmp_path: Path) -> None:
 
 def test_a_parent_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     run = subprocess.Popen(
-        [*TRAIN, *SMALL, "--nproc", "2", "--steps", "1000000"],
+        [*TRAIN, *SMALL, "--ranks", "2", "--steps", "1000000"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -188,7 +188,7 @@ def test_a_closed_pipe_ends_the_run_silently(
     """As that of other commands: `armillary train ... | head`."""
     reading, writing = os.pipe()
     os.close(reading)
-    given = [*SMALL, "--steps", "1", "--nproc", count, *options]
+    given = [*SMALL, "--steps", "1", "--ranks", count, *options]
     run = trains.start(given, output=writing)
     os.close(writing)
     _, said = run.communicate(timeout=60)
@@ -200,12 +200,12 @@ def test_an_empty_folder_for_logs_is_refused(trains: Trains) -> None:
 
 
 def test_a_fault_of_all_ranks_is_one_message(trains: Trains) -> None:
-    said = trains.failed(*SMALL, "--nproc", "2", "--data", "/none")
+    said = trains.failed(*SMALL, "--ranks", "2", "--data", "/none")
     assert said.count("error:") == 1 and "/none" in said
 
 
 def test_a_loss_that_is_not_a_number_is_one_message_of_each_rank(trains: Trains) -> None:
-    given = ["--dense-optimizer", "sgd", "--dense-lr", "1e30", "--nproc", "2", "--steps", "50"]
+    given = ["--dense-optimizer", "sgd", "--dense-lr", "1e30", "--ranks", "2", "--steps", "50"]
     said = trains.failed(*SMALL, *given, code=1)
     assert said.count("error:") == said.count("error: the loss is") == 2
     assert said.count("in: rank 0\n") == said.count("in: rank 1\n") == 1
@@ -216,7 +216,17 @@ def test_a_loss_that_is_not_a_number_is_named_on_every_rank(trains: Trains, tmp_
     folders = [tmp_path / "0", tmp_path / "1"]
     for each in folders:
         each.mkdir()
-    given = ["dlrm-small", "--batch", "2", "--samples", "3", "--threads", "1", "--decay", "none"]
+    given = [
+        "dlrm-small",
+        "--global-batch",
+        "2",
+        "--samples",
+        "3",
+        "--threads",
+        "1",
+        "--decay",
+        "none",
+    ]
     given += ["--dense-optimizer", "sgd", "--dense-lr", "1e30"]
     said = by_torchrun(trains, [given, given], folders)
     assert all("the loss is" in each and "in: rank 0" in each for each in said), said
@@ -237,7 +247,7 @@ def test_files_that_differ_between_ranks(trains: Trains, tmp_path: Path) -> None
     )
     said = by_torchrun(
         trains,
-        [[str(model), "--data", "logs", "--batch", "8", "--threads", "1"]] * 2,
+        [[str(model), "--data", "logs", "--global-batch", "8", "--threads", "1"]] * 2,
         [tmp_path / "0", tmp_path / "1"],
     )
     assert all("samples in one step" in each for each in said)

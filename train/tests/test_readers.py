@@ -152,7 +152,16 @@ def test_a_killed_run_goes_on_behind_its_last_sample(folder: Path) -> None:
     """In the middle of the second pass over the data, with readers. The parameters have the bits
     of a run without readers that was never killed: no sample was lost, and none was there twice."""
     pytest.importorskip("torch")
-    options = ["train", MODEL, "--data", str(folder / "data"), "--batch", "16", "--steps", "40"]
+    options = [
+        "train",
+        MODEL,
+        "--data",
+        str(folder / "data"),
+        "--global-batch",
+        "16",
+        "--steps",
+        "40",
+    ]
     options += ["--checkpoint-every", "3", "--threads", "1", "--checkpoint"]
     whole = command(*options, str(folder / "whole"))
     subprocess.run(whole, check=True, capture_output=True, timeout=120)

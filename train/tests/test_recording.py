@@ -24,8 +24,8 @@ def test_a_recorded_run_is_imported_part_by_part(trainings: Copies, tmp_path: Pa
     """Two ranks share 8 tables of 16 columns. Of each exchange of pooled rows a rank hands in those
     of its tables for all samples: 4 x 16 numbers of 4 bytes for each."""
     trace, result = tmp_path / "trace", tmp_path / "result.json"
-    command = ["train", "dlrm-small", "--nproc", "2"]
-    command += ["--batch", str(SAMPLES), "--steps", str(STEPS), "--eval-samples", "256"]
+    command = ["train", "dlrm-small", "--ranks", "2"]
+    command += ["--global-batch", str(SAMPLES), "--steps", str(STEPS), "--eval-samples", "256"]
     command += ["--trace", str(trace), "--trace-steps", "3:8", "--json", str(result)]
     command += ["--platform", "dgx-a100"]
     ran = trainings.run(command, tmp_path, os.environ)
@@ -67,7 +67,7 @@ def test_a_trace_that_is_cut_off_is_refused(
     """A limit on the size of files stops PyTorch as a full disk does, and it says nothing. The
     files of this run have about 150 and 700 KB."""
     trace = tmp_path / "trace"
-    train = ["train", "dlrm-small", "--batch", "64", "--trace-steps", "2:3"]
+    train = ["train", "dlrm-small", "--global-batch", "64", "--trace-steps", "2:3"]
     train += ["--steps", "8", "--eval-samples", "256", "--trace", str(trace)]
     ran = trainings.run(
         train, tmp_path, os.environ, limits={resource.RLIMIT_FSIZE: kibibytes << 10}

@@ -201,7 +201,7 @@ def test_numbers_are_sent_from_where_they_were_computed(group: Ranks, size: int)
     ("given", "shares"),
     [
         ({}, True),
-        ({"accumulate": 3, "cache_memory": "40 MiB"}, True),
+        ({"accumulate": 3, "cache": "40 MiB"}, True),
         ({}, False),
         ({"messages": "forward=fp16,backward=int8,reduce-scatter=fp8,all-reduce=int8"}, True),
     ],

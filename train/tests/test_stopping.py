@@ -23,7 +23,7 @@ from armillary_train.checkpoint.folder import Folder
 TRAIN = ["train", "dlrm-small", "--threads", "1", "--decay", "none"]
 BASE: dict[str, Any] = {
     "model": "dlrm-small",
-    "batch": 64,
+    "global_batch": 64,
     "threads": 1,
     "steps": 150,
     "eval_every": 40,
@@ -45,7 +45,7 @@ CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "readers": (2, {"readers": 2}),
     "trains": (2, {"tensor_train": "rank=4,rows>=1"}),
     "mixed": (2, {"tensor_train": "rank=4,rows>=100", "optimizer": "adam"}),
-    "caches": (1, {"cache_memory": "64 KiB"}),
+    "caches": (1, {"cache": "64 KiB"}),
 }
 
 
@@ -70,7 +70,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
-@pytest.mark.parametrize("options", [[], ["--nproc", "2", "--readers", "1"]], ids=["one", "two"])
+@pytest.mark.parametrize("options", [[], ["--ranks", "2", "--readers", "1"]], ids=["one", "two"])
 def test_a_signal_ends_a_run_with_a_checkpoint(
     number: signal.Signals, options: list[str], trainings: Copies, tmp_path: Path
 ) -> None:
@@ -92,12 +92,12 @@ def test_a_run_without_checkpoints_says_what_is_lost(trainings: Copies, tmp_path
     assert said.strip() == expected
 
 
-@pytest.mark.parametrize("options", [[], ["--nproc", "2"]], ids=["one", "two"])
+@pytest.mark.parametrize("options", [[], ["--ranks", "2"]], ids=["one", "two"])
 def test_a_second_signal_ends_a_run_at_once(
     options: list[str], trainings: Copies, tmp_path: Path
 ) -> None:
     """A step of this batch takes many seconds."""
-    batch = ["--batch", "200000", "--steps", "10", "--checkpoint", str(tmp_path / "run")]
+    batch = ["--global-batch", "200000", "--steps", "10", "--checkpoint", str(tmp_path / "run")]
     run = trainings.start([*TRAIN, *batch, *options], tmp_path, os.environ)
     wait_for(run, tmp_path / "run" / "lock")
     time.sleep(1)
@@ -137,7 +137,7 @@ with until_signal(lambda: None):
 
 def begun(trainings: Copies, folder: Path, *options: str) -> Command:
     """A run that has made some steps: its log has a line for each hundredth of them."""
-    steps = ["--batch", "64", "--steps", "10000", "--checkpoint-every", "1000000"]
+    steps = ["--global-batch", "64", "--steps", "10000", "--checkpoint-every", "1000000"]
     logs = ["--log-dir", str(folder / "logs")]
     run = trainings.start([*TRAIN, *steps, *logs, *options], folder, os.environ)
     wait_for(run, folder / "logs" / "log.jsonl", 1)

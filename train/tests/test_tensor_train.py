@@ -253,11 +253,11 @@ def test_shapes() -> None:
 def test_a_model_with_trains_learns(armillary: Armillary, tmp_path: Path) -> None:
     """In one process and in two, to the same scores."""
     found: list[dict[str, Any]] = []
-    for extra in (["--nproc", "1"], ["--nproc", "2"]):
+    for extra in (["--ranks", "1"], ["--ranks", "2"]):
         path = tmp_path / f"{len(found)}.json"
         call = armillary(
             "train", "dlrm-small", "--tensor-train", "rank=4,rows>=100", "--samples", "20480",
-            "--batch", "512", "--lr", "0.05", "--dense-lr", "0.003", "--decay", "none",
+            "--global-batch", "512", "--lr", "0.05", "--dense-lr", "0.003", "--decay", "none",
             "--json", path, *extra,
         )  # fmt: skip
         assert call.returncode == 0, call.stderr
@@ -295,7 +295,7 @@ def test_a_plan_can_only_copy_trains(armillary: Armillary, tmp_path: Path) -> No
         (["--tensor-train", "rank=0"], "rank 0 is out of range"),
         (["--tensor-train", "rank=4,cores=5,rows>=100"], "rows of 16 elements are not a product"),
         (["--tensor-train", "rank=4"], "no table of dlrm-small has 1,000,000 rows"),
-        (["--device", "cuda", "--nproc", "2"], "a GPU for each process, or --device cpu"),
+        (["--device", "cuda", "--ranks", "2"], "a GPU for each process, or --device cpu"),
         (["--device", "tpu"], "unknown device: 'tpu'"),
     ],
 )

@@ -167,7 +167,7 @@ def main() -> None:
 
 def turns(world: World, folder: str | None, rounds: int, only: list[str]) -> None:
     """One process's part: the ways in `only`, or all of them."""
-    settings = Settings("checkpoints", batch=BATCH, nproc=world.size, steps=2**40, threads=1)
+    settings = Settings("checkpoints", global_batch=BATCH, ranks=world.size, steps=2**40, threads=1)
     trainer = Trainer(settings, facts(), world)
     source, _ = open_data(replace(settings, eval_samples=16), facts())
     read = source.parts(BATCH, world.rank, world.size)

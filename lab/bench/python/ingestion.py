@@ -121,7 +121,7 @@ def steps(folder: Path, model: str, batch: int, rounds: int, count: int) -> None
             ingest([path], folder / "data", recipe, threads=2)
         world.gather(0, int)
         settings = Settings(
-            model, nproc=world.size, batch=batch, data=str(folder / "data"), threads=1
+            model, ranks=world.size, global_batch=batch, data=str(folder / "data"), threads=1
         )
         prepare_process(settings.threads)
         trainer = Trainer(settings, facts, world)

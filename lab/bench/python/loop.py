@@ -1,6 +1,6 @@
 """How close simulated steps are to measured ones: bench, calibrate, predict, train, import, replay.
 
-    python lab/bench/python/loop.py dlrm-small --nproc 2 --steps 1000
+    python lab/bench/python/loop.py dlrm-small --ranks 2 --steps 1000
 
 Each stage is the verb of the guide docs/guides/predict-and-train.md. Printed are the measured step
 (median of the steps that were not recorded) and how far from it two simulated ones are: with the
@@ -24,21 +24,21 @@ def main() -> None:
     """Goes round the loop once and prints a line."""
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("model", help="preset or model file")
-    asked.add_argument("--nproc", type=int, default=2)
-    asked.add_argument("--batch", type=int, default=2048, help="samples of all processes")
+    asked.add_argument("--ranks", type=int, default=2)
+    asked.add_argument("--global-batch", type=int, default=2048, help="samples of all processes")
     asked.add_argument("--steps", type=int, default=1000)
     given = asked.parse_args()
-    ranks, batch = str(given.nproc), str(given.batch)
+    ranks, batch = str(given.ranks), str(given.global_batch)
     model = str(Path(given.model).absolute()) if Path(given.model).exists() else given.model
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        both = ["--nproc", ranks, "--batch", batch]
+        both = ["--ranks", ranks, "--global-batch", batch]
         run(folder, "bench", model, *both, "-o", "bench.json")
         first = ["--steps", str(given.steps), "--eval-samples", "2048"]
         traced = ["--trace", "trace", "--trace-steps", "31:50", "--json", "trained.json"]
         run(folder, "train", model, *both, *first, *traced)
         run(folder, "calibrate", "bench.json", "-o", "here.yml")
-        here = ["-p", "here.yml", *(["--npus", "1"] if given.nproc == 1 else [])]
+        here = ["-p", "here.yml", *(["--npus", "1"] if given.ranks == 1 else [])]
         options = ["--dp", ranks, "--global-batch", batch, "--passes", str(PASSES)]
         options += ["--sharding", "table", "--index-width", "4", "--elementwise"]
         options += ["--bench", "bench.json"]

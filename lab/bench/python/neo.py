@@ -81,7 +81,7 @@ def described(name: str) -> str:
 
 def trained(path: Path, count: int, each: int, steps: int, more: Sequence[str]) -> dict[str, Any]:
     """The result of a run."""
-    batch = ["--nproc", str(count), "--batch", str(count * each), "--steps", str(steps)]
+    batch = ["--ranks", str(count), "--global-batch", str(count * each), "--steps", str(steps)]
     fixed = ["--eval-samples", "256", "--threads", "1", "--json", "-", *more]
     command = [sys.executable, "-m", "armillary.cli", "train", str(path), *batch, *fixed]
     ran = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -56,8 +56,8 @@ def main() -> None:
     with joined(60) as world:
         base = Settings(
             given.model,
-            nproc=world.size,
-            batch=given.batch * world.size,
+            ranks=world.size,
+            global_batch=given.batch * world.size,
             plan=given.plan,
             learning_rate=0.01,
             dense_optimizer="sgd",

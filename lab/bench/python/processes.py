@@ -57,8 +57,8 @@ def main() -> None:
     def settings(size: int) -> Settings:
         return Settings(
             given.model,
-            nproc=size,
-            batch=given.batch * size,
+            ranks=size,
+            global_batch=given.batch * size,
             learning_rate=0.01,
             dense_optimizer="sgd",
             dense_learning_rate=0.01,

@@ -31,7 +31,7 @@ def settings(way: Run) -> Iterator[Run]:
     """The twelve settings of a way to train."""
     growth = way.batch / SMALL
     tables = [("adam", rate * growth**0.5) for rate in ADAM]
-    tables += [("row-wise-adagrad", rate * growth**0.25) for rate in ROW_WISE]
+    tables += [("rowwise_adagrad", rate * growth**0.25) for rate in ROW_WISE]
     for (optimizer, rate), mlps in itertools.product(tables, MLPS):
         yield way._replace(optimizer=optimizer, rate=rate, dense_rate=mlps * growth**0.5)
 

@@ -21,7 +21,7 @@ from armillary.model import load_model
 from armillary.model.dlrm import parse
 
 MODEL = "dlrm-small"
-RATES = ["--batch", "4096", "--lr", "0.2", "--dense-lr", "0.005"]
+RATES = ["--global-batch", "4096", "--lr", "0.2", "--dense-lr", "0.005"]
 SCHEMES = ("table", "row", "column", "data", "table_row")
 
 
@@ -49,7 +49,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for scheme in ("", *SCHEMES):
             ranks = 4 if scheme == "table_row" else 2 if scheme else 1
-            more = ["--nproc", str(ranks)]
+            more = ["--ranks", str(ranks)]
             if scheme:
                 file = Path(folder, f"{scheme}.yml")
                 file.write_text(yaml.safe_dump(plan(scheme, ranks)))

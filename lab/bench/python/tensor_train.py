@@ -64,7 +64,7 @@ def main() -> None:
     for rule in (None, *rules):
         settings = Settings(
             options.model,
-            batch=options.batch,
+            global_batch=options.batch,
             steps=options.steps,
             threads=1,
             tensor_train=rule,

@@ -64,7 +64,7 @@ def main() -> None:
     asked.add_argument("--model", default="dlrm-criteo-kaggle")
     asked.add_argument("--batch", type=int, default=2048, help="samples of each process")
     asked.add_argument("--steps", type=int, default=10)
-    asked.add_argument("--optimizer", default="row-wise-adagrad")
+    asked.add_argument("--optimizer", default="rowwise_adagrad")
     asked.add_argument("--precision", default="fp32")
     asked.add_argument("--plan")
     asked.add_argument("--out")
@@ -75,8 +75,8 @@ def main() -> None:
     with joined(60) as world:
         settings = Settings(
             given.model,
-            nproc=world.size,
-            batch=given.batch * world.size,
+            ranks=world.size,
+            global_batch=given.batch * world.size,
             optimizer=given.optimizer,
             precision=given.precision,
             plan=given.plan,

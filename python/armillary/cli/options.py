@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .. import backends, nccl, units
+from .. import backends
 from ..errors import InputError, Problem
 from . import completion
 
@@ -144,20 +144,6 @@ def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]
     """The pairs of `--set` as a mapping, with `npus` if given. Raises `InputError`."""
     given = key_values("--set", pairs, "scheduler.chunks=8")
     return given if npus is None else {**given, "npus": str(npus)}
-
-
-def byte_count(text: str, option: str) -> int:
-    """`64`, `4 KiB`, `1 MB`, or `64K` as nccl-tests reads it. Raises `InputError`."""
-    plain = text.strip()
-    if re.fullmatch(r"\d{1,15}(\.\d{0,9})?\s*[kmgt]", plain, re.IGNORECASE):
-        return nccl.size_bytes(plain, option)
-    if re.fullmatch(r"\d{1,15}", plain):
-        return int(plain)
-    parted, count = units.split(plain), units.base(plain)
-    if parted is None or count is None or parted[1][-1] != "B" or count != int(count) or count < 1:
-        allowed = "whole bytes, such as 64, 64K, 4 KiB or 1 MB"
-        raise InputError([Problem("", option, f'invalid size: "{text}"', allowed)])
-    return int(count)
 
 
 def rank_list(text: str | None, count: int) -> list[int] | None:

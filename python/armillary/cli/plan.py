@@ -10,8 +10,9 @@ import typer
 
 from .. import __version__
 from ..platform import Platform
+from ..sizes import byte_count
 from . import completion, output
-from .options import Json, PlatformName, ReportName, Settings, byte_count, settings
+from .options import Json, PlatformName, ReportName, Settings, settings
 from .verb_options import takes
 
 if TYPE_CHECKING:

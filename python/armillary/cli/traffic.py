@@ -13,9 +13,10 @@ import typer
 from .. import __version__, backends, files
 from ..errors import InputError, Problem
 from ..platform import Platform
+from ..sizes import byte_count
 from ..units import counted
 from . import completion, output
-from .options import Json, Npus, PlatformName, ReportName, Settings, byte_count, settings
+from .options import Json, Npus, PlatformName, ReportName, Settings, settings
 from .verb_options import takes
 
 if TYPE_CHECKING:

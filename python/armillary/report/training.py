@@ -28,7 +28,7 @@ def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     from rich.text import Text
 
     settings = found["settings"]
-    ranks = settings["nproc"]
+    ranks = settings["ranks"]
     processes = counted(ranks, "process")
     yield Text(
         f"{settings['model']} on {processes}: {counted(found['samples'], 'sample')} in "

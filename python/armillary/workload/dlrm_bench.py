@@ -41,7 +41,7 @@ def read_parts(path: str, model: str, ranks: int, local_batch: int) -> Parts:
     wanted = (model, ranks, ranks * local_batch)
     if ours != wanted:
         said = "measured {} on {} processes with {} samples".format(*ours)
-        allowed = "armillary bench {} --nproc {} --batch {}".format(*wanted)
+        allowed = "armillary bench {} --ranks {} --global-batch {}".format(*wanted)
         raise InputError([Problem(path, "", said, allowed)])
     return found
 

@@ -62,7 +62,7 @@ def test_what_hosts_cannot_hold_goes_to_the_disk(tmp_path: Path) -> None:
     found.write(tmp_path / "plan.yml")
     assert read_plan(tmp_path / "plan.yml").tables == found.sharding.tables
     # The roofline of a training with this plan has no slower memory.
-    settings = Settings(name, nproc=2, batch=256, plan=str(tmp_path / "plan.yml"))
+    settings = Settings(name, ranks=2, global_batch=256, plan=str(tmp_path / "plan.yml"))
     where = tmp_path / "here.yml"
     where.write_text(platform("200 MB").to_yaml())
     _, bound = train._roofline(settings, str(where))

@@ -38,7 +38,7 @@ from .tables.tensor_train_shapes import Rule, Shape
 _OPTIMIZERS: dict[str, type[optimizers.Optimizer]] = {
     "sgd": optimizers.Sgd,
     "adagrad": optimizers.AdaGrad,
-    "row-wise-adagrad": optimizers.RowWiseAdaGrad,
+    "rowwise_adagrad": optimizers.RowWiseAdaGrad,
     "adam": optimizers.Adam,
     "lamb": optimizers.Lamb,
 }
@@ -160,7 +160,7 @@ def _plain(
     if caching is not None and settings.plan is not None and not _is_tiered(plan):
         said = "caches, but the plan has no table in slower memory"
         allowed = "tier host or disk for a table in the plan"
-        raise InputError([Problem(settings.plan, "--cache-memory", said, allowed)])
+        raise InputError([Problem(settings.plan, "--cache", said, allowed)])
     tiers = {each.name: each.tier for each in plan.tables if each.tier != "device"}
     held = [replace(each, tier=tiers.get(each.name, each.tier)) for each in tables]
     _require_memory(facts.name, held, settings, optimizer, _held(plan, world))
@@ -184,7 +184,7 @@ def _is_tiered(plan: ShardingPlan) -> bool:
 
 def _caching(settings: Settings) -> Caching | None:
     """The caches of the settings."""
-    if settings.cache_memory is None:
+    if settings.cache is None:
         return None
     return Caching(
         settings.cache_bytes,
@@ -216,7 +216,7 @@ def _plan(facts: Facts, tables: Sequence[Table], settings: Settings, world: Worl
     request = ShardingRequest(
         scheme="table",
         npus=world.size,
-        local_batch=max(1, settings.batch // world.size),
+        local_batch=max(1, settings.global_batch // world.size),
         npus_per_node=world.size,
         column_shards=None,
         embedding_width=4 if settings.table_precision == "fp32" else 2,
@@ -288,7 +288,7 @@ def _require_memory(
     """Refuses tables that don't fit, before they take all memory of the machine. `elements`: of
     each table on this rank."""
     width = 4 if settings.table_precision == "fp32" else 2
-    by_row = settings.optimizer == "row-wise-adagrad"
+    by_row = settings.optimizer == "rowwise_adagrad"
     whole = cached = 0
     for table, count in zip(tables, elements, strict=True):
         rows = count // table.dim

@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal, get_args
 
-from armillary import units
 from armillary.errors import InputError, Problem, flag
 from armillary.model.messages import Messages
+from armillary.old_words import reads_keywords
 from armillary.option_fields import Written, written
+from armillary.sizes import byte_count
 from armillary.units import counted
 
 from .tables.tensor_train_shapes import Rule
 
-OptimizerName = Literal["sgd", "adagrad", "row-wise-adagrad", "adam", "lamb"]
+OptimizerName = Literal["sgd", "adagrad", "rowwise_adagrad", "adam", "lamb"]
 DenseOptimizerName = Literal["sgd", "adagrad", "adam", "adamw"]
 Decay = Literal["none", "linear", "quadratic", "cosine"]
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -47,8 +48,8 @@ _WORDS = {
     "readers_on": get_args(ReadersOn),
 }
 _COUNTS = {
-    "nproc": 4096,
-    "batch": 2**24,
+    "ranks": 4096,
+    "global_batch": 2**24,
     "accumulate": 2**16,
     "steps": 2**40,
     "samples": 2**50,
@@ -70,15 +71,15 @@ class _Main:
     data: Annotated[str, Written("synthetic|PATH")] = SYNTHETIC
     """Made-up clicks with a known best score, or Criteo's logs: a file, or a folder with a file for
     each day."""
-    nproc: int = 1
-    """Processes. torchrun may start them instead."""
-    batch: int = 2048
-    """Samples of a step, over all processes."""
+    ranks: int = 1
+    """Ranks, a process each. torchrun may start them instead."""
+    global_batch: int = 2048
+    """Samples of a step, over all ranks."""
     steps: int | None = None
     """Batches to train on, instead of samples."""
     samples: int | None = None
     """Samples to train on. Default: 500,000 synthetic ones, or one pass over the logs."""
-    optimizer: OptimizerName = "row-wise-adagrad"
+    optimizer: OptimizerName = "rowwise_adagrad"
     """Optimizer of the tables."""
     learning_rate: Annotated[float, Written(option="--lr")] = 0.02
     """Learning rate of the tables."""
@@ -100,7 +101,7 @@ class _Tables(_Main):
     """Numbers in the tables."""
     tensor_train: Annotated[str | None, Written("rank=N,rows>=N")] = None
     """Store large tables as small cores of a rank, such as rank=16,rows>=1e6."""
-    cache_memory: Annotated[str | None, Written("SIZE")] = None
+    cache: Annotated[str | None, Written("BYTES")] = None
     """Keep rows in caches of this size in each process, such as 2GiB, with the tables in slower
     memory, or in --table-dir. Default: tables are in memory as a whole."""
     table_dir: Annotated[str | None, Written("DIR")] = None
@@ -135,7 +136,7 @@ class _Work(_Optimizers):
     """Arithmetic of the MLPs, where the hardware has it."""
     accumulate: int = 1
     """Compute a batch's MLPs in N parts, one after the other; the result is that of the whole
-    batch."""
+    global_batch."""
     messages: Annotated[str | None, Written("NAME=FORMAT,...")] = None
     """Formats of what processes send: forward, backward, reduce-scatter and all-reduce as fp32,
     fp16, bf16, int8 or fp8, such as forward=fp16,backward=bf16. Default: fp32."""
@@ -184,6 +185,7 @@ class RunOptions(_Samples):
     and shapes."""
 
 
+@reads_keywords("train")
 @dataclass(frozen=True, slots=True)
 class Settings(RunOptions):
     """Everything that a run depends on. The same settings on any number of processes train on the
@@ -229,9 +231,9 @@ class Settings(RunOptions):
             yield Problem("", "--steps, --samples", "both are given", "one of them")
         yield from self._tables_problems()
         yield from self._files_problems()
-        if 0 < self.batch < self.nproc:
-            said = f"a batch of {counted(self.batch, 'sample')} for {self.nproc} processes"
-            yield Problem("", "--batch", said, "at least one sample for each process")
+        if 0 < self.global_batch < self.ranks:
+            said = f"a batch of {counted(self.global_batch, 'sample')} for {self.ranks} processes"
+            yield Problem("", "--global-batch", said, "at least one sample for each process")
 
     def _files_problems(self) -> Iterator[Problem]:
         for name in ("checkpoint", "table_dir", "trace"):
@@ -267,26 +269,26 @@ class Settings(RunOptions):
                 Rule.parse(self.tensor_train)
             except InputError as error:
                 yield from error.problems
-        if self.cache_memory is None:
+        if self.cache is None:
             for name, alone in (
                 ("table_dir", None),
                 ("cache_precision", None),
                 ("cache_policy", "lru"),
             ):
                 if getattr(self, name) != alone:
-                    yield Problem(
-                        "", option(name), "is for tables with caches", "--cache-memory SIZE"
-                    )
+                    yield Problem("", option(name), "is for tables with caches", "--cache BYTES")
             return
-        if not self.cache_bytes:
-            said = f"{self.cache_memory!r} is not a size of memory"
-            yield Problem("", "--cache-memory", said, "a size such as 2 GiB")
+        try:
+            if not self.cache_bytes:
+                yield Problem("", "--cache", f"{self.cache!r} is empty", "a size such as 2 GiB")
+        except InputError as error:
+            yield from error.problems
         if self.cache_precision not in (None, "fp32", self.table_precision):
             said = f"{self.cache_precision} over tables of {self.table_precision}"
             allowed = ", ".join(sorted({"fp32", self.table_precision}))
             yield Problem("", "--cache-precision", said, allowed)
         if self.tensor_train is not None:
-            place = "--cache-memory, --tensor-train"
+            place = "--cache, --tensor-train"
             yield Problem("", place, "both are given", "one of them")
 
     @property
@@ -297,11 +299,8 @@ class Settings(RunOptions):
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes of `cache_memory`; 0 if it is not given, or not a size."""
-        size = units.split(self.cache_memory or "")
-        if size is None or units.UNITS[size[1]][0] != "B":
-            return 0
-        return max(0, int(size[0] * units.UNITS[size[1]][1]))
+        """Bytes of `cache`; 0 if it is not given. Raises `InputError`."""
+        return 0 if self.cache is None else byte_count(self.cache, "--cache")
 
 
 def option(name: str) -> str:

@@ -35,7 +35,7 @@ def test_without_pytorch_one_line_says_how_to_install_it() -> None:
     [
         (["dlrm-smal"], "there is no such model"),
         (["llama-3-8b"], "llama-3-8b is a transformer model"),
-        (["dlrm-small", "--batch", "0"], "0 is out of range"),
+        (["dlrm-small", "--global-batch", "0"], "0 is out of range"),
         (["dlrm-small", "--json", "/none/x.json"], "can't be written"),
         (["dlrm-small", "--steps", "2", "--samples", "3", "--lr", "0"], "2 problems"),
     ],

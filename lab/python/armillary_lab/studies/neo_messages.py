@@ -95,7 +95,7 @@ def _plan() -> ShardingPlan:
 def _score(folder: str, samples: int, formats: str | None) -> Score:
     """A run in processes of its own."""
     file = Path(folder) / "result.json"
-    options = ["--nproc", str(PROCESSES), "--samples", str(samples), "--batch", str(BATCH)]
+    options = ["--ranks", str(PROCESSES), "--samples", str(samples), "--global-batch", str(BATCH)]
     options += ["--json", str(file), "--plan", str(Path(folder) / PLAN)]
     options += [] if formats is None else ["--messages", formats]
     command = [sys.executable, "-c", "import armillary_command as a; a.main()", "train", MODEL]

@@ -67,16 +67,19 @@ def parts(facts: Dlrm | None, request: Request, world: World) -> Iterator[Row]:
         return
     small = [replace(table, rows=min(table.rows, LARGEST)) for table in facts.tables]
     settings = Settings(
-        facts.name, batch=request.batch, nproc=world.size, threads=torch.get_num_threads()
+        facts.name,
+        global_batch=request.global_batch,
+        ranks=world.size,
+        threads=torch.get_num_threads(),
     )
     for name, found in _timed(settings, replace(facts, tables=tuple(small)), world):
-        yield {"name": name, "samples": request.batch // world.size, **timing(found)}
+        yield {"name": name, "samples": request.global_batch // world.size, **timing(found)}
     yield {"name": "trainer", "samples": 1, **timing(_rest(settings, world))}
 
 
 def _timed(settings: Settings, facts: Dlrm, world: World) -> Iterator[tuple[str, Timing]]:
     source, _ = open_data(replace(settings, steps=2**40), facts)
-    given = source.parts(settings.batch, world.rank, world.size)
+    given = source.parts(settings.global_batch, world.rank, world.size)
     yield "data", timed(lambda: next(given), world)
     part = next(given)
     samples, count = part.samples, len(part.samples)
@@ -172,7 +175,7 @@ def _optimizer(settings: Settings, facts: Dlrm) -> Callable[[], object]:
 def _rest(settings: Settings, world: World) -> Timing:
     """A step of the smallest model, less its parts, MLPs and kernels of tables."""
     facts = _smallest(world.size)
-    smallest = replace(settings, batch=world.size, steps=2**40)
+    smallest = replace(settings, global_batch=world.size, steps=2**40)
     source, _ = open_data(smallest, facts)
     given = source.parts(world.size, world.rank, world.size)
     trainer = Trainer(smallest, facts, world)

@@ -11,7 +11,7 @@ class Request:
 
     model: str | None
     """The model whose shapes are timed; a sweep of shapes, when not given."""
-    batch: int
+    global_batch: int
     """Samples of a step, over all processes."""
     threads: int | None = None
     """Threads of each process; PyTorch's choice, when not given."""

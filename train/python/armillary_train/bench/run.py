@@ -28,7 +28,7 @@ def bench(
 ) -> dict[str, Any]:
     """Times everything. The same on every rank."""
     prepare_process(request.threads)
-    samples = max(1, request.batch // world.size)
+    samples = max(1, request.global_batch // world.size)
     products = len(kernels.shapes(facts, samples))
     kinds: list[tuple[str, int, Iterator[dict[str, Any]]]] = [
         ("gemms", products, kernels.gemms(facts, samples, world)),
@@ -59,7 +59,7 @@ def bench(
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "model": facts.name if facts is not None else None,
-        "batch": request.batch,
+        "batch": request.global_batch,
         "repeats": clock.REPEATS,
         **found,
     }

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import torch
 
+from armillary import old_words
 from armillary.errors import InputError, Problem
 
 from ..build import Embeddings
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 FREE = frozenset(
     {
-        "model", "nproc", "steps", "samples", "device", "accumulate", "cache_memory", "table_dir",
+        "model", "ranks", "steps", "samples", "device", "accumulate", "cache", "table_dir",
         "cache_policy", "eval_every", "eval_samples", "threads", "plan", "pipeline", "timeout",
         "readers", "readers_on",
         "checkpoint", "checkpoint_every", "checkpoint_precision", "keep", "resume", "trace",
@@ -85,7 +86,7 @@ def require_fit(content: Content, settings: Mapping[str, Any], tables: Sequence[
     """Raises `InputError` listing what a run and a checkpoint don't have in common."""
     path = str(content.folder.of(content.last.step))
     problems = []
-    known = content.last.settings or {}
+    known, _ = old_words.keywords("train", content.last.settings or {})
     for name in sorted((known.keys() & settings.keys()) - FREE):
         if known[name] != settings[name]:
             said = f"{settings[name]} does not fit the checkpoint, which has {known[name]}"

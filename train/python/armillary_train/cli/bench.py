@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
-from armillary import __version__
+from armillary import __version__, old_words
 from armillary.cli import completion, output
 from armillary.cli.options import Json
 from armillary.cli.verb_options import takes
-from armillary.errors import InputError, Problem
+from armillary.errors import InputError, Problem, flag
 
 Model = Annotated[
     str | None,
@@ -31,10 +31,10 @@ Model = Annotated[
 class BenchOptions:
     """Options."""
 
-    nproc: Annotated[int, typer.Option(metavar="N")] = 2
-    """Processes, which work at the same time."""
-    batch: Annotated[int, typer.Option(metavar="N")] = 2048
-    """Samples of a step, over all processes."""
+    ranks: Annotated[int, typer.Option(metavar="N")] = 2
+    """Ranks, a process each, which work at the same time."""
+    global_batch: Annotated[int, typer.Option(metavar="N")] = 2048
+    """Samples of a step, over all ranks."""
     threads: Annotated[int | None, typer.Option(metavar="N")] = None
     """Threads of each process. Default: the cores shared out."""
     timeout: Annotated[float, typer.Option(metavar="S")] = 60.0
@@ -52,14 +52,18 @@ def bench(model: Model = None, *, each: BenchOptions) -> None:
         from ..run import launch
 
         torch_check.require("armillary bench", "the benchmarks need")
-        _check(nproc=each.nproc, batch=each.batch, threads=each.threads or 1)
+        _check(ranks=each.ranks, global_batch=each.global_batch, threads=each.threads or 1)
         worker = launch.is_worker()
         if not worker or os.environ["RANK"] == "0":
             output.claim({"--json": each.json, "--output": each.out})
         launch.quiet_threads()
-        if each.nproc > 1 and not worker:
+        if each.ranks > 1 and not worker:
             cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-            launch.spawn(each.nproc, sys.argv[1:], each.threads or max(1, cores // each.nproc))
+            launch.spawn(
+                each.ranks,
+                old_words.arguments(sys.argv[1:])[0],
+                each.threads or max(1, cores // each.ranks),
+            )
             return
         with launch.worker():
             _run(model, each)
@@ -67,7 +71,7 @@ def bench(model: Model = None, *, each: BenchOptions) -> None:
 
 def _check(**counts: int) -> None:
     problems = [
-        Problem("", f"--{name}", f"{value} is out of range", "a whole number from 1")
+        Problem("", flag(name), f"{value} is out of range", "a whole number from 1")
         for name, value in counts.items()
         if value < 1
     ]
@@ -94,7 +98,7 @@ def _run(model: str | None, each: BenchOptions) -> None:
                 progress = lambda done, what: update(done, 0.0, what)  # noqa: E731
         found = {
             "version": __version__,
-            **measure(Request(model, each.batch, threads), facts, here, progress),
+            **measure(Request(model, each.global_batch, threads), facts, here, progress),
         }
         stack.close()
         if here.rank == 0:

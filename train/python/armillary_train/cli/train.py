@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from armillary import __version__
+from armillary import __version__, old_words
 from armillary.cli import completion, output
 from armillary.cli.options import Json
 from armillary.cli.verb_options import takes
@@ -86,7 +86,7 @@ def train(model: Model, each: TrainOptions) -> None:
         launch.quiet_threads()
         launch.quiet_logs()
         try:
-            if (each.nproc > 1 or each.restarts) and not worker:
+            if (each.ranks > 1 or each.restarts) and not worker:
                 _start(each)
                 return
             with launch.worker():
@@ -112,9 +112,9 @@ def _start(each: TrainOptions) -> None:
     from ..run import launch
 
     launch.spawn(
-        each.nproc,
-        sys.argv[1:],
-        each.threads or max(1, _cores() // each.nproc),
+        each.ranks,
+        old_words.arguments(sys.argv[1:])[0],
+        each.threads or max(1, _cores() // each.ranks),
         restarts=each.restarts,
         saves=each.checkpoint is not None,
         say=output.log,
@@ -141,33 +141,28 @@ def _kept(settings: Settings, log_dir: str | None) -> str:
     return f"{lost}; all steps are lost: --checkpoint DIR would have kept them"
 
 
-_ROOFLINE_OPTIMIZERS = {
-    "sgd": "sgd",
-    "adagrad": "adagrad",
-    "row-wise-adagrad": "rowwise_adagrad",
-}
-"""Optimizers of tables whose traffic the model of a step has, and what it calls them."""
 _WIDTHS = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 
 
 def _roofline(settings: Settings, platform: str) -> Bound:
     """Eq. 1 for this training on a platform, whose NPUs are the processes. Raises `InputError`."""
+    from armillary.model.sharding import OPTIMIZERS
     from armillary.plan.roofline import roofline
     from armillary.platform import Platform
 
-    if settings.optimizer not in _ROOFLINE_OPTIMIZERS:
+    if settings.optimizer not in OPTIMIZERS:
         said = f"the roofline does not know the optimizer {settings.optimizer}"
-        known = ", ".join(_ROOFLINE_OPTIMIZERS)
+        known = ", ".join(OPTIMIZERS)
         raise InputError([Problem("", "--platform, --optimizer", said, known)])
-    target = Platform.load(platform, npus=settings.nproc)
+    target = Platform.load(platform, npus=settings.ranks)
     given: dict[str, object] = {
-        "dp": settings.nproc,
-        "global_batch": settings.batch,
+        "dp": settings.ranks,
+        "global_batch": settings.global_batch,
         "width": _WIDTHS[settings.precision],
         "gradient_width": 4,
         "embedding_width": _WIDTHS[settings.table_precision],
         "messages": settings.messages or "forward=fp32",
-        "optimizer": _ROOFLINE_OPTIMIZERS[settings.optimizer],
+        "optimizer": settings.optimizer,
     }
     with ExitStack() as stack:
         if settings.plan is not None:
@@ -223,8 +218,8 @@ def _show(settings: Settings, outcome: Outcome, bound: Bound | None, json: str |
     roofline = None
     if bound is not None:
         name, step = bound
-        step_ns = 1e9 * settings.batch / outcome.rate if outcome.rate else 0.0
-        roofline = {"platform": name, **reported(step, settings.batch, step_ns)}
+        step_ns = 1e9 * settings.global_batch / outcome.rate if outcome.rate else 0.0
+        roofline = {"platform": name, **reported(step, settings.global_batch, step_ns)}
     body = {
         "schema": SCHEMA,
         "version": __version__,

@@ -65,5 +65,5 @@ def open_data(settings: Settings, facts: Dlrm) -> tuple[Source, Source]:
 
 def _training_samples(settings: Settings) -> int:
     if settings.steps is not None:
-        return settings.steps * settings.batch
+        return settings.steps * settings.global_batch
     return settings.samples or DEFAULT_SAMPLES

@@ -31,12 +31,12 @@ from .pipeline import Coming
 def train_asynchronously(
     settings: Settings, facts: Facts, *, trainers: int, alpha: float = 0.1
 ) -> Outcome:
-    """Runs `trainers` trainers, each with batches of `settings.batch` samples.
+    """Runs `trainers` trainers, each with batches of `settings.global_batch` samples.
 
     Raises `InputError` and `TrainingError`."""
     prepare_process(settings.threads)
     source, held_out = open_data(settings, facts)
-    steps = -(-(source.size or 0) // settings.batch)
+    steps = -(-(source.size or 0) // settings.global_batch)
     all_ = [Trainer(settings, facts, World())]
     shared = all_[0].embeddings
     all_ += [Trainer(settings, facts, World(), shared) for _ in range(trainers - 1)]
@@ -54,7 +54,7 @@ def train_asynchronously(
             outcome.samples += batch.part.whole
         begun[place] = None
 
-    for number, part in enumerate(source.parts(settings.batch, 0, 1)):
+    for number, part in enumerate(source.parts(settings.global_batch, 0, 1)):
         place = number % trainers
         finish(place)
         begun[place] = all_[place].begin(part)

@@ -59,7 +59,7 @@ def of_world(settings: Settings) -> Settings:
     if not text.isdecimal():
         said = f"WORLD_SIZE is {text[:40]!r}"
         raise InputError([Problem("", "WORLD_SIZE", said, "a whole number, as torchrun sets it")])
-    return replace(settings, nproc=int(text))
+    return replace(settings, ranks=int(text))
 
 
 def quiet_threads() -> None:

@@ -40,7 +40,7 @@ class Length:
     def of(cls, settings: Settings, source: Source) -> Length:
         """That of a run with these settings on this data."""
         samples = settings.samples or source.size if settings.steps is None else None
-        return cls(settings.batch, settings.steps, samples)
+        return cls(settings.global_batch, settings.steps, samples)
 
     @property
     def whole(self) -> int | None:
@@ -84,7 +84,7 @@ def batches(
     shared = settings.data != SYNTHETIC
     while not length.is_reached(steps, samples):
         before = -1 if start.sample else samples
-        for part in source.parts(settings.batch, world.rank, world.size, start):
+        for part in source.parts(settings.global_batch, world.rank, world.size, start):
             if shared:
                 world.same_batch(part.whole)
             left = part.whole if length.samples is None else length.samples - samples

@@ -175,7 +175,7 @@ class Trainer:
     def cache_report(self) -> dict[str, float] | None:
         """Numbers of the caches of all ranks so far; `None` where tables have none."""
         tables = self.embeddings
-        if self.settings.cache_memory is None or not isinstance(tables, CachedEmbeddings):
+        if self.settings.cache is None or not isinstance(tables, CachedEmbeddings):
             return None
         found = self.world.gather(tables.cache_report(), dict[str, float])
         total: dict[str, float] = {}
@@ -210,7 +210,7 @@ class Trainer:
 
     def settle_tables(self) -> None:
         """Waits for what caches do in the background. Raises on all ranks if a disk failed."""
-        if self.settings.cache_memory is not None and isinstance(self.embeddings, CachedEmbeddings):
+        if self.settings.cache is not None and isinstance(self.embeddings, CachedEmbeddings):
             self.embeddings.settle()
 
     def finish(self, now: Coming, scale: float) -> float:
@@ -439,7 +439,7 @@ def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | 
     whole = _Held(world, exact=limit is not None and limit <= EXACT)
     best = _Held(world, exact=whole.exact) if outcome.bound is None else None
     done = 0
-    for batch in source.parts(settings.batch, world.rank, world.size):
+    for batch in source.parts(settings.global_batch, world.rank, world.size):
         if limit is not None and done >= limit:
             break
         left = batch.whole if limit is None else limit - done

@@ -173,7 +173,7 @@ def depth(settings: Settings, ranks: int) -> int:
     tables."""
     if not settings.pipeline:
         return 0
-    if settings.cache_memory is not None:
+    if settings.cache is not None:
         return 2
     return int(ranks > 1 or settings.device != "cpu")
 

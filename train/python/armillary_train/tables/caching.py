@@ -88,7 +88,7 @@ class Caching:
         if any(share < size.least for share, size in zip(found, sizes, strict=True)):
             said = f"{self.memory:,} bytes for the caches of {counted(len(sizes), 'table')}"
             allowed = f"at least {_least(sizes):,} bytes, or fewer tables with caches"
-            raise InputError([Problem("", "--cache-memory", said, allowed)])
+            raise InputError([Problem("", "--cache", said, allowed)])
         shares = [0] * len(tables)
         for (place, _), share in zip(cached, found, strict=True):
             shares[place] = share

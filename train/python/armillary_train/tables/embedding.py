@@ -116,7 +116,7 @@ class EmbeddingCollection(TablesModule):
             )
         if self._cached:
             said = "tables in slower memory or on disk, but no memory for their caches"
-            raise InputError([Problem("", "tables", said, "--cache-memory SIZE")])
+            raise InputError([Problem("", "tables", said, "--cache BYTES")])
         return [{} for _ in self.tables]
 
     def _settings(self, table: Table) -> dict[str, Any]:
