@@ -19,6 +19,7 @@ from armillary.old_words import NEXT, WORDS, OldWord
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/old-words.md"
 _RENAMED = re.compile(r"pub (\w+): (?:(?!\bpub ).)*?\bwas \[([^\]]*)\]", re.DOTALL)
+_MARK = "<!-- given: the tables of old words -->"
 _TITLES = {
     "verb": "Options of verbs",
     "verb value": "Values of options of verbs",
@@ -65,12 +66,12 @@ def page() -> str:
 
 
 def _table(title: str, place: str, rows: Iterator[tuple[str, ...]]) -> str:
-    head = f"## {title}\n\n| {place} | old word | new word | until |\n| --- | --- | --- | --- |\n"
+    head = f"## {title}\n\n{_MARK}\n| {place} | old word | new word | until |\n| --- | --- | --- | --- |\n"
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _plain(rows: Iterator[tuple[str, str]]) -> str:
-    head = "| old word | new word |\n| --- | --- |\n"
+    head = f"{_MARK}\n| old word | new word |\n| --- | --- |\n"
     return head + "".join(f"| {old} | {new} |\n" for old, new in rows)
 
 
