@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from . import _core, backends, files, kept_runs, nccl
+from . import _core, backends, files, kept_runs, nccl, old_words
 from .errors import InputError, Problem, StalledError
 from .platform import AnyPlatform, Platform
 from .repeat import Again, Unrepeatable
@@ -35,7 +35,6 @@ def simulate(
     npus: int | None = None,
     backend: str | None = None,
     fold: bool = True,
-    seed: int = 0,
     detail: bool = False,
     timeline: str | os.PathLike[str] | None = None,
     ranks: Sequence[int] | None = None,
@@ -59,10 +58,8 @@ def simulate(
     `progress` is called now and then with the finished share of the work (0..1) and the simulated
     ns. Other Python threads run meanwhile; Ctrl-C stops it. Raises `InputError` when the two don't
     fit together or the timeline can't be written, `StalledError` when operations wait for ever."""
-    if not 0 <= seed < 2**64:
-        raise InputError(
-            [Problem("", "seed", f"invalid seed: {seed}", "a whole number from 0 to 2^64 - 1")]
-        )
+    options, old = old_words.keywords("run", options)
+    old_words.warn(old)
     workload, platform = _named(workload, platform, npus, options)
     picked = _picked(ranks, workload.ranks, timeline is not None)
 
@@ -80,7 +77,7 @@ def simulate(
                 platform=target._core,
                 backend=backend,
                 fold=fold,
-                seed=seed,
+                seed=0,
                 detail=with_detail,
                 timeline=file,
                 ranks=picked if file else (),
@@ -90,7 +87,7 @@ def simulate(
 
         def identity() -> dict[str, object]:
             what = [made.name, kept_runs.digest(made._core), target._core.to_json()]
-            return {"run": [*what, backend, fold, seed, with_detail]}
+            return {"run": [*what, backend, fold, with_detail]}
 
         return now() if file or capture else kept_runs.outcome(identity, now)
 
@@ -334,7 +331,6 @@ def rerun(report: Report) -> Again | Unrepeatable:
             _changed(loaded, report, options),
             platform.changed(settings),
             backend=config["backend"],
-            seed=report["seed"],
             detail=with_detail,
         ).report
 

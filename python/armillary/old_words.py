@@ -76,9 +76,26 @@ _FLAGS = (
 )
 _VALUES = ("kernels", "loss_metrics", "bucket_mb", "unflatten_us", "partition")
 
+
+def _stage(on: object, zero: object) -> object:
+    """The stage of ZeRO for an old flag, with the stage that is given."""
+    return max(1, zero if isinstance(zero, int) else 0) if on else None
+
+
 WORDS: tuple[OldWord, ...] = (
     OldWord("verb", ("calibrate", "platform"), "--out", "--output"),
     OldWord("verb", ("design", "study"), "--html", "--report"),
+    OldWord("verb", ("run",), "--seed", ""),
+    OldWord("key", ("sweep",), "parameters.seed", ""),
+    OldWord(
+        "model",
+        _DECODERS,
+        "distributed_optimizer",
+        "zero",
+        is_flag=True,
+        convert=_stage,
+        help="1",
+    ),
     *(
         OldWord("model", _DECODERS, name, f"framework_set.{name}", is_flag=name in _FLAGS)
         for name in (*_FLAGS, *_VALUES)

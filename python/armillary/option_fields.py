@@ -12,7 +12,6 @@ import dataclasses
 import difflib
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from types import MappingProxyType
@@ -117,8 +116,7 @@ def takes_options(declared: type, *without: str, model: str | None = None) -> Ca
         @functools.wraps(function)
         def called(*arguments: object, **given: object) -> object:
             current, old = old_words.options(function.__name__, given)
-            for warning in old:
-                warnings.warn(warning, DeprecationWarning, stacklevel=2)
+            old_words.warn(old)
             return function(*arguments, **current)
 
         called.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]

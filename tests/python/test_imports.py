@@ -94,6 +94,7 @@ ALLOWED: dict[str, set[str]] = {
         "units",
     },
     "api": {
+        "old_words",
         "kept_runs",
         "_core",
         "backends",
@@ -112,6 +113,7 @@ ALLOWED: dict[str, set[str]] = {
         "run_warnings",
     },
     "sweep": {
+        "old_words",
         "option_fields",
         "_core",
         "_late",

@@ -164,6 +164,7 @@ def test_old_options_on_the_command_line(armillary: Armillary) -> None:
     assert any("merged is now called" in each for each in reports[0]["warnings"])
 
 
+@pytest.mark.filterwarnings("default")
 def test_old_and_new_options_vary_in_a_sweep() -> None:
     """A key of the framework, and an old option, are targets."""
     study = {

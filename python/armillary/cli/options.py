@@ -123,8 +123,6 @@ WritePlan = Annotated[
         help="Write the sharding plan here: the ranks of each embedding table, for --plan.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, hidden=True)]
-"""An old option without effect. It is read for one release; the report then warns."""
 
 
 def key_values(option: str, pairs: list[str] | None, example: str) -> dict[str, str]:

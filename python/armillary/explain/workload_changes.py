@@ -351,8 +351,8 @@ def _savers(job: Job) -> Iterator[_Idea]:
     par = job.par
     if par.schedule == "gpipe" and par.pp > 1:
         yield _Idea("schedule 1f1b instead of gpipe", {"schedule": "1f1b"})
-    for level in range(par.shards + 1, 4) if par.copies > 1 else ():
-        yield _Idea(f"ZeRO {level} instead of {par.shards}", {"zero": level})
+    for level in range(par.zero + 1, 4) if par.copies > 1 else ():
+        yield _Idea(f"ZeRO {level} instead of {par.zero}", {"zero": level})
     if par.tp > 1 and not par.sp:
         yield _Idea("sequence parallelism", {"sp": True})
     if par.micro_batch % 2 == 0:

@@ -177,6 +177,4 @@ def _footer(report: Report) -> str:
     work = (
         f"{counted(counts['operations'], 'operation')}, {counted(counts['transfers'], 'transfer')}"
     )
-    return (
-        f"Armillary {report['version']}; {work}; seed {report['seed']}; digest {report['digest']}."
-    )
+    return f"Armillary {report['version']}; {work}; digest {report['digest']}."

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import backends, documents
+from .. import backends, documents, old_words
 from ..documents import Path_
 from ..errors import InputError, Problem
 from ..option_fields import parameters
@@ -42,7 +43,7 @@ _NAMES = ("path", "groups", "model")
 _COURSE = ("passes", *(each.name for each in parameters(texts.Options)))
 """How a text runs."""
 _TARGETS = (
-    "backend, seed, workload.model, workload.path, workload.<option>, platform.file, "
+    "backend, workload.model, workload.path, workload.<option>, platform.file, "
     "platform.npus, platform.<key>"
 )
 
@@ -280,6 +281,9 @@ class _Reader:
 
     def check_target(self, target: str, place: Path_, known: set[str] | None) -> None:
         room, _, key = target.partition(".")
+        if target == "seed":
+            word = old_words.of("key", "sweep")["parameters.seed"]
+            warnings.warn(word.warning, stacklevel=2)
         if target in ("backend", "seed") or (room == "platform" and key):
             return
         if room != "workload" or not key:

@@ -111,7 +111,6 @@ class Runner:
                 platform,
                 backend=wanted["backend"],
                 fold=wanted["fold"],
-                seed=wanted["seed"],
             )
         except InputError as error:
             if workload.ranks != platform.npus:

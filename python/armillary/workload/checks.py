@@ -98,7 +98,7 @@ def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
         faults.append(
             ("overlap_passes", said, "off, or the schedules 1f1b, interleaved and dualpipe")
         )
-    if given.overlap_passes and given.shards == 3:
+    if given.overlap_passes and given.zero == 3:
         faults.append(
             ("overlap_passes", "on with ZeRO 3, which gathers one layer ahead", "zero 0, 1 or 2")
         )
@@ -405,7 +405,7 @@ def _modules(model: Decoder, given: Parallelism) -> list[Fault]:
     for key in ("fp8_weight_cache", "fp8_activations"):
         if getattr(given, key) and not narrow:
             faults.append((key, f"on with precision {given.precision}", "precision fp8 or nvfp4"))
-    if given.fp8_weight_cache and given.shards == 3:
+    if given.fp8_weight_cache and given.zero == 3:
         faults.append(
             ("fp8_weight_cache", "on with ZeRO 3, which keeps no whole weights", "zero 0, 1 or 2")
         )
@@ -441,7 +441,7 @@ def _shards(model: Decoder, given: Parallelism) -> list[Fault]:
     del model
     faults = []
     group, inner = given.zero_group, given.cp * given.ep
-    if group is not None and not given.shards:
+    if group is not None and not given.zero:
         faults.append(
             ("zero_group", f"{group} with ZeRO 0, which shards nothing", "zero 1, 2 or 3")
         )
@@ -452,9 +452,9 @@ def _shards(model: Decoder, given: Parallelism) -> list[Fault]:
             group, given.data, lambda value: given.data % value == 0 and value % inner == 0
         )
         faults.append(("zero_group", f"{group} doesn't divide {product}{kind}", allowed))
-    if given.whole_tensors and given.shards != 1:
-        said = f"on with ZeRO {given.shards}, which " + (
-            "cuts gradients too" if given.shards else "deals out nothing"
+    if given.whole_tensors and given.zero != 1:
+        said = f"on with ZeRO {given.zero}, which " + (
+            "cuts gradients too" if given.zero else "deals out nothing"
         )
         faults.append(("whole_tensors", said, "zero 1"))
     if given.whole_tensors and given.offload != "none":
@@ -468,11 +468,11 @@ def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
     if given.in_switch and given.zero_group not in (None, given.data):
         said = f"{given.zero_group}, but switches of the memory reduce over all {given.data} ranks"
         faults.append(("zero_group", said, "none, or in_switch off"))
-    if given.offload == "parameters" and given.shards < 3:
+    if given.offload == "parameters" and given.zero < 3:
         faults.append(
             (
                 "offload",
-                f"parameters, which ZeRO {given.shards} keeps on every NPU",
+                f"parameters, which ZeRO {given.zero} keeps on every NPU",
                 "zero 3, or optimizer",
             )
         )
@@ -482,7 +482,7 @@ def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
 
 
 def _unflattened(model: Decoder, given: Parallelism) -> list[Fault]:
-    gathered = given.shards in (1, 2) and not given.overlap_param_gather and not given.whole_tensors
+    gathered = given.zero in (1, 2) and not given.overlap_param_gather and not given.whole_tensors
     if gathered or not given.unflatten_us:
         return []
     said = "copies out of what is gathered after the optimizer, and nothing is"

@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import inspect
 import os
-import warnings
 from collections.abc import Callable, Mapping
 
 from .. import old_words
@@ -84,8 +83,7 @@ def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
     Raises `InputError` listing every problem.
     """
     found, current, old = _known(model, chosen)
-    for warning in old:
-        warnings.warn(warning, DeprecationWarning, stacklevel=2)
+    old_words.warn(old)
     found = dataclasses.replace(found, notes=(*found.notes, *old)) if old else found
     made = builder(found.family)(found, **current)
     in_memory = any(isinstance(each, ShardingPlan) for each in current.values())

@@ -61,7 +61,7 @@ def _parts(weights: Weights, par: Parallelism, owns: int | None) -> tuple[int, i
     own = owned(weights, par) if owns is None else owns
     each = (par.bytes.weight, par.gradient_bytes, par.bytes.optimizer)
     first, second, third = (
-        (weights.total if par.shards < stage else own) * size
+        (weights.total if par.zero < stage else own) * size
         for stage, size in zip((3, 2, 1), each, strict=True)
     )
     return first, second, third
@@ -245,7 +245,7 @@ def metric_logits(at: Setting) -> int:
 
 def gathered(par: Parallelism, largest: Weights) -> int:
     """ZeRO 3: bytes of two layers' weights, the one at work and the next."""
-    return 2 * largest.total * par.bytes.weight if par.shards == 3 else 0
+    return 2 * largest.total * par.bytes.weight if par.zero == 3 else 0
 
 
 def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights]) -> int:
@@ -256,10 +256,10 @@ def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights]) -> in
     gathered input and gradient, and what is yet to be reduce-scattered of each."""
     par = at.par
     whole = 4 * at.full if par.sp and par.tp > 1 else 0
-    if par.shards == 3:
+    if par.zero == 3:
         return whole + _largest(units) * par.gradient_bytes
     if at.eager:
-        buckets = weights.total * par.bytes.weight if par.copies > 1 and par.shards < 2 else 0
+        buckets = weights.total * par.bytes.weight if par.copies > 1 and par.zero < 2 else 0
         return whole + buckets + _largest(units) * (par.bytes.weight + 4)
     return whole + _placeholders(at, units) * par.bytes.weight
 

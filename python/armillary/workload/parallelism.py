@@ -99,8 +99,6 @@ class Degrees:
     zero_group: int | None = None
     """Neighbouring ranks that share out a shard; other groups replicate it (hybrid sharding, MiCS).
     Default: all of dp x cp."""
-    distributed_optimizer: bool = False
-    """The same as `zero=1`."""
     ranks: int | None = None
     """The number of ranks, to be checked against the product of the degrees."""
 
@@ -321,11 +319,6 @@ class Parallelism(Software):
     def world(self) -> int:
         """All ranks."""
         return self.tp * self.pp * self.data
-
-    @property
-    def shards(self) -> int:
-        """ZeRO stage in force."""
-        return max(self.zero, int(self.distributed_optimizer))
 
     @property
     def shard_ranks(self) -> int:

@@ -209,7 +209,7 @@ class StagePlan:
             return zero.most(
                 zero.merged([piece for found in self.pieces(stage).values() for piece in found])
             )
-        return zero.owned(self.weights(stage), par) if par.shards else self.weights(stage).total
+        return zero.owned(self.weights(stage), par) if par.zero else self.weights(stage).total
 
     @property
     def sharing(self) -> list[int]:

@@ -73,7 +73,7 @@ class Builder:
 
     def build(self) -> Program:
         """The whole step."""
-        if self.par.shards in (1, 2) and self.par.overlap_param_gather:
+        if self.par.zero in (1, 2) and self.par.overlap_param_gather:
             for held in self.buckets:
                 for name, units in reversed(held.items()):
                     gathered = self._renew(name, units, [])
@@ -97,7 +97,7 @@ class Builder:
         def size(some: Sequence[Unit]) -> int:
             return _total(some).total * par.gradient_bytes
 
-        found = buckets.fill(units[::-1], size, par.bucket_mb if par.shards < 2 else None)
+        found = buckets.fill(units[::-1], size, par.bucket_mb if par.zero < 2 else None)
         return {held[-1].name: held for held in found}
 
     def _pass(self, each: Pass, stream: KernelStream) -> Iterator[None]:
@@ -178,7 +178,7 @@ class Builder:
         only cast to the gradient precision. Fused multiplications do this themselves; only those of
         experts are too small to hide what they read and write for it."""
         par, weights = self.par, unit.weights
-        if par.shards > 1:
+        if par.zero > 1:
             return
         kept = (2 if each.micro_batch else 1) * par.gradient_bytes
         if not self.at.eager:
@@ -243,7 +243,7 @@ class Builder:
 
     def _prefetch(self, unit: Unit, each: Pass, what: str) -> None:
         """ZeRO 3: starts gathering a unit's parameters."""
-        if self.par.shards == 3:
+        if self.par.zero == 3:
             name = f"{each.micro_batch}.{what}.{unit.name}"
             with self.program.layer(unit.name):
                 self.parameters[unit.name] = self._gather(
@@ -292,7 +292,7 @@ class Builder:
         kept whole."""
         last = each.micro_batch == self.par.last_micro_batch
         complete = self.buckets[each.chunk].get(unit.name)
-        if complete and (self.par.shards >= 2 or (last and self.par.overlap_grad_reduce)):
+        if complete and (self.par.zero >= 2 or (last and self.par.overlap_grad_reduce)):
             with self.program.layer(unit.name):
                 self._reduction(f"{each.micro_batch}.{unit.name}", _total(complete), last)
 
@@ -326,7 +326,7 @@ class Builder:
 
     def _reduction(self, name: str, weights: Weights, last: bool = True) -> None:
         par = self.par
-        if not par.shards or par.whole_tensors:
+        if not par.zero or par.whole_tensors:
             for group, ranks, count in zero.replicated(weights, par):
                 if ranks > 1:
                     size = count * par.gradient_bytes
@@ -371,7 +371,7 @@ class Builder:
     def _update(self) -> None:
         """Gradients complete, tied embeddings exchanged, the optimizer, parameters back."""
         par = self.par
-        if not par.overlap_grad_reduce and par.shards < 2:
+        if not par.overlap_grad_reduce and par.zero < 2:
             self._reduction("step", self.weights)
         for chain in self.chain.values():
             for node in chain:
@@ -383,7 +383,7 @@ class Builder:
             self._optimize("step.", self.owned)
         else:
             self._optimize_outside()
-        if par.shards in (1, 2) and not par.overlap_param_gather:
+        if par.zero in (1, 2) and not par.overlap_param_gather:
             units = [unit for chunk in self.chunks for unit in chunk.units]
             self._unflatten(units, self._renew("step", units, self.stream.after))
 
@@ -406,7 +406,7 @@ class Builder:
         par, ready = self.par, list(self.stream.after)
         whole = par.offload == "parameters"
         for unit in (unit for chunk in self.chunks for unit in chunk.units if unit.weights.total):
-            count = zero.owned(unit.weights, par) if par.shards else unit.weights.total
+            count = zero.owned(unit.weights, par) if par.zero else unit.weights.total
             comes = count * (par.bytes.optimizer + par.gradient_bytes * whole)
             goes = count * (par.bytes.optimizer + par.bytes.weight * whole)
             with self.program.layer(unit.name):
@@ -419,7 +419,7 @@ class Builder:
         sends its own to the other."""
         par, copies = self.par, self.plan.sharing
         count = head_weights(self.model, par.tp)
-        cut = par.shard_ranks if par.shards and not par.whole_tensors else 1
+        cut = par.shard_ranks if par.zero and not par.whole_tensors else 1
         size = -(-count // cut) * par.gradient_bytes
         tag = 2 * par.micro_batches * self.place.chunks
         ready = self.stream.after

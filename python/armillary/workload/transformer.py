@@ -243,8 +243,8 @@ def _idle(par: Parallelism) -> list[str]:
 def _idle_copies(par: Parallelism) -> list[str]:
     """Options without effect, because nothing is replicated."""
     notes = []
-    if par.shards and par.copies == 1:
-        notes.append(f"ZeRO {par.shards} has no effect with dp x cp 1")
+    if par.zero and par.copies == 1:
+        notes.append(f"ZeRO {par.zero} has no effect with dp x cp 1")
     if par.bucket_mb is not None and par.copies == 1:
         notes.append("bucket_mb has no effect with dp x cp 1")
     return notes

@@ -165,7 +165,7 @@ def test_the_first_draws_never_change() -> None:
         ({"seed": -1}, "seed: invalid seed: -1"),
         (
             {"parameters": {"bandwidth": [1]}},
-            "parameters.bandwidth: 'bandwidth' can't be set (allowed: backend, seed",
+            "parameters.bandwidth: 'bandwidth' can't be set (allowed: backend, workload.model",
         ),
         ({"parameters": {"workload.tp": 8}}, "parameters.workload.tp: 8 is not a set of values"),
         ({"parameters": {"workload.tp": []}}, "parameters.workload.tp: [] is not a list of values"),

@@ -154,9 +154,7 @@ def test_bytes_of_a_parameter(fp32: bool, expected: int) -> None:
     """2 + 2 + 12 (Rajbhandari et al. 2020, section 3.1); Megatron's fp32 gradients make it 18; with
     its distributed optimizer 6 + 12 / d (NVIDIA/Megatron-LM, docs of the distributed optimizer)."""
     assert states(Weights(1000), Parallelism(fp32_gradients=fp32)).total == expected * 1000
-    cut = states(
-        Weights(1200), Parallelism(fp32_gradients=fp32, dp=4, distributed_optimizer=True)
-    ).total
+    cut = states(Weights(1200), Parallelism(fp32_gradients=fp32, dp=4, zero=1)).total
     assert cut == (expected - 12) * 1200 + 12 * 1200 // 4
     assert states(Weights(1000), Parallelism(precision="fp32")).total == 16 * 1000
 
