@@ -66,8 +66,8 @@ def page() -> str:
 
 
 def _table(title: str, place: str, rows: Iterator[tuple[str, ...]]) -> str:
-    head = f"## {title}\n\n{_MARK}\n| {place} | old word | new word | until |\n| --- | --- | --- | --- |\n"
-    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    names = f"| {place} | old word | new word | until |\n| --- | --- | --- | --- |\n"
+    return f"## {title}\n\n{_MARK}\n{names}" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _plain(rows: Iterator[tuple[str, str]]) -> str:
