@@ -16,13 +16,13 @@ impl FairFlows {
             (room.full_at, room.left) = (level, state.capacity as i128);
             room.is_known = false;
         }
-        for at in self.ripples.changed.drain(..) {
+        for at in self.spread.changed.drain(..) {
             self.paths[at as usize].is_changed = false;
         }
         for (&at, &level) in self.reached_flows.iter().zip(self.solver.levels()) {
             let flow = &self.flows[at as usize];
             self.paths[at as usize].level = level;
-            self.ripples.changed.push(at);
+            self.spread.changed.push(at);
             for hop in &flow.hops {
                 let Use { link, demand } = hop.used;
                 self.links.rooms[link as usize].shift(demand, (0, level.value));

@@ -15,7 +15,7 @@
 //! and accurate simulation of distributed applications and platforms", JPDC 74 (2014), section 3.
 
 mod fill;
-mod look;
+mod link_fill_level;
 mod settle;
 #[cfg(test)]
 #[path = "tolerance_tests.rs"]
@@ -27,8 +27,8 @@ use crate::fluid::{Fluid, units_left};
 use crate::limits::{Limits, RATE_BITS, rate};
 use crate::links::{Links, Member, Sent};
 use crate::path::Path;
-use crate::ripple::Ripple;
 use crate::route::Routes;
+use crate::spread_state::SpreadState;
 use engine::EventQueue;
 use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
@@ -91,7 +91,7 @@ pub struct FairFlows {
     /// Flows on links, and those that started or drained since rates were found.
     pub(crate) running: u128,
     pub(crate) stirred: u128,
-    pub(crate) ripples: Ripple,
+    pub(crate) spread: SpreadState,
     pub(crate) solver: Solver,
     pub(crate) problem: u64,
     /// Links and flows of the problem being solved.
@@ -126,7 +126,7 @@ impl FairFlows {
             entered: Vec::new(),
             running: 0,
             stirred: 0,
-            ripples: Ripple::default(),
+            spread: SpreadState::default(),
             solver: Solver::default(),
             problem: 0,
             reached_links: Vec::new(),

@@ -16,7 +16,7 @@ use crate::backend::{FairFlows, Flow, Hop};
 use crate::fair::Use;
 use crate::limits::rate;
 use crate::links::{Member, NOT_QUEUED};
-use crate::ripple::Waiting;
+use crate::spread_state::Waiting;
 use std::cmp::Reverse;
 use units::Time;
 
@@ -25,12 +25,12 @@ impl FairFlows {
     #[inline(never)]
     pub(crate) fn settle(&mut self) {
         self.problem += 1;
-        if !(self.is_local() && self.ripple()) {
+        if !(self.is_local() && self.spread_changes()) {
             self.fill();
         }
         self.stirred = 0;
         self.entered.clear();
-        let mut changed = std::mem::take(&mut self.ripples.changed);
+        let mut changed = std::mem::take(&mut self.spread.changed);
         let mut faster = 0;
         for at in 0..changed.len() {
             let flow = changed[at];
@@ -41,7 +41,7 @@ impl FairFlows {
         // A slower one drains later: that is found out when its turn comes.
         changed[..faster].iter().for_each(|&at| self.plan(at));
         changed.clear();
-        self.ripples.changed = changed;
+        self.spread.changed = changed;
     }
 
     /// A flow goes on at the rate of its level; returns whether it may drain earlier than planned.
@@ -64,9 +64,9 @@ impl FairFlows {
     }
 
     /// Spreads the changes; false when they reach too much.
-    fn ripple(&mut self) -> bool {
-        self.ripples.patience = 2 * self.links.load;
-        let listed = &mut self.ripples.listed;
+    fn spread_changes(&mut self) -> bool {
+        self.spread.patience = 2 * self.links.load;
+        let listed = &mut self.spread.listed;
         listed.resize(listed.len().max(self.links.rooms.len() + 1), 0);
         let entered = std::mem::take(&mut self.entered);
         self.level(&entered, None);
@@ -92,30 +92,30 @@ impl FairFlows {
 
     /// Takes the links on which flows have started or drained, as far as that matters.
     fn begin(&mut self) {
-        for &link in self.ripples.take_listed() {
+        for &link in self.spread.take_listed() {
             self.links.rooms[link as usize].is_listed = false;
         }
-        self.ripples.batch.clear();
+        self.spread.batch.clear();
         for &link in &self.dirty {
             let room = &mut self.links.rooms[link as usize];
             room.is_known = false;
             if self.limits.is_exact() || room.is_off() || room.is_full() {
-                self.ripples.batch.push(link);
+                self.spread.batch.push(link);
             }
         }
-        self.ripples.round = self.ripples.round.wrapping_add(1);
+        self.spread.round = self.spread.round.wrapping_add(1);
     }
 
     /// Queues the links whose flows have changed by more than is allowed. Where these come next,
     /// they are taken at once, at the level that is returned.
     fn listen(&mut self) -> Option<u64> {
-        self.ripples.round = self.ripples.round.wrapping_add(1);
+        self.spread.round = self.spread.round.wrapping_add(1);
         let (least, most) = self.sort_out();
-        let waits = self.ripples.queue.peek().is_some_and(|Reverse(next)| next.level() <= least);
-        let is_one = least == most && (self.ripples.batch.len() == 1 || !self.limits.is_exact());
+        let waits = self.spread.queue.peek().is_some_and(|Reverse(next)| next.level() <= least);
+        let is_one = least == most && (self.spread.batch.len() == 1 || !self.limits.is_exact());
         let takes = is_one && !waits;
-        for at in 0..self.ripples.batch.len() {
-            let link = self.ripples.batch[at];
+        for at in 0..self.spread.batch.len() {
+            let link = self.spread.batch[at];
             if takes {
                 self.links.states[link as usize].queued = NOT_QUEUED;
             } else {
@@ -128,10 +128,10 @@ impl FairFlows {
     /// Makes a batch of the listed links whose flows have changed by more than is allowed. Returns
     /// the lowest and the highest level at which they did.
     fn sort_out(&mut self) -> (u64, u64) {
-        let mut batch = std::mem::take(&mut self.ripples.batch);
+        let mut batch = std::mem::take(&mut self.spread.batch);
         batch.clear();
         let (mut least, mut most) = (u64::MAX, 0);
-        for &link in self.ripples.take_listed() {
+        for &link in self.spread.take_listed() {
             let room = &mut self.links.rooms[link as usize];
             room.is_listed = false;
             if self.limits.is_exact() || room.is_off() {
@@ -139,7 +139,7 @@ impl FairFlows {
                 (least, most) = (least.min(room.touched), most.max(room.touched));
             }
         }
-        self.ripples.batch = batch;
+        self.spread.batch = batch;
         (least, most)
     }
 
@@ -148,25 +148,25 @@ impl FairFlows {
         let state = &mut self.links.states[link as usize];
         if level < state.queued {
             state.queued = level;
-            self.ripples.queue.push(Reverse(Waiting::new(level, link)));
+            self.spread.queue.push(Reverse(Waiting::new(level, link)));
         }
     }
 
     /// Takes the links that wait at the lowest level: all with a tolerance, one where rates are
     /// exact. Returns that level.
     fn gather(&mut self) -> Option<u64> {
-        self.ripples.batch.clear();
-        let level = self.ripples.queue.peek()?.0.level();
-        while let Some(&Reverse(next)) = self.ripples.queue.peek() {
-            if next.level() != level || (self.limits.is_exact() && !self.ripples.batch.is_empty()) {
+        self.spread.batch.clear();
+        let level = self.spread.queue.peek()?.0.level();
+        while let Some(&Reverse(next)) = self.spread.queue.peek() {
+            if next.level() != level || (self.limits.is_exact() && !self.spread.batch.is_empty()) {
                 break;
             }
-            self.ripples.queue.pop();
+            self.spread.queue.pop();
             let link = next.link();
             let state = &mut self.links.states[link as usize];
             if state.queued == level {
                 state.queued = NOT_QUEUED;
-                self.ripples.batch.push(link);
+                self.spread.batch.push(link);
             }
         }
         Some(level)
@@ -174,26 +174,26 @@ impl FairFlows {
 
     /// Finds where the links of the batch are full; false when that takes too long.
     fn find(&mut self) -> bool {
-        for at in 0..self.ripples.batch.len() {
-            let link = self.ripples.batch[at];
+        for at in 0..self.spread.batch.len() {
+            let link = self.spread.batch[at];
             if !self.links.rooms[link as usize].is_known {
                 let found = self.full_at(link);
                 let state = &mut self.links.states[link as usize];
                 state.found = found;
                 self.links.rooms[link as usize].is_known = true;
-                self.ripples.patience = self.ripples.patience.saturating_sub(state.load);
+                self.spread.patience = self.spread.patience.saturating_sub(state.load);
             }
         }
-        self.ripples.patience > 0 || self.links.load == 0
+        self.spread.patience > 0 || self.links.load == 0
     }
 
     /// Links of the batch that are full at another level wait until nothing changes below. Those of
     /// this level give it to their flows.
     fn give(&mut self, level: u64) {
         let level = if level == 0 && !self.limits.is_exact() { self.lowest() } else { level };
-        let mut given = std::mem::take(&mut self.ripples.given);
-        for at in 0..self.ripples.batch.len() {
-            let link = self.ripples.batch[at];
+        let mut given = std::mem::take(&mut self.spread.given);
+        for at in 0..self.spread.batch.len() {
+            let link = self.spread.batch[at];
             let new = self.links.states[link as usize].found;
             let room = &mut self.links.rooms[link as usize];
             let from = room.full_at.value.min(new.value);
@@ -209,7 +209,7 @@ impl FairFlows {
         for (link, from) in given.drain(..) {
             self.hand_on(link, from);
         }
-        self.ripples.given = given;
+        self.spread.given = given;
     }
 
     /// The lowest level at which something changes on a link of the batch.
@@ -219,13 +219,13 @@ impl FairFlows {
                 (self.links.rooms[link as usize].full_at, self.links.states[link as usize].found);
             (old != new).then_some(old.value.min(new.value))
         };
-        self.ripples.batch.iter().filter_map(change).min().unwrap_or(0)
+        self.spread.batch.iter().filter_map(change).min().unwrap_or(0)
     }
 
     /// The link gives its level to those of its flows that are not slower than this.
     fn hand_on(&mut self, link: u32, from: u64) {
         let members = &self.links.states[link as usize].members;
-        let mut reached = std::mem::take(&mut self.ripples.reached);
+        let mut reached = std::mem::take(&mut self.spread.reached);
         reached.resize(reached.len().max(members.len()), 0);
         let mut count = 0;
         for &Member { flow, .. } in members {
@@ -234,12 +234,12 @@ impl FairFlows {
             count += usize::from(self.paths[flow as usize].level.value >= from);
         }
         self.level(&reached[..count], Some(link));
-        self.ripples.reached = reached;
+        self.spread.reached = reached;
     }
 
     /// Leaves no traces in the links.
     fn give_up(&mut self) {
-        for Reverse(waiting) in self.ripples.queue.drain() {
+        for Reverse(waiting) in self.spread.queue.drain() {
             self.links.states[waiting.link() as usize].queued = NOT_QUEUED;
         }
     }
@@ -256,8 +256,8 @@ impl FairFlows {
 
     #[inline]
     fn level_each<const EXACT: bool>(&mut self, flows: &[u32], by: Option<u32>) {
-        let (round, listed) = (self.ripples.round, &mut self.ripples.listed[..]);
-        let mut lists = self.ripples.lists;
+        let (round, listed) = (self.spread.round, &mut self.spread.listed[..]);
+        let mut lists = self.spread.lists;
         let rooms = &mut self.links.rooms[..];
         for &at in flows {
             let (path, flow) = (&mut self.paths[at as usize], &self.flows[at as usize]);
@@ -287,10 +287,10 @@ impl FairFlows {
                 },
             );
             if !std::mem::replace(&mut path.is_changed, true) {
-                self.ripples.changed.push(at);
+                self.spread.changed.push(at);
             }
         }
-        self.ripples.lists = lists;
+        self.spread.lists = lists;
     }
 }
 

@@ -25,7 +25,7 @@ impl Waiting {
 
 /// Links to look at, and what is reused for it.
 #[derive(Default)]
-pub(crate) struct Ripple {
+pub(crate) struct SpreadState {
     /// By the level at which something changed.
     pub queue: BinaryHeap<Reverse<Waiting>>,
     /// Links that are looked at together, and those of them that are full at another level.
@@ -46,7 +46,7 @@ pub(crate) struct Ripple {
     pub patience: u128,
 }
 
-impl Ripple {
+impl SpreadState {
     /// The links that may have to be queued. None is listed from then on.
     #[inline]
     pub(crate) fn take_listed(&mut self) -> &[u32] {

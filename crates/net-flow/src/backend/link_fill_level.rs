@@ -25,9 +25,9 @@ impl FairFlows {
     fn full_again_at(&mut self, link: u32, full: u64) -> Option<Level> {
         let left = self.links.rooms[link as usize].left;
         let state = &self.links.states[link as usize];
-        let here = &mut self.ripples.reached;
+        let here = &mut self.spread.reached;
         let sides = Sides::of(&state.members, &self.paths, (full, here));
-        let here = &self.ripples.reached[..sides.count];
+        let here = &self.spread.reached[..sides.count];
         if sides.top > full || here.is_empty() {
             return None;
         }
@@ -45,7 +45,7 @@ impl FairFlows {
             return Some(open.full(value));
         }
         let (rooms, flows, paths) = (&self.links.rooms[..], &self.flows, &self.paths);
-        let (held, mut least) = (&mut self.ripples.held, u64::MAX);
+        let (held, mut least) = (&mut self.spread.held, u64::MAX);
         held.clear();
         held.extend(here.iter().map(|&at| {
             let Member { flow, demand, .. } = state.members[at as usize];
@@ -62,7 +62,7 @@ impl FairFlows {
         let (rooms, flows, paths) = (&self.links.rooms[..], &self.flows, &self.paths);
         let state = &self.links.states[link as usize];
         let has_room = rooms[link as usize].left >= 0;
-        let held = &mut self.ripples.held;
+        let held = &mut self.spread.held;
         held.clear();
         held.extend(state.members.iter().map(|&Member { flow, demand, .. }| {
             let path = &paths[flow as usize];
