@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from . import _core, backends, files, kept_runs, nccl, old_words
+from . import _core, backends, files, kept_runs, nccl, old_words, polars_extra
 from .errors import InputError, Problem, StalledError
 from .platform import AnyPlatform, Platform
 from .repeat import Again, Unrepeatable
@@ -500,6 +500,7 @@ def collective(
     of each. On a platform with a library also the `algorithm` and `protocol` it chose. `warnings`
     of the run include what it assumed. Raises
     `InputError` for an unknown platform, and for a number of NPUs that no size gives."""
+    polars_extra.require()
     import polars as pl
 
     target = Platform.of(platform, npus=npus)

@@ -7,7 +7,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, get_type_hints
 
-from . import files, kept_runs
+from . import files, kept_runs, polars_extra
 from .errors import InputError, Problem
 from .schema import (
     Class,
@@ -178,6 +178,7 @@ class Result:
 
         Each part of `armillary.step_parts.PARTS` as its time (`compute_ns`, `exposed_comm_ns`, ...,
         `idle_ns`) and as its share of the step (`compute_share`, ...)."""
+        polars_extra.require()
         import polars as pl
 
         frame = pl.DataFrame(self.report["classes"], schema=columns(Class))
@@ -188,18 +189,21 @@ class Result:
 
     def operations(self) -> pl.DataFrame:
         """Operations by pattern of names, over all ranks, the most costly first, at most 1,000."""
+        polars_extra.require()
         import polars as pl
 
         return pl.DataFrame(self.report["operations"], schema=columns(Operation))
 
     def dimensions(self) -> pl.DataFrame:
         """Use of the network, one row a dimension, innermost first."""
+        polars_extra.require()
         import polars as pl
 
         return pl.DataFrame(self.report["dimensions"], schema=columns(Dimension))
 
     def phases(self) -> pl.DataFrame:
         """Mean queueing and network time of each phase position of the collectives."""
+        polars_extra.require()
         import polars as pl
 
         return pl.DataFrame(self.report["phases"], schema=columns(Phase))
@@ -209,6 +213,7 @@ class Result:
         communication.
 
         A run without detail is repeated once with it, as in `explain`."""
+        polars_extra.require()
         import polars as pl
 
         rows = [
@@ -223,12 +228,14 @@ class Result:
         """Mean queue and network time of chunks by layer, pass and phase, over all ranks.
 
         A run without detail is repeated once with it, as in `explain`."""
+        polars_extra.require()
         import polars as pl
 
         return pl.DataFrame(self._logged["layer_phases"], schema=columns(LayerPhase))
 
     def links(self) -> pl.DataFrame:
         """The busiest links (link backend), at most 20."""
+        polars_extra.require()
         import polars as pl
 
         return pl.DataFrame(self.report["links"], schema=columns(Link))
@@ -236,6 +243,7 @@ class Result:
     def ranks(self) -> pl.DataFrame:
         """Every rank: `rank`, `finish_ns`, and `finish_minus_compute_ns` (ASTRA-sim's "exposed
         communication")."""
+        polars_extra.require()
         import polars as pl
 
         finish = pl.Series("finish_ns", self._core.finish_ps(), dtype=pl.UInt64)

@@ -20,6 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "old_modules": set(),
     "old_words": {"errors"},
     "_late": set(),
+    "polars_extra": {"errors"},
     "_moved": {"old_modules"},
     "backends": {"_core", "errors"},
     "blocks": {"_core"},
@@ -81,6 +82,7 @@ ALLOWED: dict[str, set[str]] = {
         "run_warnings",
     },
     "result": {
+        "polars_extra",
         "kept_runs",
         "_core",
         "errors",
@@ -95,6 +97,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "api": {
         "old_words",
+        "polars_extra",
         "kept_runs",
         "_core",
         "backends",
@@ -114,6 +117,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "sweep": {
         "old_words",
+        "polars_extra",
         "option_fields",
         "_core",
         "_late",
@@ -133,6 +137,7 @@ ALLOWED: dict[str, set[str]] = {
         "run_warnings",
     },
     "design": {
+        "polars_extra",
         "_core",
         "api",
         "backends",

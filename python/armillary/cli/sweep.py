@@ -115,7 +115,7 @@ def sweep(
         view = found.view(include_infeasible, near)
         page = _page(found, include_infeasible, near)
         if csv is not None:
-            output.write_csv(csv, found.table.write_csv())
+            output.write_csv(csv, found.frame.to_csv())
         if "-" not in (json, csv):
             _show(found, page, view)
         output.write_json(json, json_text.dumps(_summary(found, page, view), indent=2))
@@ -128,7 +128,7 @@ def _say_failures(found: Sweep) -> None:
     """Why points did not run, grouped: combinations that can't exist, and faults."""
     from ..sweep.failures import failures, total
 
-    every, of = failures(found.table), f"of {found.table.height:,} points"
+    every, of = failures(found.frame), f"of {found.frame.height:,} points"
     heads = {True: f"{of} can't exist, which is not a fault", False: f"{of} failed"}
     for impossible, head in heads.items():
         some = [each for each in every if each.impossible == impossible]
@@ -216,17 +216,17 @@ def _summary(found: Sweep, page: str | None, view: View) -> dict[str, Any]:
         "schema": SCHEMA,
         "version": __version__,
         "study": found.name,
-        "points": found.table.height,
+        "points": found.frame.height,
         "failed": found.failed,
         "impossible": found.impossible,
         "infeasible": found.infeasible,
         "near": found.near,
         "refused": found.refused,
-        "best": next(iter(indices.gather(view.ranking[:1]).to_list()), None),
+        "best": next((indices[row] for row in view.ranking), None),
         "near_best": near_best(view),
         "losers": losers(view),
         "warnings": [asdict(each) for each in found.warnings],
-        "alike": indices.gather(view.alike).to_list(),
+        "alike": [indices[row] for row in view.alike],
         "table": os.fspath(found.folder / "table.parquet") if found.folder else None,
         "report": page,
     }
@@ -263,8 +263,8 @@ def _points(view: View) -> Table:
     from ..sweep.slower_points import WHY
     from ..sweep.view import said
 
-    best = view.ran[view.ranking[:_SHOWN]]
-    parameters = [name for name in view.columns if view.table[name].n_unique() > 1]
+    best = view.ran.take(view.ranking[:_SHOWN])
+    parameters = [name for name in view.columns if view.table.varies(name)]
     named = (
         *(name for name, _ in view.objectives),
         "step_time_ns",
@@ -272,9 +272,7 @@ def _points(view: View) -> Table:
         "memory_bytes",
     )
     results = [
-        name
-        for name in dict.fromkeys(named)
-        if name in best.columns and best[name].null_count() == 0
+        name for name in dict.fromkeys(named) if name in best.columns and best.is_whole(name)
     ]
     column, more = view.objectives[0]
     title = (
@@ -289,7 +287,7 @@ def _points(view: View) -> Table:
         *(["fits"] if view.is_marked else []),
     ):
         shown.add_column(name, justify="right", no_wrap=True)
-    for row in best.iter_rows(named=True):
+    for row in best.rows():
         cells = [str(row[name]) for name in ("index", *parameters)]
         cells += [said(name, float(row[name])) for name in results]
         shown.add_row(*cells, *([row["fits"] or "yes"] if view.is_marked else []))

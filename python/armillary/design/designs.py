@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .. import _core, files
+from .. import _core, files, polars_extra
 from ..errors import InputError, Problem
 from ..platform import Platform
+from ..report.chart import to_csv
 from ..units import GB
 from . import check, curves, memory_cost
 from .check import Check
@@ -96,10 +97,10 @@ class Designs:
         """The designs by simulation: `rank`, `model_rank`, `topology`, `bandwidth_gbs` by
         dimension, step times of the model, cost, value, duality gap, simulated step times and
         `model_gap`, simulated over model value less one."""
+        polars_extra.require()
         import polars as pl
 
-        rows = [self._row(index, each) for index, each in enumerate(self.designs)]
-        return pl.DataFrame(rows, infer_schema_length=None)
+        return pl.DataFrame(self._rows(), infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data (schema `armillary.design/2`); bandwidths in bytes a second,
@@ -138,12 +139,10 @@ class Designs:
 
     def to_csv(self) -> str:
         """The table as CSV, bandwidths as `146.4+153.6`."""
-        import polars as pl
-
-        text = (
-            pl.col("bandwidth_gbs").list.eval(pl.element().round(6).cast(pl.String)).list.join("+")
-        )
-        return self.table().with_columns(text).write_csv()
+        rows = self._rows()
+        for row in rows:
+            row["bandwidth_gbs"] = "+".join(str(round(each, 6)) for each in row["bandwidth_gbs"])
+        return to_csv(rows)
 
     @cached_property
     def schemes(self) -> list[BandwidthShare]:
@@ -208,6 +207,9 @@ class Designs:
             name, what = f"{name}-{scheme}", scheme
         source = f"armillary design, {what} of {jobs}"
         return check.platform(self.task, design, {"name": name, "source": source})
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [self._row(index, each) for index, each in enumerate(self.designs)]
 
     def _row(self, index: int, design: Design) -> dict[str, Any]:
         row: dict[str, Any] = {

@@ -13,12 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..units import UNITS, split
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MOST_BINS = 12
 _APART = 0.08
@@ -47,10 +44,9 @@ class Axis:
     """The base unit: `B/s`; empty for plain numbers and categories."""
 
 
-def axis(name: str, column: pl.Series, order: Sequence[str] = ()) -> Axis:
+def axis(name: str, values: Sequence[Any], order: Sequence[str] = ()) -> Axis:
     """The axis of a column without nulls. Texts without a number come in `order`, others after
     them."""
-    values = column.to_list()
     texts = [_text(value) for value in values]
     numbers, unit = _numbers(values)
     return (

@@ -163,7 +163,7 @@ def pareto(view: View, other: Measure) -> Chart:
         *((row, "the rest") for row in spread(rest, DOTS)),
         *((row, "front") for row in spread(front, FRONT)),
     ]
-    ys, xs, points = objective.shown(), other.shown(), view.ran["index"].to_list()
+    ys, xs, points = objective.shown(), other.shown(), view.ran["index"]
     said = [_said(view, row) for row, _ in kinds]
     rows = [
         {
@@ -256,7 +256,7 @@ def _cells(title: str, one: Axis, other: Axis, view: View) -> Iterator[dict[str,
     objective = view.objective
     cells: dict[tuple[int, int], list[float]] = {}
     out: Counter[tuple[int, int]] = Counter()
-    values = [float(value) for value in view.measured[objective.name].to_list()]
+    values = [float(value) for value in view.measured[objective.name]]
     for x, y, value, counts in zip(one.bin_of, other.bin_of, values, view.counted, strict=True):
         cells.setdefault((x, y), [])
         if counts:

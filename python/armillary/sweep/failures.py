@@ -6,10 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import polars as pl
+from .frame import Frame
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,10 @@ class Failure:
     """Whether these points can't exist, which is not a fault."""
 
 
-def failures(table: pl.DataFrame) -> list[Failure]:
+def failures(table: Frame) -> list[Failure]:
     """Reasons that differ in more than numbers: faults first, the most frequent first."""
     found: dict[tuple[bool, str], list[dict[str, Any]]] = {}
-    for row in table.filter(table["error"].is_not_null()).iter_rows(named=True):
+    for row in table.where(error is not None for error in table["error"]).rows():
         key = (bool(row.get("impossible")), re.sub(r"[0-9][0-9,.]*", "*", row["error"]))
         found.setdefault(key, []).append(row)
     made = [

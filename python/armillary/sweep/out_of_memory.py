@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..report.quantity import number, size
+from .frame import Frame
 from .view import View, said
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Row = Mapping[str, Any]
 
@@ -77,8 +75,7 @@ def misfits(view: View) -> Misfits | None:
     fitting = view.fitting
     best = _best_of(view, out, fitting)
     instead = _nearest(view, fitting, best) if fitting.height and best is not None else None
-    lack = out["memory_bytes"].cast(float) / out["memory_capacity_bytes"].cast(float)
-    least = out.row(lack.arg_min() or 0, named=True)
+    least = min(out.rows(), key=lambda row: row["memory_bytes"] / row["memory_capacity_bytes"])
     return Misfits(view, out.height, view.measured.height, best, instead, least)
 
 
@@ -105,7 +102,7 @@ def near_best(view: View) -> int | None:
     return None if best is None else int(best["index"])
 
 
-def _best_of(view: View, out: pl.DataFrame, fitting: pl.DataFrame) -> Row | None:
+def _best_of(view: View, out: Frame, fitting: Frame) -> Row | None:
     """The best of `out` where it is better than all that fit."""
     name, more = view.objectives[0]
     best = _first(out, name, more)
@@ -115,21 +112,15 @@ def _best_of(view: View, out: pl.DataFrame, fitting: pl.DataFrame) -> Row | None
     return None if beaten else best
 
 
-def _first(frame: pl.DataFrame, name: str, more: bool) -> Row:
-    return frame.sort([name, "index"], descending=[more, False]).row(0, named=True)
+def _first(frame: Frame, name: str, more: bool) -> Row:
+    return frame.ordered(name, more).row(0)
 
 
-def _nearest(view: View, fitting: pl.DataFrame, best: Row) -> Row:
-    import polars as pl
+def _nearest(view: View, fitting: Frame, best: Row) -> Row:
+    def changed(row: Row) -> int:
+        return sum(row[name] != best[name] for name in view.columns)
 
-    changed = pl.sum_horizontal(
-        (pl.col(name) != best[name]).cast(pl.Int32) for name in view.columns
-    )
-    name, more = view.objectives[0]
-    ranked = fitting.with_columns(changed.alias("\0changed")).sort(
-        ["\0changed", name, "index"], descending=[False, more, False]
-    )
-    return ranked.row(0, named=True)
+    return min(fitting.ordered(*view.objectives[0]).rows(), key=changed)
 
 
 def _needs(row: Row) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
 from ..report.page import Fact, Page, Section, Table
@@ -16,12 +16,10 @@ from ..report.quantity import number
 from ..units import counted
 from . import charts, parallel, slower_points
 from .failures import Failure, failures, total
+from .frame import Frame
 from .out_of_memory import Misfits, misfits, near
 from .point_warnings import said as said_warnings
 from .view import View, said
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _BEST = 100
 _LEFT_OUT = 50
@@ -80,7 +78,7 @@ def verdict(view: View, out: Misfits | None) -> str:
     what, text = objective.label.partition(" (")[0], objective.text(value)
     found = (
         f"The best {what} is {text}: point {view.ran['index'][row]}, "
-        f"{_settings(view, view.ran.row(row, named=True))}"
+        f"{_settings(view, view.ran.row(row))}"
     )
     better = max(value, middle) / min(value, middle) if min(value, middle) > 0 else 1.0
     if better > 1.0005:
@@ -122,7 +120,7 @@ def _kept(kept: bool, where: str, option: str) -> str:
 
 def _settings(view: View, row: dict[str, Any]) -> str:
     """Settings of one point that vary in the sweep."""
-    varying = [name for name in view.columns if view.measured[name].n_unique() > 1]
+    varying = [name for name in view.columns if view.measured.varies(name)]
     return (
         ", ".join(f"{view.short[name]} {_plain(row[name])}" for name in varying) or "the only one"
     )
@@ -193,19 +191,19 @@ def _best(view: View) -> Table:
         if view.ran.height > len(rows)
         else ""
     )
-    return _points("Best first", view, view.ran[rows], note)
+    return _points("Best first", view, view.ran.take(rows), note)
 
 
-def _outside(view: View, out: pl.DataFrame, caption: str) -> Table:
+def _outside(view: View, out: Frame, caption: str) -> Table:
     """Points that are left out, the best first."""
     name, more = view.objectives[0]
-    frame = out.sort([name, "index"], descending=[more, False]).head(_LEFT_OUT)
+    frame = out.ordered(name, more).take(range(min(out.height, _LEFT_OUT)))
     note = "Ordered by the objective, as if memory were sufficient."
     note += f" The first {frame.height} of {out.height:,}." if out.height > frame.height else ""
     return _points(caption, view, frame, note)
 
 
-def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
+def _points(caption: str, view: View, frame: Frame, note: str) -> Table:
     """Points with their parameters, objectives and memory."""
     named = [
         *(name for name, _ in view.objectives),
@@ -214,9 +212,7 @@ def _points(caption: str, view: View, frame: pl.DataFrame, note: str) -> Table:
         *_EXTRA,
     ]
     shown = [
-        name
-        for name in dict.fromkeys(named)
-        if name in frame.columns and frame[name].null_count() == 0
+        name for name in dict.fromkeys(named) if name in frame.columns and frame.is_whole(name)
     ]
     columns: dict[str, list[str]] = {"point": [number(index) for index in frame["index"]]}
     columns |= {view.short[name]: [_plain(value) for value in frame[name]] for name in view.columns}
@@ -241,7 +237,7 @@ HEADS = {
 """Names of columns that differ from the column's own name without its unit."""
 
 
-def _texts(frame: pl.DataFrame, name: str) -> list[str]:
+def _texts(frame: Frame, name: str) -> list[str]:
     return [said(name, float(value)) for value in frame[name]]
 
 

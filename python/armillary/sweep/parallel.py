@@ -162,7 +162,7 @@ def _lines(
     names: Mapping[str, str],
     groups: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
-    points, following = view.ran["index"].to_list(), min(_NEXT, (view.ran.height - 1) // 4)
+    points, following = view.ran["index"], min(_NEXT, (view.ran.height - 1) // 4)
     place_of = {row: place for place, row in enumerate(view.ranking)}
     shown = {each.name: each.shown() for each in measures}
     at = {each.name: places(shown[each.name]) for each in measures}

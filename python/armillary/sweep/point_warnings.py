@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..run_warnings import pattern
 from ..units import counted
-
-if TYPE_CHECKING:
-    import polars as pl
+from .frame import Frame
 
 COLUMN = "warning_texts"
 _SHOWN = 20
@@ -28,12 +25,12 @@ class Warned:
     """Index of the first point that has it."""
 
 
-def warned(table: pl.DataFrame) -> list[Warned]:
+def warned(table: Frame) -> list[Warned]:
     """Warnings by the number of points that have them, the most frequent first."""
     if COLUMN not in table.columns:
         return []
     found: dict[str, tuple[str, list[int]]] = {}
-    for index, texts in table.select("index", COLUMN).iter_rows():
+    for index, texts in zip(table["index"], table[COLUMN], strict=True):
         for key, text in {pattern(each): each for each in _lines(texts)}.items():
             found.setdefault(key, (text, []))[1].append(index)
     made = [Warned(text, len(points), points[0]) for text, points in found.values()]
@@ -44,9 +41,9 @@ def _lines(texts: str | None) -> list[str]:
     return texts.split("\n") if texts else []
 
 
-def said(table: pl.DataFrame) -> Iterator[str]:
+def said(table: Frame) -> Iterator[str]:
     """The most frequent warnings, each with its points."""
-    found, ran = warned(table), int(table["error"].is_null().sum())
+    found, ran = warned(table), table["error"].count(None)
     for each in found[:_SHOWN]:
         which = f"{each.points:,} of {ran:,} points, first {each.first}"
         yield each.text if each.points == ran else f"{each.text} ({which})"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..units import counted
+from .frame import Frame
 from .view import STEP_TIME, View
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class Sweep:
     """Result of a sweep."""
 
     name: str
-    table: pl.DataFrame
+    frame: Frame
     """One row a point: parameters, results with units in the column names, `error`."""
     failed: int
     """Points that could not be run, through a fault; `error` says why."""
@@ -54,12 +56,17 @@ class Sweep:
     subject: str = ""
     """The model and the platform, for titles."""
 
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """The table as a DataFrame. Raises `InputError` without polars."""
+        return self.frame.to_polars()
+
     @property
     def impossible(self) -> int:
         """Points that can't exist, because their values don't go together; `error` says why."""
         from .failures import failures, total
 
-        return total(failures(self.table), impossible=True)
+        return total(failures(self.frame), impossible=True)
 
     @property
     def infeasible(self) -> int:
@@ -71,7 +78,7 @@ class Sweep:
         """Warnings of its points, the most frequent first."""
         from .point_warnings import warned
 
-        return warned(self.table)
+        return warned(self.frame)
 
     @property
     def near(self) -> int:
@@ -82,13 +89,14 @@ class Sweep:
         self, count: int = 10, *, include_infeasible: bool = False, near: bool = False
     ) -> pl.DataFrame:
         """The best points by the first objective, of those that fit in memory unless others are to
-        be included: with `near` those that may fit, with `include_infeasible` all."""
+        be included: with `near` those that may fit, with `include_infeasible` all. Raises
+        `InputError` without polars."""
         view = self.view(include_infeasible, near)
-        return view.ran[view.ranking[:count]]
+        return view.ran.take(view.ranking[:count]).to_polars()
 
     def view(self, include_infeasible: bool = False, near: bool = False) -> View:
         """Part of the sweep that is ranked and drawn."""
-        given = (self.name, self.table, self.objectives, include_infeasible, near, self.orders)
+        given = (self.name, self.frame, self.objectives, include_infeasible, near, self.orders)
         return View(*given, self.subject)
 
     def page(
@@ -147,7 +155,7 @@ class Sweep:
     def said(self) -> str:
         """How many points there are, failed, do not fit and were refused."""
         out, near, never = self.infeasible, self.near, self.impossible
-        parts = [counted(self.table.height, "point"), f"{self.failed:,} failed"]
+        parts = [counted(self.frame.height, "point"), f"{self.failed:,} failed"]
         parts += [f"{never:,} can't exist"] if never else []
         parts += [f"{out:,} do not fit in memory"] if out else []
         parts += [f"{near:,} may not fit in memory"] if near else []
@@ -156,7 +164,7 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         """Summary in a notebook: the number of points, and the table."""
-        return f"<div><b>{escape(self.name)}</b>: {self.said()}</div>{self.table._repr_html_()}"
+        return f"<div><b>{escape(self.name)}</b>: {self.said()}</div>{self.frame._repr_html_()}"
 
 
 def load(results: str | os.PathLike[str]) -> Sweep:

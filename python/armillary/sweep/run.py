@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, Problem
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from .executor import Executor
+    from .frame import Frame
     from .journal import Journal
     from .points import Point
     from .results import Status, Sweep
@@ -264,7 +263,7 @@ class _Run:
         from .. import files
         from .results import Sweep
         from .subject import subject
-        from .table import NAME, parquet, table
+        from .table import NAME, content, table
 
         name = self.study.name
         frame = table(self.study.columns, self.finished.values())
@@ -278,7 +277,7 @@ class _Run:
                 "orders": orders,
                 "subject": about_what,
             }
-            files.write_bytes(self.folder / NAME, parquet(frame, about))
+            files.write_bytes(self.folder / NAME, content(frame, about))
         counts = (self.failed, self.refused)
         return Sweep(name, frame, *counts, self.folder, objectives, orders, about_what)
 
@@ -288,15 +287,17 @@ class _Run:
             self.journal.close()
 
 
-def _objectives(table: pl.DataFrame) -> tuple[tuple[str, bool], ...]:
+def _objectives(table: Frame) -> tuple[tuple[str, bool], ...]:
     """Objectives of a study that names none: the step time or, where points differ in their batch,
     samples a second."""
-    import polars as pl
-
     from .view import STEP_TIME
 
-    ran = table.filter(pl.col("error").is_null())
-    batch = (ran["samples_per_s"] * ran["step_time_ns"]).drop_nulls().to_list()
+    ran = table.where(error is None for error in table["error"])
+    batch = [
+        rate * time
+        for rate, time in zip(ran["samples_per_s"], ran["step_time_ns"], strict=True)
+        if rate is not None and time is not None
+    ]
     differ = len(batch) == ran.height > 0 and max(batch) > min(batch) * (1 + 1e-6)
     return (("samples_per_s", True),) if differ else STEP_TIME
 

@@ -31,7 +31,7 @@ def losers(view: View) -> list[dict[str, Any]]:
     if not view.ranking:
         return []
     names = _known(view)
-    rows = view.ran.select("index", "step_time_ns", *names).to_dicts()
+    rows = view.ran.rows(("index", "step_time_ns", *names))
     chosen = [rows[at] for at in spread(view.ranking, _MOST)]
     return [
         {**row, "against": {name: _less(row[name], chosen[0][name]) for name in names}}
@@ -51,10 +51,10 @@ def charts(view: View) -> list[Chart]:
     """The parts of the step of the same points, as bars, the winner first; none where no part is
     known."""
     fields = {f"mean_{part.field}": part for part in PARTS}
-    names = [name for name in fields if name in view.ran.columns and view.ran[name].sum()]
+    names = [name for name in fields if name in view.ran.columns and any(view.ran[name])]
     if not names:
         return []
-    rows = view.ran.select("index", "step_time_ns", *names).to_dicts()
+    rows = view.ran.rows(("index", "step_time_ns", *names))
     chosen = [rows[at] for at in spread(view.ranking, _BARS)]
     scale = Scale.of(max(row["step_time_ns"] for row in chosen))
     drawn = [
@@ -97,7 +97,7 @@ def _bars(
 def table(view: View) -> Table:
     """The same for a page."""
     others = losers(view)
-    given = {row["index"]: row for row in view.ran.select("index", *view.columns).to_dicts()}
+    given = {row["index"]: row for row in view.ran.rows(("index", *view.columns))}
     rows = [
         (
             f"{row['index']:,}: {_changed(view, given[row['index']], given[others[0]['index']])}",

@@ -7,7 +7,6 @@ same study gives the same bytes, as Parquet and as CSV."""
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -17,74 +16,63 @@ import msgspec
 
 from .. import documents
 from ..errors import InputError, Problem
+from . import parquet
 from .columns import DIGITS, Kind, dimensions, kinds
+from .frame import Column, Frame
+from .frame import Kind as Stored
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from .runner import Finished
 
 _LARGEST = 2**63
+_MOST = 2**32
+"""Bytes of a file."""
+_KINDS: dict[Kind, Stored] = {
+    "number": "number",
+    "count": "whole",
+    "size": "size",
+    "answer": "text",
+    "text": "text",
+}
 _FLOAT = 10**308
 NAME = "table.parquet"
 ABOUT = "armillary.sweep"
 """Key of the metadata."""
 
 
-def table(columns: Sequence[str], finished: Collection[Finished]) -> pl.DataFrame:
-    """The table of what is finished; what a point has no value for is null."""
-    import polars as pl
-
+def table(columns: Sequence[str], finished: Collection[Finished]) -> Frame:
+    """The table of what is finished; what a point has no value for is `None`."""
     rows = sorted(finished, key=lambda each: each.index)
-    series = [pl.Series("index", [each.index for each in rows], dtype=pl.Int64)]
-    series += [
-        _parameter(name, [each.values[place] for each in rows])
-        for place, name in enumerate(columns)
-    ]
+    found = {"index": Column("whole", [each.index for each in rows])}
+    for place, name in enumerate(columns):
+        found[name] = _parameter([each.values[place] for each in rows])
     most = max((dimensions(each.results) for each in rows), default=0)
-    types: dict[Kind, pl.DataType | type[pl.DataType]] = {
-        "number": pl.Float64,
-        "count": pl.Int64,
-        "size": pl.Decimal(DIGITS, 0),
-        "answer": pl.String,
-        "text": pl.String,
-    }
-    series += [
-        pl.Series(name, [each.results.get(name) for each in rows], dtype=types[kind])
-        for name, kind in kinds(most).items()
-    ]
-    series.append(pl.Series("impossible", [each.impossible for each in rows], dtype=pl.Boolean))
-    series.append(pl.Series("error", [each.error for each in rows], dtype=pl.String))
-    return pl.DataFrame(series)
+    for name, kind in kinds(most).items():
+        found[name] = Column(_KINDS[kind], [each.results.get(name) for each in rows])
+    found["impossible"] = Column("flag", [each.impossible for each in rows])
+    found["error"] = Column("text", [each.error for each in rows])
+    return Frame(found)
 
 
-def _parameter(name: str, values: list[Any]) -> pl.Series:
+def _parameter(values: list[Any]) -> Column:
     """Whole numbers, numbers, flags or texts; anything mixed as JSON text."""
-    import polars as pl
-
     types = {type(value) for value in values}
     if types <= {bool}:
-        return pl.Series(name, values, dtype=pl.Boolean)
+        return Column("flag", values)
     if types <= {int} and all(-_LARGEST <= value < _LARGEST for value in values):
-        return pl.Series(name, values, dtype=pl.Int64)
+        return Column("whole", values)
     if types <= {int} and all(abs(value) < 10**DIGITS for value in values):
-        return pl.Series(name, values, dtype=pl.Decimal(DIGITS, 0))
+        return Column("size", values)
     if types <= {int, float} and all(abs(value) < _FLOAT for value in values):
-        return pl.Series(name, [float(value) for value in values], dtype=pl.Float64)
+        return Column("number", [float(value) for value in values])
     if types <= {str}:
-        return pl.Series(name, values, dtype=pl.String)
-    return pl.Series(
-        name,
-        [each if isinstance(each, str) else json.dumps(each) for each in values],
-        dtype=pl.String,
-    )
+        return Column("text", values)
+    return Column("text", [each if isinstance(each, str) else json.dumps(each) for each in values])
 
 
-def parquet(frame: pl.DataFrame, about: Mapping[str, Any]) -> bytes:
+def content(frame: Frame, about: Mapping[str, Any]) -> bytes:
     """The table as a Parquet file, with what there is to say about it in its metadata."""
-    stream = io.BytesIO()
-    frame.write_parquet(stream, compression="zstd", metadata={ABOUT: json.dumps(about)})
-    return stream.getvalue()
+    return parquet.content(frame, {ABOUT: json.dumps(about)})
 
 
 class _About(msgspec.Struct):
@@ -97,31 +85,17 @@ class _About(msgspec.Struct):
     subject: str = ""
 
 
-def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+def read(path: Path) -> tuple[Frame, dict[str, Any]]:
     """The table in a file and what is said about it. Raises `InputError` for what is not a table of
     a sweep."""
-    import polars as pl
-
     try:
         with documents.open_plain(path) as stream:
-            about = json.loads(pl.read_parquet_metadata(stream)[ABOUT])
-            msgspec.convert(about, _About)
-            stream.seek(0)
-            frame = pl.read_parquet(stream)
+            frame, texts = parquet.read(documents.read_stream(stream, _MOST))
+        about = json.loads(texts[ABOUT])
+        msgspec.convert(about, _About)
         if not {"index", "error"} <= set(frame.columns):
             raise KeyError("index")
-    except (
-        pl.exceptions.PanicException
-    ):  # of Polars, whose readers take damage for a fault of their own
-        raise _no_table(path, "is damaged") from None
-    except (
-        OSError,
-        KeyError,
-        ValueError,
-        RecursionError,
-        msgspec.MsgspecError,
-        pl.exceptions.PolarsError,
-    ) as error:
+    except (OSError, KeyError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise _no_table(
             path, getattr(error, "strerror", None) or "is not a table of a sweep"
         ) from None
@@ -129,5 +103,6 @@ def read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
 
 
 def _no_table(path: Path, said: str) -> InputError:
-    allowed = "the directory of a sweep that has ended (-o), or its table.parquet"
+    allowed = "the directory of a sweep that has ended (-o), or its table.parquet; one of an older "
+    allowed += "release is written anew by armillary sweep --resume"
     return InputError([Problem(str(path), "", said, allowed)])

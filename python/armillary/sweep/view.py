@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ..errors import InputError, Problem
 from ..platform.platform import Fits
@@ -19,9 +18,7 @@ from ..report.quantity import Quantity, operations, share, size, time
 from ..uncertainty import Factors, indistinct
 from ..units import TIMES, counted
 from .axis import Axis, axis, explained
-
-if TYPE_CHECKING:
-    import polars as pl
+from .frame import Frame
 
 Objectives = tuple[tuple[str, bool], ...]
 """Columns of results and whether more is better."""
@@ -79,7 +76,7 @@ class View:
     """A sweep's table as its page sees it."""
 
     name: str
-    table: pl.DataFrame
+    table: Frame
     objectives: Objectives = STEP_TIME
     include_infeasible: bool = False
     """Whether points that don't fit in memory count as the others."""
@@ -91,35 +88,38 @@ class View:
     """The model and the platform, for the title; empty where unknown."""
 
     @cached_property
-    def measured(self) -> pl.DataFrame:
+    def measured(self) -> Frame:
         """Points that ran and have every objective."""
-        frame = self.table.filter(self.table["error"].is_null())
-        return frame.drop_nulls([name for name, _ in self.objectives if name in frame.columns])
+        named = [name for name, _ in self.objectives if name in self.table.columns]
+        return self.table.where(
+            row["error"] is None and all(row[name] is not None for name in named)
+            for row in self.table.rows(("error", *named))
+        )
 
     @cached_property
-    def misfits(self) -> pl.DataFrame:
+    def misfits(self) -> Frame:
         """Those that don't fit in memory."""
         return self._those("no")
 
     @cached_property
-    def close(self) -> pl.DataFrame:
+    def close(self) -> Frame:
         """Points that may not fit in memory: the error of what they need decides."""
         return self._those("near")
 
-    def _those(self, answer: Fits) -> pl.DataFrame:
+    def _those(self, answer: Fits) -> Frame:
         """Points that ran and have this `answer`."""
-        return self.measured.filter([each == answer for each in _answers(self.measured)])
+        return self.measured.where(each == answer for each in _answers(self.measured))
 
     @cached_property
-    def ran(self) -> pl.DataFrame:
+    def ran(self) -> Frame:
         """Points to be ranked and drawn: they ran, have every objective, and fit in memory unless
         others count too."""
-        return self.measured.filter(self.counted)
+        return self.measured.where(self.counted)
 
     @cached_property
-    def fitting(self) -> pl.DataFrame:
+    def fitting(self) -> Frame:
         """Points that ran and are not known to need as much memory as there is."""
-        return self.measured.filter([each == "yes" for each in _answers(self.measured)])
+        return self.measured.where(each == "yes" for each in _answers(self.measured))
 
     @cached_property
     def fits(self) -> list[Fits]:
@@ -141,7 +141,7 @@ class View:
     def unknown(self) -> int:
         """Number of points that may or may not fit; their memory is unknown."""
         return (
-            self.measured["fits"].null_count()
+            self.measured["fits"].count(None)
             if "fits" in self.measured.columns
             else self.measured.height
         )
@@ -165,12 +165,10 @@ class View:
     @cached_property
     def axes(self) -> list[Axis]:
         """Parameters that vary among the points that ran, the most influential first."""
-        found = [
-            self.axis(name, self.ran) for name in self.columns if self.ran[name].n_unique() > 1
-        ]
+        found = [self.axis(name, self.ran) for name in self.columns if self.ran.varies(name)]
         return sorted(found, key=lambda each: -self.influence(each))
 
-    def axis(self, name: str, points: pl.DataFrame) -> Axis:
+    def axis(self, name: str, points: Frame) -> Axis:
         """A parameter among some of the points."""
         return axis(name, points[name], self.orders.get(name, ()))
 
@@ -185,8 +183,8 @@ class View:
 
     def measure(self, name: str, more: bool) -> Measure:
         """A column of results. Raises `InputError` where the table has no such numbers."""
-        if name not in self.table.columns or not self.table[name].dtype.is_numeric():
-            named = [each for each in self.table.columns if self.table[each].dtype.is_numeric()]
+        if name not in self.table.columns or not self.table.is_numeric(name):
+            named = [each for each in self.table.columns if self.table.is_numeric(each)]
             raise InputError(
                 [
                     Problem(
@@ -197,7 +195,7 @@ class View:
                     )
                 ]
             )
-        values = [float(value) for value in self.ran[name].to_list()]
+        values = [float(value) for value in self.ran[name]]
         if not name.endswith("_ns"):
             return self._plain_measure(name, values, more)
         least = min(values, default=1.0)
@@ -236,8 +234,8 @@ class View:
             what = "bandwidths that vary, sum" if len(bandwidths) > 1 else "bandwidth"
             return Measure("bandwidth", f"{what} (GB/s)", total, False, 1e-9)
         for name, label in _RESOURCES:
-            if self.ran[name].null_count() == 0 and self.ran[name].n_unique() > 1:
-                values = [float(value) for value in self.ran[name].to_list()]
+            if self.ran.is_whole(name) and self.ran.varies(name):
+                values = [float(value) for value in self.ran[name]]
                 return Measure(name, label, values, False, 1e-9 if name == "memory_bytes" else 1.0)
         return None
 
@@ -258,7 +256,8 @@ class View:
         if not self.ranking or self.objective.name not in OF_STEP or not known:
             return []
         best, *others = self.ranking
-        rows = frame.select("step_time_ns", "step_low_ns", "step_high_ns").rows()
+        columns = ("step_time_ns", "step_low_ns", "step_high_ns")
+        rows = list(zip(*(frame[name] for name in columns), strict=True))
         if None in rows[best] or not all(values) or not all(row[0] for row in rows):
             return []
 
@@ -279,7 +278,7 @@ class View:
         """Meaning of `alike` for a choice, as a sentence; nothing where there are none."""
         if not self.alike:
             return None
-        best = self.ran.row(self.ranking[0], named=True)
+        best = self.ran.row(self.ranking[0])
         low, high = (best[f"step_{end}_ns"] / best["step_time_ns"] for end in ("low", "high"))
         many = counted(len(self.alike), "other point")
         return (
@@ -302,11 +301,11 @@ class View:
         return found
 
 
-def _answers(frame: pl.DataFrame) -> list[Fits]:
+def _answers(frame: Frame) -> list[Fits]:
     """Answer of each row whether it fits; `yes` where that is unknown."""
     if "fits" not in frame.columns:
         return ["yes"] * frame.height
-    return [each or "yes" for each in frame["fits"].to_list()]
+    return [each or "yes" for each in frame["fits"]]
 
 
 def _tails(name: str) -> list[str]:

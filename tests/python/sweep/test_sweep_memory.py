@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 import yaml
 from conftest import Armillary
+from frames import framed
 
 import armillary as arm
 from armillary.errors import InputError
@@ -312,7 +313,7 @@ def test_a_table_without_the_column_is_as_before() -> None:
     frame = pl.DataFrame(
         {"index": [0, 1], "x": [1, 2], "step_time_ns": [drawn.random(), 1.0], "error": [None, None]}
     )
-    seen = Sweep("x", frame.with_columns(pl.col("error").cast(pl.String)), 0, 0)
+    seen = Sweep("x", framed(frame), 0, 0)
     assert (seen.infeasible, seen.view().unknown) == (0, 2)
 
 

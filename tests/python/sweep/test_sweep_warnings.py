@@ -8,6 +8,7 @@ from pathlib import Path
 import polars
 import yaml
 from conftest import Armillary
+from frames import framed
 from test_sweep_failures import study
 
 import armillary as arm
@@ -45,5 +46,5 @@ def test_texts_that_differ_in_numbers_are_one_warning() -> None:
             "error": [None, None, None],
         }
     )
-    assert warned(table) == [Warned("24 layers over 5 parts", 2, 0), Warned("other", 1, 0)]
-    assert warned(table.drop("warning_texts")) == []
+    assert warned(framed(table)) == [Warned("24 layers over 5 parts", 2, 0), Warned("other", 1, 0)]
+    assert warned(framed(table.drop("warning_texts"))) == []
