@@ -82,6 +82,37 @@ def _stage(on: object, zero: object) -> object:
     return max(1, zero if isinstance(zero, int) else 0) if on else None
 
 
+_FORMATS = {"4": "fp32", "2": "fp16", "1": "fp8"}
+"""Formats by bytes of an element."""
+
+
+def _precision(value: object, _held: object) -> str:
+    """The format of a number of bytes. Raises `InputError`."""
+    found = _FORMATS.get(str(value))
+    if found is None:
+        said = f"no format has {value} bytes"
+        raise InputError([Problem("", "precision", said, "fp32, tf32, fp16, bf16, fp8 or int8")])
+    return found
+
+
+def _messages(*names: str) -> Convert:
+    """From bytes of an element on the wire to the formats of these exchanges, behind others."""
+
+    def convert(value: object, held: object) -> str:
+        if str(value) not in ("2", "4"):
+            said = f"no plain format has {value} bytes"
+            allowed = "messages with fp32, fp16 or bf16; int8 and fp8 also send a scale of each row"
+            raise InputError([Problem("", "messages", said, allowed)])
+        found = ",".join(f"{name}={_FORMATS[str(value)]}" for name in names)
+        return found if held is None else f"{held},{found}"
+
+    return convert
+
+
+_BYTES = "bytes to a format: 4 to fp32, 2 to fp16, 1 to fp8"
+_SENT = "bytes to formats: 4 to fp32, 2 to fp16"
+_FORWARD = ("forward", "reduce-scatter")
+
 WORDS: tuple[OldWord, ...] = (
     OldWord("verb", ("calibrate", "platform"), "--out", "--output"),
     OldWord("verb", ("design", "study"), "--html", "--report"),
@@ -106,6 +137,41 @@ WORDS: tuple[OldWord, ...] = (
     *(
         OldWord("verb value", ("plan", "train"), old, "rowwise_adagrad", option="--optimizer")
         for old in ("row-wise-adagrad", "row_wise_adagrad")
+    ),
+    OldWord(
+        "verb",
+        ("plan",),
+        "--embedding-width",
+        "--table-precision",
+        convert=_precision,
+        help=_BYTES,
+    ),
+    OldWord(
+        "verb",
+        ("plan",),
+        "--message-width",
+        "--messages",
+        convert=_messages("forward", "backward", "reduce-scatter"),
+        help=_SENT,
+    ),
+    *(
+        OldWord("model value", ("dlrm",), old, "rowwise_adagrad", option="optimizer")
+        for old in ("row-wise-adagrad", "row_wise_adagrad")
+    ),
+    OldWord("model", ("dlrm",), "npus_per_node", "ranks_per_node"),
+    OldWord("model", ("dlrm",), "pipelined", "pipeline", is_flag=True),
+    OldWord("model", ("parameter_servers",), "batch", "local_batch"),
+    *(
+        OldWord("model", families, old, new, convert=_precision, help=_BYTES)
+        for families, old, new in (
+            (("cnn", "dlrm", "parameter_servers"), "width", "precision"),
+            (("cnn", "dlrm"), "gradient_width", "gradient_precision"),
+            (("dlrm", "parameter_servers"), "embedding_width", "table_precision"),
+        )
+    ),
+    *(
+        OldWord("model", ("dlrm",), old, "messages", convert=_messages(*names), help=_SENT)
+        for old, names in (("forward_width", _FORWARD), ("backward_width", ("backward",)))
     ),
 )
 """All old words but those of modules (`old_modules.py`) and of platform files."""
@@ -172,6 +238,14 @@ def keywords(verb: str, given: Mapping[str, object]) -> tuple[dict[str, object],
     names = {_keyword(old): _as_keyword(word) for old, word in of("verb", verb).items()}
     values = {old: _as_keyword(word) for old, word in of("verb value", verb).items()}
     return _current(names, values, given)
+
+
+def today(family: str, given: Mapping[str, object]) -> dict[str, object]:
+    """Options of a model in words of today, with a Python warning for each old one. Raises
+    `InputError`."""
+    found, warnings = options(family, given)
+    warn(warnings)
+    return found
 
 
 def reads_keywords(verb: str) -> Callable[[type[T]], type[T]]:

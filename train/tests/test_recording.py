@@ -32,7 +32,7 @@ def test_a_recorded_run_is_imported_part_by_part(trainings: Copies, tmp_path: Pa
     assert ran.returncode == 0, ran.stderr
     written = json.loads(result.read_text())
     said, bound = written["trace"], written["roofline"]
-    step = roofline("dlrm-small", "dgx-a100", dp=2, global_batch=SAMPLES, width=4)
+    step = roofline("dlrm-small", "dgx-a100", dp=2, global_batch=SAMPLES, precision="fp32")
     assert bound["step_ns"] == pytest.approx(1e9 * step.total)
     share = written["samples_per_second"] / bound["samples_per_second"]
     assert bound["reached"] == pytest.approx(share)

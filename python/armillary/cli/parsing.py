@@ -65,14 +65,14 @@ def _parser(model: str) -> _Parser:
     )
     meaning = families.explanations(found.family)
     parameters = families.options(found.family)
-    groups = families.option_groups(found.family)
+    groups, forms = families.option_groups(found.family), families.forms(found.family)
     for title, names in groups.items():
         group = parser.add_argument_group(title if len(groups) > 1 else "Options")
         for name in names:
             if name in parameters:
-                _add(group, parameters[name], meaning[name])
+                _add(group, parameters[name], meaning[name], forms[name].value)
     for name, word in old_words.of("model", found.family).items():
-        _add_old(parser, name, word)
+        _add_old(parser, name, word, parameters.get(word.new))
     return parser
 
 
@@ -105,14 +105,17 @@ class _Parser(argparse.ArgumentParser):
         return "no value" if about.nargs == 0 else _VALUES.get(about.type, "a value")
 
 
-def _add_old(parser: argparse.ArgumentParser, name: str, word: OldWord) -> None:
+def _add_old(
+    parser: argparse.ArgumentParser, name: str, word: OldWord, new: inspect.Parameter | None
+) -> None:
     """An option under its old name, which no help lists."""
     key = word.new.removeprefix(framework_set.OPTION + ".")
     if word.is_flag:
         action = argparse.BooleanOptionalAction
         parser.add_argument(flag(name), action=action, help=argparse.SUPPRESS)
     else:
-        read = partial(framework_set.value_of, key) if key != word.new else str
+        same = kind(new.annotation)[0] if new and word.convert is None else str
+        read = partial(framework_set.value_of, key) if key != word.new else same
         parser.add_argument(flag(name), type=read, help=argparse.SUPPRESS)
 
 
@@ -130,7 +133,12 @@ class _Pairs(argparse.Action):
         setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), key: value})
 
 
-def _add(parser: argparse._ActionsContainer, parameter: inspect.Parameter, meaning: str) -> None:
+def _add(
+    parser: argparse._ActionsContainer,
+    parameter: inspect.Parameter,
+    meaning: str,
+    form: str | None = None,
+) -> None:
     type_, choices = kind(parameter.annotation)
     required = parameter.default is inspect.Parameter.empty
     words = {True: "on", False: "off"} if type_ is bool else {}
@@ -146,7 +154,7 @@ def _add(parser: argparse._ActionsContainer, parameter: inspect.Parameter, meani
         name = (
             "|".join(choices)
             if choices
-            else {int: "N", float: "X", str: "TEXT"}.get(type_, type_.__name__)
+            else form or {int: "N", float: "X", str: "TEXT"}.get(type_, type_.__name__)
         )
         parser.add_argument(
             flag(parameter.name),

@@ -10,7 +10,6 @@ import typer
 
 from .. import __version__
 from ..platform import Platform
-from ..sizes import byte_count
 from . import completion, output
 from .options import Json, PlatformName, ReportName, Settings, settings
 from .verb_options import takes
@@ -70,11 +69,13 @@ class _Tables(_Main):
     """Lookups of row i are in proportion to i^-X. Default: 1.05."""
     optimizer: Annotated[str, typer.Option(metavar="NAME")] = "rowwise_adagrad"
     """Optimizer for the embedding tables: rowwise_adagrad, adagrad or sgd."""
-    embedding_width: Annotated[int | None, typer.Option(metavar="BYTES")] = None
-    """Bytes of an element of a table. Default: the model's."""
-    message_width: Annotated[int | None, typer.Option(metavar="BYTES")] = None
-    """Bytes of an element of pooled rows and their gradients on the network. Default: the model's
-    width."""
+    table_precision: Annotated[str | None, typer.Option(metavar="fp32|tf32|fp16|bf16|fp8|int8")] = (
+        None
+    )
+    """Numbers in the tables. Default: the model's."""
+    messages: Annotated[str | None, typer.Option(metavar="NAME=FORMAT,...")] = None
+    """Formats of what is sent, such as forward=fp16,backward=bf16: forward, backward,
+    reduce-scatter, all-reduce as fp32, fp16, bf16, int8 or fp8. Default: the model's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +143,9 @@ def _found(model: str, each: PlanOptions) -> Plan:
             cost=each.cost,  # type: ignore[arg-type] # checked there
             access_weight=each.access_weight,
             message_weight=each.message_weight,
-            capacity=_bytes(each.capacity, "--capacity"),
+            capacity=each.capacity,
             ranks_per_node=each.ranks_per_node,
-            host_capacity=_bytes(each.host_capacity, "--host-capacity"),
+            host_capacity=each.host_capacity,
             near=each.near,
             simulate=each.simulate,
             backend=each.backend,
@@ -159,18 +160,12 @@ def _of_model(each: PlanOptions) -> dict[str, Any]:
     given = {
         "local_batch": each.local_batch,
         "global_batch": each.global_batch,
-        "embedding_width": each.embedding_width,
-        "forward_width": each.message_width,
-        "backward_width": each.message_width,
+        "table_precision": each.table_precision,
+        "messages": each.messages,
         "optimizer": each.optimizer,
-        "cache": _bytes(each.cache, "--cache"),
+        "cache": each.cache,
         "skew": each.skew,
         "overlap": None if each.overlap else False,
         "bucket_mb": each.bucket_mb,
     }
     return {key: value for key, value in given.items() if value is not None}
-
-
-def _bytes(text: str | None, option: str) -> int | None:
-    """A size that may be left out."""
-    return None if text is None else byte_count(text, option)

@@ -11,8 +11,8 @@ Source: Mudigere et al., Neo and ZionEX, ISCA 2022, section 8.4 (fp16 forward, b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Literal, NamedTuple, get_args
+from dataclasses import dataclass, fields
+from typing import Literal, NamedTuple, cast, get_args
 
 from ..errors import InputError, Problem
 
@@ -58,21 +58,35 @@ class Messages:
     all_reduce: Format = "fp32"
     """Gradients of the MLPs."""
 
+    @property
+    def text(self) -> str:
+        """All exchanges as `parse` reads them."""
+        return ",".join(
+            f"{each.name.replace('_', '-')}={getattr(self, each.name)}" for each in fields(self)
+        )
+
     @classmethod
     def parse(cls, text: str, place: str = "messages") -> Messages:
         """Reads `forward=fp16,backward=bf16`; what is not named is sent as fp32. Raises
         `InputError`."""
+        return cls(**cls.named(text, place))
+
+    @classmethod
+    def named(cls, text: str, place: str = "messages") -> dict[str, Format]:
+        """The exchanges that `forward=fp16,backward=bf16` names. Raises `InputError`."""
         names = [each.name.replace("_", "-") for each in fields(cls)]
-        found, problems = cls(), []
+        found, problems = dict[str, Format](), []
         for part in text.replace(" ", "").split(","):
             name, _, value = part.partition("=")
             if name not in names:
                 problems.append(Problem("", place, f"unknown exchange {name!r}", ", ".join(names)))
+            elif name.replace("-", "_") in found:
+                problems.append(Problem("", place, f"{name!r} is named twice", "each once"))
             elif value not in FORMATS:
                 said = f"unknown format of {name}: {value!r}"
                 problems.append(Problem("", place, said, ", ".join(FORMATS)))
             else:
-                found = replace(found, **{name.replace("-", "_"): value})
+                found[name.replace("-", "_")] = cast(Format, value)
         if problems:
             raise InputError(problems)
         return found

@@ -488,7 +488,7 @@ def require_room(
         f"NPU {at.first} holds {worst} bytes of tables and optimizer state, more than {capacity}"
     )
     allowed = (
-        f"at least {counted(needed, 'NPU')}; sharding auto or row; an embedding_width below "
-        f"{width}; rowwise_adagrad or sgd"
+        f"at least {counted(needed, 'NPU')}; sharding auto or row; a table_precision of "
+        f"fewer bytes than {width}; rowwise_adagrad or sgd"
     )
     raise InputError([Problem("", "capacity", message, allowed)])

@@ -29,7 +29,7 @@ from .tiers import bytes_away
 
 COSTS = get_args(CostModel)
 """Cost models."""
-DECIDED = ("plan", "sharding", "column_shards", "tier", "bottom", "dp", "npus_per_node")
+DECIDED = ("plan", "sharding", "column_shards", "tier", "bottom", "dp", "ranks_per_node")
 """Options of the workload that a plan decides, or that have another name here."""
 SEARCH, FAMILIES = 0.15, 0.4
 """Shares of the work after the search over all schemes, and after those over some."""
@@ -338,7 +338,7 @@ def no_room(menu: Sequence[Sequence[Way]], sizes: Sizes, dense: int, capacity: i
     )
     said += f": {missing:,} are missing" if missing > 0 else ""
     allowed = (
-        "more memory; 16-bit tables (embedding_width 2); rowwise_adagrad or sgd; a cache, for "
+        "more memory; 16-bit tables (table_precision fp16); rowwise_adagrad or sgd; a cache, for "
         "tables on hosts or disks"
     )
     if capacity > dense:

@@ -6,7 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .. import old_words
 from ..errors import InputError, Problem
+from ..sizes import byte_count
 
 if TYPE_CHECKING:
     from ..model.files import Model
@@ -24,10 +26,10 @@ def plan(  # noqa: PLR0913 - keywords of a public function
     cost: CostModel = "platform",
     access_weight: float = 1.0,
     message_weight: float = 1.0,
-    capacity: int | None = None,
+    capacity: int | str | None = None,
     ranks_per_node: int | None = None,
     schemes: Sequence[str] | None = None,
-    host_capacity: int | None = None,
+    host_capacity: int | str | None = None,
     near: bool = False,
     simulate: bool = True,
     backend: str | None = None,
@@ -44,14 +46,14 @@ def plan(  # noqa: PLR0913 - keywords of a public function
     the network of these simulations: by default the platform's, or `analytical` where that has
     packets or flits. `passes` among the options simulates that number of steps, for their mean.
 
-    No rank holds more than `capacity` bytes (default: what
+    No rank holds more than `capacity`, in bytes or such as "32 GB" (default: what
     surely fits the memory of the platform's NPU; with `near`, what may). `cost` is `platform`
     (seconds, by the platform's kernels and simulated collectives) or `volume` (the paper's weighted
     bytes, with `access_weight` and `message_weight`). `schemes` are the ways to shard a table that
     may be taken: `table`, `column`, `row`, `table_row`, `data`. `given` are options of the
-    workload: batches, widths, optimizers. With `cache`, bytes of a rank for rows of tables in
+    workload: batches, precisions, optimizers. With `cache`, memory of a rank for rows of tables in
     slower memory, tables go to its host if they have no room otherwise; `skew` is that of their
-    lookups. A host holds `host_capacity` bytes of a rank (default: `remote_memory.cpu.capacity` of
+    lookups. A host holds `host_capacity` of a rank (default: `remote_memory.cpu.capacity` of
     the platform, if it has that). What is more goes to the disk of the platform
     (`remote_memory.nvme`).
 
@@ -71,6 +73,7 @@ def plan(  # noqa: PLR0913 - keywords of a public function
     from .simulated import Step, backend_of
     from .tiers import Room
 
+    given = old_words.today("dlrm", given)
     loaded = load_model(model)
     found = parse(loaded)
     target = choice.sized(platform, ranks)
@@ -78,12 +81,13 @@ def plan(  # noqa: PLR0913 - keywords of a public function
     facts = target.describe()
     each = choice.node_of(ranks_per_node, count, facts)
     choice.refuse_decided(given)
-    chosen, widths = options(found, {**given, "dp": count, "npus_per_node": each})
+    chosen, widths = options(found, {**given, "dp": count, "ranks_per_node": each})
     choice.check(cost, count, each, access_weight, message_weight)
     choice.check_backend(backend, simulate)
     allowed = choice.schemes_of(schemes)
     size = facts["npu"].get("memory_capacity_bytes")
-    if not (size if capacity is None else capacity):
+    most, hosts = _sizes(capacity=capacity, host_capacity=host_capacity)
+    if not (size if most is None else most):
         needed = "such as 80 GB, or --capacity"
         raise InputError([Problem(target.source, "npu.memory.capacity", "is missing", needed)])
     sizes = Sizes(
@@ -106,11 +110,11 @@ def plan(  # noqa: PLR0913 - keywords of a public function
         sizes,
         rates,
         chosen.skew,
-        chosen.cache,
+        chosen.cache_bytes,
         choice.dense_bytes(found, widths, chosen),
         allowed,
         [choice.ways_of(table, sizes, rates, allowed) for table in found.tables],
-        Room.of(facts, host_capacity, target.source),
+        Room.of(facts, hosts, target.source),
         lambda: choice.require_host(target, rates),
     )
     say = progress or (lambda _: None)
@@ -123,20 +127,25 @@ def plan(  # noqa: PLR0913 - keywords of a public function
             raise InputError([choice.no_room(outcome.menu, sizes, dense, held)])
         return outcome
 
-    if capacity is not None:
-        held, whole, near_load = capacity, within(capacity), None
+    if most is not None:
+        held, whole, near_load = most, within(most), None
     else:
         held, whole, near_load = choice.surely_fitting(within, size, near)
     network = backend_of(target, backend)
-    step = Step(loaded, target, network, {**given, "dp": count, "npus_per_node": each})
+    step = Step(loaded, target, network, {**given, "dp": count, "ranks_per_node": each})
     unable = choice.unable(facts, chosen) if simulate else "no simulation was asked for"
     kept, steps = choice.simulated_choice(task, whole, held, step, unable, say)
     result = choice.result_of(task, target.name, cost, whole, kept, steps)
     memory = max(result.memory)
     return replace(
         result,
-        capacity=size if capacity is None else capacity,
-        fits="near" if capacity is None and memory > fit_limits(size)[0] else "yes",
+        capacity=size if most is None else most,
+        fits="near" if most is None and memory > fit_limits(size)[0] else "yes",
         near_load=near_load,
         backend=None if steps.failed else network,
     )
+
+
+def _sizes(**given: int | str | None) -> list[int | None]:
+    """Bytes of sizes, those that are given. Raises `InputError`."""
+    return [None if each is None else byte_count(each, name) for name, each in given.items()]

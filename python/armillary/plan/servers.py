@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .. import old_words
 from ..api import simulate
 from ..errors import InputError, Problem
 from ..model.files import Model
@@ -50,6 +51,7 @@ def rates(
     Raises:
         InputError: wrong options, or a platform of another size.
     """
+    given = old_words.today("parameter_servers", given)
     chosen = read(ServerOptions, "parameter_servers", given)
     if chosen.steps % max(chosen.sync_every, 1):
         said = f"{chosen.steps} steps do not end with an exchange of the MLPs"
@@ -64,7 +66,7 @@ def rates(
         for times in (1, 2)
     )
     seconds = (twice.step_time_ns - once.step_time_ns) / NS_PER_S
-    samples = chosen.trainers * chosen.threads * chosen.steps * chosen.batch
+    samples = chosen.trainers * chosen.threads * chosen.steps * chosen.local_batch
     before, after = _computed(once), _computed(twice)
     busy = {
         tier: sum(after.get(name, 0.0) - before.get(name, 0.0) for name in names) / seconds

@@ -19,9 +19,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ..errors import ImpossibleError, InputError, Problem
+from ..model import precision
 from ..model.fields import LARGEST, Fields, check_counts, require_family
 from ..model.files import Model, load_model
 from ..model.gemm import Gemm
+from ..model.precision import BYTES, Precision
 from ..option_fields import read, takes_options
 from ..units import counted
 from . import buckets
@@ -439,10 +441,10 @@ class Options:
     bucket_mb: float | None = None
     """Weight gradients are all-reduced in buckets of at most this many MB, which layers share.
     Default: each layer's on their own."""
-    width: int = 4
-    """Bytes of an element of weights and activations."""
-    gradient_width: int = 4
-    """Bytes of an element of gradients that are all-reduced."""
+    precision: Precision = "fp32"
+    """Numbers of weights and activations."""
+    gradient_precision: Precision = "fp32"
+    """Numbers of the gradients that are all-reduced."""
     optimizer: Optimizer = "momentum"
     """Optimizer that updates the weights."""
     elementwise: bool = True
@@ -470,7 +472,8 @@ def cnn(model: str | Model = "resnet-50", **options: object) -> Workload:
     chosen = read(Options, found.name, options)
     net = network(found)
     _check(net, chosen)
-    batch, width, reduced = chosen.local_batch, chosen.width, chosen.gradient_width
+    batch, width = chosen.local_batch, BYTES[chosen.precision]
+    reduced = BYTES[chosen.gradient_precision]
     style = Style(
         width, reduced, chosen.elementwise, chosen.kernels, chosen.repack, chosen.optimizer
     )
@@ -480,7 +483,7 @@ def cnn(model: str | Model = "resnet-50", **options: object) -> Workload:
     summary = summarize(
         net.name, program, npus, chosen.passes, batch * chosen.dp, net.parameters, used
     )
-    summary = replace(summary, notes=_assumed(chosen))
+    summary = replace(summary, notes=(*found.notes, *_assumed(chosen)))
     axes, groups = [("dp", chosen.dp)], dict[str, list[str]]()
     if chosen.mp > 1:
         axes = [(MODEL, chosen.mp), (DATA, chosen.dp)]
@@ -493,7 +496,7 @@ def _trained(net: ConvolutionalNetwork, chosen: Options, style: Style) -> list[T
     batch, mp = chosen.local_batch, chosen.mp
     if mp == 1:
         return layers(net, batch, style)
-    each = batch * chosen.width
+    each = batch * style.width
     tensors = [
         Tensors(each * layer.input_elements, each * layer.output_elements, not layer.activates)
         for layer in net.layers
@@ -538,11 +541,14 @@ def summarize(
 
 
 def _check(net: ConvolutionalNetwork, chosen: Options) -> None:
-    names = ("dp", "mp", "local_batch", "passes", "width", "gradient_width")
+    names = ("dp", "mp", "local_batch", "passes")
     counts = {name: getattr(chosen, name) for name in names}
     positions = max(layer.gemm(1).m for layer in net.layers)
     problems = check_counts(counts, local_batch=LARGEST // positions)
     problems += buckets.check(chosen.bucket_mb)
+    problems += precision.problems(
+        precision=chosen.precision, gradient_precision=chosen.gradient_precision
+    )
     for name, allowed in (("optimizer", tuple(OPTIMIZERS)), ("kernels", KERNELS)):
         value = getattr(chosen, name)
         if value not in allowed:

@@ -30,6 +30,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from .. import old_words
 from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm, parse
 from ..model.files import Model, load_model
@@ -80,13 +81,14 @@ def sharding_plan(model: str | os.PathLike[str] | Model, **given: object) -> Sha
 def resolved(model: str | os.PathLike[str] | Model, given: Mapping[str, object]) -> DlrmRun:
     """The model, sizes and placement of the workload `dlrm(model, **given)`. Raises
     `InputError`."""
-    found = parse(load_model(model))
-    chosen, sizes = options(found, given)
+    loaded = load_model(model)
+    found = parse(loaded)
+    chosen, sizes = options(found, old_words.today("dlrm", given))
     placement = _placement(found, chosen, sizes)
     parts = None
     if chosen.bench is not None:
         parts = read_parts(chosen.bench, found.name, chosen.dp, sizes.local_batch)
-    return DlrmRun(found, chosen, sizes, placement, parts)
+    return DlrmRun(found, chosen, sizes, placement, parts, loaded.notes)
 
 
 def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement:
@@ -101,22 +103,22 @@ def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement
         if problems:
             raise InputError(problems)
         found = cached(placement_of(plan.ordered(model.tables), model.tables), model, chosen, sizes)
-        require_room(found, sizes.embedding, chosen.optimizer, chosen.capacity)
+        require_room(found, sizes.embedding, chosen.optimizer, chosen.capacity_bytes)
     else:
         request = ShardingRequest(
             scheme=chosen.sharding,
             npus=chosen.dp - first,
             local_batch=sizes.local_batch,
-            npus_per_node=chosen.npus_per_node,
+            npus_per_node=chosen.ranks_per_node,
             column_shards=chosen.column_shards,
             embedding_width=sizes.embedding,
             gradient_width=sizes.gradient,
             forward_width=sizes.forward,
             backward_width=sizes.backward,
             optimizer=chosen.optimizer,
-            capacity=chosen.capacity,
+            capacity=chosen.capacity_bytes,
             tier=chosen.tier,
-            cache=chosen.cache or 0,
+            cache=chosen.cache_bytes or 0,
         )
         found = place(model.tables, request, model.name)
         if first:
@@ -266,8 +268,9 @@ def _assumed(run: DlrmRun) -> tuple[str, ...]:
     """Warnings of every run."""
     dims = [load.dims for load in run.placement.whole]
     if max(dims) == 0 or sum(dims) == max(dims) * len(dims):
-        return ()
+        return run.notes
     return (
+        *run.notes,
         f"all-to-alls have the size of the NPU with most pooled elements, {max(dims)}; the mean is "
         f"{sum(dims) / len(dims):.1f}",
     )

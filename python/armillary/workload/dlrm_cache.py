@@ -27,9 +27,10 @@ def cached(
     them. Raises `InputError` where the size of the cache is missing."""
     if not placement.host:
         return placement
-    if chosen.cache is None:
+    cache = chosen.cache_bytes
+    if cache is None:
         said = "is missing: tables are in the host's memory or on disk"
-        raise InputError([Problem("", "cache", said, "bytes, such as 20000000000")])
+        raise InputError([Problem("", "cache", said, "a size, such as 20 GB")])
     demands: list[list[tuple[Tier, Demand]]] = [[] for _ in placement.host]
     for table, planned in zip(model.tables, placement.plan.tables, strict=True):
         if planned.tier != "device":
@@ -39,9 +40,9 @@ def cached(
     amounts = []
     for asked in map(tuple, demands):
         if asked not in known:
-            known[asked] = _fetched(asked, chosen.cache)
+            known[asked] = _fetched(asked, cache)
         amounts.append(known[asked])
-    return replace(placement, fetched=tuple(amounts), cache=chosen.cache)
+    return replace(placement, fetched=tuple(amounts), cache=cache)
 
 
 def _fetched(asked: Sequence[tuple[Tier, Demand]], cache: int) -> Fetched:

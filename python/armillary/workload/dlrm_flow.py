@@ -32,6 +32,8 @@ class DlrmRun:
     placement: ShardPlacement
     parts: Parts | None = None
     """Measured parts of the step, if there are any."""
+    notes: tuple[str, ...] = ()
+    """Warnings about the model and the words that name its options."""
 
     @property
     def distributed(self) -> bool:
@@ -128,7 +130,7 @@ class DlrmFlow:
         self._part("scores")
         self._step()
         self.inputs_after = (
-            self.inputs_after if run.options.pipelined else [*self.at, *self.updated["embedding"]]
+            self.inputs_after if run.options.pipeline else [*self.at, *self.updated["embedding"]]
         )
 
     def _wait(self, exchanged: Sequence[int]) -> None:
@@ -207,7 +209,7 @@ class DlrmFlow:
                 self.program.compute("inputs.arrive", after, duration_ps=length, host=True)
             )
         self.beside = [*arrived, *self._checkpoint(after, arrived)]
-        return before if self.run.options.pipelined else [*before, *arrived]
+        return before if self.run.options.pipeline else [*before, *arrived]
 
     def _checkpoint(self, after: Sequence[int], arrived: Sequence[int]) -> Iterator[int]:
         """The part of a checkpoint that leaves next to this step. A card sends while it receives,
@@ -226,7 +228,7 @@ class DlrmFlow:
         indices."""
         run, deps = self.run, [*self.inputs_after, *arrived]
         if run.options.host_inputs:
-            after = [*self.copy_after, *arrived] if run.options.pipelined else deps
+            after = [*self.copy_after, *arrived] if run.options.pipeline else deps
             copied = self.program.memory("inputs.copy", after, input_bytes(run), reach="host")
             deps = [*deps, copied]
         if not run.distributed:

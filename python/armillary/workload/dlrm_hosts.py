@@ -22,7 +22,7 @@ _SECOND = int(PS_PER_S)
 
 def host_work(run: DlrmRun) -> HostWork:
     """Work of hosts in each step."""
-    chosen, each = run.options, min(run.options.npus_per_node, run.options.dp)
+    chosen, each = run.options, min(run.options.ranks_per_node, run.options.dp)
     reading = writing = copied = 0
     if chosen.readers is not None:
         reading = -(-run.batch * _SECOND // chosen.readers)

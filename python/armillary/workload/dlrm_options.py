@@ -6,15 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from ..errors import InputError, Problem
+from ..model import precision
 from ..model.dlrm import Dlrm
 from ..model.fields import LARGEST, check_counts
 from ..model.messages import WIDTHS, Messages, Width
+from ..model.precision import Precision
 from ..model.sharding import Optimizer, Scheme
 from ..model.sharding_plan import ShardingPlan
-from ..option_fields import read, types
+from ..option_fields import Written, read, types
+from ..sizes import byte_count
 from ..units import counted
 from . import buckets
 
@@ -35,7 +38,7 @@ MOST_SKEW = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of `dlrm`. Widths are bytes of an element."""
+    """The options of `dlrm`."""
 
     dp: int
     """NPUs that each take a part of the batch."""
@@ -48,11 +51,11 @@ class Options:
     flow: Flow | None = None
     """hoti: inputs are already in place; neo: lengths and indices are distributed first. Default:
     the model's."""
-    pipelined: bool = True
+    pipeline: bool = True
     """With neo: distribute the inputs of the next iteration during the top MLP of this one."""
     overlap: bool = True
     """Computation goes on while pooled rows, their gradients and weight gradients are exchanged.
-    Inputs have pipelined instead."""
+    Inputs have pipeline instead."""
     bucket_mb: float | None = None
     """Gradients of the MLPs are all-reduced in buckets of at most this many MB, which layers share.
     Default: each layer's on their own."""
@@ -64,15 +67,15 @@ class Options:
     plan: str | ShardingPlan | None = None
     """A sharding plan, or the file of one, which says where each shard of each table is, instead of
     sharding and column-shards."""
-    npus_per_node: int = 8
+    ranks_per_node: int = 8
     """NPUs of a node, which share the rows of a table with table_row."""
-    capacity: int | None = None
-    """The most bytes of tables on an NPU."""
+    capacity: Annotated[str | int | None, Written("BYTES")] = None
+    """The most bytes of tables on an NPU, such as 32 GB."""
     tier: TableMemory = "device"
     """Memory that holds the tables: device, or host with a cache on the NPU. A plan says it for
     each table instead."""
-    cache: int | None = None
-    """Bytes of an NPU's cache of the tables on its host. Needed with such tables."""
+    cache: Annotated[str | int | None, Written("BYTES")] = None
+    """Size of an NPU's cache of the tables on its host, such as 20 GB. Needed with such tables."""
     skew: float = 1.05
     """How unequally rows are looked up: row i in proportion to i^-skew. It decides what the cache
     misses."""
@@ -81,20 +84,16 @@ class Options:
     table."""
     host_inputs: bool = False
     """Inputs are first copied from the host, over the platform's remote_memory."""
-    width: int | None = None
-    """Bytes of an element of dense weights and activations. Default: the model's."""
-    gradient_width: int | None = None
-    """Bytes of an element of gradients that are all-reduced. Default: the model's."""
-    embedding_width: int | None = None
-    """Bytes of an element of the tables. Default: the model's."""
-    forward_width: int | None = None
-    """Bytes of an element of pooled rows on the network. Default: as width."""
-    backward_width: int | None = None
-    """Bytes of an element of gradients of pooled rows on the network. Default: as width."""
-    messages: str | None = None
+    precision: Precision | None = None
+    """Numbers of the MLPs: weights and activations. Default: the model's."""
+    gradient_precision: Precision | None = None
+    """Numbers of the gradients that are all-reduced. Default: the model's."""
+    table_precision: Precision | None = None
+    """Numbers in the tables. Default: the model's."""
+    messages: Annotated[str | None, Written("NAME=FORMAT,...")] = None
     """Formats of what is sent, as armillary train takes them, such as forward=fp16,backward=bf16:
-    forward, backward, reduce-scatter, all-reduce as fp32, fp16, bf16, int8 or fp8. Instead of
-    forward-width and backward-width."""
+    forward, backward, reduce-scatter, all-reduce as fp32, fp16, bf16, int8 or fp8. Default: as
+    precision, and all-reduce as gradient-precision."""
     index_width: int = 8
     """Bytes of an index on the network."""
     length_width: int = 4
@@ -125,6 +124,16 @@ class Options:
     bottom: Bottom = "shared"
     """shared: the bottom MLP is data-parallel; first: NPU 0 does it for the whole batch, holds no
     tables, and sends its output in the all-to-all."""
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """Bytes of `capacity`. Raises `InputError`."""
+        return None if self.capacity is None else byte_count(self.capacity, "capacity")
+
+    @property
+    def cache_bytes(self) -> int | None:
+        """Bytes of `cache`. Raises `InputError`."""
+        return None if self.cache is None else byte_count(self.cache, "cache")
 
 
 class Wires(NamedTuple):
@@ -159,18 +168,13 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
     """The options `given`, and what follows from them for `model`. Raises `InputError` listing
     every problem, with the nearest values that work."""
     chosen = read(Options, model.name, given)
-    width, sent = _or(chosen.width, model.width), _messages(chosen)
-    widths = {
-        "width": width,
-        "gradient_width": _or(chosen.gradient_width, model.gradient_width),
-        "embedding_width": _or(chosen.embedding_width, model.embedding_width),
-        "forward_width": _or(chosen.forward_width, sent.forward.element if sent else width),
-        "backward_width": _or(chosen.backward_width, sent.backward.element if sent else width),
-        "index_width": chosen.index_width,
-        "length_width": chosen.length_width,
-    }
-    counts = {"dp": chosen.dp, "passes": chosen.passes, "npus_per_node": chosen.npus_per_node}
-    problems = check_counts({**counts, **widths}) + _check_words(chosen)
+    names = ("dp", "passes", "ranks_per_node", "index_width", "length_width")
+    problems = check_counts({name: getattr(chosen, name) for name in names}) + _check_words(chosen)
+    problems += precision.problems(
+        precision=chosen.precision,
+        gradient_precision=chosen.gradient_precision,
+        table_precision=chosen.table_precision,
+    )
     if not 0 <= chosen.host_us <= LARGEST:
         said = f"{chosen.host_us} is out of range"
         problems.append(Problem("", "host_us", said, f"0 to {LARGEST}"))
@@ -188,23 +192,34 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
         problems.append(Problem("", "local_batch", said, f"{MOST_SAMPLES}"))
     if problems:
         raise InputError(problems)
-    forward, backward = widths["forward_width"], widths["backward_width"]
-    wires = sent or Wires(
-        Width(forward, 0), Width(backward, 0), Width(forward, 0), Width(widths["gradient_width"], 0)
+    dense = precision.BYTES[chosen.precision] if chosen.precision else model.width
+    gradient = (
+        precision.BYTES[chosen.gradient_precision]
+        if chosen.gradient_precision
+        else model.gradient_width
     )
-    return chosen, DlrmSizes(samples, wires, *widths.values())
+    table = (
+        precision.BYTES[chosen.table_precision] if chosen.table_precision else model.embedding_width
+    )
+    wires = _wires(chosen, dense, gradient)
+    sent = wires.forward.element, wires.backward.element
+    sizes = DlrmSizes(
+        samples, wires, dense, gradient, table, *sent, chosen.index_width, chosen.length_width
+    )
+    return chosen, sizes
 
 
-def _messages(chosen: Options) -> Wires | None:
-    """The option `messages`."""
-    if chosen.messages is None:
-        return None
-    if chosen.forward_width is not None or chosen.backward_width is not None:
-        said = "given together with forward_width or backward_width"
-        raise InputError([Problem("", "messages", said, "one of them")])
-    formats = Messages.parse(chosen.messages)
-    names = (formats.forward, formats.backward, formats.reduce_scatter, formats.all_reduce)
-    return Wires(*(WIDTHS[name] for name in names))
+def _wires(chosen: Options, dense: int, gradient: int) -> Wires:
+    """Bytes on the network: those of `messages`, and for what it does not name those of the
+    numbers that are sent."""
+    named = {} if chosen.messages is None else Messages.named(chosen.messages)
+    plain = {"forward": dense, "backward": dense, "reduce_scatter": dense, "all_reduce": gradient}
+    return Wires(
+        **{
+            name: WIDTHS[named[name]] if name in named else Width(width, 0)
+            for name, width in plain.items()
+        }
+    )
 
 
 def _or(value: int | None, default: int) -> int:
@@ -261,9 +276,12 @@ def _check_cache(chosen: Options) -> list[Problem]:
         problems.append(Problem("", "tier", said, "one of them"))
     if chosen.tier == "host" and chosen.cache is None:
         said = "is missing: tables are in the host's memory"
-        problems.append(Problem("", "cache", said, "bytes, such as 20000000000"))
-    if chosen.cache is not None and chosen.cache < 0:
-        problems.append(Problem("", "cache", f"invalid size: {chosen.cache}", "0 or more bytes"))
+        problems.append(Problem("", "cache", said, "a size, such as 20 GB"))
+    for size in ("capacity_bytes", "cache_bytes"):
+        try:
+            getattr(chosen, size)
+        except InputError as error:
+            problems += error.problems
     if not 0 <= chosen.skew <= MOST_SKEW:
         problems.append(Problem("", "skew", f"invalid skew: {chosen.skew}", f"0 to {MOST_SKEW:g}"))
     return problems

@@ -12,7 +12,7 @@ from .. import old_words
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
 from ..model.sharding_plan import ShardingPlan
-from ..option_fields import groups, meanings, near
+from ..option_fields import Written, groups, meanings, near, written
 from .parallelism import FRAMEWORK_KEYS
 from .workload import Workload
 
@@ -24,9 +24,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "transformer": "One training step of a dense decoder. Ranks: tp x cp x dp x pp, tp fastest.",
     "moe": "One training step of a mixture of experts. Ranks: tp x cp x dp x pp, tp fastest; ep "
     "divides cp x dp.",
-    "dlrm": "Iterations of a recommendation model on dp NPUs. Widths are bytes of an element.",
-    "cnn": "Data-parallel iterations of a convolutional network on dp NPUs. Widths are bytes of an "
-    "element.",
+    "dlrm": "Iterations of a recommendation model on dp NPUs.",
+    "cnn": "Data-parallel iterations of a convolutional network on dp NPUs.",
     "layerwise": "Iterations of a list of layers with recorded times. Ranks: inner-dp x mp x dp / "
     "inner-dp.",
 }
@@ -57,6 +56,11 @@ def settable(family: str) -> list[str]:
 def explanations(family: str) -> Mapping[str, str]:
     """Meanings of the options of a family."""
     return meanings(_declared(family))
+
+
+def forms(family: str) -> Mapping[str, Written]:
+    """The options of a family as they are written on a command line."""
+    return written(_declared(family))
 
 
 def option_groups(family: str) -> Mapping[str, list[str]]:

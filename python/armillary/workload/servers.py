@@ -22,9 +22,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError
+from ..model import precision
 from ..model.dlrm import Dlrm, parse
 from ..model.fields import check_counts
 from ..model.files import Model, load_model
+from ..model.precision import BYTES, Precision
 from ..model.sharding import ShardingRequest, TableLoad, place
 from ..option_fields import read, takes_options
 from .dlrm_flow import lookup_of, update_of
@@ -45,7 +47,7 @@ COMPUTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """The options of `parameter_servers`. Widths are bytes of an element."""
+    """The options of `parameter_servers`."""
 
     trainers: int
     """Trainers."""
@@ -53,7 +55,7 @@ class ServerOptions:
     """Sparse servers, which share out the tables."""
     dense_servers: int = 1
     """Dense servers, which share out the MLPs."""
-    batch: int = 150
+    local_batch: int = 150
     """Samples of a step of a trainer."""
     threads: int = 2
     """Steps that a trainer has under way at once."""
@@ -61,32 +63,32 @@ class ServerOptions:
     """Steps of each thread."""
     sync_every: int = 10
     """Steps of the first thread from one exchange of the MLPs to the next."""
-    width: int = 4
-    """Bytes of an element of MLPs, pooled rows and their gradients."""
-    embedding_width: int = 4
-    """Bytes of an element of a table."""
+    precision: Precision = "fp32"
+    """Numbers of MLPs, pooled rows and their gradients."""
+    table_precision: Precision = "fp32"
+    """Numbers in the tables."""
     index_width: int = 8
     """Bytes of an index."""
 
     @property
     def embedding(self) -> int:
         """Bytes of an element of a table."""
-        return self.embedding_width
+        return BYTES[self.table_precision]
 
     @property
     def gradient(self) -> int:
         """Bytes of an element of a row's gradient."""
-        return self.width
+        return BYTES[self.precision]
 
     @property
     def forward(self) -> int:
         """Bytes of an element of a pooled row."""
-        return self.width
+        return BYTES[self.precision]
 
     @property
     def backward(self) -> int:
         """Bytes of an element of a pooled row's gradient."""
-        return self.width
+        return BYTES[self.precision]
 
     @property
     def index(self) -> int:
@@ -106,7 +108,10 @@ def parameter_servers(model: str | Model, **given: object) -> Workload:
     The options are the fields of `ServerOptions`. Raises `InputError` listing every problem."""
     found = parse(load_model(model))
     chosen = read(ServerOptions, found.name, given)
-    problems = check_counts({name: getattr(chosen, name) for name in ServerOptions.__slots__})
+    formats = {"precision": chosen.precision, "table_precision": chosen.table_precision}
+    names = [name for name in ServerOptions.__slots__ if name not in formats]
+    problems = check_counts({name: getattr(chosen, name) for name in names})
+    problems += precision.problems(**formats)
     if problems:
         raise InputError(problems)
     loads = _loads(found, chosen)
@@ -123,19 +128,19 @@ def _loads(model: Dlrm, chosen: ServerOptions) -> tuple[TableLoad, ...]:
     scheme = "table" if len(model.tables) >= chosen.servers else "column"
     widths = chosen.embedding, chosen.gradient, chosen.forward, chosen.backward
     request = ShardingRequest(
-        scheme, chosen.servers, chosen.batch, 1, None, *widths, "rowwise_adagrad", None
+        scheme, chosen.servers, chosen.local_batch, 1, None, *widths, "rowwise_adagrad", None
     )
     return place(model.tables, request, model.name).whole
 
 
 def _asked(chosen: ServerOptions, load: TableLoad) -> int:
     """Bytes of a request: indices, and the length of each table."""
-    return chosen.batch * (load.lookups + load.shards) * chosen.index
+    return chosen.local_batch * (load.lookups + load.shards) * chosen.index
 
 
 def _rows(chosen: ServerOptions, load: TableLoad) -> int:
     """Bytes of pooled rows, or of their gradients."""
-    return chosen.batch * load.dims * chosen.width
+    return chosen.local_batch * load.dims * chosen.gradient
 
 
 def _part(model: Dlrm, chosen: ServerOptions) -> int:
@@ -177,8 +182,8 @@ def _step(
     rows = [
         program.recv("rows", after, peer, _rows(chosen, load), tag + _ROWS) for peer, load in there
     ]
-    passes = 3 * model.operations * chosen.batch
-    moved = 3 * model.dense_parameters * chosen.width
+    passes = 3 * model.operations * chosen.local_batch
+    moved = 3 * model.dense_parameters * chosen.gradient
     done = program.compute("mlp", rows, operations=passes, bytes=moved, kernel="gemm")
     for peer, load in there:
         program.send("gradients", [done], peer, _rows(chosen, load), tag + _GRADIENTS)
@@ -189,7 +194,7 @@ def _exchange(
     program: Program, model: Dlrm, chosen: ServerOptions, rank: int, after: Sequence[int]
 ) -> list[int]:
     """An exchange of the MLPs; what the next one waits for."""
-    sent, first = _part(model, chosen) * chosen.width, chosen.trainers + chosen.servers - rank
+    sent, first = _part(model, chosen) * chosen.gradient, chosen.trainers + chosen.servers - rank
     peers = range(first, first + chosen.dense_servers)
     for peer in peers:
         program.send("weights", after, peer, sent, _DENSE)
@@ -202,7 +207,11 @@ def _sparse(chosen: ServerOptions, load: TableLoad, rank: int) -> Program:
     if not load.dims:
         return _idle(program)
     asked, rows = _asked(chosen, load), _rows(chosen, load)
-    traffic = chosen.batch * load.lookups, chosen.batch * load.elements, chosen.batch * load.dims
+    traffic = (
+        chosen.local_batch * load.lookups,
+        chosen.local_batch * load.elements,
+        chosen.local_batch * load.dims,
+    )
     looked = lookup_of(*traffic, chosen)
     changed = update_of(*traffic, chosen, "rowwise_adagrad", True)
     after: dict[tuple[int, int], list[int]] = {}
@@ -227,9 +236,9 @@ def _dense(model: Dlrm, chosen: ServerOptions, at: int) -> Program:
     after: dict[int, list[int]] = {}
     for _ in _syncs(chosen):
         for trainer in range(chosen.trainers):
-            peer, sent = trainer - rank, part * chosen.width
+            peer, sent = trainer - rank, part * chosen.gradient
             given = program.recv("weights", after.get(trainer, []), peer, sent, _DENSE)
-            moved = 4 * part * chosen.width
+            moved = 4 * part * chosen.gradient
             made = program.compute(
                 "average", [given], operations=4 * part, bytes=moved, kernel="elementwise"
             )

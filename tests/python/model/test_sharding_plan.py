@@ -182,7 +182,7 @@ def test_all_problems_come_at_once(tmp_path: Path) -> None:
         ("dlrm-mlperf", {"dp": 16}),
         ("dlrm-neo-a", {"dp": 128, "sharding": "auto"}),
         ("dlrm-neo-f", {"dp": 16, "sharding": "row"}),
-        ("dlrm-neo-i", {"dp": 16, "sharding": "table_row", "npus_per_node": 8}),
+        ("dlrm-neo-i", {"dp": 16, "sharding": "table_row", "ranks_per_node": 8}),
         ("dlrm-hoti", {"dp": 16, "sharding": "column", "column_shards": 4}),
         ("dlrm-hoti", {"dp": 9, "sharding": "table", "bottom": "first"}),
     ],
@@ -192,7 +192,7 @@ def test_a_planned_step_takes_as_long_as_one_sharded_in_memory(
 ) -> None:
     path = tmp_path / "plan.yml"
     write_plan(sharding_plan(model, **options), path)
-    kept = {key: options[key] for key in options if key in ("dp", "bottom", "npus_per_node")}
+    kept = {key: options[key] for key in options if key in ("dp", "bottom", "ranks_per_node")}
     ours, planned = (
         arm.workload.build(model, **some) for some in (options, {**kept, "plan": str(path)})
     )

@@ -35,7 +35,7 @@ links:
   - {{bandwidth: 10 GB/s, per: npu, latency: {us} us}}
 npu: {{peak: 100 TFLOPS, memory: {{bandwidth: 1000 GB/s, capacity: 40 GB}}}}
 """
-STEP = {"local_batch": 64, "pipelined": False, "npus_per_node": 4}
+STEP = {"local_batch": 64, "pipeline": False, "ranks_per_node": 4}
 """A step with short MLPs whose exchanges nothing hides."""
 
 

@@ -25,6 +25,7 @@ from armillary.plan.partition import Shards, by_memory, by_node, differencing, g
 from armillary.plan.search import Found, search
 
 RECORDED = json.loads((Path(__file__).parent / "data/torchrec.json").read_text("utf-8"))
+HALVES = "forward=fp16,backward=fp16,reduce-scatter=fp16"
 
 
 def placed_loads(problem: Instance, found: Found) -> tuple[list[float], list[int]]:
@@ -175,12 +176,10 @@ def test_no_plan_where_there_is_no_room() -> None:
 
 def test_memory_is_that_of_the_simulator(tmp_path: Path) -> None:
     for model, ranks in (("dlrm-neo-a", 64), ("dlrm-neo-i", 64), ("dlrm-mlperf", 16)):
-        found = arm.plan(model, "zionex", ranks, forward_width=2, backward_width=2)
+        found = arm.plan(model, "zionex", ranks, messages=HALVES)
         path = tmp_path / f"{model}.yml"
         found.write(path)
-        workload = arm.workload.dlrm(
-            model, dp=ranks, plan=str(path), forward_width=2, backward_width=2
-        )
+        workload = arm.workload.dlrm(model, dp=ranks, plan=str(path), messages=HALVES)
         assert workload.summary is not None
         classes = workload.summary.classes
         simulated = max(

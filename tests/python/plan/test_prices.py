@@ -179,9 +179,9 @@ def test_a_plan_pays_for_kernels_what_a_step_does(
     options = {
         "optimizer": optimizer,
         "fused": fused,
-        "embedding_width": 4,
-        "width": 2,
-        "gradient_width": 2,
+        "table_precision": "fp32",
+        "precision": "fp16",
+        "gradient_precision": "fp16",
     }
     step = arm.simulate(
         arm.workload.dlrm(made, dp=2, local_batch=64, sharding=scheme, **options), platform
@@ -222,7 +222,7 @@ def test_fused_tables_wait_for_the_memory_once() -> None:
     optimizer=OPTIMIZER,
     fused=st.booleans(),
     elementwise=st.booleans(),
-    width=st.sampled_from([1, 2, 4]),
+    precision=st.sampled_from(["fp8", "bf16", "tf32"]),
 )
 def test_a_roofline_has_the_kernels_of_the_simulated_step(
     changes: dict[str, Any],
@@ -230,7 +230,7 @@ def test_a_roofline_has_the_kernels_of_the_simulated_step(
     optimizer: str,
     fused: bool,
     elementwise: bool,
-    width: int,
+    precision: str,
 ) -> None:
     platform, made = machine(1, changes), model(*tables)
     options: dict[str, Any] = {
@@ -240,7 +240,7 @@ def test_a_roofline_has_the_kernels_of_the_simulated_step(
         "optimizer": optimizer,
         "fused": fused,
         "elementwise": elementwise,
-        "width": width,
+        "precision": precision,
     }
     step = arm.simulate(arm.workload.dlrm(made, **options), platform)
     expected: Any = dlrm_parts.roofline(step.report)["parts"]
@@ -259,7 +259,7 @@ def test_the_efficiency_of_a_width_moves_the_roofline() -> None:
     for reached in (0.1, 0.9):
         changes = {"npu.compute.efficiency_by_type.fp8": reached, "npu.peak": "1 TFLOPS"}
         platform = machine(1, {**changes, "npu.memory.bandwidth": "100000 GB/s"})
-        options: dict[str, Any] = {"dp": 1, "local_batch": 4096, "width": 1}
+        options: dict[str, Any] = {"dp": 1, "local_batch": 4096, "precision": "fp8"}
         times[reached] = roofline(made, platform, **options).top_forward
     assert times[0.1] / times[0.9] == pytest.approx(9, rel=1e-4)
 
@@ -348,7 +348,7 @@ links:
 npu: {peak: 1 TFLOPS, memory: {bandwidth: 100000 GB/s, capacity: 80 GB}}
 """
     made = model({"count": 2, "rows": 10000, "dim": 256, "pooling": 1})
-    options: dict[str, Any] = {"sharding": "table_row", "npus_per_node": 4, "width": 4}
+    options: dict[str, Any] = {"sharding": "table_row", "ranks_per_node": 4}
     parts = roofline(made, arm.Platform.parse(text), dp=8, local_batch=4096, **options)
     each = 8 * 4096 * 256 * 4
     expected = each * 3 / 4 / 200e9 + each / 4 / 2 / 10e9

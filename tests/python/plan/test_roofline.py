@@ -58,7 +58,7 @@ def test_parts_on_one_npu_by_hand() -> None:
 @pytest.mark.parametrize(
     ("model", "options"),
     [
-        ("dlrm-neo-a", {"forward_width": 2, "backward_width": 2}),
+        ("dlrm-neo-a", {"messages": "forward=fp16,backward=fp16,reduce-scatter=fp16"}),
         ("dlrm-neo-f", {"sharding": "row"}),
         ("dlrm-neo-i", {"sharding": "table_row"}),
     ],

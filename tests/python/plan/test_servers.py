@@ -34,7 +34,7 @@ npu:
   peak: {given["peak"]}
   memory: {{bandwidth: {given["memory"]}, capacity: 100 GB}}
 """
-    fixed = {"trainers": 4, "servers": 2, "dense_servers": 2, "batch": BATCH}
+    fixed = {"trainers": 4, "servers": 2, "dense_servers": 2, "local_batch": BATCH}
     model = Model("small", "dlrm", FIELDS)
     platform = arm.Platform.parse(text)
     return rates(model, platform, backend=backend, **{**fixed, **options})

@@ -46,7 +46,13 @@ def test_resnet_weights_match_the_papers_input_file() -> None:
 def test_volumes_operations_memory() -> None:
     net = network(load_model("resnet-50"))
     workload = cnn(
-        "resnet-50", dp=8, local_batch=32, passes=3, width=2, optimizer="adam", elementwise=False
+        "resnet-50",
+        dp=8,
+        local_batch=32,
+        passes=3,
+        precision="fp16",
+        optimizer="adam",
+        elementwise=False,
     )
     summary = workload.summary
     assert summary is not None
@@ -91,7 +97,7 @@ def test_small_network_by_hand() -> None:
     # 10
     assert [layer.parameters for layer in net.layers] == [116, 160, 48, 1290]
     assert net.multiplications == 27 * 4 * 64 + 18 * 8 * 16 + 4 * 8 * 16 + 1280
-    summary = cnn(Model("tiny", "cnn", TINY), dp=2, local_batch=5, width=4).summary
+    summary = cnn(Model("tiny", "cnn", TINY), dp=2, local_batch=5, precision="tf32").summary
     assert summary is not None
     kept = (
         (3 * 64 + 4 * 64) + (4 * 16 + 8 * 16) * 2 + 128
@@ -148,7 +154,7 @@ def test_fewer_bytes_take_less_time() -> None:
     platform = arm.Platform.load("dgx-a100", {"npus": 1})
     times = [
         arm.simulate(
-            cnn("resnet-50", dp=1, local_batch=64, width=2, **options), platform
+            cnn("resnet-50", dp=1, local_batch=64, precision="fp16", **options), platform
         ).step_time_ns
         for options in (
             {"kernels": "fused"},
@@ -183,11 +189,11 @@ def test_bad_options_are_all_named() -> None:
 
 
 def test_too_much_is_refused() -> None:
-    found = problems(local_batch=10**9, width=300, passes=1.5)
+    found = problems(local_batch=10**9, precision="fp12", passes=1.5)
     assert found == [
         "local_batch: 1000000000 is too much (allowed: a whole number from 1 to 171196)",
         "passes: 1.5 is not a count (allowed: a whole number from 1 to 10000)",
-        "width: 300 is too much (allowed: a whole number from 1 to 16)",
+        "precision: unknown precision 'fp12' (allowed: fp32, tf32, fp16, bf16, fp8, int8)",
     ]
 
 

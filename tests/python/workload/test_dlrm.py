@@ -137,7 +137,7 @@ def test_row_wise() -> None:
 
 
 def test_row_wise_in_nodes() -> None:
-    found = volumes(small(sharding="table_row", npus_per_node=2))
+    found = volumes(small(sharding="table_row", ranks_per_node=2))
     assert found[("node", "reduce_scatter")] == (1, N * B * 16 * W)  # four tables of 4 a node
     assert found[("rail", "all_to_all")] == (2, 2 * (N * B * 16 * W // 2))
     assert found[("node", "all_gather")] == (1, N * B // 2 * 16 * W)
@@ -157,8 +157,8 @@ def test_auto_copies_what_is_smaller_than_its_messages() -> None:
 
 
 def test_quantised_messages() -> None:
-    found = volumes(small(forward_width=2, backward_width=1))
-    assert found[("pooled", "all_to_all")] == (2, N * B * 8 * (2 + 1))
+    found = volumes(small(messages="forward=bf16"))
+    assert found[("pooled", "all_to_all")] == (2, N * B * 8 * (2 + 4))
 
 
 def test_operations_and_memory() -> None:
@@ -195,15 +195,15 @@ def test_model_f_fits_as_the_paper_says() -> None:
             / 1e12
         )
 
-    assert terabytes(embedding_width=4, optimizer="adagrad") == pytest.approx(96, rel=1e-3)
-    assert terabytes(embedding_width=2) == pytest.approx(24 + 4 * 12 / 256, rel=1e-3)
+    assert terabytes(table_precision="fp32", optimizer="adagrad") == pytest.approx(96, rel=1e-3)
+    assert terabytes(table_precision="fp16") == pytest.approx(24 + 4 * 12 / 256, rel=1e-3)
 
 
 def test_pipelining_hides_the_inputs() -> None:
     """With two passes the second batch's input exchange runs beside the first one's top MLP."""
     platform = arm.Platform.load("zionex")
     serial, piped = (
-        arm.simulate(dlrm("dlrm-neo-a", dp=128, passes=3, pipelined=each), platform).step_time_ns
+        arm.simulate(dlrm("dlrm-neo-a", dp=128, passes=3, pipeline=each), platform).step_time_ns
         for each in (False, True)
     )
     inputs = arm.simulate(dlrm("dlrm-neo-a", dp=128, passes=3, flow="hoti"), platform).step_time_ns
@@ -250,7 +250,7 @@ EVERY = ("table", "column", "row", "table_row", "data", "auto")
 @pytest.mark.parametrize("sharding", EVERY)
 @pytest.mark.parametrize("name", ["dlrm-hoti", "dlrm-neo-i"])
 def test_every_sharding_runs(name: str, sharding: str) -> None:
-    workload = dlrm(name, dp=16, npus_per_node=4, sharding=sharding, passes=2)
+    workload = dlrm(name, dp=16, ranks_per_node=4, sharding=sharding, passes=2)
     result = arm.simulate(
         workload, arm.Platform.load("zionex", settings={"topology": "Switch(4)_Switch(4)"})
     )
@@ -283,7 +283,7 @@ def refused(**options: object) -> list[str]:
             r"fewer rows than 1,000 NPUs in 4 tables: wide0 has 500 .*up to 500 NPUs",
         ),
         (
-            {"sharding": "table_row", "npus_per_node": 3},
+            {"sharding": "table_row", "ranks_per_node": 3},
             r"nodes of 3 don't divide 4 NPUs \(allowed: 1, 2, 4\)",
         ),
         (
@@ -309,7 +309,11 @@ def refused(**options: object) -> list[str]:
         ({"bottom": "last"}, r"unknown bottom 'last' \(allowed: shared, first\)"),
         ({"flow": "moat", "passes": 0}, "passes: 0 is not a count"),
         ({"local_batch": 10**10}, "local_batch: 10000000000 is too much"),
-        ({"forward_width": 10**9}, "forward_width: 1000000000 is too much .*from 1 to 16"),
+        (
+            {"table_precision": "fp12"},
+            "table_precision: unknown precision 'fp12' .*fp32, tf32, fp16",
+        ),
+        ({"messages": "forward=fp16,forward=fp32"}, "'forward' is named twice"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, object], said: str) -> None:

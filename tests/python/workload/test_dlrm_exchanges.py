@@ -78,7 +78,7 @@ def test_buckets_without_the_bottom_mlp(monkeypatch: pytest.MonkeyPatch) -> None
 def shares(**options: object) -> tuple[float, float]:
     """The step on four NPUs, and the time of all its operations on one of them, ns."""
     platform = arm.Platform.load("zionex", settings={"topology": "Switch(2)_Switch(2)"})
-    result = arm.simulate(wide(npus_per_node=2, **options), platform)
+    result = arm.simulate(wide(ranks_per_node=2, **options), platform)
     total = sum(row["total_ns"] for row in result.report["operations"])
     return result.step_time_ns, total / 4
 

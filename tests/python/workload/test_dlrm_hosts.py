@@ -34,8 +34,8 @@ SAVED = 4 * 10**6 * (64 * 2 + 4) + DENSE * 2
 
 def step(**options: object) -> float:
     """Seconds of a step on two hosts of two NPUs."""
-    fixed = {"dp": 4, "npus_per_node": 2, "local_batch": 1000, "sharding": "table"}
-    widths = {"width": 2, "embedding_width": 2, "gradient_width": 2}
+    fixed = {"dp": 4, "ranks_per_node": 2, "local_batch": 1000, "sharding": "table"}
+    widths = dict.fromkeys(("precision", "table_precision", "gradient_precision"), "fp16")
     workload = dlrm(Model("small", "dlrm", FIELDS), **{**fixed, **widths, **options})
     passes = int(str(options.get("passes", 1)))
     return arm.simulate(workload, arm.Platform.parse(PLATFORM)).step_time_ns / passes / 1e9
@@ -51,9 +51,9 @@ def test_a_step_is_no_shorter_than_its_samples_take_to_arrive() -> None:
 
 
 def test_without_a_pipeline_the_step_begins_when_samples_are_there() -> None:
-    alone = step(pipelined=False)
+    alone = step(pipeline=False)
     card = 2 * 1000 * SAMPLE / 10**8
-    assert step(pipelined=False, front_end=10**8) == pytest.approx(alone + card, rel=1e-6)
+    assert step(pipeline=False, front_end=10**8) == pytest.approx(alone + card, rel=1e-6)
 
 
 def test_a_step_writes_its_part_of_a_checkpoint() -> None:
@@ -62,7 +62,7 @@ def test_a_step_writes_its_part_of_a_checkpoint() -> None:
     assert step(checkpoint_every=100, passes=2) == pytest.approx(each / 10**10, rel=1e-4)
     stored = step(checkpoint_every=100, front_end=10**9, passes=2)
     assert stored == pytest.approx(2 * each / 10**9, rel=1e-4)
-    assert step(checkpoint_every=100, front_end=10**9, pipelined=False) == stored
+    assert step(checkpoint_every=100, front_end=10**9, pipeline=False) == stored
 
 
 def test_fast_hosts_change_nothing() -> None:
@@ -75,23 +75,23 @@ def test_fast_hosts_change_nothing() -> None:
     front_end=st.integers(10**7, 10**11),
     readers=st.integers(10**5, 10**9),
     every=st.integers(1, 10**5),
-    pipelined=st.booleans(),
+    pipeline=st.booleans(),
 )
 def test_no_step_is_shorter_than_what_hosts_do(
-    front_end: int, readers: int, every: int, pipelined: bool
+    front_end: int, readers: int, every: int, pipeline: bool
 ) -> None:
     found = step(
-        front_end=front_end, readers=readers, checkpoint_every=every, pipelined=pipelined, passes=2
+        front_end=front_end, readers=readers, checkpoint_every=every, pipeline=pipeline, passes=2
     )
     bounds = (
         2 * 1000 * SAMPLE / front_end,
         4000 / readers,
         SAVED / 2 / every / front_end,
         SAVED / 4 / every / 10**10,
-        step(pipelined=pipelined, passes=2),
+        step(pipeline=pipeline, passes=2),
     )
     assert found >= max(bounds) * (1 - 1e-6)
-    if pipelined:
+    if pipeline:
         assert found <= sum(bounds)
 
 
@@ -101,13 +101,13 @@ def test_copies_are_written_once() -> None:
         found = dlrm(
             Model("small", "dlrm", FIELDS),
             dp=4,
-            npus_per_node=4,
+            ranks_per_node=4,
             local_batch=10,
             sharding=sharding,
             front_end=10**9,
             checkpoint_every=10,
-            width=2,
-            embedding_width=2,
+            precision="fp16",
+            table_precision="fp16",
             optimizer="sgd",
         ).summary
         assert found is not None

@@ -102,7 +102,7 @@ def _resnet(run: Vision) -> Workload:
         "resnet-50",
         dp=run.gpus,
         local_batch=run.batch,
-        width=run.width,
+        precision="fp32" if run.width == 4 else "fp16",
         kernels="fused" if run.xla else "eager",
         repack=run.precision == "tf32",
     )
@@ -116,9 +116,9 @@ def _recommendation(run: Vision) -> Workload:
     options: dict[str, object] = {
         "dp": run.gpus,
         "local_batch": run.batch,
-        "width": run.width,
-        "gradient_width": 4,
-        "embedding_width": 4,
+        "precision": "fp32" if run.width == 4 else "fp16",
+        "gradient_precision": "fp32",
+        "table_precision": "fp32",
         "optimizer": "adagrad" if cross else "sgd",
         "dense_optimizer": "adam" if cross else "sgd",
         "elementwise": True,

@@ -47,7 +47,7 @@ CACHE = 30 * 10**9
 """Bytes of an NPU's cache of model F's tables on the host."""
 PASSES = 3
 
-HALF = {"forward_width": 2, "backward_width": 2}
+HALF = {"messages": "forward=fp16,backward=fp16,reduce-scatter=fp16"}
 """Pooled rows as FP16 forward and BF16 backward (section 8.4)."""
 
 

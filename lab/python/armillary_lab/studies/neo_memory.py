@@ -13,8 +13,8 @@ from .neo import ANY, PAPER, RANKS, Step, model_a, model_f
 
 HBM, DRAM = 4e12, 24e12
 """Bytes of 16 nodes: section 8.5, footnote."""
-NAIVE = {"embedding_width": 4, "optimizer": "adagrad"}
-SMALLER = {"embedding_width": 2, "optimizer": "rowwise_adagrad"}
+NAIVE = {"table_precision": "fp32", "optimizer": "adagrad"}
+SMALLER = {"table_precision": "fp16", "optimizer": "rowwise_adagrad"}
 BATCHES = (8, 64, 512)
 """Samples of an NPU on one node."""
 MFLOPS = 638
@@ -73,7 +73,7 @@ def _rows(backend: str) -> Iterator[StudyRow]:
         yield StudyRow(setup, backend, printed(7, "section 5.1: up to"), other / one, "x", FUSED)
     cached = model_f(backend=backend)
     prefetched = model_f(backend=backend, cache=0)
-    uncached = model_f(backend=backend, cache=0, pipelined=False)
+    uncached = model_f(backend=backend, cache=0, pipeline=False)
     gain = 100 * (cached.rate / prefetched.rate - 1)
     about = printed(15, "section 5.2: approximately")
     yield StudyRow("model F, cache over none", backend, about, gain, "%", CACHED)

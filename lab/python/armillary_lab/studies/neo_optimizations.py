@@ -13,11 +13,11 @@ LARGE = 256 * 1024
 
 FOUR: dict[str, Any] = {"schemes": ("table", "row", "column", "data")}
 OPTIONS: dict[str, dict[str, Any]] = {
-    "baseline": {"embedding_width": 4, "schemes": ("table", "row")},
-    "optimized sharding": {"embedding_width": 4, **FOUR},
-    "FP16 tables": {"embedding_width": 2, **FOUR},
-    "16-bit all-to-alls": {"embedding_width": 2, **HALF, **FOUR},
-    "batch of 256 K": {"embedding_width": 2, **HALF, **FOUR, "global_batch": LARGE},
+    "baseline": {"table_precision": "fp32", "schemes": ("table", "row")},
+    "optimized sharding": {"table_precision": "fp32", **FOUR},
+    "FP16 tables": {"table_precision": "fp16", **FOUR},
+    "16-bit all-to-alls": {"table_precision": "fp16", **HALF, **FOUR},
+    "batch of 256 K": {"table_precision": "fp16", **HALF, **FOUR, "global_batch": LARGE},
 }
 """Step of the figure -> options, each with those before."""
 GAINS = {"optimized sharding": 20.0, "FP16 tables": 20.0, "16-bit all-to-alls": 30.0}

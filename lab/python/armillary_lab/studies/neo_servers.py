@@ -19,7 +19,7 @@ PEAK = 5.12
 """TFLOP/s: two sockets of 20 cores at 2.0 GHz, 64 operations in FP32 a cycle."""
 SHARES = (0.25, 0.75)
 """Shares of the peak that MLPs may reach instead of half."""
-OPTIONS: dict[str, Any] = {"batch": 150, "threads": 2, "steps": 20, "sync_every": 20}
+OPTIONS: dict[str, Any] = {"local_batch": 150, "threads": 2, "steps": 20, "sync_every": 20}
 MACHINE = """
 topology: Switch({machines})
 links: {{bandwidth: {card} Gb/s, per: npu, latency: 20 us}}

@@ -141,9 +141,6 @@ def _kept(settings: Settings, log_dir: str | None) -> str:
     return f"{lost}; all steps are lost: --checkpoint DIR would have kept them"
 
 
-_WIDTHS = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
-
-
 def _roofline(settings: Settings, platform: str) -> Bound:
     """Eq. 1 for this training on a platform, whose NPUs are the processes. Raises `InputError`."""
     from armillary.model.sharding import OPTIMIZERS
@@ -158,10 +155,10 @@ def _roofline(settings: Settings, platform: str) -> Bound:
     given: dict[str, object] = {
         "dp": settings.ranks,
         "global_batch": settings.global_batch,
-        "width": _WIDTHS[settings.precision],
-        "gradient_width": 4,
-        "embedding_width": _WIDTHS[settings.table_precision],
-        "messages": settings.messages or "forward=fp32",
+        "precision": settings.precision,
+        "gradient_precision": "fp32",
+        "table_precision": settings.table_precision,
+        "messages": settings.formats.text,
         "optimizer": settings.optimizer,
     }
     with ExitStack() as stack:
