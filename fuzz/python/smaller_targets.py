@@ -107,6 +107,27 @@ def _framework(folder: Path, _files: Files) -> object:
     return load_framework(folder / "f.yml")
 
 
+OLD_FILES = (
+    b"topology: Ring(4)\nlinks: [{bandwidth: 100 GB/s, latency: 1 us}]  # fast\n"
+    b"npu: {peak: 100 TFLOPS, compute: {model: roofline, scale: 0.5, 'beside': 0.75}}\n",
+    b"workload:\n  model: llama-3-8b\n  options: {tp: 4, kernels: eager}\n"
+    b"platform: {file: dgx-h100, npus: 4}\nparameters:\n  workload.merged: [true, false]\n"
+    b"  overlap: {set: workload.overlap_tp, values: [true, false]}\n",
+    b"npus: 8\nworkloads:\n- {model: gpt3-175b, tp: 8, overlap_tp: true}\n",
+)
+
+
+def _old_files() -> list[Files]:
+    return [{"f.yml": each} for each in OLD_FILES]
+
+
+def _migrate(folder: Path, _files: Files) -> object:
+    from armillary.migrate import migrate
+
+    found = migrate(folder / "f.yml")
+    return found.diff, found.as_dict()
+
+
 MEASURED = {
     "training": [
         {
@@ -178,6 +199,7 @@ TARGETS = (
     Target("pattern", _patterns, _pattern),
     Target("groups", lambda: [{"groups.json": b'{"a": [0, 1], "b": [2, 3]}'}], _groups),
     Target("framework", _frameworks, _framework),
+    Target("migrate", _old_files, _migrate),
     Target("measured", lambda: [{"measured.json": json.dumps(MEASURED).encode()}], _measured),
     Target("libra", lambda: [{"w.txt": LIBRA}], _libra),
     Target("model_or_not", _sources, _source),

@@ -48,6 +48,20 @@ class Document:
     """Path and the later line."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Place of a key, or of a value that is no list and no mapping, in the text of a document."""
+
+    path: Path_
+    is_key: bool
+    start: int
+    end: int
+    """Characters of the text from `start` to `end`."""
+    line: int
+    quote: str
+    """`'` or `"` around it; empty without, and for other styles their sign."""
+
+
 def open_plain(path: str | os.PathLike[str]) -> BufferedReader:
     """A plain file to read. Raises `OSError`, also for devices, pipes, sockets and folders: reading
     them might never end."""
@@ -334,6 +348,32 @@ def _walk(node: object, path: Path_) -> Iterator[tuple[Path_, int]]:
         for index, value in enumerate(node.value):
             yield (*path, index), value.start_mark.line + 1
             yield from _walk(value, (*path, index))
+
+
+def spots(text: str) -> Iterator[Spot]:
+    """Keys and plain values of a YAML text that `parse_yaml` has read, in order."""
+    yield from _spots(_compose(text)[0], ())
+
+
+def _spots(node: object, path: Path_) -> Iterator[Spot]:
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, str(key.value) if isinstance(key, yaml.ScalarNode) else "?")
+            if isinstance(key, yaml.ScalarNode):
+                yield _spot(key, inner, True)
+            yield from _spots(value, inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _spots(value, (*path, index))
+    elif isinstance(node, yaml.ScalarNode):
+        yield _spot(node, path, False)
+
+
+def _spot(node: yaml.ScalarNode, path: Path_, is_key: bool) -> Spot:
+    start, end = node.start_mark, node.end_mark
+    return Spot(path, is_key, start.index, end.index, start.line + 1, node.style or "")
 
 
 def reason(error: Exception) -> str:

@@ -166,7 +166,9 @@ ALLOWED: dict[str, set[str]] = {
         "units",
         "workload",
     },
+    "migrate": {"documents", "errors", "files", "model", "old_words", "platform", "sweep"},
     "cli": {
+        "migrate",
         "old_words",
         "sizes",
         "option_fields",

@@ -35,6 +35,7 @@ GROUPS = {
         "platform": "List, show or import platforms, and price accesses to memory.",
         "bench": "Measure this machine: kernels, memory and collectives.",
         "calibrate": "Fit a platform to measured collectives and kernels.",
+        "migrate": "Replace old words in files by those of today.",
         "check": "List all problems of the input, without simulating.",
     },
     "Validate": {

@@ -349,6 +349,11 @@ def write_csv(path: str, text: str) -> None:
     _write(path, text, "table")
 
 
+def write_text(path: str, text: str) -> None:
+    """Writes a file of input to `path`, or to stdout when it is `-`."""
+    _write(path, text, "file")
+
+
 def write_platform(path: str, text: str) -> None:
     """Writes a platform file to `path`, or to stdout when it is `-`."""
     _write(path, text, "platform")

@@ -50,7 +50,7 @@ def read(study: str | os.PathLike[str] | Mapping[str, Any]) -> Source:
         return Source(_plain(study))
     file = os.fspath(study)
     text = documents.read_text(file, "a study, a YAML file")
-    return _parse(text, file)
+    return parse(text, file)
 
 
 def _plain(study: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,8 @@ def _plain(study: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _parse(text: str, file: str) -> Source:
+def parse(text: str, file: str) -> Source:
+    """The study in a text. Raises `InputError` for anything but a mapping."""
     document = documents.parse_yaml(text, file, "`key: value` lines")
     values = document.value
     if not isinstance(values, dict):
