@@ -50,7 +50,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Place of a key, or of a value that is no list and no mapping, in the text of a document."""
+    """Place of a key, or of a text, number or flag, in the text of a document."""
 
     path: Path_
     is_key: bool

@@ -106,7 +106,7 @@ def _require_one_way(names: Sequence[str], out: str | None, in_place: bool, chec
 
 
 def _say(found: Sequence[Migrated], written: bool) -> None:
-    """What each file has, on standard error."""
+    """Lists kinds and old words of the files on standard error."""
     for each in found:
         words = counted(len(each.changes), "old word") if each.changes else "no old word"
         done = "; replaced" if written and each.changes else ""

@@ -140,7 +140,7 @@ def _target(
 
 
 def _set(found: Found, path: Path_, value: object, words: Mapping[str, old_words.OldWord]) -> None:
-    """What a parameter sets: a target, or a list of targets."""
+    """Renames the target, or the targets, of a parameter."""
     listed = value if isinstance(value, list) else [value]
     for index, each in enumerate(listed):
         name = str(each)

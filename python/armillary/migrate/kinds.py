@@ -16,7 +16,8 @@ _SIGNS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "recipe of data": (("categories",), ("label",), ("dense",), ("held_out",), ("shuffle",)),
     "platform": (("topology",), ("links",), ("npu",), ("network",), ("library",), ("graph",)),
 }
-"""Kind -> keys of which all of one group are there. The first kind that fits counts."""
+"""Kind -> groups of keys. A file that has all keys of a group is of this kind; the first kind that
+fits counts."""
 
 
 def kind_of(file: str, value: object) -> str:
