@@ -3,10 +3,10 @@
 The error has three parts. The first is the mean of `|ln(predicted / measured)|` over all points,
 which single outliers move little. The second is a fifth of the same mean change of collectives that
 were not measured (`kept`). The third is a little for every factor by which a parameter leaves its
-first value. The error is lowered one parameter at a time, by factors that shrink from 3 to 1.01,
-again until that gains nothing. Single steps don't lead out of every valley: rings on a fast network
-and trees on a slow one explain the same large all-reduces. So `explore` then moves each parameter
-by a factor of 3 and descends again from there.
+first value. The error is lowered one parameter at a time (`descent.py`), by factors that shrink
+from 3 to 1.01, again until that gains nothing. Single steps don't lead out of every valley: rings
+on a fast network and trees on a slow one explain the same large all-reduces. So `explore` then
+moves each parameter by a factor of 3 and descends again from there.
 
 Then parameters that the measurements do not constrain go back to their first value (`settle`), one
 at a time, while the others adapt. A parameter that still moves is needed to explain the
@@ -21,8 +21,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import mul
 from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .descent import Point, descend, factors
 
 _RATIO = 1.92
 WIDE = 3.0
@@ -34,6 +38,8 @@ _THROW = 3.0
 _GAIN = 1e-4
 """Least that a further descent must lower the error by."""
 _ROUNDS, _DESCENTS = 8, 3
+_LOWER, _ENOUGH = 1e-7, 1e-5
+"""Least that a move, and a round, must lower the loss by (`descent.py`)."""
 _KEEP = 0.2
 """Cost of a change to collectives that were not measured, as a part of the same error of measured
 ones.
@@ -163,34 +169,29 @@ class ParameterSearch:
         )
 
     def _descend(
-        self, best: dict[str, float], moving: Sequence[str], steps: Sequence[float]
+        self, best: Mapping[str, float], moving: Sequence[str], sizes: Sequence[float]
     ) -> dict[str, float]:
-        least = self._loss(best)
-        for step in steps:
-            for _ in range(_ROUNDS):
-                before = least
-                for key in moving:
-                    for factor in (step, 1 / step):
-                        best, least = self._walk(best, least, key, factor)
-                best, least = self._trade(best, least, moving, step)
-                if before - least < 1e-5:
-                    break
-        return best
+        point = self._point(best)
 
-    def _trade(
-        self, best: dict[str, float], least: float, moving: Sequence[str], step: float
-    ) -> tuple[dict[str, float], float]:
-        """Puts each parameter back where it was and lets the call's start make up for it, where
-        that is no worse."""
-        for key in moving:
-            if key != _START and _START in moving and best[key] != self._given[key]:
-                back = {**best, key: self._given[key]}
-                loss = self._loss(back)
-                for factor in (step, 1 / step):
-                    back, loss = self._walk(back, loss, _START, factor)
-                if loss < least - 1e-7:
-                    best, least = back, loss
-        return best, least
+        def trade(size: tuple[float, ...]) -> float:
+            keys = [key for key in moving if key != _START] if _START in moving else []
+            return sum(self._trade(point, key, size) for key in keys)
+
+        moves = factors(*sizes)
+        descend(moving, moves, point.attempt, enough=_ENOUGH, rounds=_ROUNDS, after=trade)
+        return point.values
+
+    def _point(self, values: Mapping[str, float]) -> Point:
+        return Point(self._loss, dict(values), _LOWER, self._allowed)
+
+    def _trade(self, point: Point, key: str, size: tuple[float, ...]) -> float:
+        """Puts a parameter back where it was and lets the call's start make up for it, where that
+        is no worse. Returns how much lower the loss is."""
+        if point.values[key] == self._given[key]:
+            return 0.0
+        back = self._point({**point.values, key: self._given[key]})
+        descend([_START], (size,), back.attempt)
+        return point.take(back.values)
 
     def _loss(self, values: Mapping[str, float]) -> float:
         moved = {key: abs(math.log(value / self._given[key])) for key, value in values.items()}
@@ -202,16 +203,6 @@ class ParameterSearch:
         """Parts of a bandwidth are at most all of it; a ring may lose more than that while it
         fills."""
         return 1e-5 < value <= self._limits.get(key, 1.0 if _part(key) else math.inf)
-
-    def _walk(
-        self, best: dict[str, float], least: float, key: str, factor: float
-    ) -> tuple[dict[str, float], float]:
-        while True:
-            tried = {**best, key: best[key] * factor}
-            loss = self._loss(tried) if self._allowed(key, tried[key]) else math.inf
-            if loss >= least - 1e-7:
-                return best, least
-            best, least = tried, loss
 
     def intervals(
         self, moving: Sequence[str], best: Mapping[str, float]
@@ -229,11 +220,7 @@ class ParameterSearch:
     def _deviations(self, moving: Sequence[str], best: Mapping[str, float]) -> list[float]:
         """Standard deviations of the logarithms of parameters that all may move."""
         slopes = [self._slopes(key, best) for key in moving]
-        error = max(self.error(best), _SURE)
-        products = [[sum(map(mul, one, other)) for other in slopes] for one in slopes]
-        for at, row in enumerate(products):
-            row[at] += error**2
-        return [error * math.sqrt(variance) for variance in inverse_diagonal(products)]
+        return standard_deviations(np.array(slopes), max(self.error(best), _SURE))
 
     def _slopes(self, key: str, best: Mapping[str, float]) -> list[float]:
         """Change of the logarithm of each time with that of a parameter."""
@@ -277,25 +264,12 @@ def _part(key: str) -> bool:
     return "efficiency" in key
 
 
-def inverse_diagonal(matrix: Sequence[Sequence[float]]) -> list[float]:
-    """The diagonal of the inverse of a symmetric positive definite matrix: row by row of its
-    Cholesky factor."""
-    lower: list[list[float]] = []
-    for at, row in enumerate(matrix):
-        made: list[float] = []
-        for other in range(at):
-            made.append((row[other] - sum(map(mul, made, lower[other]))) / lower[other][other])
-        lower.append([*made, math.sqrt(row[at] - sum(each * each for each in made))])
-    return [_column(lower, at) for at in range(len(lower))]
-
-
-def _column(lower: Sequence[Sequence[float]], at: int) -> float:
-    """The square of a column of the inverse of a triangular matrix."""
-    solved: list[float] = []
-    for row in range(at, len(lower)):
-        right = (1.0 if row == at else 0.0) - sum(map(mul, lower[row][at:row], solved))
-        solved.append(right / lower[row][row])
-    return sum(each * each for each in solved)
+def standard_deviations(slopes: npt.NDArray[np.float64], error: float) -> list[float]:
+    """Standard deviations of parameters: `error^2 (J'J + error^2)^-1` has their squares on its
+    diagonal. `slopes` is `J'`, a row for each parameter."""
+    known = slopes @ slopes.T + error**2 * np.eye(len(slopes))
+    found: list[float] = (error * np.sqrt(np.diagonal(np.linalg.inv(known)))).tolist()
+    return found
 
 
 def outliers(logs: Sequence[float]) -> list[bool]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from made_logs import library, log
 
 from armillary.calibrate import read
 from armillary.calibrate.case import cases
-from armillary.calibrate.search import ParameterSearch, inverse_diagonal
+from armillary.calibrate.search import ParameterSearch, standard_deviations
 
 
 def test_a_combination_is_certain_where_each_parameter_is_not(tmp_path: Path) -> None:
@@ -36,9 +38,10 @@ def test_a_combination_is_certain_where_each_parameter_is_not(tmp_path: Path) ->
 
 
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=4, max_size=4))
-def test_inverse_of_a_matrix(rows: list[list[float]]) -> None:
+def test_variances_are_the_diagonal_of_an_inverse(rows: list[list[float]]) -> None:
     """Its diagonal times the determinant are the determinants of the minors (Cramer's rule)."""
     matrix = [[sum(map(operator.mul, a, b)) + (0.5 if a is b else 0.0) for b in rows] for a in rows]
+    error = math.sqrt(0.5)
 
     def determinant(of: list[list[float]]) -> float:
         minors = ([row[:at] + row[at + 1 :] for row in of[1:]] for at in range(len(of)))
@@ -48,7 +51,8 @@ def test_inverse_of_a_matrix(rows: list[list[float]]) -> None:
             else 1.0
         )
 
-    for at, value in enumerate(inverse_diagonal(matrix)):
+    for at, deviation in enumerate(standard_deviations(np.array(rows), error)):
+        value = (deviation / error) ** 2
         minor = [row[:at] + row[at + 1 :] for row in matrix[:at] + matrix[at + 1 :]]
         assert value * determinant(matrix) == pytest.approx(determinant(minor), rel=1e-6)
 

@@ -16,6 +16,7 @@ from functools import cache
 from types import MappingProxyType
 
 import armillary as arm
+from armillary.calibrate.descent import Point, descend, factors
 from armillary.errors import InputError
 
 from ..measured.training import Training, trainings
@@ -23,6 +24,8 @@ from ..predict import training_steps
 
 MOST = 24
 STEPS = (1.25, 1.1, 1.04)
+GAIN = 1e-5
+"""Least that a change must lower the sum of the errors by."""
 COMPUTE = "npu.compute."
 START = {
     "efficiency.gemm": 0.65,
@@ -127,19 +130,9 @@ def fit(
     def total(values: Mapping[str, float]) -> float:
         return sum(error(some, values) for some in sources.values())
 
-    best = dict(start)
-    least = total(best)
-    for step in STEPS:
-        moved = True
-        while moved:
-            moved = False
-            for key in tuple(best):
-                for factor in (step, 1 / step):
-                    tried = best | {key: best[key] * factor}
-                    found = total(tried)
-                    if found < least * (1 - 1e-4):
-                        best, least, moved = tried, found, True
-    return best
+    point = Point(total, dict(start), GAIN)
+    descend(start, factors(*STEPS), point.attempt, rounds=None)
+    return point.values
 
 
 def report(

@@ -53,6 +53,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from armillary.calibrate.case import Case
+from armillary.calibrate.descent import descend, offsets
 
 from .linear_program import Slopes
 
@@ -422,15 +423,16 @@ class Levels:
 
     def _improve(self, variable: Variable) -> float:
         gain = self._try({variable: 0.0}) if variable in self.departures else 0.0
-        for step in (by for size in _STEPS for by in (size, -size)):
-            while better := self._try({variable: self.departures.get(variable, 0.0) + step}):
-                gain += better
+        gain += descend([variable], offsets(*_STEPS), self._step)
         below = [each for each in self._children.get(variable, []) if each in self.departures]
         for child in below[:_HOISTED]:
             there = self.departures.get(child, 0.0)
             here = self.departures.get(variable, 0.0)
             gain += self._try({variable: here + there, child: 0.0})
         return gain + self._hand_down(variable)
+
+    def _step(self, variable: Variable, by: float) -> float:
+        return self._try({variable: self.departures.get(variable, 0.0) + by})
 
     def _hand_down(self, variable: Variable) -> float:
         """Tries to move a departure to one of the members below, and to all of them."""

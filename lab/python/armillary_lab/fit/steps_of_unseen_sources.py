@@ -23,10 +23,11 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from armillary.api import simulate
+from armillary.calibrate.descent import Point, descend, factors
 from armillary.errors import InputError
 from armillary.platform import Platform
 from armillary.uncertainty import DIGITS, Intervals, Residual, calibrated
@@ -170,19 +171,9 @@ def fit(runs: Sequence[Simulated]) -> dict[str, float]:
     """Ratios of parameters to the preset's, by coordinate descent: 25, 10, 4 and 1 %."""
     present = {run.run.gpu for run in runs} - {"H100-96GB", "A100-40GB"}
     names = [*PARAMETERS, *sorted(present - {"A100", "H100", "B200"})]
-    best = dict.fromkeys(names, 1.0)
-    least = objective(runs, best)
-    for step in (STEP, 1.1, 1.04, 1.01):
-        moved = True
-        while moved:
-            moved = False
-            for name in names:
-                for factor in (step, 1 / step):
-                    tried = best | {name: best[name] * factor}
-                    found = objective(runs, tried)
-                    if found < least - 1e-9:
-                        best, least, moved = tried, found, True
-    return best
+    point = Point(partial(objective, runs), dict.fromkeys(names, 1.0), 1e-9)
+    descend(names, factors(STEP, 1.1, 1.04, 1.01), point.attempt, rounds=None)
+    return point.values
 
 
 def objective(runs: Sequence[Simulated], ratios: Mapping[str, float]) -> float:
