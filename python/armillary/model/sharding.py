@@ -31,7 +31,17 @@ from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 from ..errors import InputError, Problem
 from ..units import counted
 from .dlrm import EmbeddingTable
-from .sharding_plan import TIERS, ShardingPlan, ShardScheme, TablePlan, Tier, even
+from .sharding_plan import (
+    NARROWEST,
+    TIERS,
+    ShardingPlan,
+    ShardScheme,
+    TablePlan,
+    Tier,
+    even,
+    ranks_at,
+)
+from .table_placement import Placement
 
 Scheme = Literal["table", "column", "row", "table_row", "data", "auto"]
 
@@ -43,9 +53,6 @@ SCHEMES = get_args(Scheme)
 OPTIMIZERS = {"sgd": 0, "rowwise_adagrad": 0, "adagrad": 4}
 """Optimizer of the tables -> bytes of state for each element. Row-wise AdaGrad keeps 4 bytes a row
 of each shard."""
-
-NARROWEST = 16
-"""Columns that `auto` leaves a shard at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +136,11 @@ _Away: TypeAlias = tuple[TableLoad, TableLoad] | None
 
 
 @dataclass(frozen=True)
-class ShardPlacement:
-    """Load of a sharding plan on each NPU. Loads are per NPU; those of `row` and `data` are the
-    same on every NPU."""
+class ShardLoads:
+    """Load of a placement on each NPU. Loads are per NPU; those of `row` and `data` are the same on
+    every NPU."""
 
-    plan: ShardingPlan = field(repr=False)
+    placement: Placement = field(repr=False)
     """The rank of each shard of each table."""
     whole: tuple[TableLoad, ...]
     """Table- and column-wise shards, an entry an NPU."""
@@ -161,6 +168,11 @@ class ShardPlacement:
     known."""
     cache: int = 0
     """Bytes of an NPU's cache of these rows."""
+
+    @property
+    def plan(self) -> ShardingPlan:
+        """The plan of the placement."""
+        return self.placement.plan
 
     def on(self, npu: int) -> tuple[TableLoad, TableLoad]:
         """The whole shards of `npu`, and the tables of its node."""
@@ -223,13 +235,13 @@ def _share(load: TableLoad, ways: int) -> TableLoad:
 
 def place(
     tables: Sequence[EmbeddingTable], request: ShardingRequest, model: str = "model"
-) -> ShardPlacement:
+) -> ShardLoads:
     """Shards `tables` and sums up what that costs. Raises `InputError` when the scheme can't work,
     with what can."""
     problems = _check(tables, request)
     if problems:
         raise InputError(problems)
-    placement = placement_of(_plan(tables, request, model), tables)
+    placement = loads_of(_plan(tables, request, model), tables)
     placement = replace(placement, cache=request.cache)
     require_room(placement, request.embedding_width, request.optimizer, request.capacity)
     return placement
@@ -239,18 +251,13 @@ def _plan(tables: Sequence[EmbeddingTable], request: ShardingRequest, model: str
     """The scheme of each table, then whole shards and those of nodes dealt out."""
     share = sum(_cost(table, table.dim) for table in tables) / request.npus
     chosen = [_choose(table, share, len(tables), request) for table in tables]
-    everywhere = tuple(range(request.npus))
     nodes = request.npus // request.npus_per_node
     whole = _dealt(tables, chosen, ("table", "column"), request.npus)
     node = _dealt(tables, chosen, ("table_row",), nodes) if nodes else {}
     planned = []
     for index, (table, (scheme, _)) in enumerate(zip(tables, chosen, strict=True)):
-        ranks = everywhere
-        if index in whole:
-            ranks = tuple(whole[index])
-        elif index in node:
-            first = node[index][0] * request.npus_per_node
-            ranks = everywhere[first : first + request.npus_per_node]
+        places = whole.get(index) or node.get(index, [])
+        ranks = ranks_at(scheme, places, request.npus, request.npus_per_node)
         planned.append(
             TablePlan(table.name, table.rows, table.dim, scheme, ranks, tier=request.tier)
         )
@@ -279,26 +286,26 @@ def _dealt(
     return found
 
 
-def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardPlacement:
+def loads_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardLoads:
     """Load of `plan` on each NPU; the plan must fit the tables (`misfits`)."""
+    placement = Placement(plan)
     whole, row, data = [TableLoad()] * plan.ranks, TableLoad(), TableLoad()
     away = {tier: [TableLoad()] * plan.ranks for tier in TIERS}
     node = [TableLoad()] * (plan.ranks // plan.ranks_per_node)
     lengths = indices = 0
-    for table, planned in zip(tables, plan.tables, strict=True):
+    for at, (table, planned) in enumerate(zip(tables, plan.tables, strict=True)):
         scheme, load = planned.scheme, _load(table, table.dim)
         if planned.tier != "device":
-            for shard in planned.shards:
+            for shard in placement.shards(at):
                 held = len(shard.rows) * len(shard.columns)
                 away[planned.tier][shard.rank] += TableLoad(parameters=held, rows=len(shard.rows))
         if scheme in ("table", "column"):
-            widths = planned.shares if scheme == "column" else (table.dim,)
-            for rank, width in zip(planned.ranks, widths, strict=True):
-                whole[rank] += _load(table, width)
+            for shard in placement.shards(at):
+                whole[shard.rank] += _load(table, len(shard.columns))
         elif scheme == "row":
             row += load
         elif scheme == "table_row":
-            node[planned.ranks[0] // plan.ranks_per_node] += load
+            node[placement.node_of_table(at)] += load
         else:
             data += load
             continue
@@ -306,8 +313,8 @@ def placement_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardP
         indices += table.pooling * (len(planned.ranks) if scheme == "column" else 1)
     names = [planned.scheme for planned in plan.tables]
     slower = any(planned.tier != "device" for planned in plan.tables)
-    return ShardPlacement(
-        plan,
+    return ShardLoads(
+        placement,
         tuple(whole),
         row,
         tuple(node) if "table_row" in names else (),
@@ -472,9 +479,7 @@ def _check_nodes(tables: Sequence[EmbeddingTable], request: ShardingRequest) -> 
     return [Problem("", "npus_per_node", message, ", ".join(map(str, near)))]
 
 
-def require_room(
-    placement: ShardPlacement, width: int, optimizer: str, capacity: int | None
-) -> None:
+def require_room(placement: ShardLoads, width: int, optimizer: str, capacity: int | None) -> None:
     """Refuses a placement with more bytes of tables and optimizer state on an NPU than
     `capacity`."""
     if capacity is None:

@@ -25,6 +25,18 @@ ShardScheme = Literal["table", "column", "row", "table_row", "data"]
 SHARD_SCHEMES: tuple[ShardScheme, ...] = get_args(ShardScheme)
 """Ways to cut one table."""
 
+PLACES: dict[ShardScheme, Literal["rank", "node", "all"]] = {
+    "table": "rank",
+    "column": "rank",
+    "table_row": "node",
+    "row": "all",
+    "data": "all",
+}
+"""Where the shards of a scheme go: each to a rank, to the ranks of a node, or to all ranks."""
+
+NARROWEST = 16
+"""Columns of the narrowest shard that a plan of ours cuts."""
+
 Tier = Literal["device", "host", "disk"]
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
@@ -96,6 +108,20 @@ class ShardingPlan:
             replace(each, ranks=tuple(rank + by for rank in each.ranks)) for each in self.tables
         )
         return replace(self, ranks=self.ranks + by, tables=tuple(moved))
+
+
+def ranks_at(
+    scheme: ShardScheme, places: Sequence[int], ranks: int, ranks_per_node: int
+) -> tuple[int, ...]:
+    """The rank of each shard, from the places of a table: the rank of each shard, the node, or
+    nothing where it is on all ranks (`PLACES`)."""
+    everywhere = range(ranks)
+    if PLACES[scheme] == "rank":
+        return tuple(places)
+    if PLACES[scheme] == "all":
+        return tuple(everywhere)
+    first = places[0] * ranks_per_node
+    return tuple(everywhere[first : first + ranks_per_node])
 
 
 def even(extent: int, ways: int) -> tuple[int, ...]:

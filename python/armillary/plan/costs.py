@@ -37,7 +37,7 @@ from ..api import collective_us
 from ..model.dlrm import EmbeddingTable
 from ..model.locality import Popularity
 from ..model.sharding import TableLoad
-from ..model.sharding_plan import ShardScheme, Tier, even
+from ..model.sharding_plan import NARROWEST, PLACES, ShardScheme, Tier, even
 from ..platform import Platform
 from ..workload.dlrm_flow import TableWork, gradient_of, lookup_of, step_of, update_of
 from .probes import (
@@ -50,15 +50,6 @@ from .probes import (
 
 CostModel = Literal["platform", "volume"]
 
-PLACES: dict[ShardScheme, Literal["rank", "node", "all"]] = {
-    "table": "rank",
-    "column": "rank",
-    "table_row": "node",
-    "row": "all",
-    "data": "all",
-}
-"""Where the shards of a scheme go: each to a rank, to the ranks of a node, or to all ranks."""
-
 Exchange = Literal["inputs", "whole", "rows", "node_rows", "copies"]
 
 EXCHANGES: dict[ShardScheme, tuple[Exchange, ...]] = {
@@ -70,9 +61,6 @@ EXCHANGES: dict[ShardScheme, tuple[Exchange, ...]] = {
 }
 """Exchanges of a step that tables of a scheme need: of inputs; of the pooled rows of whole tables
 and columns, of rows, and of rows in nodes; of the gradients of copies."""
-
-NARROWEST = 16
-"""Columns of the narrowest column shard."""
 
 _Number = TypeVar("_Number", int, float)
 

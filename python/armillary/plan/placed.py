@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..model.dlrm import EmbeddingTable
-from ..model.sharding_plan import ShardingPlan, TablePlan
+from ..model.sharding_plan import ShardingPlan, TablePlan, ranks_at
 from .costs import Rates, Sizes, Way
 from .partition import Floats, Whole
 
@@ -56,16 +56,16 @@ class Placed:
         self, model: str, tables: Sequence[EmbeddingTable], ranks_per_node: int
     ) -> ShardingPlan:
         """The plan, for the simulator and the trainer."""
-        count, each = len(self.loads), ranks_per_node
-        everywhere = tuple(range(count))
-        planned = []
-        for table, way, places in zip(tables, self.ways, self.places, strict=True):
-            ranks = everywhere
-            if way.place == "rank":
-                ranks = places
-            elif way.place == "node":
-                ranks = everywhere[places[0] * each : (places[0] + 1) * each]
-            planned.append(
-                TablePlan(table.name, table.rows, table.dim, way.scheme, ranks, tier=way.tier)
+        count = len(self.loads)
+        planned = [
+            TablePlan(
+                table.name,
+                table.rows,
+                table.dim,
+                way.scheme,
+                ranks_at(way.scheme, places, count, ranks_per_node),
+                tier=way.tier,
             )
-        return ShardingPlan(model, count, each, tuple(planned))
+            for table, way, places in zip(tables, self.ways, self.places, strict=True)
+        ]
+        return ShardingPlan(model, count, ranks_per_node, tuple(planned))

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..model.sharding_plan import ShardScheme
+from ..model.sharding_plan import PLACES, ShardScheme
 from .bound import Menu, lower_bound
-from .costs import PLACES, Way
+from .costs import Way
 from .partition import Shards, Whole, by_memory, by_node, differencing, greedy, improved
 from .placed import Placed
 from .refine import kicked, moved, refined

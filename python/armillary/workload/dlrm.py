@@ -38,11 +38,11 @@ from ..model.sharding import (
     Fetched,
     NpuKind,
     ShardingRequest,
-    ShardPlacement,
+    ShardLoads,
     TableLoad,
+    loads_of,
     misfits,
     place,
-    placement_of,
     require_room,
 )
 from ..model.sharding_plan import ShardingPlan, Tier
@@ -91,7 +91,7 @@ def resolved(model: str | os.PathLike[str] | Model, given: Mapping[str, object])
     return DlrmRun(found, chosen, sizes, placement, parts, loaded.notes)
 
 
-def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement:
+def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardLoads:
     """Where the tables are: as the plan says, or sharded here."""
     first = int(chosen.bottom == "first")
     if chosen.plan is not None:
@@ -102,7 +102,7 @@ def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement
         problems = misfits(plan, model.tables, chosen.dp, file, first)
         if problems:
             raise InputError(problems)
-        found = cached(placement_of(plan.ordered(model.tables), model.tables), model, chosen, sizes)
+        found = cached(loads_of(plan.ordered(model.tables), model.tables), model, chosen, sizes)
         require_room(found, sizes.embedding, chosen.optimizer, chosen.capacity_bytes)
     else:
         request = ShardingRequest(
@@ -122,14 +122,14 @@ def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardPlacement
         )
         found = place(model.tables, request, model.name)
         if first:
-            found = placement_of(found.plan.shifted(first), model.tables)
+            found = loads_of(found.plan.shifted(first), model.tables)
         found = cached(found, model, chosen, sizes)
     if first:
         _require_tables(found)
     return found
 
 
-def _require_tables(placement: ShardPlacement) -> None:
+def _require_tables(placement: ShardLoads) -> None:
     """Refuses an NPU without tables other than the first, which it would be taken for."""
     if TableLoad() in placement.whole[1:]:
         shards = sum(load != TableLoad() for load in placement.whole)

@@ -15,14 +15,12 @@ from dataclasses import replace
 from ..errors import InputError, Problem
 from ..model.dlrm import Dlrm, EmbeddingTable
 from ..model.locality import Demand, Popularity, fetched
-from ..model.sharding import Fetched, ShardPlacement, TableLoad
+from ..model.sharding import Fetched, ShardLoads, TableLoad
 from ..model.sharding_plan import TablePlan, Tier
 from .dlrm_options import DlrmSizes, Options
 
 
-def cached(
-    placement: ShardPlacement, model: Dlrm, chosen: Options, sizes: DlrmSizes
-) -> ShardPlacement:
+def cached(placement: ShardLoads, model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardLoads:
     """`placement` with the caches of the tables on hosts and disks, and what a step brings into
     them. Raises `InputError` where the size of the cache is missing."""
     if not placement.host:

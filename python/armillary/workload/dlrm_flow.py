@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from ..model.dlrm import Dense, Dlrm
 from ..model.messages import GRADIENT_ROW, Width
-from ..model.sharding import OPTIMIZERS, NpuKind, ShardPlacement, TableLoad
+from ..model.sharding import OPTIMIZERS, NpuKind, ShardLoads, TableLoad
 from ..units import PS_PER_US
 from . import buckets
 from .dlrm_bench import Parts
@@ -29,7 +29,7 @@ class DlrmRun:
     model: Dlrm
     options: Options
     sizes: DlrmSizes
-    placement: ShardPlacement
+    placement: ShardLoads
     parts: Parts | None = None
     """Measured parts of the step, if there are any."""
     notes: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from armillary.errors import InputError
 from armillary.model.dlrm import EmbeddingTable
-from armillary.model.sharding import ShardingRequest, ShardPlacement, TableLoad, place
+from armillary.model.sharding import ShardingRequest, ShardLoads, TableLoad, place
 
 REQUEST = ShardingRequest("table", 4, 32, 2, None, 4, 4, 4, 4, "rowwise_adagrad", None)
 
@@ -28,7 +28,7 @@ tables = st.lists(
 schemes = st.sampled_from(["table", "column", "row", "table_row", "data", "auto"])
 
 
-def total(placement: ShardPlacement) -> TableLoad:
+def total(placement: ShardLoads) -> TableLoad:
     parts = [*placement.whole, placement.row, *placement.node, placement.data]
     return sum(parts, TableLoad())
 

@@ -16,7 +16,7 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.model.dlrm import EmbeddingTable, parse
 from armillary.model.files import load_model
-from armillary.model.sharding import ShardingRequest, place, placement_of
+from armillary.model.sharding import ShardingRequest, loads_of, place
 from armillary.model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
 from armillary.model.sharding_plan_file import as_json, as_yaml, read_plan, write_plan
 from armillary.workload.dlrm import sharding_plan
@@ -255,7 +255,7 @@ def test_a_plan_made_in_memory_is_held_to_what_files_may_say() -> None:
 def test_uneven_columns_ask_more_of_some_npus() -> None:
     table = EmbeddingTable("t", 100, 64, 5)
     plan = ShardingPlan("m", 2, 2, (TablePlan("t", 100, 64, "column", (0, 1), (48, 16)),))
-    found = placement_of(plan, [table])
+    found = loads_of(plan, [table])
     assert [(load.dims, load.elements, load.parameters) for load in found.whole] == [
         (48, 5 * 48, 4800),
         (16, 5 * 16, 1600),

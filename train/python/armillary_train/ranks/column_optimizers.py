@@ -18,7 +18,7 @@ from ..tables.embedding import EmbeddingCollection
 from ..tables.optimizers import Optimizer
 from .exchange import Exchange
 from .index_distribution import Bags
-from .sharding import Placement, shard_name
+from .sharding import Streams, shard_name
 
 
 class Work(NamedTuple):
@@ -43,7 +43,7 @@ class RowSums:
 
     def __init__(
         self,
-        placement: Placement,
+        placement: Streams,
         exchange: Exchange,
         optimizer: Optimizer,
         held: Sequence[EmbeddingCollection],

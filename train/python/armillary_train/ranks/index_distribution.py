@@ -26,7 +26,7 @@ from ..tables.embedding import BatchParts
 from .coroutines import Steps
 from .exchange import Deed, Exchange
 from .lookup_exchange import Lookups
-from .sharding import Placement
+from .sharding import Streams
 
 _SMALL = 2**31
 """Rows of shards whose indices are sent in 32 bits, at most."""
@@ -62,7 +62,7 @@ class Distributed(NamedTuple):
     samples: list[int]
     """Samples of each rank."""
     held: list[Bags]
-    """Lookups of all ranks in this rank's shards, by the groups of `Placement.groups`."""
+    """Lookups of all ranks in this rank's shards, by the groups of `Streams.groups`."""
     own: Bags
     """Lookups of this rank in copied tables."""
     copied: Bags
@@ -81,7 +81,7 @@ class Distributed(NamedTuple):
 class Distribution:
     """The way of each feature's lookups to the ranks that hold the rows."""
 
-    def __init__(self, placement: Placement, exchange: Exchange, device: torch.device) -> None:
+    def __init__(self, placement: Streams, exchange: Exchange, device: torch.device) -> None:
         """`device`: where rows are. Lookups are in the host's memory."""
         self.placement, self.exchange, self._device = placement, exchange, device
         self._router = _router(placement)
@@ -218,7 +218,7 @@ class Distribution:
         return found
 
 
-def _router(placement: Placement) -> _core.Router:
+def _router(placement: Streams) -> _core.Router:
     """Sends each feature's lookups to its streams, and those of copied tables to all ranks."""
     cuts = [
         (feature.name, feature.table, placement.planned(place).rows, placement.cut(place))

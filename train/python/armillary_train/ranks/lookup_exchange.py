@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .exchange import Exchange
 from .message_rows import Block, Way, row
-from .sharding import Placement, Stream
+from .sharding import Stream, Streams
 
 
 class Lookups:
@@ -23,7 +23,7 @@ class Lookups:
 
     def __init__(
         self,
-        placement: Placement,
+        placement: Streams,
         exchange: Exchange,
         given: tuple[Tensor, Tensor],
         held: Tensor,

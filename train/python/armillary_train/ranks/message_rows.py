@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from armillary.model.messages import WIDTHS, Format, Messages
 
-from .sharding import Placement, Stream
+from .sharding import Stream, Streams
 
 Way = Literal["rows", "gradients"]
 """Pooled rows, or their gradients."""
@@ -66,9 +66,7 @@ def row(segments: Iterable[tuple[int, Format]]) -> tuple[Segment, ...]:
     return tuple(found)
 
 
-def direct_row(
-    placement: Placement, rank: int, messages: Messages, way: Way
-) -> tuple[Segment, ...]:
+def direct_row(placement: Streams, rank: int, messages: Messages, way: Way) -> tuple[Segment, ...]:
     """A row of what a rank sends straight to the samples' ranks, or of its gradients."""
     return row(
         (len(each.columns), stream_format(placement, each, messages, way))
@@ -76,7 +74,7 @@ def direct_row(
     )
 
 
-def stream_format(placement: Placement, stream: Stream, messages: Messages, way: Way) -> Format:
+def stream_format(placement: Streams, stream: Stream, messages: Messages, way: Way) -> Format:
     """Format of the rows of a stream, or of their gradients."""
     if way == "gradients":
         return messages.backward
@@ -85,7 +83,7 @@ def stream_format(placement: Placement, stream: Stream, messages: Messages, way:
 
 
 def node_part_row(
-    placement: Placement, rank: int, messages: Messages, way: Way
+    placement: Streams, rank: int, messages: Messages, way: Way
 ) -> tuple[Segment, ...]:
     """A row of what a rank sends within its node to be added up, or of its gradients."""
     return row(
@@ -95,14 +93,14 @@ def node_part_row(
 
 
 def node_sum_row(
-    placement: Placement, node: int, messages: Messages, way: Way
+    placement: Streams, node: int, messages: Messages, way: Way
 ) -> tuple[Segment, ...]:
     """A row of what is added up in a node, or of its gradients."""
     format_ = messages.forward if way == "rows" else messages.backward
     return row((width, format_) for width in placement.node_widths(node))
 
 
-def copied_row(placement: Placement, messages: Messages) -> tuple[Segment, ...]:
+def copied_row(placement: Streams, messages: Messages) -> tuple[Segment, ...]:
     """A row of gradients of copied tables."""
     dims = (placement.tables[placement.table_of[feature]].dim for feature in placement.data)
     return row((dim, messages.backward) for dim in dims)

@@ -12,14 +12,14 @@ from .column_blocks import Columns
 from .coroutines import Steps
 from .exchange import Exchange
 from .message_rows import Block, Way, node_part_row, node_sum_row
-from .sharding import Placement
+from .sharding import Streams
 
 
 class Nodes:
     """The exchange of pooled rows that are added up within a node. A rank adds up the rows of the
     samples of all ranks with its place in their nodes, and sends each of these its own."""
 
-    def __init__(self, placement: Placement, exchange: Exchange, *, on_gpu: bool) -> None:
+    def __init__(self, placement: Streams, exchange: Exchange, *, on_gpu: bool) -> None:
         self.exchange, self.each = exchange, placement.plan.ranks_per_node
         self.placement = placement
         self.place, mine = exchange.rank % self.each, placement.node_of(exchange.rank)

@@ -51,7 +51,7 @@ from .index_distribution import Bags, Distributed, Distribution
 from .message_rows import Block, Segment, Way
 from .node_exchange import Nodes
 from .rank_collections import made_collections
-from .sharding import Placement
+from .sharding import Streams
 from .table_parts import Rectangle, fill, parse
 
 Gradient = Literal["sum", "mean"]
@@ -103,7 +103,7 @@ class ShardedEmbeddingCollection(TablesModule):
         self._finite_only = refuse_not_finite
         require_valid(self.tables, self.features, seed)
         rank = self.exchange.rank
-        self.placement = Placement.of(plan, tables, features, self.exchange.size)
+        self.placement = Streams.of(plan, tables, features, self.exchange.size)
         groups = self.placement.groups(rank)
         shards = [self.placement.held(rank, group) for group in groups]
         copies = [self.placement.copied()] if self.placement.data else []

@@ -1,13 +1,9 @@
-"""Shards of the embedding tables on each rank: docs/models/sharding-plans.md.
+"""Lookups and pooled columns of every rank, from the placement of the tables' shards:
+docs/models/sharding-plans.md.
 
-Here: shards, lookups and pooled columns of every rank, as data; every rank computes the same. Needs
-no torch. Not here: the plan (`model/sharding_plan.py`), what is sent (`exchange.py`, `sharded.py`).
-
-Tables are sharded in one of three ways, each with a path of its own through a step:
-
-    direct  tables that are whole, cut by columns, or cut by rows over any ranks
-    node    tables cut by rows over ranks of one node: sums are made within the node first
-    data    tables with a copy on every rank"""
+Here: streams of lookups and blocks of columns, as data; every rank computes the same. Needs no
+torch. Not here: who holds which shard (`armillary.model.table_placement`, whose paths are used
+here), what is sent (`exchange.py`, `sharded.py`)."""
 
 from __future__ import annotations
 
@@ -20,6 +16,7 @@ from typing import NamedTuple
 from armillary.errors import InputError, Problem
 from armillary.model.sharding_plan import Shard, ShardingPlan, TablePlan, Tier
 from armillary.model.sharding_plan_file import checked
+from armillary.model.table_placement import Path, Placement
 from armillary.units import counted
 
 from ..tables.table import Feature, Part, Pooling, Table
@@ -52,19 +49,19 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Placement:
-    """Shards, lookups and columns of all ranks."""
+class Streams:
+    """Lookups and columns of all ranks."""
 
-    plan: ShardingPlan
-    """The plan, in the order of `tables`."""
+    placement: Placement
+    """The shards of `tables`, in their order."""
     tables: tuple[Table, ...]
     features: tuple[Feature, ...]
 
     @classmethod
     def of(
         cls, plan: ShardingPlan, tables: Sequence[Table], features: Sequence[Feature], ranks: int
-    ) -> Placement:
-        """The placement of `tables` on `ranks` ranks by `plan`.
+    ) -> Streams:
+        """The streams of `tables` on `ranks` ranks by `plan`.
 
         Raises:
             InputError: the plan contradicts itself, is for other tables or another number of
@@ -77,21 +74,26 @@ class Placement:
         known = {each.name: each for each in plan.tables}
         ordered = tuple(known[table.name] for table in tables)
         sorted_plan = ShardingPlan(plan.model, plan.ranks, plan.ranks_per_node, ordered)
-        return cls(sorted_plan, tuple(tables), tuple(features))
+        return cls(Placement(sorted_plan), tuple(tables), tuple(features))
+
+    @property
+    def plan(self) -> ShardingPlan:
+        """The plan, in the order of `tables`."""
+        return self.placement.plan
 
     @property
     def ranks(self) -> int:
         """Ranks of the plan."""
-        return self.plan.ranks
+        return self.placement.ranks
 
     @property
     def nodes(self) -> int:
-        """Nodes of the plan; a part of one counts."""
-        return -(-self.plan.ranks // self.plan.ranks_per_node)
+        """Nodes of the plan."""
+        return self.placement.nodes
 
     def node_of(self, rank: int) -> int:
         """The node of a rank."""
-        return rank // self.plan.ranks_per_node
+        return self.placement.node_of(rank)
 
     @property
     def unpooled(self) -> bool:
@@ -106,7 +108,15 @@ class Placement:
 
     def planned(self, feature: int) -> TablePlan:
         """The plan of a feature's table."""
-        return self.plan.tables[self.table_of[feature]]
+        return self.placement.table(self.table_of[feature])
+
+    def path(self, feature: int) -> Path:
+        """The path of a feature's pooled rows."""
+        return self.placement.path(self.table_of[feature])
+
+    def shards(self, feature: int) -> tuple[Shard, ...]:
+        """The shards of a feature's table."""
+        return self.placement.shards(self.table_of[feature])
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
@@ -120,11 +130,11 @@ class Placement:
         direct: list[list[Stream]] = [[] for _ in range(self.ranks)]
         node: list[list[Stream]] = [[] for _ in range(self.ranks)]
         for feature in range(len(self.features)):
-            planned = self.planned(feature)
-            if planned.scheme == "data":
+            path = self.path(feature)
+            if path == "data":
                 continue
-            into = node if planned.scheme == "table_row" else direct
-            for index, shard in enumerate(planned.shards):
+            into = node if path == "node" else direct
+            for index, shard in enumerate(self.shards(feature)):
                 into[shard.rank].append(Stream(feature, index, shard.columns))
         return tuple((tuple(a), tuple(b)) for a, b in zip(direct, node, strict=True))
 
@@ -144,11 +154,11 @@ class Placement:
     def data(self) -> tuple[int, ...]:
         """Features whose tables have a copy on every rank."""
         features = range(len(self.features))
-        return tuple(each for each in features if self.planned(each).scheme == "data")
+        return tuple(each for each in features if self.path(each) == "data")
 
     def shard(self, stream: Stream) -> Shard:
         """The rectangle of a stream's table."""
-        return _shards(self.planned(stream.feature))[stream.shard]
+        return self.shards(stream.feature)[stream.shard]
 
     def cut(self, feature: int) -> list[int]:
         """Where each shard of a feature's table ends, if its rows are cut."""
@@ -219,18 +229,18 @@ class Placement:
         nodes = [self._node_starts(node) for node in range(self.nodes)]
         found, data = [], 0
         for feature, first in enumerate(self.firsts[:-1]):
-            planned, dim = self.planned(feature), self._dim(feature)
-            if planned.scheme == "data":
+            path, dim = self.path(feature), self._dim(feature)
+            if path == "data":
                 found.append(Run(self.ranks + self.nodes, data, first, dim, False))
                 data += dim
-            elif planned.scheme == "table_row":
-                node = self.node_of(planned.ranks[0])
+            elif path == "node":
+                node = self._node_of(feature)
                 found.append(Run(self.ranks + node, nodes[node][feature], first, dim, False))
             else:
-                for index, shard in enumerate(planned.shards):
+                for index, shard in enumerate(self.shards(feature)):
                     start = places[shard.rank][feature, index]
                     to, width = first + shard.columns.start, len(shard.columns)
-                    add = planned.scheme == "row" and index > 0
+                    add = bool(self.cut(feature)) and index > 0
                     found.append(Run(shard.rank, start, to, width, add))
         return found
 
@@ -251,7 +261,7 @@ class Placement:
         first = node * self.plan.ranks_per_node
         found = []
         for feature, to in self._node_starts(node).items():
-            for index, shard in enumerate(_shards(self.planned(feature))):
+            for index, shard in enumerate(self.shards(feature)):
                 start = _starts(self.node(shard.rank))[feature, index]
                 add = index > 0
                 found.append(Run(shard.rank - first, start, to, len(shard.columns), add))
@@ -261,11 +271,13 @@ class Placement:
         """The features that are added up in a node, and their first columns."""
         found, start = {}, 0
         for feature in range(len(self.features)):
-            planned = self.planned(feature)
-            if planned.scheme == "table_row" and self.node_of(planned.ranks[0]) == node:
+            if self.path(feature) == "node" and self._node_of(feature) == node:
                 found[feature] = start
                 start += self._dim(feature)
         return found
+
+    def _node_of(self, feature: int) -> int:
+        return self.placement.node_of_table(self.table_of[feature])
 
     def _dim(self, feature: int) -> int:
         return self._whole(feature).dim
@@ -282,10 +294,6 @@ def shard_name(table: Table, shard: Shard) -> str:
     if len(rows) == table.rows and len(columns) == table.dim:
         return table.name
     return f"{table.name}[{rows.start}:{rows.stop},{columns.start}:{columns.stop}]"
-
-
-def _shards(planned: TablePlan) -> list[Shard]:
-    return list(planned.shards)
 
 
 def _width(streams: Sequence[Stream]) -> int:
