@@ -8,7 +8,7 @@ SHELL := bash
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-# The random cases of the property tests; `make test SEED=$$RANDOM` tries others.
+# The random cases of the property tests; `make test SEED=$$RANDOM` tries others, `THOROUGH=1` ten times as many.
 SEED ?= 20260101
 SECONDS_EACH := $(or $(SECONDS),30)
 # How the extension is built: `quick`, or `release` as in wheels, which takes twice as long to build and runs faster.
@@ -20,6 +20,7 @@ JOBS ?= 2
 BIN := .venv/bin
 CARGO_PROFILE = --profile $(PROFILE)
 CARGO_TEST = PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo test --workspace --exclude micro --locked --quiet $(CARGO_PROFILE)
+PYTEST = $(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup $(if $(THOROUGH),--hypothesis-profile thorough)
 DEVELOP = $(BIN)/maturin develop --profile $(PROFILE) --quiet
 # Whatever environment is active, only .venv is written to.
 export VIRTUAL_ENV := $(CURDIR)/.venv
@@ -102,22 +103,22 @@ test: setup lab packages ## Run every test
 	$(MAKE) --no-print-directory -j 2 PROFILE=$(PROFILE) rust-test python-test
 
 test-sim: setup trainer packages ## Run the simulator's tests in Python
-	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup tests/python
+	$(PYTEST) tests/python
 
 test-train: setup trainer packages ## Run the trainer's tests
-	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup train/tests
+	$(PYTEST) train/tests
 
 test-lab: setup lab packages ## Run the laboratory's tests
-	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup lab/tests
+	$(PYTEST) lab/tests
 
 rust-build: prerequisites
 	$(CARGO_TEST) --no-run
 
 rust-test: prerequisites
-	PROPTEST_RNG_SEED=$(SEED) $(CARGO_TEST)
+	PROPTEST_RNG_SEED=$(SEED) $(if $(THOROUGH),PROPTEST_CASES=1000) $(CARGO_TEST)
 
 python-test:
-	$(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup
+	$(PYTEST)
 
 numbers: setup lab packages ## Rerun every table of numbers in the documents; fail if one differs (an hour)
 	$(BIN)/python tools/numbers_of_documents.py

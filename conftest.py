@@ -23,6 +23,8 @@ from armillary.schema import Report
 
 # The same examples on every machine, however slow it is: a test that fails must fail again.
 hypothesis.settings.register_profile("armillary", derandomize=True, deadline=None)
+# `make test THOROUGH=1`: ten times as many, and others each time.
+hypothesis.settings.register_profile("thorough", max_examples=1000, deadline=None)
 hypothesis.settings.load_profile("armillary")
 
 ROOT = Path(__file__).resolve().parent

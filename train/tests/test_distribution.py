@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -37,7 +37,6 @@ def routes(draw: st.DrawFn) -> tuple[list[int], list[list[int]], int, int, str, 
     return rows, ends, draw(st.integers(0, 20)), seed, draw(types), draw(types)
 
 
-@settings(deadline=None, max_examples=150)
 @given(routes(), st.sampled_from([3, 12, 300]), st.booleans())
 def test_lookups_reach_their_shards_in_order(
     case: tuple[list[int], list[list[int]], int, int, str, str], longest: int, weighted: bool
@@ -78,7 +77,6 @@ def test_lookups_reach_their_shards_in_order(
             np.testing.assert_array_equal(sent_weights[first:last], weights[chosen])
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     st.lists(st.integers(0, 9), min_size=1, max_size=12),
     st.data(),
@@ -106,7 +104,6 @@ def test_blocks_are_permuted_and_repeated(
     np.testing.assert_array_equal(found[1], wanted[1])
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.integers(0, 7), st.lists(st.integers(0, 20), min_size=1, max_size=5), st.data())
 def test_columns_are_collected_and_spread(
     rows: int, widths: list[int], data: st.DataObject

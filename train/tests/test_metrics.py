@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from armillary_train.net import metrics
@@ -33,14 +33,12 @@ SAMPLES = st.lists(
 
 
 @given(SAMPLES)
-@settings(max_examples=200, deadline=None)
 def test_exact_auc_is_the_share_of_pairs(samples: list[tuple[float, int]]) -> None:
     scores, labels = (list(each) for each in zip(*samples, strict=True))
     assert metrics.auc_exact(scores, labels) == pytest.approx(by_pairs(scores, labels), nan_ok=True)
 
 
 @given(SAMPLES)
-@settings(max_examples=200, deadline=None)
 def test_streaming_is_within_its_error_and_merges(samples: list[tuple[float, int]]) -> None:
     logits, labels = (np.array(each) for each in zip(*samples, strict=True))
     exact = metrics.exact(logits, labels)

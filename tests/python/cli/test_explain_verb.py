@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 import toy
+from command_copies import Copies
 from conftest import Armillary
 
 
-@pytest.fixture
-def results(armillary: Armillary, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(commands: Copies, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on two networks that differ, with its traces and platform."""
-    toy.platform(tmp_path), toy.traces(tmp_path)
+    folder = tmp_path_factory.mktemp("made")
+    toy.platform(folder), toy.traces(folder)
     stored = ("--set", "network.link.switching=store_and_forward")
     for backend, settings in (("analytical", ()), ("link", stored)):
-        run = armillary(
-            *("run", "traces", "-p", "toy.yml", "--backend", backend, "--json", f"{backend}.json"),
-            *settings,
-        )
+        command = ["run", "traces", "-p", "toy.yml", "--backend", backend, *settings]
+        run = commands.run([*command, "--json", f"{backend}.json"], folder, os.environ)
         assert run.returncode == 0, run.stderr
+    return folder
+
+
+@pytest.fixture
+def results(made: Path, tmp_path: Path) -> Path:
+    """A copy of `made`, which the test may change."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from armillary.errors import InputError
@@ -33,7 +33,6 @@ def total(placement: ShardLoads) -> TableLoad:
     return sum(parts, TableLoad())
 
 
-@settings(max_examples=200, deadline=None)
 @given(tables, schemes, st.sampled_from([2, 4, 8]))
 def test_every_element_is_somewhere_once(
     given_tables: list[EmbeddingTable], scheme: str, npus: int
@@ -44,7 +43,6 @@ def test_every_element_is_somewhere_once(
     assert found.elements == sum(table.pooling * table.dim for table in given_tables)
 
 
-@settings(max_examples=200, deadline=None)
 @given(tables, st.sampled_from([2, 4, 8]))
 def test_greedy_bound(given_tables: list[EmbeddingTable], npus: int) -> None:
     """To the least loaded: at most the mean and what one shard can bring on top of it (Graham,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Armillary
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import armillary as arm
@@ -63,7 +63,6 @@ def uneven(table: TablePlan) -> tuple[int, ...] | None:
     return (*[1] * (ways - 1), table.extent - ways + 1) if ways > 1 else None
 
 
-@settings(max_examples=100, deadline=None)
 @given(tables(), st.sampled_from(["yml", "json"]))
 def test_a_plan_survives_its_file(
     tmp_path_factory: pytest.TempPathFactory, planned: tuple[TablePlan, ...], form: str
@@ -74,7 +73,6 @@ def test_a_plan_survives_its_file(
     assert read_plan(path) == plan
 
 
-@settings(max_examples=100, deadline=None)
 @given(tables())
 def test_shards_tile_their_table(planned: tuple[TablePlan, ...]) -> None:
     """Every element once; of copies once on every rank."""
