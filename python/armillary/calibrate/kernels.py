@@ -105,8 +105,17 @@ class Bench:
 
     def times(self, values: Mapping[str, float]) -> list[float]:
         """us of each kernel alone, with parameters set to `values`."""
-        core = self.platform.changed({**self.settings(values), **ALONE})._core
-        return times(self._workloads, core)
+        settings = self.settings(values)
+        key = repr(settings)
+        if key not in self._known:
+            core = self.platform.changed({**settings, **ALONE})._core
+            self._known[key] = times(self._workloads, core)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[str, list[float]]:
+        """Times by settings, which are rounded, so that a search meets many again."""
+        return {}
 
     @cached_property
     def _narrow(self) -> list[str]:
