@@ -5,8 +5,9 @@ A fenced `console`, `bash` or `python` block runs in a fresh directory in which 
 `systems` are at hand. In `console` blocks the lines after `$ ` are run and what follows is compared
 with what they print, `...` standing for anything; one that begins with `error:` is compared with
 standard error, and the exit code must be 2. `make` lines are not run here (CI runs the targets) but
-must name a target. A block after the comment `<!-- no-run -->` is left alone. All blocks of a
-document that begins with `<!-- one directory -->` run one after the other in one directory."""
+must name a target. A block after the comment `<!-- no-run -->` or `<!-- no-run: REASON -->` is left
+alone. All blocks of a document that begins with `<!-- one directory -->` run one after the other in
+one directory."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ DOCUMENTS = [
     if path.is_file()
 ]
 FENCE = re.compile(
-    r"^(?P<mark><!-- no-run -->\s*\n+)?```(?P<kind>console|bash|python)\n(?P<text>.*?)^```",
+    r"^(?P<mark><!-- no-run(?:: [^>]+)? -->\s*\n+)?"
+    r"```(?P<kind>console|bash|python)\n(?P<text>.*?)^```",
     re.M | re.S,
 )
 

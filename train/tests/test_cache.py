@@ -8,7 +8,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_copies import Copies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +33,8 @@ from armillary_train.tables.table import DType, Feature, Table  # noqa: E402
 ROWS = (4000, 90)
 MEMORY = 2_400_000
 """Room for some of the rows: each file has a segment of 1 MiB in memory."""
-TRAIN = [sys.executable, "-m", "armillary.cli", "train"]
+WORKER = f"import sys; sys.path[:0] = {sys.path!r}; import test_cache; test_cache.worker('.')"
+"""A program in Python."""
 
 
 def tables(dtype: DType = "float32", tier: Tier = "device") -> list[Table]:
@@ -198,20 +199,21 @@ def worker(folder: str) -> None:
         print(step, flush=True)
 
 
-def test_a_kill_at_any_moment_loses_nothing_of_the_last_checkpoint(tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_loses_nothing_of_the_last_checkpoint(
+    trainings: Copies, tmp_path: Path
+) -> None:
     reference, done = plain(), 0
     draw = random.Random(1)
     for _ in range(4):
-        run = subprocess.Popen(
-            [sys.executable, __file__, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        )
-        assert run.stdout is not None
-        run.stdout.readline()
-        time.sleep(draw.random() * 0.05)
-        os.kill(run.pid, signal.SIGKILL)
-        said = run.stdout.read().split()
-        run.wait()
-        run.stdout.close()
+        reading, writing = os.pipe()
+        run = trainings.start(["-c", WORKER], tmp_path, os.environ, writing)
+        os.close(writing)
+        with os.fdopen(reading, encoding="utf-8") as printed:
+            printed.readline()
+            time.sleep(draw.random() * 0.05)
+            run.send_signal(signal.SIGKILL)
+            said = printed.read().split()
+        run.communicate()
         found = cached(tmp_path, resume=True)
         step = found._engine.step
         assert step % 3 == 0 and step >= max([done + 3, *map(int, said)])
@@ -221,32 +223,27 @@ def test_a_kill_at_any_moment_loses_nothing_of_the_last_checkpoint(tmp_path: Pat
         del found
 
 
-def limited() -> None:
-    """Lets no file grow beyond what a checkpoint needs: a full disk, as far as a program sees."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**19, 2**19))
-
-
-def test_a_full_disk_is_an_error_on_all_ranks(tmp_path: Path) -> None:
-    """The files of one rank or both grow too large; every rank ends with the reason."""
+def test_a_full_disk_is_an_error_on_all_ranks(trainings: Copies, tmp_path: Path) -> None:
+    """The files of one rank or both grow too large; every rank ends with the reason. A limit on the
+    size of files is a full disk, as far as a program sees: no file may have more than a checkpoint
+    needs."""
     options = ["--steps", "20", "--global-batch", "512", "--ranks", "2", "--eval-samples", "2000"]
     caches = ["--cache", "64MiB", "--table-dir", str(tmp_path)]
-    begin = time.monotonic()
-    run = subprocess.run(
-        [*TRAIN, "dlrm-small", *options, *caches],
-        preexec_fn=limited,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    run = trainings.run(
+        ["train", "dlrm-small", *options, *caches],
+        tmp_path,
+        os.environ,
+        limits={resource.RLIMIT_FSIZE: 2**19},
     )
     assert run.returncode == 2, run.stdout + run.stderr
     assert "File too large" in run.stderr
     assert "the last checkpoint is intact" in run.stderr
     assert "Traceback" not in run.stderr
-    assert time.monotonic() - begin < 40
 
 
-def test_ranks_with_caches_learn_what_ranks_without_learn(tmp_path: Path) -> None:
+def test_ranks_with_caches_learn_what_ranks_without_learn(
+    trainings: Copies, tmp_path: Path
+) -> None:
     """Shards by table, row and column, on disk, in slower memory and in memory."""
     ways = [("row", "disk"), ("column", "host"), ("table", "disk"), ("data", "disk"), ("table", "")]
     options = ["--steps", "12", "--global-batch", "256", "--ranks", "2", "--eval-samples", "1000"]
@@ -264,12 +261,9 @@ def test_ranks_with_caches_learn_what_ranks_without_learn(tmp_path: Path) -> Non
         path = tmp_path / f"plan{len(caches)}.yml"
         path.write_text(json.dumps(plan))
         result = tmp_path / f"result{len(caches)}.json"
-        run = subprocess.run(
-            [*TRAIN, "dlrm-small", *options, *caches, "--plan", str(path), "--json", str(result)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+        files = ["--plan", str(path), "--json", str(result)]
+        run = trainings.run(
+            ["train", "dlrm-small", *options, *caches, *files], tmp_path, os.environ
         )
         assert run.returncode == 0, run.stdout + run.stderr
         found.append(json.loads(result.read_text()))
@@ -277,7 +271,3 @@ def test_ranks_with_caches_learn_what_ranks_without_learn(tmp_path: Path) -> Non
     assert found[0]["cache"] is None
     assert 0 < found[1]["cache"]["hit_rate"] < 1
     assert "of lookups hit" in run.stdout
-
-
-if __name__ == "__main__":
-    worker(sys.argv[1])

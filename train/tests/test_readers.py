@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_copies import Copies
 from conftest import ROOT
 from test_criteo import line, written
 
@@ -132,10 +132,6 @@ def test_readers_wait_for_the_trainer(folder: Path) -> None:
     parts.close()  # type: ignore[attr-defined]
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "armillary.cli", *arguments]
-
-
 def tensors_of(folder: Path, run: str) -> dict[str, bytes]:
     """The tables, the parameters and the state of optimizers of a run's last checkpoint."""
     from armillary_train.checkpoint import export
@@ -148,7 +144,7 @@ def tensors_of(folder: Path, run: str) -> dict[str, bytes]:
     return {key: each.read(key).tobytes() for each in found for key in each.specs}
 
 
-def test_a_killed_run_goes_on_behind_its_last_sample(folder: Path) -> None:
+def test_a_killed_run_goes_on_behind_its_last_sample(trainings: Copies, folder: Path) -> None:
     """In the middle of the second pass over the data, with readers. The parameters have the bits
     of a run without readers that was never killed: no sample was lost, and none was there twice."""
     pytest.importorskip("torch")
@@ -163,18 +159,18 @@ def test_a_killed_run_goes_on_behind_its_last_sample(folder: Path) -> None:
         "40",
     ]
     options += ["--checkpoint-every", "3", "--threads", "1", "--checkpoint"]
-    whole = command(*options, str(folder / "whole"))
-    subprocess.run(whole, check=True, capture_output=True, timeout=120)
-    killed = command(*options, str(folder / "killed"), "--readers", "2")
-    run = subprocess.Popen(killed, stderr=subprocess.DEVNULL)
+    whole = trainings.run([*options, str(folder / "whole")], folder, os.environ)
+    assert whole.returncode == 0, whole.stderr
+    killed = [*options, str(folder / "killed"), "--readers", "2"]
+    run = trainings.start(killed, folder, os.environ)
     place = folder / "killed"
     while run.poll() is None and not list(place.glob("step-000000000018/manifest.json")):
         time.sleep(0.001)
-    run.kill()
-    run.wait()
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
     last = max(path.parent.name for path in place.glob("step-*/manifest.json"))
     assert "step-000000000018" <= last < "step-000000000040"
-    again = subprocess.run([*killed, "--resume"], check=False, capture_output=True, timeout=120)
+    again = trainings.run([*killed, "--resume"], folder, os.environ)
     assert again.returncode == 0, again.stderr
     tensors = tensors_of(folder, "killed")
     assert len(tensors) > 2 * len(FACTS.tables)
