@@ -81,7 +81,7 @@ def entropy(run: Run, samples: int, seed: int = 0) -> tuple[float, float]:
 
     settings = Settings(
         MODEL,
-        batch=run.batch,
+        global_batch=run.batch,
         samples=samples,
         optimizer=run.optimizer,
         learning_rate=run.rate,
