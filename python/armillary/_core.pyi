@@ -36,6 +36,7 @@ __all__ = [
     "check_backend",
     "check_batch",
     "collective",
+    "cones",
     "end_after_signals",
     "fit_limits",
     "fits",
@@ -838,6 +839,19 @@ def collective(
     """Simulates one collective over all NPUs.
 
     `bytes` per NPU: the input buffer, or the contribution of one NPU for `all_gather` and `gather`.
+    """
+
+def cones(
+    objective: Sequence[float],
+    matrix: Sequence[tuple[int, int, float]],
+    right: Sequence[float],
+    rows: tuple[int, int, int],
+) -> tuple[str, list[float], list[float]]:
+    """Minimises `objective . x`, where the rows of `right - matrix x` lie in their cones: status,
+    variables, multipliers of the rows.
+
+    `matrix` has row, column and value of each entry. Of `rows`, the first are 0, the next at least
+    0, and the others come in triples, the first of which is at least the length of the other two.
     """
 
 def fits(needed: int, capacity: int) -> _Fits:

@@ -62,7 +62,7 @@ parameters: {platform.scheduler.chunks: [1, 2, 4]}
 """
 WITHOUT = """
 import sys
-for name in ("polars", "optuna", "ray", "pandas", "pyarrow"):
+for name in ("polars", "optuna", "ray", "scipy", "clarabel", "pandas", "pyarrow"):
     sys.modules[name] = None
 import armillary as arm
 from armillary.cli import main

@@ -6,6 +6,7 @@
 
 mod arrays;
 mod astra_sim;
+mod cones;
 mod dictionaries;
 mod distribution;
 mod embedding;
@@ -29,6 +30,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::astra_sim::{astra_sim, astra_sim_1};
+    #[pymodule_export]
+    use super::cones::cones;
     #[pymodule_export]
     use super::distribution::{PyBlocks, PyColumns, PyRouter};
     #[pymodule_export]

@@ -2,8 +2,9 @@
 
 A set is irreducible when it can't be fulfilled but would be without any one of its members. Found
 by deletion (Chinneck and Dravnieks, ORSA Journal on Computing 1991): leave out one member after
-another, and keep out those without which it still can't. Linear members are decided by a linear
-program (HiGHS), time limits by the convex one."""
+another, and keep out those without which it still can't. Linear members are decided by the least
+excess over them that some bandwidths reach (the first phase of a linear program, which always has a
+solution), time limits by the convex program."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
 
-from .model import StepModel
+from .. import _core
+from .model import StepModel, Vector
 from .optimal import Constraint, NoSolution, Question, optimise
 
 _EASE = 1e-7
-"""Relative excess of a time over its limit that does not count yet."""
+"""Relative excess of a time over its limit, and of a sum of bandwidths over its own, that does not
+count yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +85,34 @@ def _linear(constraints: Sequence[Constraint], dimensions: int) -> bool:
     """Whether there are bandwidths, none negative, that fulfil the constraints."""
     if not constraints:
         return True
-    scale = max((abs(each.limit) for each in constraints), default=1.0) or 1.0
-    less = [each for each in constraints if not each.equal]
-    equal = [each for each in constraints if each.equal]
-    found = linprog(
-        np.zeros(dimensions),
-        A_ub=[each.coefficients for each in less] or None,
-        b_ub=[each.limit / scale for each in less] or None,
-        A_eq=[each.coefficients for each in equal] or None,
-        b_eq=[each.limit / scale for each in equal] or None,
-        bounds=(0, None),
-        method="highs",
-    )
-    return bool(found.status != 2)
+    return _excess(*_scaled(constraints, dimensions)) <= _EASE
+
+
+def _scaled(constraints: Sequence[Constraint], dimensions: int) -> tuple[Vector, Vector]:
+    """Rows of `matrix . bw <= right`, in units in which limits and entries are near 1."""
+    signs = [
+        (each, sign) for each in constraints for sign in ((1.0, -1.0) if each.equal else (1.0,))
+    ]
+    matrix = np.array([sign * np.array(each.coefficients) for each, sign in signs])
+    right = np.array([sign * each.limit for each, sign in signs])
+    size = np.abs(right)
+    limited = size > 0
+    matrix[limited] /= size[limited, None]
+    entries = np.max(np.abs(matrix[limited]), axis=0, initial=0.0)
+    matrix /= np.where(entries > 0, entries, np.max(entries, initial=0.0) or 1.0)
+    unlimited = matrix[~limited]
+    least = np.min(np.where(unlimited, np.abs(unlimited), np.inf), axis=1, initial=np.inf)
+    matrix[~limited] = unlimited / least[:, None]
+    return matrix.reshape(-1, dimensions), np.sign(right)
+
+
+def _excess(matrix: Vector, right: Vector) -> float:
+    """Least excess over all rows that some bandwidths, none negative, reach."""
+    height, width = matrix.shape
+    entries = [(int(row), int(d), float(matrix[row, d])) for row, d in np.argwhere(matrix)]
+    entries += [(row, width, -1.0) for row in range(height)]
+    entries += [(height + column, column, -1.0) for column in range(width + 1)]
+    limits = [*right.tolist(), *[0.0] * (width + 1)]
+    _, x, _ = _core.cones([*[0.0] * width, 1.0], entries, limits, (0, len(limits), 0))
+    bandwidth = np.maximum(np.array(x[:width]), 0.0)
+    return float(np.max(matrix @ bandwidth - right, initial=0.0))

@@ -27,14 +27,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import clarabel
 import numpy as np
-from scipy import sparse
 
+from .. import _core
 from .model import StepModel, Vector
 
-_TOLERANCE = 1e-11
 _FINE = 1e-8
 """Gap above which a program is solved again, scaled by its first answer."""
 
@@ -108,6 +107,16 @@ class Optimum:
     def gap(self) -> float:
         """Duality gap over the objective."""
         return max(0.0, self.value - self.bound) / abs(self.value) if self.value else 0.0
+
+
+class Solution(NamedTuple):
+    """Answer of the solver."""
+
+    status: str
+    x: list[float]
+    """Variables."""
+    z: list[float]
+    """Multipliers of the rows."""
 
 
 class NoSolution(Exception):
@@ -232,24 +241,18 @@ class _Form:
         self.right: list[float] = []
         self.used = np.any([np.any(model.loads > 0, axis=0) for model in question.models], axis=0)
 
-    def solve(self) -> clarabel.DefaultSolution:
+    def solve(self) -> Solution:
         """Runs the solver. Raises `NoSolution` unless it found an optimum."""
         equal = self._bandwidth_rows(True)
         more = self._bandwidth_rows(False) + self._floors() + self._time_rows()
-        cones = [clarabel.ZeroConeT(equal)] if equal else []
-        cones += [clarabel.NonnegativeConeT(more)] if more else []
-        cones += [clarabel.SecondOrderConeT(3) for _ in range(self._hyperbolas())]
-        matrix = _matrix(self.rows, self.columns)
-        nothing = sparse.csc_matrix((self.columns, self.columns))
-        solver = clarabel.DefaultSolver(
-            nothing, self._objective(), matrix, np.array(self.right), cones, _settings()
-        )
-        solved = solver.solve()
-        if not np.all(np.isfinite(solved.x)) or "Infeasible" in str(solved.status):
-            raise NoSolution(str(solved.status))
+        rows = (equal, more, self._hyperbolas())
+        objective = self._objective().tolist()
+        solved = Solution(*_core.cones(objective, _entries(self.rows), self.right, rows))
+        if not np.all(np.isfinite(solved.x)) or "Infeasible" in solved.status:
+            raise NoSolution(solved.status)
         return solved
 
-    def bandwidth(self, solved: clarabel.DefaultSolution) -> Vector:
+    def bandwidth(self, solved: Solution) -> Vector:
         """[D] bytes a second, within limits that all dimensions share."""
         found: Vector = np.maximum(np.array(solved.x[: self.dims]), 0.0) * self.band
         for each in self.question.constraints:
@@ -258,7 +261,7 @@ class _Form:
                 found *= each.limit / taken
         return found
 
-    def duals(self, solved: clarabel.DefaultSolution) -> _Duals:
+    def duals(self, solved: Solution) -> _Duals:
         """The multipliers, made feasible: none negative, those of a model's terms adding up to
         those of its paths."""
         z = np.array(solved.z) * self.size
@@ -392,20 +395,10 @@ def _units(question: Question) -> tuple[float, float]:
     return band, max(load / band, seconds, 1e-12)
 
 
-def _matrix(rows: list[dict[int, float]], columns: int) -> sparse.csc_matrix:
-    entries = [
+def _entries(rows: list[dict[int, float]]) -> list[tuple[int, int, float]]:
+    return [
         (index, column, value) for index, row in enumerate(rows) for column, value in row.items()
     ]
-    at, across, values = zip(*entries, strict=True)
-    return sparse.csc_matrix((values, (at, across)), shape=(len(rows), columns))
-
-
-def _settings() -> clarabel.DefaultSettings:
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.max_iter = 200
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
-    return settings
 
 
 def _summing(lines: Vector, total: float) -> Vector:

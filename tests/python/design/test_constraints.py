@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from armillary.design import constraints, infeasible
 from armillary.design.model import serial
@@ -116,3 +118,44 @@ def test_conflicts_are_irreducible() -> None:
         for rest in itertools.combinations(members, len(members) - 1):
             assert infeasible.feasible(list(rest), 3)
     assert seen > 10
+
+
+def drawn(random: Random) -> tuple[list[Constraint], int]:
+    """Totals, caps, ratios and costs in any unit, some of which contradict one another."""
+    dims, scale = random.randint(1, 5), 10 ** random.uniform(0, 12)
+    some = []
+    for number in range(random.randint(1, 6)):
+        weights = random.choice(
+            [
+                [1.0] * dims,
+                [float(d == number % dims) for d in range(dims)],
+                [random.choice([0.0, 1e-6, 3e-6, 1.0]) for _ in range(dims)],
+                [1.0, *[0.0] * (dims - 2), -random.choice([0.5, 1.0, 2.0])][:dims],
+            ]
+        )
+        sign = random.choice([1, 1, -1])
+        limit = random.choice([0.0, 1.0, 2.0, 4.0, random.uniform(0.1, 10)]) * scale
+        limit *= max(map(abs, weights))
+        coefficients = tuple(sign * weight for weight in weights)
+        equal = random.random() < 0.25
+        some.append(Constraint(str(number), coefficients, sign * limit, equal))
+    return some, dims
+
+
+def test_what_can_be_fulfilled_is_what_another_solver_says() -> None:
+    """HiGHS, on the same constraints in units of the largest limit."""
+    random, impossible = Random(1), 0
+    for _ in range(300):
+        some, dims = drawn(random)
+        scale = max(abs(each.limit) for each in some) or 1.0
+        parts = {equal: [each for each in some if each.equal is equal] for equal in (False, True)}
+        found = linprog(
+            [0.0] * dims,
+            A_ub=[each.coefficients for each in parts[False]] or None,
+            b_ub=[each.limit / scale for each in parts[False]] or None,
+            A_eq=[each.coefficients for each in parts[True]] or None,
+            b_eq=[each.limit / scale for each in parts[True]] or None,
+        )
+        assert infeasible.feasible(some, dims) is (found.status != 2), some
+        impossible += found.status == 2
+    assert 60 < impossible < 240
