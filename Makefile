@@ -14,7 +14,7 @@ SECONDS_EACH := $(or $(SECONDS),30)
 # How the extension is built: `quick`, or `release` as in wheels, which takes twice as long to build and runs faster.
 # Tests build it with `ci`, as Rust's tests, so that both share one build.
 PROFILE ?= quick
-test test-sim test-lab rust-build rust-test rust-lint: PROFILE = ci
+test test-sim test-train test-lab rust-build rust-test rust-lint: PROFILE = ci
 # Tests and fuzzers at a time.
 JOBS ?= 2
 BIN := .venv/bin
@@ -76,8 +76,10 @@ $(BIN)/.extras: $(BIN)/.tools requirements/extras.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/extras.txt
 	@touch $@
 
-# The trainer in .venv, as it is here: the verbs `train`, `ingest`, `checkpoint`, `bench`.
+# The trainer in .venv, as it is here: the verbs `train`, `ingest`, `checkpoint`, `bench`. Without installing it, as PyTorch
+# comes with the first training.
 trainer: setup ## Add the trainer to .venv; PyTorch comes with the first training
+	@said=$$(cd train && ../$(DEVELOP) --skip-install 2>&1) || { echo "$$said"; exit 1; }
 	@echo "$(CURDIR)/train/python" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/armillary_train.pth"
 
 $(BIN)/.lab: $(BIN)/.installed lab/pyproject.toml lab/crates/py-peers/Cargo.toml
@@ -102,7 +104,7 @@ ns3: ## Build the adapter of ns-3 (needs Debian's libns3-dev): target/adapters/a
 test: setup lab packages ## Run every test
 	$(MAKE) --no-print-directory -j 2 PROFILE=$(PROFILE) rust-test python-test
 
-test-sim: setup trainer packages ## Run the simulator's tests in Python
+test-sim: setup $(BIN)/.extras ## Run the simulator's tests in Python
 	$(PYTEST) tests/python
 
 test-train: setup trainer packages ## Run the trainer's tests
@@ -147,8 +149,8 @@ python-lint: packages
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-stubs: setup packages ## Compare the types of the core in Python with the extension
-	$(BIN)/python -m mypy.stubtest armillary._core
+stubs: setup lab packages ## Compare the types of the extensions in Python with what they have
+	$(BIN)/python -m mypy.stubtest armillary._core armillary_train._train armillary_lab._peers
 
 rust-lint: prerequisites $(BIN)/python
 	cargo fmt --all --check
@@ -169,11 +171,11 @@ docs: setup $(BIN)/.docs ## Build the documentation as a site in site/, and fail
 wheel: prerequisites $(BIN)/.tools ## Build the wheels and a source archive in dist/
 	$(BIN)/maturin build --release --locked --out dist
 	$(BIN)/maturin sdist --out dist
+	cd train && ../$(BIN)/maturin build --release --locked --out ../dist
 	cd lab && ../$(BIN)/maturin build --release --locked --out ../dist
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./train
 
 release: $(BIN)/.tools ## Make the commit and the tag of a release: make release VERSION=0.2.0
 	$(BIN)/python tools/release.py $(VERSION)
 
 clean: ## Remove everything that was built (.venv, target, results, site)
-	rm -rf .venv target dist results site .mypy_cache .ruff_cache .pytest_cache python/armillary/_core*.so lab/python/armillary_lab/_peers*.so
+	rm -rf .venv target dist results site .mypy_cache .ruff_cache .pytest_cache python/armillary/_core*.so train/python/armillary_train/_train*.so lab/python/armillary_lab/_peers*.so

@@ -1,8 +1,8 @@
 """tools/notices.py [--check]: writes THIRD_PARTY_NOTICES.txt, or says what is missing in it (exit
 code 1).
 
-The file goes into the wheel. It has the licence of every crate that is linked into
-`armillary._core`, from the crates' own sources, and of the scripts that pages carry
+The file goes into the wheels. It has the licence of every crate that is linked into an extension
+module, from the crates' own sources, and of the scripts that pages carry
 (`python/armillary/report/notices.txt`, kept by hand: their minified texts have no licences). Where
 a crate offers a choice, MIT is taken, else what it has. Needs cargo, and the sources that a build
 has fetched."""
@@ -27,10 +27,12 @@ PLATFORMS = (
     "aarch64-apple-darwin",
 )
 """Targets that wheels are built for."""
+EXTENSIONS = ("armillary-py", "armillary-train", "armillary-peers")
+"""Crates that are extension modules."""
 _HEAD = """Third-party notices
 ===================
 
-Armillary is under the Apache License 2.0 (LICENSE). Its native module links the Rust crates below and Rust's standard
+Armillary is under the Apache License 2.0 (LICENSE). Its native modules link the Rust crates below and Rust's standard
 library (The Rust Project Developers, MIT or Apache-2.0); its pages carry the scripts at the end.
 Written by tools/notices.py.
 """  # noqa: E501
@@ -114,7 +116,7 @@ def _linked(platform: str) -> Iterator[Crate]:
     data = json.loads(said)
     packages = {package["id"]: package for package in data["packages"]}
     nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
-    left = [key for key, package in packages.items() if package["name"] == "armillary-py"]
+    left = [key for key, package in packages.items() if package["name"] in EXTENSIONS]
     seen = set(left)
     while left:
         for dependency in nodes[left.pop()]["deps"]:

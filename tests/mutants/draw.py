@@ -29,7 +29,7 @@ WANTED = {
     "python": {"simulator": 10, "trainer": 5, "lab": 5},
 }
 # Rooms of the trainer and of the laboratory; every other room is the simulator's.
-TRAINER = ("crates/embedding/", "crates/ingest/", "train/python/armillary_train/")
+TRAINER = ("crates/embedding/", "crates/ingest/", "train/crates/", "train/python/armillary_train/")
 LAB = (
     "crates/net-flit/src/reference",
     "crates/net-packet/src/reference",
@@ -54,7 +54,7 @@ def rust(listed: list[dict[str, Any]]) -> Iterator[Mutant]:
     """The mutants in crates, from `cargo mutants --list --json --diff --workspace`."""
     for each in listed:
         path = each["file"]
-        if path.startswith("crates/") and each["function"]:
+        if path.startswith(("crates/", "train/crates/", "lab/crates/")) and each["function"]:
             _, _, hunks = each["diff"].split("\n", 2)
             hunks = hunks.replace("/* ~ changed by cargo-mutants ~ */ ", "")
             yield {

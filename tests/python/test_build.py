@@ -26,7 +26,8 @@ def test_the_extension_needs_no_build_of_its_own() -> None:
     """Cargo builds a crate again for other features. A dependency of tests that turns more of them
     on belongs to a crate that the tests leave out, as criterion's does (`lab/bench/micro`)."""
     tests = features("--workspace", "--exclude", "micro", "--edges", "normal,build,dev")
-    packages = ("--package", "armillary-py", "--package", "armillary-peers")
+    names = ("armillary-py", "armillary-train", "armillary-peers")
+    packages = [f"--package={name}" for name in names]
     extension = features(*packages, "--edges", "normal,build")
     assert not extension - tests
 

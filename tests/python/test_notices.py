@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import notices
@@ -50,9 +51,14 @@ def test_pages_carry_the_notices() -> None:
     assert SCRIPTS.read_text(encoding="utf-8") in head
 
 
-def test_the_wheel_has_the_notices() -> None:
-    assert (
-        'license-files = ["LICENSE", "THIRD_PARTY_NOTICES.txt"]'
-        in (ROOT / "pyproject.toml").read_text()
-    )
+@pytest.mark.parametrize("house", ["", "train", "lab"])
+def test_the_wheel_has_the_notices(house: str) -> None:
+    project = tomllib.loads((ROOT / house / "pyproject.toml").read_text(encoding="utf-8"))
+    files = project["project"]["license-files"]
+    assert files == ["LICENSE", "THIRD_PARTY_NOTICES.txt"]
+    for name in files:
+        assert (ROOT / house / name).samefile(ROOT / name)
+
+
+def test_the_notices_have_those_of_pages() -> None:
     assert SCRIPTS.read_text(encoding="utf-8") in notices.TARGET.read_text(encoding="utf-8")

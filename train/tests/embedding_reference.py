@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from armillary import _core
+from armillary_train import _train
 from armillary_train.tables.batch import SparseBatch
 from armillary_train.tables.embedding import EmbeddingCollection
 from armillary_train.tables.optimizers import AdaGrad, Adam, Lamb, Optimizer, RowWiseAdaGrad
@@ -53,7 +53,7 @@ def to_host(collection: Collection) -> Collection:
 
 def levels() -> list[str]:
     """Instruction sets of the implementation that is tested."""
-    return [""] if KERNELS else _core.Embedding.levels()
+    return [""] if KERNELS else _train.Embedding.levels()
 
 
 def use_level(collection: EmbeddingCollection, level: str) -> None:

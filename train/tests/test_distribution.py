@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from armillary import _core
 from armillary.errors import InputError
+from armillary_train import _train
 
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]
 
@@ -55,7 +55,7 @@ def test_lookups_reach_their_shards_in_order(
     ]
     segments = [pairs[place] for place in random.permutation(len(pairs))]
     cuts = [("f", "t", row, end) for row, end in zip(rows, ends, strict=True)]
-    router = _core.Router(cuts, segments)
+    router = _train.Router(cuts, segments)
     counts = router.count(samples, (lengths, indices, weights))
     bags = np.full((len(segments), samples), -1, "i4")
     sent = np.empty(sum(counts), of_indices)
@@ -90,7 +90,7 @@ def test_blocks_are_permuted_and_repeated(
     random = np.random.default_rng(seed)
     lengths = random.integers(0, 5, sum(sizes)).astype(kind)
     lookups = random.integers(0, 1000, lengths.sum()).astype(kind)
-    blocks = _core.Blocks(sizes, lengths, len(lookups))
+    blocks = _train.Blocks(sizes, lengths, len(lookups))
     bags = np.split(lengths, np.cumsum(sizes)[:-1])
     rows = np.split(lookups, np.cumsum([each.sum() for each in bags])[:-1])
     wanted = [
@@ -121,7 +121,7 @@ def test_columns_are_collected_and_spread(
     wanted = batch.copy()
     for (_, start, to, count, _), part in zip(runs, parts, strict=True):
         wanted[:, to : to + count] += part[:, start : start + count]
-    columns = _core.Columns(width, widths, runs)
+    columns = _train.Columns(width, widths, runs)
     found = batch.copy()
     columns.collect(rows, [part.ravel() for part in parts], found)
     np.testing.assert_array_equal(found, wanted)
@@ -136,17 +136,17 @@ def test_columns_are_collected_and_spread(
 def test_what_does_not_fit_is_refused() -> None:
     lengths, indices = np.array([1, 2], "i4"), np.array([3, 1, 2], "i8")
     with pytest.raises(InputError, match="length -1 of bag 1"):
-        _core.Blocks([2], np.array([1, -1], "i4"), 3)
+        _train.Blocks([2], np.array([1, -1], "i4"), 3)
     with pytest.raises(InputError, match="lengths add up to 3"):
-        _core.Blocks([2], lengths, 4)
-    blocks = _core.Blocks([1, 1], lengths, 3)
+        _train.Blocks([2], lengths, 4)
+    blocks = _train.Blocks([1, 1], lengths, 3)
     with pytest.raises(ValueError, match="block 2 of 2"):
         blocks.extent([2])
     with pytest.raises(ValueError, match="arrays of"):
         blocks.permute_lookups([1], indices, np.empty(3, "i8"))
     with pytest.raises(ValueError, match="different types"):
         blocks.permute_lookups([1], indices, np.empty(2, "i4"))
-    router = _core.Router([("f", "t", 4, [])], [(0, 0)])
+    router = _train.Router([("f", "t", 4, [])], [(0, 0)])
     assert router.count(2, (lengths, indices, None)) == [3]
     with pytest.raises(ValueError, match="room for other than 2 bags of 3 lookups"):
         router.fill((lengths, indices, None), (np.empty(2, "i4"), np.empty(2, "i8"), None))
@@ -155,8 +155,8 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match="weight NaN"):
         router.count(2, (lengths, indices, np.array([1, np.nan, 1], "f4")))
     with pytest.raises(InputError, match="leaves its block"):
-        _core.Columns(3, [2], [(0, 1, 0, 2, False)])
-    columns = _core.Columns(3, [2], [(0, 0, 0, 2, False)])
+        _train.Columns(3, [2], [(0, 1, 0, 2, False)])
+    columns = _train.Columns(3, [2], [(0, 0, 0, 2, False)])
     with pytest.raises(ValueError, match="arrays of"):
         columns.collect(1, [np.zeros(3, "f4")], np.zeros(3, "f4"))
     with pytest.raises(ValueError, match="arrays of"):

@@ -1,15 +1,11 @@
-//! Faults of the input and stalled runs as the exceptions of `armillary.errors`.
+//! Stalled runs and other ends of a run as the exceptions of `armillary.errors`.
 
 use executor::{NetworkStall, Stall};
 use graph::Problem;
+use py_errors::raise;
+pub use py_errors::{input, parts};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 use sim::Error;
-
-/// `InputError` with all `problems`.
-pub fn input(py: Python<'_>, problems: &[Problem]) -> PyErr {
-    raise(py, "InputError", problems)
-}
 
 /// The exception for `error`. Who stops a run raises an exception of its own.
 pub fn run(py: Python<'_>, error: Error) -> PyErr {
@@ -35,22 +31,6 @@ fn output(error: &std::io::Error) -> PyErr {
         }
         None => pyo3::exceptions::PyOSError::new_err(text),
     }
-}
-
-fn raise(py: Python<'_>, kind: &str, problems: &[Problem]) -> PyErr {
-    let build = || -> PyResult<PyErr> {
-        let module = py.import("armillary.errors")?;
-        let problem = module.getattr("Problem")?;
-        let all: PyResult<Vec<_>> = problems.iter().map(|p| problem.call1(parts(p))).collect();
-        let error = module.getattr(kind)?.call1((PyList::new(py, all?)?,))?;
-        Ok(PyErr::from_value(error))
-    };
-    build().unwrap_or_else(|failure| failure)
-}
-
-/// File, place, message, help.
-pub fn parts(problem: &Problem) -> (&str, &str, &str, &str) {
-    (&problem.file, &problem.place, &problem.message, &problem.help)
 }
 
 /// A network in which nothing can move.

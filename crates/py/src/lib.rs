@@ -1,25 +1,18 @@
-//! The Python face of the simulator: `armillary._core`. The only crate that knows PyO3.
+//! The Python face of the simulator: `armillary._core`.
 //!
 //! Here: conversions, exceptions, the GIL and signals (`signals.rs`), and ASTRA-sim's command line
 //! (`astra_sim.rs`). Not here: anything a number depends on (`sim`), and what people see
 //! (`python/armillary`). Signatures and their documentation are in `python/armillary/_core.pyi`.
 
-mod arrays;
 mod astra_sim;
 mod cones;
-mod dictionaries;
-mod distribution;
-mod embedding;
 mod errors;
-mod ingest;
 mod kinds;
 mod network;
-mod pairs;
 mod platform;
 mod program;
 mod signals;
 mod simulate;
-mod staged;
 mod traffic;
 mod workload;
 
@@ -33,15 +26,7 @@ mod _core {
     #[pymodule_export]
     use super::cones::cones;
     #[pymodule_export]
-    use super::distribution::{PyBlocks, PyColumns, PyRouter};
-    #[pymodule_export]
-    use super::embedding::{Embedding, EngineMemory, PyRowSums, check_batch};
-    #[pymodule_export]
-    use super::ingest::{TextColumn, TextRecipe};
-    #[pymodule_export]
     use super::network::Network;
-    #[pymodule_export]
-    use super::pairs::{pairs, pairs_gradient};
     #[pymodule_export]
     use super::platform::{Platform, blocks, fit_limits, fits, platform_keys};
     #[pymodule_export]
@@ -54,8 +39,6 @@ mod _core {
     use super::simulate::{
         Outcome, backends, check, check_backend, collective, is_backend, simulate,
     };
-    #[pymodule_export]
-    use super::staged::StagedCache;
     #[pymodule_export]
     use super::traffic::Traffic;
     #[pymodule_export]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armillary import _core
+from armillary_train import _train
 
 FEATURES, SAMPLES, RANKS, POOLING, ROWS = 26, 2048, 8, 8, 10**6
 ROUNDS = 31
@@ -40,7 +40,7 @@ def permute(random: np.random.Generator, kind: str) -> None:
     to = np.empty_like(lengths).ravel(), np.empty_like(indices)
 
     def ours() -> None:
-        blocks = _core.Blocks([SAMPLES] * len(order), lengths, len(indices))
+        blocks = _train.Blocks([SAMPLES] * len(order), lengths, len(indices))
         blocks.permute_bags(order, lengths, to[0])
         blocks.permute_lookups(order, indices, to[1])
 
@@ -72,7 +72,7 @@ def bucketize(random: np.random.Generator, kind: str, pooling: int) -> None:
     to = np.empty(RANKS * lengths.size, "i4"), np.empty(len(indices), "i4"), None
 
     def ours(ends: list[int]) -> Callable[[], Any]:
-        router = _core.Router([("f", "t", ROWS, ends)] * FEATURES, segments)
+        router = _train.Router([("f", "t", ROWS, ends)] * FEATURES, segments)
 
         def work() -> None:
             router.count(SAMPLES, (lengths, indices, None))
@@ -102,7 +102,7 @@ def replicate(random: np.random.Generator, kind: str) -> None:
     indices = random.integers(0, ROWS, lengths.sum()).astype(kind)
     segments = [(feature, 0) for _ in range(4) for feature in range(FEATURES)]
     to = np.empty(4 * lengths.size, "i4"), np.empty(4 * len(indices), "i4"), None
-    router = _core.Router([("f", "t", ROWS, [])] * FEATURES, segments)
+    router = _train.Router([("f", "t", ROWS, [])] * FEATURES, segments)
 
     def ours() -> None:
         router.count(SAMPLES, (lengths, indices, None))
@@ -127,7 +127,7 @@ def columns(random: np.random.Generator) -> None:
     """Pooled rows of 26 features of width 64 from 2 ranks, and gradients back."""
     width = 64
     runs = [(at % 2, at // 2 * width, at * width, width, False) for at in range(FEATURES)]
-    moved = _core.Columns(FEATURES * width, [FEATURES // 2 * width] * 2, runs)
+    moved = _train.Columns(FEATURES * width, [FEATURES // 2 * width] * 2, runs)
     blocks = random.normal(size=SAMPLES * FEATURES * width).astype("f4")
     batch = np.empty_like(blocks)
     works = {

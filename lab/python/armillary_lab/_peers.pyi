@@ -1,7 +1,18 @@
 """Reference runs of other simulators, written in Rust (`lab/crates/py-peers`)."""
 
-from typing import TypedDict
+from typing import TypedDict, type_check_only
 
+__all__ = [
+    "booksim_alone",
+    "booksim_at_load",
+    "booksim_batches",
+    "garnet_all_reduce",
+    "garnet_all_to_all",
+    "garnet_synthetic",
+    "packet_all_reduce",
+]
+
+@type_check_only
 class Grid(TypedDict):
     """A mesh of `k` nodes in each of `n` dimensions; a torus where `wraps` is not 0."""
 
@@ -9,6 +20,7 @@ class Grid(TypedDict):
     n: int
     wraps: int
 
+@type_check_only
 class GarnetRouter(TypedDict):
     """A router of Garnet: virtual channels of a virtual network, flits that each holds, cycles."""
 
@@ -16,6 +28,7 @@ class GarnetRouter(TypedDict):
     buffer: int
     router_latency: int
 
+@type_check_only
 class GarnetAllReduce(GarnetRouter):
     """An all-reduce on rings in three dimensions: one within a package, two between packages."""
 
@@ -38,6 +51,7 @@ class GarnetAllReduce(GarnetRouter):
     enhanced: int
     delay: int
 
+@type_check_only
 class GarnetAllToAll(GarnetRouter):
     """An all-to-all on a ring."""
 
@@ -49,6 +63,7 @@ class GarnetAllToAll(GarnetRouter):
     link_latency: int
     interface_latency: int
 
+@type_check_only
 class GarnetSynthetic(GarnetRouter, Grid):
     """Traffic with a pattern at a load, flits per node and cycle."""
 
@@ -59,6 +74,7 @@ class GarnetSynthetic(GarnetRouter, Grid):
     link_latency: int
     interface_latency: int
 
+@type_check_only
 class GarnetFound(TypedDict):
     """Results of a run of Garnet; `cycles` is `None` if the network locks up."""
 
@@ -68,6 +84,7 @@ class GarnetFound(TypedDict):
     network_latency: float
     queue_latency: float
 
+@type_check_only
 class BookSimRouter(Grid):
     """A network of BookSim2's input-queued routers."""
 
@@ -83,11 +100,13 @@ class BookSimRouter(Grid):
     waits_for_tail_credit: int
     iterations: int
 
+@type_check_only
 class BookSimAlone(BookSimRouter):
     """Single packets of so many flits."""
 
     flits: int
 
+@type_check_only
 class BookSimBatches(BookSimAlone):
     """Batches of packets of each node, one batch after the other."""
 
@@ -95,11 +114,13 @@ class BookSimBatches(BookSimAlone):
     packets: int
     batches: int
 
+@type_check_only
 class BookSimSeededBatches(BookSimBatches):
     """Batches, and the seed of what is random."""
 
     seed: int
 
+@type_check_only
 class BookSimRun(BookSimAlone):
     """All of a run at a load but the load and the seed."""
 
@@ -109,12 +130,14 @@ class BookSimRun(BookSimAlone):
     most: int
     limit: float
 
+@type_check_only
 class BookSimAtLoad(BookSimRun):
     """A run at a load, flits per node and cycle."""
 
     load: float
     seed: int
 
+@type_check_only
 class BookSimFound(TypedDict):
     """Results at a load; `None` if the network is saturated."""
 
@@ -124,6 +147,7 @@ class BookSimFound(TypedDict):
     hops: float | None
     cycles: int | None
 
+@type_check_only
 class PacketAllReduce(TypedDict):
     """An all-reduce of hosts at one switch, over TCP. `order` 0 is ascending, 1 rotated, 2 random;
     with `chunks` it goes over two trees."""

@@ -22,25 +22,38 @@ class House:
 
     package: str
     """The name to import."""
+    extension: str
+    """The module of the package that is written in Rust."""
     distribution: str
     """The name to install."""
     folder: str
     """The folder of a clone that has it."""
+    target: str
+    """The target of a clone's Makefile that builds it."""
 
     def is_installed(self) -> bool:
-        """Whether the package can be imported."""
-        return importlib.util.find_spec(self.package) is not None
+        """Whether the package can be imported, with its part in Rust."""
+        return self._has(self.package) and self._has(f"{self.package}.{self.extension}")
+
+    def _has(self, module: str) -> bool:
+        return importlib.util.find_spec(module) is not None
+
+    def _problem(self, verb: str) -> Problem:
+        """The missing package, or its missing part, and how to get it."""
+        if self._has(self.package):
+            said = f"this verb needs {self.package}.{self.extension}, which is not built"
+            help_ = f"make {self.target} in a clone"
+        else:
+            said = f"this verb needs the package {self.distribution}, which is not installed"
+            help_ = f"pip install {self.distribution}, or pip install ./{self.folder} in a clone"
+        return Problem("", f"armillary {verb}", said, help_)
 
     def absent(self, verb: str) -> Callable[[typer.Context], None]:
         """The verb where the package is absent: it takes any arguments and raises `InputError`."""
 
         def needs_package(context: typer.Context) -> None:
             with output.guard():
-                said = f"this verb needs the package {self.distribution}, which is not installed"
-                help_ = (
-                    f"pip install {self.distribution}, or pip install ./{self.folder} in a clone"
-                )
-                raise InputError([Problem("", f"armillary {verb}", said, help_)])
+                raise InputError([self._problem(verb)])
 
         needs_package.__doc__ = self.needed()
         return needs_package
@@ -55,8 +68,8 @@ ANY_ARGUMENTS: dict[str, Any] = {
 }
 """How typer reads a verb whose package is absent."""
 
-TRAIN = House("armillary_train", "armillary-train", "train")
-LAB = House("armillary_lab", "armillary-lab", "lab")
+TRAIN = House("armillary_train", "_train", "armillary-train", "train", "trainer")
+LAB = House("armillary_lab", "_peers", "armillary-lab", "lab", "lab")
 
 HOMES: dict[str, House] = {
     **dict.fromkeys(("train", "ingest", "checkpoint", "bench"), TRAIN),

@@ -6,44 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from larger_than_memory import BYTES, TABLES, model, platform
 
 import armillary as arm
 from armillary.model.dlrm import EmbeddingTable
 from armillary.model.sharding_plan_file import read_plan
 from armillary.plan.costs import Sizes, hosted, platform_rates, ways
-from armillary_train.cli import train
-from armillary_train.settings import Settings
-
-TABLES, ROWS, DIM = 8, 1_000_000, 32
-BYTES = ROWS * (4 * DIM + 4)
-"""Of a table with its optimizer state: row-wise AdaGrad keeps a number for each row."""
-
-
-def model(folder: Path) -> str:
-    """Tables with one lookup, two, and so on."""
-    path = folder / "large.yml"
-    tables = [
-        f"  - {{name: t{at}, rows: {ROWS}, dim: {DIM}, pooling: {at + 1}}}" for at in range(TABLES)
-    ]
-    path.write_text(
-        "family: dlrm\nsource: a test\ndense_features: 13\nbottom: [64, 32]\n"
-        "interaction: {kind: dot}\ntop: [64, 1]\nlocal_batch: 128\nwidth: 4\ntables:\n"
-        + "\n".join(tables)
-    )
-    return str(path)
-
-
-def platform(host: str, nvme: str = "{bandwidth: 2 GB/s}") -> arm.Platform:
-    """Two NPUs with 300 MB each; a table with its state has 132."""
-    return arm.Platform.parse(f"""
-topology: FullyConnected(2)
-links: {{bandwidth: 10 GB/s, latency: 1 us, per: link}}
-npu: {{peak: 1 TFLOPS, memory: {{bandwidth: 20 GB/s, capacity: 300 MB}}}}
-remote_memory:
-  model: zero_infinity
-  cpu: {{bandwidth: 10 GB/s, capacity: {host}}}
-  nvme: {nvme}
-""")
 
 
 def test_what_hosts_cannot_hold_goes_to_the_disk(tmp_path: Path) -> None:
@@ -61,12 +29,6 @@ def test_what_hosts_cannot_hold_goes_to_the_disk(tmp_path: Path) -> None:
     assert max(slower) < TABLES - 1
     found.write(tmp_path / "plan.yml")
     assert read_plan(tmp_path / "plan.yml").tables == found.sharding.tables
-    # The roofline of a training with this plan has no slower memory.
-    settings = Settings(name, ranks=2, global_batch=256, plan=str(tmp_path / "plan.yml"))
-    where = tmp_path / "here.yml"
-    where.write_text(platform("200 MB").to_yaml())
-    _, bound = train._roofline(settings, str(where))
-    assert bound.lookup > 0 and bound.total > bound.lookup
     roomy = arm.plan(name, platform("1 GB"), cache=cache, simulate=False)
     assert roomy.on_disk == 0 < roomy.on_hosts
     assert roomy.highest < found.highest

@@ -105,7 +105,8 @@ def _run(model: str | None, each: BenchOptions) -> None:
             for path in (each.out, each.json):
                 output.write_json(path, json_text.dumps(found, indent=1))
             if "-" not in (each.out, each.json):
-                from armillary.report import bench as page
                 from armillary.report.terminal import emit
+
+                from ..report import bench as page
 
                 emit(output.console(), page.terminal(found))

@@ -70,8 +70,9 @@ def show(
         }
         output.write_json(json, json_text.dumps(body, indent=2))
         if json != "-":
-            from armillary.report import checkpoints
             from armillary.report.terminal import emit
+
+            from ..report import checkpoints
 
             emit(output.console(), checkpoints.terminal(body))
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from armillary import _core
-
+from .. import _train
 from .samples import Samples
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ class Columns:
     @classmethod
     def of(
         cls,
-        given: tuple[_core.TextColumn, _core.TextColumn, _core.TextColumn, _core.TextColumn],
-        recipe: _core.TextRecipe,
+        given: tuple[_train.TextColumn, _train.TextColumn, _train.TextColumn, _train.TextColumn],
+        recipe: _train.TextRecipe,
     ) -> Columns:
         """Columns from the arrays of the core's parser."""
         labels = _array(given[0], np.uint8)
@@ -136,7 +135,7 @@ def _lengths(columns: Columns) -> NDArray[np.int32]:
     return columns.lengths
 
 
-def _array(column: _core.TextColumn, kind: type[np.generic]) -> NDArray[Any]:
+def _array(column: _train.TextColumn, kind: type[np.generic]) -> NDArray[Any]:
     if not len(column):
         return np.empty(0, kind)
     # A buffer, which a class can say of itself from Python 3.12 on only.

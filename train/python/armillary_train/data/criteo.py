@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from armillary import _core
 from armillary.errors import InputError, Problem
 from armillary.units import counted
 
+from .. import _train
 from .columns import Columns, join, samples_of
 from .log_days import natural, train_lines
 from .recipe import criteo
@@ -52,7 +52,7 @@ class Criteo:
 
     files: tuple[Lines, ...]
     rows: tuple[int, ...]
-    _parser: _core.TextRecipe = field(init=False, repr=False)
+    _parser: _train.TextRecipe = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         parser = criteo().with_rows(self.rows, "").parser()

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from armillary import _core, documents
+from armillary import documents
 from armillary.errors import InputError, Problem
 from armillary.units import counted
 
+from .. import _train
 from .columns import Columns
 from .dataset import SPLITS, Category, Manifest, Split, commit, new_folder
 from .log_days import natural, train_lines
@@ -192,7 +193,7 @@ class _Run:
             self.text += len(text)
             first += sum(len(each) for each in pieces)
 
-    def _texts(self, path: Path) -> Iterator[tuple[_core.TextRecipe, bytes, int]]:
+    def _texts(self, path: Path) -> Iterator[tuple[_train.TextRecipe, bytes, int]]:
         """Whole lines of a file, without a header; their parser, and the bytes read."""
         if is_parquet(path):
             file = ParquetFile(path, self.recipe)
@@ -210,7 +211,7 @@ class _Run:
             else:
                 yield parser, text, at
 
-    def _of_header(self, path: Path, header: bytes) -> _core.TextRecipe:
+    def _of_header(self, path: Path, header: bytes) -> _train.TextRecipe:
         names = header.decode("utf-8", errors="replace").removesuffix("\r")
         found = names.split(self.recipe.separator)
         for name in found:

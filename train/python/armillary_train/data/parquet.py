@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from armillary import _core, documents
+from armillary import documents
 from armillary.errors import InputError, Problem
 
+from .. import _train
 from .recipe import CategoryColumn, Recipe
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class ParquetFile:
         self._columns = [self._column(name, schema[name], name in whole) for name in names]
         categories = [_category(each, schema[each.name], lists) for each in recipe.categories]
         made = replace(recipe, separator="\t", categories=tuple(categories))
-        self.parser: _core.TextRecipe = made.parser(names, verbatim=True)
+        self.parser: _train.TextRecipe = made.parser(names, verbatim=True)
         self._texts = [name for name in names if _text_of(schema[name])]
         self._lists = lists
 

@@ -1,7 +1,7 @@
 """Recipes: which column of click logs is what, and how it changes before a model reads it.
 
 Here: recipes as data, and Criteo's. Not here: recipe files (`recipe_file.py`), the parser that does
-what a recipe says (crates/ingest).
+what a recipe says (train/crates/ingest).
 
 A dense value `x` becomes `normalize(log(clip(x)))`. A category's value `v` becomes the row
 `hash(v) mod rows` of its table."""
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from armillary import _core
 from armillary.errors import InputError, Problem
 from armillary.units import counted
 
+from .. import _train
 from .samples import DENSE, LEAST_COUNT
 
 CATEGORIES = 26
@@ -117,7 +117,7 @@ class Recipe:
 
     def parser(
         self, columns: Sequence[str] | None = None, *, verbatim: bool = False
-    ) -> _core.TextRecipe:
+    ) -> _train.TextRecipe:
         """The parser of lines with these columns, those of the recipe by default. `verbatim`: text
         may have quotes around it and carriage returns at its end, which are part of it."""
         names = columns or self.columns
@@ -125,7 +125,7 @@ class Recipe:
         known: dict[str, tuple[str, int]] = {self.label: ("label", 0)}
         known |= {each.name: ("dense", at) for at, each in enumerate(self.dense)}
         known |= {each.name: ("category", at) for at, each in enumerate(self.categories)}
-        return _core.TextRecipe(
+        return _train.TextRecipe(
             ord(self.separator),
             [known.get(name, ("skip", 0)) for name in names],
             [_dense(each) for each in self.dense],

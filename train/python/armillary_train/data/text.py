@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from armillary import _core, documents
+from armillary import documents
 from armillary.errors import InputError, Problem
 
+from .. import _train
 from .columns import Columns
 
 BLOCK = 2**22
@@ -111,7 +112,7 @@ def count_lines(path: Path) -> int:
 
 
 def parse(
-    recipe: _core.TextRecipe, text: bytes, threads: int, runs: Sequence[tuple[Path, int, int]]
+    recipe: _train.TextRecipe, text: bytes, threads: int, runs: Sequence[tuple[Path, int, int]]
 ) -> list[Columns]:
     """The columns of a text, whose lines are in `runs`: file, number of the first line (from 1),
     lines. Raises `InputError` naming file, line and column."""

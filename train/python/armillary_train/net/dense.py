@@ -16,9 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from armillary import _core
-
-from .. import profile_ranges
+from .. import _train, profile_ranges
 
 
 def linear(
@@ -123,7 +121,7 @@ class _EnginePairs(torch.autograd.Function):
             first, others = low.float().contiguous(), pooled.contiguous()
             out = torch.empty(batch, dim + features * (features - 1) // 2)
             given = (first.numpy(), others.numpy())
-            _core.pairs(batch, given, out.numpy(), torch.get_num_threads())
+            _train.pairs(batch, given, out.numpy(), torch.get_num_threads())
             ctx.save_for_backward(first, others)
             ctx.type = low.dtype
             return out.to(low.dtype)
@@ -136,7 +134,7 @@ class _EnginePairs(torch.autograd.Function):
             given = (first.numpy(), others.numpy())
             gradient = gradients[0].float().contiguous().numpy()
             to = (low.numpy(), pooled.numpy())
-            _core.pairs_gradient(len(first), given, gradient, to, torch.get_num_threads())
+            _train.pairs_gradient(len(first), given, gradient, to, torch.get_num_threads())
             return low.to(ctx.type), pooled
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from armillary import _core
-
+from .. import _train
 from .sharding import Run
 
 
@@ -24,7 +23,7 @@ class Columns:
     ) -> None:
         """Raises `InputError` if a run leaves its block."""
         self.width, self.widths, self.runs = width, widths, runs
-        self._native = _core.Columns(width, widths, runs)
+        self._native = _train.Columns(width, widths, runs)
         self._on_gpu = on_gpu
 
     def collect(self, rows: int, blocks: Sequence[Tensor], batch: Tensor) -> None:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from armillary import _core
-
+from .. import _train
 from ..tables.embedding import EmbeddingCollection
 from ..tables.optimizers import Optimizer
 from .exchange import Exchange
@@ -50,7 +49,7 @@ class RowSums:
         device: torch.device,
     ) -> None:
         self.exchange, self._empty = exchange, torch.empty(0, device=device)
-        self.rounds = _core.Embedding.rounds(optimizer.settings())
+        self.rounds = _train.Embedding.rounds(optimizer.settings())
         """How often sums are exchanged in a step: what is added up may need earlier sums."""
         places = {
             table.name: _Place(number, at)

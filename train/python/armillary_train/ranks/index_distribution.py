@@ -1,7 +1,7 @@
 """A batch's indices on their way to the shards, on one rank.
 
 Here: the exchange of lengths, indices and weights. Not here: what becomes of them (`sharded.py`),
-the kernels (crates/embedding/src/distribution).
+the kernels (train/crates/embedding/src/distribution).
 
 With `W` ranks, `T` streams on this rank and `B` samples on each rank, which may differ:
 
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from armillary import _core
 from armillary.errors import ArmillaryError, InputError, Problem
 
+from .. import _train
 from ..tables.batch import SparseBatch
 from ..tables.embedding import BatchParts
 from .coroutines import Steps
@@ -218,7 +218,7 @@ class Distribution:
         return found
 
 
-def _router(placement: Streams) -> _core.Router:
+def _router(placement: Streams) -> _train.Router:
     """Sends each feature's lookups to its streams, and those of copied tables to all ranks."""
     cuts = [
         (feature.name, feature.table, placement.planned(place).rows, placement.cut(place))
@@ -229,12 +229,12 @@ def _router(placement: Streams) -> _core.Router:
         for stream in placement.streams(rank):
             segments.append((stream.feature, stream.shard if cuts[stream.feature][3] else 0))
         segments += [(feature, 0) for feature in placement.data]
-    return _core.Router(cuts, segments)
+    return _train.Router(cuts, segments)
 
 
 def _permuted(sizes: list[int], order: list[int], bags: Bags) -> Bags:
     """The blocks `order` of bags in blocks of `sizes`."""
-    blocks = _core.Blocks(sizes, bags.lengths.numpy(), len(bags.indices))
+    blocks = _train.Blocks(sizes, bags.lengths.numpy(), len(bags.indices))
     count, lookups = blocks.extent(order)
     lengths = torch.empty(count, dtype=bags.lengths.dtype)
     indices = torch.empty(lookups, dtype=bags.indices.dtype)

@@ -1,7 +1,7 @@
 """Caches of tables that are in slower memory or on a disk: docs/models/embedding-cache.md.
 
 Here: how much memory each table's cache gets, and where its files are. Needs no torch. Not here:
-the caches (`crates/embedding/src/cache`)."""
+the caches (`train/crates/embedding/src/cache`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from armillary.units import counted
 from .table import WIDTHS, Table
 
 CHECKPOINT = "checkpoint.json"
-"""The file that makes tables in a folder a checkpoint (`crates/embedding/src/cache/folder.rs`)."""
+"""The file that makes tables in a folder a checkpoint: `folder.rs` of the caches in Rust."""
 
 Policy = Literal["lru", "lfu"]
 """Which row leaves a full set: the least recently used, or the least frequently used."""

@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armillary import _core, machine
+from armillary import machine
 from armillary.errors import InputError, Problem
 from armillary.model.sharding_plan import TIERS
 
-from .. import profile_ranges
+from .. import _train, profile_ranges
 from ..compiler import opaque
 from .batch import Keyed, SparseBatch, batch_of
 from .caching import Caching, require_ranks
@@ -84,7 +84,7 @@ class EmbeddingCollection(TablesModule):
         on_disk = caching is not None and any(each.tier == "disk" for each in self.tables)
         if caching is not None and caching.folder is not None:
             require_ranks(caching.folder, None)
-        self._engine = _core.Embedding(
+        self._engine = _train.Embedding(
             [
                 {**self._settings(table), **cache}
                 for table, cache in zip(self.tables, caches, strict=True)

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armillary import _core
 from armillary.errors import InputError, Problem
 
+from .. import _train
 from .embedding import TYPES, BatchParts, EmbeddingCollection
 from .gpu_lookups import Flag, Lookups, Sorted, versions
 from .gpu_numbers import constants, mixed, named, signed
@@ -215,7 +215,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
         ]
 
     def _fill(self) -> None:
-        """Initial weights, as in `crates/embedding/src/fill.rs`."""
+        """Initial weights, as in `train/crates/embedding/src/fill.rs`."""
         keys = self._put([signed(named(self._seed, table.whole.table)) for table in self.tables])
         for place, table in enumerate(self.tables):
             bound = np.float32(1 / math.sqrt(table.whole.rows))
@@ -300,7 +300,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             (each.name, each.table, self.tables[place].rows, each.pooling == "sum")
             for each, place in zip(self.features, self._places, strict=True)
         ]
-        _core.check_batch(samples, arrays, expected)
+        _train.check_batch(samples, arrays, expected)
         raise AssertionError("a batch that is right was refused")
 
     def _run_forward(
@@ -551,7 +551,7 @@ class GpuEmbeddingCollection(EmbeddingCollection):
             )  # fmt: skip
 
     def _chances(self) -> list[int]:
-        """The keys of rounding by chance in this step (`crates/embedding/src/backward.rs`)."""
+        """The keys of rounding by chance in this step, as in `backward.rs` of the engine."""
         step = mixed(self._engine.step)
         return [mixed(named(self._seed, table.whole.table) ^ step) for table in self.tables]
 

@@ -1,8 +1,8 @@
 """Embedding tables in the memory of the host or on a disk, behind a cache in the memory of a GPU.
 
 Here: rows on their way between the two, and which batch has its rows on the GPU. Not here: which
-rows are in which slots, and the slower tier (`crates/embedding/src/cache`); lookups and updates
-(`gpu.py`).
+rows are in which slots, and the slower tier (`train/crates/embedding/src/cache`); lookups and
+updates (`gpu.py`).
 
     slots   lookups of rows become those of slots                  host
     out     changed rows that leave go to the slower tier          GPU -> host
@@ -27,9 +27,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from armillary import _core
 from armillary.errors import InputError, Problem
 
+from .. import _train
 from .batch import SparseBatch
 from .caching import Caching
 from .embedding import BatchParts, EmbeddingCollection, batch_parts
@@ -303,7 +303,7 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
 
     def _hold(self, samples: int, arrays: Any) -> Held:  # noqa: ANN401
         """The batch, with its rows on the GPU. Raises `InputError` as `forward`."""
-        _core.check_batch(samples, arrays, self._expected)
+        _train.check_batch(samples, arrays, self._expected)
         given = samples, *arrays[:2]
         if self._broken is None and self._current is not None and self._current.is_of(*given):
             return self._current
@@ -348,7 +348,7 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
         """Begins to bring the rows of the next batch to the GPU, while it works on the current one.
         It changes no result, unless caches round. Raises `InputError` as `forward`."""
         arrays = self._arrays(batch_parts(sparse))
-        _core.check_batch(sparse.samples, arrays, self._expected)
+        _train.check_batch(sparse.samples, arrays, self._expected)
         self.settle()
         self._fetched = None
         if self._has_guests():

@@ -3,10 +3,10 @@
 Here: lookups, updates, initial weights. Not here: their launch, and what is checked first
 (`gpu.py`).
 
-The arithmetic is that of `crates/embedding`, operation by operation, and its order too: multiplies
-and adds are not fused, quotients and roots are rounded to nearest, and sums over a row are made in
-the lanes of a vector of 16. Nothing is added up atomically. So results have the bits of the
-engine on processors, and those of every other run. One sum has another order: more than `CHUNK`
+The arithmetic is that of `train/crates/embedding`, operation by operation, and its order too:
+multiplies and adds are not fused, quotients and roots are rounded to nearest, and sums over a row
+are made in the lanes of a vector of 16. Nothing is added up atomically. So results have the bits of
+the engine on processors, and those of every other run. One sum has another order: more than `CHUNK`
 gradients of one row are added up in chunks, whose sums are added up.
 
 A table's facts are int64 numbers, at these places:"""

@@ -1,5 +1,5 @@
-"""Numbers that kernels of a GPU get, with the bits of `crates/embedding`: keys of random numbers,
-and those of optimizers."""
+"""Numbers that kernels of a GPU get, with the bits of `train/crates/embedding`: keys of random
+numbers, and those of optimizers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ WORD = 2**64 - 1
 
 
 def mixed(word: int) -> int:
-    """`mix` of `crates/embedding/src/random.rs`."""
+    """`mix` of `train/crates/embedding/src/random.rs`."""
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 & WORD
     word = (word ^ (word >> 27)) * 0x94D049BB133111EB & WORD
     return word ^ (word >> 31)
 
 
 def named(seed: int, name: str) -> int:
-    """`named` of `crates/embedding/src/random.rs`."""
+    """`named` of `train/crates/embedding/src/random.rs`."""
     word = mixed(seed ^ 0x9E3779B97F4A7C15)
     for byte in name.encode():
         word = mixed(word ^ byte)
@@ -46,8 +46,8 @@ def _power(base: float, exponent: int) -> float:
 
 
 def constants(of: Optimizer, learning_rate: float, step: int) -> tuple[list[float], dict[str, Any]]:
-    """The numbers of an optimizer in a step, rounded to float32 as in `crates/embedding`, and its
-    choices."""
+    """The numbers of an optimizer in a step, rounded to float32 as in `train/crates/embedding`, and
+    its choices."""
     one = np.float32(1)
     rate, decay = np.float32(learning_rate), np.float32(of.weight_decay)
     beta1, beta2 = np.float32(getattr(of, "beta1", 0)), np.float32(getattr(of, "beta2", 0))

@@ -25,7 +25,7 @@ def mixed(word):
 
 @triton.jit
 def chance(key, row, columns):
-    """32 random bits for each of `columns` of `row`, as in `crates/embedding/src/random.rs`."""
+    """32 random bits for each of `columns` of `row`, as in `random.rs` of the engine."""
     of_row = (mixed(key ^ (row.to(tl.uint64) * 0x9E3779B97F4A7C15)) >> 32).to(tl.uint32)
     bits = of_row ^ (columns.to(tl.uint32) * 0x9E3779B9)
     bits = (bits ^ (bits >> 16)) * 0x85EBCA6B

@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from armillary import _core
 from armillary.errors import InputError, Problem
 
+from .. import _train
 from ..compiler import opaque
 from .batch import Keyed, SparseBatch, batch_of
 from .embedding import EmbeddingCollection, batch_parts
@@ -138,7 +138,7 @@ class TensorTrainCollection(TablesModule):
             (each.name, each.table, self.shapes[each.table].rows, each.pooling == "sum")
             for each in self.features
         ]
-        _core.check_batch(sparse.samples, arrays, expected)
+        _train.check_batch(sparse.samples, arrays, expected)
 
     def _pooled(
         self, sparse: SparseBatch, cores: Mapping[str, list[Tensor]], weights: Tensor | None

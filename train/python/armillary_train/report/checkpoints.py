@@ -1,13 +1,13 @@
 """The checkpoints of a folder: a table for the terminal.
 
-Here: what is shown. Not here: what a checkpoint is (`armillary_train.checkpoint`)."""
+Here: what is shown. Not here: what a checkpoint is (`checkpoint/`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..units import counted
+from armillary.units import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -1,4 +1,4 @@
-//! `_core.pairs` and `_core.pairs_gradient`: the interaction of a DLRM, on arrays of numpy.
+//! `_train.pairs` and `_train.pairs_gradient`: the interaction of a DLRM, on arrays of numpy.
 
 use embedding::pairs::{Features, backward, forward};
 use pyo3::prelude::*;

@@ -1,13 +1,13 @@
 """Results of micro-benchmarks: tables for the terminal.
 
-Here: what is shown. Not here: the measurements (`armillary_train.bench`)."""
+Here: what is shown. Not here: the measurements (`bench/run.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..units import counted
+from armillary.units import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

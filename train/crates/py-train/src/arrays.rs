@@ -3,11 +3,10 @@
 
 use embedding::{Batch, Fault, Integers};
 use graph::Problem;
+use py_errors::input;
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-
-use crate::errors::input;
 
 pub fn fault(py: Python<'_>, fault: &Fault) -> PyErr {
     let problem = Problem::new("", &fault.place, fault.message.clone()).help(fault.allowed.clone());

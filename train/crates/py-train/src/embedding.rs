@@ -1,4 +1,4 @@
-//! `_core.Embedding`: tables, lookups and updates of `embedding`, on arrays of numpy.
+//! `_train.Embedding`: tables, lookups and updates of `embedding`, on arrays of numpy.
 #![allow(unsafe_code)] // Tables are seen through the buffer protocol.
 
 use embedding::{
@@ -18,7 +18,7 @@ use crate::dictionaries::get;
 use crate::staged::StagedCache;
 
 /// Memory of the engine as a buffer of bytes that can be written.
-#[pyclass(module = "armillary._core", frozen)]
+#[pyclass(module = "armillary_train._train", frozen)]
 pub struct EngineMemory(Arc<Memory>);
 
 #[pymethods]
@@ -152,7 +152,7 @@ fn numbers(round: Round, row: &mut RowSums) -> &mut [f32] {
 }
 
 /// Rows of a table with the sums of a round over its columns.
-#[pyclass(module = "armillary._core", name = "RowSums")]
+#[pyclass(module = "armillary_train._train", name = "RowSums")]
 pub struct PyRowSums {
     round: Round,
     rows: Vec<RowSums>,
@@ -197,7 +197,7 @@ impl PyRowSums {
 }
 
 /// Tables with their features and optimizer.
-#[pyclass(module = "armillary._core")]
+#[pyclass(module = "armillary_train._train")]
 pub struct Embedding(Engine);
 
 #[pymethods]

@@ -1,4 +1,4 @@
-//! `_core.TextRecipe`: lines of click logs to columns of `ingest`, as buffers for numpy.
+//! `_train.TextRecipe`: lines of click logs to columns of `ingest`, as buffers for numpy.
 #![allow(unsafe_code)] // Columns are seen through the buffer protocol.
 
 use ingest::{Category, Columns, Dense, Fault, Field, Index, Kind, Missing, Numbers, Recipe};
@@ -31,7 +31,7 @@ impl Numbered {
 }
 
 /// A column as a buffer of bytes that can't be written.
-#[pyclass(module = "armillary._core", frozen)]
+#[pyclass(module = "armillary_train._train", frozen)]
 pub struct TextColumn(Numbered);
 
 #[pymethods]
@@ -69,7 +69,7 @@ type Given = (TextColumn, TextColumn, TextColumn, TextColumn);
 type Wrong = (usize, String, String, String);
 
 /// Which field of a line is what, and how it changes.
-#[pyclass(module = "armillary._core", frozen)]
+#[pyclass(module = "armillary_train._train", frozen)]
 pub struct TextRecipe(Recipe);
 
 #[pymethods]

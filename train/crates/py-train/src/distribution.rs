@@ -1,4 +1,4 @@
-//! `_core.Router`, `_core.Blocks` and `_core.Columns`: what ranks exchange, on arrays of numpy.
+//! `_train.Router`, `_train.Blocks` and `_train.Columns`: what ranks exchange, on arrays of numpy.
 
 use embedding::distribution::{Blocks, Columns, Cut, Number, Router, Routes, Run, Sent};
 use embedding::{Batch, Integers};
@@ -30,7 +30,7 @@ macro_rules! numbers {
 }
 
 /// Sends the lookups of a batch to segments: copies of whole features, shards of those that are cut.
-#[pyclass(module = "armillary._core", name = "Router")]
+#[pyclass(module = "armillary_train._train", name = "Router")]
 pub struct PyRouter {
     router: Router,
     routes: Routes,
@@ -96,7 +96,7 @@ fn fill<O: Number>(router: &Router, routes: &mut Routes, arrays: &Arrays, sent: 
 }
 
 /// Lengths and indices in blocks, which can be put into another order.
-#[pyclass(module = "armillary._core", name = "Blocks", frozen)]
+#[pyclass(module = "armillary_train._train", name = "Blocks", frozen)]
 pub struct PyBlocks(Blocks);
 
 #[pymethods]
@@ -172,7 +172,7 @@ fn pair(
 }
 
 /// Columns of pooled rows, between a batch's rows and blocks of them.
-#[pyclass(module = "armillary._core", name = "Columns", frozen)]
+#[pyclass(module = "armillary_train._train", name = "Columns", frozen)]
 pub struct PyColumns(Columns);
 
 #[pymethods]

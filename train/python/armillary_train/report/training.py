@@ -1,14 +1,14 @@
 """Results of a training run: a table for the terminal.
 
-Here: what is shown. Not here: the run (`armillary_train/run/loop.py`)."""
+Here: what is shown. Not here: the run (`run/loop.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..units import counted
-from . import roofline
+from armillary.report import roofline
+from armillary.units import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

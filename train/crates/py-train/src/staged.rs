@@ -1,4 +1,4 @@
-//! `_core.StagedCache`: a cache of `embedding` whose slots are in the memory of another device.
+//! `_train.StagedCache`: a cache of `embedding` whose slots are in the memory of another device.
 
 use embedding::Cache;
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use crate::arrays::{Array, fault};
 type Parts<'py> = (Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>);
 
 /// Host side of a cache on a device.
-#[pyclass(module = "armillary._core", frozen)]
+#[pyclass(module = "armillary_train._train", frozen)]
 pub struct StagedCache(pub Arc<Cache>);
 
 /// Whole numbers as the bytes of int64.

@@ -1,0 +1,1 @@
+"""Results of the verbs as tables for the terminal."""

@@ -1,0 +1,9 @@
+"""The stub of the trainer's native half names what there is."""
+
+from pathlib import Path
+
+import stubs
+
+
+def test_stub_names_what_there_is(tmp_path: Path) -> None:
+    stubs.check("armillary_train._train", tmp_path)
