@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup demo train lab trainer ns3 test test-sim test-train test-lab rust-build rust-test python-test numbers generate bench fuzz rust-fuzz python-fuzz
-.PHONY: packages lint rust-lint python-lint stubs hooks reference docs wheel release clean
+.PHONY: extension packages lint rust-lint python-lint stubs hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -34,17 +34,24 @@ help: ## Show this list
 prerequisites:
 	@PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites >/dev/null
 
-setup: prerequisites $(BIN)/.installed ## Create .venv, install the pinned dependencies, build the simulator
+setup: prerequisites $(BIN)/.installed extension ## Create .venv, install the pinned dependencies, build the simulator
+
+extension: $(BIN)/.maturin
 	@said=$$($(DEVELOP) --skip-install 2>&1) || { echo "$$said"; exit 1; }
 
 $(BIN)/python:
 	@python=$$(PYTHON_MINIMUM=$(PYTHON_MINIMUM) RUST_MINIMUM=$(RUST_MINIMUM) bash .ci/prerequisites); \
 	"$$python" -m venv .venv
 
-# What the simulator and its build need.
-$(BIN)/.needed: requirements/run.txt | $(BIN)/python
+# What builds the simulator, before what it needs: packages come while processors build.
+$(BIN)/.maturin: requirements/run.txt | $(BIN)/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep ^maturin== $<)"
+	@touch $@
+
+# What the simulator and its build need. Python compiles the small part that it loads when it first does.
+$(BIN)/.needed: requirements/run.txt $(BIN)/.maturin
 	@echo "installing the pinned packages into .venv"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/run.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement requirements/run.txt
 	@touch $@
 
 # What tests and lints need as well.
@@ -53,9 +60,10 @@ $(BIN)/.tools: requirements/dev.txt $(BIN)/.needed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
 	@touch $@
 
-$(BIN)/.installed: $(BIN)/.needed pyproject.toml crates/py/Cargo.toml
-	@echo "building the simulator (the first time takes a few minutes)"; \
-	said=$$($(DEVELOP) 2>&1) || { echo "$$said"; exit 1; }
+$(BIN)/.installed: requirements/run.txt pyproject.toml crates/py/Cargo.toml | $(BIN)/.maturin
+	@echo "building the simulator (the first time takes a minute or two)"
+	@$(MAKE) --no-print-directory --jobs 2 PROFILE=$(PROFILE) $(BIN)/.needed extension
+	@said=$$($(DEVELOP) 2>&1) || { echo "$$said"; exit 1; }
 	@touch $@
 
 demo: setup ## Simulate a training step of a 64-NPU GPT from its traces, show where the time goes, open the report
