@@ -17,6 +17,6 @@ def test_the_roofline_has_no_slower_memory(tmp_path: Path) -> None:
     assert found.on_hosts > 0 and found.on_disk > 0
     found.write(plan)
     where.write_text(platform("200 MB").to_yaml())
-    settings = Settings(name, ranks=2, batch=256, plan=str(plan))
+    settings = Settings(name, ranks=2, global_batch=256, plan=str(plan))
     _, bound = train._roofline(settings, str(where))
     assert bound.lookup > 0 and bound.total > bound.lookup
