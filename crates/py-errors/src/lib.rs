@@ -25,6 +25,6 @@ pub fn raise(py: Python<'_>, kind: &str, problems: &[Problem]) -> PyErr {
 }
 
 /// File, place, message, help.
-pub fn parts(problem: &Problem) -> (&str, &str, &str, &str) {
+fn parts(problem: &Problem) -> (&str, &str, &str, &str) {
     (&problem.file, &problem.place, &problem.message, &problem.help)
 }

@@ -2,8 +2,8 @@
 
 use executor::{NetworkStall, Stall};
 use graph::Problem;
+pub use py_errors::input;
 use py_errors::raise;
-pub use py_errors::{input, parts};
 use pyo3::prelude::*;
 use sim::Error;
 
