@@ -205,7 +205,7 @@ def test_a_model_trains_to_the_bits_of_the_engine() -> None:
         settings = replace(run, cache=cache)
         trainer = loop.Trainer(settings, facts, World(), collection)
         source, _ = open_data(settings, facts)
-        parts = islice(source.parts(run.batch, 0, 1), steps)
+        parts = islice(source.parts(run.global_batch, 0, 1), steps)
         known = windows(parts, trainer.ahead)
         losses.append([trainer.step(part, 1.0, following) for part, following in known])
     assert losses[0] == losses[1] == losses[2]

@@ -150,7 +150,7 @@ def sources(
     settings: Settings, facts: Dlrm, path: Path, world: World
 ) -> Iterator[tuple[str, Parts]]:
     """The same batches from memory, from ingested files, and from text, alone and by readers."""
-    batch = settings.batch
+    batch = settings.global_batch
 
     def endless(source: object) -> Parts:
         def parts() -> Generator[Part, None, None]:

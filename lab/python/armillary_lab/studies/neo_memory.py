@@ -13,8 +13,8 @@ from .neo import ANY, PAPER, RANKS, Step, model_a, model_f
 
 HBM, DRAM = 4e12, 24e12
 """Bytes of 16 nodes: section 8.5, footnote."""
-NAIVE = {"table_precision": "fp32", "optimizer": "adagrad"}
-SMALLER = {"table_precision": "fp16", "optimizer": "rowwise_adagrad"}
+NAIVE: dict[str, object] = {"table_precision": "fp32", "optimizer": "adagrad"}
+SMALLER: dict[str, object] = {"table_precision": "fp16", "optimizer": "rowwise_adagrad"}
 BATCHES = (8, 64, 512)
 """Samples of an NPU on one node."""
 MFLOPS = 638
