@@ -170,6 +170,14 @@ WORDS: tuple[OldWord, ...] = (
         )
     ),
     *(
+        OldWord("key", ("dlrm",), old, new, convert=_precision, help=_BYTES)
+        for old, new in (
+            ("width", "precision"),
+            ("gradient_width", "gradient_precision"),
+            ("embedding_width", "table_precision"),
+        )
+    ),
+    *(
         OldWord("model", ("dlrm",), old, "messages", convert=_messages(*names), help=_SENT)
         for old, names in (("forward_width", _FORWARD), ("backward_width", ("backward",)))
     ),
@@ -238,6 +246,19 @@ def keywords(verb: str, given: Mapping[str, object]) -> tuple[dict[str, object],
     names = {_keyword(old): _as_keyword(word) for old, word in of("verb", verb).items()}
     values = {old: _as_keyword(word) for old, word in of("verb value", verb).items()}
     return _current(names, values, given)
+
+
+def keys(place: str, given: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """Keys of a file in words of today; and warnings. Raises `InputError`."""
+    return _current(of("key", place), {}, given)
+
+
+def keys_of_today(place: str, given: Mapping[str, object]) -> dict[str, object]:
+    """Keys of a mapping in words of today, with a Python warning for each old one. Raises
+    `InputError`."""
+    found, warnings = keys(place, given)
+    warn(warnings)
+    return found
 
 
 def today(family: str, given: Mapping[str, object]) -> dict[str, object]:

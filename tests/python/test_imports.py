@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "platform": {"_core", "documents", "errors", "units"},
     "wiring": {"documents", "errors", "units"},
     "kept_runs": {"_core", "documents"},
-    "model": {"documents", "errors", "files", "schema", "units"},
+    "model": {"old_words", "documents", "errors", "files", "schema", "units"},
     "workload": {
         "_core",
         "documents",

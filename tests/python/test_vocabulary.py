@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ import typer
 from conftest import Armillary
 
 import armillary as arm
-from armillary import old_words
+from armillary import documents, old_words
 from armillary.cli.app import application
 from armillary.errors import InputError, flag
-from armillary.model.files import FAMILIES
+from armillary.model.files import FAMILIES, Model
 from armillary.plan.roofline import roofline
 from armillary.sizes import byte_count
 from armillary.workload import families
@@ -157,6 +158,48 @@ def test_both_old_widths_of_messages_are_one_option(sharding: str) -> None:
         old = arm.workload.dlrm("dlrm-neo-a", forward_width=2, backward_width=4, **given)
     text = "forward=fp16,backward=fp32,reduce-scatter=fp16"
     assert _step(old) == _step(arm.workload.dlrm("dlrm-neo-a", messages=text, **given))
+
+
+MODEL = """
+family: dlrm
+dense_features: 4
+bottom: [8, 4]
+top: [8, 1]
+interaction: {kind: dot}
+tables: [{count: 2, rows: 1000, dim: 4, pooling: 2}]
+"""
+OLD_KEYS = "width: 2\ngradient_width: 4\nembedding_width: 2\n"
+KEYS = "precision: fp16\ngradient_precision: fp32\ntable_precision: fp16\n"
+
+
+def test_old_keys_of_a_model_file_give_the_same_step(tmp_path: Path) -> None:
+    steps, noted = [], []
+    for name, keys in (("old", OLD_KEYS), ("new", KEYS)):
+        path = tmp_path / name / "m.yml"
+        path.parent.mkdir()
+        path.write_text(MODEL + keys)
+        steps.append(_step(arm.workload.dlrm(str(path), dp=8)))
+        noted.append(arm.workload.load_model(str(path)).notes)
+    assert steps[0] == steps[1]
+    assert [len(each) for each in noted] == [3, 0]
+    assert "width is now called precision" in noted[0][0]
+    path.write_text(MODEL + "width: 3\n")
+    with pytest.raises(InputError, match="no format has 3 bytes"):
+        arm.workload.dlrm(str(path), dp=8)
+
+
+def test_old_keys_of_a_model_in_python_warn() -> None:
+    fields = documents.parse_yaml(MODEL + OLD_KEYS, "m.yml", "a model").value
+    fields.pop("family")
+    with pytest.warns(DeprecationWarning, match="is now called"):
+        arm.workload.dlrm(Model("m", "dlrm", fields), dp=8)
+
+
+def test_migrate_names_keys_and_options_of_today(tmp_path: Path, armillary: Armillary) -> None:
+    path = tmp_path / "m.yml"
+    path.write_text(MODEL + OLD_KEYS)
+    done = armillary("migrate", str(path), "-o", "-")
+    assert (done.returncode, done.stdout) == (0, MODEL + KEYS), done.stderr
 
 
 def test_a_width_that_no_format_has_is_refused() -> None:

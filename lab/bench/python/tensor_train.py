@@ -33,7 +33,9 @@ def run(settings: Settings) -> str:
     trainer = loop.Trainer(settings, facts, World())
     assert settings.steps is not None
     spent = []
-    for _, part in zip(range(settings.steps), source.parts(settings.global_batch, 0, 1), strict=False):
+    for _, part in zip(
+        range(settings.steps), source.parts(settings.global_batch, 0, 1), strict=False
+    ):
         start = time.process_time()
         trainer.step(part, 1.0)
         spent.append(time.process_time() - start)

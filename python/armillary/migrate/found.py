@@ -37,6 +37,9 @@ def find(kind: str, file: str, text: str, document: documents.Document, folder: 
         _sweep(found, document.value, folder)
     elif kind == "design":
         _design(found, document.value, folder)
+    elif kind == "model":
+        words = old_words.of("key", str(document.value.get("family")))
+        _options(found, (), document.value, words)
     return found
 
 
@@ -118,12 +121,15 @@ def _words(families: set[str]) -> dict[str, old_words.OldWord]:
 def _options(
     found: Found, path: Path_, given: Mapping[str, Any], words: Mapping[str, old_words.OldWord]
 ) -> None:
+    known = [word.new for name in given if (word := words.get(str(name))) is not None]
     for name, value in given.items():
         word = words.get(str(name))
         if word is None:
             continue
         if word.new in given:
             found.left[*path, str(name)] = f"{word.new} is there too"
+        elif known.count(word.new) > 1:
+            found.left[*path, str(name)] = f"several old words are one {word.new} ({word.help})"
         else:
             _rename(found, (*path, str(name)), word, value, "")
 

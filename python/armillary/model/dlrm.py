@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .. import old_words
 from .fields import Fields, require_family
 from .files import Model
 from .gemm import Gemm
+from .precision import BYTES
 
 INTERACTIONS = ("concat", "dot", "cross", "given")
 """Kinds of interaction."""
@@ -129,20 +131,29 @@ class Dlrm:
 def parse(model: Model) -> Dlrm:
     """The recommendation model that a file describes. Raises `InputError` listing every problem."""
     require_family(model, "dlrm")
-    top = Fields(model.fields, model.file or model.name)
+    top = Fields(old_words.keys_of_today("dlrm", model.fields), model.file or model.name)
     tables = _tables(top)
     bias = top.flag("bias", True)
     bottom = _mlp("bottom", top.whole("dense_features"), top.wholes("bottom"), bias)
     interaction = _interaction(top, tables, bottom[-1].outputs if bottom else 1)
     over = _mlp("top", interaction.outputs, top.wholes("top"), bias)
-    width = top.whole("width", 4)
-    widths = (width, top.whole("gradient_width", width), top.whole("embedding_width", width))
+    widths = _widths(top)
     flow = top.text("flow", "neo", FLOWS)
     result = Dlrm(
         model.name, tables, bottom, interaction, over, flow, top.whole("local_batch", 512), *widths
     )
     top.finish()
     return result
+
+
+def _widths(top: Fields) -> tuple[int, int, int]:
+    """Bytes of a number of the MLPs, of an all-reduced gradient, and in a table."""
+    dense = top.text("precision", "fp32", tuple(BYTES))
+    gradient, table = (
+        top.text(f"{part}_precision", dense or "fp32", tuple(BYTES))
+        for part in ("gradient", "table")
+    )
+    return BYTES.get(dense, 0), BYTES.get(gradient, 0), BYTES.get(table, 0)
 
 
 def _tables(top: Fields) -> tuple[EmbeddingTable, ...]:

@@ -14,11 +14,11 @@ import os
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .. import documents
+from .. import documents, old_words
 from ..errors import InputError, Problem
 from .huggingface import is_huggingface, translate
 
@@ -129,7 +129,18 @@ def _model(stem: str, values: dict[str, Any], file: str, lines: dict[str, int]) 
     if family not in FAMILIES:
         said = f"unknown family {family!r}" if family else "is missing"
         raise InputError([model.problem("family", said, ", ".join(FAMILIES))])
-    return model
+    return _in_words_of_today(model)
+
+
+def _in_words_of_today(model: Model) -> Model:
+    """The model with today's names of its fields, and a note for each old one. Raises
+    `InputError`."""
+    try:
+        fields, old = old_words.keys(model.family, model.fields)
+    except InputError as error:
+        problems = [model.problem(each.place, each.message, each.help) for each in error.problems]
+        raise InputError(problems) from None
+    return replace(model, fields=fields, notes=tuple(old)) if old else model
 
 
 @functools.cache

@@ -12,7 +12,7 @@ Source: Mudigere et al., Neo and ZionEX, ISCA 2022, section 8.4 (fp16 forward, b
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, get_args
 
 from ..errors import InputError, Problem
 
@@ -86,7 +86,7 @@ class Messages:
                 said = f"unknown format of {name}: {value!r}"
                 problems.append(Problem("", place, said, ", ".join(FORMATS)))
             else:
-                found[name.replace("-", "_")] = cast(Format, value)
+                found[name.replace("-", "_")] = value
         if problems:
             raise InputError(problems)
         return found
