@@ -69,7 +69,9 @@ def _packed_sizes(values: list[int]) -> bytes:
 def _sizes(data: bytes, count: int) -> list[int]:
     _require(len(data) == _WIDE * count)
     parts = (data[at : at + _WIDE] for at in range(0, len(data), _WIDE))
-    return [int.from_bytes(part, "big", signed=True) for part in parts]
+    found = [int.from_bytes(part, "big", signed=True) for part in parts]
+    _require(all(abs(each) < 10**DIGITS for each in found))
+    return found
 
 
 def _packed_texts(values: list[str]) -> bytes:
