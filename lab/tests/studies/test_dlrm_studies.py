@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from armillary_lab.studies import dlrm_buffers, dlrm_injection, dlrm_topology
-from armillary_lab.studies.hoti import loop
+from armillary_lab.studies.hoti import PORTS, loop
 from armillary_lab.study import StudyRow, printed
 
 pytestmark = pytest.mark.xdist_group("packets")
@@ -50,7 +50,8 @@ def test_over_tcp_the_hierarchical_system_is_as_in_the_paper() -> None:
     for run in (shallow, crowded):
         assert run.timeouts > 0
         assert run.computed > 5 * deep.computed
-    assert loop("hierOpt100", "packet", 64_000_000).computed == deep.computed
+    # With the paper's chunks under way, nothing differs at 64 MB: no port ever holds its part.
+    assert deep.fullest <= 64_000_000 // PORTS
 
 
 def test_studies_draw_their_shares_next_to_the_papers() -> None:

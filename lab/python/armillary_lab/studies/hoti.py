@@ -72,6 +72,8 @@ class Loop:
     """Computing time of an NPU."""
     timeouts: int = 0
     """Timeouts of all connections, on `packet`."""
+    fullest: int = 0
+    """Most bytes that waited in a port of a switch, on `packet`."""
 
     @property
     def exposed(self) -> float:
@@ -115,6 +117,7 @@ def _loop(system: str, backend: str, settings: tuple[tuple[str, object], ...]) -
         computed / NS_PER_MS,
         compute / NS_PER_MS,
         packets["timeouts"] if packets else 0,
+        packets["queue_max_bytes"] if packets else 0,
     )
 
 
