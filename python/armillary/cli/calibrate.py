@@ -17,7 +17,7 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..units import PS_PER_US, counted
 from . import completion, output
-from .options import Json, Settings, settings
+from .options import Json, ReportName, Settings, settings
 
 if TYPE_CHECKING:
     from ..calibrate import BenchFile, Curve, Fit, KernelFit, KernelTable, LinkFit, Log
@@ -45,7 +45,12 @@ PlatformName = Annotated[
 ]
 Out = Annotated[
     str | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Write the calibrated platform here."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the calibrated platform here; - for standard output.",
+    ),
 ]
 Collective = Annotated[
     str | None,
@@ -62,10 +67,6 @@ Plot = Annotated[
         help="Draw the measurements and the model before and after calibration (.svg or .png).",
     ),
 ]
-Page = Annotated[
-    str | None,
-    typer.Option("--report", metavar="FILE", help="Write the calibration as one HTML page here."),
-]
 
 
 def calibrate(
@@ -74,7 +75,7 @@ def calibrate(
     out: Out = None,
     collective: Collective = None,
     plot: Plot = None,
-    report: Page = None,
+    report: ReportName = None,
     json: Json = None,
     set_: Settings = None,
 ) -> None:
@@ -109,11 +110,15 @@ def calibrate(
         found = _result(platform, library, npus, curves)
         if out:
             _write(platform, given, _settings(library, npus), out, logs)
-        _finish(found, plot, report, json)
+        _finish(found, plot, report, json, out)
 
 
 def _finish(
-    found: dict[str, object], plot: str | None, report: str | None, json: str | None
+    found: dict[str, object],
+    plot: str | None,
+    report: str | None,
+    json: str | None,
+    out: str | None = None,
 ) -> None:
     """Shows and writes what was found."""
     if plot:
@@ -121,10 +126,9 @@ def _finish(
     if report:
         from ..report import calibration_page
 
-        calibration_page.page(found).write(report)
-        output.log(f"report written to {report}")
+        output.write_page(report, calibration_page.page(found).html())
     output.write_json(json, json_text.dumps(found, indent=2))
-    if json != "-":
+    if "-" not in (json, report, out):
         from ..report import calibration
 
         calibration.show(found, output.console())
@@ -146,6 +150,9 @@ def _of_bench(bench: BenchFile, given: dict[str, str], out: str | None) -> dict[
     """The platform of the machine that was measured."""
     from .. import calibrate as room
 
+    if out == "-":
+        said = "the platform and its matrix products are two files"
+        raise InputError([Problem("", "--output -", said, "a file")])
     output.log(
         f"{bench.file}: {counted(len(bench.kernels), 'kernel')}, "
         f"{counted(len(bench.collectives), 'collective')} over "
@@ -322,8 +329,7 @@ def _write(
     )
     source = f"{platform}, its {what} calibrated on {names}"
     made = Platform.load(platform, {**given, **found, "name": Path(out).stem, "source": source})
-    files.write_text(out, made.to_yaml())
-    output.log(f"platform written to {out}")
+    output.write_platform(out, made.to_yaml())
 
 
 def _draw(found: dict[str, object], plot: str) -> None:

@@ -22,7 +22,13 @@ WorkloadName = Annotated[
     typer.Argument(metavar="WORKLOAD", help="A workload: anything that `armillary run` accepts."),
 ]
 Out = Annotated[
-    str, typer.Option("--output", "-o", metavar="OUT", help="Where to write the workload.")
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT",
+        help="Write the workload here; - for standard output (--format text).",
+    ),
 ]
 Target = Annotated[
     str | None,
@@ -51,7 +57,9 @@ def convert(
     """Write a workload, or a model, in another format."""
 
     with output.guard():
-        output.claim({"--json": json}, workload, groups, platform)
+        made = {"--output": out}
+        texts, folders = (made, {}) if format_ == "text" else ({}, made)
+        output.claim({"--json": json, **texts}, workload, groups, platform, folders=folders)
         forms.check(format_, platform, out)
         _check(workload, platform, npus, set_)
         read = partial(models.source, workload, options, groups=groups, passes=passes)
@@ -65,7 +73,7 @@ def convert(
             "operations": source.operations,
             "passes": runs,
         }
-        if json != "-":
+        if "-" not in (json, out):
             kinds = (
                 ("rank", source.ranks),
                 ("program", source.programs),

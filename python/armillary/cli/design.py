@@ -8,7 +8,7 @@ import typer
 
 from ..units import counted
 from . import output
-from .options import Json
+from .options import Json, ReportName, Settings, typed_settings
 
 Spec = Annotated[
     str,
@@ -20,7 +20,7 @@ Out = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write the best design by simulation as a platform file.",
+        help="Write the best design by simulation as a platform file; - for standard output.",
     ),
 ]
 Schemes = Annotated[
@@ -69,10 +69,6 @@ Csv = Annotated[
     str | None,
     typer.Option("--csv", metavar="FILE", help="Write the table as CSV; - for standard output."),
 ]
-Html = Annotated[
-    str | None,
-    typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here."),
-]
 Figures = Annotated[
     str | None,
     typer.Option(
@@ -90,9 +86,10 @@ def design(
     simulate: Simulate = None,
     budget: Budget = None,
     csv: Csv = None,
-    html: Html = None,
+    html: ReportName = None,
     figures: Figures = None,
     json: Json = None,
+    set_: Settings = None,
 ) -> None:
     """Find the best platform for workloads and a budget.
 
@@ -100,13 +97,20 @@ def design(
     from ..design import design as run
 
     with output.guard():
-        output.claim({"--output": out, "--csv": csv, "--report": html, "--json": json}, spec)
+        outputs = {"--output": out, "--csv": csv, "--report": html, "--json": json}
+        output.claim(outputs, spec, folders={"--schemes": schemes, "--figures": figures})
         limit = (
             int(budget)
             if budget is not None and budget.isdecimal() and len(budget) < 10
             else budget
         )
-        given = {"objective": objective, "simulate": simulate, "budget": limit}
+        changed = typed_settings(set_) or None
+        given = {
+            "objective": objective,
+            "simulate": simulate,
+            "budget": limit,
+            "settings": changed,
+        }
         with output.progress("designing", clock=False) as update:
             notify = None if update is None else lambda what, share: update(share, 0.0, what)
             found = run(
@@ -114,21 +118,19 @@ def design(
                 progress=notify,
                 **{key: each for key, each in given.items() if each is not None},
             )
-        if "-" not in (json, csv):
+        if "-" not in outputs.values():
             from ..report import design as report
 
             report.show(found.to_dict(), output.console())
         if out is not None:
-            found.write_platform(out, rank - 1)
-            output.log(f"platform written to {out}")
+            output.write_platform(out, found.platform_file(rank - 1))
         if schemes is not None:
             written = counted(len(found.write_schemes(schemes, rank - 1)), "platform")
             output.log(f"{written} written to {schemes}")
         if csv is not None:
             output.write_csv(csv, found.to_csv())
         if html is not None:
-            found.write_page(html)
-            output.log(f"page written to {html}")
+            output.write_page(html, found.html())
         if figures is not None:
             output.log(f"{counted(len(found.write_figures(figures)), 'file')} written to {figures}")
         output.write_json(json, found.to_json())

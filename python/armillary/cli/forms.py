@@ -41,6 +41,11 @@ def check(form: str, platform: str | None, out: str | None) -> None:
     if form == "text" and platform is None:
         message = "a text workload holds times, which depend on the platform"
         raise InputError([Problem("", "--format text", message, "-p P as well")])
+    if out == "-" and form != "text":
+        message = "a workload is a directory and can't go to standard output"
+        raise InputError([Problem("", "--output -", message, "a directory, or --format text")])
+    if out == "-":
+        return
     if form == "text" and out is not None:
         files.require_writable(out)
     elif out is not None:
@@ -60,7 +65,8 @@ def write(made: Workload, out: str, form: str, platform: Platform | None) -> int
                 "the format compact takes far less"
             )
         made.write(out, "chakra" if form == "chakra" else "compact")
-    output.log(f"workload {'replaced in' if replaced else 'written to'} {out}")
+    if out != "-":
+        output.log(f"workload {'replaced in' if replaced else 'written to'} {out}")
     if passes > 1:
         output.log(
             f"the file does not say that it runs {passes} times: armillary run {out} --passes "
@@ -75,7 +81,7 @@ def write_plan(model: str, chosen: Mapping[str, object], path: str | None) -> No
     if path is None:
         return
     from ..model import load_model
-    from ..model.sharding_plan_file import write_plan
+    from ..model.sharding_plan_file import as_file
     from ..workload import is_model
     from ..workload.dlrm import sharding_plan
 
@@ -83,13 +89,12 @@ def write_plan(model: str, chosen: Mapping[str, object], path: str | None) -> No
     if family != "dlrm":
         said = f"{model} is a {family} and has no embedding tables"
         raise InputError([Problem("", "--write-plan", said, "a dlrm model")])
-    write_plan(sharding_plan(model, **chosen), path)
-    output.log(f"sharding plan written to {path}")
+    output.write_text(path, as_file(sharding_plan(model, **chosen), path), "sharding plan")
 
 
 def _write_text(made: Workload, out: str, platform: Platform) -> int:
     text = made.as_text(platform)
-    files.write_text(out, text.text)
+    files.write_text(out, text.text) if out != "-" else output.write_text(out, text.text)
     for warning in text.warnings:
         output.log(f"warning: {warning}")
     return text.passes

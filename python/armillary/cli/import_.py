@@ -47,7 +47,8 @@ Traces = Annotated[
     ),
 ]
 Out = Annotated[
-    str, typer.Option("--output", "-o", metavar="DIR", help="Where to write the workload.")
+    str,
+    typer.Option("--output", "-o", metavar="DIR", help="Write the workload into this directory."),
 ]
 StepNumber = Annotated[
     int | None,
@@ -100,7 +101,7 @@ def import_(
 ) -> None:
     """Make a workload from recorded PyTorch runs."""
     with output.guard():
-        output.claim({"--json": json}, *traces)
+        output.claim({"--json": json}, *traces, folders={"--output": out})
         forms.check(format_.value, None, out)
         from ..workload.importer import import_traces
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .. import backends
+from .. import backends, documents
 from ..errors import InputError, Problem
 from . import completion
 
@@ -56,7 +56,11 @@ Json = Annotated[
 ]
 ReportName = Annotated[
     str | None,
-    typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here."),
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="Write the report as one HTML page here; - for standard output.",
+    ),
 ]
 NoWhatIf = Annotated[
     bool,
@@ -142,6 +146,15 @@ def settings(pairs: list[str] | None, npus: int | None = None) -> dict[str, str]
     """The pairs of `--set` as a mapping, with `npus` if given. Raises `InputError`."""
     given = key_values("--set", pairs, "scheduler.chunks=8")
     return given if npus is None else {**given, "npus": str(npus)}
+
+
+def typed_settings(pairs: list[str] | None) -> dict[str, object]:
+    """The same with values as a file has them. Raises `InputError`."""
+    allowed = "KEY=VALUE, such as scheduler.chunks=8"
+    return {
+        key: documents.parse_yaml(value, f"--set {key}", allowed).value
+        for key, value in settings(pairs).items()
+    }
 
 
 def rank_list(text: str | None, count: int) -> list[int] | None:

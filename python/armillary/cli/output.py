@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from .. import _core, files
@@ -349,9 +349,9 @@ def write_csv(path: str, text: str) -> None:
     _write(path, text, "table")
 
 
-def write_text(path: str, text: str) -> None:
-    """Writes a file of input to `path`, or to stdout when it is `-`."""
-    _write(path, text, "file")
+def write_text(path: str, text: str, what: str = "file") -> None:
+    """Writes a text to `path`, or to stdout when it is `-`. `what` is its name in the log."""
+    _write(path, text, what)
 
 
 def write_platform(path: str, text: str) -> None:
@@ -372,12 +372,27 @@ def _write(path: str, text: str, what: str) -> None:
         log(f"{what} written to {path}")
 
 
-def claim(outputs: Mapping[str, str | None], *inputs: str | None) -> None:
+_NO_TEXT = ("--timeline", "--pcap", "--plot")
+"""Options for files that standard output can't hold."""
+
+
+def claim(
+    outputs: Mapping[str, str | None],
+    *inputs: str | None,
+    folders: Mapping[str, str | None] = MappingProxyType({}),
+) -> None:
     """Refuses output paths that can't be written, before the work and not after it.
 
-    `outputs` are paths by option, `-` for standard output. No two of them may be the same file, nor
-    one of them a file of `inputs`. Raises `InputError` listing every one."""
-    problems = []
+    `outputs` are paths by option, `-` for standard output; `folders` are directories, which are
+    not. No two of them may be the same file, nor one of them a file of `inputs`. Raises
+    `InputError` listing every one."""
+    problems = [
+        Problem("", f"{option} -", "can't go to standard output", allowed)
+        for some, allowed in ((folders, "a directory"), (outputs, "a file"))
+        for option, path in some.items()
+        if path == "-" and (some is folders or option in _NO_TEXT)
+    ]
+    outputs = {**{option: path for option, path in folders.items() if path != "-"}, **outputs}
     named = {path: f"the input {path}" for path in inputs if path is not None}
     taken = {file: said for path, said in named.items() if (file := _identity(path)) is not None}
     for option, path in outputs.items():
@@ -392,7 +407,7 @@ def claim(outputs: Mapping[str, str | None], *inputs: str | None) -> None:
             )
         elif file is not None:
             taken[file] = option
-        if path != "-":
+        if path != "-" and option not in folders:
             try:
                 files.require_writable(path)
             except InputError as error:
@@ -409,7 +424,8 @@ def _identity(path: str) -> str | None:
     real = os.path.realpath(path)
     # Unlike the methods of `Path` these never raise: what is not a path is refused where it is
     # written.
-    return None if os.path.exists(real) and not os.path.isfile(real) else real  # noqa: PTH110, PTH113
+    plain = os.path.isfile(real) or os.path.isdir(real)  # noqa: PTH112, PTH113
+    return None if os.path.exists(real) and not plain else real  # noqa: PTH110
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ class _Main:
     capacity: Annotated[str | None, typer.Option(metavar="BYTES")] = None
     """Most memory of a rank, such as 32 GB. Default: memory that surely fits the platform's NPU."""
     out: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE")] = None
-    """File for the plan (.yml or .json)."""
+    """Write the plan here (.yml or .json); - for standard output."""
     json: Json = None
     report: ReportName = None
     set_: Settings = None
@@ -112,6 +112,7 @@ def plan(model: Model, each: PlanOptions) -> None:
     Takes the plan whose simulated step is the fastest of those compared. Prints how far its costs
     can be from the lowest ones."""
     with output.guard():
+        from ..model.sharding_plan_file import as_file
         from ..report import planner as shown
 
         files = {"--output": each.out, "--json": each.json, "--report": each.report}
@@ -120,12 +121,11 @@ def plan(model: Model, each: PlanOptions) -> None:
         data = {"schema": SCHEMA, "version": __version__, **found.to_dict()}
         # Files first: a reader of standard output may leave.
         if each.out is not None:
-            found.write(each.out)
-            output.log(f"sharding plan written to {each.out}")
+            output.write_text(each.out, as_file(found.sharding, each.out), "sharding plan")
         output.write_json(each.json, json_text.dumps(data, indent=2))
         if each.report is not None:
             output.write_page(each.report, shown.page(data).html())
-        if "-" not in (each.json, each.report):
+        if "-" not in files.values():
             for part in shown.terminal(data):
                 output.console().print(part)
 

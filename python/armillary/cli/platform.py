@@ -15,7 +15,6 @@ import typer
 
 from .. import __version__
 from ..errors import InputError, Problem
-from ..files import write_text
 from ..platform import Platform, from_astra_sim, presets, read_gemm_table
 from ..units import GB, counted
 from . import completion, output
@@ -293,7 +292,13 @@ def import_(
         ),
     ],
     out: Annotated[
-        str, typer.Option("-o", "--output", metavar="PLATFORM", help="Platform file; - for stdout.")
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PLATFORM",
+            help="Write the platform here; - for standard output.",
+        ),
     ],
     format_: Annotated[
         Format | None, typer.Option("--format", help="Format of FILE (default: by its content).")
@@ -415,7 +420,12 @@ def import_gemm(
     ],
     out: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="TABLE", help="Table to write, such as gemm.csv."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="TABLE",
+            help="Write the table here, such as gemm.csv; - for standard output.",
+        ),
     ],
     where: Annotated[
         list[str] | None,
@@ -444,7 +454,7 @@ def import_gemm(
         table = read_gemm_table(
             file, where=key_values("--where", where, "gpu=A100"), width=width, time=time
         )
-        write_text(out, table.to_csv())
+        output.write_csv(str(out), table.to_csv())
         counts = {
             "shapes": len(table.times),
             "measurements": table.measurements,
@@ -452,5 +462,5 @@ def import_gemm(
         }
         head = {"schema": TABLE_SCHEMA, "version": __version__, "table": str(out)}
         output.write_json(json, json_text.dumps({**head, **counts}, indent=2))
-        if json != "-":
+        if "-" not in (json, str(out)):
             typer.echo(f"{out}: {len(table.times)} shapes from {table.measurements} measurements")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json as json_text
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import documents
+from .. import __version__, documents
 from ..errors import InputError, Problem
 from ..units import counted
 from . import output
-from .options import NoWhatIf
+from .options import Json, NoWhatIf
 
 if TYPE_CHECKING:
     from ..report.page import Page
+
+SCHEMA = "armillary.page/1"
 
 ResultName = Annotated[
     str,
@@ -25,7 +28,10 @@ ResultName = Annotated[
 Out = Annotated[
     str | None,
     typer.Option(
-        "-o", "--output", metavar="FILE", help="The page; - for standard output. [RESULT.html]"
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the page here; - for standard output. [RESULT.html]",
     ),
 ]
 Heat = Annotated[
@@ -61,6 +67,7 @@ def report(
     include_infeasible: Include = False,
     near: Near = False,
     no_what_if: NoWhatIf = False,
+    json: Json = None,
 ) -> None:
     """Make the HTML page of a result or a sweep.
 
@@ -72,18 +79,27 @@ def report(
             if swept
             else str(Path(result).with_suffix(".html"))
         )
-        output.claim({"--output": target}, result)
+        output.claim({"--output": target, "--json": json}, result, folders={"--figures": figures})
         page = (
             _of_sweep(result, heat, include_infeasible, near)
             if swept
             else _of_run(result, heat, not no_what_if)
         )
         output.write_page(target, page.html())
+        names: list[str] = []
         if figures is not None:
             from ..report.page import write_figures
 
             names = write_figures(figures, page.figures())
             output.log(f"{counted(len(names), 'file')} written to {figures}")
+        made = {"result": result, "page": target, "title": page.title, "verdict": page.verdict}
+        head = {"schema": SCHEMA, "version": __version__}
+        output.write_json(
+            json,
+            json_text.dumps(
+                {**head, **made, "figures": names, "warnings": list(page.warnings)}, indent=2
+            ),
+        )
 
 
 def _folder(result: str) -> Path:

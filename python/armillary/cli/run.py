@@ -113,7 +113,7 @@ def run(  # noqa: PLR0913 - typer reads its options here
             output.log(_timeline_line(timeline, result.timeline))
         if pcap is not None:
             output.log(f"packets written to {pcap}; Wireshark opens it")
-        if "-" not in (json, report):
+        if "-" not in (json, report, write_plan):
             _show(
                 result,
                 f"{models.title(workload, options)} on {target.name}, {backend or target.backend}",

@@ -6,7 +6,7 @@ import contextlib
 import json as json_text
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -16,7 +16,7 @@ import typer
 
 from .. import __version__
 from . import output
-from .options import Json
+from .options import Json, Settings, typed_settings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,7 +42,10 @@ StudyFile = Annotated[
 Out = Annotated[
     str | None,
     typer.Option(
-        "--output", "-o", metavar="DIR", help="Directory for table.parquet and the journal."
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Write table.parquet, the journal and the page into this directory.",
     ),
 ]
 Workers = Annotated[
@@ -105,13 +108,15 @@ def sweep(
     near: Near = False,
     csv: Csv = None,
     json: Json = None,
+    set_: Settings = None,
 ) -> None:
     """Simulate many points of a study: grid, list, random or Optuna."""
     with output.guard("armillary sweep --check"):
-        output.claim({"--json": json, "--csv": csv}, study)
+        output.claim({"--json": json, "--csv": csv}, study, folders={"--output": out})
+        changed = typed_settings(set_)
         if check:
-            _check(study, json, workers)
-        found = _run(study, _folder(out), workers, executor, (resume, retry_failed))
+            _check(study, json, workers, changed)
+        found = _run(study, _folder(out), workers, executor, (resume, retry_failed), changed)
         view = found.view(include_infeasible, near)
         page = _page(found, include_infeasible, near)
         if csv is not None:
@@ -149,12 +154,14 @@ def _folder(out: str | None) -> str:
     return out
 
 
-def _check(study: str, json: str | None, workers: int | None) -> None:
+def _check(
+    study: str, json: str | None, workers: int | None, changed: Mapping[str, object]
+) -> None:
     """Lists every problem and ends."""
     from ..sweep import check
 
     with _live() as progress:
-        problems: list[Problem] = check(study, progress, workers=workers)
+        problems: list[Problem] = check(study, progress, workers=workers, settings=changed)
     head = {"schema": "armillary.check/1", "version": __version__, "study": study}
     output.write_json(
         json, json_text.dumps({**head, "problems": [asdict(each) for each in problems]}, indent=2)
@@ -168,9 +175,15 @@ def _check(study: str, json: str | None, workers: int | None) -> None:
 
 
 def _run(
-    study: str, out: str, workers: int | None, executor: str, again: tuple[bool, bool]
+    study: str,
+    out: str,
+    workers: int | None,
+    executor: str,
+    again: tuple[bool, bool],
+    changed: Mapping[str, object],
 ) -> Sweep:
-    """The sweep; Ctrl-C keeps what is finished. `again`: go on, and run failed points again."""
+    """The sweep; Ctrl-C keeps what is finished. `again`: go on, and run failed points again;
+    `changed`: values of the platform."""
     from ..sweep import sweep
 
     last: list[Status] = []
@@ -182,6 +195,7 @@ def _run(
                 "executor": executor,
                 "resume": resume,
                 "retry_failed": retry,
+                "settings": changed,
             }
             return sweep(study, out, **kinds, progress=progress)  # type: ignore[arg-type]
     except KeyboardInterrupt as stop:

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from ..workload import Workload
 
 Out = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="OUT", help="Write the workload here.")
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT",
+        help="Write the workload here; - for standard output (--format text).",
+    ),
 ]
 Target = Annotated[
     str | None,
@@ -60,7 +66,10 @@ def workload(
         if str(model).startswith("-"):
             help_ = "MODEL first, then its options: armillary workload llama-3-70b --tp 8"
             raise InputError([Problem("", "armillary workload", f"no such option: {model}", help_)])
-        output.claim({"--json": json, "--write-plan": write_plan}, model)
+        made_of = {"--output": out}
+        texts, folders = (made_of, {}) if format_ == "text" else ({}, made_of)
+        outputs = {"--json": json, "--write-plan": write_plan, **texts}
+        output.claim(outputs, model, folders=folders)
         forms.check(format_, platform, out)
         chosen = parsing.parse(str(model), context.args)
         made = workloads.build(str(model), **chosen)
@@ -69,7 +78,7 @@ def workload(
         if out is not None:
             forms.write(made, out, format_, target)
         summary = made.summary
-        if summary is not None and json != "-":
+        if summary is not None and "-" not in (*outputs.values(), out):
             from ..report import summary as report
 
             report.show(summary, made, output.console())

@@ -60,10 +60,14 @@ def task(
     overrides: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Task:
-    """Reads a specification; `overrides` replace its top-level values. Raises `InputError` listing
+    """Reads a specification; `overrides` replace its top-level values; `settings` among
+    them are added to its own. Raises `InputError` listing
     every problem."""
     source = read(spec)
-    source.values.update(overrides or {})
+    given, own = dict(overrides or {}), source.values.get("settings")
+    if "settings" in given and isinstance(own, dict):
+        given["settings"] = {**own, **given["settings"]}
+    source.values.update(given)
     return _Reader(source).task(progress)
 
 

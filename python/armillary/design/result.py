@@ -13,6 +13,10 @@ class DesignResult(Designs):
     """The best designs, ranked by simulation, with what is known of that order and of the
     model's."""
 
+    def html(self) -> str:
+        """A page with tables and plots."""
+        return charts.page(self).html()
+
     def write_page(self, path: str | os.PathLike[str]) -> None:
         """Writes a page with tables and plots. Raises `InputError`."""
         charts.page(self).write(path)

@@ -45,8 +45,12 @@ _RANKS = "ranks such as 5, 0-7 or 3 8 16-23"
 
 def write_plan(plan: ShardingPlan, path: str | os.PathLike[str]) -> None:
     """Writes a plan. Raises `InputError` where that can't be done."""
-    made = as_json(plan) if Path(path).suffix == ".json" else as_yaml(plan)
-    files.write_text(path, made)
+    files.write_text(path, as_file(plan, path))
+
+
+def as_file(plan: ShardingPlan, path: str | os.PathLike[str]) -> str:
+    """The text of a plan in a file of this name: JSON or YAML."""
+    return as_json(plan) if Path(path).suffix == ".json" else as_yaml(plan)
 
 
 def as_yaml(plan: ShardingPlan) -> str:

@@ -38,6 +38,7 @@ def sweep(
     executor: str = "processes",
     resume: bool = False,
     retry_failed: bool = False,
+    settings: Mapping[str, object] | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
     """Runs every point of a study, a YAML file or a mapping of the same form
@@ -46,13 +47,14 @@ def sweep(
     With `output`, every finished point is on the disk at once, in `journal.jsonl` of that
     directory, and the table in `table.parquet` at the end; `resume=True` goes on where an earlier
     run of the same study ended, and with `retry_failed=True` runs its failed points again.
-    `workers` is the number of cores by default; `executor` is `processes` or `ray`.
+    `workers` is the number of cores by default; `executor` is `processes` or `ray`;
+    `settings` override values of the platform at every point.
     `progress` is called as points end. A point that can't be run has its error in the table and
     ends nothing. Raises `InputError` listing every problem."""
     from . import executor as executors
     from .runner import opening
 
-    found = _read(study)
+    found = _read(study, settings)
     if retry_failed:
         _require_retry(found, resume)
     chosen = executors.executor(executor, opening(found), workers)
@@ -66,7 +68,11 @@ def sweep(
 
 
 def check(
-    study: Given, progress: Progress | None = None, *, workers: int | None = None
+    study: Given,
+    progress: Progress | None = None,
+    *,
+    workers: int | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> list[Problem]:
     """Everything wrong with a study and its points (of an Optuna search: the first ones), without
     simulating.
@@ -76,7 +82,7 @@ def check(
     from .results import Status
 
     try:
-        found = _read(study)
+        found = _read(study, settings)
         points = list(_first(found))
     except InputError as error:
         return error.problems
@@ -149,11 +155,11 @@ def _of_points(study: SweepStudy, problem: Problem, points: list[Point], total: 
     )
 
 
-def _read(study: Given) -> SweepStudy:
+def _read(study: Given, settings: Mapping[str, object] | None = None) -> SweepStudy:
     from .reader import study as parse
-    from .source import read
+    from .source import changed, read
 
-    return parse(read(study))
+    return parse(changed(read(study), settings or {}))
 
 
 def _first(study: SweepStudy) -> list[Point]:

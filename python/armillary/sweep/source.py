@@ -84,6 +84,24 @@ def parse(text: str, file: str) -> Source:
     return source
 
 
+def changed(source: Source, settings: Mapping[str, object]) -> Source:
+    """The study with some values of its platform set. A value that varies is a problem."""
+    if not settings:
+        return source
+    raw = source.values.get("platform", {})
+    platform = {"file": raw} if isinstance(raw, str) else dict(raw) if isinstance(raw, dict) else {}
+    own = platform.get("settings")
+    platform["settings"] = {**(own if isinstance(own, dict) else {}), **settings}
+    varied = json.dumps([source.values.get(key) for key in ("parameters", "rows")])
+    for key in settings:
+        if f'"platform.{key}"' in varied:
+            source.problems.append(
+                Problem(source.file, f"--set {key}", "varies in this study", "another key")
+            )
+    source.values["platform"] = platform
+    return source
+
+
 def located(name: str, folder: str) -> str:
     """A preset's name as it is; a path from `folder`."""
     preset = os.sep not in name and (name in presets() or documents.is_file(MODELS / f"{name}.yml"))

@@ -10,7 +10,7 @@ import typer
 
 from armillary import __version__, backends
 from armillary.cli import output
-from armillary.cli.options import Json
+from armillary.cli.options import Json, ReportName
 from armillary.errors import InputError, Problem
 from armillary.units import counted
 
@@ -45,10 +45,6 @@ Only = Annotated[
         help="Network backends, separated by commas (default: all that the study uses).",
     ),
 ]
-Html = Annotated[
-    str | None,
-    typer.Option("--report", metavar="FILE", help="Write the report as one HTML page here."),
-]
 Figures = Annotated[
     str | None,
     typer.Option(
@@ -69,7 +65,7 @@ Resume = Annotated[
 def study(
     name: Name = None,
     backend: Only = None,
-    html: Html = None,
+    html: ReportName = None,
     figures: Figures = None,
     json: Json = None,
     resume: Resume = False,
@@ -98,7 +94,7 @@ def study(
             "rows": [row.as_dict() for row in rows],
         }
         output.write_json(json, json_text.dumps({**head, **body}, indent=2))
-        if json != "-":
+        if "-" not in (json, html):
             from ..pages import study_table
 
             study_table.show({**head, **body}, output.console())
@@ -147,8 +143,7 @@ def _draw(
 
     charts = found.charts(rows) if found.charts else study_page.charts(study)
     if html is not None:
-        study_page.page(study, charts).write(html)
-        output.log(f"page written to {html}")
+        output.write_page(html, study_page.page(study, charts).html())
     if figures is not None:
         output.log(f"{counted(len(write_figures(figures, charts)), 'file')} written to {figures}")
 

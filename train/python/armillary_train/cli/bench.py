@@ -40,7 +40,7 @@ class BenchOptions:
     timeout: Annotated[float, typer.Option(metavar="S")] = 60.0
     """Seconds after which a process waits no longer for others."""
     out: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE")] = None
-    """Write the measurements here, for calibrate."""
+    """Write the measurements here, for calibrate; - for standard output."""
     json: Json = None
 
 

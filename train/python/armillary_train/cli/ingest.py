@@ -78,7 +78,7 @@ def ingest(
         from ..data.ingest import find_sources
         from ..data.ingest import ingest as run
 
-        output.claim({"--json": json}, recipe, *sources)
+        output.claim({"--json": json}, recipe, *sources, folders={"--output": out})
         if threads is not None and not 1 <= threads <= _MOST_THREADS:
             said = f"{threads} is out of range"
             raise InputError(
