@@ -227,9 +227,11 @@ def test_other_threads_run_meanwhile_and_ctrl_c_stops(long_run: arm.Platform) ->
     assert ticks == 20, f"after {time.monotonic() - begin:.1f} s"
 
 
-@LONG
-def test_an_exception_in_the_callback_stops_the_run(long_run: arm.Platform) -> None:
+def test_an_exception_in_the_callback_stops_the_run() -> None:
     from armillary.api import collective_row
+
+    settings = {"scheduler.chunks": 4096}
+    long_run = arm.Platform("R(16)_R(16)", bandwidth="50 GB/s", latency="1 us", settings=settings)
 
     def callback(done: float, simulated_ns: float) -> None:
         assert 0 <= done <= 1

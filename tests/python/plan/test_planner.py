@@ -176,7 +176,7 @@ def test_no_plan_where_there_is_no_room() -> None:
 
 def test_memory_is_that_of_the_simulator(tmp_path: Path) -> None:
     for model, ranks in (("dlrm-neo-a", 64), ("dlrm-neo-i", 64), ("dlrm-mlperf", 16)):
-        found = arm.plan(model, "zionex", ranks, messages=HALVES)
+        found = arm.plan(model, "zionex", ranks, messages=HALVES, simulate=False)
         path = tmp_path / f"{model}.yml"
         found.write(path)
         workload = arm.workload.dlrm(model, dp=ranks, plan=str(path), messages=HALVES)
