@@ -352,6 +352,17 @@ def test_help_loads_no_room_that_works(verb: str) -> None:
     assert not found & {*HEAVY, *(f"armillary.{room}" for room in WORKING)}
 
 
+def test_the_general_help_of_workloads_loads_no_generator() -> None:
+    """It lists presets, and needs the reader of no model."""
+    run = subprocess.run(
+        [sys.executable, "-c", LOADED, "workload", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not set(run.stderr.split()) & {*HEAVY, "armillary.workload", "armillary.plan.costs"}
+
+
 def test_the_list_of_verbs_loads_none() -> None:
     """`armillary --help` takes as long as the help of one verb, not of all."""
     run = subprocess.run(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import InputError, Problem, flag
+from ..errors import InputError, Problem
 from ..units import counted
 from . import completion, forms, output
 from .forms import Form
@@ -87,7 +87,7 @@ def workload(
 
 def _help() -> str:
     """Help that does not depend on the model."""
-    from ..workload import families, load_model, models
+    from ..model import models_by_family
 
     lines = [
         "Usage: armillary workload MODEL [OPTIONS] [OPTIONS OF ITS FAMILY]",
@@ -106,12 +106,7 @@ def _help() -> str:
         "",
         "Presets:",
     ]
-    by_family: dict[str, list[str]] = {}
-    for name in models():
-        by_family.setdefault(load_model(name).family, []).append(name)
-    for family, names in by_family.items():
-        flags = ", ".join(flag(option) for option in families.options(family))
-        lines += [f"  {family}: {', '.join(names)}", f"    options: {flags}"]
+    lines += [f"  {family}: {', '.join(names)}" for family, names in models_by_family().items()]
     return "\n".join(lines)
 
 

@@ -3,6 +3,6 @@
 Everything that reads models stands on this room: the generator of workloads today. Not here: what
 ranks do with a model (`workload/`)."""
 
-from .files import FAMILIES, Model, load_model, models
+from .files import FAMILIES, Model, load_model, models, models_by_family
 
-__all__ = ["FAMILIES", "Model", "load_model", "models"]
+__all__ = ["FAMILIES", "Model", "load_model", "models", "models_by_family"]

@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import functools
 import os
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ MODELS = Path(__file__).resolve().parent.parent / "models"
 
 FAMILIES = ("transformer", "moe", "dlrm", "cnn", "layerwise")
 """Families that a model file may name."""
+_FAMILY = re.compile(r"^family: (\w+)$", re.M)
 
 T = TypeVar("T")
 
@@ -58,6 +60,15 @@ class Model:
 def models() -> list[str]:
     """Names of the models that come with Armillary, in order."""
     return sorted(path.stem for path in MODELS.glob("*.yml"))
+
+
+def models_by_family() -> dict[str, list[str]]:
+    """The same by family. A line of each file names it, so that a list reads no YAML."""
+    found: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    for name in models():
+        text = documents.read_text(MODELS / f"{name}.yml", "a model file")
+        found[_FAMILY.findall(text)[0]].append(name)
+    return found
 
 
 def load_model(name: str | os.PathLike[str] | Model) -> Model:

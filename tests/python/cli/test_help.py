@@ -15,6 +15,7 @@ from typer import main
 
 from armillary.cli.app import application
 from armillary.cli.groups import GROUPS, GroupedVerbs
+from armillary.cli.houses import HOMES
 from armillary.errors import flag
 from armillary.workload import families
 
@@ -40,11 +41,13 @@ def test_help_lists_groups_without_cutting_a_line(armillary: Armillary) -> None:
 
 
 def test_lines_of_the_list_are_the_first_sentences_of_the_verbs() -> None:
-    """The list is shown without loading them."""
+    """The list is shown without loading them. Verbs of absent packages name the package."""
     whole = main.get_command(application())
     assert isinstance(whole, GroupedVerbs)
     said = {name: command.get_short_help_str(64) for name, command in whole.commands.items()}
-    assert {verb: line for lines in GROUPS.values() for verb, line in lines.items()} == said
+    listed = {verb: line for lines in GROUPS.values() for verb, line in lines.items()}
+    absent = {verb: home.needed() for verb, home in HOMES.items() if not home.is_installed()}
+    assert listed | absent == said
 
 
 def test_help_of_a_model_lists_every_option_in_one_group(armillary: Armillary) -> None:

@@ -40,6 +40,10 @@ def test_same_input_same_bytes(armillary: Armillary, tmp_path: Path) -> None:
 def test_help_names_presets_and_explains_options(armillary: Armillary) -> None:
     general = armillary("workload", "--help").stdout
     assert all(name in general for name in models())
+    lines = dict(re.findall(r"^  ([a-z]+): ([a-z].*)$", general, re.M))
+    assert {name: family for family, names in lines.items() for name in names.split(", ")} == {
+        name: load_model(name).family for name in models()
+    }
     special = armillary("workload", "gpt3-175b", "--help")
     assert special.returncode == 0
     assert "Pipeline stages." in special.stdout
