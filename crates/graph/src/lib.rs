@@ -8,6 +8,7 @@
 mod bind;
 mod check;
 mod kind;
+mod kind_key;
 mod mesh;
 mod op;
 mod problem;
@@ -20,7 +21,8 @@ pub use check::{check, order};
 pub use kind::OpKind;
 pub use mesh::{Axis, Family, Mesh};
 pub use op::{CollectiveKind, Gemm, Kernel, Lookup, Node, Op, Reach};
-pub use problem::{Problem, and_more, node_place};
+pub use declared::Problem;
+pub use problem::{and_more, node_place};
 pub use program::{Held, Program, ProgramBuilder, ProgramError};
 pub use ranks::ranges;
 pub use workload::{

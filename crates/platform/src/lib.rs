@@ -12,7 +12,7 @@ mod platform;
 mod profile;
 pub mod routes_file;
 
-pub use config::declared::ByDim;
+pub use declared::ByDim;
 pub use config::native::network::{
     Analytical, Deadlock, Flit, FlitAllocator, FlitPipeline, FlitRouter, FlitRouting,
     FlitSwitching, Flow, FlowWeights, Link, Network, NetworkModel, Packet, Switching, packet,

@@ -1,7 +1,7 @@
 //! The platform as the simulator uses it: every choice made, every number in integers. Files become
 //! this in `config/`.
 
-use crate::config::declared::{ByDim, section, words};
+use declared::{ByDim, section, words};
 use crate::config::native::network::Network;
 use crate::library::Library;
 use crate::profile::Profile;
@@ -169,9 +169,9 @@ section! {
 
 /// A count, or `unlimited` (0 inside).
 mod limit {
-    use crate::config::declared::{Setting, Shown};
-    use crate::config::findings::{At, Findings};
-    use crate::config::tree::Value;
+    use declared::{Setting, Shown};
+    use declared::findings::{At, Findings};
+    use declared::tree::Value;
 
     const UNLIMITED: &str = "unlimited";
 

@@ -10,8 +10,8 @@
 //! destination, where there are several. Not here: whether the routes arrive (`net-flit`).
 
 use crate::config::file;
-use crate::config::findings::{At, Findings, did_you_mean};
-use crate::config::parse;
+use declared::findings::{At, Findings, did_you_mean};
+use declared::parse;
 use graph::Problem;
 use rustc_hash::FxHashMap;
 use topology::{Fabric, LinkGraph};

@@ -15,6 +15,7 @@
 //! `Traffic`; there they give no equation.
 
 use super::{Roofline, Work};
+use declared::words;
 use graph::{Gemm, Kernel};
 use units::{Bandwidth, Bytes, Frequency, Span};
 
@@ -27,14 +28,12 @@ pub enum Dataflow {
     InputStationary,
 }
 
-impl Dataflow {
-    /// Words in platform files.
-    pub const WORDS: [(&str, Dataflow); 3] = [
-        ("output_stationary", Dataflow::OutputStationary),
-        ("weight_stationary", Dataflow::WeightStationary),
-        ("input_stationary", Dataflow::InputStationary),
-    ];
-}
+words!(
+    Dataflow:
+    "output_stationary" = Dataflow::OutputStationary,
+    "weight_stationary" = Dataflow::WeightStationary,
+    "input_stationary" = Dataflow::InputStationary,
+);
 
 /// Sizes of the three buffers; half of each is filled while the other half is used. `None`:
 /// everything fits.

@@ -2,6 +2,7 @@
 //! fold by fold.
 
 use super::*;
+use declared::Words;
 use proptest::prelude::*;
 use units::{Flops, Ratio};
 
@@ -213,7 +214,7 @@ fn fold_by_fold(array: &Systolic, gemm: &Gemm) -> (u128, u128) {
 }
 
 fn dataflows() -> impl Strategy<Value = Dataflow> {
-    prop::sample::select(Dataflow::WORDS.map(|w| w.1).to_vec())
+    prop::sample::select(Dataflow::WORDS.iter().map(|w| w.1).collect::<Vec<_>>())
 }
 
 fn buffer() -> impl Strategy<Value = Option<Bytes>> {

@@ -1,6 +1,6 @@
 //! Reading a text file, with every failure as a problem.
 
-use super::findings::Findings;
+use declared::findings::Findings;
 use graph::Problem;
 use std::path::Path;
 

@@ -7,12 +7,8 @@
 //! suits a dimension (`collective`).
 
 pub mod astra_sim;
-pub(crate) mod declared;
 pub(crate) mod file;
-pub(crate) mod findings;
 pub mod native;
-pub(crate) mod parse;
-pub(crate) mod tree;
 
 pub use file::Load;
 pub use native::{load, load_with};

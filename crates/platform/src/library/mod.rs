@@ -6,7 +6,7 @@
 
 mod correction;
 
-use crate::config::declared::{Setting, counts, section, words};
+use declared::{Setting, counts, section, words};
 use units::{Bandwidth, Bytes, Ratio, Span};
 
 pub use correction::Correction;

@@ -1,6 +1,6 @@
 //! The command-line flags of ASTRA-sim's analytical front ends.
 
-use crate::config::findings::did_you_mean;
+use declared::findings::did_you_mean;
 use graph::Problem;
 
 /// Flags, with the peer's defaults.

@@ -3,8 +3,8 @@
 
 use super::syntax::{Syntax, mapping};
 use crate::config::file::Load;
-use crate::config::findings::{At, Findings};
-use crate::config::tree::Value;
+use declared::findings::{At, Findings};
+use declared::tree::Value;
 
 /// Groups by ascending id; none when there is no file or its path contains `empty`, which is how
 /// the peer says none.

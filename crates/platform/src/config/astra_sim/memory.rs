@@ -3,7 +3,7 @@
 
 use super::syntax::{Syntax, integer, mapping};
 use crate::config::file::Load;
-use crate::config::findings::{At, Findings};
+use declared::findings::{At, Findings};
 use device::memory::{Link, RemoteMemory, Sharing};
 use units::{Bandwidth, Span};
 

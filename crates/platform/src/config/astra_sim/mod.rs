@@ -18,8 +18,8 @@ mod tests;
 
 use super::file;
 use super::file::Load;
-use super::findings::Findings;
-use crate::config::declared::ByDim;
+use declared::findings::Findings;
+use declared::ByDim;
 use crate::config::native::network::Network;
 use crate::platform::{Like, Measured, Platform};
 use crate::profile::{AstraSimParameters, Profile};

@@ -3,8 +3,8 @@
 
 use super::syntax::{Syntax, mapping, number, span};
 use crate::config::file::Load;
-use crate::config::findings::{At, Findings};
-use crate::config::tree::Value;
+use declared::findings::{At, Findings};
+use declared::tree::Value;
 use topology::{Block, Dim, Fabric};
 use units::Bandwidth;
 

@@ -1,9 +1,9 @@
 //! Mappings and numbers of ASTRA-sim's files.
 
 use crate::config::file::{self, Load};
-use crate::config::findings::{At, Findings};
-use crate::config::parse;
-use crate::config::tree::{Tree, Value};
+use declared::findings::{At, Findings};
+use declared::parse;
+use declared::tree::{Tree, Value};
 use units::Span;
 
 /// Syntax of a file.

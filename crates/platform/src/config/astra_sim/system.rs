@@ -2,11 +2,11 @@
 
 use super::args::AstraSimArgs;
 use super::syntax::{Syntax, integer, mapping, number};
-use crate::config::declared::ByDim;
+use declared::ByDim;
 use crate::config::file::{self, Load};
-use crate::config::findings::{At, Findings, did_you_mean};
-use crate::config::parse;
-use crate::config::tree::{Tree, Value};
+use declared::findings::{At, Findings, did_you_mean};
+use declared::parse;
+use declared::tree::{Tree, Value};
 use crate::platform::{
     Algorithm, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Npu, Policy,
     Rings, Scheduler,

@@ -379,7 +379,7 @@ fn broken_groups_give_one_message() {
 
 #[test]
 fn a_group_path_with_empty_in_it_means_none() {
-    let mut all = crate::config::findings::Findings::new("");
+    let mut all = declared::findings::Findings::new("");
     assert_eq!(
         groups::read(Some("/nowhere/empty.json"), Some(4), &file::disk, &mut all),
         Some(Vec::new())

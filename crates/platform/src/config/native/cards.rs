@@ -1,7 +1,7 @@
 //! Assumptions on messages where NPUs have several network cards.
 
 use super::network::Network;
-use crate::config::declared::Tried;
+use declared::Tried;
 use topology::{Fabric, Routing};
 
 /// A note that messages spread over the cards of their NPU.

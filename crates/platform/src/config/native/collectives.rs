@@ -1,8 +1,8 @@
 //! `collectives`: algorithms by kind, the hierarchy of all-reduce, algorithms from files.
 
-use crate::config::declared::{Absent, Key, Setting, Shown, section, words};
-use crate::config::findings::{At, Findings, did_you_mean};
-use crate::config::tree::Value;
+use declared::{Absent, Key, Setting, Shown, section, words};
+use declared::findings::{At, Findings, did_you_mean};
+use declared::tree::Value;
 use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy, Rings};
 use collective::{Phase, PlanError, PlanRequest};
 use graph::CollectiveKind;

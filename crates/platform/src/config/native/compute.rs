@@ -8,12 +8,12 @@
 //! ```
 
 use super::kernels::{Parts, below_whole, factor, given_part};
-use crate::config::declared::{
+use declared::{
     Misfit, Setting, Tried, Words, absent, counts, section, suited, words,
 };
 use crate::config::file;
-use crate::config::findings::{At, Findings};
-use crate::config::tree::{Origin, Value};
+use declared::findings::{At, Findings};
+use declared::tree::{Origin, Value};
 use crate::platform;
 use device::compute::measured::{Measured, Table};
 use device::compute::systolic::{self, Dataflow, Systolic};
@@ -44,7 +44,6 @@ words!(
     "systolic" = Model::Systolic,
     "measured" = Model::Measured,
 );
-words!(Dataflow = Dataflow::WORDS);
 
 section! {
     /// How long compute takes.
@@ -174,8 +173,8 @@ counts! {
 
 /// The path of a table.
 mod path {
-    use crate::config::declared::{Setting, Shown};
-    use crate::config::findings::{At, Findings};
+    use declared::{Setting, Shown};
+    use declared::findings::{At, Findings};
 
     pub(super) fn kind() -> String {
         "path".into()

@@ -3,6 +3,7 @@
 
 use super::{from_yaml, load_with, to_json, to_yaml};
 use crate::platform::{Launch, Platform};
+use declared::Words;
 use device::compute::systolic::{Dataflow, Sram, Systolic};
 use device::compute::{Compute, Efficiency, Measured, Roofline, Tiles};
 use graph::{Gemm, Kernel, Problem};
@@ -264,7 +265,7 @@ fn arrays() -> impl Strategy<Value = Systolic> {
     let size = || prop::option::of(any::<u64>().prop_map(Bytes));
     let sram =
         (size(), size(), size()).prop_map(|(ifmap, filter, ofmap)| Sram { ifmap, filter, ofmap });
-    let dataflow = prop::sample::select(Dataflow::WORDS.map(|w| w.1).to_vec());
+    let dataflow = prop::sample::select(Dataflow::WORDS.iter().map(|w| w.1).collect::<Vec<_>>());
     (1u32..65_536, 1u32..65_536, dataflow, 1u64.., sram, rooflines()).prop_map(
         |(rows, columns, dataflow, clock, sram, rest)| Systolic {
             rows,

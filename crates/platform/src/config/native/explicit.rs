@@ -1,8 +1,8 @@
 //! `graph`: an explicit graph of NPUs, switches and links.
 
-use crate::config::declared::{Key, Setting, Shown, counts, section};
-use crate::config::findings::{At, Findings, did_you_mean};
-use crate::config::tree::Value;
+use declared::{Key, Setting, Shown, counts, section};
+use declared::findings::{At, Findings, did_you_mean};
+use declared::tree::Value;
 use rustc_hash::FxHashMap;
 use topology::{GraphFabric, GraphLink, GraphNode, LinkError};
 use units::{Bandwidth, Span};

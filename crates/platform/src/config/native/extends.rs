@@ -10,11 +10,11 @@
 
 use super::presets;
 use super::top_level_keys::Root;
-use crate::config::declared::{Setting, rename};
+use declared::{Setting, rename};
 use crate::config::file;
-use crate::config::findings::{At, Findings};
-use crate::config::parse;
-use crate::config::tree::{Tree, Value};
+use declared::findings::{At, Findings};
+use declared::parse;
+use declared::tree::{Tree, Value};
 use std::path::{Path, PathBuf};
 
 /// Most files that one platform is made of.

@@ -7,11 +7,11 @@
 
 use super::shape::FILE;
 use super::top_level_keys::Root;
-use crate::config::declared::{Setting, rename};
+use declared::{Setting, rename};
 use crate::config::file;
-use crate::config::findings::{At, Findings};
-use crate::config::parse;
-use crate::config::tree::{Key, Origin, Tree, Value};
+use declared::findings::{At, Findings};
+use declared::parse;
+use declared::tree::{Key, Origin, Tree, Value};
 use std::path::Path;
 
 /// Keys that such a file may have.

@@ -4,8 +4,8 @@
 use super::build;
 use super::links::Link;
 use super::top_level_keys::Root;
-use crate::config::findings::Findings;
-use crate::config::tree::{Tree, Value};
+use declared::findings::Findings;
+use declared::tree::{Tree, Value};
 use crate::platform::Platform;
 use graph::Problem;
 

@@ -1,7 +1,7 @@
 //! Ratios of compute: parts by kind of kernel, factors.
 
-use crate::config::declared::{Absent, Key, Setting, Shown};
-use crate::config::findings::{At, Findings};
+use declared::{Absent, Key, Setting, Shown};
+use declared::findings::{At, Findings};
 use graph::Kernel;
 use std::sync::LazyLock;
 use units::Ratio;
@@ -131,7 +131,7 @@ impl Setting for Parts {
 
 /// A part of a whole, above 0.
 mod part {
-    use crate::config::findings::{At, Findings};
+    use declared::findings::{At, Findings};
     use units::Ratio;
 
     pub(in super::super) fn kind() -> String {
@@ -154,8 +154,8 @@ mod part {
 
 /// A part of a whole, above 0, that may be absent.
 pub(super) mod given_part {
-    use crate::config::declared::{Setting, Shown};
-    use crate::config::findings::{At, Findings};
+    use declared::{Setting, Shown};
+    use declared::findings::{At, Findings};
     use crate::config::native::kernels::part;
     use units::Ratio;
 
@@ -176,9 +176,9 @@ pub(super) mod given_part {
 
 /// A part of a whole that may be 0, and is below the whole.
 pub(super) mod below_whole {
-    use crate::config::declared::{Setting, Shown};
-    use crate::config::findings::{At, Findings};
-    use crate::config::tree::Value;
+    use declared::{Setting, Shown};
+    use declared::findings::{At, Findings};
+    use declared::tree::Value;
     use units::Ratio;
 
     pub(in super::super) fn kind() -> String {
@@ -215,8 +215,8 @@ pub(super) mod below_whole {
 
 /// A factor up to a million.
 pub(super) mod factor {
-    use crate::config::declared::{Setting, Shown};
-    use crate::config::findings::{At, Findings};
+    use declared::{Setting, Shown};
+    use declared::findings::{At, Findings};
     use units::Ratio;
 
     /// Largest factor on compute.

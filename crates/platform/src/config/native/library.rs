@@ -1,7 +1,7 @@
 //! `library`: where a communication library makes sense, beyond its declared keys.
 
-use crate::config::declared::Setting;
-use crate::config::findings::{At, Findings};
+use declared::Setting;
+use declared::findings::{At, Findings};
 use crate::library::{Between, Library};
 use topology::{Fabric, Paths};
 

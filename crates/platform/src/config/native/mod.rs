@@ -71,9 +71,9 @@ mod testing;
 mod top_level_keys;
 
 use super::file;
-use super::findings::Findings;
-use super::tree::Tree;
-pub use crate::config::declared::Listed;
+use declared::findings::Findings;
+use declared::tree::Tree;
+pub use declared::Listed;
 use crate::platform::Platform;
 use graph::Problem;
 pub use inline::{InlinePlatform, inline};

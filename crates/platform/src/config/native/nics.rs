@@ -1,8 +1,8 @@
 //! `nics`: network cards that several dimensions of a stack share.
 
 use super::links::{Link, Links};
-use crate::config::declared::section;
-use crate::config::findings::{At, Findings};
+use declared::section;
+use declared::findings::{At, Findings};
 use topology::{Dim, GraphFabric, SharedStack};
 use units::{Bandwidth, Span};
 

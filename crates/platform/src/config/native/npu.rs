@@ -1,8 +1,8 @@
 //! `npu`: its compute, its launches and its memory.
 
 use super::compute::{self, Compute, Given, Places};
-use crate::config::declared::{Tried, absent, section};
-use crate::config::findings::{At, Findings};
+use declared::{Tried, absent, section};
+use declared::findings::{At, Findings};
 use crate::platform::{self, Exceeded, Launch};
 use units::{Bandwidth, Bytes, Flops, Span};
 

@@ -3,9 +3,9 @@
 
 use super::show;
 use super::top_level_keys::Root;
-use crate::config::declared::{Key, Setting, explained, first};
-use crate::config::findings::Findings;
-use crate::config::tree::{Origin, Tree, Value};
+use declared::{Key, Setting, explained, first};
+use declared::findings::Findings;
+use declared::tree::{Origin, Tree, Value};
 use crate::platform::Platform;
 use std::path::{Component, Path, PathBuf};
 

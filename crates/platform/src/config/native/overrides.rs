@@ -2,10 +2,10 @@
 //! faults are found as in a file.
 
 use super::top_level_keys::Root;
-use crate::config::declared::{Key as Declared, Setting, renamed_path};
-use crate::config::findings::Findings;
-use crate::config::parse;
-use crate::config::tree::{Key, Origin, Tree, Value};
+use declared::{Key as Declared, Setting, renamed_path};
+use declared::findings::Findings;
+use declared::parse;
+use declared::tree::{Key, Origin, Tree, Value};
 
 enum Step<'a> {
     Key(&'a str),

@@ -1,7 +1,7 @@
 //! Presets: platform files found by name in folders and their folders. `parts/` holds pieces that
 //! platforms extend and is left out.
 
-use crate::config::findings::did_you_mean;
+use declared::findings::did_you_mean;
 use graph::Problem;
 use std::path::{Path, PathBuf};
 

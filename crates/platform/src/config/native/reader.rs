@@ -5,9 +5,9 @@ use super::network::{self, Network};
 use super::shape::Shape;
 use super::top_level_keys::Root;
 use super::{cards, collectives, explicit, failed, generated, library, nics, npu, remote, sized};
-use crate::config::declared::{Setting, Tried, Words, absent};
-use crate::config::findings::{At, Findings};
-use crate::config::tree::Tree;
+use declared::{Setting, Tried, Words, absent};
+use declared::findings::{At, Findings};
+use declared::tree::Tree;
 use crate::library::Library;
 use crate::platform::{
     Collectives, DimensionOrder, Hierarchy, Like, Measured, Platform, Scheduler,

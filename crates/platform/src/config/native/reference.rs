@@ -2,7 +2,7 @@
 //! `<!-- end of keys -->` of a Markdown page, and a list for completion.
 
 use super::top_level_keys::Root;
-use crate::config::declared::{self, Listed, Setting};
+use declared::{self, Listed, Setting};
 
 const END: &str = "<!-- end of keys -->";
 

@@ -2,8 +2,8 @@
 
 use super::testing::systems;
 use super::*;
-use crate::config::parse;
-use crate::config::tree::Value;
+use declared::parse;
+use declared::tree::Value;
 use std::collections::BTreeSet;
 
 /// The paths of all keys of a file, without indices.

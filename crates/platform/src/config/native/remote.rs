@@ -1,8 +1,8 @@
 //! `remote_memory`: memory outside the NPUs. Not here: the models (`device::memory`).
 
-use crate::config::declared::{Setting, Shown, Words, absent, section, words};
-use crate::config::findings::{At, Findings};
-use crate::config::tree::Value;
+use declared::{Setting, Shown, Words, absent, section, words};
+use declared::findings::{At, Findings};
+use declared::tree::Value;
 use device::memory::{self, Fault, Groups, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches};
 use units::{Bandwidth, Bytes, Span};
 

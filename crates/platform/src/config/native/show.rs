@@ -3,7 +3,7 @@
 use super::collectives::words_of;
 use super::network::Network;
 use super::{compute, generated, reader};
-use crate::config::declared::{Setting, Shown, Words, document};
+use declared::{Setting, Shown, Words, document};
 use crate::platform::Platform;
 use graph::CollectiveKind;
 use serde_json::{Value, json};

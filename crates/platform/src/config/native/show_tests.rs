@@ -2,7 +2,7 @@
 
 use super::testing::*;
 use super::*;
-use crate::config::declared::{ByDim, Words};
+use declared::{ByDim, Words};
 use crate::platform::{Algorithm, Choice, DimensionOrder, Hierarchy, Policy};
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;

@@ -1,8 +1,8 @@
 //! `npus` on a stack: more or fewer nodes, a part of one node, or nodes that are not full.
 
 use super::shape::{MOST_NPUS, Shape};
-use crate::config::declared::Tried;
-use crate::config::findings::{At, Findings};
+use declared::Tried;
+use declared::findings::{At, Findings};
 use topology::{Block, Fabric, Paths, Topology};
 
 /// Properties of a node besides its block: whether its links keep their bandwidth where it has

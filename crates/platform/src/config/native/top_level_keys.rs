@@ -10,7 +10,7 @@ use super::nics::Nic;
 use super::npu::Npu;
 use super::remote::Remote;
 use super::shape::Shape;
-use crate::config::declared::{Tried, section};
+use declared::{Tried, section};
 use crate::library::Library;
 use crate::platform::Scheduler;
 
@@ -72,8 +72,8 @@ section! {
 
 /// `extends` is resolved before the keys are read, so only files can have it.
 mod parents {
-    use crate::config::declared::{Shown, Tried};
-    use crate::config::findings::{At, Findings};
+    use declared::{Shown, Tried};
+    use declared::findings::{At, Findings};
 
     pub(super) fn kind() -> String {
         "name or path, or a list of them".into()
@@ -99,9 +99,9 @@ mod parents {
 
 /// A list of 1 to 32 sizes.
 mod sizes {
-    use crate::config::declared::{Setting, Shown, Tried};
-    use crate::config::findings::{At, Findings};
-    use crate::config::tree::Value;
+    use declared::{Setting, Shown, Tried};
+    use declared::findings::{At, Findings};
+    use declared::tree::Value;
 
     pub(super) fn kind() -> String {
         "list of counts".into()

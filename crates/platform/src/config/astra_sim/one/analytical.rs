@@ -8,8 +8,8 @@ use super::dim::{ALL_TO_ALL, Dim, RING, SWITCH};
 use super::keys::{mapping, without_effect};
 use crate::config::astra_sim::syntax::{number, span};
 use crate::config::file::Load;
-use crate::config::findings::{At, Findings};
-use crate::config::tree::Value;
+use declared::findings::{At, Findings};
+use declared::tree::Value;
 use topology::Block;
 use units::{Bandwidth, Ratio};
 
@@ -85,7 +85,7 @@ pub(super) fn read(load: &Load<'_>, findings: &mut Findings) -> Option<Vec<Dim>>
 
 /// Keys that change nothing, with the reason.
 fn idle(root: &At<'_>, findings: &mut Findings) {
-    let is_zero = |tree: &crate::config::tree::Tree| match &tree.value {
+    let is_zero = |tree: &declared::tree::Tree| match &tree.value {
         Value::Int(i) => *i == 0,
         Value::Float(x) => *x == 0.0,
         _ => false,

@@ -3,7 +3,7 @@
 //! A flit's width is in bits, a packet's size in bytes. Garnet rounds packets up to whole flits.
 
 use super::keys::without_effect;
-use crate::config::findings::{At, Findings};
+use declared::findings::{At, Findings};
 
 /// Bits of a byte.
 const BYTE: u32 = 8;

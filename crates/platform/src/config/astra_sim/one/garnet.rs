@@ -9,7 +9,7 @@ use super::flits;
 use super::keys::{mapping, without_effect};
 use crate::config::astra_sim::syntax::number;
 use crate::config::file::Load;
-use crate::config::findings::{At, Findings};
+use declared::findings::{At, Findings};
 use units::{Bandwidth, Ratio, Span};
 
 const KEYS: [&str; 21] = [

@@ -1,9 +1,9 @@
 //! The mapping of a file, and keys that change nothing.
 
 use crate::config::file::{self, Load};
-use crate::config::findings::{At, Findings};
-use crate::config::parse;
-use crate::config::tree::Tree;
+use declared::findings::{At, Findings};
+use declared::parse;
+use declared::tree::Tree;
 
 /// The mapping of `findings.file`, whose keys must all be in `known`.
 pub(super) fn mapping(

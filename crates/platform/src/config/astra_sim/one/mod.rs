@@ -21,7 +21,7 @@ mod system;
 mod tests;
 
 use crate::config::file::{self, Load};
-use crate::config::findings::Findings;
+use declared::findings::Findings;
 use crate::config::native;
 use crate::platform::Platform;
 use graph::Problem;

@@ -3,7 +3,7 @@
 use super::dim::Dim;
 use super::{analytical, garnet};
 use crate::config::file::{self, Load};
-use crate::config::findings::Findings;
+use declared::findings::Findings;
 
 /// A network file.
 pub(super) struct Network {

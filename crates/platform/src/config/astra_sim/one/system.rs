@@ -8,8 +8,8 @@ use super::dim::{Dim, RING};
 use super::keys::{mapping, without_effect};
 use super::network::Network;
 use crate::config::file::Load;
-use crate::config::findings::{At, Findings};
-use crate::config::tree::Value;
+use declared::findings::{At, Findings};
+use declared::tree::Value;
 
 const KEYS: [&str; 24] = [
     ALGORITHM,

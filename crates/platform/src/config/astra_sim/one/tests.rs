@@ -1,7 +1,7 @@
 //! Files of version 1.0, in the formats of the samples of its repository.
 
 use super::*;
-use crate::config::declared::ByDim;
+use declared::ByDim;
 use crate::platform::{Algorithm, Hierarchy, Policy};
 use graph::CollectiveKind;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! `network.analytical`: the analytical backend, which has no settings.
 
-use crate::config::declared::section;
+use declared::section;
 
 section! {
     /// Settings of the analytical backend.

@@ -1,7 +1,7 @@
 //! `network.external`: a simulator in another process, which only the command line and Python name:
 //! a platform file starts no program.
 
-use crate::config::declared::section;
+use declared::section;
 use units::Span;
 
 section! {
@@ -15,6 +15,6 @@ section! {
 
 impl Default for External {
     fn default() -> External {
-        crate::config::declared::absent()
+        declared::absent()
     }
 }

@@ -1,6 +1,6 @@
 //! `network.flow`: the fair-flow backend.
 
-use crate::config::declared::{section, words};
+use declared::{section, words};
 use units::{Bandwidth, Ratio, Span};
 
 /// How flows share a link.
@@ -39,6 +39,6 @@ section! {
 
 impl Default for Flow {
     fn default() -> Flow {
-        crate::config::declared::absent()
+        declared::absent()
     }
 }

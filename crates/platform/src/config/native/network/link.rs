@@ -1,6 +1,6 @@
 //! `network.link`: the link-queue backend.
 
-use crate::config::declared::{section, words};
+use declared::{section, words};
 
 /// When a node sends on a message that passes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

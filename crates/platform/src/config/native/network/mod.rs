@@ -26,8 +26,8 @@ pub use flow::{Flow, FlowWeights};
 pub use link::{Link, Switching};
 pub use packet::Packet;
 
-use crate::config::declared::{Setting, Shown, Words, section, words};
-use crate::config::findings::{At, Findings};
+use declared::{Setting, Shown, Words, section, words};
+use declared::findings::{At, Findings};
 use topology::{Fabric, Routing};
 
 /// Registers backends, the default first: the key of its section, the type of its settings and its
@@ -62,7 +62,7 @@ macro_rules! backends {
                 pub model: NetworkModel, default NetworkModel::ALL[0];
                 /// Which of several equally near next hops a message takes
                 /// ([topologies](../models/topologies.md#routes)).
-                pub routing: Routing, default Routing::default();
+                pub routing: Routing as policy, default Routing::default();
                 $($(#[doc = $doc])+ pub $key: Option<$name>, default None,
                     says "defaults of the backend";)+
                 /// Settings of simulators in other processes
@@ -141,21 +141,26 @@ impl std::fmt::Display for NetworkModel {
 
 impl Default for Network {
     fn default() -> Network {
-        crate::config::declared::absent()
+        declared::absent()
     }
 }
 
-impl Setting for Routing {
-    fn kind() -> String {
+/// Routing policies as values of keys.
+mod policy {
+    use declared::Shown;
+    use declared::findings::{At, Findings};
+    use topology::Routing;
+
+    pub(super) fn kind() -> String {
         let names: Vec<String> = Routing::NAMES.iter().map(|name| format!("`{name}`")).collect();
         format!("{}, `hash(seed)`", names.join(", "))
     }
 
-    fn example() -> String {
+    pub(super) fn example() -> String {
         Routing::NAMES.join(", ")
     }
 
-    fn read(at: &At<'_>, findings: &mut Findings) -> Option<Routing> {
+    pub(super) fn read(at: &At<'_>, findings: &mut Findings) -> Option<Routing> {
         let text = findings.text(at)?;
         match text.parse() {
             Ok(routing) => Some(routing),
@@ -166,11 +171,11 @@ impl Setting for Routing {
         }
     }
 
-    fn show(&self) -> Option<Shown> {
-        Some(Shown::of(self))
+    pub(super) fn show(routing: &Routing) -> Option<Shown> {
+        Some(Shown::of(routing))
     }
 
-    fn json(&self) -> serde_json::Value {
-        self.to_string().into()
+    pub(super) fn json(routing: &Routing) -> serde_json::Value {
+        routing.to_string().into()
     }
 }

@@ -8,8 +8,8 @@ pub use pipeline::{FlitAllocator, FlitPipeline};
 pub use routing::FlitRouting;
 
 use super::entries::misfit;
-use crate::config::declared::{ByDim, Misfit, Setting, Words, counts, section, suited, words};
-use crate::config::findings::{At, Findings};
+use declared::{ByDim, Misfit, Setting, Words, counts, section, suited, words};
+use declared::findings::{At, Findings};
 use topology::Fabric;
 use units::{Bytes, Span};
 
@@ -127,6 +127,6 @@ impl Flit {
 
 impl Default for Flit {
     fn default() -> Flit {
-        crate::config::declared::absent()
+        declared::absent()
     }
 }

@@ -1,6 +1,6 @@
 //! `network.flit.pipeline`: the stages of an input-queued router.
 
-use crate::config::declared::{counts, section, words};
+use declared::{counts, section, words};
 
 section! {
     /// Stages and allocators of an input-queued router.
@@ -62,6 +62,6 @@ words!(
 
 impl Default for FlitPipeline {
     fn default() -> FlitPipeline {
-        crate::config::declared::absent()
+        declared::absent()
     }
 }

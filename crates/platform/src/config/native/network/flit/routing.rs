@@ -1,7 +1,7 @@
 //! `network.flit.routing`: a word, or a table in a file.
 
-use crate::config::declared::{Absent, Key, Setting, Shown};
-use crate::config::findings::{At, Findings};
+use declared::{Absent, Key, Setting, Shown};
+use declared::findings::{At, Findings};
 use std::fmt;
 use std::path::Path;
 

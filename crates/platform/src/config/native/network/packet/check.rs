@@ -1,9 +1,9 @@
 //! Which values of `network.packet` fit together.
 
 use super::{Fault, Packet, Protocol, Rdma, RdmaControl, RdmaRecovery, Tcp, Transport};
-use crate::config::declared::{Key, Misfit, Setting, Words, suited};
-use crate::config::findings::{At, Findings};
-use crate::config::tree::Value;
+use declared::{Key, Misfit, Setting, Words, suited};
+use declared::findings::{At, Findings};
+use declared::tree::Value;
 use topology::Fabric;
 
 /// Refuses values that cannot be, and warns of keys that have no effect. `sprays`: each packet takes

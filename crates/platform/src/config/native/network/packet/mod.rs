@@ -20,7 +20,7 @@ pub use transport::{
     Dcqcn, Flight, Rdma, RdmaControl, RdmaRecovery, Rescue, Tcp, TcpControl, TcpRecovery, Transport,
 };
 
-use crate::config::declared::{ByDim, counts, section, words};
+use declared::{ByDim, counts, section, words};
 use units::{Bytes, Ratio, Span};
 
 /// Whose behaviour a run has.
@@ -166,6 +166,6 @@ section! {
 
 impl Default for Packet {
     fn default() -> Packet {
-        crate::config::declared::absent()
+        declared::absent()
     }
 }

@@ -1,7 +1,7 @@
 //! The keys of what carries messages: TCP and RDMA.
 
 use super::from_zero;
-use crate::config::declared::{section, words};
+use declared::{section, words};
 use units::{Bandwidth, Bytes, Ratio, Span};
 
 /// Transport protocol of messages.
@@ -219,18 +219,18 @@ section! {
 
 impl Default for Tcp {
     fn default() -> Tcp {
-        crate::config::declared::absent()
+        declared::absent()
     }
 }
 
 impl Default for Rdma {
     fn default() -> Rdma {
-        crate::config::declared::absent()
+        declared::absent()
     }
 }
 
 impl Default for Dcqcn {
     fn default() -> Dcqcn {
-        crate::config::declared::absent()
+        declared::absent()
     }
 }

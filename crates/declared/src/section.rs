@@ -1,71 +1,19 @@
-//! Keys of platform files, each declared once: name, type, unit, default, meaning, old names.
-//!
-//! `section!` declares a struct whose fields are the keys of a mapping. Its reader, its printed
-//! form, its JSON, how parameters change by name, and its rows in the documentation follow. So do
-//! constants with the names of the keys, such as `Nvls::latency`. Not here: the sections
-//! (`config::native`, `library`, `platform`).
-//!
-//! ```ignore
-//! section! {
-//!     /// Reduction in a node's switch.
-//!     #[derive(Clone, Debug, PartialEq)]
-//!     pub struct Nvls {
-//!         /// What it adds to a call.
-//!         pub latency: Span, required;
-//!         /// Fewest members in a node that use it.
-//!         pub min_ranks: u32 as from_two, default 2, was ["least"];
-//!     }
-//! }
-//! ```
-//!
-//! A key is `required`, has a `default` value, or is `like` an earlier key where it is left out.
-//! - `as module` reads, prints and describes it by functions of that module (`counts!`).
-//! - `says "text"` replaces the default in the documentation.
-//! - `needed [words]` and `with [words]` name the models that need or read it ([`suited()`]).
-//! - `was ["old"] by convert` names what it was called, and a function that converts old values.
-//! - `struct Name by key` checks the keys that are given against the model that `key` names.
-//! - `struct Name short key` lets a plain value stand for a mapping with that one key.
+//! The macro `section!`, and the functions that its sections call.
 
-mod by_dim;
-mod counts;
-mod explained;
-mod key;
-mod keys_by_model;
-mod reference;
-mod renames;
-mod shown;
-#[cfg(test)]
-mod tests;
-mod tried;
-mod values;
-mod words;
-
-pub use by_dim::ByDim;
-pub(crate) use counts::counts;
-pub(crate) use explained::explained;
-pub(crate) use key::{Absent, Key};
-pub(crate) use keys_by_model::{Misfit, suited};
-pub use reference::Listed;
-pub(crate) use reference::{listed, table};
-pub(crate) use renames::{rename, renamed_path};
-pub(crate) use shown::{Shown, document};
-pub(crate) use tried::Tried;
-pub(crate) use values::Setting;
-pub(crate) use words::{Words, words};
-
-use super::findings::{At, Findings};
-use super::tree::{Tree, Value};
+use crate::findings::{At, Findings};
+use crate::tree::{Tree, Value};
+use crate::{Absent, Key, Setting, Shown};
 
 /// The value of a key of a section, unless it is nothing. A plain value is that of the key that it
 /// is `short` for.
-pub(crate) fn given<'a>(at: &At<'a>, key: &str, short: Option<&str>) -> Option<At<'a>> {
+pub fn given<'a>(at: &At<'a>, key: &str, short: Option<&str>) -> Option<At<'a>> {
     let plain = !at.is_map() && short == Some(key);
     let found = if plain { Some(at.clone()) } else { at.get(key) };
     found.filter(|at| at.tree.value != Value::Null)
 }
 
 /// The first key of a path, and the rest: `node.step_latency[0]` is `node` and `step_latency[0]`.
-pub(crate) fn first(path: &str) -> (&str, &str) {
+pub fn first(path: &str) -> (&str, &str) {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let (first, rest) = path.split_at(end);
     (first, rest.strip_prefix('.').unwrap_or(rest))
@@ -75,13 +23,13 @@ pub(crate) fn first(path: &str) -> (&str, &str) {
 ///
 /// # Panics
 /// If a key of it is required.
-pub(crate) fn absent<T: Setting>() -> T {
+pub fn absent<T: Setting>() -> T {
     let empty = Tree::made(Value::Map(Vec::new()));
     T::read(&At::root(&empty), &mut Findings::default()).expect("no key is required")
 }
 
 /// An entry of a mapping that is left out when it has the default: `short` forms, see [`Shown`].
-pub(crate) fn shortened(
+pub fn shortened(
     keys: &[Key],
     short: Option<&str>,
     entries: Vec<(&'static str, Shown)>,
@@ -105,13 +53,14 @@ pub(crate) fn shortened(
 
 impl Findings {
     /// The mapping at `at`, whose keys must all be declared in `keys`.
-    pub(crate) fn declared(&mut self, at: &At<'_>, keys: &[Key]) -> Option<()> {
+    pub fn declared(&mut self, at: &At<'_>, keys: &[Key]) -> Option<()> {
         let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
         self.mapping(at, &names)
     }
 }
 
 /// Declares a struct and the keys of its mapping; see the module.
+#[macro_export]
 macro_rules! section {
     ($(#[$meta:meta])* $vis:vis struct $name:ident $(short $short:ident)? $(by $tag:ident)? {
         $($(#[doc = $doc:literal])+ $fvis:vis $field:ident : $ty:ty $(as $with:ident)?,
@@ -126,35 +75,38 @@ macro_rules! section {
         /// The names of its keys.
         #[allow(non_upper_case_globals, dead_code)]
         impl $name {
-            $(pub(crate) const $field: &'static str = stringify!($field);)*
+            $(
+                /// Name of the key.
+                pub const $field: &'static str = stringify!($field);
+            )*
         }
 
         #[allow(unused_mut, unused_variables)]
-        impl $crate::config::declared::Setting for $name {
+        impl $crate::Setting for $name {
             const SHORT: Option<&'static str> =
-                $crate::config::declared::section!(@short $($short)?);
+                $crate::section!(@short $($short)?);
 
-            fn keys() -> &'static [$crate::config::declared::Key] {
-                const KEYS: &[$crate::config::declared::Key] = &[$(
-                    $crate::config::declared::Key {
+            fn keys() -> &'static [$crate::Key] {
+                const KEYS: &[$crate::Key] = &[$(
+                    $crate::Key {
                         name: stringify!($field),
                         old: &[$($($old),+)?],
-                        kind: $crate::config::declared::section!(@kind [$ty] $($with)?),
-                        absent: $crate::config::declared::section!(
+                        kind: $crate::section!(@kind [$ty] $($with)?),
+                        absent: $crate::section!(
                             @how $how [$ty] [$($with)?] [$($says)?] $($arg)?
                         ),
-                        example: $crate::config::declared::section!(
+                        example: $crate::section!(
                             @example $how [$ty] [$($with)?] $($arg)?
                         ),
                         needed: || vec![
-                            $($($crate::config::declared::Words::word($needed)),+)?
+                            $($($crate::Words::word($needed)),+)?
                         ],
-                        with: || vec![$($($crate::config::declared::Words::word($model)),+)?],
+                        with: || vec![$($($crate::Words::word($model)),+)?],
                         doc: concat!($($doc, "\n"),+),
-                        inner: <$ty as $crate::config::declared::Setting>::keys,
-                        list: <$ty as $crate::config::declared::Setting>::LIST,
-                        short: <$ty as $crate::config::declared::Setting>::SHORT,
-                        convert: $crate::config::declared::section!(@convert $($($convert)?)?),
+                        inner: <$ty as $crate::Setting>::keys,
+                        list: <$ty as $crate::Setting>::LIST,
+                        short: <$ty as $crate::Setting>::SHORT,
+                        convert: $crate::section!(@convert $($($convert)?)?),
                     },
                 )*];
                 KEYS
@@ -171,57 +123,57 @@ macro_rules! section {
             }
 
             fn read(
-                at: &$crate::config::findings::At<'_>,
-                findings: &mut $crate::config::findings::Findings,
+                at: &$crate::findings::At<'_>,
+                findings: &mut $crate::findings::Findings,
             ) -> Option<Self> {
                 if at.is_map() || Self::SHORT.is_none() {
                     findings.declared(at, Self::keys())?;
                 }
-                $(let $field: Option<$ty> = match $crate::config::declared::given(
+                $(let $field: Option<$ty> = match $crate::given(
                     at, stringify!($field), Self::SHORT
                 ) {
-                    Some(found) => $crate::config::declared::section!(
+                    Some(found) => $crate::section!(
                         @read [$ty] [$($with)?] &found, findings
                     ),
-                    None => $crate::config::declared::section!(
+                    None => $crate::section!(
                         @absent $how [$ty] [$($with)?] [$($arg)?] at, findings, stringify!($field)
                     ),
                 };)*
                 $(if let Some(model) = $tag {
-                    let (tag, word) = (stringify!($tag), $crate::config::declared::Words::word(model));
-                    let misfit = $crate::config::declared::Misfit::Refuse;
-                    $crate::config::declared::suited(at, Self::keys(), tag, word, misfit, findings);
+                    let (tag, word) = (stringify!($tag), $crate::Words::word(model));
+                    let misfit = $crate::Misfit::Refuse;
+                    $crate::suited(at, Self::keys(), tag, word, misfit, findings);
                 })?
                 Some($name { $($field: $field?),* })
             }
 
-            fn show(&self) -> Option<$crate::config::declared::Shown> {
-                let mut entries: Vec<(&'static str, $crate::config::declared::Shown)> = Vec::new();
+            fn show(&self) -> Option<$crate::Shown> {
+                let mut entries: Vec<(&'static str, $crate::Shown)> = Vec::new();
                 $(if let Some(shown) =
-                    $crate::config::declared::section!(@call show [$ty] [$($with)?] &self.$field)
+                    $crate::section!(@call show [$ty] [$($with)?] &self.$field)
                 {
                     entries.push((stringify!($field), shown));
                 })*
-                Some($crate::config::declared::shortened(Self::keys(), Self::SHORT, entries))
+                Some($crate::shortened(Self::keys(), Self::SHORT, entries))
             }
 
-            fn json(&self) -> serde_json::Value {
-                let mut out = serde_json::Map::new();
+            fn json(&self) -> $crate::serde_json::Value {
+                let mut out = $crate::serde_json::Map::new();
                 $(out.insert(
                     format!(
                         "{}{}",
                         stringify!($field),
-                        <$ty as $crate::config::declared::Setting>::UNIT
+                        <$ty as $crate::Setting>::UNIT
                     ),
-                    $crate::config::declared::section!(@call json [$ty] [$($with)?] &self.$field),
+                    $crate::section!(@call json [$ty] [$($with)?] &self.$field),
                 );)*
                 out.into()
             }
 
             fn change(&mut self, path: &str, value: f64) -> bool {
-                let (key, rest) = $crate::config::declared::first(path);
+                let (key, rest) = $crate::first(path);
                 $(if key == stringify!($field) {
-                    return $crate::config::declared::Setting::change(&mut self.$field, rest, value);
+                    return $crate::Setting::change(&mut self.$field, rest, value);
                 })*
                 false
             }
@@ -231,37 +183,37 @@ macro_rules! section {
     (@short $short:ident) => { Some(stringify!($short)) };
     (@convert) => { None };
     (@convert $convert:ident) => { Some($convert) };
-    (@kind [$ty:ty]) => { <$ty as $crate::config::declared::Setting>::kind };
+    (@kind [$ty:ty]) => { <$ty as $crate::Setting>::kind };
     (@kind [$ty:ty] $with:ident) => { $with::kind };
     (@example required [$ty:ty] [$($with:ident)?] $example:expr) => { || $example.to_string() };
     (@example $how:ident [$ty:ty] [] $($arg:expr)?) => {
-        <$ty as $crate::config::declared::Setting>::example
+        <$ty as $crate::Setting>::example
     };
     (@example $how:ident [$ty:ty] [$with:ident] $($arg:expr)?) => { $with::example };
     (@how required [$ty:ty] [$($with:ident)?] [] $($example:expr)?) => {
-        $crate::config::declared::Absent::Required
+        $crate::Absent::Required
     };
     (@how like [$ty:ty] [$($with:ident)?] [] $other:expr) => {
-        $crate::config::declared::Absent::Like(stringify!($other))
+        $crate::Absent::Like(stringify!($other))
     };
     (@how default [$ty:ty] [$($with:ident)?] [] $value:expr) => {
-        $crate::config::declared::Absent::Value(|| {
+        $crate::Absent::Value(|| {
             let value: $ty = $value;
             let shown =
-                $crate::config::declared::section!(@call show [$ty] [$($with)?] &value);
+                $crate::section!(@call show [$ty] [$($with)?] &value);
             shown.map_or("none".to_string(), |shown| shown.flow())
         })
     };
     (@how $how:ident [$ty:ty] [$($with:ident)?] [$says:literal] $($arg:expr)?) => {
-        $crate::config::declared::Absent::Text($says)
+        $crate::Absent::Text($says)
     };
     (@read [$ty:ty] [] $at:expr, $findings:expr) => {
-        <$ty as $crate::config::declared::Setting>::read($at, $findings)
+        <$ty as $crate::Setting>::read($at, $findings)
     };
     (@read [$ty:ty] [$with:ident] $at:expr, $findings:expr) => { $with::read($at, $findings) };
     (@absent required [$ty:ty] [$($with:ident)?] [$($example:expr)?]
         $at:expr, $findings:expr, $key:expr) => {{
-        let example = $crate::config::declared::section!(
+        let example = $crate::section!(
             @example required [$ty] [$($with)?] $($example)?
         );
         $findings.missing($at, $key, &example());
@@ -276,8 +228,7 @@ macro_rules! section {
         Some($value)
     };
     (@call $what:ident [$ty:ty] [] $value:expr) => {
-        $crate::config::declared::Setting::$what($value)
+        $crate::Setting::$what($value)
     };
     (@call $what:ident [$ty:ty] [$with:ident] $value:expr) => { $with::$what($value) };
 }
-pub(crate) use section;

@@ -1,11 +1,11 @@
 //! Old names of keys: read for one release, with a warning that names the new one.
 
-use super::{Key, first};
-use crate::config::findings::{At, Findings};
-use crate::config::tree::{Tree, Value};
+use crate::{Key, first};
+use crate::findings::{At, Findings};
+use crate::tree::{Tree, Value};
 
 /// Gives the keys of `tree` that have an old name their new one.
-pub(crate) fn rename(tree: &mut Tree, keys: &[Key], findings: &mut Findings) {
+pub fn rename(tree: &mut Tree, keys: &[Key], findings: &mut Findings) {
     below(tree, keys, "", findings);
 }
 
@@ -41,7 +41,7 @@ fn below(tree: &mut Tree, keys: &[Key], path: &str, findings: &mut Findings) {
 }
 
 /// The path of a `--set`, with its old names replaced, and its value made one of the new name.
-pub(crate) fn renamed_path(
+pub fn renamed_path(
     path: &str,
     value: &mut Tree,
     keys: &[Key],

@@ -1,12 +1,12 @@
 //! A part of a file that may be broken while others are checked further.
 
-use super::{Key, Setting, Shown};
-use crate::config::findings::{At, Findings};
+use crate::{Key, Setting, Shown};
+use crate::findings::{At, Findings};
 
 /// Result of reading a key. Sections made of these are always read, so that the faults of all parts
 /// are found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Tried<T> {
+pub enum Tried<T> {
     /// The key is not there.
     #[default]
     Absent,
@@ -18,7 +18,7 @@ pub(crate) enum Tried<T> {
 
 impl<T> Tried<T> {
     /// The value; `None` when the key is absent or broken.
-    pub(crate) fn value(self) -> Option<T> {
+    pub fn value(self) -> Option<T> {
         match self {
             Tried::Read(value) => Some(value),
             Tried::Absent | Tried::Broken => None,
@@ -26,7 +26,7 @@ impl<T> Tried<T> {
     }
 
     /// The value or its default; `None` when it is broken.
-    pub(crate) fn or(self, default: impl FnOnce() -> T) -> Option<T> {
+    pub fn or(self, default: impl FnOnce() -> T) -> Option<T> {
         match self {
             Tried::Absent => Some(default()),
             Tried::Broken => None,
@@ -35,7 +35,7 @@ impl<T> Tried<T> {
     }
 
     /// Whether the key is there, right or wrong.
-    pub(crate) fn is_given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         !matches!(self, Tried::Absent)
     }
 }

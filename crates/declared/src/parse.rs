@@ -1,11 +1,11 @@
 //! From text to a tree: YAML and JSON. A syntax error is a problem with line and column.
 
-use super::findings::Findings;
-use super::tree::{Key, Origin, Tree, Value, located};
+use crate::findings::Findings;
+use crate::tree::{Key, Origin, Tree, Value, located};
 use serde_saphyr::Spanned;
 
 /// Reads YAML; a syntax error becomes a problem with line and column.
-pub(crate) fn yaml(text: &str, findings: &mut Findings) -> Option<Tree> {
+pub fn yaml(text: &str, findings: &mut Findings) -> Option<Tree> {
     let options = serde_saphyr::options! { non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::AsString };
     match serde_saphyr::from_str_with_options::<Spanned<Value>>(text, options) {
         Ok(spanned) => Some(located(spanned)),
@@ -35,7 +35,7 @@ fn yaml_message(error: &serde_saphyr::Error) -> String {
 }
 
 /// Reads JSON; a syntax error becomes a problem with line and column.
-pub(crate) fn json(text: &str, findings: &mut Findings) -> Option<Tree> {
+pub fn json(text: &str, findings: &mut Findings) -> Option<Tree> {
     match serde_json::from_str(text) {
         Ok(value) => Some(from_json(value)),
         Err(error) => {

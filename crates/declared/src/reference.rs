@@ -1,6 +1,6 @@
 //! Keys as the documentation and the completion of a shell list them.
 
-use super::{Absent, Key};
+use crate::{Absent, Key};
 use std::fmt::Write;
 
 /// A key with its whole path.
@@ -23,7 +23,7 @@ pub struct Listed {
 }
 
 /// All keys below `path`, each before those within it.
-pub(crate) fn listed(keys: &[Key]) -> Vec<Listed> {
+pub fn listed(keys: &[Key]) -> Vec<Listed> {
     let mut all = Vec::new();
     below(("", ""), keys, false, &mut all);
     all
@@ -79,7 +79,7 @@ fn quoted(words: &[&str]) -> String {
 }
 
 /// The rows as a Markdown table.
-pub(crate) fn table(rows: &[Listed]) -> String {
+pub fn table(rows: &[Listed]) -> String {
     let mut out = "| key | value | default | meaning |\n| --- | --- | --- | --- |\n".to_string();
     for Listed { path, kind, absent, doc, .. } in rows.iter().filter(|row| !row.again) {
         let _ = writeln!(out, "| `{path}` | {kind} | {absent} | {doc} |");

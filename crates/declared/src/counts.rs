@@ -2,12 +2,13 @@
 
 /// `counts!(sides: 1 to 65_536)`: a module that reads, prints and describes such a count. Fields
 /// are `u32` or `Option<u32>`.
+#[macro_export]
 macro_rules! counts {
     ($($(#[$meta:meta])* $name:ident: $least:literal to $most:expr;)+) => {$(
         $(#[$meta])*
         mod $name {
-            use $crate::config::declared::{Setting, Shown};
-            use $crate::config::findings::{At, Findings};
+            use $crate::{Setting, Shown};
+            use $crate::findings::{At, Findings};
 
             pub(super) fn kind() -> String {
                 match ($least, $most) {
@@ -32,10 +33,9 @@ macro_rules! counts {
                 Setting::show(&(*value).into())
             }
 
-            pub(super) fn json<T: Copy + Into<Option<u32>>>(value: &T) -> serde_json::Value {
+            pub(super) fn json<T: Copy + Into<Option<u32>>>(value: &T) -> $crate::serde_json::Value {
                 Setting::json(&(*value).into())
             }
         }
     )+};
 }
-pub(crate) use counts;

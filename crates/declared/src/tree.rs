@@ -11,54 +11,73 @@ const MOST_SHOWN: usize = 200;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// Built by the program.
     #[default]
     Made,
     /// A line, from 1, of a file: 0 is the file that is read, others are those it extends
     /// (`Findings::files`).
-    Line { file: u32, line: u64 },
+    Line {
+        /// Place of the file.
+        file: u32,
+        /// Number of the line.
+        line: u64,
+    },
     /// `--set` on the command line.
     Set,
 }
 
 /// A value and its origin.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Tree {
+pub struct Tree {
+    /// Where the value stands.
     pub origin: Origin,
+    /// The value.
     pub value: Value,
 }
 
 /// A key and its origin.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Key {
+pub struct Key {
+    /// Where the key stands.
     pub origin: Origin,
+    /// Name of the key.
     pub name: String,
 }
 
 /// A value.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     #[default]
+    /// Nothing.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number.
     Int(i128),
+    /// Another number.
     Float(f64),
+    /// A text.
     Text(String),
+    /// A list.
     List(Vec<Tree>),
+    /// A mapping, in file order.
     Map(Vec<(Key, Tree)>),
 }
 
 impl Tree {
-    pub(crate) fn made(value: Value) -> Tree {
+    /// A value that the program built.
+    pub fn made(value: Value) -> Tree {
         Tree { origin: Origin::Made, value }
     }
 
-    pub(crate) fn text(text: &str) -> Tree {
+    /// A text that the program built.
+    pub fn text(text: &str) -> Tree {
         Tree::made(Value::Text(text.to_string()))
     }
 
-    pub(crate) fn map(entries: Vec<(&str, Tree)>) -> Tree {
+    /// A mapping that the program built.
+    pub fn map(entries: Vec<(&str, Tree)>) -> Tree {
         let key = |(name, tree): (&str, Tree)| {
             (Key { origin: Origin::Made, name: name.to_string() }, tree)
         };
@@ -66,7 +85,7 @@ impl Tree {
     }
 
     /// The value as a message shows it.
-    pub(crate) fn show(&self) -> String {
+    pub fn show(&self) -> String {
         match &self.value {
             Value::Null => "nothing".into(),
             Value::Bool(b) => b.to_string(),
@@ -95,13 +114,13 @@ impl Tree {
     }
 
     /// Marks everything in the tree as coming from the command line.
-    pub(crate) fn set_on_command_line(mut self) -> Tree {
+    pub fn set_on_command_line(mut self) -> Tree {
         self.stamp(&|_| Origin::Set);
         self
     }
 
     /// Marks every line in the tree as one of file `file`.
-    pub(crate) fn in_file(mut self, file: u32) -> Tree {
+    pub fn in_file(mut self, file: u32) -> Tree {
         self.stamp(&|origin| match origin {
             Origin::Line { line, .. } => Origin::Line { file, line },
             other => other,
@@ -111,7 +130,7 @@ impl Tree {
 }
 
 /// A float as people write it.
-pub(crate) fn float(x: f64) -> String {
+pub fn float(x: f64) -> String {
     if x != 0.0 && !(1e-4..1e15).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
 }
 
@@ -119,7 +138,8 @@ fn line(line: u64) -> Origin {
     Origin::Line { file: 0, line }
 }
 
-pub(crate) fn located(spanned: Spanned<Value>) -> Tree {
+/// A value at the place where the parser found it.
+pub fn located(spanned: Spanned<Value>) -> Tree {
     Tree { origin: line(spanned.referenced.line()), value: spanned.value }
 }
 

@@ -1,10 +1,10 @@
 //! A declared key.
 
-use crate::config::tree::Value;
+use crate::tree::Value;
 
 /// A key of a mapping, as it is declared.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
+pub struct Key {
     /// As users write it.
     pub name: &'static str,
     /// Names of the key in earlier versions.
@@ -34,7 +34,7 @@ pub(crate) struct Key {
 
 /// Value that is used when a key is left out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Absent {
+pub enum Absent {
     /// Nothing: it must be given.
     Required,
     /// This value.
@@ -47,7 +47,7 @@ pub(crate) enum Absent {
 
 impl Key {
     /// A key without old names, inner keys and models.
-    pub(crate) const fn plain(
+    pub const fn plain(
         name: &'static str,
         kind: fn() -> String,
         absent: Absent,
@@ -70,7 +70,7 @@ impl Key {
     }
 
     /// Every model that reads it; empty where all do.
-    pub(crate) fn models(&self) -> Vec<&'static str> {
+    pub fn models(&self) -> Vec<&'static str> {
         let mut models = (self.needed)();
         models.extend((self.with)());
         models

@@ -7,7 +7,7 @@ const WIDTH: usize = 96;
 
 /// A value to be printed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Shown {
+pub enum Shown {
     /// As it stands in the file.
     Text(String),
     /// A list.
@@ -18,12 +18,12 @@ pub(crate) enum Shown {
 
 impl Shown {
     /// A number, a word or a quantity.
-    pub(crate) fn of(value: impl ToString) -> Shown {
+    pub fn of(value: impl ToString) -> Shown {
         Shown::Text(value.to_string())
     }
 
     /// A text in double quotes as JSON writes it. What YAML counts as unprintable is escaped as well.
-    pub(crate) fn quoted(text: &str) -> Shown {
+    pub fn quoted(text: &str) -> Shown {
         let unprintable = |c: char| {
             c.is_control()
                 || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}')
@@ -35,7 +35,7 @@ impl Shown {
     }
 
     /// On one line: `{latency: 1 us, steps: [1 us, 2 us]}`.
-    pub(crate) fn flow(&self) -> String {
+    pub fn flow(&self) -> String {
         match self {
             Shown::Text(text) => text.clone(),
             Shown::List(items) => {
@@ -66,7 +66,7 @@ impl Shown {
 }
 
 /// A whole file.
-pub(crate) fn document(file: &Shown) -> String {
+pub fn document(file: &Shown) -> String {
     let mut out = String::new();
     if let Shown::Map(entries) = file {
         entries.iter().for_each(|(key, value)| entry(key, value, 0, &mut out));

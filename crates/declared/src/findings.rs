@@ -1,35 +1,41 @@
 //! Faults collected while walking a tree, and the typed look at its values.
 
-use super::tree::{Key, Origin, Tree, Value, float};
-use graph::Problem;
+use crate::Problem;
+use crate::tree::{Key, Origin, Tree, Value, float};
 use std::str::FromStr;
 use units::QuantityError;
 
 /// Faults and oddities of one file.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub struct Findings {
+    /// Name of the file.
     pub file: String,
     /// The files that `file` extends, in the order in which they were read; `Origin::Line` counts
     /// them from 1.
     pub extended: Vec<String>,
+    /// Faults.
     pub problems: Vec<Problem>,
+    /// Oddities.
     pub warnings: Vec<String>,
 }
 
 /// A value with its path from the root: `links[0].bandwidth`.
 #[derive(Clone, Debug)]
-pub(crate) struct At<'a> {
+pub struct At<'a> {
+    /// The value.
     pub tree: &'a Tree,
+    /// Path of the value.
     pub path: String,
 }
 
 impl<'a> At<'a> {
-    pub(crate) fn root(tree: &'a Tree) -> At<'a> {
+    /// The root of a document.
+    pub fn root(tree: &'a Tree) -> At<'a> {
         At { tree, path: String::new() }
     }
 
     /// The entries when the value is a list, else the value itself: `x` stands for `[x]`.
-    pub(crate) fn items(&self) -> Vec<At<'a>> {
+    pub fn items(&self) -> Vec<At<'a>> {
         match &self.tree.value {
             Value::List(items) => items
                 .iter()
@@ -40,12 +46,13 @@ impl<'a> At<'a> {
         }
     }
 
-    pub(crate) fn is_map(&self) -> bool {
+    /// Whether the value is a mapping.
+    pub fn is_map(&self) -> bool {
         matches!(self.tree.value, Value::Map(_))
     }
 
     /// The entry of a mapping, whatever else stands there.
-    pub(crate) fn get(&self, key: &str) -> Option<At<'a>> {
+    pub fn get(&self, key: &str) -> Option<At<'a>> {
         let Value::Map(entries) = &self.tree.value else { return None };
         entries
             .iter()
@@ -54,7 +61,7 @@ impl<'a> At<'a> {
     }
 
     /// All entries of a mapping, in file order.
-    pub(crate) fn entries(&self) -> Vec<(&'a Key, At<'a>)> {
+    pub fn entries(&self) -> Vec<(&'a Key, At<'a>)> {
         let Value::Map(entries) = &self.tree.value else { return Vec::new() };
         entries.iter().map(|(key, tree)| (key, At { tree, path: self.below(&key.name) })).collect()
     }
@@ -74,11 +81,13 @@ fn place(origin: Origin, path: &str) -> String {
 }
 
 impl Findings {
-    pub(crate) fn new(file: &str) -> Findings {
+    /// Findings of a file, none yet.
+    pub fn new(file: &str) -> Findings {
         Findings { file: file.to_string(), ..Findings::default() }
     }
 
-    pub(crate) fn add(
+    /// Adds a problem with the file.
+    pub fn add(
         &mut self,
         place: impl Into<String>,
         message: impl Into<String>,
@@ -87,7 +96,8 @@ impl Findings {
         self.problems.push(Problem::new(&self.file, place, message).help(allowed));
     }
 
-    pub(crate) fn refuse(
+    /// Adds a problem with a value.
+    pub fn refuse(
         &mut self,
         at: &At<'_>,
         message: impl Into<String>,
@@ -97,7 +107,7 @@ impl Findings {
     }
 
     /// A problem with what stands at `origin`, which may be in a file that this one extends.
-    pub(crate) fn refuse_at(
+    pub fn refuse_at(
         &mut self,
         origin: Origin,
         path: &str,
@@ -109,7 +119,7 @@ impl Findings {
     }
 
     /// The file in which a value stands.
-    pub(crate) fn file_of(&self, origin: Origin) -> &str {
+    pub fn file_of(&self, origin: Origin) -> &str {
         let extended = match origin {
             Origin::Line { file, .. } => self.extended.get((file as usize).wrapping_sub(1)),
             _ => None,
@@ -118,13 +128,13 @@ impl Findings {
     }
 
     /// Takes over what another file gave.
-    pub(crate) fn merge(&mut self, other: Findings) {
+    pub fn merge(&mut self, other: Findings) {
         self.problems.extend(other.problems);
         self.warnings.extend(other.warnings);
     }
 
     /// The mapping at `at`, whose keys must all be among `allowed`.
-    pub(crate) fn mapping(&mut self, at: &At<'_>, allowed: &[&str]) -> Option<()> {
+    pub fn mapping(&mut self, at: &At<'_>, allowed: &[&str]) -> Option<()> {
         if !at.is_map() {
             self.refuse(
                 at,
@@ -150,12 +160,13 @@ impl Findings {
         Some(())
     }
 
-    pub(crate) fn missing(&mut self, at: &At<'_>, key: &str, allowed: &str) {
+    /// Adds a problem with a key that is missing from the mapping at `at`.
+    pub fn missing(&mut self, at: &At<'_>, key: &str, allowed: &str) {
         self.refuse(at, format!("\"{key}\" is missing"), allowed);
     }
 
     /// The value of a required key.
-    pub(crate) fn need<'a>(&mut self, at: &At<'a>, key: &str, allowed: &str) -> Option<At<'a>> {
+    pub fn need<'a>(&mut self, at: &At<'a>, key: &str, allowed: &str) -> Option<At<'a>> {
         let found = at.get(key).filter(|v| v.tree.value != Value::Null);
         if found.is_none() {
             self.missing(at, key, allowed);
@@ -163,7 +174,8 @@ impl Findings {
         found
     }
 
-    pub(crate) fn text<'a>(&mut self, at: &At<'a>) -> Option<&'a str> {
+    /// A text.
+    pub fn text<'a>(&mut self, at: &At<'a>) -> Option<&'a str> {
         match &at.tree.value {
             Value::Text(text) => Some(text),
             _ => {
@@ -174,7 +186,7 @@ impl Findings {
     }
 
     /// Text, or a number taken as text (`name: 42`).
-    pub(crate) fn label(&mut self, at: &At<'_>) -> Option<String> {
+    pub fn label(&mut self, at: &At<'_>) -> Option<String> {
         match &at.tree.value {
             Value::Int(i) => Some(i.to_string()),
             Value::Float(x) => Some(float(*x)),
@@ -182,7 +194,8 @@ impl Findings {
         }
     }
 
-    pub(crate) fn quantity<T: FromStr<Err = QuantityError>>(&mut self, at: &At<'_>) -> Option<T> {
+    /// A number with a unit.
+    pub fn quantity<T: FromStr<Err = QuantityError>>(&mut self, at: &At<'_>) -> Option<T> {
         let text = match &at.tree.value {
             Value::Text(text) => text.clone(),
             Value::Int(i) => i.to_string(),
@@ -204,7 +217,7 @@ impl Findings {
     }
 
     /// A whole number in a range.
-    pub(crate) fn whole(&mut self, at: &At<'_>, least: u32, most: u32) -> Option<u32> {
+    pub fn whole(&mut self, at: &At<'_>, least: u32, most: u32) -> Option<u32> {
         if let Value::Int(i) = at.tree.value
             && (i128::from(least)..=i128::from(most)).contains(&i)
         {
@@ -219,7 +232,8 @@ impl Findings {
         None
     }
 
-    pub(crate) fn flag(&mut self, at: &At<'_>) -> Option<bool> {
+    /// A truth value.
+    pub fn flag(&mut self, at: &At<'_>) -> Option<bool> {
         match at.tree.value {
             Value::Bool(b) => Some(b),
             _ => {
@@ -234,7 +248,7 @@ impl Findings {
     }
 
     /// One of a few words.
-    pub(crate) fn one_of<T: Copy>(&mut self, at: &At<'_>, words: &[(&str, T)]) -> Option<T> {
+    pub fn one_of<T: Copy>(&mut self, at: &At<'_>, words: &[(&str, T)]) -> Option<T> {
         let names: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
         let found = match &at.tree.value {
             Value::Text(text) => words.iter().find(|(word, _)| word == text),
@@ -253,7 +267,7 @@ impl Findings {
 }
 
 /// `; did you mean "x"?` for the nearest candidate, or nothing when none is near.
-pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+pub fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     let lower = word.to_lowercase();
     let near = candidates.map(|c| (distance(&lower, &c.to_lowercase()), c)).min();
     let letters = word.chars().count();

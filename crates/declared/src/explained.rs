@@ -1,13 +1,13 @@
 //! A printed file in which a comment after each value says where the value comes from.
 
-use super::Shown;
+use crate::Shown;
 use std::fmt::Write;
 
 /// Widest line that a comment is aligned with.
 const WIDTH: usize = 56;
 
 /// The file; `origin` says where the value at a path, such as `links[0].bandwidth`, comes from.
-pub(crate) fn explained(file: &Shown, origin: &dyn Fn(&str) -> String) -> String {
+pub fn explained(file: &Shown, origin: &dyn Fn(&str) -> String) -> String {
     let mut page = Page { lines: Vec::new(), origin };
     if let Shown::Map(entries) = file {
         entries.iter().for_each(|(key, value)| page.entry(key, value, key, 0));

@@ -1,9 +1,9 @@
 //! One declaration is all that a key needs: here a section that no platform file has.
 
-use super::{Setting, Shown, document, listed, rename, renamed_path, section, table};
-use crate::config::findings::{At, Findings};
-use crate::config::parse;
-use crate::config::tree::Tree;
+use crate::{Setting, Shown, document, listed, rename, renamed_path, section, table};
+use crate::findings::{At, Findings};
+use crate::parse;
+use crate::tree::Tree;
 use serde_json::json;
 use units::{Ratio, Span};
 

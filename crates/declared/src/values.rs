@@ -1,14 +1,13 @@
 //! The types that a key's value can have.
 
-use super::{Key, Shown};
-use crate::config::findings::{At, Findings};
-use crate::config::tree::Value;
-use graph::CollectiveKind;
+use crate::{Key, Shown};
+use crate::findings::{At, Findings};
+use crate::tree::Value;
 use serde_json::Value as Json;
 use units::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span};
 
 /// A type of value: how it is read, printed, written as JSON and changed by name.
-pub(crate) trait Setting: Sized {
+pub trait Setting: Sized {
     /// The end of its key in JSON, where it has a unit.
     const UNIT: &'static str = "";
     /// Whether it is a list of mappings.
@@ -257,27 +256,5 @@ impl<T: Setting> Setting for Vec<T> {
 
     fn json(&self) -> Json {
         self.iter().map(T::json).collect()
-    }
-}
-
-impl Setting for CollectiveKind {
-    fn kind() -> String {
-        "collective".into()
-    }
-
-    fn example() -> String {
-        "a collective, such as all_reduce".into()
-    }
-
-    fn read(at: &At<'_>, findings: &mut Findings) -> Option<CollectiveKind> {
-        findings.one_of(at, &CollectiveKind::ALL.map(|kind| (kind.name(), kind)))
-    }
-
-    fn show(&self) -> Option<Shown> {
-        Some(Shown::of(self.name()))
-    }
-
-    fn json(&self) -> Json {
-        self.name().into()
     }
 }

@@ -1,11 +1,11 @@
 //! Mappings whose keys depend on a model: which keys it needs, and which it does not read.
 
-use super::Key;
-use crate::config::findings::{At, Findings};
+use crate::Key;
+use crate::findings::{At, Findings};
 
 /// Reasons why a model does not read a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Misfit {
+pub enum Misfit {
     /// A problem.
     Refuse,
     /// A warning: another model that the file or a preset describes may read it.
@@ -14,7 +14,7 @@ pub(crate) enum Misfit {
 
 /// Checks the keys given at `at` against those that the model `word`, the value of the key `tag`,
 /// needs and reads.
-pub(crate) fn suited(
+pub fn suited(
     at: &At<'_>,
     keys: &[Key],
     tag: &str,
